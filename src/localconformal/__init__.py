@@ -1,0 +1,63 @@
+"""Prediction intervals for any regression model: guaranteed to cover, adapted to each input.
+
+Names are imported when first used (PEP 562), so that ``import localconformal`` is instant.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0.dev0"
+
+#: Where each public name lives; all of them need the core dependencies only.
+_HOMES = {
+    "localconformal.regressors": (
+        "ConformalizedQuantileRegressor",
+        "DistSplitRegressor",
+        "LocalizedConformalRegressor",
+        "MADSplitRegressor",
+        "MondrianConformalRegressor",
+        "SLCPRegressor",
+        "SplitConformalRegressor",
+    ),
+    "localconformal.scores": (
+        "AbsoluteScore",
+        "NormalisedScore",
+        "QuantileScore",
+        "ResidualScore",
+        "ResponseScore",
+    ),
+    "localconformal.laws": ("KernelLaw", "NeighborsLaw", "UniformLaw"),
+    "localconformal.laws.bandwidth": (
+        "CrossValidated",
+        "DistanceQuantile",
+        "MedianLog",
+        "Rate",
+    ),
+    "localconformal.adjustments": (
+        "AdditiveExpectation",
+        "AdditiveQuantile",
+        "MonotoneAdjustment",
+        "MultiplicativeExpectation",
+        "MultiplicativeQuantile",
+        "Plain",
+        "ThetaQuantile",
+    ),
+}
+_MODULES = ("adjustments", "datasets", "laws", "metrics", "quantiles", "regressors", "scores")
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [*sorted(_HOME_OF), *_MODULES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        return getattr(import_module(_HOME_OF[name]), name)
+    if name in _MODULES:
+        return import_module(f"localconformal.{name}")
+    raise AttributeError(f"module 'localconformal' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

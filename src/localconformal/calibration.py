@@ -1,0 +1,136 @@
+"""From adjusted calibration scores to the correction theta*: the conformal quantile, by side.
+
+``sides`` says how the two sides of a score share the miscoverage alpha:
+
+* "joint": each side asks its law for level 1 - alpha / 2; the larger of the two adjusted
+  scores is calibrated at 1 - alpha, and both sides get the same correction. Tighter.
+* "union": side s asks for 1 - alpha_s and is calibrated at 1 - alpha_s by itself, with
+  alpha_upper = upper_share x alpha and alpha_lower the rest. Algorithm 1 of the paper.
+* "absolute": the larger of the two raw scores is the only one; one law, level 1 - alpha.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localconformal.adjustments import BaseAdjustment
+from localconformal.laws.sides import LocalLaw
+from localconformal.quantiles import Array, conformal_quantile, required_calibration_size
+
+SIDES = ("joint", "union", "absolute")
+
+
+@dataclass(frozen=True)
+class SideRule:
+    """How the sides share alpha. ``n_sides`` is 1 for one-sided scores and "absolute"."""
+
+    sides: str
+    upper_share: float = 0.5
+    one_sided: bool = False
+
+    @property
+    def n_sides(self) -> int:
+        """Columns of the scores that are calibrated."""
+        return 1 if self.one_sided or self.sides == "absolute" else 2
+
+    @property
+    def shares(self) -> Array:
+        """Share of alpha that each side's law is asked for: (S,)."""
+        if self.n_sides == 1:
+            return np.ones(1)
+        if self.sides == "joint":
+            return np.full(2, 0.5)
+        return np.array([1.0 - self.upper_share, self.upper_share])
+
+    @property
+    def separate(self) -> bool:
+        """Whether each side is calibrated by itself."""
+        return self.n_sides == 2 and self.sides == "union"
+
+    def fold(self, V: Array) -> Array:
+        """Scores (n, 2) -> (n, S)."""
+        return V.max(axis=1, keepdims=True) if self.n_sides == 1 else V
+
+    def local_levels(self, levels: Array) -> Array:
+        """Confidence levels (L,) -> levels asked of each side's law (S, L)."""
+        return 1.0 - self.shares[:, None] * (1.0 - levels)
+
+    def required_size(self, level: float) -> int:
+        """Calibration rows below which the intervals are infinite."""
+        share = float(self.shares.min()) if self.separate else 1.0
+        return required_calibration_size(1.0 - share * (1.0 - level))
+
+    def correction(self, scores: Array, levels: Array) -> Array:
+        """theta* (S, L) from adjusted calibration scores (n, S, L)."""
+        if self.separate:
+            local = self.local_levels(levels)
+            columns = [
+                [conformal_quantile(scores[:, s, l], local[s, l]) for l in range(len(levels))]
+                for s in range(2)
+            ]
+            return np.array(columns)
+        worst = scores.max(axis=1)
+        joint = [conformal_quantile(worst[:, l], levels[l]) for l in range(len(levels))]
+        return np.tile(np.array(joint), (self.n_sides, 1))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Calibration rows, ready to answer theta* at any level, by cell of a partition.
+
+    Parameters
+    ----------
+    V : array of shape (n, S)
+        Scores, folded by the side rule.
+    F : LocalLaw
+        The local laws at the calibration rows.
+    cells : array of shape (n,)
+        Cell of each row; all the same without a partition.
+    """
+
+    V: Array
+    F: LocalLaw
+    adjustment: BaseAdjustment
+    rule: SideRule
+    cells: NDArray[Any]
+    known: dict[float, dict[Any, Array]] = field(default_factory=dict, compare=False)
+
+    @property
+    def n(self) -> int:
+        """Number of calibration rows."""
+        return len(self.V)
+
+    def correction(self, levels: Array, cells: NDArray[Any], pool: bool = False) -> Array:
+        """theta* for query rows in these cells: (n, S, L); +inf where a cell is too small.
+
+        ``pool`` gives such cells the correction of all rows together.
+        """
+        out = np.full((len(cells), self.rule.n_sides, len(levels)), np.inf)
+        for l, level in enumerate(levels):
+            by_cell = self._at(float(level))
+            for cell in np.unique(cells):
+                theta = by_cell.get(cell, np.full(self.rule.n_sides, np.inf))
+                if pool and np.isinf(theta).any():
+                    theta = by_cell[None]
+                out[cells == cell, :, l] = theta
+        return out
+
+    def _at(self, level: float) -> dict[Any, Array]:
+        """theta* (S,) by cell, and of all rows under the key None; computed once a level."""
+        if level not in self.known:
+            levels = np.array([level])
+            p = self.adjustment.score(self.V, self.F, self.rule.local_levels(levels))
+            theta = {
+                cell: self.rule.correction(p[self.cells == cell], levels)[:, 0]
+                for cell in np.unique(self.cells)
+            }
+            self.known[level] = {**theta, None: self.rule.correction(p, levels)[:, 0]}
+        return self.known[level]
+
+    def smallest_cell(self, cells: NDArray[Any]) -> int:
+        """Calibration rows in the smallest of these cells."""
+        return min((int(np.sum(self.cells == cell)) for cell in np.unique(cells)), default=0)

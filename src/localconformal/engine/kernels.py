@@ -1,0 +1,110 @@
+"""Kernels, as formulas of the squared distance in units of the bandwidth.
+
+A new kernel is one function and one line in `KERNELS`.
+
+The weights of one x are K(u_j), u_j = d_j / h, up to a factor that cancels in the law. Two
+things can go wrong with them, and both are mended here, row by row, from the reference rows and
+that x alone:
+
+* underflow: far from every reference, exp(-u^2 / 2) is zero for all of them. The Gaussian
+  therefore measures u^2 from its smallest value in the row, which changes no ratio;
+* too few rows: the effective sample size (sum w)^2 / sum w^2 may be tiny (or the mass of a
+  compact kernel zero). The bandwidth of that x is then doubled until the effective sample
+  size reaches the asked minimum. It grows with h for each kernel here, so that the number
+  of doublings can be bisected instead of walked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from localconformal.quantiles import Array
+
+# A distance equal to h up to rounding is inside: the guard may only enlarge.
+EDGE_GUARD = 1e-9
+# At this multiple of the largest distance every kernel here is flat to within rounding.
+FLAT = 1e6
+
+
+def gaussian(u2: Array) -> Array:
+    """exp(-u^2 / 2), relative to the largest of the row."""
+    return np.exp(-0.5 * (u2 - u2.min(axis=1, keepdims=True)))
+
+
+def boxcar(u2: Array) -> Array:
+    """1{u <= 1}."""
+    return (u2 <= 1.0 + EDGE_GUARD).astype(np.float64)
+
+
+def epanechnikov(u2: Array) -> Array:
+    """(1 - u^2)+."""
+    return np.maximum(1.0 - u2, 0.0)
+
+
+KERNELS: dict[str, Callable[[Array], Array]] = {
+    "gaussian": gaussian,
+    "boxcar": boxcar,
+    "epanechnikov": epanechnikov,
+}
+
+
+def effective_sample_size(weights: Array) -> Array:
+    """(sum w)^2 / sum w^2 of each row; 0 where all weights are 0."""
+    squares = np.einsum("ij,ij->i", weights, weights)
+    total = weights.sum(axis=1)
+    return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
+
+
+@dataclass(frozen=True)
+class KernelWeights:
+    """Weights K(|x - X_j| / h) of reference rows X_j at query rows x.
+
+    Parameters
+    ----------
+    references : array of shape (n, d)
+    kernel : name in `KERNELS`
+    bandwidth : float
+        h > 0; may be infinite.
+    min_effective_samples : float
+        h is doubled at x until its effective sample size reaches this (n at most).
+    """
+
+    references: Array
+    kernel: str
+    bandwidth: float
+    min_effective_samples: float
+
+    def __call__(self, rows: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Weights (m, n), not normalised, and where the bandwidth was widened (m,)."""
+        return self.from_squared_distances(cdist(rows, self.references, "sqeuclidean"))
+
+    def from_squared_distances(self, squared: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """The same from squared distances (m, n); an infinite one excludes the reference."""
+        weights = KERNELS[self.kernel](squared / self.bandwidth**2)
+        usable = np.isfinite(squared).sum(axis=1)
+        needed = np.minimum(self.min_effective_samples, usable) * (1.0 - 1e-6)
+        thin = effective_sample_size(weights) < np.maximum(needed, EDGE_GUARD)
+        if thin.any():
+            weights[thin] = self._widened(squared[thin], needed[thin])
+        return weights, thin
+
+    def _widened(self, squared: Array, needed: Array) -> Array:
+        """Weights at h 2^k, for each row the smallest k that gives the needed sample size."""
+        kernel = KERNELS[self.kernel]
+        farthest = np.sqrt(np.where(np.isfinite(squared), squared, 0.0).max(axis=1))
+        # `low` is too few doublings, `high` enough.
+        high = np.ceil(np.log2(np.maximum(FLAT * farthest / self.bandwidth, 2.0)))
+        low = np.zeros_like(high)
+        while (open_ := high - low > 1).any():
+            middle = np.floor((low + high) / 2.0)
+            widths = self.bandwidth * 2.0**middle
+            enough = effective_sample_size(kernel(squared / widths[:, None] ** 2)) >= needed
+            high = np.where(open_ & enough, middle, high)
+            low = np.where(open_ & ~enough, middle, low)
+        widths = self.bandwidth * 2.0**high
+        return kernel(squared / widths[:, None] ** 2)

@@ -1,0 +1,66 @@
+"""Tables in and out: pandas, polars or plain arrays, told apart in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from zlib import crc32
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a data frame held in memory (pandas, polars, ...)."""
+    return bool(nw.dependencies.is_into_dataframe(X))
+
+
+def make_frame(columns: Mapping[str, NDArray[Any]], like: Any) -> Any:
+    """A frame of these columns: of the kind of ``like``, with its index; pandas for arrays."""
+    if is_frame(like):
+        native = nw.from_dict(
+            dict(columns), backend=nw.get_native_namespace(nw.from_native(like))
+        ).to_native()
+        if nw.dependencies.is_pandas_dataframe(like):
+            native.index = like.index
+        return native
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(
+            "output as a frame for array input needs pandas: run `pip install pandas`, "
+            "or pass a polars frame."
+        ) from error
+    return pd.DataFrame(dict(columns))
+
+
+def row_hashes(X: Any, y: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """One 64-bit hash of each row of (X, y), equal for rows that hold equal values."""
+    mixed = np.zeros(len(y), dtype=np.uint64)
+    for position, column in enumerate([*_columns(X), y]):
+        mixed = _mix(mixed ^ (_bits(column) + np.uint64(position)))
+    return mixed
+
+
+def _columns(X: Any) -> list[NDArray[Any]]:
+    if is_frame(X):
+        frame = nw.from_native(X, eager_only=True)
+        return [frame[name].to_numpy() for name in frame.columns]
+    flat = np.asarray(X).reshape(len(X), -1)
+    return list(flat.T)
+
+
+def _bits(column: NDArray[Any]) -> NDArray[np.uint64]:
+    if column.dtype.kind in "biufM":
+        # + 0.0 makes -0.0 and 0.0 the same bits.
+        return (column.astype(np.float64) + 0.0).view(np.uint64)
+    # crc32, not hash(): the latter differs from one Python process to the next.
+    return np.array([crc32(str(value).encode()) for value in column], dtype=np.uint64)
+
+
+def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of splitmix64: every input bit reaches every output bit."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

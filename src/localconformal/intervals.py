@@ -1,0 +1,44 @@
+"""What may be done to intervals once they exist: uncross them, nest them.
+
+Both steps only enlarge the sets, so that coverage is kept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localconformal.quantiles import Array
+
+
+def crossed(intervals: Array) -> NDArray[np.bool_]:
+    """Where lower > upper, that is, where the set is empty; (n, 2, L) -> (n, L)."""
+    return intervals[:, 0] > intervals[:, 1]
+
+
+def collapse_crossed(intervals: Array) -> Array:
+    """Empty sets become the midpoint of their bounds: a point encloses the empty set.
+
+    Examples
+    --------
+    >>> collapse_crossed(np.array([[[3.0], [1.0]]])).ravel()
+    array([2., 2.])
+    """
+    midpoint = intervals.sum(axis=1, keepdims=True) / 2.0
+    return np.where(crossed(intervals)[:, None, :], midpoint, intervals)
+
+
+def nest(intervals: Array, levels: Array) -> Array:
+    """The hull of each interval and those of the lower levels; (n, 2, L), levels (L,).
+
+    Examples
+    --------
+    >>> nest(np.array([[[0.0, 0.5], [2.0, 3.0]]]), np.array([0.5, 0.9]))[0]
+    array([[0., 0.],
+           [2., 3.]])
+    """
+    order = np.argsort(levels, kind="stable")
+    nested = np.empty_like(intervals)
+    nested[:, 0, order] = np.minimum.accumulate(intervals[:, 0, order], axis=1)
+    nested[:, 1, order] = np.maximum.accumulate(intervals[:, 1, order], axis=1)
+    return nested

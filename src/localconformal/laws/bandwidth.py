@@ -1,0 +1,208 @@
+"""How wide the kernel is: rules that read the reference rows once, at fit.
+
+A rule is an object with ``choose(problem) -> h``; a new one is one class and, if it wants a
+name, one line in `BANDWIDTHS`. Distances are sampled at scale, with the law's seed, from rows
+in canonical order: the order in which the rows came does not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.spatial.distance import cdist, pdist
+from sklearn.base import BaseEstimator
+
+from localconformal.engine.kernels import KernelWeights
+from localconformal.engine.reference import ReferenceEngine
+from localconformal.quantiles import Array
+
+#: Rows whose pairwise distances are looked at; two million pairs fix a median to a percent.
+DISTANCE_ROWS = 2_000
+#: Rows asked and rows answering in cross-validation.
+CV_QUERIES, CV_REFERENCES = 1_000, 10_000
+SMALLEST, LARGEST = 1e-100, 1e150
+
+
+@dataclass(frozen=True)
+class BandwidthProblem:
+    """Reference points and scores in canonical order, and the kernel they are meant for."""
+
+    points: Array
+    v: Array
+    kernel: str
+    min_effective_samples: float
+    seed: int
+
+    def distance_quantile(self, q: float) -> float:
+        """q-quantile of the positive pairwise distances; 1 when all points coincide."""
+        distances = pdist(self.points[self._sample(len(self.points), DISTANCE_ROWS)])
+        positive = distances[distances > 0]
+        return float(np.quantile(positive, q)) if len(positive) else 1.0
+
+    def _sample(self, n: int, most: int) -> Any:
+        if n <= most:
+            return slice(None)
+        return np.sort(np.random.default_rng(self.seed).choice(n, most, replace=False))
+
+
+class BandwidthRule(Protocol):
+    """Chooses h from the reference rows."""
+
+    def choose(self, problem: BandwidthProblem) -> float:
+        """The bandwidth h > 0."""
+
+
+class DistanceQuantile(BaseEstimator):
+    """h = the q-quantile of the pairwise distances; q = 0.5 is the paper's rule.
+
+    Examples
+    --------
+    >>> DistanceQuantile(0.25)
+    DistanceQuantile(q=0.25)
+    """
+
+    def __init__(self, q: float = 0.5) -> None:
+        self.q = q
+
+    def choose(self, problem: BandwidthProblem) -> float:
+        """The quantile."""
+        if not 0.0 <= self.q <= 1.0:
+            raise ValueError(f"q is {self.q!r}; a number in [0, 1] was expected.")
+        return problem.distance_quantile(self.q)
+
+
+class MedianLog(BaseEstimator):
+    """h = median distance / sqrt(2 ln n): the "median trick" of the authors' code.
+
+    Examples
+    --------
+    >>> MedianLog()
+    MedianLog()
+    """
+
+    def choose(self, problem: BandwidthProblem) -> float:
+        """The scaled median."""
+        n = max(len(problem.points), 2)
+        return problem.distance_quantile(0.5) / float(np.sqrt(2.0 * np.log(n)))
+
+
+class Rate(BaseEstimator):
+    """h = median distance x n^(-1 / (2 beta + d)): shrinks as the paper's proposition asks.
+
+    Parameters
+    ----------
+    beta : float, default=1.0
+        Assumed smoothness of x -> F(. | x).
+
+    Examples
+    --------
+    >>> Rate(beta=2.0)
+    Rate(beta=2.0)
+    """
+
+    def __init__(self, beta: float = 1.0) -> None:
+        self.beta = beta
+
+    def choose(self, problem: BandwidthProblem) -> float:
+        """The shrunk median."""
+        if not self.beta > 0:
+            raise ValueError(f"beta is {self.beta!r}; a positive number was expected.")
+        n, d = problem.points.shape
+        return problem.distance_quantile(0.5) * float(n ** (-1.0 / (2.0 * self.beta + d)))
+
+
+class CrossValidated(BaseEstimator):
+    """h that minimises the pinball loss of the local quantiles on held-out folds.
+
+    Candidates are multiples of the median distance, from wide (hardly local) to narrow; of
+    equal ones the widest wins.
+
+    Parameters
+    ----------
+    levels : tuple of floats, default=(0.05, 0.95)
+        Quantile levels whose pinball losses are added.
+    n_folds : int, default=5
+    n_candidates : int, default=14
+
+    Examples
+    --------
+    >>> CrossValidated(n_folds=3)
+    CrossValidated(n_folds=3)
+    """
+
+    def __init__(
+        self,
+        levels: tuple[float, ...] = (0.05, 0.95),
+        n_folds: int = 5,
+        n_candidates: int = 14,
+    ) -> None:
+        self.levels = levels
+        self.n_folds = n_folds
+        self.n_candidates = n_candidates
+
+    def choose(self, problem: BandwidthProblem) -> float:
+        """The candidate of least loss."""
+        candidates = problem.distance_quantile(0.5) * np.geomspace(4.0, 1 / 64, self.n_candidates)
+        losses = [self.loss(problem, float(h)) for h in candidates]
+        return float(candidates[int(np.argmin(losses))])
+
+    def loss(self, problem: BandwidthProblem, bandwidth: float) -> float:
+        """Mean pinball loss of held-out rows at one bandwidth."""
+        kept = problem._sample(len(problem.v), CV_REFERENCES)
+        points, v = problem.points[kept], problem.v[kept]
+        rng = np.random.default_rng(problem.seed)
+        fold = rng.permutation(len(v)) % min(self.n_folds, len(v))
+        if len(v) < 2:
+            return 0.0
+        asked = np.sort(rng.permutation(len(v))[:CV_QUERIES])
+        weigh = HeldOutWeights(
+            KernelWeights(points, problem.kernel, bandwidth, problem.min_effective_samples), fold
+        )
+        engine = ReferenceEngine(v, weigh)
+        rows = np.column_stack([points[asked], fold[asked]])
+        levels = np.asarray(self.levels)
+        local = engine.quantiles(rows, levels, np.zeros(len(levels), dtype=bool))
+        error = v[asked][:, None] - local
+        return float(np.mean(np.maximum(levels * error, (levels - 1.0) * error)))
+
+
+@dataclass(frozen=True)
+class HeldOutWeights:
+    """Kernel weights that leave out the references of the query's own fold (its last column)."""
+
+    weigh: KernelWeights
+    fold: Any
+
+    def __call__(self, rows: Array) -> Any:
+        """Weights (m, n), fallback (m,)."""
+        squared = cdist(rows[:, :-1], self.weigh.references, "sqeuclidean")
+        squared[rows[:, -1:] == self.fold] = np.inf
+        return self.weigh.from_squared_distances(squared)
+
+
+BANDWIDTHS: dict[str, BandwidthRule] = {
+    "median": DistanceQuantile(0.5),
+    "median-log": MedianLog(),
+    "rate": Rate(),
+    "cv": CrossValidated(),
+}
+
+
+def choose_bandwidth(bandwidth: Any, problem: BandwidthProblem) -> float:
+    """h from a number, the name of a rule, or a rule."""
+    if isinstance(bandwidth, (int, float, np.number)) and not isinstance(bandwidth, bool):
+        h = float(bandwidth)
+    elif isinstance(bandwidth, str) and bandwidth in BANDWIDTHS:
+        h = BANDWIDTHS[bandwidth].choose(problem)
+    elif hasattr(bandwidth, "choose"):
+        h = float(bandwidth.choose(problem))
+    else:
+        h = float("nan")
+    if not h > 0:
+        raise ValueError(
+            f"bandwidth is {bandwidth!r}; a positive number, one of {sorted(BANDWIDTHS)} or a "
+            "rule such as DistanceQuantile(0.1) was expected."
+        )
+    return float("inf") if h >= LARGEST else max(h, SMALLEST)

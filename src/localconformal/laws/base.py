@@ -1,0 +1,113 @@
+"""The contract of a law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from localconformal.quantiles import Array
+
+#: Rows -> the outputs of the point model, (n,) or (n, k).
+Outputs = Callable[[Any], Array]
+
+
+class Engine(Protocol):
+    """What answers for a law, given its own view of the rows."""
+
+    def quantiles(self, rows: Any, levels: Array, upper: NDArray[np.bool_]) -> Array:
+        """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
+
+    def cdf(self, rows: Any, v: Array, side: str) -> Array:
+        """F(v) or F(v-): v (m, k) -> (m, k)."""
+
+    def mean(self, rows: Any, absolute: bool = False) -> Array:
+        """E[V] or E[|V|]: (m,)."""
+
+    def effective_sample_size(self, rows: Any) -> Array:
+        """Reference rows that count: (m,)."""
+
+    def fallback(self, rows: Any) -> NDArray[np.bool_]:
+        """Where the law had to widen its neighbourhood: (m,)."""
+
+
+class BaseLaw(BaseEstimator):
+    """Law of V given x. A subclass's `fit` ends by setting ``engine_``; `rows` is its view of X.
+
+    Everything is frozen by `fit` from reference rows alone, and each row of X is answered by
+    itself. Every law keeps the law of inverses: F(v- | x) <= t exactly when v <= Q+(t | x).
+    """
+
+    engine_: Engine
+
+    def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> BaseLaw:
+        """Estimate the law from reference rows X (n, d) and their scores v (n,).
+
+        ``outputs`` gives the point model's predictions, for laws that measure "near" there.
+        """
+        raise NotImplementedError
+
+    def rows(self, X: Any) -> Any:
+        """What the engine needs of each row of X."""
+        raise NotImplementedError
+
+    def quantile(self, X: Any, levels: ArrayLike) -> Array:
+        """Q(t | x) = inf{v : F(v | x) >= t}: levels (L,) -> (n, L)."""
+        return self._quantiles(X, levels, upper=False)
+
+    def upper_quantile(self, X: Any, levels: ArrayLike) -> Array:
+        """Q+(t | x) = inf{v : F(v | x) > t}: levels (L,) -> (n, L); +inf where t >= 1."""
+        return self._quantiles(X, levels, upper=True)
+
+    def cdf(self, X: Any, v: ArrayLike, side: str = "right") -> Array:
+        """F(v | x) (``side="right"``) or F(v- | x) (``"left"``): v (n,) or (n, k), same out."""
+        if side not in ("right", "left"):
+            raise ValueError(f"side is {side!r}; 'right' or 'left' was expected.")
+        check_is_fitted(self)
+        values = np.asarray(v, dtype=np.float64)
+        table = values.reshape(len(values), -1) if values.ndim < 2 else values
+        return self.engine_.cdf(self.rows(X), table, side).reshape(values.shape)
+
+    def mean(self, X: Any, absolute: bool = False) -> Array:
+        """E[V | x], or E[|V| | x] where ``absolute``: (n,)."""
+        check_is_fitted(self)
+        return self.engine_.mean(self.rows(X), absolute)
+
+    def effective_sample_size(self, X: Any) -> Array:
+        """How many equally weighted reference rows would be as informative: (n,)."""
+        check_is_fitted(self)
+        return self.engine_.effective_sample_size(self.rows(X))
+
+    def fallback(self, X: Any) -> NDArray[np.bool_]:
+        """Where the law had to widen its neighbourhood: (n,)."""
+        check_is_fitted(self)
+        return self.engine_.fallback(self.rows(X))
+
+    def _quantiles(self, X: Any, levels: ArrayLike, upper: bool) -> Array:
+        check_is_fitted(self)
+        t = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+        if not np.all((t >= 0.0) & (t <= 1.0)):
+            raise ValueError(f"levels are {levels!r}; numbers in [0, 1] were expected.")
+        return self.engine_.quantiles(self.rows(X), t, np.full(t.shape[-1], upper))
+
+
+def check_reference_scores(v: ArrayLike) -> Array:
+    """Scores as a finite float64 array of shape (n,)."""
+    scores = np.asarray(column_or_1d(v, input_name="v"), dtype=np.float64)
+    if len(scores) == 0:
+        raise ValueError("0 reference rows came; a law needs at least 1.")
+    if not np.all(np.isfinite(scores)):
+        raise ValueError(
+            f"{np.count_nonzero(~np.isfinite(scores))} of {len(scores)} reference scores are NaN "
+            "or infinite; finite scores were expected: check y and the model's predictions."
+        )
+    return scores
+
+
+def canonical_order(rows: Array, v: Array) -> NDArray[np.intp]:
+    """Order by v, ties by the columns of rows: the same rows in any order come out alike."""
+    return np.lexsort((*rows.T[::-1], v))

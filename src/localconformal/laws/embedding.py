@@ -1,0 +1,181 @@
+"""Where "near" is measured: rows of any kind -> points in Euclidean space.
+
+An embedding is an object with ``fit(X, v)`` and ``transform(X) -> (n, k)``, in a table or made
+from what the user passes:
+
+* None: `FeatureEmbedding`, the features on a common scale;
+* "outputs": the predictions of the regressor's own point model;
+* a fitted or unfitted transformer (``transform``), a fitted model (``predict`` only, or a
+  FrozenEstimator), or a callable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import OneHotEncoder
+
+from localconformal.frames import is_frame
+from localconformal.laws.base import Outputs
+from localconformal.quantiles import Array
+
+# Squared distances of points within this box stay finite for any bandwidth a kernel may have.
+FARTHEST = 1e50
+# Rarer categories share one column, so that an identifier does not fill the memory.
+MAX_CATEGORIES = 50
+
+
+class FeatureEmbedding(BaseEstimator):
+    """Numeric columns imputed by their median and standardised; the others one-hot.
+
+    One-hot columns stay 0/1: scaling them by their spread would let rare categories dominate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> FeatureEmbedding().fit([[0.0], [2.0]], None).transform([[1.0], [np.nan]])
+    array([[0.],
+           [0.]])
+    """
+
+    def fit(self, X: Any, v: Any = None) -> FeatureEmbedding:
+        """Learn medians, scales and categories."""
+        numbers, labels = split_columns(X)
+        filled = np.where(np.isnan(numbers).all(axis=0), 0.0, numbers)
+        self.median_ = np.nanmedian(filled, axis=0) if numbers.shape[1] else np.empty(0)
+        known = np.where(np.isnan(numbers), self.median_, numbers)
+        self.mean_ = known.mean(axis=0)
+        spread = known.std(axis=0)
+        # A constant column may show rounding noise as spread.
+        constant = spread <= 1e-12 * np.maximum(np.abs(self.mean_), np.finfo(np.float64).tiny)
+        self.scale_ = np.where(constant, 1.0, spread)
+        self.encoder_ = None
+        if labels.shape[1]:
+            self.encoder_ = OneHotEncoder(
+                handle_unknown="infrequent_if_exist",
+                max_categories=MAX_CATEGORIES,
+                sparse_output=False,
+            ).fit(labels)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """(n, columns) points."""
+        numbers, labels = split_columns(X)
+        known = np.where(np.isnan(numbers), self.median_, numbers)
+        points = (known - self.mean_) / self.scale_
+        if self.encoder_ is not None:
+            points = np.hstack([points, self.encoder_.transform(labels)])
+        return np.asarray(points)
+
+
+class FunctionEmbedding(BaseEstimator):
+    """Points given by a function of the rows, such as a fitted model's ``predict``."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def fit(self, X: Any, v: Any = None) -> FunctionEmbedding:
+        """Nothing to learn."""
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """The function's values."""
+        return np.asarray(self.function(X), dtype=np.float64)
+
+
+class Scaled(BaseEstimator):
+    """Another embedding's points on the scale of their reference rows, checked and bounded."""
+
+    def __init__(self, embedding: Any, standardise: bool) -> None:
+        self.embedding = embedding
+        self.standardise = standardise
+
+    def fit(self, X: Any, v: Any = None) -> Scaled:
+        """Fit the embedding within."""
+        if hasattr(self.embedding, "fit"):
+            self.embedding.fit(X, v)
+        self.scaler_ = FeatureEmbedding().fit(self._points(X)) if self.standardise else None
+        return self
+
+    def _points(self, X: Any) -> Array:
+        points = np.asarray(self.embedding.transform(X), dtype=np.float64)
+        points = points.reshape(len(points), -1)
+        if not np.all(np.isfinite(points)):
+            raise ValueError(
+                f"{type(self.embedding).__name__} gave NaN or infinite coordinates; finite "
+                "numbers were expected: clean X, or pass another embedding."
+            )
+        return points
+
+    def transform(self, X: Any) -> Array:
+        """Finite points within a box, (n, k)."""
+        points = self._points(X)
+        if self.scaler_ is not None:
+            points = self.scaler_.transform(points)
+        return np.clip(points, -FARTHEST, FARTHEST)
+
+
+def fit_embedding(
+    embedding: Any, X: Any, v: Array, outputs: Outputs | None
+) -> tuple[Scaled, Array]:
+    """The embedding fitted on reference rows, and their points."""
+    fitted = make_embedding(embedding, outputs).fit(X, v)
+    points = fitted.transform(X)
+    if len(points) != len(v):
+        raise ValueError(
+            f"X has {len(points)} rows and v has {len(v)}; the same number was expected."
+        )
+    return fitted, points
+
+
+def make_embedding(embedding: Any, outputs: Outputs | None) -> Scaled:
+    """An unfitted embedding from what the user passed."""
+    if embedding is None:
+        return Scaled(FeatureEmbedding(), standardise=False)
+    if isinstance(embedding, str):
+        if embedding != "outputs" or outputs is None:
+            raise ValueError(
+                f"embedding is {embedding!r}; only 'outputs' is known by name, inside a regressor "
+                "of this library: otherwise pass a transformer, a fitted model or a callable."
+            )
+        return Scaled(FunctionEmbedding(outputs), standardise=True)
+    if isinstance(embedding, FrozenEstimator) or not hasattr(embedding, "fit"):
+        function = next(
+            (getattr(embedding, name) for name in ("transform", "predict") if _has(embedding, name)),
+            embedding,
+        )
+        return Scaled(FunctionEmbedding(function), standardise=True)
+    return Scaled(clone(embedding), standardise=False)
+
+
+def _has(embedding: Any, name: str) -> bool:
+    return callable(getattr(embedding, name, None))
+
+
+def split_columns(X: Any) -> tuple[Array, Any]:
+    """Numeric columns (numbers, booleans, times) as floats, and the others as labels."""
+    if not is_frame(X):
+        numbers = np.asarray(X, dtype=np.float64)
+        numbers = numbers.reshape(len(numbers), -1)
+        return numbers, np.empty((len(numbers), 0), dtype=object)
+    frame = nw.from_native(X, eager_only=True)
+    numeric, labels = [], []
+    for name in frame.columns:
+        column = frame[name]
+        if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+            numeric.append(column.cast(nw.Float64).to_numpy())
+        elif column.dtype.is_temporal():
+            times = column.to_numpy().astype("datetime64[s]")
+            numeric.append(np.where(np.isnat(times), np.nan, times.astype(np.float64)))
+        else:
+            labels.append(np.array([str(value) for value in column.to_list()], dtype=object))
+    shape = (len(frame), 0)
+    return (
+        np.stack(numeric, axis=1) if numeric else np.empty(shape),
+        np.stack(labels, axis=1) if labels else np.empty(shape, dtype=object),
+    )

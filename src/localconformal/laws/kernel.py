@@ -1,0 +1,129 @@
+"""Kernel weights on the reference rows: the law of the paper."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from localconformal.engine.kernels import KERNELS, KernelWeights
+from localconformal.engine.reference import ReferenceEngine
+from localconformal.laws.bandwidth import BandwidthProblem, choose_bandwidth
+from localconformal.laws.base import BaseLaw, Outputs, canonical_order, check_reference_scores
+from localconformal.laws.embedding import fit_embedding
+from localconformal.quantiles import Array
+
+#: The paper's advice for the size of a mini-batch.
+BATCH_SHARE = 0.3
+
+
+class KernelLaw(BaseLaw):
+    """Nadaraya-Watson law: F(v | x) = sum_j w_j(x) 1{V_j <= v}, w_j(x) ~ K(|f(x) - f(X_j)| / h).
+
+    Where the effective sample size (sum w)^2 / sum w^2 falls below ``min_effective_samples``
+    (far from the data, in a gap, or with a narrow kernel), h is doubled for that x until it is
+    reached; `fallback` and the regressors' ``diagnose`` flag such rows.
+
+    Parameters
+    ----------
+    kernel : {"gaussian", "boxcar", "epanechnikov"}, default="gaussian"
+        exp(-u^2 / 2), 1{u <= 1} or (1 - u^2)+.
+    bandwidth : float or str or rule, default="median"
+        h, or how to choose it from the reference rows: "median" of the pairwise distances,
+        "median-log", "rate", "cv" (see `localconformal.laws.bandwidth`), or a rule object such
+        as ``DistanceQuantile(0.1)``. Infinite: no localization.
+    embedding : default=None
+        Where distances are measured: None (standardised features; one-hot and imputed for
+        frames), "outputs" (the regressor's own point predictions), a transformer, a fitted
+        model or a callable.
+    engine : {"auto", "exact", "minibatch"}, default="auto"
+        "minibatch" keeps a random subset of the reference rows, drawn once, at fit.
+    batch_size : float or int, default=None
+        Share or number of rows of the mini-batch; None is 0.3.
+    min_effective_samples : float, default=20
+        See above; 1 asks only that some reference row has weight.
+    random_state : int or None, default=None
+        Seed of sampled distances, folds and the mini-batch. None draws one at fit.
+
+    Attributes
+    ----------
+    bandwidth_ : float
+        The chosen h, in units of the embedded rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 1, 200)[:, None]
+    >>> law = KernelLaw(bandwidth=0.1).fit(X, X[:, 0])
+    >>> law.quantile([[0.2], [0.8]], [0.5]).round(1)
+    array([[0.2],
+           [0.8]])
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        "kernel": [StrOptions(set(KERNELS))],
+        "engine": [StrOptions({"auto", "exact", "minibatch"})],
+        "batch_size": [
+            None,
+            Interval(Real, 0, 1, closed="neither"),
+            Interval(Integral, 1, None, closed="left"),
+        ],
+        "min_effective_samples": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        kernel: str = "gaussian",
+        bandwidth: Any = "median",
+        embedding: Any = None,
+        engine: str = "auto",
+        batch_size: float | int | None = None,
+        min_effective_samples: float = 20,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.embedding = embedding
+        self.engine = engine
+        self.batch_size = batch_size
+        self.min_effective_samples = min_effective_samples
+        self.random_state = random_state
+
+    def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> KernelLaw:
+        """Embed the reference rows, choose h, and freeze both."""
+        self._validate_params()
+        scores = check_reference_scores(v)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.embedding_, points = fit_embedding(self.embedding, X, scores, outputs)
+        order = canonical_order(points, scores)
+        points, scores = points[order], scores[order]
+        if self.engine == "minibatch":
+            kept = draw_batch(len(scores), self.batch_size, seed)
+            points, scores = points[kept], scores[kept]
+        minimum = float(self.min_effective_samples)
+        problem = BandwidthProblem(points, scores, self.kernel, minimum, seed)
+        self.bandwidth_ = choose_bandwidth(self.bandwidth, problem)
+        weigh = KernelWeights(points, self.kernel, self.bandwidth_, minimum)
+        self.engine_ = ReferenceEngine(scores, weigh)
+        return self
+
+    def rows(self, X: Any) -> Array:
+        """Embedded rows."""
+        return self.embedding_.transform(X)
+
+    def weights(self, X: Any) -> Array:
+        """w_j(x), each row summing to one, references in the order of their scores: (m, n)."""
+        weights, _ = self.engine_.weigh(self.rows(X))  # type: ignore[attr-defined]
+        return weights / weights.sum(axis=1, keepdims=True)
+
+
+def draw_batch(n: int, batch_size: float | int | None, seed: int) -> Any:
+    """Rows of a mini-batch, in order."""
+    size = BATCH_SHARE if batch_size is None else batch_size
+    count = int(size) if isinstance(size, Integral) else max(1, round(size * n))
+    return np.sort(np.random.default_rng(seed).choice(n, min(count, n), replace=False))

@@ -1,0 +1,61 @@
+"""One law for every x: no localization."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from localconformal.laws.base import BaseLaw, Outputs, check_reference_scores
+from localconformal.quantiles import Array, quantile_of_cdf
+
+
+class UniformLaw(BaseLaw):
+    """F(v | x) = share of reference scores up to v, the same at every x.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> law = UniformLaw().fit(np.zeros((4, 1)), [1.0, 2.0, 3.0, 4.0])
+    >>> law.quantile(np.zeros((1, 1)), [0.5, 0.75])
+    array([[2., 3.]])
+    """
+
+    def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> UniformLaw:
+        """Keep the sorted scores."""
+        self.engine_ = UniformEngine(np.sort(check_reference_scores(v)))
+        return self
+
+    def rows(self, X: Any) -> int:
+        """Only how many there are."""
+        return len(X)
+
+
+class UniformEngine:
+    """Answers that do not depend on x; ``rows`` is the number of rows."""
+
+    def __init__(self, v: Array) -> None:
+        self.v = v
+
+    def quantiles(self, rows: int, levels: Array, upper: NDArray[np.bool_]) -> Array:
+        """Q or Q+ of the empirical law."""
+        table = np.arange(1, len(self.v) + 1) / len(self.v)
+        answer = quantile_of_cdf(self.v, table, levels, np.broadcast_to(upper, levels.shape))
+        return np.array(np.broadcast_to(answer, (rows, levels.shape[-1])))
+
+    def cdf(self, rows: int, v: Array, side: str) -> Array:
+        """Share of scores up to, or below, v."""
+        return np.searchsorted(self.v, v, side="right" if side == "right" else "left") / len(self.v)
+
+    def mean(self, rows: int, absolute: bool = False) -> Array:
+        """Mean score."""
+        return np.full(rows, np.mean(np.abs(self.v) if absolute else self.v))
+
+    def effective_sample_size(self, rows: int) -> Array:
+        """All of them."""
+        return np.full(rows, float(len(self.v)))
+
+    def fallback(self, rows: int) -> NDArray[np.bool_]:
+        """Never."""
+        return np.zeros(rows, dtype=bool)

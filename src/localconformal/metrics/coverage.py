@@ -1,0 +1,47 @@
+"""Share of rows inside their interval, and the band it should lie in."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import betabinom
+
+from localconformal.metrics._check import check_pair
+from localconformal.quantiles import Array, conformal_rank
+
+
+def coverage(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
+    """Share of rows with lower <= y <= upper; one number a level.
+
+    Examples
+    --------
+    >>> coverage([0.0, 2.0], [[0.0, 1.0], [0.0, 1.0]])
+    0.5
+    """
+    y, bounds = check_pair(y_true, intervals)
+    inside = (bounds[:, 0] <= y) & (y <= bounds[:, 1])
+    share = inside.mean(axis=0)
+    return float(share) if share.ndim == 0 else np.asarray(share)
+
+
+def coverage_band(
+    n_calibration: int, n_test: int, confidence_level: float, probability: float = 0.95
+) -> tuple[float, float]:
+    """Where the coverage of ``n_test`` new rows lies with this probability.
+
+    Given its calibration set, split conformal prediction with continuous scores covers a new
+    row with probability Beta(k, n + 1 - k), k = ceil((n + 1) tau); so the number of test rows
+    covered is Beta-binomial.
+
+    Examples
+    --------
+    >>> low, high = coverage_band(500, 1000, 0.9)
+    >>> round(low, 3), round(high, 3)
+    (0.867, 0.931)
+    """
+    k = conformal_rank(n_calibration, confidence_level)
+    if k > n_calibration:
+        return 1.0, 1.0
+    law = betabinom(n_test, k, n_calibration + 1 - k)
+    tail = (1.0 - probability) / 2.0
+    return float(law.ppf(tail)) / n_test, float(law.ppf(1.0 - tail)) / n_test

@@ -1,0 +1,85 @@
+"""How a base model is made, fitted and asked.
+
+Three kinds come in: an estimator to train (it is cloned first), a ``FrozenEstimator``, and any
+object with only ``predict``. The last two are never fitted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import _safe_indexing, get_tags
+
+from localconformal.quantiles import Array
+
+
+def default_estimator(random_state: int | None = None) -> HistGradientBoostingRegressor:
+    """What ``estimator=None`` stands for."""
+    return HistGradientBoostingRegressor(random_state=random_state)
+
+
+def is_frozen(model: Any) -> bool:
+    """Whether the model comes fitted: a FrozenEstimator, or an object that cannot be fitted."""
+    return isinstance(model, FrozenEstimator) or not hasattr(model, "fit")
+
+
+def comes_fitted(estimator: Any) -> bool:
+    """Whether any of the models that the user passed comes fitted."""
+    models = estimator if isinstance(estimator, (tuple, list)) else [estimator]
+    return any(is_frozen(model) for model in models)
+
+
+def fit_model(model: Any, X: Any, y: Array, fit_params: Mapping[str, Any] | None = None) -> Any:
+    """A fitted clone of the model; a frozen one as it is."""
+    return model if is_frozen(model) else clone(model).fit(X, y, **(fit_params or {}))
+
+
+def predict_column(model: Any, X: Any) -> Array:
+    """Point predictions of the model as a float64 array of shape (n,)."""
+    prediction = np.asarray(model.predict(X), dtype=np.float64)
+    if prediction.size != len(X):
+        raise ValueError(
+            f"{type(model).__name__}.predict returned an array of shape {prediction.shape} for "
+            f"{len(X)} rows; one number a row was expected: wrap a single-output model."
+        )
+    return prediction.reshape(len(X))
+
+
+def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """The given rows of an array or a frame."""
+    return _safe_indexing(X, rows)
+
+
+def take_params(params: Mapping[str, Any], rows: NDArray[np.intp], n_rows: int) -> dict[str, Any]:
+    """Fit parameters with one entry a row (such as sample_weight) cut to the given rows."""
+    return {
+        name: take_rows(value, rows)
+        if not isinstance(value, str) and hasattr(value, "__len__") and len(value) == n_rows
+        else value
+        for name, value in params.items()
+    }
+
+
+def accepts_missing(model: Any) -> bool:
+    """Whether the model says that it takes NaN; one without tags decides for itself."""
+    return bool(getattr(_input_tags(model), "allow_nan", True))
+
+
+def accepts_more_dimensions(model: Any) -> bool:
+    """Whether the model says that it takes X of more than two dimensions."""
+    return bool(getattr(_input_tags(model), "three_d_array", False))
+
+
+def _input_tags(model: Any) -> Any:
+    model = model.estimator if isinstance(model, FrozenEstimator) else model
+    if isinstance(model, (tuple, list)):
+        model = model[0]
+    if model is None:
+        model = default_estimator()
+    return get_tags(model).input_tags if hasattr(model, "__sklearn_tags__") else None

@@ -1,0 +1,178 @@
+"""Order statistics: the only place in the library where one is chosen.
+
+Four functions of METHODS 0, for a law F = sum_i w_i delta(v_i):
+
+* ``conformal_quantile``           cq(tau; s): the ceil((n + 1) tau)-th smallest, +inf beyond n;
+* ``weighted_conformal_quantile``  wcq(tau; s, w, w_inf): the same with weights and mass at +inf;
+* ``weighted_quantile``            Q(tau; F) = inf{v : F(v) >= tau};
+* ``upper_weighted_quantile``      Q+(t; F) = inf{v : F(v) > t} = sup{v : F(v-) <= t}.
+
+Levels such as 0.95 are not exact in binary, and neither are running sums, so that each
+comparison carries a guard. Q and cq treat a sum within the guard of the level as having
+reached it. The guard of Q+ only enlarges, so that F(v-) <= t always implies v <= Q+(t).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+RANK_GUARD = 1e-9
+MASS_GUARD = 1e-12
+
+
+def conformal_rank(n: int, level: float) -> int:
+    """Rank k = ceil((n + 1) level) of the conformal quantile among n scores.
+
+    Examples
+    --------
+    >>> conformal_rank(19, 0.95), conformal_rank(18, 0.95)
+    (19, 19)
+    """
+    return math.ceil((n + 1) * level - RANK_GUARD)
+
+
+def required_calibration_size(level: float) -> int:
+    """Smallest n whose conformal quantile at ``level`` is finite.
+
+    Examples
+    --------
+    >>> required_calibration_size(0.9), required_calibration_size(0.95)
+    (9, 19)
+    """
+    n = max(1, math.ceil(level / (1.0 - level) - 1e-6))
+    while conformal_rank(n, level) > n:
+        n += 1
+    return n
+
+
+def conformal_quantile(scores: ArrayLike, level: float) -> Array:
+    """Conformal quantile cq(level; s_1..s_n) along the first axis.
+
+    The k-th smallest score with k = ceil((n + 1) level), or +inf when k > n: the plain
+    level-quantile of the scores with one more placed at +inf.
+
+    Parameters
+    ----------
+    scores : array of shape (n, ...)
+    level : float
+        Target coverage tau = 1 - alpha.
+
+    Returns
+    -------
+    array of shape ``scores.shape[1:]``
+
+    Examples
+    --------
+    >>> float(conformal_quantile(range(1, 10), 0.9))
+    9.0
+    >>> float(conformal_quantile(range(1, 9), 0.9))
+    inf
+    """
+    s = np.asarray(scores, dtype=np.float64)
+    k = conformal_rank(len(s), level)
+    if k > len(s):
+        return np.full(s.shape[1:], np.inf)
+    k = max(k, 1)
+    return np.partition(s, k - 1, axis=0)[k - 1]
+
+
+def weighted_conformal_quantile(
+    scores: ArrayLike, weights: ArrayLike, weight_inf: float, level: float
+) -> float:
+    """Weighted conformal quantile: mass ``weight_inf`` stands at +inf.
+
+    Examples
+    --------
+    >>> weighted_conformal_quantile([3.0, 1.0, 2.0], [1, 1, 1], 1, 0.75)
+    3.0
+    >>> weighted_conformal_quantile([3.0, 1.0, 2.0], [1, 1, 1], 1, 0.76)
+    inf
+    """
+    s = np.append(np.asarray(scores, dtype=np.float64), np.inf)
+    w = np.append(np.asarray(weights, dtype=np.float64), weight_inf)
+    return float(weighted_quantile(s, w, level))
+
+
+def weighted_quantile(values: ArrayLike, weights: ArrayLike, levels: ArrayLike) -> Array:
+    """Q(tau; F) = inf{v : F(v) >= tau} of the law with these values and weights.
+
+    Examples
+    --------
+    >>> weighted_quantile([1.0, 2.0, 3.0], [1, 0, 1], [0.5, 0.51])
+    array([1., 3.])
+    """
+    return quantile_of_cdf(*_sorted_cdf(values, weights), np.asarray(levels), upper=False)
+
+
+def upper_weighted_quantile(values: ArrayLike, weights: ArrayLike, levels: ArrayLike) -> Array:
+    """Q+(t; F) = inf{v : F(v) > t}; +inf when t >= 1.
+
+    Examples
+    --------
+    >>> upper_weighted_quantile([1.0, 2.0, 3.0], [1, 0, 1], [0.49, 0.5, 1.0])
+    array([ 1.,  3., inf])
+    """
+    return quantile_of_cdf(*_sorted_cdf(values, weights), np.asarray(levels), upper=True)
+
+
+def _sorted_cdf(values: ArrayLike, weights: ArrayLike) -> tuple[Array, Array]:
+    v = np.asarray(values, dtype=np.float64)
+    order = np.argsort(v, kind="stable")
+    cumulated = np.cumsum(np.asarray(weights, dtype=np.float64)[order])
+    return v[order], cumulated / cumulated[-1]
+
+
+def quantile_of_cdf(
+    values: Array, cdf: Array, levels: Array, upper: bool | NDArray[np.bool_]
+) -> Array:
+    """Q (or Q+ where ``upper``) of laws given by their running sums over sorted values.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+        Sorted.
+    cdf : array of shape (n,) or (m, n)
+        Running sums that end at 1: one law, or one a row.
+    levels : array
+        Any shape for one law; (L,) or (m, L) for m laws.
+    upper : bool or array of shape (L,)
+        Per level: Q+ instead of Q.
+
+    Returns
+    -------
+    array shaped like ``levels`` for one law, else (m, L)
+    """
+    strict = np.broadcast_to(upper, levels.shape)
+    # F >= tau within the guard, or F > t beyond it, as one comparison F >= target each.
+    target = np.where(strict, np.nextafter(levels + MASS_GUARD, 2.0), levels - MASS_GUARD)
+    if cdf.ndim == 1:
+        index = np.searchsorted(cdf, target, side="left")
+    else:
+        target = np.broadcast_to(target, (len(cdf), target.shape[-1]))
+        index = np.stack(
+            [np.count_nonzero(cdf < column[:, None], axis=1) for column in target.T], axis=1
+        )
+    padded = np.append(values, np.inf)
+    return np.where(target <= 0.0, -np.inf, padded[index])
+
+
+def typical_size(v: ArrayLike) -> float:
+    """A positive unit for v: the median of |v|, else the smallest positive |v|, else 1.
+
+    It scales with v, so that floors built on it keep the intervals equivariant.
+
+    Examples
+    --------
+    >>> typical_size([-2.0, 4.0, 1.0]), typical_size([0.0, 0.0, 3.0]), typical_size([0.0])
+    (2.0, 3.0, 1.0)
+    """
+    size = np.abs(np.asarray(v, dtype=np.float64))
+    if (median := float(np.median(size))) > 0:
+        return median
+    positive = size[size > 0]
+    return float(positive.min()) if len(positive) else 1.0

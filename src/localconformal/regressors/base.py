@@ -1,0 +1,335 @@
+"""The public interface that every estimator of this library shares."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from localconformal.frames import is_frame, make_frame, row_hashes
+from localconformal.intervals import collapse_crossed, crossed, nest
+from localconformal.models import (
+    accepts_missing,
+    accepts_more_dimensions,
+    default_estimator,
+    take_params,
+    take_rows,
+)
+from localconformal.quantiles import Array
+from localconformal.regressors.guarantee import Guarantee
+from localconformal.splitting import split_rows
+
+#: Constraints of the arguments that every estimator takes.
+COMMON_CONSTRAINTS: dict[str, list[Any]] = {
+    "confidence_level": [Interval(Real, 0, 1, closed="neither")],
+    "calibration_size": [
+        None,
+        Interval(Real, 0, 1, closed="neither"),
+        Interval(Integral, 1, None, closed="left"),
+    ],
+    "random_state": ["random_state"],
+    "n_jobs": [None, Integral],
+}
+
+EXCHANGEABLE = "calibration rows and new rows are exchangeable and the calibration rows are new"
+
+
+class BaseConformalRegressor(RegressorMixin, BaseEstimator):
+    """Validation, splitting, levels, nesting and frames, around four hooks of a subclass.
+
+    `_fit_parts` trains on training rows, `_calibrate` turns calibration rows into an object,
+    `_bounds` answers raw bounds from it, and `_local` its per-row diagnostics.
+    """
+
+    estimator: Any
+    confidence_level: float
+    calibration_size: float | int | None
+    random_state: Any
+    n_jobs: int | None
+
+    # ---- hooks -----------------------------------------------------------------------------
+
+    def _fit_parts(self, X: Any, y: Array, fit_params: Mapping[str, Any], seed: int) -> None:
+        """Train everything that training rows decide."""
+        raise NotImplementedError
+
+    def _calibrate(self, X: Any, y: Array, groups: Any) -> Any:
+        """What `_bounds` needs of the calibration rows; must not change the estimator."""
+        raise NotImplementedError
+
+    def _bounds(self, X: Any, levels: Array, groups: Any) -> tuple[Array, str | None]:
+        """Raw bounds (n, 2, L), and why some of them are infinite, if so."""
+        raise NotImplementedError
+
+    def _local(self, X: Any, level: float, groups: Any) -> dict[str, NDArray[Any]]:
+        """Columns of `diagnose` that the bounds do not tell."""
+        raise NotImplementedError
+
+    def _point(self, X: Any) -> Array:
+        """Point predictions (n,)."""
+        raise NotImplementedError
+
+    def _guarantee(self) -> Guarantee:
+        """The promise of the fitted estimator."""
+        raise NotImplementedError
+
+    # ---- fitting ---------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: ArrayLike, **fit_params: Any) -> BaseConformalRegressor:
+        """Split the rows, train on one part, calibrate on the other.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+        y : array of shape (n,)
+        **fit_params
+            Passed to the base estimator's ``fit``; those with one entry a row (such as
+            ``sample_weight``) are cut to the training rows.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, None, fit_params)
+
+    def conformalize(self, X: Any, y: ArrayLike) -> BaseConformalRegressor:
+        """Replace the calibration set; nothing is refitted.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+            Rows that the model has not seen.
+        y : array of shape (n,)
+
+        Returns
+        -------
+        self
+        """
+        return self._conformalize(X, y, None)
+
+    def _fit(self, X: Any, y: Any, groups: Any, fit_params: Mapping[str, Any]) -> Any:
+        self._validate_params()
+        X, y = self._check_rows(X, reset=True), check_target(y)
+        check_consistent_length(X, y, groups)
+        split_seed, seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
+        train, calibration = split_rows(len(y), self.calibration_size, int(split_seed))
+        params = take_params(fit_params, train, len(y))
+        self.calibration_ = None
+        self.fit_report_: dict[str, dict[str, Any]] = {
+            "seconds": {},
+            "rows": {"train": len(train), "reference": 0, "calibration": 0},
+        }
+        X_train = take_rows(X, train)
+        self._fit_parts(X_train, y[train], params, int(seed))
+        self._training_hashes = np.sort(row_hashes(X_train, y[train]))
+        if len(calibration):
+            held = None if groups is None else take_rows(groups, calibration)
+            self._set_calibration(take_rows(X, calibration), y[calibration], held)
+        return self
+
+    def _conformalize(self, X: Any, y: Any, groups: Any) -> Any:
+        check_is_fitted(self)
+        X, y = self._check_rows(X), check_target(y)
+        check_consistent_length(X, y, groups)
+        seen = np.isin(row_hashes(X, y), self._training_hashes)
+        if seen.any():
+            warnings.warn(
+                f"{np.count_nonzero(seen)} of {len(y)} calibration rows are identical to training "
+                "rows; the guarantee needs rows that the model has not seen: leave them out.",
+                UserWarning,
+                stacklevel=3,
+            )
+        self._set_calibration(X, y, groups)
+        return self
+
+    def _set_calibration(self, X: Any, y: Array, groups: Any) -> None:
+        # Assigned last: a calibration that fails leaves the previous one in force.
+        with self._stage("calibrate"):
+            calibration = self._calibrate(X, y, groups)
+        self.calibration_ = calibration
+        self.fit_report_["rows"]["calibration"] = len(y)
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        """Seconds of one stage of fitting, into ``fit_report_``."""
+        start = time.perf_counter()
+        yield
+        self.fit_report_["seconds"][name] = time.perf_counter() - start
+
+    def _base_estimator(self, seed: int) -> Any:
+        return default_estimator(seed) if self.estimator is None else self.estimator
+
+    # ---- predicting ------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Array:
+        """Point predictions: (n,)."""
+        check_is_fitted(self)
+        return self._point(self._check_rows(X))
+
+    def predict_interval(
+        self,
+        X: Any,
+        confidence_level: ArrayLike | None = None,
+        *,
+        alpha: ArrayLike | None = None,
+        output: str = "array",
+    ) -> Any:
+        """Prediction intervals, each covering with at least the level asked for.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+        confidence_level : float or list of L floats, default=None
+            None is the constructor's level. Several levels come nested: each interval is the
+            hull of its own and those of the lower levels asked for with it, which only
+            enlarges it.
+        alpha : float or list of L floats, default=None
+            Miscoverage 1 - confidence_level, as an alternative to it.
+        output : {"array", "frame"}, default="array"
+            "frame": columns ``lower`` and ``upper`` (``lower_0.9``, ... for several levels), of
+            the kind of X and with its index; pandas for arrays.
+
+        Returns
+        -------
+        array of shape (n, 2), or (n, 2, L) for a list of levels; or a frame
+            Bounds are infinite where the calibration set is too small for the level; crossed
+            bounds become their midpoint.
+        """
+        return self._predict_interval(X, confidence_level, alpha, output, None)
+
+    def _predict_interval(
+        self, X: Any, confidence_level: Any, alpha: Any, output: str, groups: Any
+    ) -> Any:
+        self._check_calibrated()
+        if output not in ("array", "frame"):
+            raise ValueError(f"output is {output!r}; 'array' or 'frame' was expected.")
+        levels = self._levels(confidence_level, alpha)
+        rows = self._check_rows(X)
+        check_consistent_length(rows, groups)
+        raw, reason = self._bounds(rows, np.atleast_1d(levels), groups)
+        if reason:
+            warnings.warn(reason, UserWarning, stacklevel=3)
+        intervals = nest(collapse_crossed(raw), np.atleast_1d(levels))
+        if output == "frame":
+            return intervals_frame(intervals, levels, X)
+        return intervals if levels.ndim else intervals[:, :, 0]
+
+    def diagnose(self, X: Any, confidence_level: float | None = None) -> Any:
+        """How each row's interval came about.
+
+        Returns
+        -------
+        frame with one row for each of X, of its kind (pandas for arrays)
+            ``effective_sample_size``: reference rows behind the local law (calibration rows
+            where there is no law); ``local_lower``, ``local_upper``: local quantiles of the
+            score, by side, lower with its sign turned (0 without a law); ``correction``:
+            theta*, the larger side's; ``fallback``: the law had to widen its neighbourhood;
+            ``crossed``: the bounds crossed and became their midpoint; ``infinite``.
+        """
+        return self._diagnose(X, confidence_level, None)
+
+    def _diagnose(self, X: Any, confidence_level: float | None, groups: Any) -> Any:
+        self._check_calibrated()
+        level = self._levels(confidence_level, None)
+        if level.ndim:
+            raise ValueError(
+                f"confidence_level is {confidence_level!r}; one number was expected: call "
+                "diagnose once for each level."
+            )
+        rows = self._check_rows(X)
+        check_consistent_length(rows, groups)
+        raw, _ = self._bounds(rows, np.atleast_1d(level), groups)
+        columns = self._local(rows, float(level), groups)
+        columns["crossed"] = crossed(raw)[:, 0]
+        columns["infinite"] = np.isinf(raw).any(axis=(1, 2))
+        return make_frame(columns, like=X)
+
+    @property
+    def guarantee_(self) -> Guarantee:
+        """What is promised, and under which assumptions."""
+        check_is_fitted(self)
+        return self._guarantee()
+
+    # ---- checks ----------------------------------------------------------------------------
+
+    def _check_rows(self, X: Any, reset: bool = False) -> Any:
+        if is_frame(X):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            if len(X) == 0:
+                raise ValueError("Found array with 0 sample(s); at least 1 row was expected.")
+            return X
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype="numeric",
+            ensure_all_finite="allow-nan" if accepts_missing(self.estimator) else True,
+            allow_nd=accepts_more_dimensions(self.estimator),
+        )
+
+    def _check_calibrated(self) -> None:
+        check_is_fitted(self)
+        if self.calibration_ is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} has no calibration set yet; call "
+                "conformalize(X_cal, y_cal) with rows that the model has not seen."
+            )
+
+    def _levels(self, confidence_level: Any, alpha: Any) -> Array:
+        if confidence_level is not None and alpha is not None:
+            raise ValueError(
+                f"confidence_level={confidence_level!r} and alpha={alpha!r} both came; pass one, "
+                "alpha = 1 - confidence_level."
+            )
+        asked = self.confidence_level if confidence_level is None else confidence_level
+        levels = np.asarray(asked, dtype=np.float64)
+        if alpha is not None:
+            levels = 1.0 - np.asarray(alpha, dtype=np.float64)
+        if levels.ndim > 1 or levels.size == 0 or not np.all((levels > 0) & (levels < 1)):
+            name, value = ("alpha", alpha) if alpha is not None else ("confidence_level", asked)
+            raise ValueError(
+                f"{name} is {value!r}; a number inside (0, 1), or a list of them, was expected."
+            )
+        return levels
+
+    def __sklearn_tags__(self) -> Any:
+        """Missing values and dimensions are the base estimator's business."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = accepts_missing(self.estimator)
+        tags.input_tags.three_d_array = accepts_more_dimensions(self.estimator)
+        return tags
+
+
+def check_target(y: Any) -> Array:
+    """y as a finite float64 array of shape (n,)."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None.")
+    column = column_or_1d(y, warn=True)
+    return np.asarray(check_array(column, ensure_2d=False, dtype=np.float64, input_name="y"))
+
+
+def intervals_frame(intervals: Array, levels: Array, like: Any) -> Any:
+    """Columns lower and upper, with the level in the name when there are several."""
+    names = [f"_{level:.10g}" for level in levels] if levels.ndim else [""]
+    columns = {}
+    for position, name in enumerate(names):
+        columns[f"lower{name}"] = intervals[:, 0, position]
+        columns[f"upper{name}"] = intervals[:, 1, position]
+    return make_frame(columns, like)

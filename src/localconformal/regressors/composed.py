@@ -1,0 +1,153 @@
+"""Score, law, adjustment and sides, put together: the one equation of this library.
+
+    point model -> score V -> local law F(v | x) -> adjustment p(V, F) -> theta* -> interval
+
+Training rows fit the score and its reference values; those fit the law and the constants of
+the adjustment; calibration rows give theta*. A query walks back: T = sup{v : p(v, F) <= theta*}
+and the score turns T into bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localconformal.adjustments import BaseAdjustment
+from localconformal.calibration import Calibration, SideRule
+from localconformal.laws import SidedLaw
+from localconformal.models import comes_fitted
+from localconformal.quantiles import Array
+from localconformal.regressors.base import EXCHANGEABLE, BaseConformalRegressor
+from localconformal.regressors.guarantee import Guarantee
+from localconformal.regressors.reference import ScoreTask, make_reference
+from localconformal.scores import BaseScore
+from localconformal.selection import select_law
+
+
+@dataclass(frozen=True)
+class Composition:
+    """The unfitted parts of a method."""
+
+    score: BaseScore
+    adjustment: BaseAdjustment
+    rule: SideRule
+    law: Any = "auto"
+    reference: str = "cross-fit"
+
+
+class ComposedRegressor(BaseConformalRegressor):
+    """An estimator that is a composition; a subclass names its parts in `_composition`."""
+
+    def _composition(self) -> Composition:
+        raise NotImplementedError
+
+    def _fit_parts(self, X: Any, y: Array, fit_params: Mapping[str, Any], seed: int) -> None:
+        parts = self._composition()
+        estimator = self._base_estimator(seed)
+        task = ScoreTask(
+            parts.score, estimator, X, y, self.confidence_level, seed, fit_params, self.n_jobs
+        )
+        self._frozen = comes_fitted(estimator)
+        self.side_rule_ = parts.rule
+        self.adjustment_ = parts.adjustment
+        if not parts.adjustment.uses_law:
+            with self._stage("train"):
+                self.score_ = task.fit()
+            self.law_ = SidedLaw((), mirrored=False)
+            return
+        with self._stage("train"):
+            reference = make_reference(parts.reference, task)
+        self.score_ = reference.score
+        V = parts.rule.fold(check_scores(reference.V, "reference"))
+        with self._stage("law"):
+            law = select_law(parts.law, seed)
+            self.law_ = SidedLaw.fit(law, reference.X, V, outputs=self.score_.point)
+            self.adjustment_ = parts.adjustment.fit(V)
+        self.fit_report_["rows"]["reference"] = len(V)
+
+    def _calibrate(self, X: Any, y: Array, groups: Any) -> Calibration:
+        raw = self.score_.values(self.score_.band(X), y)
+        V = self.side_rule_.fold(check_scores(raw, "calibration"))
+        cells = self._cells(X, groups)
+        calibration = Calibration(V, self.law_.at(X), self.adjustment_, self.side_rule_, cells)
+        # The default level now, so that a first prediction does not pay for it.
+        calibration.correction(np.array([self.confidence_level]), cells[:1])
+        return calibration
+
+    def _cells(self, X: Any, groups: Any) -> NDArray[Any]:
+        """Cell of each row in the partition that is calibrated separately; one cell here."""
+        return np.zeros(len(X), dtype=np.intp)
+
+    def _correction(self, levels: Array, cells: NDArray[Any]) -> Array:
+        return self.calibration_.correction(levels, cells)
+
+    def _bounds(self, X: Any, levels: Array, groups: Any) -> tuple[Array, str | None]:
+        cells, F = self._cells(X, groups), self.law_.at(X)
+        theta = self._correction(levels, cells)
+        T = self.adjustment_.threshold(theta, F, self.side_rule_.local_levels(levels))
+        T = np.where(np.isposinf(theta), np.inf, T)
+        both = np.broadcast_to(T, (len(T), 2, len(levels)))
+        reason = self._shortage(theta, levels, cells) if np.isinf(theta).any() else None
+        return self.score_.bounds(self.score_.band(X), both), reason
+
+    def _shortage(self, theta: Array, levels: Array, cells: NDArray[Any]) -> str:
+        short = np.isinf(theta).any(axis=1)
+        level = float(levels[short.any(axis=0)].max())
+        smallest = self.calibration_.smallest_cell(cells[short.any(axis=1)])
+        return (
+            f"Some intervals are infinite: {smallest} calibration rows came and confidence level "
+            f"{level:g} needs at least {self.side_rule_.required_size(level)}; call conformalize "
+            "with more rows, or ask for a lower level."
+        )
+
+    def _local(self, X: Any, level: float, groups: Any) -> dict[str, NDArray[Any]]:
+        levels = np.array([level])
+        cells, F = self._cells(X, groups), self.law_.at(X)
+        lower, upper = np.zeros(len(X)), np.zeros(len(X))
+        size = np.full(len(X), float(self.calibration_.n))
+        fallback = np.zeros(len(X), dtype=bool)
+        if self.adjustment_.uses_law:
+            quantile = F.quantile(self.side_rule_.local_levels(levels))[:, :, 0]
+            lower, upper = -quantile[:, 0], quantile[:, -1]
+            size, fallback = F.effective_sample_size(), F.fallback()
+        return {
+            "effective_sample_size": size,
+            "local_lower": lower,
+            "local_upper": upper,
+            "correction": self._correction(levels, cells)[:, :, 0].max(axis=1),
+            "fallback": fallback,
+        }
+
+    def _point(self, X: Any) -> Array:
+        return self.score_.point(X)
+
+    def _guarantee(self) -> Guarantee:
+        frozen = (
+            ("no row given to fit was used to train the fitted model that came in",)
+            if self._frozen
+            else ()
+        )
+        return Guarantee(
+            confidence_level=self.confidence_level,
+            n_calibration=self.calibration_.n if self.calibration_ is not None else None,
+            assumptions=(EXCHANGEABLE, *frozen),
+            caveats=(
+                "this is an average over rows, not a promise at each x",
+                *(("calibration is still missing",) if self.calibration_ is None else ()),
+            ),
+        )
+
+
+def check_scores(V: Array, whose: str) -> Array:
+    """Scores, finite or refused."""
+    if not np.all(np.isfinite(V)):
+        bad = np.count_nonzero(~np.isfinite(V).all(axis=1))
+        raise ValueError(
+            f"{bad} of {len(V)} {whose} scores are NaN or infinite; finite numbers were expected: "
+            "check the base model's predictions."
+        )
+    return V

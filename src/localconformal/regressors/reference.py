@@ -1,0 +1,117 @@
+"""Reference scores: what the local law is estimated from, and by which model they were made.
+
+Scores of rows that the model was fitted on are too small, and their law with them. So by
+default each training row is scored by a model that has not seen it. Every way here is a
+function of training rows alone, so that none touches validity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+
+from localconformal.models import is_frozen, take_params, take_rows
+from localconformal.quantiles import Array
+from localconformal.scores import BaseScore
+from localconformal.splitting import Rows, fold_rows, split_rows
+
+N_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class ScoreTask:
+    """A score to be fitted on (some of) the training rows."""
+
+    score: BaseScore
+    estimator: Any
+    X: Any
+    y: Array
+    confidence_level: float
+    seed: int
+    fit_params: Mapping[str, Any]
+    n_jobs: int | None
+
+    def fit(self, rows: Rows | None = None) -> BaseScore:
+        """The score fitted on these rows; all of them by default."""
+        rows = np.arange(len(self.y)) if rows is None else rows
+        return clone(self.score).fit(
+            self.estimator,
+            take_rows(self.X, rows),
+            self.y[rows],
+            confidence_level=self.confidence_level,
+            random_state=self.seed,
+            fit_params=take_params(self.fit_params, rows, len(self.y)),
+        )
+
+    def values(self, score: BaseScore, rows: Rows) -> Array:
+        """Scores of these rows: (n, 2)."""
+        return score.values(score.band(take_rows(self.X, rows)), self.y[rows])
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The final score, the rows of the law, and their scores V (n, 2)."""
+
+    score: BaseScore
+    X: Any
+    V: Array
+
+
+def cross_fit(task: ScoreTask) -> Reference:
+    """Each row scored by a fit without its fold; the final model sees all rows."""
+    folds = fold_rows(len(task.y), N_FOLDS, task.seed)
+
+    def one_fold(rest: Rows, fold: Rows) -> Array:
+        return task.values(task.fit(rest), fold)
+
+    parts = Parallel(n_jobs=task.n_jobs)(delayed(one_fold)(*fold) for fold in folds)
+    V = np.empty((len(task.y), 2))
+    for (_, fold), part in zip(folds, parts, strict=True):
+        V[fold] = part
+    return Reference(task.fit(), task.X, V)
+
+
+def out_of_bag(task: ScoreTask) -> Reference:
+    """Each row scored by the trees that were not grown on it."""
+    if hasattr(task.estimator, "get_params") and "oob_score" in task.estimator.get_params():
+        task = replace(task, estimator=clone(task.estimator).set_params(oob_score=True))
+    score = task.fit()
+    return Reference(score, task.X, score.values(score.out_of_bag_band(), task.y))
+
+
+def holdout(task: ScoreTask) -> Reference:
+    """One half trains the model, the other half is scored."""
+    first, second = split_rows(len(task.y), 0.5, task.seed)
+    score = task.fit(first)
+    return Reference(score, take_rows(task.X, second), task.values(score, second))
+
+
+def in_sample(task: ScoreTask) -> Reference:
+    """Every row both trains the model and is scored, as in the paper."""
+    score = task.fit()
+    return Reference(score, task.X, task.values(score, np.arange(len(task.y))))
+
+
+REFERENCES: dict[str, Callable[[ScoreTask], Reference]] = {
+    "cross-fit": cross_fit,
+    "oob": out_of_bag,
+    "holdout": holdout,
+    "train": in_sample,
+}
+
+
+def make_reference(name: str, task: ScoreTask) -> Reference:
+    """Reference scores in the named way; rows unseen by a frozen model need no care."""
+    if name != "oob" and task.score.is_frozen(task.estimator):
+        return in_sample(task)
+    if name == "oob" and is_frozen(task.estimator):
+        raise ValueError(
+            "reference='oob' came with a model that is already fitted; its rows in fit must be "
+            "new to it, so choose reference='holdout'."
+        )
+    return REFERENCES[name](task)
