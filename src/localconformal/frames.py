@@ -16,6 +16,14 @@ def is_frame(X: Any) -> bool:
     return bool(nw.dependencies.is_into_dataframe(X))
 
 
+def columns_of(X: Any) -> list[nw.Series[Any]]:
+    """The columns of a frame, whatever their names."""
+    try:
+        return list(nw.from_native(X, eager_only=True).iter_columns())
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError("X has repeated column names; rename them to be unique.") from error
+
+
 def make_frame(columns: Mapping[str, NDArray[Any]], like: Any) -> Any:
     """A frame of these columns: of the kind of ``like``, with its index; pandas for arrays."""
     if is_frame(like):
@@ -45,8 +53,7 @@ def row_hashes(X: Any, y: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 def _columns(X: Any) -> list[NDArray[Any]]:
     if is_frame(X):
-        frame = nw.from_native(X, eager_only=True)
-        return [frame[name].to_numpy() for name in frame.columns]
+        return [column.to_numpy() for column in columns_of(X)]
     flat = np.asarray(X).reshape(len(X), -1)
     return list(flat.T)
 

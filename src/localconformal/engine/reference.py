@@ -57,9 +57,7 @@ class ReferenceEngine:
         position = np.searchsorted(self.v, v, side="right" if side == "right" else "left")
         return self._by_chunk(
             rows,
-            lambda part, F: np.take_along_axis(
-                np.pad(F, ((0, 0), (1, 0))), position[part], axis=1
-            ),
+            lambda part, F: np.take_along_axis(np.pad(F, ((0, 0), (1, 0))), position[part], axis=1),
             v.shape[1],
         )
 
@@ -92,9 +90,7 @@ class ReferenceEngine:
             part = slice(start, start + step)
             yield part, *self.weigh(rows[part])
 
-    def _by_chunk(
-        self, rows: Array, answer: Callable[[slice, Array], Array], width: int
-    ) -> Array:
+    def _by_chunk(self, rows: Array, answer: Callable[[slice, Array], Array], width: int) -> Array:
         out = np.empty((len(rows), width))
         for part, weights, _ in self._weights(rows):
             F = np.cumsum(weights, axis=1)

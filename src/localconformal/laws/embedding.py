@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import OneHotEncoder
 
-from localconformal.frames import is_frame
+from localconformal.frames import columns_of, is_frame
 from localconformal.laws.base import Outputs
 from localconformal.quantiles import Array
 
@@ -146,7 +146,11 @@ def make_embedding(embedding: Any, outputs: Outputs | None) -> Scaled:
         return Scaled(FunctionEmbedding(outputs), standardise=True)
     if isinstance(embedding, FrozenEstimator) or not hasattr(embedding, "fit"):
         function = next(
-            (getattr(embedding, name) for name in ("transform", "predict") if _has(embedding, name)),
+            (
+                getattr(embedding, name)
+                for name in ("transform", "predict")
+                if _has(embedding, name)
+            ),
             embedding,
         )
         return Scaled(FunctionEmbedding(function), standardise=True)
@@ -163,10 +167,8 @@ def split_columns(X: Any) -> tuple[Array, Any]:
         numbers = np.asarray(X, dtype=np.float64)
         numbers = numbers.reshape(len(numbers), -1)
         return numbers, np.empty((len(numbers), 0), dtype=object)
-    frame = nw.from_native(X, eager_only=True)
     numeric, labels = [], []
-    for name in frame.columns:
-        column = frame[name]
+    for column in columns_of(X):
         if column.dtype.is_numeric() or column.dtype == nw.Boolean:
             numeric.append(column.cast(nw.Float64).to_numpy())
         elif column.dtype.is_temporal():
@@ -174,7 +176,7 @@ def split_columns(X: Any) -> tuple[Array, Any]:
             numeric.append(np.where(np.isnat(times), np.nan, times.astype(np.float64)))
         else:
             labels.append(np.array([str(value) for value in column.to_list()], dtype=object))
-    shape = (len(frame), 0)
+    shape = (len(X), 0)
     return (
         np.stack(numeric, axis=1) if numeric else np.empty(shape),
         np.stack(labels, axis=1) if labels else np.empty(shape, dtype=object),

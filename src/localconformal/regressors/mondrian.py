@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from localconformal.adjustments import Plain
 from localconformal.calibration import SideRule
-from localconformal.frames import is_frame
+from localconformal.frames import columns_of, is_frame
 from localconformal.quantiles import Array
 from localconformal.regressors.base import COMMON_CONSTRAINTS
 from localconformal.regressors.composed import ComposedRegressor, Composition
@@ -197,11 +196,11 @@ class MondrianConformalRegressor(ComposedRegressor):
 def column_of(X: Any, name: str | int) -> NDArray[Any]:
     """One column of a frame by name (or position), or of an array by position."""
     if is_frame(X):
-        frame = nw.from_native(X, eager_only=True)
-        known = name if isinstance(name, str) else frame.columns[name]
-        if known not in frame.columns:
-            raise ValueError(f"groups is {name!r}; a column of {frame.columns} was expected.")
-        return frame[known].to_numpy()
+        columns = columns_of(X)
+        names = [column.name for column in columns]
+        if name not in names and not isinstance(name, int):
+            raise ValueError(f"groups is {name!r}; one of the columns {names} was expected.")
+        return columns[names.index(name) if name in names else int(name)].to_numpy()
     if isinstance(name, str):
         raise ValueError(
             f"groups is the column name {name!r}, but X is an array; pass a frame, or the "
