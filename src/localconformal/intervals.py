@@ -24,8 +24,10 @@ def collapse_crossed(intervals: Array) -> Array:
     >>> collapse_crossed(np.array([[[3.0], [1.0]]])).ravel()
     array([2., 2.])
     """
-    midpoint = intervals.sum(axis=1, keepdims=True) / 2.0
-    return np.where(crossed(intervals)[:, None, :], midpoint, intervals)
+    row, level = np.nonzero(crossed(intervals))
+    uncrossed = intervals.copy()
+    uncrossed[row, :, level] = intervals[row, :, level].mean(axis=1, keepdims=True)
+    return uncrossed
 
 
 def nest(intervals: Array, levels: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,9 @@ class MonotoneAdjustment(BaseAdjustment):
         """The smallest theta that accepts v."""
         out = np.empty((F.n, *levels.shape))
         for s, l in np.ndindex(levels.shape):
-            side, v = MemoSide(F.side(s, float(levels[s, l]))), V[:, s]
-            out[:, s, l] = first_true(lambda t, v=v, side=side: self.m(v, side, t) >= 0, F.n)
+            side = MemoSide(F.side(s, float(levels[s, l])))
+            accepts = partial(self._accepts_theta, V[:, s], side)
+            out[:, s, l] = first_true(accepts, F.n)
         return out
 
     def threshold(self, theta: Array, F: LocalLaw, levels: Array) -> Array:
@@ -59,10 +61,15 @@ class MonotoneAdjustment(BaseAdjustment):
         out = np.empty(theta.shape)
         for s, l in np.ndindex(levels.shape):
             side, t = MemoSide(F.side(s, float(levels[s, l]))), theta[:, s, l]
-            known = np.where(np.isinf(t), 0.0, t)
-            largest = first_true(lambda v, t=known, side=side: ~(self.m(v, side, t) >= 0), F.n)
-            out[:, s, l] = np.where(np.isposinf(t), np.inf, largest)
+            refuses = partial(self._refuses_v, side, np.where(np.isinf(t), 0.0, t))
+            out[:, s, l] = np.where(np.isposinf(t), np.inf, first_true(refuses, F.n))
         return out
+
+    def _accepts_theta(self, v: Array, side: MemoSide, theta: Array) -> Any:
+        return self.m(v, side, theta) >= 0
+
+    def _refuses_v(self, side: MemoSide, theta: Array, v: Array) -> Any:
+        return ~(np.asarray(self.m(v, side, theta)) >= 0)
 
 
 def first_true(holds: Callable[[Array], Any], n: int) -> Array:

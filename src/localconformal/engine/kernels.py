@@ -8,10 +8,10 @@ that x alone:
 
 * underflow: far from every reference, exp(-u^2 / 2) is zero for all of them. The Gaussian
   therefore measures u^2 from its smallest value in the row, which changes no ratio;
-* too few rows: the effective sample size (sum w)^2 / sum w^2 may be tiny (or the mass of a
-  compact kernel zero). The bandwidth of that x is then doubled until the effective sample
-  size reaches the asked minimum. It grows with h for each kernel here, so that the number
-  of doublings can be bisected instead of walked.
+* too few rows: the effective sample size (sum w)^2 / sum w^2 may be tiny, or all mass zero (no
+  reference within a compact kernel, or so far that a Gaussian underflows). The bandwidth of
+  that x is then doubled until it has mass and the asked effective sample size. Both grow with
+  h for each kernel here, so that the number of doublings can be bisected instead of walked.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from localconformal.quantiles import Array
 
 # A distance equal to h up to rounding is inside: the guard may only enlarge.
 EDGE_GUARD = 1e-9
+# exp(-u^2 / 2) is no longer a normal float64 beyond this u^2: the nearest row has no mass.
+NO_MASS = 1400.0
 # At this multiple of the largest distance every kernel here is flat to within rounding.
 FLAT = 1e6
 
@@ -85,16 +87,18 @@ class KernelWeights:
 
     def from_squared_distances(self, squared: Array) -> tuple[Array, NDArray[np.bool_]]:
         """The same from squared distances (m, n); an infinite one excludes the reference."""
-        weights = KERNELS[self.kernel](squared / self.bandwidth**2)
+        u2 = squared / self.bandwidth**2
+        weights = KERNELS[self.kernel](u2)
         usable = np.isfinite(squared).sum(axis=1)
+        # Weights that are equal but for rounding must count as equal.
         needed = np.minimum(self.min_effective_samples, usable) * (1.0 - 1e-6)
-        thin = effective_sample_size(weights) < np.maximum(needed, EDGE_GUARD)
+        thin = ~is_enough(u2, weights, needed)
         if thin.any():
             weights[thin] = self._widened(squared[thin], needed[thin])
         return weights, thin
 
     def _widened(self, squared: Array, needed: Array) -> Array:
-        """Weights at h 2^k, for each row the smallest k that gives the needed sample size."""
+        """Weights at h 2^k, for each row the smallest k that is enough."""
         kernel = KERNELS[self.kernel]
         farthest = np.sqrt(np.where(np.isfinite(squared), squared, 0.0).max(axis=1))
         # `low` is too few doublings, `high` enough.
@@ -102,9 +106,14 @@ class KernelWeights:
         low = np.zeros_like(high)
         while (open_ := high - low > 1).any():
             middle = np.floor((low + high) / 2.0)
-            widths = self.bandwidth * 2.0**middle
-            enough = effective_sample_size(kernel(squared / widths[:, None] ** 2)) >= needed
+            u2 = squared / (self.bandwidth * 2.0 ** middle[:, None]) ** 2
+            enough = is_enough(u2, kernel(u2), needed)
             high = np.where(open_ & enough, middle, high)
             low = np.where(open_ & ~enough, middle, low)
-        widths = self.bandwidth * 2.0**high
-        return kernel(squared / widths[:, None] ** 2)
+        return kernel(squared / (self.bandwidth * 2.0 ** high[:, None]) ** 2)
+
+
+def is_enough(u2: Array, weights: Array, needed: Array) -> NDArray[np.bool_]:
+    """Whether each row has mass, and the needed effective sample size."""
+    has_mass = (u2.min(axis=1) <= NO_MASS) & (weights.max(axis=1) > 0)
+    return has_mass & (effective_sample_size(weights) >= needed)

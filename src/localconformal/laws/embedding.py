@@ -145,20 +145,10 @@ def make_embedding(embedding: Any, outputs: Outputs | None) -> Scaled:
             )
         return Scaled(FunctionEmbedding(outputs), standardise=True)
     if isinstance(embedding, FrozenEstimator) or not hasattr(embedding, "fit"):
-        function = next(
-            (
-                getattr(embedding, name)
-                for name in ("transform", "predict")
-                if _has(embedding, name)
-            ),
-            embedding,
-        )
+        known = [name for name in ("transform", "predict") if hasattr(embedding, name)]
+        function = getattr(embedding, known[0]) if known else embedding
         return Scaled(FunctionEmbedding(function), standardise=True)
     return Scaled(clone(embedding), standardise=False)
-
-
-def _has(embedding: Any, name: str) -> bool:
-    return callable(getattr(embedding, name, None))
 
 
 def split_columns(X: Any) -> tuple[Array, Any]:

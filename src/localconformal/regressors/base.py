@@ -63,6 +63,7 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
     calibration_size: float | int | None
     random_state: Any
     n_jobs: int | None
+    calibration_: Any
 
     # ---- hooks -----------------------------------------------------------------------------
 
@@ -257,8 +258,8 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         check_consistent_length(rows, groups)
         raw, _ = self._bounds(rows, np.atleast_1d(level), groups)
         columns = self._local(rows, float(level), groups)
-        columns["crossed"] = crossed(raw)[:, 0]
-        columns["infinite"] = np.isinf(raw).any(axis=(1, 2))
+        columns["crossed"] = np.asarray(crossed(raw))[:, 0]
+        columns["infinite"] = np.asarray(np.isinf(raw).any(axis=(1, 2)))
         return make_frame(columns, like=X)
 
     @property

@@ -95,9 +95,8 @@ class ComposedRegressor(BaseConformalRegressor):
         return self.score_.bounds(self.score_.band(X), both), reason
 
     def _shortage(self, theta: Array, levels: Array, cells: NDArray[Any]) -> str:
-        short = np.isinf(theta).any(axis=1)
-        level = float(levels[short.any(axis=0)].max())
-        smallest = self.calibration_.smallest_cell(cells[short.any(axis=1)])
+        level = float(levels[np.isinf(theta).any(axis=(0, 1))].max())
+        smallest = self.calibration_.smallest_cell(cells[np.isinf(theta).any(axis=(1, 2))])
         return (
             f"Some intervals are infinite: {smallest} calibration rows came and confidence level "
             f"{level:g} needs at least {self.side_rule_.required_size(level)}; call conformalize "

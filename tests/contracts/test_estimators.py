@@ -1,0 +1,247 @@
+"""What every estimator keeps, by being registered."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from conftest import ESTIMATORS, awkward_data, light, smooth_data
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+
+@parametrize_with_checks([cls() for cls in ESTIMATORS])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def fitted(estimator_class):
+    return light(estimator_class).fit(*awkward_data(300, seed=0))
+
+
+def assert_same(actual, expected):
+    """Equal up to the last bits of a linear model's matrix product, which depend on the batch."""
+    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
+
+
+X_NEW = awkward_data(40, seed=9)[0]
+
+
+def test_shapes_and_order(fitted):
+    assert fitted.predict(X_NEW).shape == (40,)
+    one = fitted.predict_interval(X_NEW)
+    assert one.shape == (40, 2)
+    assert (one[:, 0] <= one[:, 1]).all()
+    assert fitted.predict_interval(X_NEW, confidence_level=[0.5, 0.8, 0.95]).shape == (40, 2, 3)
+    assert fitted.predict_interval(X_NEW, confidence_level=[0.9]).shape == (40, 2, 1)
+
+
+def test_levels_are_nested_in_any_order(fitted):
+    levels = [0.8, 0.2, 0.95, 0.5]
+    several = fitted.predict_interval(X_NEW, confidence_level=levels)
+    order = np.argsort(levels)
+    assert (np.diff(several[:, 0, order], axis=1) <= 0).all()
+    assert (np.diff(several[:, 1, order], axis=1) >= 0).all()
+    # The lowest level has no lower one to enclose.
+    alone = fitted.predict_interval(X_NEW, confidence_level=0.2)
+    np.testing.assert_array_equal(several[:, :, 1], alone)
+
+
+def test_alpha_is_the_complement(fitted):
+    np.testing.assert_allclose(
+        fitted.predict_interval(X_NEW, alpha=[0.1, 0.3]),
+        fitted.predict_interval(X_NEW, confidence_level=[0.9, 0.7]),
+    )
+
+
+def test_one_by_one_equals_batch_and_order_is_kept(fitted):
+    batch = fitted.predict_interval(X_NEW, confidence_level=[0.6, 0.9])
+    single = [fitted.predict_interval(row[None], confidence_level=[0.6, 0.9]) for row in X_NEW]
+    assert_same(batch, np.concatenate(single))
+    permutation = np.random.default_rng(0).permutation(len(X_NEW))
+    permuted = fitted.predict_interval(X_NEW[permutation], confidence_level=[0.6, 0.9])
+    assert_same(batch[permutation], permuted)
+
+
+def test_asking_other_levels_first_changes_nothing(fitted):
+    before = fitted.predict_interval(X_NEW)
+    fitted.predict_interval(X_NEW, confidence_level=[0.3, 0.99])
+    np.testing.assert_array_equal(before, fitted.predict_interval(X_NEW))
+
+
+def test_same_seed_same_intervals(estimator_class):
+    X, y = awkward_data(200, seed=1)
+    a, b = (light(estimator_class, random_state=7).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(a.predict_interval(X_NEW), b.predict_interval(X_NEW))
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(4.0, 0.0), (0.25, 0.0), (1.0, 8.0), (1e3, 0.0)])
+def test_equivariance_in_y(estimator_class, scale, shift):
+    X, y = smooth_data(300, seed=2)
+    plain = light(estimator_class).fit(X, y).predict_interval(X_NEW)
+    moved = light(estimator_class).fit(X, scale * y + shift).predict_interval(X_NEW)
+    np.testing.assert_allclose(moved, scale * plain + shift, rtol=1e-5, atol=1e-6 * scale)
+
+
+def test_perturbing_calibration_rows_leaves_the_law_alone(estimator_class):
+    X, y = awkward_data(200, seed=3)
+    model = light(estimator_class, calibration_size=None).fit(X, y)
+    rows = [law.quantile(X_NEW, [0.1, 0.9]) for law in model.law_.laws]
+    X_cal, y_cal = awkward_data(60, seed=4)
+    model.conformalize(X_cal + 100.0, y_cal * 50.0)
+    for law, before in zip(model.law_.laws, rows, strict=True):
+        np.testing.assert_array_equal(before, law.quantile(X_NEW, [0.1, 0.9]))
+
+
+def test_calibration_order_does_not_matter(estimator_class):
+    X, y = awkward_data(200, seed=3)
+    X_cal, y_cal = awkward_data(60, seed=4)
+    model = light(estimator_class, calibration_size=None).fit(X, y)
+    before = model.conformalize(X_cal, y_cal).predict_interval(X_NEW)
+    after = model.conformalize(X_cal[::-1], y_cal[::-1]).predict_interval(X_NEW)
+    assert_same(before, after)
+
+
+def test_pickle_joblib_clone_and_set_params(fitted, tmp_path):
+    before = fitted.predict_interval(X_NEW)
+    np.testing.assert_array_equal(
+        before, pickle.loads(pickle.dumps(fitted)).predict_interval(X_NEW)
+    )
+    joblib.dump(fitted, tmp_path / "model.joblib")
+    loaded = joblib.load(tmp_path / "model.joblib")
+    np.testing.assert_array_equal(before, loaded.predict_interval(X_NEW))
+    again = clone(fitted).fit(*awkward_data(300, seed=0))
+    np.testing.assert_array_equal(before, again.predict_interval(X_NEW))
+    assert clone(fitted).set_params(confidence_level=0.5).confidence_level == 0.5
+
+
+def test_model_selection(estimator_class):
+    X, y = smooth_data(150, seed=5)
+    model = light(estimator_class)
+    assert cross_val_score(model, X, y, cv=3).shape == (3,)
+    search = GridSearchCV(model, {"confidence_level": [0.8, 0.9]}, cv=2).fit(X, y)
+    assert search.predict(X).shape == (150,)
+    assert search.best_estimator_.predict_interval(X).shape == (150, 2)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_frames(estimator_class, make):
+    X, y = smooth_data(200, seed=6)
+    model = light(estimator_class).fit(make(X, **names(make)), y)
+    arrays = light(estimator_class).fit(X, y)
+    new = make(X_NEW, **names(make))
+    if make is pd.DataFrame:
+        new.index = np.arange(40) * 7
+    assert_same(model.predict_interval(new), arrays.predict_interval(X_NEW))
+    frame = model.predict_interval(new, confidence_level=[0.5, 0.9], output="frame")
+    assert type(frame) is make
+    assert list(frame.columns) == ["lower_0.5", "upper_0.5", "lower_0.9", "upper_0.9"]
+    single = model.predict_interval(new, output="frame")
+    assert list(single.columns) == ["lower", "upper"]
+    diagnosis = model.diagnose(new)
+    assert type(diagnosis) is make
+    if make is pd.DataFrame:
+        assert (single.index == new.index).all()
+        assert (diagnosis.index == new.index).all()
+
+
+def names(make):
+    return {"columns": ["a", "b"]} if make is pd.DataFrame else {"schema": ["a", "b"]}
+
+
+def test_diagnose(fitted):
+    frame = fitted.diagnose(X_NEW)
+    assert list(frame.columns) == [
+        "effective_sample_size",
+        "local_lower",
+        "local_upper",
+        "correction",
+        "fallback",
+        "crossed",
+        "infinite",
+    ]
+    assert len(frame) == 40
+    assert not frame.isna().any(axis=None)
+    assert (frame["effective_sample_size"] >= 1).all()
+
+
+def test_arrays_give_pandas_frames(fitted):
+    assert isinstance(fitted.predict_interval(X_NEW, output="frame"), pd.DataFrame)
+
+
+def test_guarantee_and_report(fitted):
+    promise = fitted.guarantee_
+    assert promise.marginal
+    assert promise.finite_sample
+    assert promise.n_calibration == 75
+    assert "0.9" in str(promise)
+    report = fitted.fit_report_
+    assert report["rows"]["train"] == 225
+    assert report["rows"]["calibration"] == 75
+    assert all(seconds >= 0 for seconds in report["seconds"].values())
+
+
+def test_prediction_before_calibration_names_the_call(estimator_class):
+    with pytest.raises(NotFittedError):
+        light(estimator_class).predict_interval(X_NEW)
+    model = light(estimator_class, calibration_size=None).fit(*awkward_data(100, seed=0))
+    assert model.predict(X_NEW).shape == (40,)
+    assert model.guarantee_.n_calibration is None
+    with pytest.raises(NotFittedError, match=r"conformalize\(X_cal, y_cal\)"):
+        model.predict_interval(X_NEW)
+
+
+def test_failed_conformalize_keeps_the_previous_calibration(fitted):
+    before = fitted.predict_interval(X_NEW)
+    X_cal, y_cal = awkward_data(50, seed=8)
+    y_cal[3] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        fitted.conformalize(X_cal, y_cal)
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        fitted.conformalize(X_cal, y_cal[4:])
+    np.testing.assert_array_equal(before, fitted.predict_interval(X_NEW))
+
+
+def test_seen_rows_are_noticed(estimator_class):
+    X, y = smooth_data(100, seed=0)
+    model = light(estimator_class, calibration_size=None).fit(X, y)
+    with pytest.warns(UserWarning, match="10 of 30 calibration rows are identical"):
+        model.conformalize(
+            np.vstack([X[:10], smooth_data(20, seed=1)[0]]),
+            np.concatenate([y[:10], smooth_data(20, seed=1)[1]]),
+        )
+
+
+def test_nothing_global_is_touched(estimator_class):
+    state, filters = np.random.get_state()[1].copy(), list(warnings.filters)
+    errors = np.geterr()
+    light(estimator_class).fit(*awkward_data(100, seed=0)).predict_interval(X_NEW)
+    assert (state == np.random.get_state()[1]).all()
+    assert filters == list(warnings.filters)
+    assert errors == np.geterr()
+
+
+def test_inputs_are_not_changed(estimator_class):
+    X, y = awkward_data(100, seed=0)
+    X_before, y_before = X.copy(), y.copy()
+    light(estimator_class).fit(X, y).predict_interval(X)
+    np.testing.assert_array_equal(X, X_before)
+    np.testing.assert_array_equal(y, y_before)
+
+
+def test_pipeline_goes_inside(estimator_class):
+    X, y = smooth_data(200, seed=0)
+    last = light(estimator_class).estimator
+    inside = light(estimator_class, estimator=make_pipeline(StandardScaler(), last)).fit(X, y)
+    inside.set_params(estimator__standardscaler__with_mean=False)
+    assert inside.predict_interval(X_NEW).shape == (40, 2)

@@ -1,0 +1,239 @@
+"""Methods that must coincide: limits of the law, the paper's forms, and peers' packages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import awkward_data, smooth_data
+from crepes import WrapRegressor
+from mapie.regression import ConformalizedQuantileRegressor as MapieCQR
+from mapie.regression import SplitConformalRegressor as MapieSplit
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, QuantileRegressor
+
+from localconformal import (
+    ConformalizedQuantileRegressor,
+    DistSplitRegressor,
+    KernelLaw,
+    LocalizedConformalRegressor,
+    MADSplitRegressor,
+    MonotoneAdjustment,
+    SLCPRegressor,
+    SplitConformalRegressor,
+)
+from localconformal.datasets import SIMULATIONS
+from localconformal.metrics import mean_length
+from localconformal.quantiles import conformal_quantile
+
+TRAIN, CAL, NEW = (smooth_data(n, seed) for seed, n in enumerate([300, 150, 80]))
+
+
+def intervals(model):
+    return model.fit(*TRAIN).conformalize(*CAL).predict_interval(NEW[0])
+
+
+def composed(**params):
+    params = {"estimator": LinearRegression(), "random_state": 0, **params}
+    return LocalizedConformalRegressor(calibration_size=None, **params)
+
+
+def split():
+    return intervals(SplitConformalRegressor(LinearRegression(), calibration_size=None))
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "boxcar", "epanechnikov"])
+@pytest.mark.parametrize(
+    "adjustment",
+    ["additive", "multiplicative", "additive-expectation", "multiplicative-expectation"],
+)
+def test_infinite_bandwidth_is_split_conformal(adjustment, kernel):
+    for bandwidth in (np.inf, 1e9):
+        model = composed(
+            score="absolute", law=KernelLaw(kernel, bandwidth=bandwidth), adjustment=adjustment
+        )
+        np.testing.assert_allclose(intervals(model), split(), atol=1e-9)
+
+
+def test_uniform_law_is_infinite_bandwidth():
+    np.testing.assert_allclose(
+        intervals(composed(law="uniform")), intervals(composed(law=KernelLaw(bandwidth=np.inf)))
+    )
+
+
+def test_infinite_bandwidth_with_union_is_signed_split():
+    wide = intervals(composed(law=KernelLaw(bandwidth=np.inf), sides="union"))
+    np.testing.assert_allclose(wide, intervals(composed(adjustment="plain", sides="union")))
+    model = LinearRegression().fit(*TRAIN)
+    residual, point = CAL[1] - model.predict(CAL[0]), model.predict(NEW[0])
+    lower = point - conformal_quantile(-residual, 0.95)
+    upper = point + conformal_quantile(residual, 0.95)
+    np.testing.assert_allclose(wide, np.stack([lower, upper], axis=1))
+
+
+def test_upper_share_moves_the_miscoverage():
+    law = KernelLaw(bandwidth=np.inf)
+    low, high = (intervals(composed(law=law, sides="union", upper_share=s)) for s in (0.2, 0.8))
+    assert (low[:, 1] > high[:, 1]).all()
+    assert (low[:, 0] > high[:, 0]).all()
+
+
+def test_joint_by_hand():
+    """The definition of METHODS 1.1, written out with loops."""
+    model = composed(law=KernelLaw(bandwidth=0.7, min_effective_samples=1), reference="train")
+    ours = intervals(model)
+    base = LinearRegression().fit(*TRAIN)
+    law = model.law_.laws[0]
+    scale = lambda X: law.rows(X)  # noqa: E731
+    Z, V = scale(TRAIN[0]), TRAIN[1] - base.predict(TRAIN[0])
+
+    def local(x, scores, level):
+        weight = np.exp(-((Z - x) ** 2).sum(axis=1) / (2 * 0.7**2))
+        order = np.argsort(scores)
+        mass = np.cumsum(weight[order]) / weight.sum()
+        return scores[order][np.argmax(mass >= level)]
+
+    s = [
+        max(r - local(x, V, 0.95), -r - local(x, -V, 0.95))
+        for x, r in zip(scale(CAL[0]), CAL[1] - base.predict(CAL[0]), strict=True)
+    ]
+    d = float(conformal_quantile(s, 0.9))
+    expected = [
+        [m - local(x, -V, 0.95) - d, m + local(x, V, 0.95) + d]
+        for x, m in zip(scale(NEW[0]), base.predict(NEW[0]), strict=True)
+    ]
+    np.testing.assert_allclose(ours, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "m"),
+    [
+        ("additive", lambda v, F, theta: F.quantile(F.level) + theta - v),
+        ("additive-expectation", lambda v, F, theta: F.mean() + theta - v),
+    ],
+)
+@pytest.mark.parametrize("sides", ["joint", "union", "absolute"])
+def test_monotone_adjustment_by_hand(name, m, sides):
+    law = KernelLaw(bandwidth=0.5)
+    np.testing.assert_allclose(
+        intervals(composed(law=law, sides=sides, adjustment=MonotoneAdjustment(m))),
+        intervals(composed(law=law, sides=sides, adjustment=name)),
+        atol=1e-7,
+    )
+
+
+def test_signed_expectation_has_constant_width():
+    for sides in ("joint", "union"):
+        lower, upper = intervals(composed(adjustment="additive-expectation", sides=sides)).T
+        assert np.ptp(upper - lower) < 1e-9
+
+
+def test_dist_split_is_a_composition():
+    ours = DistSplitRegressor(LinearRegression(), calibration_size=None, random_state=0)
+    np.testing.assert_array_equal(
+        intervals(ours), intervals(composed(adjustment="theta", sides="union"))
+    )
+
+
+def test_slcp_is_the_general_composition():
+    slcp = SLCPRegressor(LinearRegression(), calibration_size=None, random_state=0)
+    np.testing.assert_array_equal(intervals(slcp), intervals(composed()))
+    assert slcp.get_params() == composed().get_params() | {"estimator": slcp.estimator}
+
+
+def test_relabelling_rows_changes_nothing():
+    """The authors' released code mixed up subset positions and rows; this would show it."""
+    X, y = awkward_data(200, seed=3)
+    base = FrozenEstimator(LinearRegression().fit(X, y))
+    order = np.random.default_rng(0).permutation(200)
+    for law in (KernelLaw(bandwidth="median"), KernelLaw(bandwidth="cv", random_state=0)):
+        a, b = (
+            SLCPRegressor(base, law=law, calibration_size=None, random_state=0)
+            .fit(X[rows], y[rows])
+            .conformalize(*CAL)
+            .predict_interval(NEW[0])
+            for rows in (np.arange(200), order)
+        )
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+# ---- peers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95])
+def test_split_equals_mapie_and_crepes(level):
+    fitted = HistGradientBoostingRegressor(max_iter=20).fit(*TRAIN)
+    ours = (
+        SplitConformalRegressor(FrozenEstimator(fitted), calibration_size=None)
+        .fit(*TRAIN)
+        .conformalize(*CAL)
+        .predict_interval(NEW[0], confidence_level=level)
+    )
+    mapie = MapieSplit(fitted, confidence_level=level, prefit=True).conformalize(*CAL)
+    np.testing.assert_allclose(ours, mapie.predict_interval(NEW[0])[1][:, :, 0], atol=1e-9)
+    crepes = WrapRegressor(fitted)
+    crepes.calibrate(*CAL)
+    np.testing.assert_allclose(ours, crepes.predict_int(NEW[0], confidence=level), atol=1e-9)
+
+
+def test_cqr_equals_mapie():
+    levels = (0.05, 0.95, 0.5)
+    models = [QuantileRegressor(quantile=q, alpha=0).fit(*TRAIN) for q in levels]
+    mapie = MapieCQR(models, confidence_level=0.9, prefit=True).conformalize(*CAL)
+    low, high, middle = models
+    frozen = [FrozenEstimator(model) for model in (low, middle, high)]
+    for method, symmetric in (("symmetric", True), ("asymmetric", False)):
+        ours = (
+            ConformalizedQuantileRegressor(frozen, method=method, calibration_size=None)
+            .fit(*TRAIN)
+            .conformalize(*CAL)
+            .predict_interval(NEW[0])
+        )
+        theirs = mapie.predict_interval(NEW[0], symmetric_correction=symmetric)[1][:, :, 0]
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+
+
+class Spread:
+    def predict(self, X):
+        return 0.2 + np.abs(np.asarray(X)[:, 0])
+
+
+def test_normalised_equals_crepes():
+    from crepes.extras import DifficultyEstimator
+
+    fitted = LinearRegression().fit(*TRAIN)
+    ours = (
+        MADSplitRegressor(
+            FrozenEstimator(fitted), spread_estimator=Spread(), beta=0.0, calibration_size=None
+        )
+        .fit(*TRAIN)
+        .conformalize(*CAL)
+        .predict_interval(NEW[0])
+    )
+    crepes = WrapRegressor(fitted)
+    difficulty = DifficultyEstimator()
+    difficulty.fit(X=TRAIN[0], f=lambda X: Spread().predict(X), beta=0.0)
+    crepes.calibrate(*CAL, de=difficulty)
+    np.testing.assert_allclose(ours, crepes.predict_int(NEW[0], confidence=0.9), atol=1e-9)
+
+
+# ---- the truth -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sim1", "sim2"])
+def test_length_is_near_the_oracle(name):
+    """METHODS 1.6: true mean, 2,000 rows for the law, cross-validated bandwidth."""
+    simulation = SIMULATIONS[name]
+
+    class TrueMean:
+        def predict(self, X):
+            return simulation.mean(X)
+
+    lengths = []
+    for seed in range(3):
+        X, y = simulation.sample(4000, seed)
+        model = SLCPRegressor(TrueMean(), calibration_size=2000, random_state=seed).fit(X, y)
+        X_new, _ = simulation.sample(2000, 100 + seed)
+        lengths.append(mean_length(None, model.predict_interval(X_new)))
+    low, high = simulation.quantile(X_new, [0.05, 0.95]).T
+    assert np.mean(lengths) == pytest.approx(np.mean(high - low), rel=0.1)

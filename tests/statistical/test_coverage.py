@@ -1,0 +1,174 @@
+"""Coverage over hundreds of simulations, within its Beta-binomial band.
+
+A few training sets, the calibration set redrawn through ``conformalize``. Given the training
+set, the coverage of each redraw is Beta(k, n + 1 - k) with k = ceil((n + 1) tau) when scores
+are continuous and one quantile is calibrated; so the mean over redraws has a known band. Ties
+and the union bound only add coverage: there the lower end alone is asked for. The width of the
+band, four standard errors and more, allows for the number of cells tested here.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from conftest import ESTIMATORS, awkward_data, light, smooth_data
+from scipy.stats import norm
+from sklearn.linear_model import LinearRegression
+
+from localconformal import (
+    KernelLaw,
+    LocalizedConformalRegressor,
+    MondrianConformalRegressor,
+    MonotoneAdjustment,
+    NeighborsLaw,
+)
+from localconformal.adjustments import ADJUSTMENTS
+from localconformal.metrics import coverage
+from localconformal.quantiles import conformal_rank
+
+N_CAL, N_TEST, N_TRAIN, TAU = 100, 100, 150, 0.9
+TRAINING_SETS, REDRAWS = 3, 100
+CELLS = 150
+
+
+def slcp_by_hand(v, F, theta):
+    return F.quantile(F.level) + theta - v
+
+
+def name_of(adjustment):
+    return adjustment if isinstance(adjustment, str) else type(adjustment).__name__
+
+
+def mean_coverage(model, data, d=2):
+    """Mean coverage over training sets and redraws."""
+    shares = []
+    for training_set in range(TRAINING_SETS):
+        model.fit(*data(N_TRAIN, seed=training_set, d=d))
+        for redraw in range(REDRAWS):
+            X, y = data(N_CAL + N_TEST, seed=10_000 + 1_000 * training_set + redraw, d=d)
+            with warnings.catch_warnings():
+                # Rounded data repeat rows by chance; Mondrian cells may be too small.
+                warnings.simplefilter("ignore", UserWarning)
+                model.conformalize(X[:N_CAL], y[:N_CAL])
+                intervals = model.predict_interval(X[N_CAL:])
+            shares.append(coverage(y[N_CAL:], intervals))
+    return float(np.mean(shares))
+
+
+def band():
+    k = conformal_rank(N_CAL, TAU)
+    mean = k / (N_CAL + 1)
+    beta = mean * (1 - mean) / (N_CAL + 2)
+    spread = np.sqrt((beta + TAU * (1 - TAU) / N_TEST) / (TRAINING_SETS * REDRAWS))
+    z = norm.isf(0.001 / CELLS)
+    return max(TAU, mean) - z * spread, mean + z * spread
+
+
+def check(model, data, two_sided, d=2):
+    share = mean_coverage(model, data, d)
+    low, high = band()
+    assert share >= low
+    if two_sided:
+        assert share <= high
+
+
+DATA = pytest.mark.parametrize("data", [awkward_data, smooth_data], ids=["ties", "continuous"])
+SIDES = pytest.mark.parametrize("sides", ["joint", "union", "absolute"])
+LAW = KernelLaw(bandwidth=0.4)
+
+
+@DATA
+@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
+def test_every_estimator(cls, data):
+    model = light(cls, calibration_size=None)
+    # Two corrections or several cells round up more than once.
+    exact = data is smooth_data and cls.__name__ not in (
+        "DistSplitRegressor",
+        "MondrianConformalRegressor",
+    )
+    check(model, data, exact)
+
+
+@DATA
+@SIDES
+@pytest.mark.parametrize(
+    "adjustment", [*ADJUSTMENTS, MonotoneAdjustment(slcp_by_hand)], ids=name_of
+)
+def test_every_adjustment_and_side(adjustment, sides, data):
+    model = LocalizedConformalRegressor(
+        LinearRegression(),
+        law=LAW,
+        adjustment=adjustment,
+        sides=sides,
+        calibration_size=None,
+        random_state=0,
+    )
+    # F(v-) has atoms, so that the theta-quantile covers more than asked.
+    check(model, data, data is smooth_data and sides != "union" and adjustment != "theta")
+
+
+@SIDES
+@pytest.mark.parametrize("score", ["residual", "absolute", "normalised", "response"])
+@pytest.mark.slow
+def test_every_score(score, sides):
+    model = LocalizedConformalRegressor(
+        LinearRegression(), score=score, law=LAW, sides=sides, calibration_size=None, random_state=0
+    )
+    check(model, smooth_data, sides != "union" or score == "absolute")
+
+
+class Terrible:
+    """Predicts with great confidence and no sense."""
+
+    def predict(self, X):
+        return 50.0 * np.sin(1e4 * np.asarray(X)[:, 0])
+
+
+@SIDES
+@pytest.mark.parametrize(
+    "law",
+    [KernelLaw(bandwidth=1e-6), KernelLaw(bandwidth=1e6), KernelLaw("boxcar", bandwidth=1e-3)],
+    ids=["narrow", "wide", "empty"],
+)
+@pytest.mark.slow
+def test_terrible_model_and_bandwidth(law, sides):
+    model = LocalizedConformalRegressor(
+        Terrible(), law=law, sides=sides, calibration_size=None, random_state=0
+    )
+    check(model, smooth_data, sides != "union")
+
+
+@pytest.mark.parametrize("law", [LAW, NeighborsLaw(30)], ids=["kernel", "neighbors"])
+@pytest.mark.slow
+def test_noise_features(law):
+    model = LocalizedConformalRegressor(
+        LinearRegression(), law=law, calibration_size=None, random_state=0
+    )
+    check(model, smooth_data, True, d=20)
+
+
+@pytest.mark.parametrize("reference", ["holdout", "train"])
+@pytest.mark.slow
+def test_other_references(reference):
+    model = LocalizedConformalRegressor(
+        LinearRegression(), law=LAW, reference=reference, calibration_size=None, random_state=0
+    )
+    check(model, smooth_data, True)
+
+
+def test_mondrian_covers_within_each_cell():
+    """Coverage given the cell, with cells of very different noise."""
+    model = light(MondrianConformalRegressor, groups=lambda X: X[:, 0] > 0.0, calibration_size=None)
+    model.fit(*smooth_data(N_TRAIN, seed=0))
+    inside = {False: [], True: []}
+    for redraw in range(300):
+        X, y = smooth_data(N_CAL + N_TEST, seed=10_000 + redraw)
+        model.conformalize(X[:N_CAL], y[:N_CAL])
+        lower, upper = model.predict_interval(X[N_CAL:]).T
+        covered = (lower <= y[N_CAL:]) & (y[N_CAL:] <= upper)
+        for cell in (False, True):
+            inside[cell].append(covered[(X[N_CAL:, 0] > 0.0) == cell].mean())
+    for shares in inside.values():
+        assert np.mean(shares) >= TAU - 4 * np.std(shares) / np.sqrt(len(shares))
