@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from conftest import ESTIMATORS, awkward_data, light, smooth_data
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from conftest import ESTIMATORS, awkward_data, light, smooth_data
 
 
 @parametrize_with_checks([cls() for cls in ESTIMATORS])

@@ -7,9 +7,9 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import awkward_data, light, smooth_data
 from sklearn.linear_model import LinearRegression
 
+from conftest import awkward_data, light, smooth_data
 from localconformal import (
     KernelLaw,
     LocalizedConformalRegressor,

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from conftest import smooth_data
 from lightgbm import LGBMRegressor
 from quantile_forest import RandomForestQuantileRegressor
 from sklearn.compose import make_column_transformer
@@ -21,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from xgboost import XGBRegressor
 
+from conftest import smooth_data
 from localconformal import (
     ConformalizedQuantileRegressor,
     KernelLaw,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import awkward_data, smooth_data
 from crepes import WrapRegressor
 from mapie.regression import ConformalizedQuantileRegressor as MapieCQR
 from mapie.regression import SplitConformalRegressor as MapieSplit
@@ -12,6 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
+from conftest import awkward_data, smooth_data
 from localconformal import (
     ConformalizedQuantileRegressor,
     DistSplitRegressor,

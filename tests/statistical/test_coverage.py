@@ -13,10 +13,10 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import ESTIMATORS, awkward_data, light, smooth_data
 from scipy.stats import norm
 from sklearn.linear_model import LinearRegression
 
+from conftest import ESTIMATORS, awkward_data, light, smooth_data
 from localconformal import (
     KernelLaw,
     LocalizedConformalRegressor,

@@ -1,0 +1,82 @@
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import localconformal
+from localconformal import cli
+from localconformal.cli.app import COMMANDS, app
+from localconformal.cli.files import write_whole
+
+
+def test_version():
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert result.stdout.strip() == f"localconformal {localconformal.__version__}"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)
+def test_every_command_has_a_page_of_help(command):
+    result = CliRunner().invoke(app, [command.__name__, "--help"])
+    assert result.exit_code == 0
+    assert command.__doc__.strip().splitlines()[0][:30] in result.stdout
+
+
+@pytest.mark.parametrize("missing", cli.NEEDED)
+def test_a_missing_extra_is_one_sentence_and_exit_code_one(missing, monkeypatch):
+    real = importlib.util.find_spec
+    monkeypatch.setattr(cli, "find_spec", lambda name: None if name == missing else real(name))
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    # SystemExit with a text: Python prints it to standard error and exits with 1.
+    assert missing in stop.value.code
+    assert "pip install 'localconformal[cli]'" in stop.value.code
+
+
+def test_without_the_extra_the_module_still_imports():
+    code = (
+        "import sys\n"
+        "for name in ('typer', 'rich', 'matplotlib', 'pandas'): sys.modules[name] = None\n"
+        "import localconformal.cli as cli\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+class TestWriteWhole:
+    def test_replaces_the_previous_file(self, tmp_path):
+        path = tmp_path / "made" / "file.txt"
+        for text in ("old", "new"):
+            write_whole(path, lambda part, text=text: part.write_text(text))
+        assert path.read_text() == "new"
+        assert list(path.parent.iterdir()) == [path]
+
+    @pytest.mark.parametrize("interruption", [KeyboardInterrupt, RuntimeError])
+    def test_an_interruption_leaves_the_previous_file(self, tmp_path, interruption):
+        path = tmp_path / "file.txt"
+        path.write_text("old")
+
+        def write(part):
+            part.write_text("half")
+            raise interruption
+
+        with pytest.raises(interruption):
+            write_whole(path, write)
+        assert path.read_text() == "old"
+        assert list(tmp_path.iterdir()) == [path]
+
+    def test_a_new_file_is_as_readable_as_any(self, tmp_path):
+        (tmp_path / "plain").touch()
+        made = write_whole(tmp_path / "made", lambda part: part.write_text(""))
+        assert made.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+    def test_a_folder_that_cannot_be_made_is_one_sentence(self, tmp_path):
+        (tmp_path / "file").touch()
+        result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "file" / "below")])
+        assert result.exit_code == 1
+        assert result.stderr.startswith("Cannot write to")
+        assert len(result.stderr.strip().splitlines()) == 1

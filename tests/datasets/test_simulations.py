@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+
+from localconformal.datasets import SIMULATIONS, load_simulation
+from localconformal.metrics import coverage, mean_length
+
+LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+every_simulation = pytest.mark.parametrize("simulation", SIMULATIONS.values(), ids=SIMULATIONS)
+
+
+@every_simulation
+def test_oracle_quantiles_are_those_of_many_draws(simulation):
+    points, _ = simulation.sample(5, random_state=0)
+    for x in points:
+        X = np.tile(x, (40_000, 1))
+        y = simulation.draw_response(np.random.default_rng(1), X)
+        # Five standard errors of the share of draws below a quantile.
+        below = (y[:, None] <= simulation.quantile(X, LEVELS)).mean(axis=0)
+        np.testing.assert_allclose(below, LEVELS, atol=5 * 0.5 / np.sqrt(len(y)))
+        assert abs(y.mean() - simulation.mean(X)[0]) <= 5 * y.std() / np.sqrt(len(y))
+
+
+@every_simulation
+def test_oracle_interval_covers_its_level(simulation):
+    X, y = simulation.sample(50_000, random_state=2)
+    assert coverage(y, simulation.quantile(X, [0.05, 0.95])) == pytest.approx(0.9, abs=0.007)
+
+
+@every_simulation
+def test_quantiles_increase_with_the_level(simulation):
+    X, _ = simulation.sample(200, random_state=3)
+    assert (np.diff(simulation.quantile(X, LEVELS), axis=1) >= 0).all()
+
+
+@every_simulation
+def test_the_seed_fixes_the_sample(simulation):
+    first, second, other = (simulation.sample(50, random_state=seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first[0], second[0])
+    np.testing.assert_array_equal(first[1], second[1])
+    assert not np.array_equal(first[1], other[1])
+
+
+@pytest.mark.parametrize(("name", "length"), [("sim1", 1.216), ("sim2", 1.234)])
+def test_oracle_mean_lengths_of_the_paper(name, length):
+    X = np.linspace(0, 5, 100_001)[:, None]
+    ideal = load_simulation(name).quantile(X, [0.05, 0.95])
+    assert mean_length(None, ideal) == pytest.approx(length, rel=0.01)
+
+
+def test_one_level_gives_one_column():
+    assert load_simulation("sim1").quantile([[1.0], [2.0]], 0.5).shape == (2, 1)
+
+
+def test_sampling_leaves_the_global_generator_alone():
+    np.random.seed(0)
+    before = np.random.get_state()[1].copy()
+    load_simulation("sim1").sample(10, random_state=None)
+    np.testing.assert_array_equal(before, np.random.get_state()[1])
+
+
+def test_unknown_name_lists_the_known_ones():
+    with pytest.raises(ValueError, match=r"no simulation 'sim9'.*sim1"):
+        load_simulation("sim9")

@@ -1,0 +1,62 @@
+"""Interval scorers inside scikit-learn's model selection."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
+
+from localconformal import KernelLaw, SLCPRegressor
+from localconformal.metrics import coverage, interval_score, make_interval_scorer, mean_length
+
+FOLDS = KFold(3)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(240, 1))
+    return X, X[:, 0] + X[:, 0] * rng.normal(size=240)
+
+
+@pytest.fixture(scope="module")
+def model():
+    law = KernelLaw(bandwidth=0.5)
+    return SLCPRegressor(LinearRegression(), law=law, reference="train", random_state=0)
+
+
+def by_hand(model, X, y, metric, **options):
+    values = []
+    for train, test in FOLDS.split(X):
+        fitted = clone(model).fit(X[train], y[train])
+        values.append(metric(y[test], fitted.predict_interval(X[test]), **options))
+    return np.array(values)
+
+
+def test_cross_val_score_gives_the_metric_of_each_fold(model, data):
+    scorer = make_interval_scorer(coverage, greater_is_better=True)
+    got = cross_val_score(model, *data, cv=FOLDS, scoring=scorer)
+    np.testing.assert_array_equal(got, by_hand(model, *data, coverage))
+
+
+def test_losses_come_negated_and_options_are_passed_on(model, data):
+    scorers = {
+        "length": make_interval_scorer(mean_length),
+        "winkler": make_interval_scorer(interval_score, confidence_level=0.8),
+    }
+    got = cross_validate(model, *data, cv=FOLDS, scoring=scorers)
+    np.testing.assert_array_equal(got["test_length"], -by_hand(model, *data, mean_length))
+    winkler = by_hand(model, *data, interval_score, confidence_level=0.8)
+    np.testing.assert_array_equal(got["test_winkler"], -winkler)
+
+
+def test_grid_search_picks_the_candidate_of_the_best_metric(model, data):
+    grid = {"law__bandwidth": [0.1, 0.5, 1e6]}
+    search = GridSearchCV(model, grid, cv=FOLDS, scoring=make_interval_scorer(interval_score))
+    search.fit(*data)
+    means = [
+        by_hand(clone(model).set_params(law__bandwidth=h), *data, interval_score).mean()
+        for h in grid["law__bandwidth"]
+    ]
+    assert search.best_params_ == {"law__bandwidth": grid["law__bandwidth"][int(np.argmin(means))]}
+    assert search.best_estimator_.predict_interval(data[0][:2]).shape == (2, 2)

@@ -1,0 +1,182 @@
+"""The shape of the code base: layers, lazy imports, documented defaults, short files."""
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import localconformal
+
+SOURCE = Path(localconformal.__file__).parent
+FILES = sorted(SOURCE.rglob("*.py"))
+#: A module imports only from those above it.
+LAYERS = (
+    "quantiles frames models splitting intervals metrics scores engine laws adjustments "
+    "calibration selection regressors datasets audit plots report distributed torch experiments cli"
+).split()
+MAX_FILE, MAX_BODY = 400, 60
+
+
+def parse(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def relative(path):
+    return str(path.relative_to(SOURCE))
+
+
+def layer(path):
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_layers(path):
+    """Layers of this package that the file imports, also inside functions."""
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{relative(path)} has a relative import"
+            # `from localconformal import laws` names the layer after the import.
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = inside if node.module == "localconformal" else [node.module]
+        else:
+            continue
+        for name in names:
+            package, _, rest = name.partition(".")
+            if package == "localconformal" and rest:
+                yield localconformal._HOME_OF.get(rest, f"localconformal.{rest}").split(".")[1]
+
+
+def run(code):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if p.parent != SOURCE or p.stem != "__init__"], ids=relative
+)
+def test_a_module_imports_only_from_those_above_it(path):
+    assert layer(path) in LAYERS
+    allowed = LAYERS[: LAYERS.index(layer(path)) + 1]
+    assert set(imported_layers(path)) - {"__version__"} <= set(allowed)
+
+
+@pytest.mark.parametrize("path", FILES, ids=relative)
+def test_files_and_functions_are_short(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_FILE
+    for node in ast.walk(parse(path)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            body = node.body[ast.get_docstring(node) is not None :]
+            length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+            assert length <= MAX_BODY, node.name
+
+
+def test_the_import_is_lazy():
+    heavy = "numba matplotlib dask torch sklearn pandas polars".split()
+    loaded = run(f"import sys, localconformal; print([m for m in {heavy} if m in sys.modules])")
+    assert loaded.strip() == "[]"
+
+
+def test_using_the_library_loads_none_of_the_optional_packages():
+    loaded = run(
+        "import sys\nfrom localconformal import *\n"
+        "print([m for m in 'numba matplotlib dask torch'.split() if m in sys.modules])"
+    )
+    assert loaded.strip() == "[]"
+
+
+def seconds_to_import(name, repeats=3):
+    code = f"import time; t = time.perf_counter(); import {name}; print(time.perf_counter() - t)"
+    return min(float(run(code)) for _ in range(repeats))
+
+
+def test_the_import_is_not_slower_than_scikit_learn():
+    assert seconds_to_import("localconformal") <= 1.3 * seconds_to_import("sklearn.ensemble")
+
+
+BLOCKED = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"pandas", "matplotlib", "typer", "rich"}:
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Blocked())
+from localconformal import *
+import localconformal
+print(sorted(set(localconformal.__all__) - set(globals())))
+X = [[float(i)] for i in range(60)]
+print(SplitConformalRegressor(random_state=0).fit(X, range(60)).predict_interval(X).shape)
+"""
+
+
+def test_the_public_names_need_the_core_dependencies_alone():
+    assert run(BLOCKED).splitlines() == ["[]", "(60, 2)"]
+
+
+def public_objects():
+    """Classes and functions of `__all__`, and those of the modules in it."""
+    for name in localconformal.__all__:
+        value = getattr(localconformal, name)
+        if not inspect.ismodule(value):
+            yield name, value
+            continue
+        for inner in getattr(value, "__all__", vars(value)):
+            member = getattr(value, inner)
+            ours = getattr(member, "__module__", "").startswith("localconformal")
+            if ours and not inner.startswith("_") and callable(member):
+                yield f"{name}.{inner}", member
+
+
+PUBLIC = dict(public_objects())
+
+
+@pytest.mark.parametrize("name", localconformal.__all__)
+def test_every_public_name_exists_and_is_documented(name):
+    assert (getattr(localconformal, name).__doc__ or "").strip()
+
+
+def test_all_is_sorted_into_names_without_repeats():
+    assert len(set(localconformal.__all__)) == len(localconformal.__all__)
+    assert set(localconformal.__all__) <= set(dir(localconformal))
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        _ = localconformal.Nonsense
+
+
+def documented_defaults(item):
+    """(owner, name, default) of "name : ..., default=VALUE" lines, methods' included."""
+    methods = vars(item).values() if inspect.isclass(item) else []
+    for owner in (item, *filter(inspect.isfunction, methods)):
+        docstring = inspect.cleandoc(owner.__doc__ or "")
+        for name, value in re.findall(r"^(\w+) : (?:.*, )?default=(.+)$", docstring, re.MULTILINE):
+            yield owner, name, ast.literal_eval(value)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_documented_defaults_equal_the_signature(name):
+    for owner, parameter, documented in documented_defaults(PUBLIC[name]):
+        default = inspect.signature(owner).parameters[parameter].default
+        assert default == documented, parameter
+        assert type(default) is type(documented), parameter
+
+
+def test_defaults_are_documented_at_all():
+    assert sum(len(list(documented_defaults(item))) for item in PUBLIC.values()) > 20
+
+
+@pytest.mark.parametrize("name", [n for n, item in PUBLIC.items() if inspect.isclass(item)])
+def test_a_documented_class_documents_every_parameter(name):
+    docstring = inspect.cleandoc(PUBLIC[name].__doc__)
+    section = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n\w+\n-|\Z)", docstring, re.S | re.M)
+    if section:
+        documented = set(re.findall(r"^(\w+) :", section[1], re.M))
+        assert documented == set(inspect.signature(PUBLIC[name]).parameters)

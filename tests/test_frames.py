@@ -1,0 +1,88 @@
+"""Frames of any kind in and out, and row hashes that know equal rows."""
+
+import builtins
+from datetime import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from localconformal.frames import columns_of, is_frame, make_frame, row_hashes
+
+COLUMNS = {"a": [1.5, -0.0, 3.0], "b": ["x", "y", "x"], "c": [True, False, True]}
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_frames_are_recognised(kind):
+    assert is_frame(kind(COLUMNS))
+    assert [column.to_list() for column in columns_of(kind(COLUMNS))] == list(COLUMNS.values())
+
+
+@pytest.mark.parametrize("other", [np.zeros((2, 2)), [[1.0]], pd.Series([1.0])])
+def test_other_things_are_not_frames(other):
+    assert not is_frame(other)
+
+
+def test_columns_may_have_names_that_are_not_strings():
+    frame = pd.DataFrame(np.arange(6).reshape(2, 3), columns=[0, 1, "z"])
+    assert [column.to_list() for column in columns_of(frame)] == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_repeated_column_names_are_refused_in_words():
+    with pytest.raises(ValueError, match="repeated column names; rename"):
+        columns_of(pd.DataFrame(np.zeros((2, 2)), columns=["a", "a"]))
+
+
+def test_output_frames_are_of_the_kind_of_the_input_with_its_index():
+    columns = {"lower": np.arange(3.0), "upper": np.arange(3.0) + 1}
+    like = pd.DataFrame(COLUMNS, index=["p", "q", "r"])
+    made = make_frame(columns, like)
+    assert isinstance(made, pd.DataFrame)
+    assert made.index.tolist() == ["p", "q", "r"]
+    assert isinstance(make_frame(columns, pl.DataFrame(COLUMNS)), pl.DataFrame)
+    assert isinstance(make_frame(columns, np.zeros((3, 1))), pd.DataFrame)
+    for frame in (made, make_frame(columns, pl.DataFrame(COLUMNS))):
+        assert list(frame.columns) == ["lower", "upper"]
+        np.testing.assert_array_equal(frame["upper"].to_numpy(), columns["upper"])
+
+
+def test_without_pandas_an_array_gets_an_error_that_says_what_to_do(monkeypatch):
+    importer = builtins.__import__
+
+    def no_pandas(name, *args, **kwargs):
+        if name.split(".")[0] == "pandas":
+            raise ImportError(name)
+        return importer(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", no_pandas)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        make_frame({"lower": np.zeros(1)}, np.zeros((1, 1)))
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_equal_rows_have_equal_hashes_and_others_do_not(kind):
+    table = {**COLUMNS, "d": [datetime(2020, 1, 1), datetime(2021, 1, 1), datetime(2020, 1, 1)]}
+    frame = kind({name: [*values, values[0]] for name, values in table.items()})
+    hashes = row_hashes(frame, np.array([1.0, 2.0, 3.0, 1.0]))
+    assert hashes[0] == hashes[3]
+    assert len(set(hashes.tolist())) == 3
+
+
+def test_hashes_follow_values_not_representation():
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 5, (50, 3)).astype(float), rng.normal(size=50)
+    expected = row_hashes(X, y)
+    np.testing.assert_array_equal(row_hashes(np.asfortranarray(X), y), expected)
+    np.testing.assert_array_equal(row_hashes(X.astype(np.float32), y), expected)
+    np.testing.assert_array_equal(row_hashes(X.tolist(), y), expected)
+    np.testing.assert_array_equal(row_hashes(pd.DataFrame(X), y), expected)
+    np.testing.assert_array_equal(row_hashes(-X * -1.0 * 1.0 + 0.0, y), expected)
+    negative_zero = np.where(X == 0.0, -0.0, X)
+    np.testing.assert_array_equal(row_hashes(negative_zero, y), expected)
+
+
+def test_hashes_see_every_column_its_place_and_y():
+    X, y = np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]]), np.array([0.0, 0.0, 1.0])
+    assert len(set(row_hashes(X, y).tolist())) == 3
+    assert len(row_hashes(np.zeros((4, 2, 2)), np.zeros(4))) == 4

@@ -1,0 +1,162 @@
+"""Order statistics against exact arithmetic and the definitions written as loops."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from localconformal.quantiles import (
+    MASS_GUARD,
+    conformal_quantile,
+    conformal_rank,
+    quantile_of_cdf,
+    required_calibration_size,
+    typical_size,
+    upper_weighted_quantile,
+    weighted_conformal_quantile,
+    weighted_quantile,
+)
+
+LEVELS = ["0.5", "0.8", "0.9", "0.95", "0.975", "0.99", "0.995", "0.333", "0.7", "0.05", "0.1"]
+
+
+def exact_cdf(values, weights, v, strict=False):
+    """F(v), or F(v-) where ``strict``, for integer weights: a Fraction."""
+    below = (w for a, w in zip(values, weights, strict=True) if a < v or (a == v and not strict))
+    return Fraction(sum(below), sum(weights))
+
+
+def exact_quantile(values, weights, level):
+    """inf{v : F(v) >= level} in exact arithmetic."""
+    if level <= 0:
+        return -math.inf
+    return min(v for v in values if exact_cdf(values, weights, v) >= level)
+
+
+def exact_upper_quantile(values, weights, level):
+    """inf{v : F(v) > level} in exact arithmetic."""
+    return min((v for v in values if exact_cdf(values, weights, v) > level), default=math.inf)
+
+
+def integer_laws(count, seed):
+    """Small laws with ties and zero weights."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        n = int(rng.integers(1, 12))
+        weights = rng.integers(0, 4, n)
+        weights[rng.integers(n)] = 1
+        yield rng.integers(-3, 4, n).astype(float).tolist(), weights.tolist()
+
+
+@pytest.mark.parametrize(("level", "needed"), [(0.9, 9), (0.95, 19), (0.5, 1), (0.99, 99)])
+def test_the_conformal_quantile_is_finite_from_the_boundary_on(level, needed):
+    assert required_calibration_size(level) == needed
+    assert conformal_quantile(np.arange(needed), level) == needed - 1
+    assert conformal_quantile(np.arange(needed - 1.0), level) == np.inf
+
+
+@pytest.mark.parametrize("text", LEVELS)
+def test_ranks_and_required_sizes_are_those_of_exact_arithmetic(text):
+    exact, level = Fraction(text), float(text)
+    for n in [*range(3_000), 9_999, 99_999, 999_999]:
+        assert conformal_rank(n, level) == math.ceil((n + 1) * exact)
+    assert required_calibration_size(level) == max(1, math.ceil(exact / (1 - exact)))
+
+
+def test_levels_that_come_from_arithmetic_do_not_flip_a_rank():
+    for percent in range(1, 100):
+        level, exact = 1.0 - 0.5 * (1.0 - percent / 100), 1 - (1 - Fraction(percent, 100)) / 2
+        for n in range(0, 1_000, 7):
+            assert conformal_rank(n, level) == math.ceil((n + 1) * exact)
+
+
+def test_the_conformal_quantile_is_the_kth_of_the_sorted_scores_with_one_more_at_infinity():
+    rng = np.random.default_rng(0)
+    for n in range(1, 60):
+        scores = rng.integers(0, 10, (n, 2, 3)).astype(float)
+        got = conformal_quantile(scores, 0.8)
+        k = max(1, math.ceil((n + 1) * Fraction(4, 5)))
+        for i, j in np.ndindex(2, 3):
+            assert got[i, j] == sorted([*scores[:, i, j], math.inf])[k - 1]
+
+
+def test_the_weighted_conformal_quantile_is_its_definition():
+    rng = np.random.default_rng(1)
+    for scores, weights in integer_laws(200, seed=2):
+        weight_inf = int(rng.integers(0, 3))
+        for level in (Fraction(k, 20) for k in range(1, 20)):
+            got = weighted_conformal_quantile(scores, weights, weight_inf, float(level))
+            assert got == exact_quantile([*scores, math.inf], [*weights, weight_inf], level)
+
+
+def test_equal_weights_give_the_conformal_quantile():
+    scores = np.random.default_rng(0).normal(size=37)
+    for level in np.linspace(0.05, 0.99, 40):
+        weighted = weighted_conformal_quantile(scores, np.ones(37), 1.0, level)
+        assert weighted == conformal_quantile(scores, level)
+
+
+@pytest.mark.parametrize(
+    ("function", "oracle"),
+    [(weighted_quantile, exact_quantile), (upper_weighted_quantile, exact_upper_quantile)],
+)
+def test_quantiles_are_their_definitions_with_ties_and_zero_weights(function, oracle):
+    for values, weights in integer_laws(200, seed=3):
+        total = sum(weights)
+        # Every level at which F jumps, and levels between.
+        levels = [Fraction(k, 2 * total) for k in range(2 * total + 1)]
+        got = function(values, weights, [float(level) for level in levels])
+        assert got.tolist() == [oracle(values, weights, level) for level in levels]
+
+
+def test_the_ends_of_the_levels_are_infinite():
+    assert weighted_quantile([1.0, 2.0], [1, 1], 0.0) == -np.inf
+    assert upper_weighted_quantile([1.0, 2.0], [1, 1], 1.0) == np.inf
+    assert weighted_quantile([1.0, 2.0], [1, 1], 1.0) == 2.0
+    assert upper_weighted_quantile([1.0, 2.0], [1, 1], 0.0) == 1.0
+
+
+def test_levels_of_n_equal_weights_do_not_flip_a_rank():
+    for n in [*range(1, 200), 1_000, 20_000]:
+        values, weights = np.arange(1.0, n + 1), np.full(n, 0.1)
+        for text in ["0.95", "0.9", "0.05", "0.7"]:
+            exact = Fraction(text)
+            assert weighted_quantile(values, weights, float(text)) == math.ceil(n * exact)
+            upper = math.floor(n * exact) + 1
+            assert upper_weighted_quantile(values, weights, float(text)) == upper
+
+
+def test_the_upper_quantile_inverts_the_left_cdf():
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        n = int(rng.integers(1, 15))
+        values = np.sort(rng.integers(0, 6, n).astype(float))
+        cdf = np.cumsum(rng.random(n) * rng.integers(0, 2, n) + 1e-9)
+        cdf /= cdf[-1]
+        asked = np.concatenate([values, values + 0.5, [-1.0]])
+        left = np.append(0.0, cdf)[np.searchsorted(values, asked, side="left")]
+        for t in [*left, *rng.random(5), 0.0, 1.0]:
+            upper = quantile_of_cdf(values, cdf, np.array(t), upper=True)
+            assert np.all(asked[left <= t] <= upper)
+            assert np.all(left[asked <= upper] <= t + MASS_GUARD * 1.001)
+
+
+def test_laws_a_row_equal_one_law_at_a_time():
+    rng = np.random.default_rng(5)
+    values, cdf = np.sort(rng.normal(size=9)), np.cumsum(rng.random((6, 9)), axis=1)
+    cdf /= cdf[:, -1:]
+    upper = np.array([False, True, True])
+    shared, by_row = rng.random(3), rng.random((6, 3))
+    together = quantile_of_cdf(values, cdf, shared, upper)
+    apart = quantile_of_cdf(values, cdf, by_row, upper)
+    for i in range(6):
+        np.testing.assert_array_equal(together[i], quantile_of_cdf(values, cdf[i], shared, upper))
+        np.testing.assert_array_equal(apart[i], quantile_of_cdf(values, cdf[i], by_row[i], upper))
+
+
+def test_the_typical_size_is_positive_and_scales():
+    for v in ([1.0, -3.0, 2.0], [0.0, 0.0, 0.0, 5.0], [0.0, 0.0, 2.0, -1.0, 0.0]):
+        assert typical_size(v) > 0
+        assert typical_size(np.multiply(v, -8.0)) == 8.0 * typical_size(v)
+    assert typical_size([0.0, 0.0]) == 1.0

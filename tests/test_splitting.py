@@ -1,0 +1,51 @@
+"""Parts are disjoint, complete, of the asked size and fixed by the seed."""
+
+import numpy as np
+import pytest
+
+from localconformal.splitting import fold_rows, split_rows
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 101])
+@pytest.mark.parametrize("share", [0.25, 0.5, 1])
+def test_the_two_parts_are_disjoint_and_complete(n, share):
+    first, second = split_rows(n, share, seed=3)
+    assert sorted([*first, *second]) == list(range(n))
+    assert len(first) >= 1
+    assert len(second) >= 1
+
+
+def test_a_count_is_kept_and_a_share_is_about_right():
+    assert len(split_rows(100, 17, seed=0)[1]) == 17
+    assert abs(len(split_rows(1_001, 0.25, seed=0)[1]) - 250) <= 1
+
+
+def test_no_share_leaves_the_second_part_empty():
+    first, second = split_rows(5, None, seed=0)
+    assert first.tolist() == list(range(5))
+    assert len(second) == 0
+
+
+def test_the_seed_fixes_the_split_and_another_seed_changes_it():
+    one, again, other = (split_rows(50, 0.3, seed)[1].tolist() for seed in (1, 1, 2))
+    assert one == again
+    assert one != other
+
+
+def test_one_row_cannot_be_split():
+    with pytest.raises(ValueError, match=r"n_samples=1 .* at least 2.*calibration_size=None"):
+        split_rows(1, 0.25, seed=0)
+
+
+@pytest.mark.parametrize(("n", "n_folds", "made"), [(10, 5, 5), (3, 5, 3), (2, 5, 2)])
+def test_each_row_is_in_one_fold_and_never_in_its_own_rest(n, n_folds, made):
+    folds = fold_rows(n, n_folds, seed=0)
+    assert len(folds) == made
+    assert sorted(np.concatenate([fold for _, fold in folds])) == list(range(n))
+    for rest, fold in folds:
+        assert sorted([*rest, *fold]) == list(range(n))
+
+
+def test_one_row_has_no_folds():
+    with pytest.raises(ValueError, match=r"n_samples=1 .*at least 2"):
+        fold_rows(1, 5, seed=0)
