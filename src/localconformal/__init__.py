@@ -48,7 +48,7 @@ _HOMES = {
 _MODULES = ("adjustments", "datasets", "laws", "metrics", "quantiles", "regressors", "scores")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [*sorted(_HOME_OF), *_MODULES]  # noqa: PLE0604
+__all__ = [*sorted(_HOME_OF), *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

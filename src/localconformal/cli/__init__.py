@@ -1,0 +1,22 @@
+"""The command line: ``localconformal demo`` and what follows, one thin file per command."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+#: What the extra "cli" brings and the core does not.
+NEEDED = ("typer", "rich", "matplotlib", "pandas")
+
+
+def main() -> None:
+    """Entry point of the ``localconformal`` command."""
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        sys.exit(
+            f"The localconformal command needs {', '.join(missing)}, which is not installed: "
+            "run pip install 'localconformal[cli]'."
+        )
+    from localconformal.cli.app import app
+
+    app()

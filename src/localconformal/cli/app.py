@@ -1,0 +1,38 @@
+"""The application and its table of commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from localconformal import __version__
+from localconformal.cli.demo import demo
+
+#: One function a command, one file a function; its name and docstring are what the user sees.
+COMMANDS = (demo,)
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"localconformal {__version__}")
+        raise typer.Exit()
+
+
+# A callback also keeps the command's name when there is only one of them.
+@app.callback()
+def localconformal(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Prediction intervals for any regression model: guaranteed to cover, adapted to each x."""
+
+
+for command in COMMANDS:
+    app.command()(command)
