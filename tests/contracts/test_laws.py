@@ -153,10 +153,10 @@ def test_a_pickle_is_bit_identical(law):
 
 
 def test_fitting_and_asking_leave_the_global_seed_alone(name):
-    np.random.seed(3)  # noqa: NPY002
-    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    np.random.seed(3)
+    state = np.random.get_state()[1].copy()
     answers(fresh(name).fit(REFERENCES, SCORES), QUERIES)
-    np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    np.testing.assert_array_equal(np.random.get_state()[1], state)
 
 
 def test_inputs_are_not_written_to(name):

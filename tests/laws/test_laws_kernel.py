@@ -20,7 +20,8 @@ KERNEL = {
 def data():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2)) * [1.0, 50.0] + [3.0, -7.0]
-    return X, rng.integers(-5, 6, 80).astype(float), X[::7] + [0.1, 3.0]
+    shift = np.array([0.1, 3.0])
+    return X, rng.integers(-5, 6, 80).astype(float), X[::7] + shift
 
 
 def nadaraya_watson(X, v, x, h, kernel):

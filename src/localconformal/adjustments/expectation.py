@@ -6,6 +6,7 @@ import numpy as np
 
 from localconformal.adjustments.base import BaseAdjustment
 from localconformal.adjustments.quantile import relative_floors
+from localconformal.intervals import round_up
 from localconformal.laws.sides import LocalLaw
 from localconformal.quantiles import Array
 
@@ -28,7 +29,7 @@ class AdditiveExpectation(BaseAdjustment):
 
     def threshold(self, theta: Array, F: LocalLaw, levels: Array) -> Array:
         """The local mean, corrected."""
-        return F.mean()[:, :, None] + theta
+        return round_up(F.mean()[:, :, None], theta)
 
 
 class MultiplicativeExpectation(BaseAdjustment):
@@ -59,7 +60,7 @@ class MultiplicativeExpectation(BaseAdjustment):
 
     def threshold(self, theta: Array, F: LocalLaw, levels: Array) -> Array:
         """theta local units."""
-        return theta * self._unit(F)[:, :, None]
+        return round_up(theta * self._unit(F)[:, :, None])
 
     def _unit(self, F: LocalLaw) -> Array:
         return self.eps_ + F.mean(absolute=True)

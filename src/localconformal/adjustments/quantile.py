@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from localconformal.adjustments.base import BaseAdjustment
+from localconformal.intervals import round_up
 from localconformal.laws.sides import LocalLaw
 from localconformal.quantiles import Array, typical_size
 
@@ -24,7 +25,7 @@ class AdditiveQuantile(BaseAdjustment):
 
     def threshold(self, theta: Array, F: LocalLaw, levels: Array) -> Array:
         """The local quantile, corrected."""
-        return F.quantile(levels) + theta
+        return round_up(F.quantile(levels), theta)
 
 
 class MultiplicativeQuantile(BaseAdjustment):
@@ -56,7 +57,7 @@ class MultiplicativeQuantile(BaseAdjustment):
 
     def threshold(self, theta: Array, F: LocalLaw, levels: Array) -> Array:
         """theta local units."""
-        return theta * self._unit(F, levels)
+        return round_up(theta * self._unit(F, levels))
 
     def _unit(self, F: LocalLaw, levels: Array) -> Array:
         return self.eps_[:, None] + np.abs(F.quantile(levels))

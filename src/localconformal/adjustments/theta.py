@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from localconformal.adjustments.base import BaseAdjustment
+from localconformal.intervals import round_up
 from localconformal.laws.sides import LocalLaw
 from localconformal.quantiles import MASS_GUARD, Array, typical_size
 
@@ -36,6 +37,6 @@ class ThetaQuantile(BaseAdjustment):
         """The upper quantile at the calibrated level."""
         theta = np.broadcast_to(theta, (F.n, *levels.shape))
         within = F.upper_quantile(np.clip(theta, 0.0, 1.0))
-        excess = np.maximum(theta - 1.0, 0.0) + MASS_GUARD
-        beyond = self.largest_[:, None] + self.scale_[:, None] * excess
+        excess = round_up(np.maximum(theta - 1.0, 0.0), MASS_GUARD)
+        beyond = round_up(self.largest_[:, None], self.scale_[:, None] * excess)
         return np.where(theta < 1.0 - MASS_GUARD, within, beyond)

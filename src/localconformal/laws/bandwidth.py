@@ -144,9 +144,19 @@ class CrossValidated(BaseEstimator):
 
     def choose(self, problem: BandwidthProblem) -> float:
         """The candidate of least loss."""
+        self._check()
         candidates = problem.distance_quantile(0.5) * np.geomspace(4.0, 1 / 64, self.n_candidates)
         losses = [self.loss(problem, float(h)) for h in candidates]
         return float(candidates[int(np.argmin(losses))])
+
+    def _check(self) -> None:
+        if not self.n_folds >= 2 or not self.n_candidates >= 1:
+            raise ValueError(
+                f"n_folds is {self.n_folds!r} and n_candidates {self.n_candidates!r}; at least 2 "
+                "folds and 1 candidate were expected."
+            )
+        if not self.levels or not all(0.0 < level < 1.0 for level in self.levels):
+            raise ValueError(f"levels are {self.levels!r}; numbers inside (0, 1) were expected.")
 
     def loss(self, problem: BandwidthProblem, bandwidth: float) -> float:
         """Mean pinball loss of held-out rows at one bandwidth."""

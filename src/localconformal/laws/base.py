@@ -108,6 +108,12 @@ def check_reference_scores(v: ArrayLike) -> Array:
     return scores
 
 
+def check_lengths(rows: int, scores: int) -> None:
+    """As many rows as scores, or refused."""
+    if rows != scores:
+        raise ValueError(f"X has {rows} rows and v has {scores}; the same number was expected.")
+
+
 def canonical_order(rows: Array, v: Array) -> NDArray[np.intp]:
     """Order by v, ties by the columns of rows: the same rows in any order come out alike."""
     return np.lexsort((*rows.T[::-1], v))

@@ -21,7 +21,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import OneHotEncoder
 
 from localconformal.frames import columns_of, is_frame
-from localconformal.laws.base import Outputs
+from localconformal.laws.base import Outputs, check_lengths
 from localconformal.quantiles import Array
 
 # Squared distances of points within this box stay finite for any bandwidth a kernel may have.
@@ -46,6 +46,11 @@ class FeatureEmbedding(BaseEstimator):
     def fit(self, X: Any, v: Any = None) -> FeatureEmbedding:
         """Learn medians, scales and categories."""
         numbers, labels = split_columns(X)
+        if np.isinf(numbers).any():
+            raise ValueError(
+                "X has infinite values; finite numbers or NaN were expected: clean X, or pass "
+                "another embedding."
+            )
         filled = np.where(np.isnan(numbers).all(axis=0), 0.0, numbers)
         self.median_ = np.nanmedian(filled, axis=0) if numbers.shape[1] else np.empty(0)
         known = np.where(np.isnan(numbers), self.median_, numbers)
@@ -126,10 +131,7 @@ def fit_embedding(
     """The embedding fitted on reference rows, and their points."""
     fitted = make_embedding(embedding, outputs).fit(X, v)
     points = fitted.transform(X)
-    if len(points) != len(v):
-        raise ValueError(
-            f"X has {len(points)} rows and v has {len(v)}; the same number was expected."
-        )
+    check_lengths(len(points), len(v))
     return fitted, points
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from localconformal.laws.base import BaseLaw, Outputs, check_reference_scores
+from localconformal.laws.base import BaseLaw, Outputs, check_lengths, check_reference_scores
 from localconformal.quantiles import Array, quantile_of_cdf
 
 
@@ -24,7 +24,9 @@ class UniformLaw(BaseLaw):
 
     def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> UniformLaw:
         """Keep the sorted scores."""
-        self.engine_ = UniformEngine(np.sort(check_reference_scores(v)))
+        scores = check_reference_scores(v)
+        check_lengths(len(X), len(scores))
+        self.engine_ = UniformEngine(np.sort(scores))
         return self
 
     def rows(self, X: Any) -> int:

@@ -37,7 +37,7 @@ def coverage_band(
     --------
     >>> low, high = coverage_band(500, 1000, 0.9)
     >>> round(low, 3), round(high, 3)
-    (0.867, 0.931)
+    (0.866, 0.93)
     """
     k = conformal_rank(n_calibration, confidence_level)
     if k > n_calibration:

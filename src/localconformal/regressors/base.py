@@ -153,7 +153,8 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         if seen.any():
             warnings.warn(
                 f"{np.count_nonzero(seen)} of {len(y)} calibration rows are identical to training "
-                "rows; the guarantee needs rows that the model has not seen: leave them out.",
+                "rows; the guarantee needs rows that the model has not seen: leave out those that "
+                "are the same records (values that merely repeat do no harm).",
                 UserWarning,
                 stacklevel=3,
             )

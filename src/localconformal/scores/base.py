@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from localconformal.intervals import round_up
 from localconformal.quantiles import Array
 
 
@@ -77,7 +78,9 @@ class BaseScore(BaseEstimator):
         return np.stack([below, above], axis=1)
 
     def bounds(self, band: Band, thresholds: Array) -> Array:
-        """Intervals {y : V <= threshold}: thresholds (n, 2, L) -> bounds (n, 2, L)."""
-        lower = band.lower[:, None] - thresholds[:, 0] * band.lower_unit[:, None]
-        upper = band.upper[:, None] + thresholds[:, 1] * band.upper_unit[:, None]
+        """Intervals {y : V <= threshold}, rounded outward: (n, 2, L) -> (n, 2, L)."""
+        below = thresholds[:, 0] * band.lower_unit[:, None]
+        above = thresholds[:, 1] * band.upper_unit[:, None]
+        lower = -round_up(-band.lower[:, None], below)
+        upper = round_up(band.upper[:, None], above)
         return np.stack([lower, upper], axis=1)
