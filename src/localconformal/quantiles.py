@@ -127,6 +127,15 @@ def _sorted_cdf(values: ArrayLike, weights: ArrayLike) -> tuple[Array, Array]:
     return v[order], cumulated / cumulated[-1]
 
 
+def cdf_targets(levels: Array, upper: bool | NDArray[np.bool_]) -> Array:
+    """Masses that F must reach for Q, or for Q+ where ``upper``: one comparison F >= target each.
+
+    F >= tau within the guard, or F > t beyond it. A target of 0 or less is reached at -inf.
+    """
+    strict = np.broadcast_to(upper, levels.shape)
+    return np.where(strict, np.nextafter(levels + MASS_GUARD, 2.0), levels - MASS_GUARD)
+
+
 def quantile_of_cdf(
     values: Array, cdf: Array, levels: Array, upper: bool | NDArray[np.bool_]
 ) -> Array:
@@ -147,9 +156,7 @@ def quantile_of_cdf(
     -------
     array shaped like ``levels`` for one law, else (m, L)
     """
-    strict = np.broadcast_to(upper, levels.shape)
-    # F >= tau within the guard, or F > t beyond it, as one comparison F >= target each.
-    target = np.where(strict, np.nextafter(levels + MASS_GUARD, 2.0), levels - MASS_GUARD)
+    target = cdf_targets(levels, upper)
     if cdf.ndim == 1:
         index = np.searchsorted(cdf, target, side="left")
     else:

@@ -108,17 +108,6 @@ def test_compact_kernels_with_no_mass_fall_back_even_when_nothing_is_asked(kerne
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_infinite_distances_exclude_a_reference(kernel, references, queries):
-    squared = cdist(queries, references, "sqeuclidean")
-    squared[:, ::2] = np.inf
-    kept = KernelWeights(references[1::2], kernel, 0.01, 12.0)
-    weights, widened = KernelWeights(references, kernel, 0.01, 12.0).from_squared_distances(squared)
-    assert np.all(weights[:, ::2] == 0)
-    np.testing.assert_array_equal(weights[:, 1::2], kept(queries)[0])
-    np.testing.assert_array_equal(widened, kept(queries)[1])
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
 def test_coinciding_references_have_equal_weights(kernel):
     weights, widened = KernelWeights(np.zeros((5, 2)), kernel, 1e-100, 5.0)(np.zeros((1, 2)))
     assert not widened.any()

@@ -83,24 +83,20 @@ class KernelWeights:
 
     def __call__(self, rows: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Weights (m, n), not normalised, and where the bandwidth was widened (m,)."""
-        return self.from_squared_distances(cdist(rows, self.references, "sqeuclidean"))
-
-    def from_squared_distances(self, squared: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """The same from squared distances (m, n); an infinite one excludes the reference."""
+        squared = cdist(rows, self.references, "sqeuclidean")
         u2 = squared / self.bandwidth**2
         weights = KERNELS[self.kernel](u2)
-        usable = np.isfinite(squared).sum(axis=1)
         # Weights that are equal but for rounding must count as equal.
-        needed = np.minimum(self.min_effective_samples, usable) * (1.0 - 1e-6)
+        needed = min(self.min_effective_samples, len(self.references)) * (1.0 - 1e-6)
         thin = ~is_enough(u2, weights, needed)
         if thin.any():
-            weights[thin] = self._widened(squared[thin], needed[thin])
+            weights[thin] = self._widened(squared[thin], needed)
         return weights, thin
 
-    def _widened(self, squared: Array, needed: Array) -> Array:
+    def _widened(self, squared: Array, needed: float) -> Array:
         """Weights at h 2^k, for each row the smallest k that is enough."""
         kernel = KERNELS[self.kernel]
-        farthest = np.sqrt(np.where(np.isfinite(squared), squared, 0.0).max(axis=1))
+        farthest = np.sqrt(squared.max(axis=1))
         # `low` is too few doublings, `high` enough.
         high = np.ceil(np.log2(np.maximum(FLAT * farthest / self.bandwidth, 2.0)))
         low = np.zeros_like(high)
@@ -113,7 +109,7 @@ class KernelWeights:
         return kernel(squared / (self.bandwidth * 2.0 ** high[:, None]) ** 2)
 
 
-def is_enough(u2: Array, weights: Array, needed: Array) -> NDArray[np.bool_]:
+def is_enough(u2: Array, weights: Array, needed: float) -> NDArray[np.bool_]:
     """Whether each row has mass, and the needed effective sample size."""
     has_mass = (u2.min(axis=1) <= NO_MASS) & (weights.max(axis=1) > 0)
     return has_mass & (effective_sample_size(weights) >= needed)

@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.spatial.distance import cdist, pdist
+from scipy.spatial.distance import pdist
 from sklearn.base import BaseEstimator
 
-from localconformal.engine.kernels import KernelWeights
-from localconformal.engine.reference import ReferenceEngine
+from localconformal.engine.dispatch import Problem, dense_engine
 from localconformal.quantiles import Array
 
 #: Rows whose pairwise distances are looked at; two million pairs fix a median to a percent.
 DISTANCE_ROWS = 2_000
 #: Rows asked and rows answering in cross-validation.
 CV_QUERIES, CV_REFERENCES = 1_000, 10_000
+#: Share of rows that may need the fallback at a bandwidth that is tried.
+MOST_WIDENED = 0.1
 SMALLEST, LARGEST = 1e-100, 1e150
 
 
@@ -34,14 +35,21 @@ class BandwidthProblem:
     kernel: str
     min_effective_samples: float
     seed: int
+    n_jobs: int | None = None
+
+    def at(self, bandwidth: float, points: Array, v: Array) -> Problem:
+        """The problem of an engine: these rows, at this bandwidth."""
+        least = self.min_effective_samples
+        return Problem(points, v, self.kernel, bandwidth, least, self.seed, self.n_jobs)
 
     def distance_quantile(self, q: float) -> float:
         """q-quantile of the positive pairwise distances; 1 when all points coincide."""
-        distances = pdist(self.points[self._sample(len(self.points), DISTANCE_ROWS)])
+        distances = pdist(self.points[self.sample(len(self.points), DISTANCE_ROWS)])
         positive = distances[distances > 0]
         return float(np.quantile(positive, q)) if len(positive) else 1.0
 
-    def _sample(self, n: int, most: int) -> Any:
+    def sample(self, n: int, most: int) -> Any:
+        """Which of n rows to look at: all, or a sorted sample."""
         if n <= most:
             return slice(None)
         return np.sort(np.random.default_rng(self.seed).choice(n, most, replace=False))
@@ -116,8 +124,8 @@ class Rate(BaseEstimator):
 class CrossValidated(BaseEstimator):
     """h that minimises the pinball loss of the local quantiles on held-out folds.
 
-    Candidates are multiples of the median distance, from wide (hardly local) to narrow; of
-    equal ones the widest wins.
+    Candidates are multiples of the median distance, from wide (hardly local) to narrow, up to
+    where more than a tenth of the rows would need the fallback; of equal ones the widest wins.
 
     Parameters
     ----------
@@ -146,7 +154,12 @@ class CrossValidated(BaseEstimator):
         """The candidate of least loss."""
         self._check()
         candidates = problem.distance_quantile(0.5) * np.geomspace(4.0, 1 / 64, self.n_candidates)
-        losses = [self.loss(problem, float(h)) for h in candidates]
+        losses = []
+        for h in candidates:
+            loss, widened = self.loss(problem, float(h))
+            if losses and widened > MOST_WIDENED:
+                break
+            losses.append(loss)
         return float(candidates[int(np.argmin(losses))])
 
     def _check(self) -> None:
@@ -158,38 +171,26 @@ class CrossValidated(BaseEstimator):
         if not self.levels or not all(0.0 < level < 1.0 for level in self.levels):
             raise ValueError(f"levels are {self.levels!r}; numbers inside (0, 1) were expected.")
 
-    def loss(self, problem: BandwidthProblem, bandwidth: float) -> float:
-        """Mean pinball loss of held-out rows at one bandwidth."""
-        kept = problem._sample(len(problem.v), CV_REFERENCES)
+    def loss(self, problem: BandwidthProblem, bandwidth: float) -> tuple[float, float]:
+        """Mean pinball loss of held-out rows at one bandwidth, and the share that fell back."""
+        kept = problem.sample(len(problem.v), CV_REFERENCES)
         points, v = problem.points[kept], problem.v[kept]
+        if len(v) < 2:
+            return 0.0, 0.0
         rng = np.random.default_rng(problem.seed)
         fold = rng.permutation(len(v)) % min(self.n_folds, len(v))
-        if len(v) < 2:
-            return 0.0
-        asked = np.sort(rng.permutation(len(v))[:CV_QUERIES])
-        weigh = HeldOutWeights(
-            KernelWeights(points, problem.kernel, bandwidth, problem.min_effective_samples), fold
-        )
-        engine = ReferenceEngine(v, weigh)
-        rows = np.column_stack([points[asked], fold[asked]])
+        asked = np.zeros(len(v), dtype=bool)
+        asked[rng.permutation(len(v))[:CV_QUERIES]] = True
         levels = np.asarray(self.levels)
-        local = engine.quantiles(rows, levels, np.zeros(len(levels), dtype=bool))
-        error = v[asked][:, None] - local
-        return float(np.mean(np.maximum(levels * error, (levels - 1.0) * error)))
-
-
-@dataclass(frozen=True)
-class HeldOutWeights:
-    """Kernel weights that leave out the references of the query's own fold (its last column)."""
-
-    weigh: KernelWeights
-    fold: Any
-
-    def __call__(self, rows: Array) -> Any:
-        """Weights (m, n), fallback (m,)."""
-        squared = cdist(rows[:, :-1], self.weigh.references, "sqeuclidean")
-        squared[rows[:, -1:] == self.fold] = np.inf
-        return self.weigh.from_squared_distances(squared)
+        losses, widened = [], []
+        for held in range(fold.max() + 1):
+            out, rest = asked & (fold == held), fold != held
+            engine, _ = dense_engine(problem.at(bandwidth, points[rest], v[rest]), 0.0)
+            local = engine.quantiles(points[out], levels, np.zeros(len(levels), dtype=bool))
+            error = v[out][:, None] - local
+            losses.append(np.maximum(levels * error, (levels - 1.0) * error))
+            widened.append(engine.fallback(points[out]))
+        return float(np.mean(np.concatenate(losses))), float(np.mean(np.concatenate(widened)))
 
 
 BANDWIDTHS: dict[str, BandwidthRule] = {

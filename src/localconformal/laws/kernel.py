@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from localconformal.engine.kernels import KERNELS, KernelWeights
-from localconformal.engine.reference import ReferenceEngine
+from localconformal.engine.dispatch import BUILDERS, Problem, build_engine
+from localconformal.engine.kernels import KERNELS
 from localconformal.laws.bandwidth import BandwidthProblem, choose_bandwidth
 from localconformal.laws.base import BaseLaw, Outputs, canonical_order, check_reference_scores
 from localconformal.laws.embedding import fit_embedding
@@ -19,6 +19,8 @@ from localconformal.quantiles import Array
 
 #: The paper's advice for the size of a mini-batch.
 BATCH_SHARE = 0.3
+#: Rows up to which their order never matters; beyond, sorting by all columns is too dear.
+CANONICAL_UP_TO = 50_000
 
 
 class KernelLaw(BaseLaw):
@@ -40,19 +42,26 @@ class KernelLaw(BaseLaw):
         Where distances are measured: None (standardised features; one-hot and imputed for
         frames), "outputs" (the regressor's own point predictions), a transformer, a fitted
         model or a callable.
-    engine : {"auto", "exact", "minibatch"}, default="auto"
-        "minibatch" keeps a random subset of the reference rows, drawn once, at fit.
+    engine : {"auto", "exact", "sketch", "neighbors", "reference", "minibatch"}, default="auto"
+        How the law is computed: see `localconformal.engine.dispatch`. "auto" chooses from the
+        reference rows, at fit. "minibatch" keeps a random subset of them, drawn once, at fit.
     batch_size : float or int, default=None
         Share or number of rows of the mini-batch; None is 0.3.
     min_effective_samples : float, default=20
         See above; 1 asks only that some reference row has weight.
+    tolerance : float, default=0.005
+        99th percentile of the rank error that a sketch may have.
     random_state : int or None, default=None
-        Seed of sampled distances, folds and the mini-batch. None draws one at fit.
+        Seed of sampled distances, folds, landmarks and the mini-batch. None draws one at fit.
+    n_jobs : int or None, default=None
+        Threads of the compiled engines; None is one for each core.
 
     Attributes
     ----------
     bandwidth_ : float
         The chosen h, in units of the embedded rows.
+    engine_report_ : EngineReport
+        Which engine was chosen and why, its certified error, its bytes and its cost per query.
 
     Examples
     --------
@@ -66,14 +75,16 @@ class KernelLaw(BaseLaw):
 
     _parameter_constraints = {  # noqa: RUF012
         "kernel": [StrOptions(set(KERNELS))],
-        "engine": [StrOptions({"auto", "exact", "minibatch"})],
+        "engine": [StrOptions(set(BUILDERS))],
         "batch_size": [
             None,
             Interval(Real, 0, 1, closed="neither"),
             Interval(Integral, 1, None, closed="left"),
         ],
         "min_effective_samples": [Interval(Real, 0, None, closed="left")],
+        "tolerance": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
+        "n_jobs": [None, Integral],
     }
 
     def __init__(
@@ -84,7 +95,9 @@ class KernelLaw(BaseLaw):
         engine: str = "auto",
         batch_size: float | int | None = None,
         min_effective_samples: float = 20,
+        tolerance: float = 0.005,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
@@ -92,7 +105,9 @@ class KernelLaw(BaseLaw):
         self.engine = engine
         self.batch_size = batch_size
         self.min_effective_samples = min_effective_samples
+        self.tolerance = tolerance
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> KernelLaw:
         """Embed the reference rows, choose h, and freeze both."""
@@ -100,26 +115,22 @@ class KernelLaw(BaseLaw):
         scores = check_reference_scores(v)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.embedding_, points = fit_embedding(self.embedding, X, scores, outputs)
-        order = canonical_order(points, scores)
-        points, scores = points[order], scores[order]
+        if len(scores) <= CANONICAL_UP_TO:
+            order = canonical_order(points, scores)
+            points, scores = points[order], scores[order]
         if self.engine == "minibatch":
             kept = draw_batch(len(scores), self.batch_size, seed)
             points, scores = points[kept], scores[kept]
         minimum = float(self.min_effective_samples)
-        problem = BandwidthProblem(points, scores, self.kernel, minimum, seed)
-        self.bandwidth_ = choose_bandwidth(self.bandwidth, problem)
-        weigh = KernelWeights(points, self.kernel, self.bandwidth_, minimum)
-        self.engine_ = ReferenceEngine(scores, weigh)
+        rule = BandwidthProblem(points, scores, self.kernel, minimum, seed, self.n_jobs)
+        self.bandwidth_ = choose_bandwidth(self.bandwidth, rule)
+        problem = Problem(points, scores, self.kernel, self.bandwidth_, minimum, seed, self.n_jobs)
+        self.engine_, self.engine_report_ = build_engine(self.engine, problem, self.tolerance)
         return self
 
     def rows(self, X: Any) -> Array:
         """Embedded rows."""
         return self.embedding_.transform(X)
-
-    def weights(self, X: Any) -> Array:
-        """w_j(x), each row summing to one, references in the order of their scores: (m, n)."""
-        weights, _ = self.engine_.weigh(self.rows(X))  # type: ignore[attr-defined]
-        return weights / weights.sum(axis=1, keepdims=True)
 
 
 def draw_batch(n: int, batch_size: float | int | None, seed: int) -> Any:

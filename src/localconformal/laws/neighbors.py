@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
+from localconformal.engine.base import Engine
+from localconformal.engine.dispatch import FEW
 from localconformal.engine.kernels import EDGE_GUARD
 from localconformal.engine.reference import ReferenceEngine
 from localconformal.laws.base import BaseLaw, Outputs, canonical_order, check_reference_scores
@@ -30,6 +32,15 @@ class NeighborWeights:
         radius = np.partition(squared, k - 1, axis=1)[:, k - 1 : k]
         near = squared <= radius * (1.0 + EDGE_GUARD)
         return near.astype(np.float64), np.zeros(len(rows), dtype=bool)
+
+
+def build_engine(v: Array, references: Array, n_neighbors: int) -> Engine:
+    """Plain NumPy for few reference rows, a tree for many."""
+    if len(v) <= FEW:
+        return ReferenceEngine(v, NeighborWeights(references, n_neighbors))
+    from localconformal.engine.neighbors import NearestNeighbors, NeighborEngine
+
+    return NeighborEngine(v, NearestNeighbors(references, n_neighbors), None, 0.0)
 
 
 class NeighborsLaw(BaseLaw):
@@ -65,8 +76,7 @@ class NeighborsLaw(BaseLaw):
         scores = check_reference_scores(v)
         self.embedding_, rows = fit_embedding(self.embedding, X, scores, outputs)
         order = canonical_order(rows, scores)
-        weigh = NeighborWeights(rows[order], int(self.n_neighbors))
-        self.engine_ = ReferenceEngine(scores[order], weigh)
+        self.engine_ = build_engine(scores[order], rows[order], int(self.n_neighbors))
         return self
 
     def rows(self, X: Any) -> Array:

@@ -1,0 +1,170 @@
+"""Compiled loops of the sketch: fill it, and walk it.
+
+A sketch holds r landmarks z and, for each of G edges of V, a vector A_g of length r with
+F(v_g | x) close to k(x, Z).A_g / k(x, Z).A_G. A query costs r kernel values and log2 G dot
+products of length r: the number of references is nowhere in it.
+
+These ratios need not increase with g. So the law is read off a fixed binary tree over the
+edges: the value at a node is its ratio, held between the largest value at the ancestors that
+lie to its left and the smallest at those to its right. That is increasing by construction, and
+a quantile and a CDF that walk the same tree are exact inverses (METHODS 7).
+
+::
+
+                          g = 511
+                   <= /            \\ >
+               g = 255               g = 767        value(767) = clip(ratio, value(511), 1)
+              /       \\             /       \\
+            ...       ...         ...       ...
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from localconformal.engine.compiled import OPTIONS, _squared_distances, _weigh
+
+
+@njit(inline="always", **OPTIONS)
+def _features(x: Any, landmarks: Any, u2: Any, k: Any) -> Any:
+    """k(x, Z) of the Gaussian kernel; returns the largest."""
+    one = k.dtype.type(1.0)
+    _squared_distances(x, landmarks, one, u2)
+    _weigh(0, u2, k.dtype.type(0.0), k)
+    largest = k[0]
+    for j in range(len(k)):
+        largest = max(largest, k[j])
+    return largest
+
+
+@njit(**OPTIONS)
+def accumulate(rows: Any, landmarks: Any, bins: Any, v: Any, sums: Any, extra: Any) -> None:
+    """Add rows to a sketch: sums (G, r) by bin of V; extra (3, r): k^2, v k and |v| k."""
+    r = landmarks.shape[1]
+    u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
+    for i in range(len(rows)):
+        _features(rows[i], landmarks, u2, k)
+        into, value = sums[bins[i]], v[i]
+        for j in range(r):
+            into[j] += k[j]
+        for j in range(r):
+            extra[0, j] += k[j] * k[j]
+            extra[1, j] += k[j] * value
+            extra[2, j] += k[j] * abs(value)
+
+
+@njit(inline="always", **OPTIONS)
+def _dot(k: Any, a: Any) -> float:
+    total = k[0] * 0
+    for j in range(len(k)):
+        total += k[j] * a[j]
+    return total
+
+
+@njit(inline="always", **OPTIONS)
+def _sample_size(k: Any, total: Any, squares: Any) -> float:
+    """(sum w)^2 / sum w^2 by the sketch; 0 where either sum is lost in rounding."""
+    below = k[0] * 0
+    for j in range(len(k)):
+        below += k[j] * k[j] * squares[j]
+    return total * total / below if total > 0 and below > 0 else 0.0
+
+
+@njit(**OPTIONS)
+def sketch_locate(
+    rows: Any,
+    landmarks: Any,
+    A: Any,
+    squares: Any,
+    needed: float,
+    least: float,
+    targets: Any,
+    positions: Any,
+    lost: Any,
+) -> None:
+    """First edge whose value reaches each target (m, L); G where none does.
+
+    ``lost`` marks rows that the sketch cannot speak for: no landmark is near, or the effective
+    sample size is below what is needed.
+    """
+    G, r = A.shape
+    u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
+    for i in range(len(rows)):
+        largest = _features(rows[i], landmarks, u2, k)
+        total = _dot(k, A[G - 1])
+        lost[i] = largest < least or _sample_size(k, total, squares) < needed
+        if lost[i]:
+            continue
+        for l in range(targets.shape[1]):
+            target = targets[i, l]
+            left, right, floor, ceiling = -1, G - 1, 0.0, 1.0
+            if target > 1.0:
+                left, right = G - 1, G
+            while right - left > 1:
+                middle = (left + right) // 2
+                value = min(max(_dot(k, A[middle]) / total, floor), ceiling)
+                if value >= target:
+                    right, ceiling = middle, value
+                else:
+                    left, floor = middle, value
+            positions[i, l] = right
+
+
+@njit(**OPTIONS)
+def sketch_values(
+    rows: Any,
+    landmarks: Any,
+    A: Any,
+    squares: Any,
+    needed: float,
+    least: float,
+    edges: Any,
+    values: Any,
+    lost: Any,
+) -> None:
+    """Value of the law at given edges (m, k); 0 below the first."""
+    G, r = A.shape
+    u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
+    for i in range(len(rows)):
+        largest = _features(rows[i], landmarks, u2, k)
+        total = _dot(k, A[G - 1])
+        lost[i] = largest < least or _sample_size(k, total, squares) < needed
+        if lost[i]:
+            continue
+        for l in range(edges.shape[1]):
+            wanted = edges[i, l]
+            left, right, floor, ceiling = -1, G - 1, 0.0, 1.0
+            while right - left > 1:
+                middle = (left + right) // 2
+                value = min(max(_dot(k, A[middle]) / total, floor), ceiling)
+                if middle >= wanted:
+                    right, ceiling = middle, value
+                else:
+                    left, floor = middle, value
+            values[i, l] = ceiling if wanted >= 0 else 0.0
+
+
+@njit(**OPTIONS)
+def sketch_moments(
+    rows: Any,
+    landmarks: Any,
+    A: Any,
+    squares: Any,
+    needed: float,
+    least: float,
+    numerator: Any,
+    out: Any,
+    lost: Any,
+) -> None:
+    """Mean of the score and effective sample size: out (m, 2)."""
+    G, r = A.shape
+    u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
+    for i in range(len(rows)):
+        largest = _features(rows[i], landmarks, u2, k)
+        total = _dot(k, A[G - 1])
+        sample = _sample_size(k, total, squares)
+        lost[i] = largest < least or sample < needed
+        out[i, 0], out[i, 1] = _dot(k, numerator) / total, sample

@@ -1,0 +1,263 @@
+"""Which engine answers for a kernel law: decided once, at fit, from reference rows alone.
+
+::
+
+    few rows (up to 3,000)                        reference: plain NumPy, no compiler
+    Gaussian, 10,000 rows and more                sketch, if its certificate meets the tolerance
+    low dimension, small effective sample         neighbours
+    else                                          exact
+
+The certificate: on a sample of at most 50,000 references, the sketch's quantiles at held-aside
+rows are looked up in the exact law of the same sample; the 99th percentile of their rank error
+must be within the tolerance. Landmarks are added until it is, or the sketch is given up.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from localconformal.engine.base import Engine
+from localconformal.engine.kernels import KernelWeights
+from localconformal.engine.reference import ReferenceEngine
+from localconformal.quantiles import Array
+
+FEW = 3_000
+SKETCH_FROM = 10_000
+LANDMARKS = (64, 128, 256, 512, 1024)
+TOLERANCE = 0.005
+CERTIFICATE_ROWS, PROBES = 50_000, 400
+LEVELS = np.array([0.05, 0.5, 0.95])
+#: A sketch that sends more rows than this to its fallback is no sketch.
+MOST_LOST = 0.01
+#: Share of references in the effective sample below which a tree pays, and its dimension.
+SPARSE_SHARE, SPARSE_DIMENSION = 0.02, 8
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Reference points (n, d) and scores (n,), in any order, and the kernel meant for them."""
+
+    points: Array
+    v: Array
+    kernel: str
+    bandwidth: float
+    min_effective_samples: float
+    seed: int
+    n_jobs: int | None = None
+
+    def by_score(self) -> Problem:
+        """The same with rows in the order of their scores."""
+        return self.take(np.argsort(self.v, kind="stable"))
+
+    def sample(self, most: int) -> Problem:
+        """At most so many rows, by score."""
+        if len(self.v) <= most:
+            return self.by_score()
+        rng = np.random.default_rng(self.seed)
+        return self.take(rng.choice(len(self.v), most, replace=False)).by_score()
+
+    def take(self, rows: Any) -> Problem:
+        """Some of the rows."""
+        return Problem(
+            self.points[rows],
+            self.v[rows],
+            self.kernel,
+            self.bandwidth,
+            self.min_effective_samples,
+            self.seed,
+            self.n_jobs,
+        )
+
+
+@dataclass(frozen=True)
+class EngineReport:
+    """What was chosen, and why.
+
+    Attributes
+    ----------
+    engine : str
+    reason : str
+    n_references : int
+    n_landmarks : int or None
+        Of the sketch.
+    tolerance : float
+        Rank error that a sketch may have.
+    certified_error : float
+        99th percentile of the rank error at held-aside rows; 0 for exact engines.
+    n_bytes : int
+        State that a query reads.
+    microseconds_per_query : float
+        Measured at fit on a few reference rows, two levels.
+    """
+
+    engine: str
+    reason: str
+    n_references: int
+    n_landmarks: int | None = None
+    tolerance: float = TOLERANCE
+    certified_error: float = 0.0
+    n_bytes: int = 0
+    microseconds_per_query: float = float("nan")
+
+
+def build_engine(name: str, problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
+    """The engine of this name, or the one that "auto" chooses, and the report on it."""
+    engine, report = BUILDERS[name](problem, tolerance)
+    probes = problem.points[: min(64, len(problem.points))]
+    engine.quantiles(probes[:1], LEVELS[[0, -1]], np.zeros(2, dtype=bool))
+    start = time.perf_counter()
+    engine.quantiles(probes, LEVELS[[0, -1]], np.zeros(2, dtype=bool))
+    spent = (time.perf_counter() - start) / len(probes)
+    return engine, EngineReport(**{**vars(report), "microseconds_per_query": 1e6 * spent})
+
+
+def reference_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
+    """Plain NumPy."""
+    ordered = problem.by_score()
+    weigh = KernelWeights(
+        ordered.points, ordered.kernel, ordered.bandwidth, ordered.min_effective_samples
+    )
+    reason = f"few reference rows (up to {FEW}) need no compiled code"
+    report = EngineReport("reference", reason, len(ordered.v), n_bytes=ordered.points.nbytes)
+    return ReferenceEngine(ordered.v, weigh), report
+
+
+def exact_engine(
+    problem: Problem, tolerance: float, reason: str = "asked for"
+) -> tuple[Engine, EngineReport]:
+    """Every weight of every reference, compiled."""
+    from localconformal.engine.exact import ExactEngine
+
+    ordered = problem.by_score()
+    engine = ExactEngine(
+        ordered.v,
+        ordered.points,
+        ordered.kernel,
+        ordered.bandwidth,
+        ordered.min_effective_samples,
+        ordered.n_jobs,
+    )
+    return engine, EngineReport("exact", reason, len(ordered.v), n_bytes=engine.n_bytes)
+
+
+def dense_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
+    """Every weight of every reference, compiled where there are many."""
+    if len(problem.v) <= FEW:
+        return reference_engine(problem, tolerance)
+    return exact_engine(problem, tolerance)
+
+
+def neighbors_engine(
+    problem: Problem, tolerance: float, reason: str = "asked for"
+) -> tuple[Engine, EngineReport]:
+    """References with weight, found by a tree."""
+    from localconformal.engine.neighbors import KernelNeighbors, NeighborEngine
+
+    ordered = problem.by_score()
+    dense, report = exact_engine(problem, tolerance)
+    near = KernelNeighbors(ordered.points, ordered.kernel, ordered.bandwidth)
+    engine = NeighborEngine(ordered.v, near, dense, ordered.min_effective_samples)
+    n_bytes = report.n_bytes + near.points.nbytes
+    return engine, EngineReport("neighbors", reason, len(ordered.v), n_bytes=n_bytes)
+
+
+def sketch_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
+    """A sketch with as many landmarks as its certificate needs, or with the most there are."""
+    if problem.kernel != "gaussian":
+        raise ValueError(
+            f"engine='sketch' came with the {problem.kernel} kernel; a sketch needs the Gaussian: "
+            "choose engine='auto'."
+        )
+    return try_sketch(problem, tolerance, insist=True)
+
+
+def auto_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
+    """The table at the head of this file."""
+    n, d = problem.points.shape
+    if n <= FEW:
+        return reference_engine(problem, tolerance)
+    reason = f"{n} reference rows are too many for plain NumPy and too few for a sketch"
+    if problem.kernel == "gaussian" and n >= SKETCH_FROM:
+        made, report = try_sketch(problem, tolerance, insist=False)
+        if made is not None:
+            return made, report
+        reason = report.reason
+    if d <= SPARSE_DIMENSION:
+        share = effective_share(problem)
+        if share < SPARSE_SHARE:
+            why = f"only {share:.2%} of the reference rows are in the effective sample"
+            return neighbors_engine(problem, tolerance, why)
+    return exact_engine(problem, tolerance, reason)
+
+
+BUILDERS: dict[str, Any] = {
+    "auto": auto_engine,
+    "exact": exact_engine,
+    "minibatch": dense_engine,
+    "sketch": sketch_engine,
+    "neighbors": neighbors_engine,
+    "reference": reference_engine,
+}
+
+
+def effective_share(problem: Problem) -> float:
+    """Median effective sample at some reference rows, as a share of the references."""
+    part = problem.sample(CERTIFICATE_ROWS)
+    engine, _ = exact_engine(part, TOLERANCE)
+    probes = part.points[np.linspace(0, len(part.v) - 1, min(100, len(part.v))).astype(int)]
+    return float(np.median(engine.effective_sample_size(probes))) / len(part.v)
+
+
+def try_sketch(problem: Problem, tolerance: float, insist: bool) -> tuple[Any, EngineReport]:
+    """A certified sketch; without one, None and the reason, or (``insist``) the last tried."""
+    from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
+
+    part = problem.sample(CERTIFICATE_ROWS)
+    exact, _ = exact_engine(part, tolerance)
+    rng = np.random.default_rng(problem.seed)
+    probes = part.points[rng.permutation(len(part.v))[:PROBES]]
+    edges = choose_edges(problem.v, problem.seed)
+    error, lost = np.inf, 1.0
+    for r in LANDMARKS:
+        landmarks = choose_landmarks(part.points, r, problem.seed)
+        small = Sketch(landmarks, edges, problem.bandwidth).update(part.points, part.v)
+        trial = SketchEngine(small, exact, problem.min_effective_samples, problem.n_jobs)
+        error, lost = rank_error(trial, exact, probes), float(trial.lost(probes).mean())
+        if error <= tolerance and lost <= MOST_LOST:
+            break
+        # Errors fall slowly with r: far from the tolerance, more landmarks are wasted.
+        if not insist and r >= LANDMARKS[2] and error > 5 * tolerance:
+            break
+    certified = error <= tolerance and lost <= MOST_LOST
+    words = f"99th percentile of the rank error {error:.4f}, tolerance {tolerance}"
+    if not certified and not insist:
+        reason = f"a sketch with {len(landmarks)} landmarks missed its certificate: {words}"
+        return None, EngineReport("exact", reason, len(problem.v))
+    sketch = Sketch(landmarks, edges, problem.bandwidth)
+    sketch.update(problem.points, problem.v, problem.n_jobs)
+    engine = SketchEngine(sketch, exact, problem.min_effective_samples, problem.n_jobs)
+    report = EngineReport(
+        "sketch",
+        f"certificate {'met' if certified else 'missed, but a sketch was asked for'}: {words}",
+        len(problem.v),
+        n_landmarks=len(landmarks),
+        tolerance=tolerance,
+        certified_error=error,
+        n_bytes=sketch.n_bytes,
+    )
+    return engine, report
+
+
+def rank_error(engine: Engine, exact: Engine, rows: Array) -> float:
+    """99th percentile of how far, in mass, the engine's quantiles lie from the exact ones.
+
+    0 where the level falls on the answer's own atom: F(q-) <= level <= F(q).
+    """
+    answer = engine.quantiles(rows, LEVELS, np.zeros(len(LEVELS), dtype=bool))
+    above = exact.cdf(rows, answer, "left") - LEVELS
+    below = LEVELS - exact.cdf(rows, answer, "right")
+    return float(np.quantile(np.maximum(np.maximum(above, below), 0.0), 0.99))

@@ -1,0 +1,175 @@
+"""The neighbours engine: only references with weight are looked at, found by a tree.
+
+For narrow and compact kernels, and for k nearest neighbours, almost all weights are zero. A
+k-d tree (scikit-learn's, which is well kept, pickles and needs nothing new) finds the others:
+
+* compact kernels: all references within h, exactly those with weight;
+* Gaussian: those whose weight, relative to the nearest, is above 1e-6 / n; what is left out
+  adds up to less than one millionth of the mass;
+* k nearest: all within the distance of the k-th, ties included.
+
+Rows where too few are found go to a dense engine, which widens the kernel as everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.neighbors import KDTree
+
+from localconformal.engine import compiled_sparse as loops
+from localconformal.engine.base import Engine
+from localconformal.engine.compiled import CODES
+from localconformal.engine.kernels import EDGE_GUARD
+from localconformal.quantiles import Array, cdf_targets
+
+#: Query rows whose neighbours are held at once.
+CHUNK_ROWS = 2048
+TRUNCATION = 1e-6
+
+
+@dataclass(frozen=True)
+class Neighborhood:
+    """Neighbours of a chunk of rows, as flat arrays: see `compiled_sparse`."""
+
+    starts: NDArray[np.int64]
+    ranks: NDArray[np.int64]
+    weights: Array
+
+
+class KernelNeighbors:
+    """References with kernel weight, in units of h."""
+
+    def __init__(self, references: Array, kernel: str, bandwidth: float) -> None:
+        self.code = CODES[kernel]
+        self.bandwidth = bandwidth
+        self.points = references / bandwidth
+        self.tree = KDTree(self.points)
+        self.reach = 2.0 * math.log(len(references) / TRUNCATION) if kernel == "gaussian" else None
+
+    def __call__(self, rows: Array) -> Neighborhood:
+        """Neighbours of these rows and their weights."""
+        scaled = np.ascontiguousarray(rows / self.bandwidth)
+        radius: Any = 1.0 + EDGE_GUARD
+        if self.reach is not None:
+            nearest = self.tree.query(scaled, k=1)[0][:, 0]
+            radius = np.sqrt(nearest**2 + self.reach)
+        found = flat(self.tree.query_radius(scaled, radius))
+        loops.weigh_neighbors(
+            scaled, self.points, found.starts, found.ranks, self.code, found.weights
+        )
+        return found
+
+
+class NearestNeighbors:
+    """The k nearest references, and those as far as the k-th, all alike."""
+
+    def __init__(self, references: Array, k: int) -> None:
+        self.tree = KDTree(references)
+        self.k = min(k, len(references))
+
+    def __call__(self, rows: Array) -> Neighborhood:
+        """Neighbours of these rows, with weight 1."""
+        farthest = self.tree.query(rows, k=self.k)[0][:, -1]
+        found = flat(self.tree.query_radius(rows, farthest * (1.0 + EDGE_GUARD)))
+        for start, end in zip(found.starts[:-1], found.starts[1:], strict=True):
+            found.ranks[start:end].sort()
+        return found
+
+
+def flat(lists: Any) -> Neighborhood:
+    """Flat arrays from one array of ranks a row; weights 1."""
+    starts = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
+    ranks = np.concatenate([*lists, np.empty(0, dtype=np.int64)]).astype(np.int64)
+    return Neighborhood(starts, ranks, np.ones(len(ranks)))
+
+
+class NeighborEngine:
+    """Laws on the neighbours of each row.
+
+    Parameters
+    ----------
+    v : array of shape (n,)
+        Reference scores, sorted.
+    neighbors : callable
+        Rows -> `Neighborhood`.
+    dense : Engine or None
+        Answers for rows with too small an effective sample; None: there are none.
+    min_effective_samples : float
+    """
+
+    def __init__(
+        self, v: Array, neighbors: Any, dense: Engine | None, min_effective_samples: float
+    ) -> None:
+        self.v = v
+        self.neighbors = neighbors
+        self.dense = dense
+        self.needed = min(min_effective_samples, len(v)) * (1.0 - 1e-6)
+
+    def quantiles(self, rows: Array, levels: Array, upper: NDArray[np.bool_]) -> Array:
+        """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
+        levels = np.broadcast_to(levels, (len(rows), levels.shape[-1]))
+        targets = np.ascontiguousarray(cdf_targets(levels, upper))
+
+        def few(found: Neighborhood, part: slice) -> Array:
+            ranks = np.empty(targets[part].shape, dtype=np.int64)
+            loops.sparse_locate(
+                found.starts, found.ranks, found.weights, len(self.v), targets[part], ranks
+            )
+            return np.where(targets[part] <= 0.0, -np.inf, np.append(self.v, np.inf)[ranks])
+
+        return self._answer(rows, few, lambda e, t: e.quantiles(rows[t], levels[t], upper))
+
+    def cdf(self, rows: Array, v: Array, side: str) -> Array:
+        """F(v) or F(v-): v (m, k) -> (m, k)."""
+        counts = np.searchsorted(self.v, v, side="right" if side == "right" else "left")
+
+        def few(found: Neighborhood, part: slice) -> Array:
+            out = np.empty(counts[part].shape)
+            loops.sparse_mass(found.starts, found.ranks, found.weights, counts[part], out)
+            return out
+
+        return self._answer(rows, few, lambda e, t: e.cdf(rows[t], v[t], side))
+
+    def mean(self, rows: Array, absolute: bool = False) -> Array:
+        """E[V] or E[|V|]: (m,)."""
+        v = np.abs(self.v) if absolute else self.v
+        return self._answer(
+            rows, lambda f, _: self._moments(f, v)[:, 0], lambda e, t: e.mean(rows[t], absolute)
+        )
+
+    def effective_sample_size(self, rows: Array) -> Array:
+        """(sum w)^2 / sum w^2: (m,)."""
+        return self._answer(
+            rows,
+            lambda f, _: self._moments(f, self.v)[:, 1],
+            lambda e, t: e.effective_sample_size(rows[t]),
+        )
+
+    def fallback(self, rows: Array) -> NDArray[np.bool_]:
+        """Where the kernel was widened: (m,)."""
+        return self._answer(
+            rows, lambda f, _: np.zeros(len(f.starts) - 1), lambda e, t: e.fallback(rows[t])
+        ).astype(bool)
+
+    def _moments(self, found: Neighborhood, v: Array) -> Array:
+        out = np.empty((len(found.starts) - 1, 2))
+        loops.sparse_moments(found.starts, found.ranks, found.weights, v, out)
+        return out
+
+    def _answer(self, rows: Array, few: Any, many: Any) -> Array:
+        """``few`` on each chunk's neighbours; ``many``, a dense engine's answer, where thin."""
+        answers, thin = [], []
+        for start in range(0, len(rows), CHUNK_ROWS):
+            part = slice(start, start + CHUNK_ROWS)
+            found = self.neighbors(rows[part])
+            answers.append(few(found, part))
+            thin.append(self._moments(found, self.v)[:, 1] < self.needed)
+        answer, scarce = np.concatenate(answers), np.flatnonzero(np.concatenate(thin))
+        if self.dense is not None and len(scarce):
+            answer[scarce] = many(self.dense, scarce)
+        return answer

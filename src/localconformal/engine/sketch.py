@@ -1,0 +1,228 @@
+"""The sketch engine: cost per query independent of the number of references.
+
+For wide kernels the kernel matrix is close to low rank. With landmarks Z (r rows) and edges
+v_1 < ... < v_G of the scores,
+
+    S_g = sum over rows with score in (v_{g-1}, v_g] of k(Z, X_i),    P_g = S_1 + ... + S_g,
+    F(v_g | x) ~ k(x, Z).A_g / k(x, Z).A_G,    A_g = (K_ZZ + lambda I)^-1 P_g.
+
+S is a sum over rows: with landmarks and edges fixed, shards add up (`Sketch.update`,
+`Sketch.merge`), over files, partitions or time. The law is a step function on the edges: scores
+are rounded up to the next edge, which moves ranks by 1 / G at most.
+
+Rows for which the sketch is no guide (no landmark near, or too small an effective sample) are
+answered by a fallback engine, on the reference rows or a fixed sample of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.spatial.distance import cdist
+from sklearn.cluster import kmeans_plusplus
+
+from localconformal.engine import compiled_sketch as loops
+from localconformal.engine.base import Engine
+from localconformal.engine.exact import run_in_threads
+from localconformal.quantiles import Array, cdf_targets
+
+N_EDGES = 1024
+#: Rows that edges are read off, and rows added to a sketch in one piece.
+EDGE_SAMPLE, PIECE = 200_000, 2**17
+#: Relative to the diagonal of K_ZZ; errors were the same from 1e-3 to 1e-6 when measured.
+RIDGE = 1e-4
+#: Below this kernel value at the nearest landmark, x lies outside what the sketch has seen.
+LEAST = 1e-3
+CHUNK_ROWS = 4096
+
+
+class Sketch:
+    """Mergeable summary of reference rows: (G + 3) x r numbers, however many rows went in.
+
+    Parameters
+    ----------
+    landmarks : array of shape (r, d)
+    edges : array of shape (G,)
+        Increasing; scores above the last count there.
+    bandwidth : float
+    """
+
+    def __init__(self, landmarks: Array, edges: Array, bandwidth: float) -> None:
+        self.landmarks = landmarks
+        self.edges = edges
+        self.bandwidth = bandwidth
+        self.centre = landmarks.mean(axis=0)
+        self.columns = np.ascontiguousarray(self.scale(landmarks).T)
+        self.sums = np.zeros((len(edges), len(landmarks)))
+        self.extra = np.zeros((3, len(landmarks)))
+        self.n = 0
+        self.largest = -np.inf
+
+    def scale(self, rows: Array) -> NDArray[np.float32]:
+        """Rows in units of h around the landmarks."""
+        return np.ascontiguousarray((rows - self.centre) / self.bandwidth, dtype=np.float32)
+
+    def update(self, rows: Array, v: Array, n_jobs: int | None = None) -> Sketch:
+        """Add reference rows (n, d) with scores (n,); return self."""
+        bins = np.minimum(np.searchsorted(self.edges, v, side="left"), len(self.edges) - 1)
+        parts: dict[int, tuple[Array, Array]] = {}
+
+        def work(start: int) -> None:
+            part = slice(start, start + PIECE)
+            sums, extra = np.zeros_like(self.sums), np.zeros_like(self.extra)
+            points = self.scale(rows[part])
+            loops.accumulate(points, self.columns, bins[part], v[part], sums, extra)
+            parts[start] = sums, extra
+
+        # Pieces are of fixed size and added in order: threads do not change a bit.
+        starts = list(range(0, len(v), PIECE))
+        run_in_threads(work, starts, n_jobs, len(starts))
+        for start in starts:
+            self.sums += parts[start][0]
+            self.extra += parts[start][1]
+        self.n += len(v)
+        self.largest = max(self.largest, float(v.max(initial=-np.inf)))
+        return self
+
+    def merge(self, other: Sketch) -> Sketch:
+        """The sketch of both sets of rows; landmarks, edges and bandwidth must be the same."""
+        same = np.array_equal(self.landmarks, other.landmarks)
+        if not (same and np.array_equal(self.edges, other.edges)) or (
+            self.bandwidth != other.bandwidth
+        ):
+            raise ValueError(
+                "the sketches have different landmarks, edges or bandwidths; build both with the "
+                "same ones."
+            )
+        both = Sketch(self.landmarks, self.edges, self.bandwidth)
+        both.sums = self.sums + other.sums
+        both.extra = self.extra + other.extra
+        both.n = self.n + other.n
+        both.largest = max(self.largest, other.largest)
+        return both
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of state."""
+        return int(self.sums.nbytes + self.extra.nbytes + self.landmarks.nbytes)
+
+
+class SketchEngine:
+    """Answers from a sketch; rows it cannot speak for go to the fallback engine."""
+
+    def __init__(
+        self,
+        sketch: Sketch,
+        fallback: Engine,
+        min_effective_samples: float,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.sketch = sketch
+        self.fallback_engine = fallback
+        self.n_jobs = n_jobs
+        self.v = np.append(sketch.edges[:-1], max(sketch.edges[-1], sketch.largest))
+        # All sums are in units of n.
+        self.needed = min(min_effective_samples, sketch.n) / sketch.n
+        squared = cdist(sketch.landmarks, sketch.landmarks, "sqeuclidean") / sketch.bandwidth**2
+        prefix = np.cumsum(sketch.sums, axis=0)
+        stacked = np.vstack([prefix, sketch.extra[1:]]) / sketch.n
+        solved = solve(np.exp(-0.5 * squared), stacked)
+        self.A, self.mean_vector, self.size_vector = solved[:-2], solved[-2], solved[-1]
+        self.squares = solve(np.exp(-squared), sketch.extra[:1] / sketch.n)[0]
+
+    def quantiles(self, rows: Array, levels: Array, upper: NDArray[np.bool_]) -> Array:
+        """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
+        levels = np.broadcast_to(levels, (len(rows), levels.shape[-1]))
+        targets = np.ascontiguousarray(cdf_targets(levels, upper))
+        positions = np.zeros(targets.shape, dtype=np.int64)
+        lost = self._run(loops.sketch_locate, rows, targets, positions)
+        answer = np.where(targets <= 0.0, -np.inf, np.append(self.v, np.inf)[positions])
+        if lost.any():
+            answer[lost] = self.fallback_engine.quantiles(rows[lost], levels[lost], upper)
+        return answer
+
+    def cdf(self, rows: Array, v: Array, side: str) -> Array:
+        """F(v) or F(v-): v (m, k) -> (m, k)."""
+        edges = np.searchsorted(self.v, v, side="right" if side == "right" else "left") - 1
+        values = np.zeros(v.shape)
+        lost = self._run(loops.sketch_values, rows, edges, values)
+        if lost.any():
+            values[lost] = self.fallback_engine.cdf(rows[lost], v[lost], side)
+        return values
+
+    def mean(self, rows: Array, absolute: bool = False) -> Array:
+        """E[V] or E[|V|]: (m,)."""
+        moments, lost = self._moments(rows, self.size_vector if absolute else self.mean_vector)
+        mean = moments[:, 0]
+        if lost.any():
+            mean[lost] = self.fallback_engine.mean(rows[lost], absolute)
+        return mean
+
+    def effective_sample_size(self, rows: Array) -> Array:
+        """(sum w)^2 / sum w^2: (m,)."""
+        moments, lost = self._moments(rows, self.mean_vector)
+        sample = moments[:, 1] * self.sketch.n
+        if lost.any():
+            sample[lost] = self.fallback_engine.effective_sample_size(rows[lost])
+        return sample
+
+    def fallback(self, rows: Array) -> NDArray[np.bool_]:
+        """Where the fallback engine had to double h: (m,)."""
+        lost = self.lost(rows)
+        lost[lost] = self.fallback_engine.fallback(rows[lost])
+        return lost
+
+    def lost(self, rows: Array) -> NDArray[np.bool_]:
+        """Rows that the sketch cannot speak for: (m,)."""
+        return self._moments(rows, self.mean_vector)[1]
+
+    def _moments(self, rows: Array, numerator: Any) -> tuple[Array, NDArray[np.bool_]]:
+        out = np.empty((len(rows), 2))
+
+        def loop(*args: Any) -> None:
+            *shared, _, answer, lost = args
+            loops.sketch_moments(*shared, numerator, answer, lost)
+
+        lost = self._run(loop, rows, out, out)
+        return out, lost
+
+    def _run(self, loop: Callable[..., None], rows: Array, asked: Any, out: Any) -> Any:
+        lost = np.zeros(len(rows), dtype=bool)
+        shared = self.sketch.columns, self.A, self.squares, self.needed, LEAST
+
+        def work(start: int) -> None:
+            part = slice(start, start + CHUNK_ROWS)
+            points = self.sketch.scale(rows[part])
+            loop(points, *shared, asked[part], out[part], lost[part])
+
+        starts = list(range(0, len(rows), CHUNK_ROWS))
+        run_in_threads(work, starts, self.n_jobs, len(starts))
+        return lost
+
+
+def solve(K: Array, vectors: Array) -> NDArray[np.float32]:
+    """(K + ridge)^-1 applied to each row."""
+    factor = cho_factor(K + RIDGE * np.eye(len(K)))
+    return np.ascontiguousarray(cho_solve(factor, vectors.T).T, dtype=np.float32)
+
+
+def choose_landmarks(points: Array, r: int, seed: int) -> Array:
+    """r well-spread rows (k-means++) of a sample: better than uniform ones when measured."""
+    rng = np.random.default_rng(seed)
+    sample = points[rng.permutation(len(points))[: max(4_000, 4 * r)]]
+    chosen, _ = kmeans_plusplus(sample, min(r, len(sample)), random_state=seed)
+    return np.asarray(chosen)
+
+
+def choose_edges(v: Array, seed: int, n_edges: int = N_EDGES) -> Array:
+    """Scores at equal steps of rank, each once, up to the largest."""
+    sample = v
+    if len(v) > EDGE_SAMPLE:
+        sample = v[np.random.default_rng(seed).choice(len(v), EDGE_SAMPLE, replace=False)]
+    ordered = np.sort(sample)
+    steps = np.linspace(0, len(ordered), min(n_edges, len(ordered)) + 1)[1:]
+    return np.unique(np.append(ordered[np.ceil(steps).astype(np.intp) - 1], v.max()))
