@@ -131,6 +131,6 @@ class Calibration:
             self.known[level] = {**theta, None: self.rule.correction(p, levels)[:, 0]}
         return self.known[level]
 
-    def smallest_cell(self, cells: NDArray[Any]) -> int:
-        """Calibration rows in the smallest of these cells."""
-        return min((int(np.sum(self.cells == cell)) for cell in np.unique(cells)), default=0)
+    def count(self, cell: Any) -> int:
+        """Calibration rows in this cell."""
+        return int(np.sum(self.cells == cell))

@@ -16,6 +16,27 @@ def is_frame(X: Any) -> bool:
     return bool(nw.dependencies.is_into_dataframe(X))
 
 
+def check_frame(X: Any) -> Any:
+    """A frame with rows, columns and unique names; an array, or anything else, as it is."""
+    if nw.dependencies.is_into_dataframe(X):
+        names = [column.name for column in columns_of(X)]
+        if not names or len(X) == 0:
+            raise ValueError(
+                f"X has {len(X)} row(s) and {len(names)} column(s), 0 sample(s) or features; at "
+                "least 1 of each was expected."
+            )
+    elif hasattr(X, "collect"):
+        raise ValueError(
+            f"X is a {type(X).__name__}, which holds no rows yet; call X.collect() first."
+        )
+    return X
+
+
+def column_names(X: Any) -> list[Any] | None:
+    """Names of a frame's columns; None for an array."""
+    return [column.name for column in columns_of(X)] if is_frame(X) else None
+
+
 def columns_of(X: Any) -> list[nw.Series[Any]]:
     """The columns of a frame, whatever their names."""
     try:

@@ -56,6 +56,21 @@ def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
     return _safe_indexing(X, rows)
 
 
+def check_params(params: Mapping[str, Any], n_rows: int, estimator: Any) -> None:
+    """Fit parameters that cannot be meant are refused."""
+    if params and comes_fitted(estimator):
+        raise ValueError(
+            f"fit got {sorted(params)}, but the model is already fitted and takes no fit "
+            "parameters; leave them out."
+        )
+    weight = params.get("sample_weight")
+    if weight is not None and len(weight) != n_rows:
+        raise ValueError(
+            f"sample_weight has {len(weight)} entries and X has {n_rows} rows; one a row was "
+            "expected, calibration rows included."
+        )
+
+
 def take_params(params: Mapping[str, Any], rows: NDArray[np.intp], n_rows: int) -> dict[str, Any]:
     """Fit parameters with one entry a row (such as sample_weight) cut to the given rows."""
     return {
@@ -67,8 +82,14 @@ def take_params(params: Mapping[str, Any], rows: NDArray[np.intp], n_rows: int) 
 
 
 def accepts_missing(model: Any) -> bool:
-    """Whether the model says that it takes NaN; one without tags decides for itself."""
-    return bool(getattr(_input_tags(model), "allow_nan", True))
+    """Whether NaN may go to the model: unless its tags refuse it, the model decides for itself."""
+    return is_composite(model) or bool(getattr(_input_tags(model), "allow_nan", True))
+
+
+def is_composite(model: Any) -> bool:
+    """Whether the model wraps others (Pipeline, search, ...): its own tags say little then."""
+    model = model.estimator if isinstance(model, FrozenEstimator) else model
+    return any(hasattr(model, part) for part in ("steps", "estimator", "regressor", "estimators"))
 
 
 def accepts_more_dimensions(model: Any) -> bool:

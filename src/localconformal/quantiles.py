@@ -1,4 +1,4 @@
-"""Order statistics: the only place in the library where one is chosen.
+"""Order statistics of scores: the only place in the library where one is chosen.
 
 Four functions of METHODS 0, for a law F = sum_i w_i delta(v_i):
 
@@ -121,9 +121,14 @@ def upper_weighted_quantile(values: ArrayLike, weights: ArrayLike, levels: Array
 
 
 def _sorted_cdf(values: ArrayLike, weights: ArrayLike) -> tuple[Array, Array]:
-    v = np.asarray(values, dtype=np.float64)
+    v, w = np.asarray(values, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    if v.shape != w.shape or not np.all(w >= 0) or not w.sum() > 0:
+        raise ValueError(
+            f"{v.size} values came with {w.size} weights of sum {w.sum():g}; as many weights as "
+            "values, none negative and not all zero, were expected."
+        )
     order = np.argsort(v, kind="stable")
-    cumulated = np.cumsum(np.asarray(weights, dtype=np.float64)[order])
+    cumulated = np.cumsum(w[order])
     return v[order], cumulated / cumulated[-1]
 
 

@@ -46,8 +46,18 @@ def test_losses_come_negated_and_options_are_passed_on(model, data):
     }
     got = cross_validate(model, *data, cv=FOLDS, scoring=scorers)
     np.testing.assert_array_equal(got["test_length"], -by_hand(model, *data, mean_length))
-    winkler = by_hand(model, *data, interval_score, confidence_level=0.8)
+    # The level goes to the intervals too: a metric must judge what was asked for.
+    lower = clone(model).set_params(confidence_level=0.8)
+    winkler = by_hand(lower, *data, interval_score, confidence_level=0.8)
     np.testing.assert_array_equal(got["test_winkler"], -winkler)
+
+
+def test_the_level_is_the_estimator_s_own_unless_given(model, data):
+    half = clone(model).set_params(confidence_level=0.5).fit(*data)
+    expected = interval_score(data[1], half.predict_interval(data[0]), 0.5)
+    assert make_interval_scorer(interval_score)(half, *data) == pytest.approx(-expected)
+    with pytest.raises(ValueError, match="metric is 'coverage'"):
+        make_interval_scorer("coverage")
 
 
 def test_grid_search_picks_the_candidate_of_the_best_metric(model, data):

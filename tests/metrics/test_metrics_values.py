@@ -96,5 +96,5 @@ def test_intervals_of_another_shape_are_refused_with_the_shape(shape):
 
 def test_lengths_that_do_not_match_are_refused_with_both_shapes():
     for metric in (coverage, interval_score):
-        with pytest.raises(ValueError, match=r"\(4,\).*\(3, 2\).*same"):
+        with pytest.raises(ValueError, match=r"\(4,\).*\(3, 2\).*as many rows"):
             metric(np.zeros(4), np.zeros((3, 2)))

@@ -163,7 +163,7 @@ def test_predictions_of_another_shape_are_refused():
 
 @pytest.mark.parametrize("quantiles", [(0.9, 0.1), (0.0, 0.9), (0.5, 0.5), (0.1, 1.0)])
 def test_bad_nominal_levels_are_refused(quantiles, data):
-    with pytest.raises(ValueError, match=r"quantiles are .*increasing levels inside \(0, 1\)"):
+    with pytest.raises(ValueError, match=r"quantiles are .*a pair of levels inside \(0, 1\)"):
         QuantileScore(quantiles=quantiles).fit(SINGLE["linear"], *data)
 
 

@@ -14,8 +14,9 @@ from localconformal.quantiles import Array
 
 # Bisection ends when a bracket is this narrow, relative to its ends.
 TOLERANCE = 1e-10
-# Rungs between which a root is looked for; beyond the last one it counts as infinite.
-POWERS = 4.0 ** np.arange(-10, 60, 2)
+# Rungs between which a root is looked for; beyond the last one it counts as infinite. From tiny
+# to huge, so that the unit of y does not matter.
+POWERS = 4.0 ** np.arange(-60, 60, 2)
 LADDER = np.concatenate([-POWERS[::-1], [0.0], POWERS])
 
 
@@ -26,15 +27,16 @@ class MonotoneAdjustment(BaseAdjustment):
     ----------
     m : callable
         ``m(v, F, theta) -> (n,)`` of vectors v and theta (n,), non-increasing in v and
-        non-decreasing in theta. F answers ``F.quantile(t)``, ``F.upper_quantile(t)``,
-        ``F.cdf(v, side="right")``, ``F.mean(absolute=False)``, each (n,), for numbers or
-        vectors, and ``F.level`` is the local level asked for.
+        non-decreasing in theta, each row by itself. F answers ``F.quantile(t)``,
+        ``F.upper_quantile(t)``, ``F.cdf(v, side="right")``, ``F.mean(absolute=False)``, each
+        (n,), for numbers or vectors, and ``F.level`` is the local level asked for.
 
     Notes
     -----
     Both inverses are found by bisection to a relative 1e-10, and come as the end of the last
     bracket that accepts more: p as a theta at which m >= 0 was seen, T as a v at which m < 0 was
     seen. So p(v) <= theta implies v <= T(theta) without error. Beyond 4^58 counts as infinite.
+    That m is monotone is checked at the calibration rows, since the guarantee rests on it.
 
     Examples
     --------
@@ -46,6 +48,12 @@ class MonotoneAdjustment(BaseAdjustment):
     def __init__(self, m: Callable[[Array, Any, Array], Array]) -> None:
         self.m = m
 
+    def fit(self, V: Array) -> MonotoneAdjustment:
+        """Nothing to learn."""
+        if not callable(self.m):
+            raise ValueError(f"m is {self.m!r}; a function m(v, F, theta) was expected.")
+        return self
+
     def score(self, V: Array, F: LocalLaw, levels: Array) -> Array:
         """The smallest theta that accepts v."""
         out = np.empty((F.n, *levels.shape))
@@ -53,6 +61,11 @@ class MonotoneAdjustment(BaseAdjustment):
             side = MemoSide(F.side(s, float(levels[s, l])))
             accepts = partial(self._accepts_theta, V[:, s], side)
             out[:, s, l] = first_true(accepts, F.n)
+        if not np.all(V[:, :, None] <= self.threshold(out, F, levels)):
+            raise ValueError(
+                "m(v, F, theta) rises in v or falls in theta at some calibration row; the "
+                "guarantee needs it non-increasing in v and non-decreasing in theta."
+            )
         return out
 
     def threshold(self, theta: Array, F: LocalLaw, levels: Array) -> Array:
@@ -66,10 +79,19 @@ class MonotoneAdjustment(BaseAdjustment):
         return out
 
     def _accepts_theta(self, v: Array, side: MemoSide, theta: Array) -> Any:
-        return self.m(v, side, theta) >= 0
+        return self._value(v, side, theta) >= 0
 
     def _refuses_v(self, side: MemoSide, theta: Array, v: Array) -> Any:
-        return ~(np.asarray(self.m(v, side, theta)) >= 0)
+        return ~(self._value(v, side, theta) >= 0)
+
+    def _value(self, v: Array, side: MemoSide, theta: Array) -> Array:
+        value = np.asarray(self.m(v, side, theta), dtype=np.float64)
+        if value.shape != v.shape:
+            raise ValueError(
+                f"m(v, F, theta) returned an array of shape {value.shape}; {v.shape}, one number a "
+                "row, was expected."
+            )
+        return value
 
 
 def first_true(holds: Callable[[Array], Any], n: int) -> Array:
@@ -88,7 +110,7 @@ def first_true(holds: Callable[[Array], Any], n: int) -> Array:
     low = np.append(LADDER, np.inf)[np.maximum(first, 0)]
     high = np.append(LADDER, np.inf)[last]
     inside = (first >= 0) & np.isfinite(high)
-    while (wide := inside & (high - low > TOLERANCE * np.maximum(np.abs(high), 1e-6))).any():
+    while (wide := inside & (high - low > TOLERANCE * np.maximum(np.abs(high), POWERS[0]))).any():
         middle = np.where(inside, low + (np.where(inside, high, low) - low) / 2.0, low)
         true = np.asarray(holds(middle), dtype=bool)
         high = np.where(wide & true, middle, high)

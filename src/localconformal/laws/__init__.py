@@ -5,6 +5,7 @@ from typing import Any
 from sklearn.base import clone
 
 from localconformal.laws.base import BaseLaw
+from localconformal.laws.foreign import LAW_METHODS, ForeignLaw
 from localconformal.laws.kernel import KernelLaw
 from localconformal.laws.neighbors import NeighborsLaw
 from localconformal.laws.sides import LocalLaw, SidedLaw
@@ -19,11 +20,14 @@ LAWS: dict[str, type[BaseLaw]] = {
 
 def make_law(law: Any) -> BaseLaw:
     """A fresh law from its name or from an object."""
-    return LAWS[law]() if isinstance(law, str) else clone(law)
+    if isinstance(law, str):
+        return LAWS[law]()
+    return clone(law) if isinstance(law, BaseLaw) else ForeignLaw(law)
 
 
 __all__ = [
     "LAWS",
+    "LAW_METHODS",
     "BaseLaw",
     "KernelLaw",
     "LocalLaw",

@@ -154,7 +154,7 @@ class CrossValidated(BaseEstimator):
         """The candidate of least loss."""
         self._check()
         candidates = problem.distance_quantile(0.5) * np.geomspace(4.0, 1 / 64, self.n_candidates)
-        losses = []
+        losses: list[float] = []
         for h in candidates:
             loss, widened = self.loss(problem, float(h))
             if losses and widened > MOST_WIDENED:

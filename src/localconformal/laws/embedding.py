@@ -14,20 +14,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import OneHotEncoder
 
-from localconformal.frames import columns_of, is_frame
 from localconformal.laws.base import Outputs, check_lengths
+from localconformal.laws.columns import split_columns
 from localconformal.quantiles import Array
 
 # Squared distances of points within this box stay finite for any bandwidth a kernel may have.
 FARTHEST = 1e50
 # Rarer categories share one column, so that an identifier does not fill the memory.
 MAX_CATEGORIES = 50
+EXPECTED = "a transformer, a fitted model (as FrozenEstimator), a callable or 'outputs'"
 
 
 class FeatureEmbedding(BaseEstimator):
@@ -44,15 +44,14 @@ class FeatureEmbedding(BaseEstimator):
     """
 
     def fit(self, X: Any, v: Any = None) -> FeatureEmbedding:
-        """Learn medians, scales and categories."""
-        numbers, labels = split_columns(X)
+        """Learn kinds of columns, medians, scales and categories."""
+        numbers, labels, self.kinds_ = split_columns(X)
         if np.isinf(numbers).any():
             raise ValueError(
                 "X has infinite values; finite numbers or NaN were expected: clean X, or pass "
                 "another embedding."
             )
-        filled = np.where(np.isnan(numbers).all(axis=0), 0.0, numbers)
-        self.median_ = np.nanmedian(filled, axis=0) if numbers.shape[1] else np.empty(0)
+        self.median_ = typical_values(numbers)
         known = np.where(np.isnan(numbers), self.median_, numbers)
         self.mean_ = known.mean(axis=0)
         spread = known.std(axis=0)
@@ -70,12 +69,19 @@ class FeatureEmbedding(BaseEstimator):
 
     def transform(self, X: Any) -> Array:
         """(n, columns) points."""
-        numbers, labels = split_columns(X)
+        numbers, labels, _ = split_columns(X, self.kinds_)
         known = np.where(np.isnan(numbers), self.median_, numbers)
         points = (known - self.mean_) / self.scale_
         if self.encoder_ is not None:
             points = np.hstack([points, self.encoder_.transform(labels)])
         return np.asarray(points)
+
+
+def typical_values(numbers: Array) -> Array:
+    """What stands in for a missing value of each column: its median, of at most 100,000 rows."""
+    sample = numbers[:100_000]
+    filled = np.where(np.isnan(sample).all(axis=0), 0.0, sample)
+    return np.nanmedian(filled, axis=0) if numbers.shape[1] else np.empty(0)
 
 
 class FunctionEmbedding(BaseEstimator):
@@ -108,8 +114,9 @@ class Scaled(BaseEstimator):
         return self
 
     def _points(self, X: Any) -> Array:
-        points = np.asarray(self.embedding.transform(X), dtype=np.float64)
-        points = points.reshape(len(points), -1)
+        points = self.embedding.transform(X)
+        points = points.toarray() if hasattr(points, "toarray") else points
+        points = np.asarray(points, dtype=np.float64).reshape(len(X), -1)
         if not np.all(np.isfinite(points)):
             raise ValueError(
                 f"{type(self.embedding).__name__} gave NaN or infinite coordinates; finite "
@@ -149,27 +156,9 @@ def make_embedding(embedding: Any, outputs: Outputs | None) -> Scaled:
     if isinstance(embedding, FrozenEstimator) or not hasattr(embedding, "fit"):
         known = [name for name in ("transform", "predict") if hasattr(embedding, name)]
         function = getattr(embedding, known[0]) if known else embedding
+        if not callable(function):
+            raise ValueError(f"embedding is {embedding!r}; {EXPECTED} was expected.")
         return Scaled(FunctionEmbedding(function), standardise=True)
+    if not hasattr(embedding, "transform"):
+        raise ValueError(f"embedding is {embedding!r}; {EXPECTED} was expected.")
     return Scaled(clone(embedding), standardise=False)
-
-
-def split_columns(X: Any) -> tuple[Array, Any]:
-    """Numeric columns (numbers, booleans, times) as floats, and the others as labels."""
-    if not is_frame(X):
-        numbers = np.asarray(X, dtype=np.float64)
-        numbers = numbers.reshape(len(numbers), -1)
-        return numbers, np.empty((len(numbers), 0), dtype=object)
-    numeric, labels = [], []
-    for column in columns_of(X):
-        if column.dtype.is_numeric() or column.dtype == nw.Boolean:
-            numeric.append(column.cast(nw.Float64).to_numpy())
-        elif column.dtype.is_temporal():
-            times = column.to_numpy().astype("datetime64[s]")
-            numeric.append(np.where(np.isnat(times), np.nan, times.astype(np.float64)))
-        else:
-            labels.append(np.array([str(value) for value in column.to_list()], dtype=object))
-    shape = (len(X), 0)
-    return (
-        np.stack(numeric, axis=1) if numeric else np.empty(shape),
-        np.stack(labels, axis=1) if labels else np.empty(shape, dtype=object),
-    )

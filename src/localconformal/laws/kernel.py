@@ -112,6 +112,11 @@ class KernelLaw(BaseLaw):
     def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> KernelLaw:
         """Embed the reference rows, choose h, and freeze both."""
         self._validate_params()
+        if self.batch_size is not None and self.engine != "minibatch":
+            raise ValueError(
+                f"batch_size is {self.batch_size!r} and engine {self.engine!r}; a batch size is "
+                "for engine='minibatch' only."
+            )
         scores = check_reference_scores(v)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.embedding_, points = fit_embedding(self.embedding, X, scores, outputs)

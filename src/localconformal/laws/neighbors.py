@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,8 @@ class NeighborsLaw(BaseLaw):
 
     def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> NeighborsLaw:
         """Embed the reference rows and keep them in the order of their scores."""
-        if not (isinstance(self.n_neighbors, (int, np.integer)) and self.n_neighbors >= 1):
+        whole = isinstance(self.n_neighbors, Integral) and not isinstance(self.n_neighbors, bool)
+        if not (whole and self.n_neighbors >= 1):
             raise ValueError(
                 f"n_neighbors is {self.n_neighbors!r}; an integer of at least 1 was expected."
             )

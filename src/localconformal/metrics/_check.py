@@ -20,11 +20,13 @@ def check_intervals(intervals: ArrayLike) -> Array:
 
 
 def check_pair(y_true: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
-    """y as (n,) or (n, 1), to be compared with the bounds, and intervals."""
+    """y, shaped to be compared with the bounds of each level, and intervals."""
     y, bounds = np.asarray(y_true, dtype=np.float64), check_intervals(intervals)
     if y.shape != bounds.shape[:1]:
         raise ValueError(
-            f"y_true has shape {y.shape} and intervals {bounds.shape}; they must have the same "
-            "number of rows."
+            f"y_true has shape {y.shape} and intervals {bounds.shape}; (n,) was expected for "
+            "y_true, with as many rows as intervals."
         )
+    if np.isnan(y).any():
+        raise ValueError("y_true has NaN; numbers were expected: leave such rows out.")
     return y.reshape(y.shape + (1,) * (bounds.ndim - 2)), bounds

@@ -39,6 +39,11 @@ def coverage_band(
     >>> round(low, 3), round(high, 3)
     (0.866, 0.93)
     """
+    if not 0.0 < confidence_level < 1.0 or n_calibration < 1 or n_test < 1:
+        raise ValueError(
+            f"n_calibration={n_calibration}, n_test={n_test}, confidence_level={confidence_level} "
+            "came; at least one row each and a level inside (0, 1) were expected."
+        )
     k = conformal_rank(n_calibration, confidence_level)
     if k > n_calibration:
         return 1.0, 1.0

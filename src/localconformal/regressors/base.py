@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import (
     check_array,
     check_consistent_length,
@@ -23,12 +23,14 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from localconformal.frames import is_frame, make_frame, row_hashes
+from localconformal.frames import check_frame, column_names, is_frame, make_frame, row_hashes
 from localconformal.intervals import collapse_crossed, crossed, nest
 from localconformal.models import (
     accepts_missing,
     accepts_more_dimensions,
+    check_params,
     default_estimator,
+    is_composite,
     take_params,
     take_rows,
 )
@@ -38,6 +40,7 @@ from localconformal.splitting import split_rows
 
 #: Constraints of the arguments that every estimator takes.
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
+    "estimator": [None, HasMethods("predict")],
     "confidence_level": [Interval(Real, 0, 1, closed="neither")],
     "calibration_size": [
         None,
@@ -48,7 +51,9 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "n_jobs": [None, Integral],
 }
 
-EXCHANGEABLE = "calibration rows and new rows are exchangeable and the calibration rows are new"
+EXCHANGEABLE = (
+    "calibration rows and new rows are exchangeable, and no model in use has seen calibration rows"
+)
 
 
 class BaseConformalRegressor(RegressorMixin, BaseEstimator):
@@ -127,8 +132,12 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, groups: Any, fit_params: Mapping[str, Any]) -> Any:
         self._validate_params()
+        # Until training is done there is no model: a fit that fails leaves none behind.
+        self.__dict__.pop("_training_hashes", None)
         X, y = self._check_rows(X, reset=True), check_target(y)
         check_consistent_length(X, y, groups)
+        check_params(fit_params, len(y), self.estimator)
+        self._groups_given = groups is not None
         split_seed, seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         train, calibration = split_rows(len(y), self.calibration_size, int(split_seed))
         params = take_params(fit_params, train, len(y))
@@ -267,21 +276,35 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
     def guarantee_(self) -> Guarantee:
         """What is promised, and under which assumptions."""
         check_is_fitted(self)
+        self._levels(None, None)
         return self._guarantee()
 
     # ---- checks ----------------------------------------------------------------------------
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Training came to its end."""
+        return hasattr(self, "_training_hashes")
+
     def _check_rows(self, X: Any, reset: bool = False) -> Any:
-        if is_frame(X):
+        if is_frame(check_frame(X)):
             validate_data(self, X, reset=reset, skip_check_array=True)
-            if len(X) == 0:
-                raise ValueError("Found array with 0 sample(s); at least 1 row was expected.")
+            names = column_names(X)
+            if reset:
+                self._columns = names
+            # scikit-learn compares names only when all of them are strings.
+            elif self._columns not in (None, names):
+                raise ValueError(
+                    f"X has the columns {names}; {self._columns} were expected, as at fit."
+                )
             return X
+        if reset:
+            self._columns = None
         return validate_data(
             self,
             X,
             reset=reset,
-            dtype="numeric",
+            # What a Pipeline makes of strings is its own business.
+            dtype=None if is_composite(self.estimator) else "numeric",
             ensure_all_finite="allow-nan" if accepts_missing(self.estimator) else True,
             allow_nd=accepts_more_dimensions(self.estimator),
         )
@@ -301,15 +324,15 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
                 "alpha = 1 - confidence_level."
             )
         asked = self.confidence_level if confidence_level is None else confidence_level
-        levels = np.asarray(asked, dtype=np.float64)
-        if alpha is not None:
-            levels = 1.0 - np.asarray(alpha, dtype=np.float64)
-        if levels.ndim > 1 or levels.size == 0 or not np.all((levels > 0) & (levels < 1)):
-            name, value = ("alpha", alpha) if alpha is not None else ("confidence_level", asked)
+        name, value = ("alpha", alpha) if alpha is not None else ("confidence_level", asked)
+        given = np.asarray(value)
+        numeric = given.dtype.kind in "fiu" and given.ndim <= 1 and given.size > 0
+        if not numeric or not np.all((given > 0) & (given < 1)):
             raise ValueError(
                 f"{name} is {value!r}; a number inside (0, 1), or a list of them, was expected."
             )
-        return levels
+        given = given.astype(np.float64)
+        return 1.0 - given if alpha is not None else given
 
     def __sklearn_tags__(self) -> Any:
         """Missing values and dimensions are the base estimator's business."""
@@ -324,12 +347,19 @@ def check_target(y: Any) -> Array:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     column = column_or_1d(y, warn=True)
+    if column.dtype.kind not in "biufO":
+        raise ValueError(
+            f"y has the type {column.dtype}; numbers were expected: convert it, for example to "
+            "seconds or codes."
+        )
     return np.asarray(check_array(column, ensure_2d=False, dtype=np.float64, input_name="y"))
 
 
 def intervals_frame(intervals: Array, levels: Array, like: Any) -> Any:
     """Columns lower and upper, with the level in the name when there are several."""
     names = [f"_{level:.10g}" for level in levels] if levels.ndim else [""]
+    if len(set(names)) < len(names):
+        raise ValueError(f"levels {levels.tolist()} repeat; each gives a column: ask once.")
     columns = {}
     for position, name in enumerate(names):
         columns[f"lower{name}"] = intervals[:, 0, position]

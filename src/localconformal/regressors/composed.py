@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from localconformal.adjustments import BaseAdjustment
 from localconformal.calibration import Calibration, SideRule
 from localconformal.laws import SidedLaw
-from localconformal.models import comes_fitted
 from localconformal.quantiles import Array
 from localconformal.regressors.base import EXCHANGEABLE, BaseConformalRegressor
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.regressors.reference import ScoreTask, make_reference
-from localconformal.scores import BaseScore
+from localconformal.scores import Band, BaseScore
 from localconformal.selection import select_law
 
 
@@ -51,7 +50,7 @@ class ComposedRegressor(BaseConformalRegressor):
         task = ScoreTask(
             parts.score, estimator, X, y, self.confidence_level, seed, fit_params, self.n_jobs
         )
-        self._frozen = comes_fitted(estimator)
+        self._frozen = parts.score.comes_fitted(estimator)
         self.side_rule_ = parts.rule
         self.adjustment_ = parts.adjustment
         if not parts.adjustment.uses_law:
@@ -92,16 +91,24 @@ class ComposedRegressor(BaseConformalRegressor):
         T = np.where(np.isposinf(theta), np.inf, T)
         both = np.broadcast_to(T, (len(T), 2, len(levels)))
         reason = self._shortage(theta, levels, cells) if np.isinf(theta).any() else None
-        return self.score_.bounds(self.score_.band(X), both), reason
+        return self.score_.bounds(check_band(self.score_.band(X)), both), reason
 
     def _shortage(self, theta: Array, levels: Array, cells: NDArray[Any]) -> str:
         level = float(levels[np.isinf(theta).any(axis=(0, 1))].max())
-        smallest = self.calibration_.smallest_cell(cells[np.isinf(theta).any(axis=(1, 2))])
+        short = np.unique(cells[np.isinf(theta).any(axis=(1, 2))])
+        smallest = min(self.calibration_.count(cell) for cell in short)
+        needed = self.side_rule_.required_size(level)
+        if smallest >= needed:
+            return "Some intervals are infinite: the adjusted calibration scores are themselves."
         return (
-            f"Some intervals are infinite: {smallest} calibration rows came and confidence level "
-            f"{level:g} needs at least {self.side_rule_.required_size(level)}; call conformalize "
-            "with more rows, or ask for a lower level."
+            f"Some intervals are infinite: {smallest} calibration rows came"
+            f"{self._name_cells(short)} and confidence level {level!r} needs at least {needed}; "
+            "call conformalize with more rows, or ask for a lower level."
         )
+
+    def _name_cells(self, cells: NDArray[Any]) -> str:
+        """Which cells are short of rows, where there are several."""
+        return ""
 
     def _local(self, X: Any, level: float, groups: Any) -> dict[str, NDArray[Any]]:
         levels = np.array([level])
@@ -134,11 +141,22 @@ class ComposedRegressor(BaseConformalRegressor):
             confidence_level=self.confidence_level,
             n_calibration=self.calibration_.n if self.calibration_ is not None else None,
             assumptions=(EXCHANGEABLE, *frozen),
-            caveats=(
-                "this is an average over rows, not a promise at each x",
-                *(("calibration is still missing",) if self.calibration_ is None else ()),
-            ),
+            caveats=self._caveats(),
         )
+
+    def _caveats(self) -> tuple[str, ...]:
+        missing = ("calibration is still missing",) if self.calibration_ is None else ()
+        return ("this is an average over rows, not a promise at each x", *missing)
+
+
+def check_band(band: Band) -> Band:
+    """Predictions, finite or refused."""
+    if not all(np.all(np.isfinite(edge)) for edge in band):
+        raise ValueError(
+            "the base model predicts NaN or infinite values for some rows; finite numbers were "
+            "expected: check those rows, or the model."
+        )
+    return band
 
 
 def check_scores(V: Array, whose: str) -> Array:

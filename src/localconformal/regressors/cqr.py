@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from localconformal.adjustments import Plain
 from localconformal.calibration import SideRule
@@ -64,6 +64,7 @@ class ConformalizedQuantileRegressor(ComposedRegressor):
 
     _parameter_constraints = {  # noqa: RUF012
         **COMMON_CONSTRAINTS,
+        "estimator": [None, HasMethods("predict"), tuple, list],
         "method": [StrOptions(set(METHODS))],
     }
 

@@ -8,12 +8,12 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from localconformal.adjustments import ThetaQuantile
 from localconformal.calibration import SideRule
-from localconformal.laws import LAWS
+from localconformal.laws import LAW_METHODS, LAWS
 from localconformal.regressors.base import COMMON_CONSTRAINTS
 from localconformal.regressors.composed import ComposedRegressor, Composition
 from localconformal.regressors.reference import REFERENCES
 from localconformal.regressors.score_parameter import WithScoreParameter
-from localconformal.scores import SCORES, make_score
+from localconformal.scores import SCORES, BaseScore, make_score
 
 
 class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
@@ -60,8 +60,9 @@ class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
 
     _parameter_constraints = {  # noqa: RUF012
         **COMMON_CONSTRAINTS,
-        "score": [StrOptions(set(SCORES)), HasMethods(["fit", "band", "values", "bounds"])],
-        "law": [StrOptions({"auto", *LAWS}), HasMethods(["fit", "quantile", "cdf"])],
+        "estimator": [None, HasMethods("predict"), tuple, list],
+        "score": [StrOptions(set(SCORES)), BaseScore],
+        "law": [StrOptions({"auto", *LAWS}), HasMethods(LAW_METHODS)],
         "reference": [StrOptions(set(REFERENCES))],
         "sides": [StrOptions({"union", "joint"})],
     }

@@ -7,14 +7,14 @@ from typing import Any
 
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from localconformal.adjustments import ADJUSTMENTS, make_adjustment
+from localconformal.adjustments import ADJUSTMENTS, BaseAdjustment, make_adjustment
 from localconformal.calibration import SIDES, SideRule
-from localconformal.laws import LAWS
+from localconformal.laws import LAW_METHODS, LAWS
 from localconformal.regressors.base import COMMON_CONSTRAINTS
 from localconformal.regressors.composed import ComposedRegressor, Composition
 from localconformal.regressors.reference import REFERENCES
 from localconformal.regressors.score_parameter import WithScoreParameter
-from localconformal.scores import SCORES, make_score
+from localconformal.scores import SCORES, BaseScore, make_score
 
 
 class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
@@ -39,7 +39,8 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
         "residual", "absolute", "quantile", "normalised" or "response". "absolute" has one
         side, whatever ``sides`` says.
     law : str or object, default="auto"
-        "auto" (Gaussian kernel, cross-validated bandwidth), "kernel", "neighbors", "uniform".
+        "auto" (Gaussian kernel, cross-validated bandwidth), "kernel", "neighbors", "uniform", or
+        any object with the methods of `localconformal.laws.BaseLaw`.
     adjustment : str or object, default="additive"
         "additive" (SLCP), "multiplicative", "additive-expectation",
         "multiplicative-expectation", "theta", or "plain", which uses no law.
@@ -86,9 +87,10 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
 
     _parameter_constraints = {  # noqa: RUF012
         **COMMON_CONSTRAINTS,
-        "score": [StrOptions(set(SCORES)), HasMethods(["fit", "band", "values", "bounds"])],
-        "law": [StrOptions({"auto", *LAWS}), HasMethods(["fit", "quantile", "cdf"])],
-        "adjustment": [StrOptions(set(ADJUSTMENTS)), HasMethods(["fit", "score", "threshold"])],
+        "estimator": [None, HasMethods("predict"), tuple, list],
+        "score": [StrOptions(set(SCORES)), BaseScore],
+        "law": [StrOptions({"auto", *LAWS}), HasMethods(LAW_METHODS)],
+        "adjustment": [StrOptions(set(ADJUSTMENTS)), BaseAdjustment],
         "reference": [StrOptions(set(REFERENCES))],
         "sides": [StrOptions(set(SIDES))],
         "upper_share": [Interval(Real, 0, 1, closed="neither")],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils._param_validation import StrOptions
 from localconformal.adjustments import Plain
 from localconformal.calibration import SideRule
 from localconformal.frames import columns_of, is_frame
+from localconformal.laws.columns import is_missing
 from localconformal.quantiles import Array
 from localconformal.regressors.base import COMMON_CONSTRAINTS
 from localconformal.regressors.composed import ComposedRegressor, Composition
@@ -60,7 +62,7 @@ class MondrianConformalRegressor(ComposedRegressor):
 
     _parameter_constraints = {  # noqa: RUF012
         **COMMON_CONSTRAINTS,
-        "groups": [None, str, int, callable],
+        "groups": [None, str, Integral, callable],
         "small_cells": [StrOptions({"infinite", "pool"})],
     }
 
@@ -108,7 +110,6 @@ class MondrianConformalRegressor(ComposedRegressor):
             raise ValueError(
                 f"groups came both in the constructor ({self.groups!r}) and in fit; pass one."
             )
-        self._groups_given = groups is not None
         return self._fit(X, y, groups, fit_params)
 
     def conformalize(
@@ -163,6 +164,7 @@ class MondrianConformalRegressor(ComposedRegressor):
 
     def _fit_parts(self, X: Any, y: Array, fit_params: Mapping[str, Any], seed: int) -> None:
         super()._fit_parts(X, y, fit_params, seed)
+        self.groups_ = self.groups
         inner = np.arange(1, N_BINS) / N_BINS
         self.edges_ = np.quantile(self.score_.point(X), inner)
 
@@ -173,13 +175,16 @@ class MondrianConformalRegressor(ComposedRegressor):
                 if self._groups_given
                 else "groups came here but not to fit; pass groups= to fit too, or leave it out."
             )
-        if groups is not None:
-            return np.asarray(groups)
-        if self.groups is None:
+        if groups is None and self.groups_ is None:
             return np.searchsorted(self.edges_, self.score_.point(X), side="right")
-        if callable(self.groups):
-            return np.asarray(self.groups(X))
-        return column_of(X, self.groups)
+        if groups is None:
+            named = isinstance(self.groups_, (str, Integral))
+            groups = column_of(X, self.groups_) if named else self.groups_(X)
+        return check_cells(groups, len(X))
+
+    def _name_cells(self, cells: NDArray[Any]) -> str:
+        names = [str(cell) for cell in cells[:3]] + ["..."] * (len(cells) > 3)
+        return f" (the fewest of the cells {', '.join(names)})"
 
     def _correction(self, levels: Array, cells: NDArray[Any]) -> Array:
         pool = self.small_cells == "pool"
@@ -188,9 +193,27 @@ class MondrianConformalRegressor(ComposedRegressor):
     def _guarantee(self) -> Guarantee:
         promise = super()._guarantee()
         if self.small_cells == "pool":
-            lost = "small cells borrow the correction of all rows, which voids the promise there"
-            return replace(promise, marginal=False, caveats=(lost,))
-        return replace(promise, conditional_on="cell", caveats=promise.caveats[1:])
+            return replace(promise, marginal=False)
+        return replace(promise, conditional_on="cell")
+
+    def _caveats(self) -> tuple[str, ...]:
+        lost = "small cells borrow the correction of all rows, which voids the promise there"
+        average, *others = super()._caveats()
+        return (lost if self.small_cells == "pool" else f"within a cell, {average}", *others)
+
+
+def check_cells(labels: Any, n: int) -> NDArray[Any]:
+    """One label a row: numbers as floats, others as text; missing ones are a cell of their own."""
+    cells = np.asarray(labels)
+    if cells.shape != (n,):
+        raise ValueError(
+            f"groups have shape {cells.shape}; one label for each of {n} rows was expected."
+        )
+    if cells.dtype.kind in "biuf":
+        numbers = cells.astype(np.float64)
+        # NaN equals nothing, not even itself.
+        return np.where(np.isnan(numbers), np.inf, numbers)
+    return np.array(["missing" if is_missing(label) else str(label) for label in cells])
 
 
 def column_of(X: Any, name: str | int) -> NDArray[Any]:
@@ -198,7 +221,7 @@ def column_of(X: Any, name: str | int) -> NDArray[Any]:
     if is_frame(X):
         columns = columns_of(X)
         names = [column.name for column in columns]
-        if name not in names and not isinstance(name, int):
+        if name not in names and not isinstance(name, Integral):
             raise ValueError(f"groups is {name!r}; one of the columns {names} was expected.")
         return columns[names.index(name) if name in names else int(name)].to_numpy()
     if isinstance(name, str):
@@ -206,4 +229,6 @@ def column_of(X: Any, name: str | int) -> NDArray[Any]:
             f"groups is the column name {name!r}, but X is an array; pass a frame, or the "
             "position of the column."
         )
+    if not -np.shape(X)[1] <= name < np.shape(X)[1]:
+        raise ValueError(f"groups is column {name}; X has {np.shape(X)[1]} columns.")
     return np.asarray(X)[:, name]

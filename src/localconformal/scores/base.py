@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from localconformal.intervals import round_up
+from localconformal.models import comes_fitted
 from localconformal.quantiles import Array
 
 
@@ -70,6 +71,10 @@ class BaseScore(BaseEstimator):
     def is_frozen(self, estimator: Any) -> bool:
         """Whether `fit` trains nothing, so that every row given to it is unseen by the models."""
         raise NotImplementedError
+
+    def comes_fitted(self, estimator: Any) -> bool:
+        """Whether any model behind the score was fitted elsewhere, on rows we do not know."""
+        return comes_fitted(estimator)
 
     def values(self, band: Band, y: Array) -> Array:
         """Scores of (x, y): (n, 2), columns lower and upper."""

@@ -25,7 +25,8 @@ class NormalisedScore(ResidualScore):
     """V_upper = (y - mu(x)) / s(x), V_lower = -V_upper, with s(x) = max(sigma(x), 0) + floor.
 
     sigma is a model of |y - mu(x)| fitted to out-of-fold residuals of the training rows. The
-    floor is ``beta`` times their median, so that scaling y scales the intervals.
+    floor is ``beta`` times their median, so that scaling y scales the intervals. Fit parameters
+    such as ``sample_weight`` go to mu, not to sigma.
 
     Parameters
     ----------
@@ -98,6 +99,11 @@ class NormalisedScore(ResidualScore):
             "reference='oob' came with NormalisedScore, whose spread model has no out-of-bag "
             "version; choose reference='cross-fit'."
         )
+
+    def comes_fitted(self, estimator: Any) -> bool:
+        """Also when sigma was fitted elsewhere."""
+        sigma = self.spread_estimator
+        return super().comes_fitted(estimator) or (sigma is not None and is_frozen(sigma))
 
     def is_frozen(self, estimator: Any) -> bool:
         """Nothing is trained when both mu and sigma come fitted."""

@@ -84,12 +84,13 @@ class QuantileScore(BaseScore):
         if self.quantiles is None:
             tail = (1.0 - confidence_level) / 2.0
             return [tail, 0.5, 1.0 - tail]
-        low, high = self.quantiles
-        if not 0.0 < low < high < 1.0:
+        pair = np.ravel(np.asarray(self.quantiles, dtype=np.float64))
+        if len(pair) != 2 or not 0.0 < pair[0] < 0.5 < pair[1] < 1.0:
             raise ValueError(
-                f"quantiles are {self.quantiles!r}; two increasing levels inside (0, 1) were "
-                "expected."
+                f"quantiles are {self.quantiles!r}; a pair of levels inside (0, 1), one on each "
+                "side of 0.5, was expected."
             )
+        low, high = map(float, pair)
         return [low, 0.5, high]
 
     def _curves(self, X: Any) -> tuple[Array, Array, Array]:
@@ -97,7 +98,7 @@ class QuantileScore(BaseScore):
         columns = predict_quantiles(self.models_, X, self.levels_)
         low, high = columns[:, [0, -1]].min(axis=1), columns[:, [0, -1]].max(axis=1)
         middle = columns[:, 1] if columns.shape[1] == 3 else (low + high) / 2.0
-        return low, middle, high
+        return low, np.clip(middle, low, high), high
 
     def band(self, X: Any) -> Band:
         """From q_lo(x) to q_hi(x)."""
