@@ -90,6 +90,8 @@ class Calibration:
         The local laws at the calibration rows.
     cells : array of shape (n,)
         Cell of each row; all the same without a partition.
+    version : tuple of int
+        Of the laws: a calibration is void once they change.
     """
 
     V: Array
@@ -97,6 +99,7 @@ class Calibration:
     adjustment: BaseAdjustment
     rule: SideRule
     cells: NDArray[Any]
+    version: tuple[int, ...] = ()
     known: dict[float, dict[Any, Array]] = field(default_factory=dict, compare=False)
 
     @property

@@ -43,7 +43,8 @@ from localconformal.engine.kernels import EDGE_GUARD, FLAT, NO_MASS
 
 #: Sums may be reordered and multiply-adds fused; infinities and NaN keep their meaning.
 FAST = {"contract", "reassoc", "nsz", "arcp", "afn"}
-OPTIONS: dict[str, Any] = {"fastmath": FAST, "nogil": True, "cache": True, "error_model": "numpy"}
+STRICT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {"fastmath": FAST, **STRICT}
 
 #: Compiled code tells kernels apart by number, in the order of this table.
 CODES = {"gaussian": 0, "boxcar": 1, "epanechnikov": 2}
@@ -253,6 +254,20 @@ def _open_block(
     return count
 
 
+@njit(**STRICT)
+def _walk(w: Any, factor: float, before: float, most: int, wanted: float) -> Any:
+    """Add weights until ``wanted``, at most so many: how many stayed below it, and their sum.
+
+    One by one: were the additions reordered, a longer sum could come out smaller.
+    """
+    running = before
+    for j in range(most):
+        running += w[j] * factor
+        if running >= wanted:
+            return j, running
+    return most, running
+
+
 @njit(**OPTIONS)
 def locate(
     rows: Any, blocks: Any, n: int, kernel: int, needed: float, targets: Any, positions: Any
@@ -278,14 +293,10 @@ def locate(
                 count = _open_block(x, blocks, n, kernel, scale, b, near, u2, w)
                 factor = _factor(kernel, near[b], nearest)
                 opened = b
-            running, j = prefix[b - 1] if b > 0 else 0.0, 0
+            before = prefix[b - 1] if b > 0 else 0.0
             # The last reference of a block holds the prefix sum, which reaches the target.
-            while j < count - 1:
-                running += w[j] * factor
-                if running >= wanted:
-                    break
-                j += 1
-            positions[i, l] = b * size + j
+            inside, _ = _walk(w, factor, before, count - 1, wanted)
+            positions[i, l] = b * size + inside
 
 
 @njit(**OPTIONS)
@@ -310,13 +321,12 @@ def mass_up_to(
                 count = _open_block(x, blocks, n, kernel, scale, b, near, u2, w)
                 factor = _factor(kernel, near[b], nearest)
                 opened = b
-            running = prefix[b - 1] if b > 0 else 0.0
-            if last - b * size == count - 1:
-                running = prefix[b]
-            else:
-                for j in range(last - b * size + 1):
-                    running += w[j] * factor
-            masses[i, l] = min(running, prefix[b]) / prefix[-1]
+            before = prefix[b - 1] if b > 0 else 0.0
+            mass = prefix[b]
+            if last - b * size < count - 1:
+                _, running = _walk(w, factor, before, last - b * size + 1, np.inf)
+                mass = min(running, mass)
+            masses[i, l] = mass / prefix[-1]
 
 
 @njit(**OPTIONS)

@@ -22,7 +22,8 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from localconformal.engine import compiled
-from localconformal.quantiles import Array, cdf_targets
+from localconformal.engine.positions import scores_at, targets_by_row
+from localconformal.quantiles import Array
 
 BLOCK = 512
 FLOAT32_REACH = 500.0
@@ -75,11 +76,10 @@ class ExactEngine:
 
     def quantiles(self, rows: Array, levels: Array, upper: NDArray[np.bool_]) -> Array:
         """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
-        targets = cdf_targets(np.broadcast_to(levels, (len(rows), levels.shape[-1])), upper)
+        targets = targets_by_row(levels, upper, len(rows))
         positions = np.empty(targets.shape, dtype=np.int64)
-        self._run(compiled.locate, rows, np.ascontiguousarray(targets), positions)
-        answer = np.append(self.v, np.inf)[positions]
-        return np.where(targets <= 0.0, -np.inf, answer)
+        self._run(compiled.locate, rows, targets, positions)
+        return scores_at(self.v, positions, targets)
 
     def cdf(self, rows: Array, v: Array, side: str) -> Array:
         """F(v) or F(v-): v (m, k) -> (m, k)."""

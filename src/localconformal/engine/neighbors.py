@@ -24,8 +24,9 @@ from sklearn.neighbors import KDTree
 from localconformal.engine import compiled_sparse as loops
 from localconformal.engine.base import Engine
 from localconformal.engine.compiled import CODES
-from localconformal.engine.kernels import EDGE_GUARD
-from localconformal.quantiles import Array, cdf_targets
+from localconformal.engine.kernels import EDGE_GUARD, NO_MASS
+from localconformal.engine.positions import scores_at, targets_by_row
+from localconformal.quantiles import Array
 
 #: Query rows whose neighbours are held at once.
 CHUNK_ROWS = 2048
@@ -39,6 +40,8 @@ class Neighborhood:
     starts: NDArray[np.int64]
     ranks: NDArray[np.int64]
     weights: Array
+    #: Rows so far from every reference that the kernel has no mass there, whatever was found.
+    out_of_reach: NDArray[np.bool_]
 
 
 class KernelNeighbors:
@@ -47,18 +50,21 @@ class KernelNeighbors:
     def __init__(self, references: Array, kernel: str, bandwidth: float) -> None:
         self.code = CODES[kernel]
         self.bandwidth = bandwidth
-        self.points = references / bandwidth
+        self.centre = references.mean(axis=0)
+        self.points = (references - self.centre) / bandwidth
         self.tree = KDTree(self.points)
         self.reach = 2.0 * math.log(len(references) / TRUNCATION) if kernel == "gaussian" else None
 
     def __call__(self, rows: Array) -> Neighborhood:
         """Neighbours of these rows and their weights."""
-        scaled = np.ascontiguousarray(rows / self.bandwidth)
+        scaled = np.ascontiguousarray((rows - self.centre) / self.bandwidth)
         radius: Any = 1.0 + EDGE_GUARD
+        out_of_reach = np.zeros(len(rows), dtype=bool)
         if self.reach is not None:
-            nearest = self.tree.query(scaled, k=1)[0][:, 0]
-            radius = np.sqrt(nearest**2 + self.reach)
-        found = flat(self.tree.query_radius(scaled, radius))
+            nearest = self.tree.query(scaled, k=1)[0][:, 0] ** 2
+            out_of_reach = nearest > NO_MASS
+            radius = np.sqrt(nearest + self.reach)
+        found = flat(self.tree.query_radius(scaled, radius), out_of_reach)
         loops.weigh_neighbors(
             scaled, self.points, found.starts, found.ranks, self.code, found.weights
         )
@@ -75,17 +81,18 @@ class NearestNeighbors:
     def __call__(self, rows: Array) -> Neighborhood:
         """Neighbours of these rows, with weight 1."""
         farthest = self.tree.query(rows, k=self.k)[0][:, -1]
-        found = flat(self.tree.query_radius(rows, farthest * (1.0 + EDGE_GUARD)))
+        near = self.tree.query_radius(rows, farthest * (1.0 + EDGE_GUARD))
+        found = flat(near, np.zeros(len(rows), dtype=bool))
         for start, end in zip(found.starts[:-1], found.starts[1:], strict=True):
             found.ranks[start:end].sort()
         return found
 
 
-def flat(lists: Any) -> Neighborhood:
+def flat(lists: Any, out_of_reach: NDArray[np.bool_]) -> Neighborhood:
     """Flat arrays from one array of ranks a row; weights 1."""
     starts = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
     ranks = np.concatenate([*lists, np.empty(0, dtype=np.int64)]).astype(np.int64)
-    return Neighborhood(starts, ranks, np.ones(len(ranks)))
+    return Neighborhood(starts, ranks, np.ones(len(ranks)), out_of_reach)
 
 
 class NeighborEngine:
@@ -112,17 +119,17 @@ class NeighborEngine:
 
     def quantiles(self, rows: Array, levels: Array, upper: NDArray[np.bool_]) -> Array:
         """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
-        levels = np.broadcast_to(levels, (len(rows), levels.shape[-1]))
-        targets = np.ascontiguousarray(cdf_targets(levels, upper))
+        targets = targets_by_row(levels, upper, len(rows))
 
         def few(found: Neighborhood, part: slice) -> Array:
             ranks = np.empty(targets[part].shape, dtype=np.int64)
             loops.sparse_locate(
                 found.starts, found.ranks, found.weights, len(self.v), targets[part], ranks
             )
-            return np.where(targets[part] <= 0.0, -np.inf, np.append(self.v, np.inf)[ranks])
+            return scores_at(self.v, ranks, targets[part])
 
-        return self._answer(rows, few, lambda e, t: e.quantiles(rows[t], levels[t], upper))
+        of_row = np.broadcast_to(levels, targets.shape)
+        return self._answer(rows, few, lambda e, t: e.quantiles(rows[t], of_row[t], upper))
 
     def cdf(self, rows: Array, v: Array, side: str) -> Array:
         """F(v) or F(v-): v (m, k) -> (m, k)."""
@@ -161,14 +168,20 @@ class NeighborEngine:
         loops.sparse_moments(found.starts, found.ranks, found.weights, v, out)
         return out
 
+    def _is_thin(self, found: Neighborhood) -> NDArray[np.bool_]:
+        """Where there is no mass, or too small an effective sample."""
+        sample = self._moments(found, self.v)[:, 1]
+        return (sample < self.needed) | (sample == 0.0) | found.out_of_reach
+
     def _answer(self, rows: Array, few: Any, many: Any) -> Array:
         """``few`` on each chunk's neighbours; ``many``, a dense engine's answer, where thin."""
         answers, thin = [], []
-        for start in range(0, len(rows), CHUNK_ROWS):
+        # No rows make one empty chunk, whose answer has the right shape; a tree takes none.
+        for start in range(0, max(len(rows), 1), CHUNK_ROWS):
             part = slice(start, start + CHUNK_ROWS)
-            found = self.neighbors(rows[part])
+            found = self.neighbors(rows[part]) if len(rows) else flat([], np.zeros(0, dtype=bool))
             answers.append(few(found, part))
-            thin.append(self._moments(found, self.v)[:, 1] < self.needed)
+            thin.append(self._is_thin(found))
         answer, scarce = np.concatenate(answers), np.flatnonzero(np.concatenate(thin))
         if self.dense is not None and len(scarce):
             answer[scarce] = many(self.dense, scarce)

@@ -28,7 +28,8 @@ from sklearn.cluster import kmeans_plusplus
 from localconformal.engine import compiled_sketch as loops
 from localconformal.engine.base import Engine
 from localconformal.engine.exact import run_in_threads
-from localconformal.quantiles import Array, cdf_targets
+from localconformal.engine.positions import scores_at, targets_by_row
+from localconformal.quantiles import Array
 
 N_EDGES = 1024
 #: Rows that edges are read off, and rows added to a sketch in one piece.
@@ -68,14 +69,13 @@ class Sketch:
 
     def update(self, rows: Array, v: Array, n_jobs: int | None = None) -> Sketch:
         """Add reference rows (n, d) with scores (n,); return self."""
-        bins = np.minimum(np.searchsorted(self.edges, v, side="left"), len(self.edges) - 1)
         parts: dict[int, tuple[Array, Array]] = {}
 
         def work(start: int) -> None:
             part = slice(start, start + PIECE)
             sums, extra = np.zeros_like(self.sums), np.zeros_like(self.extra)
-            points = self.scale(rows[part])
-            loops.accumulate(points, self.columns, bins[part], v[part], sums, extra)
+            bins = np.minimum(np.searchsorted(self.edges, v[part]), len(self.edges) - 1)
+            loops.accumulate(self.scale(rows[part]), self.columns, bins, v[part], sums, extra)
             parts[start] = sums, extra
 
         # Pieces are of fixed size and added in order: threads do not change a bit.
@@ -123,6 +123,7 @@ class SketchEngine:
     ) -> None:
         self.sketch = sketch
         self.fallback_engine = fallback
+        self.min_effective_samples = min_effective_samples
         self.n_jobs = n_jobs
         self.v = np.append(sketch.edges[:-1], max(sketch.edges[-1], sketch.largest))
         # All sums are in units of n.
@@ -134,15 +135,23 @@ class SketchEngine:
         self.A, self.mean_vector, self.size_vector = solved[:-2], solved[-2], solved[-1]
         self.squares = solve(np.exp(-squared), sketch.extra[:1] / sketch.n)[0]
 
+    def update(self, rows: Array, v: Array) -> SketchEngine:
+        """The engine of a sketch with more rows; the fallback engine stays."""
+        sketch = self.sketch
+        more = Sketch(sketch.landmarks, sketch.edges, sketch.bandwidth).update(rows, v, self.n_jobs)
+        return SketchEngine(
+            sketch.merge(more), self.fallback_engine, self.min_effective_samples, self.n_jobs
+        )
+
     def quantiles(self, rows: Array, levels: Array, upper: NDArray[np.bool_]) -> Array:
         """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
-        levels = np.broadcast_to(levels, (len(rows), levels.shape[-1]))
-        targets = np.ascontiguousarray(cdf_targets(levels, upper))
+        targets = targets_by_row(levels, upper, len(rows))
         positions = np.zeros(targets.shape, dtype=np.int64)
         lost = self._run(loops.sketch_locate, rows, targets, positions)
-        answer = np.where(targets <= 0.0, -np.inf, np.append(self.v, np.inf)[positions])
+        answer = scores_at(self.v, positions, targets)
         if lost.any():
-            answer[lost] = self.fallback_engine.quantiles(rows[lost], levels[lost], upper)
+            of_row = np.broadcast_to(levels, targets.shape)[lost]
+            answer[lost] = self.fallback_engine.quantiles(rows[lost], of_row, upper)
         return answer
 
     def cdf(self, rows: Array, v: Array, side: str) -> Array:

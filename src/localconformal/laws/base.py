@@ -25,6 +25,8 @@ class BaseLaw(BaseEstimator):
     """
 
     engine_: Engine
+    #: How often the law was added to since it was fitted.
+    n_updates_: int = 0
 
     def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> BaseLaw:
         """Estimate the law from reference rows X (n, d) and their scores v (n,).
@@ -32,6 +34,10 @@ class BaseLaw(BaseEstimator):
         ``outputs`` gives the point model's predictions, for laws that measure "near" there.
         """
         raise NotImplementedError
+
+    def update(self, X: Any, v: ArrayLike) -> BaseLaw:
+        """Add reference rows, where the law can be added to."""
+        raise ValueError(f"{type(self).__name__} cannot be added to; fit it again.")
 
     def rows(self, X: Any) -> Any:
         """What the engine needs of each row of X."""

@@ -9,11 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from localconformal.engine.dispatch import BUILDERS, Problem, build_engine
 from localconformal.engine.kernels import KERNELS
 from localconformal.laws.bandwidth import BandwidthProblem, choose_bandwidth
-from localconformal.laws.base import BaseLaw, Outputs, canonical_order, check_reference_scores
+from localconformal.laws.base import (
+    BaseLaw,
+    Outputs,
+    canonical_order,
+    check_lengths,
+    check_reference_scores,
+)
 from localconformal.laws.embedding import fit_embedding
 from localconformal.quantiles import Array
 
@@ -130,7 +137,25 @@ class KernelLaw(BaseLaw):
         rule = BandwidthProblem(points, scores, self.kernel, minimum, seed, self.n_jobs)
         self.bandwidth_ = choose_bandwidth(self.bandwidth, rule)
         problem = Problem(points, scores, self.kernel, self.bandwidth_, minimum, seed, self.n_jobs)
+        self.n_updates_ = 0
         self.engine_, self.engine_report_ = build_engine(self.engine, problem, self.tolerance)
+        return self
+
+    def update(self, X: Any, v: ArrayLike) -> KernelLaw:
+        """Add reference rows to a sketch; embedding, bandwidth, landmarks and edges stay.
+
+        Calibrations made with the law before are void: regressors ask for a new one.
+        """
+        check_is_fitted(self)
+        if not hasattr(self.engine_, "update"):
+            raise ValueError(
+                f"the law runs on the {self.engine_report_.engine} engine, which cannot be added "
+                "to; fit it with engine='sketch', or fit it again."
+            )
+        scores, points = check_reference_scores(v), self.rows(X)
+        check_lengths(len(points), len(scores))
+        self.engine_ = self.engine_.update(points, scores)
+        self.n_updates_ += 1
         return self
 
     def rows(self, X: Any) -> Array:

@@ -34,6 +34,16 @@ class SidedLaw:
         laws = tuple(clone(law).fit(X, column, outputs=outputs) for column in columns)
         return cls(laws, mirrored)
 
+    def update(self, X: Any, V: Array) -> None:
+        """Add reference rows to laws that can be added to."""
+        for law, column in zip(self.laws, V.T[-len(self.laws) :], strict=True):
+            law.update(X, column)
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Changes whenever a law does."""
+        return tuple(law.n_updates_ for law in self.laws)
+
     def at(self, X: Any) -> LocalLaw:
         """The laws at the rows of X."""
         return LocalLaw(self, tuple(law.rows(X) for law in self.laws), len(X))

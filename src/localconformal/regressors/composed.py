@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from localconformal.adjustments import BaseAdjustment
 from localconformal.calibration import Calibration, SideRule
 from localconformal.laws import SidedLaw
 from localconformal.quantiles import Array
-from localconformal.regressors.base import EXCHANGEABLE, BaseConformalRegressor
+from localconformal.regressors.base import EXCHANGEABLE, BaseConformalRegressor, check_target
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.regressors.reference import ScoreTask, make_reference
 from localconformal.scores import Band, BaseScore
@@ -63,7 +65,7 @@ class ComposedRegressor(BaseConformalRegressor):
         self.score_ = reference.score
         V = parts.rule.fold(check_scores(reference.V, "reference"))
         with self._stage("law"):
-            law = select_law(parts.law, seed)
+            law = select_law(parts.law, seed, self.n_jobs)
             self.law_ = SidedLaw.fit(law, reference.X, V, outputs=self.score_.point)
             self.adjustment_ = parts.adjustment.fit(V)
         self.fit_report_["rows"]["reference"] = len(V)
@@ -72,10 +74,44 @@ class ComposedRegressor(BaseConformalRegressor):
         raw = self.score_.values(self.score_.band(X), y)
         V = self.side_rule_.fold(check_scores(raw, "calibration"))
         cells = self._cells(X, groups)
-        calibration = Calibration(V, self.law_.at(X), self.adjustment_, self.side_rule_, cells)
+        calibration = Calibration(
+            V, self.law_.at(X), self.adjustment_, self.side_rule_, cells, self.law_.version
+        )
         # The default level now, so that a first prediction does not pay for it.
         calibration.correction(np.array([self.confidence_level]), cells[:1])
         return calibration
+
+    def update_law(self, X: Any, y: ArrayLike) -> ComposedRegressor:
+        """Add rows to the local law, without refitting the model; calibration is cleared.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+            Rows that neither the model nor a later calibration sees.
+        y : array of shape (n,)
+
+        Returns
+        -------
+        self
+            `conformalize` must follow. Only laws on a sketch can be added to.
+        """
+        check_is_fitted(self)
+        if not self.law_.laws:
+            raise ValueError(f"{type(self).__name__} has no local law; there is nothing to add to.")
+        X, y = self._check_rows(X), check_target(y)
+        check_consistent_length(X, y)
+        V = check_scores(self.score_.values(self.score_.band(X), y), "reference")
+        self.law_.update(X, self.side_rule_.fold(V))
+        self.calibration_ = None
+        return self
+
+    def _check_calibrated(self) -> None:
+        super()._check_calibrated()
+        if self.calibration_.version != self.law_.version:
+            raise NotFittedError(
+                "The local law was added to after calibration, which voids it; call "
+                "conformalize(X_cal, y_cal) again."
+            )
 
     def _cells(self, X: Any, groups: Any) -> NDArray[Any]:
         """Cell of each row in the partition that is calibrated separately; one cell here."""

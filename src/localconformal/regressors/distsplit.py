@@ -38,7 +38,7 @@ class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
     calibration_size : float or int or None, default=0.25
     random_state : int or None, default=None
     n_jobs : int or None, default=None
-        Processes for cross-fitting; None is one.
+        Processes for cross-fitting (None is one) and threads of the law (None is one a core).
 
     References
     ----------

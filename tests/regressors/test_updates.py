@@ -1,0 +1,57 @@
+"""A law that is added to after calibration voids the calibration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+
+from conftest import light, smooth_data
+from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
+from localconformal.metrics import coverage, coverage_band
+
+LAW = KernelLaw(bandwidth="median", engine="sketch")
+MORE, CAL, NEW = (smooth_data(n, seed) for seed, n in ((1, 2000), (2, 500), (3, 1000)))
+
+
+@pytest.fixture
+def model():
+    return SLCPRegressor(LinearRegression(), law=LAW, random_state=0).fit(*smooth_data(4000, 0))
+
+
+def test_updating_clears_the_calibration(model):
+    before = model.predict_interval(NEW[0])
+    model.update_law(*MORE)
+    with pytest.raises(NotFittedError, match="conformalize"):
+        model.predict_interval(NEW[0])
+    model.conformalize(*CAL)
+    after = model.predict_interval(NEW[0])
+    assert not np.array_equal(before, after)
+    assert coverage(NEW[1], after) > coverage_band(500, 1000, 0.9, 0.9998)[0]
+
+
+def test_updating_the_law_itself_is_noticed(model):
+    V = MORE[1] - model.predict(MORE[0])
+    model.law_.laws[0].update(MORE[0], V)
+    with pytest.raises(NotFittedError, match="added to after calibration"):
+        model.predict_interval(NEW[0])
+    with pytest.raises(NotFittedError):
+        model.diagnose(NEW[0])
+
+
+def test_laws_that_cannot_be_added_to():
+    exact = light(SLCPRegressor, law=KernelLaw()).fit(*smooth_data(200, 0))
+    with pytest.raises(ValueError, match="reference engine, which cannot be added"):
+        exact.update_law(*MORE)
+    for law in ("uniform", "neighbors"):
+        model = light(SLCPRegressor, law=law).fit(*smooth_data(200, 0))
+        with pytest.raises(ValueError, match="cannot be added to"):
+            model.update_law(*MORE)
+        assert np.isfinite(model.predict_interval(NEW[0])).all()
+
+
+def test_no_law_to_add_to():
+    model = light(SplitConformalRegressor).fit(*smooth_data(200, 0))
+    with pytest.raises(ValueError, match="no local law"):
+        model.update_law(*MORE)
