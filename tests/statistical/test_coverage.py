@@ -91,7 +91,11 @@ def test_every_estimator(cls, data):
     check(model, data, exact)
 
 
-@DATA
+@pytest.mark.parametrize(
+    "data",
+    [awkward_data, pytest.param(smooth_data, marks=pytest.mark.slow)],
+    ids=["ties", "continuous"],
+)
 @SIDES
 @pytest.mark.parametrize(
     "adjustment", [*ADJUSTMENTS, MonotoneAdjustment(slcp_by_hand)], ids=name_of

@@ -130,8 +130,9 @@ def exact_engine(
     problem: Problem, tolerance: float, reason: str = "asked for"
 ) -> tuple[Engine, EngineReport]:
     """Every weight of every reference, compiled."""
-    from localconformal.engine.exact import ExactEngine
+    from localconformal.engine.exact import ExactEngine, load_loops
 
+    load_loops(problem.kernel)
     ordered = problem.by_score()
     engine = ExactEngine(
         ordered.v,
@@ -214,8 +215,15 @@ def effective_share(problem: Problem) -> float:
 
 def try_sketch(problem: Problem, tolerance: float, insist: bool) -> tuple[Any, EngineReport]:
     """A certified sketch; without one, None and the reason, or (``insist``) the last tried."""
-    from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
+    from localconformal.engine.sketch import (
+        Sketch,
+        SketchEngine,
+        choose_edges,
+        choose_landmarks,
+        load_loops,
+    )
 
+    load_loops()
     part = problem.sample(CERTIFICATE_ROWS)
     exact, _ = exact_engine(part, tolerance)
     rng = np.random.default_rng(problem.seed)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from localconformal.engine import compiled
+from localconformal.engine.announce import compiling
 from localconformal.engine.positions import scores_at, targets_by_row
 from localconformal.quantiles import Array
 
@@ -126,6 +128,17 @@ class ExactEngine:
             out[index] = answer
 
         run_in_threads(work, jobs, self.n_jobs, len(rows) * len(self.v) // PAIRS_PER_THREAD)
+
+
+@cache
+def load_loops(kernel: str) -> None:
+    """Have the loops compiled, or loaded from the disk cache, before anything waits for them."""
+    row = np.zeros((1, 1))
+    engine = ExactEngine(row[0], row, kernel, 1.0, 1.0, 1)
+    with compiling():
+        engine.quantiles(row, np.array([0.5]), np.array([False]))
+        engine.cdf(row, row, "right")
+        engine.mean(row)
 
 
 def into_blocks(points: Array) -> Array:

@@ -17,6 +17,7 @@ answered by a fallback engine, on the reference rows or a fixed sample of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,9 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import kmeans_plusplus
 
 from localconformal.engine import compiled_sketch as loops
+from localconformal.engine.announce import compiling
 from localconformal.engine.base import Engine
-from localconformal.engine.exact import run_in_threads
+from localconformal.engine.exact import ExactEngine, run_in_threads
 from localconformal.engine.positions import scores_at, targets_by_row
 from localconformal.quantiles import Array
 
@@ -211,6 +213,18 @@ class SketchEngine:
         starts = list(range(0, len(rows), CHUNK_ROWS))
         run_in_threads(work, starts, self.n_jobs, len(starts))
         return lost
+
+
+@cache
+def load_loops() -> None:
+    """Have the loops compiled, or loaded from the disk cache, before anything waits for them."""
+    row = np.zeros((1, 1))
+    with compiling():
+        sketch = Sketch(row, row[0], 1.0).update(row, row[0], 1)
+        engine = SketchEngine(sketch, ExactEngine(row[0], row, "gaussian", 1.0, 1.0), 1.0, 1)
+        engine.quantiles(row, np.array([0.5]), np.array([False]))
+        engine.cdf(row, row, "right")
+        engine.mean(row)
 
 
 def solve(K: Array, vectors: Array) -> NDArray[np.float32]:

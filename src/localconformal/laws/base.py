@@ -85,7 +85,7 @@ class BaseLaw(BaseEstimator):
 
 def check_reference_scores(v: ArrayLike) -> Array:
     """Scores as a finite float64 array of shape (n,)."""
-    scores = np.asarray(column_or_1d(v, input_name="v"), dtype=np.float64)
+    scores = np.asarray(column_or_1d(v), dtype=np.float64)
     if len(scores) == 0:
         raise ValueError("0 reference rows came; a law needs at least 1.")
     if not np.all(np.isfinite(scores)):
