@@ -156,8 +156,8 @@ def test_categoricals_and_missing_values(make, law):
     new_columns, y_new = table(400, seed=1)
     base = HistGradientBoostingRegressor(categorical_features="from_dtype", random_state=0)
     if make is polars_table:
-        # Before scikit-learn 1.8 boosting does not read polars categoricals by itself.
-        coded = make_column_transformer((OrdinalEncoder(), ["weather"]), remainder="passthrough")
+        # Older scikit-learn reads neither polars categoricals nor polars columns by name.
+        coded = make_column_transformer((OrdinalEncoder(), [0]), remainder="passthrough")
         base = make_pipeline(coded, HistGradientBoostingRegressor(random_state=0))
     model = SLCPRegressor(base, law=law, random_state=0).fit(make(columns), y)
     intervals = model.predict_interval(make(new_columns))
