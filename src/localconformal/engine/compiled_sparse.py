@@ -16,9 +16,9 @@ from localconformal.engine.compiled import OPTIONS, _weigh
 
 @njit(**OPTIONS)
 def weigh_neighbors(
-    rows: Any, references: Any, starts: Any, ranks: Any, kernel: int, weights: Any
+    rows: Any, references: Any, starts: Any, ranks: Any, kernel: int, unit: float, weights: Any
 ) -> None:
-    """Sort each row's ranks and fill in their kernel weights; rows and references in units of h."""
+    """Sort each row's ranks and fill in their kernel weights; ``unit`` is 1 / h^2."""
     for i in range(len(rows)):
         part = ranks[starts[i] : starts[i + 1]]
         if len(part) == 0:
@@ -30,6 +30,7 @@ def weigh_neighbors(
             for k in range(rows.shape[1]):
                 step = rows[i, k] - references[part[j], k]
                 u2[j] += step * step
+            u2[j] *= unit
         _weigh(kernel, u2, u2.min(), weights[starts[i] : starts[i + 1]])
 
 

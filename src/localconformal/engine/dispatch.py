@@ -27,7 +27,7 @@ from localconformal.quantiles import Array
 
 FEW = 3_000
 SKETCH_FROM = 10_000
-LANDMARKS = (64, 128, 256, 512, 1024)
+LANDMARKS = (128, 256, 512, 1024)
 TOLERANCE = 0.005
 CERTIFICATE_ROWS, PROBES = 50_000, 400
 LEVELS = np.array([0.05, 0.5, 0.95])
@@ -238,7 +238,7 @@ def try_sketch(problem: Problem, tolerance: float, insist: bool) -> tuple[Any, E
         if error <= tolerance and lost <= MOST_LOST:
             break
         # Errors fall slowly with r: far from the tolerance, more landmarks are wasted.
-        if not insist and r >= LANDMARKS[2] and error > 5 * tolerance:
+        if not insist and r >= LANDMARKS[1] and error > 5 * tolerance:
             break
     certified = error <= tolerance and lost <= MOST_LOST
     words = f"99th percentile of the rank error {error:.4f}, tolerance {tolerance}"

@@ -45,28 +45,29 @@ class Neighborhood:
 
 
 class KernelNeighbors:
-    """References with kernel weight, in units of h."""
+    """References with kernel weight."""
 
     def __init__(self, references: Array, kernel: str, bandwidth: float) -> None:
         self.code = CODES[kernel]
         self.bandwidth = bandwidth
-        self.centre = references.mean(axis=0)
-        self.points = (references - self.centre) / bandwidth
+        # As they came: scaling would round distances that lie on the edge of a kernel.
+        self.points = references
         self.tree = KDTree(self.points)
         self.reach = 2.0 * math.log(len(references) / TRUNCATION) if kernel == "gaussian" else None
 
     def __call__(self, rows: Array) -> Neighborhood:
         """Neighbours of these rows and their weights."""
-        scaled = np.ascontiguousarray((rows - self.centre) / self.bandwidth)
+        points = np.ascontiguousarray(rows)
         radius: Any = 1.0 + EDGE_GUARD
         out_of_reach = np.zeros(len(rows), dtype=bool)
         if self.reach is not None:
-            nearest = self.tree.query(scaled, k=1)[0][:, 0] ** 2
+            nearest = (self.tree.query(points, k=1)[0][:, 0] / self.bandwidth) ** 2
             out_of_reach = nearest > NO_MASS
             radius = np.sqrt(nearest + self.reach)
-        found = flat(self.tree.query_radius(scaled, radius), out_of_reach)
+        found = flat(self.tree.query_radius(points, radius * self.bandwidth), out_of_reach)
+        unit = self.bandwidth**-2
         loops.weigh_neighbors(
-            scaled, self.points, found.starts, found.ranks, self.code, found.weights
+            points, self.points, found.starts, found.ranks, self.code, unit, found.weights
         )
         return found
 

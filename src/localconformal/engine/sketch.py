@@ -221,9 +221,10 @@ def load_loops() -> None:
     row = np.zeros((1, 1))
     with compiling():
         sketch = Sketch(row, row[0], 1.0).update(row, row[0], 1)
-        engine = SketchEngine(sketch, ExactEngine(row[0], row, "gaussian", 1.0, 1.0), 1.0, 1)
+        exact = ExactEngine(row[0], row, "gaussian", 1.0, 1.0, 1)
+        exact.cdf(row, row, "right")
+        engine = SketchEngine(sketch, exact, 1.0, 1)
         engine.quantiles(row, np.array([0.5]), np.array([False]))
-        engine.cdf(row, row, "right")
         engine.mean(row)
 
 

@@ -1,0 +1,142 @@
+"""The sketch: shards add up, edges and landmarks are kept, its certificate is honoured."""
+
+import numpy as np
+import pytest
+
+from localconformal import KernelLaw
+from localconformal.engine.dispatch import Problem, build_engine, rank_error
+from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
+
+LEVELS = np.array([0.05, 0.5, 0.95])
+H = 2.0
+
+
+def data(n, seed=0, d=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, rng.normal(size=n) * (0.3 + np.abs(X[:, 0]))
+
+
+def empty(X, v, h=H, r=50):
+    return Sketch(choose_landmarks(X, r, 0), choose_edges(v, 0), h)
+
+
+def assert_close(one, other):
+    np.testing.assert_allclose(one.sums, other.sums, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(one.extra, other.extra, rtol=1e-9, atol=1e-9)
+    assert one.n == other.n
+    assert one.largest == other.largest
+
+
+@pytest.mark.parametrize("shards", [2, 7])
+def test_merging_shards_is_building_at_once(shards):
+    X, v = data(5000)
+    whole = empty(X, v).update(X, v)
+    merged = empty(X, v)
+    for rows, scores in zip(np.array_split(X, shards), np.array_split(v, shards), strict=True):
+        merged = merged.merge(empty(X, v).update(rows, scores))
+    assert_close(merged, whole)
+
+
+def test_merging_leaves_both_shards_as_they_were():
+    X, v = data(1000)
+    one, other = (empty(X, v).update(X[part], v[part]) for part in (slice(400), slice(400, None)))
+    before = one.sums.copy()
+    one.merge(other)
+    np.testing.assert_array_equal(one.sums, before)
+    assert (one.n, other.n) == (400, 600)
+
+
+def test_updating_in_pieces_is_building_at_once():
+    X, v = data(5000)
+    grown = empty(X, v)
+    for start in range(0, 5000, 1300):
+        grown.update(X[start : start + 1300], v[start : start + 1300])
+    assert_close(grown, empty(X, v).update(X, v))
+
+
+def test_an_update_with_no_rows_changes_nothing():
+    X, v = data(500)
+    assert_close(empty(X, v).update(X, v).update(X[:0], v[:0]), empty(X, v).update(X, v))
+
+
+def test_the_order_of_rows_does_not_matter_given_landmarks_and_edges():
+    X, v = data(5000)
+    order = np.random.default_rng(1).permutation(5000)
+    assert_close(empty(X, v).update(X, v), empty(X, v).update(X[order], v[order]))
+
+
+def test_sketches_of_different_landmarks_edges_or_bandwidths_do_not_merge():
+    X, v = data(500)
+    one = empty(X, v)
+    for other in (
+        Sketch(one.landmarks + 1, one.edges, H),
+        Sketch(one.landmarks[:-1], one.edges, H),
+        Sketch(one.landmarks, one.edges * 2, H),
+        Sketch(one.landmarks, one.edges, 2 * H),
+    ):
+        with pytest.raises(ValueError, match="different landmarks"):
+            one.merge(other)
+
+
+def test_scores_above_the_last_edge_count_there():
+    X, v = data(500)
+    sketch = empty(X, v).update(X, v).update(X[:1], np.array([1e6]))
+    law = SketchEngine(sketch, None, 1.0, 1)
+    assert law.quantiles(X[:1], np.array([1.0]), np.array([False]))[0, 0] == 1e6
+
+
+def test_edges_are_increasing_scores_up_to_the_largest():
+    for v in (data(5000)[1], np.zeros(10), np.repeat([1.0, 2.0], 4000), np.array([3.0])):
+        edges = choose_edges(v, 0)
+        assert np.all(np.diff(edges) > 0)
+        assert np.isin(edges, v).all()
+        assert edges[-1] == v.max()
+
+
+def test_landmarks_are_reference_rows_each_once():
+    X, _ = data(5000)
+    landmarks = choose_landmarks(X, 128, 0)
+    assert landmarks.shape == (128, 3)
+    assert len(np.unique(landmarks, axis=0)) == 128
+    assert np.isin(landmarks[:, 0], X[:, 0]).all()
+
+
+@pytest.mark.parametrize("h", [1.0, 1.5, 3.0])
+@pytest.mark.parametrize("n", [4000, 20_000])
+def test_the_certified_error_holds_on_fresh_rows(n, h):
+    X, v = data(n)
+    of = Problem(X, v, "gaussian", h, 20.0, 0, 1)
+    sketch, report = build_engine("sketch", of, 0.005)
+    exact, _ = build_engine("exact", of, 0.005)
+    assert rank_error(sketch, exact, data(600, seed=9)[0]) <= 2 * report.certified_error + 0.001
+
+
+def test_more_landmarks_are_taken_for_a_narrower_kernel():
+    X, v = data(12_000)
+    reports = [
+        build_engine("sketch", Problem(X, v, "gaussian", h, 20.0, 0, 1), 0.005)[1]
+        for h in (5.0, 0.5)
+    ]
+    assert reports[0].n_landmarks < reports[1].n_landmarks
+
+
+def test_the_raw_ratios_of_a_narrow_sketch_do_cross():
+    """So that the tests of inverses on narrow sketches test what they mean to."""
+    X, v = data(3000, d=5)
+    engine, _ = build_engine("sketch", Problem(X, v, "gaussian", 0.6, 1.0, 0, 1), 0.005)
+    rows = data(50, seed=1, d=5)[0]
+    scaled = (rows[:, None] - engine.sketch.landmarks[None]) / 0.6
+    ratios = np.exp(-0.5 * (scaled**2).sum(axis=2)) @ engine.A.T
+    assert np.mean(np.any(np.diff(ratios / ratios[:, -1:], axis=1) < -1e-6, axis=1)) > 0.2
+
+
+@pytest.mark.parametrize("engine", ["sketch", "exact"])
+def test_perturbing_queries_leaves_the_law_elsewhere(engine):
+    X, v = data(5000)
+    law = KernelLaw(bandwidth=1.0, engine=engine, random_state=0, n_jobs=1).fit(X, v)
+    rows = data(100, seed=2)[0]
+    before = law.quantile(rows, LEVELS)
+    moved = rows.copy()
+    moved[::2] *= 1e4
+    np.testing.assert_array_equal(law.quantile(moved, LEVELS)[1::2], before[1::2])
