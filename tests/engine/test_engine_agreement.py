@@ -210,3 +210,12 @@ def test_infinities_are_refused(engine):
     law = KernelLaw(engine=engine).fit(X, v)
     with pytest.raises(ValueError, match="infinite"):
         law.quantile(bad, [0.5])
+
+
+@pytest.mark.parametrize("name", STATED)
+@pytest.mark.parametrize("offset", [0.0, 8.0])
+def test_a_reference_on_the_edge_is_inside_however_far_others_are(name, offset):
+    points = np.array([[0.0], [0.0], [2.0**-20], [52.1651176]]) + offset
+    of = Problem(points, np.arange(4.0), "boxcar", 2.0**-20, 0.0, 0, 1)
+    engine, _ = build_engine(name, of, 0.005)
+    assert engine.effective_sample_size(points[:1])[0] == 3.0

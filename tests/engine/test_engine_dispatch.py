@@ -9,7 +9,16 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from localconformal import KernelLaw, SLCPRegressor
-from localconformal.engine.dispatch import FEW, LANDMARKS, SKETCH_FROM
+from localconformal.engine.dispatch import (
+    FEW,
+    LANDMARKS,
+    SKETCH_FROM,
+    Problem,
+    build_engine,
+    hold_aside,
+)
+from localconformal.engine.kernels import KERNELS
+from localconformal.quantiles import weighted_quantile
 
 CHOICES = {
     "few rows": ({"n": FEW}, "reference"),
@@ -118,3 +127,30 @@ def test_a_regressor_reports_the_engine_of_its_law():
     model = SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(X, X[:, 0] + v)
     assert model.law_.laws[0].engine_report_.engine == "sketch"
     assert np.all(np.isfinite(model.predict_interval(X[:100])))
+
+
+def test_a_kernel_is_one_formula_in_a_table(monkeypatch):
+    """Without compiled code it runs on the NumPy engine, at any size and through "auto"."""
+    monkeypatch.setitem(KERNELS, "triangular", lambda u2: np.maximum(1.0 - np.sqrt(u2), 0.0))
+    points, v = data(FEW + 1)
+    for name in ("auto", "minibatch"):
+        engine, report = build_engine(name, Problem(points, v, "triangular", 1.0, 20.0, 0), 0.005)
+        assert (report.engine, report.reason) == (
+            "reference",
+            "the triangular kernel has no compiled formula",
+        )
+        x = points[:1]
+        w = np.maximum(1.0 - np.sqrt(((points - x) ** 2).sum(axis=1)), 0.0)
+        expected = weighted_quantile(v, w, [0.1, 0.9])
+        got = engine.quantiles(x, np.array([0.1, 0.9]), np.zeros(2, dtype=bool))
+        np.testing.assert_array_equal(got[0], expected)
+
+
+def test_the_certificate_is_judged_at_rows_that_were_held_aside():
+    points, v = data(2_000)
+    problem = Problem(points, v, "gaussian", 1.0, 20.0, 0).by_score()
+    probes, rest = hold_aside(problem)
+    assert len(probes) == 400
+    assert len(rest.v) == 1_600
+    assert (np.diff(rest.v) >= 0).all()
+    assert not (set(map(tuple, probes)) & set(map(tuple, rest.points)))

@@ -47,9 +47,6 @@ FAST = {"contract", "reassoc", "nsz", "arcp", "afn"}
 STRICT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 OPTIONS: dict[str, Any] = {"fastmath": FAST, **STRICT}
 
-#: Compiled code tells kernels apart by number, in the order of this table.
-CODES = {"gaussian": 0, "boxcar": 1, "epanechnikov": 2}
-
 
 @intrinsic
 def _power_of_two32(typing_context: Any, exponent: Any) -> Any:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from localconformal.engine.base import Engine
-from localconformal.engine.kernels import KernelWeights
+from localconformal.engine.kernels import CODES, KernelWeights
 from localconformal.engine.reference import ReferenceEngine
 from localconformal.quantiles import Array
 
@@ -122,6 +122,8 @@ def reference_engine(problem: Problem, tolerance: float) -> tuple[Engine, Engine
         ordered.points, ordered.kernel, ordered.bandwidth, ordered.min_effective_samples
     )
     reason = f"few reference rows (up to {FEW}) need no compiled code"
+    if problem.kernel not in CODES:
+        reason = f"the {problem.kernel} kernel has no compiled formula"
     report = EngineReport("reference", reason, len(ordered.v), n_bytes=ordered.points.nbytes)
     return ReferenceEngine(ordered.v, weigh), report
 
@@ -147,7 +149,7 @@ def exact_engine(
 
 def dense_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
     """Every weight of every reference, compiled where there are many."""
-    if len(problem.v) <= FEW:
+    if len(problem.v) <= FEW or problem.kernel not in CODES:
         return reference_engine(problem, tolerance)
     return exact_engine(problem, tolerance)
 
@@ -179,7 +181,7 @@ def sketch_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineRep
 def auto_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
     """The table at the head of this file."""
     n, d = problem.points.shape
-    if n <= FEW:
+    if n <= FEW or problem.kernel not in CODES:
         return reference_engine(problem, tolerance)
     reason = f"{n} reference rows are too many for plain NumPy and too few for a sketch"
     if problem.kernel == "gaussian" and n >= SKETCH_FROM:
@@ -215,49 +217,60 @@ def effective_share(problem: Problem) -> float:
 
 def try_sketch(problem: Problem, tolerance: float, insist: bool) -> tuple[Any, EngineReport]:
     """A certified sketch; without one, None and the reason, or (``insist``) the last tried."""
-    from localconformal.engine.sketch import (
-        Sketch,
-        SketchEngine,
-        choose_edges,
-        choose_landmarks,
-        load_loops,
-    )
+    from localconformal.engine.sketch import SketchEngine, load_loops
 
     load_loops()
     part = problem.sample(CERTIFICATE_ROWS)
-    exact, _ = exact_engine(part, tolerance)
-    rng = np.random.default_rng(problem.seed)
-    probes = part.points[rng.permutation(len(part.v))[:PROBES]]
-    edges = choose_edges(problem.v, problem.seed)
-    error, lost = np.inf, 1.0
-    for r in LANDMARKS:
-        landmarks = choose_landmarks(part.points, r, problem.seed)
-        small = Sketch(landmarks, edges, problem.bandwidth).update(part.points, part.v)
-        trial = SketchEngine(small, exact, problem.min_effective_samples, problem.n_jobs)
-        error, lost = rank_error(trial, exact, probes), float(trial.lost(probes).mean())
-        if error <= tolerance and lost <= MOST_LOST:
-            break
-        # Errors fall slowly with r: far from the tolerance, more landmarks are wasted.
-        if not insist and r >= LANDMARKS[1] and error > 5 * tolerance:
-            break
-    certified = error <= tolerance and lost <= MOST_LOST
+    sketch, error, certified = choose_sketch(problem, part, tolerance, insist)
     words = f"99th percentile of the rank error {error:.4f}, tolerance {tolerance}"
+    n_landmarks = len(sketch.landmarks)
     if not certified and not insist:
-        reason = f"a sketch with {len(landmarks)} landmarks missed its certificate: {words}"
+        reason = f"a sketch with {n_landmarks} landmarks missed its certificate: {words}"
         return None, EngineReport("exact", reason, len(problem.v))
-    sketch = Sketch(landmarks, edges, problem.bandwidth)
     sketch.update(problem.points, problem.v, problem.n_jobs)
-    engine = SketchEngine(sketch, exact, problem.min_effective_samples, problem.n_jobs)
+    fallback, _ = exact_engine(part, tolerance)
+    engine = SketchEngine(sketch, fallback, problem.min_effective_samples, problem.n_jobs)
     report = EngineReport(
         "sketch",
         f"certificate {'met' if certified else 'missed, but a sketch was asked for'}: {words}",
         len(problem.v),
-        n_landmarks=len(landmarks),
+        n_landmarks=n_landmarks,
         tolerance=tolerance,
         certified_error=error,
         n_bytes=sketch.n_bytes,
     )
     return engine, report
+
+
+def choose_sketch(
+    problem: Problem, part: Problem, tolerance: float, insist: bool
+) -> tuple[Any, float, bool]:
+    """An empty sketch with enough landmarks, its rank error, and whether that is certified."""
+    from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
+
+    probes, rest = hold_aside(part)
+    exact, _ = exact_engine(rest, tolerance)
+    edges = choose_edges(problem.v, problem.seed)
+    for r in LANDMARKS:
+        landmarks = choose_landmarks(rest.points, r, problem.seed)
+        small = Sketch(landmarks, edges, problem.bandwidth).update(rest.points, rest.v)
+        trial = SketchEngine(small, exact, problem.min_effective_samples, problem.n_jobs)
+        error = rank_error(trial, exact, probes)
+        certified = error <= tolerance and float(trial.lost(probes).mean()) <= MOST_LOST
+        # Errors fall slowly with r: far from the tolerance, more landmarks are wasted.
+        hopeless = not insist and r >= LANDMARKS[1] and error > 5 * tolerance
+        if certified or hopeless:
+            break
+    return Sketch(landmarks, edges, problem.bandwidth), error, certified
+
+
+def hold_aside(part: Problem) -> tuple[Array, Problem]:
+    """Points to judge a sketch at, and the rows that it is then built on, by score."""
+    order = np.random.default_rng(part.seed).permutation(len(part.v))
+    held = min(PROBES, len(order) // 4)
+    if held == 0:
+        return part.points, part
+    return part.points[order[:held]], part.take(np.sort(order[held:]))
 
 
 def rank_error(engine: Engine, exact: Engine, rows: Array) -> float:

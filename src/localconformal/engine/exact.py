@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from localconformal.engine import compiled
 from localconformal.engine.announce import compiling
+from localconformal.engine.kernels import CODES
 from localconformal.engine.positions import scores_at, targets_by_row
 from localconformal.quantiles import Array
 
@@ -60,7 +61,7 @@ class ExactEngine:
         n_jobs: int | None = None,
     ) -> None:
         self.v = v
-        self.code = compiled.CODES[kernel]
+        self.code = CODES[kernel]
         self.bandwidth = bandwidth
         self.needed = min(min_effective_samples, len(v)) * (1.0 - 1e-6)
         self.n_jobs = n_jobs

@@ -23,8 +23,7 @@ from sklearn.neighbors import KDTree
 
 from localconformal.engine import compiled_sparse as loops
 from localconformal.engine.base import Engine
-from localconformal.engine.compiled import CODES
-from localconformal.engine.kernels import EDGE_GUARD, NO_MASS
+from localconformal.engine.kernels import CODES, EDGE_GUARD, NO_MASS
 from localconformal.engine.positions import scores_at, targets_by_row
 from localconformal.quantiles import Array
 
