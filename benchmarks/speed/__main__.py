@@ -31,6 +31,9 @@ PARTS = {
 
 def main(names):
     """Run, print and write."""
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        sys.exit(f"There is no part {', '.join(unknown)}; choose among {', '.join(PARTS)}.")
     file = RESULTS / "speed.json"
     results = json.loads(file.read_text()) if file.exists() else {}
     results.setdefault("machine", {})
