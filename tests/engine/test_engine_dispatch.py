@@ -9,6 +9,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from localconformal import KernelLaw, SLCPRegressor
+from localconformal.engine import compiled
 from localconformal.engine.dispatch import (
     FEW,
     LANDMARKS,
@@ -18,13 +19,16 @@ from localconformal.engine.dispatch import (
     hold_aside,
 )
 from localconformal.engine.kernels import KERNELS
+from localconformal.engine.neighbors import CHUNK_PAIRS
 from localconformal.quantiles import weighted_quantile
 
 CHOICES = {
     "few rows": ({"n": FEW}, "reference"),
     "too few for a sketch": ({"n": SKETCH_FROM - 1, "h": 3.0}, "exact"),
     "wide": ({"n": SKETCH_FROM, "h": 3.0}, "sketch"),
-    "narrow, low dimension": ({"n": SKETCH_FROM, "h": 0.05}, "neighbors"),
+    "narrow, low dimension": ({"n": SKETCH_FROM, "h": 0.02}, "neighbors"),
+    # Its effective sample is small, but the tails of the Gaussian reach a third of the rows.
+    "narrow, but far-reaching": ({"n": SKETCH_FROM, "h": 0.3}, "exact"),
     "narrow, high dimension": ({"n": SKETCH_FROM, "h": 0.5, "d": 12}, "exact"),
     "compact, low dimension": ({"n": SKETCH_FROM, "h": 0.3, "kernel": "boxcar"}, "neighbors"),
     "compact and wide": ({"n": SKETCH_FROM, "h": 9.0, "kernel": "epanechnikov"}, "exact"),
@@ -154,3 +158,33 @@ def test_the_certificate_is_judged_at_rows_that_were_held_aside():
     assert len(rest.v) == 1_600
     assert (np.diff(rest.v) >= 0).all()
     assert not (set(map(tuple, probes)) & set(map(tuple, rest.points)))
+
+
+def test_a_forced_sketch_that_misses_its_certificate_says_so():
+    with pytest.warns(UserWarning, match="missed its certificate"):
+        fitted(4_000, h=0.05, engine="sketch")
+
+
+def test_compilation_works_without_a_cache_folder(monkeypatch):
+    """numba raises where no folder can be written to; the loop then compiles uncached."""
+    asked = []
+
+    def no_folder(cache=False, **options):
+        asked.append(cache)
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return lambda function: function
+
+    monkeypatch.setattr(compiled, "njit", no_folder)
+    assert compiled.jit()(len) is len
+    assert asked == [True, False]
+
+
+def test_chunks_of_neighbours_are_bounded_by_pairs():
+    points, v = data(4_000)
+    narrow, wide = (
+        build_engine("neighbors", Problem(points, v, "boxcar", h, 1.0, 0), 0.005)[0]
+        for h in (0.1, 100.0)
+    )
+    assert wide.chunk * len(v) <= CHUNK_PAIRS
+    assert narrow.chunk > wide.chunk

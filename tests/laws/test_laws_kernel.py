@@ -59,6 +59,14 @@ def test_mean_and_effective_sample_size_follow_from_the_weights(data, kernel, mi
     assert np.all(law.effective_sample_size(queries) >= minimum * (1 - 1e-5))
 
 
+def test_no_rows_and_no_numbers(data):
+    X, v, _ = data
+    law = KernelLaw().fit(X, v)
+    assert law.quantile(X[:0], [0.1, 0.9]).shape == (0, 2)
+    with pytest.raises(ValueError, match="NaN"):
+        law.cdf(X, np.full(len(X), np.nan))
+
+
 def test_an_infinite_bandwidth_is_no_localization(data):
     X, v, queries = data
     law, uniform = KernelLaw(bandwidth=np.inf).fit(X, v), UniformLaw().fit(X, v)

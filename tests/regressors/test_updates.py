@@ -55,3 +55,15 @@ def test_no_law_to_add_to():
     model = light(SplitConformalRegressor).fit(*smooth_data(200, 0))
     with pytest.raises(ValueError, match="no local law"):
         model.update_law(*MORE)
+
+
+def test_the_report_says_that_the_law_was_added_to(model):
+    law = model.law_.laws[0]
+    before = law.engine_report_
+    law.update(MORE[0], MORE[1] - model.predict(MORE[0]))
+    after = law.engine_report_
+    assert after.n_references == before.n_references + len(MORE[1])
+    assert np.isnan(after.certified_error)
+    assert after.reason.endswith("added to since")
+    with pytest.warns(UserWarning, match="lie above all those"):
+        law.update(MORE[0], MORE[1] + 1e3)

@@ -44,8 +44,20 @@ from localconformal.engine.kernels import EDGE_GUARD, FLAT, NO_MASS
 
 #: Sums may be reordered and multiply-adds fused; infinities and NaN keep their meaning.
 FAST = {"contract", "reassoc", "nsz", "arcp", "afn"}
-STRICT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
-OPTIONS: dict[str, Any] = {"fastmath": FAST, **STRICT}
+
+
+def jit(inline: str = "never", fastmath: Any = FAST) -> Any:
+    """numba's compiler, cached on disk where there is a folder to write to."""
+    options = {"inline": inline, "fastmath": fastmath, "nogil": True, "error_model": "numpy"}
+
+    def decorate(function: Any) -> Any:
+        try:
+            return njit(cache=True, **options)(function)
+        except RuntimeError:
+            # No cache folder can be written to: every process compiles for itself.
+            return njit(**options)(function)
+
+    return decorate
 
 
 @intrinsic
@@ -117,7 +129,7 @@ def _exp32(x: Any) -> Any:
     return p * _power_of_two32(np.int32(whole))  # type: ignore[call-arg]
 
 
-@njit(inline="always", **OPTIONS)
+@jit(inline="always")
 def _squared_distances(x: Any, block: Any, scale: Any, u2: Any) -> None:
     """Squared distances to one block, times ``scale``: 4^-k / h^2 after k doublings of h."""
     d, size = block.shape[0], u2.shape[0]
@@ -147,7 +159,7 @@ def _squared_distances(x: Any, block: Any, scale: Any, u2: Any) -> None:
             u2[j] *= scale
 
 
-@njit(inline="always", **OPTIONS)
+@jit(inline="always")
 def _weigh(kernel: int, u2: Any, offset: Any, w: Any) -> Any:
     """Weights of one block, the Gaussian relative to that of u^2 = offset; their sum, of squares.
 
@@ -174,7 +186,7 @@ def _weigh(kernel: int, u2: Any, offset: Any, w: Any) -> Any:
     return total, square
 
 
-@njit(**OPTIONS)
+@jit()
 def _sum_blocks(
     x: Any, blocks: Any, n: int, kernel: int, scale: Any, u2: Any, w: Any, prefix: Any, near: Any
 ) -> Any:
@@ -207,7 +219,7 @@ def _sum_blocks(
     return sample, nearest
 
 
-@njit(**OPTIONS)
+@jit()
 def _farthest(x: Any, blocks: Any, n: int, u2: Any) -> float:
     """Largest squared distance of one query row: only rows that need a wider kernel ask for it."""
     n_blocks, _, size = blocks.shape
@@ -220,13 +232,13 @@ def _farthest(x: Any, blocks: Any, n: int, u2: Any) -> float:
     return farthest
 
 
-@njit(inline="always", **OPTIONS)
+@jit(inline="always")
 def _factor(kernel: int, low: Any, nearest: Any) -> float:
     """From the scale of a block to the common scale of the row."""
     return np.exp(0.5 * (np.float64(nearest) - np.float64(low))) if kernel == 0 else 1.0
 
 
-@njit(**OPTIONS)
+@jit()
 def _settle(
     x: Any,
     blocks: Any,
@@ -265,7 +277,7 @@ def _settle(
     return scale, nearest, sample, True
 
 
-@njit(inline="always", **OPTIONS)
+@jit(inline="always")
 def _open_block(
     x: Any, blocks: Any, n: int, kernel: int, scale: Any, b: int, near: Any, u2: Any, w: Any
 ) -> Any:
@@ -276,7 +288,7 @@ def _open_block(
     return count
 
 
-@njit(**STRICT)
+@jit(fastmath=False)
 def _walk(w: Any, factor: float, before: float, most: int, wanted: float) -> Any:
     """Add weights until ``wanted``, at most so many: how many stayed below it, and their sum.
 
@@ -290,7 +302,7 @@ def _walk(w: Any, factor: float, before: float, most: int, wanted: float) -> Any
     return most, running
 
 
-@njit(**OPTIONS)
+@jit()
 def locate(
     rows: Any,
     blocks: Any,
@@ -328,7 +340,7 @@ def locate(
             positions[i, l] = b * size + inside
 
 
-@njit(**OPTIONS)
+@jit()
 def mass_up_to(
     rows: Any,
     blocks: Any,
@@ -365,7 +377,7 @@ def mass_up_to(
             masses[i, l] = mass / prefix[-1]
 
 
-@njit(**OPTIONS)
+@jit()
 def moments(
     rows: Any, blocks: Any, n: int, kernel: int, needed: float, unit: float, v: Any, out: Any
 ) -> None:

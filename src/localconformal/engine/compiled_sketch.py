@@ -23,12 +23,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from localconformal.engine.compiled import OPTIONS, _squared_distances, _weigh
+from localconformal.engine.compiled import _squared_distances, _weigh, jit
 
 
-@njit(inline="always", **OPTIONS)
+@jit(inline="always")
 def _features(x: Any, landmarks: Any, u2: Any, k: Any) -> Any:
     """k(x, Z) of the Gaussian kernel; returns the largest."""
     one = k.dtype.type(1.0)
@@ -40,7 +39,7 @@ def _features(x: Any, landmarks: Any, u2: Any, k: Any) -> Any:
     return largest
 
 
-@njit(**OPTIONS)
+@jit()
 def accumulate(rows: Any, landmarks: Any, bins: Any, v: Any, sums: Any, extra: Any) -> None:
     """Add rows to a sketch: sums (G, r) by bin of V; extra (3, r): k^2, v k and |v| k."""
     r = landmarks.shape[1]
@@ -56,7 +55,7 @@ def accumulate(rows: Any, landmarks: Any, bins: Any, v: Any, sums: Any, extra: A
             extra[2, j] += k[j] * abs(value)
 
 
-@njit(inline="always", **OPTIONS)
+@jit(inline="always")
 def _dot(k: Any, a: Any) -> float:
     total = k[0] * 0
     for j in range(len(k)):
@@ -64,7 +63,7 @@ def _dot(k: Any, a: Any) -> float:
     return total
 
 
-@njit(inline="always", **OPTIONS)
+@jit(inline="always")
 def _sample_size(k: Any, total: Any, squares: Any) -> float:
     """(sum w)^2 / sum w^2 by the sketch; 0 where either sum is lost in rounding."""
     below = k[0] * 0
@@ -73,7 +72,7 @@ def _sample_size(k: Any, total: Any, squares: Any) -> float:
     return total * total / below if total > 0 and below > 0 else 0.0
 
 
-@njit(**OPTIONS)
+@jit()
 def sketch_locate(
     rows: Any,
     landmarks: Any,
@@ -113,7 +112,7 @@ def sketch_locate(
             positions[i, l] = right
 
 
-@njit(**OPTIONS)
+@jit()
 def sketch_values(
     rows: Any,
     landmarks: Any,
@@ -147,7 +146,7 @@ def sketch_values(
             values[i, l] = ceiling if wanted >= 0 else 0.0
 
 
-@njit(**OPTIONS)
+@jit()
 def sketch_moments(
     rows: Any,
     landmarks: Any,

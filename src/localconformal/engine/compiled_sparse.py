@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from localconformal.engine.compiled import OPTIONS, _weigh
+from localconformal.engine.compiled import _weigh, jit
 
 
-@njit(**OPTIONS)
+@jit()
 def weigh_neighbors(
     rows: Any, references: Any, starts: Any, ranks: Any, kernel: int, unit: float, weights: Any
 ) -> None:
@@ -34,7 +33,7 @@ def weigh_neighbors(
         _weigh(kernel, u2, u2.min(), weights[starts[i] : starts[i + 1]])
 
 
-@njit(**OPTIONS)
+@jit()
 def sparse_locate(starts: Any, ranks: Any, weights: Any, n: int, targets: Any, out: Any) -> None:
     """Rank at which the law reaches each target (m, L); n where it never does."""
     for i in range(len(targets)):
@@ -53,7 +52,7 @@ def sparse_locate(starts: Any, ranks: Any, weights: Any, n: int, targets: Any, o
                 j += 1
 
 
-@njit(**OPTIONS)
+@jit()
 def sparse_mass(starts: Any, ranks: Any, weights: Any, counts: Any, out: Any) -> None:
     """Share of the mass on references of rank below counts (m, k)."""
     for i in range(len(counts)):
@@ -66,7 +65,7 @@ def sparse_mass(starts: Any, ranks: Any, weights: Any, counts: Any, out: Any) ->
             out[i, l] = 1.0 if j == starts[i + 1] else min(running / total, 1.0)
 
 
-@njit(**OPTIONS)
+@jit()
 def sparse_moments(starts: Any, ranks: Any, weights: Any, v: Any, out: Any) -> None:
     """Mean of v and effective sample size: out (m, 2)."""
     for i in range(len(out)):

@@ -4,7 +4,7 @@
 
     few rows (up to 3,000)                        reference: plain NumPy, no compiler
     Gaussian, 10,000 rows and more                sketch, if its certificate meets the tolerance
-    low dimension, small effective sample         neighbours
+    low dimension, few references with weight     neighbours
     else                                          exact
 
 The certificate: on a sample of at most 50,000 references, the sketch's quantiles at held-aside
@@ -15,13 +15,15 @@ must be within the tolerance. Landmarks are added until it is, or the sketch is 
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from localconformal.engine.base import Engine
-from localconformal.engine.kernels import CODES, KernelWeights
+from localconformal.engine.kernels import CODES, KernelWeights, truncation
 from localconformal.engine.reference import ReferenceEngine
 from localconformal.quantiles import Array
 
@@ -33,8 +35,9 @@ CERTIFICATE_ROWS, PROBES = 50_000, 400
 LEVELS = np.array([0.05, 0.5, 0.95])
 #: A sketch that sends more rows than this to its fallback is no sketch.
 MOST_LOST = 0.01
-#: Share of references in the effective sample below which a tree pays, and its dimension.
-SPARSE_SHARE, SPARSE_DIMENSION = 0.02, 8
+#: Share of references with weight below which a tree pays (one costs as much as some two hundred
+#: in the exact engine), and the largest dimension for it.
+SPARSE_SHARE, SPARSE_DIMENSION = 0.003, 8
 
 
 @dataclass(frozen=True)
@@ -190,9 +193,9 @@ def auto_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineRepor
             return made, report
         reason = report.reason
     if d <= SPARSE_DIMENSION:
-        share = effective_share(problem)
+        share = neighbor_share(problem)
         if share < SPARSE_SHARE:
-            why = f"only {share:.2%} of the reference rows are in the effective sample"
+            why = f"only {share:.2%} of the reference rows have weight at a typical row"
             return neighbors_engine(problem, tolerance, why)
     return exact_engine(problem, tolerance, reason)
 
@@ -207,12 +210,12 @@ BUILDERS: dict[str, Any] = {
 }
 
 
-def effective_share(problem: Problem) -> float:
-    """Median effective sample at some reference rows, as a share of the references."""
+def neighbor_share(problem: Problem) -> float:
+    """Mean share of the references that the neighbours engine would look at, at some of them."""
     part = problem.sample(CERTIFICATE_ROWS)
-    engine, _ = exact_engine(part, TOLERANCE)
     probes = part.points[np.linspace(0, len(part.v) - 1, min(100, len(part.v))).astype(int)]
-    return float(np.median(engine.effective_sample_size(probes))) / len(part.v)
+    u2 = cdist(probes, part.points, "sqeuclidean") / part.bandwidth**2
+    return float(np.mean(u2 <= truncation(part.kernel, len(problem.v))))
 
 
 def try_sketch(problem: Problem, tolerance: float, insist: bool) -> tuple[Any, EngineReport]:
@@ -221,12 +224,18 @@ def try_sketch(problem: Problem, tolerance: float, insist: bool) -> tuple[Any, E
 
     load_loops()
     part = problem.sample(CERTIFICATE_ROWS)
-    sketch, error, certified = choose_sketch(problem, part, tolerance, insist)
-    words = f"99th percentile of the rank error {error:.4f}, tolerance {tolerance}"
+    sketch, error, certified, words = choose_sketch(problem, part, tolerance, insist)
     n_landmarks = len(sketch.landmarks)
     if not certified and not insist:
         reason = f"a sketch with {n_landmarks} landmarks missed its certificate: {words}"
         return None, EngineReport("exact", reason, len(problem.v))
+    if not certified:
+        warnings.warn(
+            f"the sketch that was asked for missed its certificate ({words}); choose "
+            "engine='auto', or a wider bandwidth.",
+            UserWarning,
+            stacklevel=2,
+        )
     sketch.update(problem.points, problem.v, problem.n_jobs)
     fallback, _ = exact_engine(part, tolerance)
     engine = SketchEngine(sketch, fallback, problem.min_effective_samples, problem.n_jobs)
@@ -244,8 +253,8 @@ def try_sketch(problem: Problem, tolerance: float, insist: bool) -> tuple[Any, E
 
 def choose_sketch(
     problem: Problem, part: Problem, tolerance: float, insist: bool
-) -> tuple[Any, float, bool]:
-    """An empty sketch with enough landmarks, its rank error, and whether that is certified."""
+) -> tuple[Any, float, bool, str]:
+    """An empty sketch with enough landmarks, its rank error, whether it is certified, in words."""
     from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
 
     probes, rest = hold_aside(part)
@@ -255,13 +264,17 @@ def choose_sketch(
         landmarks = choose_landmarks(rest.points, r, problem.seed)
         small = Sketch(landmarks, edges, problem.bandwidth).update(rest.points, rest.v)
         trial = SketchEngine(small, exact, problem.min_effective_samples, problem.n_jobs)
-        error = rank_error(trial, exact, probes)
-        certified = error <= tolerance and float(trial.lost(probes).mean()) <= MOST_LOST
-        # Errors fall slowly with r: far from the tolerance, more landmarks are wasted.
-        hopeless = not insist and r >= LANDMARKS[1] and error > 5 * tolerance
-        if certified or hopeless:
+        error, lost = rank_error(trial, exact, probes), float(trial.lost(probes).mean())
+        certified = error <= tolerance and lost <= MOST_LOST
+        # Both fall slowly with r: far from the mark, more landmarks are wasted.
+        hopeless = lost > 10 * MOST_LOST or (r >= LANDMARKS[1] and error > 2 * tolerance)
+        if certified or (hopeless and not insist):
             break
-    return Sketch(landmarks, edges, problem.bandwidth), error, certified
+    words = (
+        f"99th percentile of the rank error {error:.4f}, tolerance {tolerance}; {lost:.1%} of the "
+        "held-aside rows outside it"
+    )
+    return Sketch(landmarks, edges, problem.bandwidth), error, certified, words
 
 
 def hold_aside(part: Problem) -> tuple[Array, Problem]:

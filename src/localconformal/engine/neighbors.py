@@ -13,7 +13,6 @@ Rows where too few are found go to a dense engine, which widens the kernel as ev
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,13 +22,14 @@ from sklearn.neighbors import KDTree
 
 from localconformal.engine import compiled_sparse as loops
 from localconformal.engine.base import Engine
-from localconformal.engine.kernels import CODES, EDGE_GUARD, NO_MASS
+from localconformal.engine.kernels import CODES, EDGE_GUARD, NO_MASS, truncation
 from localconformal.engine.positions import scores_at, targets_by_row
 from localconformal.quantiles import Array
 
 #: Query rows whose neighbours are held at once.
 CHUNK_ROWS = 2048
-TRUNCATION = 1e-6
+#: Neighbours held at once, over all rows of a chunk.
+CHUNK_PAIRS = 2**21
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class KernelNeighbors:
         # As they came: scaling would round distances that lie on the edge of a kernel.
         self.points = references
         self.tree = KDTree(self.points)
-        self.reach = 2.0 * math.log(len(references) / TRUNCATION) if kernel == "gaussian" else None
+        self.reach = truncation(kernel, len(references)) if kernel == "gaussian" else None
 
     def __call__(self, rows: Array) -> Neighborhood:
         """Neighbours of these rows and their weights."""
@@ -75,6 +75,7 @@ class NearestNeighbors:
     """The k nearest references, and those as far as the k-th, all alike."""
 
     def __init__(self, references: Array, k: int) -> None:
+        self.points = references
         self.tree = KDTree(references)
         self.k = min(k, len(references))
 
@@ -91,7 +92,7 @@ class NearestNeighbors:
 def flat(lists: Any, out_of_reach: NDArray[np.bool_]) -> Neighborhood:
     """Flat arrays from one array of ranks a row; weights 1."""
     starts = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
-    ranks = np.concatenate([*lists, np.empty(0, dtype=np.int64)]).astype(np.int64)
+    ranks = np.concatenate([*lists, np.empty(0, dtype=np.int64)]).astype(np.int64, copy=False)
     return Neighborhood(starts, ranks, np.ones(len(ranks)), out_of_reach)
 
 
@@ -103,7 +104,7 @@ class NeighborEngine:
     v : array of shape (n,)
         Reference scores, sorted.
     neighbors : callable
-        Rows -> `Neighborhood`.
+        Rows -> `Neighborhood`; its ``points`` are the references.
     dense : Engine or None
         Answers for rows with too small an effective sample; None: there are none.
     min_effective_samples : float
@@ -115,6 +116,10 @@ class NeighborEngine:
         self.v = v
         self.neighbors = neighbors
         self.dense = dense
+        # Wide neighbourhoods take smaller chunks; the size changes no answer.
+        some = neighbors.points[:: max(1, len(v) // 4)][:4]
+        most = max(1, int(np.diff(neighbors(some).starts).max()))
+        self.chunk = int(np.clip(CHUNK_PAIRS // most, 1, CHUNK_ROWS))
         self.needed = min(min_effective_samples, len(v)) * (1.0 - 1e-6)
 
     def quantiles(self, rows: Array, levels: Array, upper: NDArray[np.bool_]) -> Array:
@@ -177,8 +182,8 @@ class NeighborEngine:
         """``few`` on each chunk's neighbours; ``many``, a dense engine's answer, where thin."""
         answers, thin = [], []
         # No rows make one empty chunk, whose answer has the right shape; a tree takes none.
-        for start in range(0, max(len(rows), 1), CHUNK_ROWS):
-            part = slice(start, start + CHUNK_ROWS)
+        for start in range(0, max(len(rows), 1), self.chunk):
+            part = slice(start, start + self.chunk)
             found = self.neighbors(rows[part]) if len(rows) else flat([], np.zeros(0, dtype=bool))
             answers.append(few(found, part))
             thin.append(self._is_thin(found))

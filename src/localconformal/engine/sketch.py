@@ -16,6 +16,7 @@ answered by a fallback engine, on the reference rows or a fixed sample of them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -41,6 +42,8 @@ RIDGE = 1e-4
 #: Below this kernel value at the nearest landmark, x lies outside what the sketch has seen.
 LEAST = 1e-3
 CHUNK_ROWS = 4096
+#: Share of new scores that may lie beyond the edges without a word.
+MOST_BEYOND = 0.01
 
 
 class Sketch:
@@ -140,6 +143,14 @@ class SketchEngine:
     def update(self, rows: Array, v: Array) -> SketchEngine:
         """The engine of a sketch with more rows; the fallback engine stays."""
         sketch = self.sketch
+        beyond = float(np.mean(v > self.v[-1]))
+        if beyond > MOST_BEYOND:
+            warnings.warn(
+                f"{beyond:.1%} of the new scores lie above all those that the sketch was made for, "
+                "which it cannot tell apart; fit the law again.",
+                UserWarning,
+                stacklevel=3,
+            )
         more = Sketch(sketch.landmarks, sketch.edges, sketch.bandwidth).update(rows, v, self.n_jobs)
         return SketchEngine(
             sketch.merge(more), self.fallback_engine, self.min_effective_samples, self.n_jobs

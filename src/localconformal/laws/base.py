@@ -57,6 +57,8 @@ class BaseLaw(BaseEstimator):
             raise ValueError(f"side is {side!r}; 'right' or 'left' was expected.")
         check_is_fitted(self)
         values = np.asarray(v, dtype=np.float64)
+        if np.isnan(values).any():
+            raise ValueError("v has NaN; numbers were expected.")
         table = values.reshape(len(values), -1) if values.ndim < 2 else values
         return self.engine_.cdf(self.rows(X), table, side).reshape(values.shape)
 

@@ -6,6 +6,7 @@ they come in, or refused by name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,7 +24,8 @@ def split_columns(X: Any, kinds: list[str] | None = None) -> tuple[Array, NDArra
     """Numbers (n, a), labels (n, b) and the kind of each column; ``kinds`` as known, or found."""
     if not is_frame(X):
         array = np.asarray(X)
-        array = array.reshape(len(array), -1)
+        # Not -1: it cannot be told from no rows.
+        array = array.reshape(len(array), math.prod(array.shape[1:]))
         if array.dtype.kind in "biuf" and LABEL not in (kinds or ()):
             check_width(array.shape[1], kinds)
             nothing = np.empty((len(array), 0), dtype=object)

@@ -11,6 +11,7 @@ from what the user passes:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -126,7 +127,8 @@ class Scaled(BaseEstimator):
     def _points(self, X: Any) -> Array:
         points = self.embedding.transform(X)
         points = points.toarray() if hasattr(points, "toarray") else points
-        points = np.asarray(points, dtype=np.float64).reshape(len(X), -1)
+        points = np.asarray(points, dtype=np.float64)
+        points = points.reshape(len(X), math.prod(points.shape[1:]))
         if not np.all(np.isfinite(points)):
             raise ValueError(
                 f"{type(self.embedding).__name__} gave NaN or infinite coordinates; finite "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -156,6 +157,12 @@ class KernelLaw(BaseLaw):
         check_lengths(len(points), len(scores))
         self.engine_ = self.engine_.update(points, scores)
         self.n_updates_ += 1
+        self.engine_report_ = replace(
+            self.engine_report_,
+            n_references=self.engine_report_.n_references + len(scores),
+            certified_error=float("nan"),
+            reason=f"{self.engine_report_.reason.split('; added')[0]}; added to since",
+        )
         return self
 
     def rows(self, X: Any) -> Array:
