@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.stats import norm
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, QuantileRegressor
 
 from conftest import ESTIMATORS, awkward_data, light, smooth_data
 from localconformal import (
@@ -27,6 +27,7 @@ from localconformal import (
 from localconformal.adjustments import ADJUSTMENTS
 from localconformal.metrics import coverage
 from localconformal.quantiles import conformal_rank
+from localconformal.scores import SCORES
 
 N_CAL, N_TEST, N_TRAIN, TAU = 100, 100, 150, 0.9
 TRAINING_SETS, REDRAWS = 3, 100
@@ -114,11 +115,12 @@ def test_every_adjustment_and_side(adjustment, sides, data):
 
 
 @SIDES
-@pytest.mark.parametrize("score", ["residual", "absolute", "normalised", "response"])
+@pytest.mark.parametrize("score", SCORES)
 @pytest.mark.slow
 def test_every_score(score, sides):
+    base = QuantileRegressor(alpha=0) if score == "quantile" else LinearRegression()
     model = LocalizedConformalRegressor(
-        LinearRegression(), score=score, law=LAW, sides=sides, calibration_size=None, random_state=0
+        base, score=score, law=LAW, sides=sides, calibration_size=None, random_state=0
     )
     check(model, smooth_data, sides != "union" or score == "absolute")
 
