@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from localconformal.engine.base import Engine
+from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import Array
-
-#: Rows -> the outputs of the point model, (n,) or (n, k).
-Outputs = Callable[[Any], Array]
 
 
 class BaseLaw(BaseEstimator):
@@ -31,7 +28,7 @@ class BaseLaw(BaseEstimator):
     def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> BaseLaw:
         """Estimate the law from reference rows X (n, d) and their scores v (n,).
 
-        ``outputs`` gives the point model's predictions, for laws that measure "near" there.
+        ``outputs`` has what the point model says, for laws that look at more than the features.
         """
         raise NotImplementedError
 

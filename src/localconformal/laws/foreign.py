@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.laws.base import BaseLaw, Outputs
+from localconformal.laws.base import BaseLaw
+from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import Array
 
 LAW_METHODS = ["fit", "quantile", "upper_quantile", "cdf", "mean", "effective_sample_size"]

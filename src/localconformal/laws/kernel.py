@@ -17,12 +17,12 @@ from localconformal.engine.kernels import KERNELS
 from localconformal.laws.bandwidth import BandwidthProblem, choose_bandwidth
 from localconformal.laws.base import (
     BaseLaw,
-    Outputs,
     canonical_order,
     check_lengths,
     check_reference_scores,
 )
 from localconformal.laws.embedding import fit_embedding
+from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import Array
 
 #: The paper's advice for the size of a mini-batch.

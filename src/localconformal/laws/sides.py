@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from localconformal.laws.base import BaseLaw, Outputs
+from localconformal.laws.base import BaseLaw
+from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import Array
 
 

@@ -66,7 +66,7 @@ class ComposedRegressor(BaseConformalRegressor):
         V = parts.rule.fold(check_scores(reference.V, "reference"))
         with self._stage("law"):
             law = select_law(parts.law, seed, self.n_jobs)
-            self.law_ = SidedLaw.fit(law, reference.X, V, outputs=self.score_.point)
+            self.law_ = SidedLaw.fit(law, reference.X, V, outputs=reference.outputs)
             self.adjustment_ = parts.adjustment.fit(V)
         self.fit_report_["rows"]["reference"] = len(V)
 

@@ -15,6 +15,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
+from localconformal.laws.outputs import Outputs
 from localconformal.models import is_frozen, take_params, take_rows
 from localconformal.quantiles import Array
 from localconformal.scores import BaseScore
@@ -48,32 +49,41 @@ class ScoreTask:
             fit_params=take_params(self.fit_params, rows, len(self.y)),
         )
 
-    def values(self, score: BaseScore, rows: Rows) -> Array:
-        """Scores of these rows: (n, 2)."""
-        return score.values(score.band(take_rows(self.X, rows)), self.y[rows])
+    def values(self, score: BaseScore, rows: Rows) -> tuple[Array, Array]:
+        """Scores (n, 2) and point predictions (n,) of these rows."""
+        X = take_rows(self.X, rows)
+        return score.values(score.band(X), self.y[rows]), score.point(X)
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The final score, the rows of the law, and their scores V (n, 2)."""
+    """The final score, the rows of the law, their scores V (n, 2), predictions and responses."""
 
     score: BaseScore
     X: Any
     V: Array
+    point: Array
+    y: Array
+
+    @property
+    def outputs(self) -> Outputs:
+        """What laws may know of the point model."""
+        model = getattr(self.score, "model_", None)
+        return Outputs(self.score.point, self.point, self.y, model)
 
 
 def cross_fit(task: ScoreTask) -> Reference:
     """Each row scored by a fit without its fold; the final model sees all rows."""
     folds = fold_rows(len(task.y), N_FOLDS, task.seed)
 
-    def one_fold(rest: Rows, fold: Rows) -> Array:
+    def one_fold(rest: Rows, fold: Rows) -> tuple[Array, Array]:
         return task.values(task.fit(rest), fold)
 
     parts = Parallel(n_jobs=task.n_jobs)(delayed(one_fold)(*fold) for fold in folds)
-    V = np.empty((len(task.y), 2))
+    V, point = np.empty((len(task.y), 2)), np.empty(len(task.y))
     for (_, fold), part in zip(folds, parts, strict=True):
-        V[fold] = part
-    return Reference(task.fit(), task.X, V)
+        V[fold], point[fold] = part
+    return Reference(task.fit(), task.X, V, point, task.y)
 
 
 def out_of_bag(task: ScoreTask) -> Reference:
@@ -81,20 +91,22 @@ def out_of_bag(task: ScoreTask) -> Reference:
     if hasattr(task.estimator, "get_params") and "oob_score" in task.estimator.get_params():
         task = replace(task, estimator=clone(task.estimator).set_params(oob_score=True))
     score = task.fit()
-    return Reference(score, task.X, score.values(score.out_of_bag_band(), task.y))
+    V = score.values(score.out_of_bag_band(), task.y)
+    return Reference(score, task.X, V, np.asarray(score.model_.oob_prediction_), task.y)
 
 
 def holdout(task: ScoreTask) -> Reference:
     """One half trains the model, the other half is scored."""
     first, second = split_rows(len(task.y), 0.5, task.seed)
     score = task.fit(first)
-    return Reference(score, take_rows(task.X, second), task.values(score, second))
+    X = take_rows(task.X, second)
+    return Reference(score, X, *task.values(score, second), task.y[second])
 
 
 def in_sample(task: ScoreTask) -> Reference:
     """Every row both trains the model and is scored, as in the paper."""
     score = task.fit()
-    return Reference(score, task.X, task.values(score, np.arange(len(task.y))))
+    return Reference(score, task.X, *task.values(score, np.arange(len(task.y))), task.y)
 
 
 REFERENCES: dict[str, Callable[[ScoreTask], Reference]] = {
