@@ -67,7 +67,8 @@ class OutputEmbedding(BaseEstimator):
         return self._columns(mu, sigma)
 
     def _columns(self, mu: Array, sigma: Array | None) -> Array:
-        return np.column_stack([mu, sigma]) if self.spread else np.asarray(mu)[:, None]
+        columns = [mu, sigma] if self.spread and sigma is not None else [mu]
+        return np.column_stack(columns)
 
 
 class Scaled(BaseEstimator):

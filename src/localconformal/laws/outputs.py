@@ -107,9 +107,8 @@ def with_spread(outputs: Outputs, X: Any, v: Array, seed: int = 0) -> Outputs:
     known = np.full(len(v), size.mean())
     if len(v) > 1:
         for rest, fold in fold_rows(len(v), N_FOLDS, seed):
-            known[fold] = (
-                default_estimator(seed).fit(points[rest], size[rest]).predict(points[fold])
-            )
+            model = default_estimator(seed).fit(points[rest], size[rest])
+            known[fold] = model.predict(points[fold])
     model = default_estimator(seed).fit(points, size)
     return replace(
         outputs,
