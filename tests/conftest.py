@@ -25,6 +25,9 @@ def light(cls, **params):
     params.setdefault("estimator", LinearRegression())
     if "spread_estimator" in cls().get_params():
         params.setdefault("spread_estimator", LinearRegression())
+    if "law" in cls().get_params():
+        # The search of "auto" takes seconds a fit, and has tests of its own.
+        params.setdefault("law", localconformal.KernelLaw(bandwidth="cv"))
     params.setdefault("random_state", 0)
     return cls(**params)
 

@@ -15,6 +15,7 @@ SOURCE = Path(localconformal.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 #: A module imports only from those above it.
 LAYERS = [
+    "parallel",
     "quantiles",
     "frames",
     "models",

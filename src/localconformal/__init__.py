@@ -28,7 +28,17 @@ _HOMES = {
         "ResidualScore",
         "ResponseScore",
     ),
-    "localconformal.laws": ("KernelLaw", "NeighborsLaw", "UniformLaw"),
+    "localconformal.laws": (
+        "ForestLaw",
+        "KernelLaw",
+        "LearnedLaw",
+        "NeighborsLaw",
+        "ResponseLaw",
+        "ScaledLaw",
+        "ShiftedLaw",
+        "StackedLaw",
+        "UniformLaw",
+    ),
     "localconformal.laws.bandwidth": (
         "CrossValidated",
         "DistanceQuantile",
@@ -42,6 +52,7 @@ _HOMES = {
         "MultiplicativeExpectation",
         "MultiplicativeQuantile",
         "Plain",
+        "ScaledQuantile",
         "ThetaQuantile",
     ),
 }

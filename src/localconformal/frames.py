@@ -45,7 +45,7 @@ def columns_of(X: Any) -> list[nw.Series[Any]]:
         raise ValueError("X has repeated column names; rename them to be unique.") from error
 
 
-def make_frame(columns: Mapping[str, NDArray[Any]], like: Any) -> Any:
+def make_frame(columns: Mapping[str, Any], like: Any) -> Any:
     """A frame of these columns: of the kind of ``like``, with its index; pandas for arrays."""
     if is_frame(like):
         native = nw.from_dict(

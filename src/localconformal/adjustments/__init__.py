@@ -9,11 +9,13 @@ from localconformal.adjustments.expectation import AdditiveExpectation, Multipli
 from localconformal.adjustments.monotone import MonotoneAdjustment
 from localconformal.adjustments.plain import Plain
 from localconformal.adjustments.quantile import AdditiveQuantile, MultiplicativeQuantile
+from localconformal.adjustments.scaled import ScaledQuantile
 from localconformal.adjustments.theta import ThetaQuantile
 
 ADJUSTMENTS: dict[str, type[BaseAdjustment]] = {
     "plain": Plain,
     "additive": AdditiveQuantile,
+    "scaled": ScaledQuantile,
     "multiplicative": MultiplicativeQuantile,
     "additive-expectation": AdditiveExpectation,
     "multiplicative-expectation": MultiplicativeExpectation,
@@ -35,6 +37,7 @@ __all__ = [
     "MultiplicativeExpectation",
     "MultiplicativeQuantile",
     "Plain",
+    "ScaledQuantile",
     "ThetaQuantile",
     "make_adjustment",
 ]

@@ -32,6 +32,10 @@ class BaseLaw(BaseEstimator):
         """
         raise NotImplementedError
 
+    def at_levels(self, levels: Array) -> BaseLaw:
+        """An unfitted law, cheaper where possible, that will be asked for these levels only."""
+        return self
+
     def update(self, X: Any, v: ArrayLike) -> BaseLaw:
         """Add reference rows, where the law can be added to."""
         raise ValueError(f"{type(self).__name__} cannot be added to; fit it again.")

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.ensemble import RandomForestRegressor
 
 from localconformal.laws.features import FeatureEmbedding
-from localconformal.models import default_estimator
+from localconformal.laws.once import Once
 from localconformal.quantiles import Array, typical_size
-from localconformal.splitting import Rows, fold_rows
+from localconformal.splitting import Rows
 
-N_FOLDS = 5
+#: Rows that a tree is grown on, at most.
+GROWN_ON = 20_000
 #: sigma stays above this share of the typical score, so that nothing is divided by zero.
 FLOOR = 0.01
 
@@ -45,16 +47,23 @@ class Outputs:
     predict_spread: Predict | None = None
     reference_spread: Array | None = None
 
+    def take(self, rows: Rows) -> Outputs:
+        """For some of the reference rows."""
+        known = self.reference_spread
+        return replace(
+            self,
+            reference=self.reference[rows],
+            response=self.response[rows],
+            reference_spread=None if known is None else known[rows],
+        )
+
     def held_out(self, rest: Rows, fold: Rows) -> Outputs:
         """For a law fitted on the ``rest`` of the rows, and then asked about ``fold`` only."""
         known = self.reference_spread
         return replace(
-            self,
+            self.take(rest),
             predict=Remembered(self.reference[fold]),
-            reference=self.reference[rest],
-            response=self.response[rest],
             predict_spread=None if known is None else Remembered(known[fold]),
-            reference_spread=None if known is None else known[rest],
         )
 
 
@@ -98,20 +107,30 @@ class Spread:
 
 
 def with_spread(outputs: Outputs, X: Any, v: Array, seed: int = 0) -> Outputs:
-    """The same with sigma(x), a boosted model of |v|; as it is when sigma is known already."""
+    """The same with sigma(x), a forest's model of |v|; as it is when sigma is known already."""
     if outputs.reference_spread is not None:
         return outputs
     size, floor = np.abs(v), FLOOR * typical_size(v)
     view = FeatureEmbedding().fit(X)
     points = np.column_stack([view.transform(X), outputs.reference])
-    known = np.full(len(v), size.mean())
-    if len(v) > 1:
-        for rest, fold in fold_rows(len(v), N_FOLDS, seed):
-            model = default_estimator(seed).fit(points[rest], size[rest])
-            known[fold] = model.predict(points[fold])
-    model = default_estimator(seed).fit(points, size)
+    model = spread_model(len(v), seed).fit(points, size)
+    known = model.oob_prediction_ if model.oob_score else model.predict(points)
     return replace(
         outputs,
-        predict_spread=Spread(view, outputs.predict, model, floor),
+        predict_spread=Once(Spread(view, outputs.predict, model, floor)),
         reference_spread=np.maximum(known, floor),
+    )
+
+
+def spread_model(n: int, seed: int) -> RandomForestRegressor:
+    """A forest, whose trees are grown on a share of the rows where there are very many."""
+    return RandomForestRegressor(
+        60,
+        min_samples_leaf=5,
+        max_features=0.5,
+        max_samples=min(1.0, GROWN_ON / n),
+        # With a handful of rows, some are in every tree.
+        oob_score=n >= 10,
+        n_jobs=-1,
+        random_state=seed,
     )

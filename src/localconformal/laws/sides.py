@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from localconformal.laws.base import BaseLaw
+from localconformal.laws.once import one_query
 from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import Array
 
@@ -47,7 +48,8 @@ class SidedLaw:
 
     def at(self, X: Any) -> LocalLaw:
         """The laws at the rows of X."""
-        return LocalLaw(self, tuple(law.rows(X) for law in self.laws), len(X))
+        with one_query():
+            return LocalLaw(self, tuple(law.rows(X) for law in self.laws), len(X))
 
 
 @dataclass(frozen=True)

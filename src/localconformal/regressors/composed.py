@@ -20,13 +20,17 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from localconformal.adjustments import BaseAdjustment
 from localconformal.calibration import Calibration, SideRule
+from localconformal.frames import make_frame
 from localconformal.laws import SidedLaw
 from localconformal.quantiles import Array
-from localconformal.regressors.base import EXCHANGEABLE, BaseConformalRegressor, check_target
+from localconformal.regressors.base import EXCHANGEABLE, check_target
+from localconformal.regressors.distribution import check_band
 from localconformal.regressors.guarantee import Guarantee
-from localconformal.regressors.reference import ScoreTask, make_reference
-from localconformal.scores import Band, BaseScore
-from localconformal.selection import select_law
+from localconformal.regressors.predictive import WithPredictiveDistribution
+from localconformal.regressors.reference import Reference, ScoreTask, make_reference
+from localconformal.scores import BaseScore
+from localconformal.selection import Task, is_auto, select, select_law
+from localconformal.selection.cost import BUDGET
 
 
 @dataclass(frozen=True)
@@ -38,9 +42,12 @@ class Composition:
     rule: SideRule
     law: Any = "auto"
     reference: str = "cross-fit"
+    #: Whether law="auto" may choose the unit of the correction too.
+    adjustment_is_free: bool = False
+    budget: float = BUDGET
 
 
-class ComposedRegressor(BaseConformalRegressor):
+class ComposedRegressor(WithPredictiveDistribution):
     """An estimator that is a composition; a subclass names its parts in `_composition`."""
 
     def _composition(self) -> Composition:
@@ -52,6 +59,7 @@ class ComposedRegressor(BaseConformalRegressor):
         task = ScoreTask(
             parts.score, estimator, X, y, self.confidence_level, seed, fit_params, self.n_jobs
         )
+        self._selection: dict[str, list[Any]] | None = None
         self._frozen = parts.score.comes_fitted(estimator)
         self.side_rule_ = parts.rule
         self.adjustment_ = parts.adjustment
@@ -65,10 +73,44 @@ class ComposedRegressor(BaseConformalRegressor):
         self.score_ = reference.score
         V = parts.rule.fold(check_scores(reference.V, "reference"))
         with self._stage("law"):
-            law = select_law(parts.law, seed, self.n_jobs)
-            self.law_ = SidedLaw.fit(law, reference.X, V, outputs=reference.outputs)
-            self.adjustment_ = parts.adjustment.fit(V)
+            if is_auto(parts.law):
+                self._select(parts, reference, V, seed)
+            else:
+                law = select_law(parts.law, seed, self.n_jobs)
+                self.law_ = SidedLaw.fit(law, reference.X, V, outputs=reference.outputs)
+            self.adjustment_.fit(V)
         self.fit_report_["rows"]["reference"] = len(V)
+
+    def _select(self, parts: Composition, reference: Reference, V: Array, seed: int) -> None:
+        task = Task(
+            reference.X,
+            V,
+            reference.outputs,
+            parts.rule.local_levels(np.array([self.confidence_level]))[:, 0],
+            None if parts.adjustment_is_free else parts.adjustment,
+            parts.budget,
+            seed,
+            self.n_jobs,
+        )
+        choice = select(task)
+        self.law_, self.adjustment_ = choice.law, choice.adjustment
+        self._selection = choice.columns
+        self.fit_report_["rows"]["selection"] = choice.rows
+
+    @property
+    def selection_(self) -> Any:
+        """Candidates of ``law="auto"`` as a frame, the best first.
+
+        Interval scores are of training rows that the candidate has not seen, ``weight`` is a
+        law's share in the stack, and ``chosen`` marks what is in use. How many rows were looked
+        at stands in ``fit_report_["rows"]["selection"]``; 0 means that there was no search.
+        """
+        check_is_fitted(self)
+        if self._selection is None:
+            raise AttributeError(
+                f"selection_ belongs to law='auto'; this {type(self).__name__} was told its law."
+            )
+        return make_frame(self._selection, like=None)
 
     def _calibrate(self, X: Any, y: Array, groups: Any) -> Calibration:
         raw = self.score_.values(self.score_.band(X), y)
@@ -178,21 +220,12 @@ class ComposedRegressor(BaseConformalRegressor):
             n_calibration=self.calibration_.n if self.calibration_ is not None else None,
             assumptions=(EXCHANGEABLE, *frozen),
             caveats=self._caveats(),
+            predictive=self._predictive_guarantee(),
         )
 
     def _caveats(self) -> tuple[str, ...]:
         missing = ("calibration is still missing",) if self.calibration_ is None else ()
         return ("this is an average over rows, not a promise at each x", *missing)
-
-
-def check_band(band: Band) -> Band:
-    """Predictions, finite or refused."""
-    if not all(np.all(np.isfinite(edge)) for edge in band):
-        raise ValueError(
-            "the base model predicts NaN or infinite values for some rows; finite numbers were "
-            "expected: check those rows, or the model."
-        )
-    return band
 
 
 def check_scores(V: Array, whose: str) -> Array:

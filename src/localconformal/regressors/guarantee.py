@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from localconformal.regressors.predictive_guarantee import PredictiveGuarantee
+
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -23,6 +25,8 @@ class Guarantee:
         Calibration rows in force; None before `conformalize`.
     assumptions : tuple of str
     caveats : tuple of str
+    predictive : PredictiveGuarantee or None
+        The promise of `predict_quantiles`, `predict_cdf` and `sample`, where there are any.
     """
 
     confidence_level: float
@@ -32,6 +36,7 @@ class Guarantee:
     n_calibration: int | None = None
     assumptions: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
+    predictive: PredictiveGuarantee | None = None
 
     def __str__(self) -> str:
         """The promise as sentences."""
@@ -47,4 +52,5 @@ class Guarantee:
         lines = [promise]
         lines += [f"Assumes that {text}." for text in self.assumptions]
         lines += [f"Note: {text}." for text in self.caveats]
+        lines += [] if self.predictive is None else [str(self.predictive)]
         return "\n".join(lines)

@@ -15,6 +15,7 @@ from localconformal.regressors.composed import ComposedRegressor, Composition
 from localconformal.regressors.reference import REFERENCES
 from localconformal.regressors.score_parameter import WithScoreParameter
 from localconformal.scores import SCORES, BaseScore, make_score
+from localconformal.selection.cost import BUDGET
 
 
 class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
@@ -39,8 +40,10 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
         "residual", "absolute", "quantile", "normalised" or "response". "absolute" has one
         side, whatever ``sides`` says.
     law : str or object, default="auto"
-        "auto" (Gaussian kernel, cross-validated bandwidth), "kernel", "neighbors", "uniform", or
-        any object with the methods of `localconformal.laws.BaseLaw`.
+        "auto" compares laws of every kind, stacks the best and chooses the unit of the additive
+        correction, on training rows alone (see ``selection_``). "forest" is the quick choice;
+        "learned", "kernel", "neighbors", "uniform", or any object with the methods of
+        `localconformal.laws.BaseLaw`.
     adjustment : str or object, default="additive"
         "additive" (SLCP), "multiplicative", "additive-expectation",
         "multiplicative-expectation", "theta", or "plain", which uses no law.
@@ -57,6 +60,10 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
     calibration_size : float or int or None, default=0.25
         Share or number of rows that `fit` keeps for calibration. None: it trains on every row,
         and `conformalize` must follow.
+    selection_budget : float, default=20.0
+        Seconds that ``law="auto"`` may take, as estimated for two cores from the size of the
+        table: it decides how many rows are looked at. Never read off a clock, so that a seed
+        chooses the same law everywhere. Too small for any search: the forest law.
     random_state : int or None, default=None
         Seed of the split, the folds and the law.
     n_jobs : int or None, default=None
@@ -65,6 +72,8 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
     Attributes
     ----------
     guarantee_ : Guarantee
+    selection_ : frame
+        With ``law="auto"``: the candidates, their interval scores and weights.
     fit_report_ : dict
         Seconds by stage; rows used for training, reference and calibration.
     score_, law_, adjustment_, calibration_
@@ -94,6 +103,7 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
         "reference": [StrOptions(set(REFERENCES))],
         "sides": [StrOptions(set(SIDES))],
         "upper_share": [Interval(Real, 0, 1, closed="neither")],
+        "selection_budget": [Interval(Real, 0, None, closed="left")],
     }
 
     def __init__(
@@ -108,6 +118,7 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
         upper_share: float = 0.5,
         confidence_level: float = 0.9,
         calibration_size: float | int | None = 0.25,
+        selection_budget: float = BUDGET,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -120,6 +131,7 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
         self.upper_share = upper_share
         self.confidence_level = confidence_level
         self.calibration_size = calibration_size
+        self.selection_budget = selection_budget
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -131,4 +143,6 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
             adjustment=make_adjustment(self.adjustment),
             rule=SideRule(self.sides, self.upper_share, score.one_sided),
             reference=self.reference,
+            adjustment_is_free=self.adjustment == "additive",
+            budget=self.selection_budget,
         )

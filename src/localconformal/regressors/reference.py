@@ -15,6 +15,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
+from localconformal.laws.once import Once
 from localconformal.laws.outputs import Outputs
 from localconformal.models import is_frozen, take_params, take_rows
 from localconformal.quantiles import Array
@@ -69,7 +70,7 @@ class Reference:
     def outputs(self) -> Outputs:
         """What laws may know of the point model."""
         model = getattr(self.score, "model_", None)
-        return Outputs(self.score.point, self.point, self.y, model)
+        return Outputs(Once(self.score.point), self.point, self.y, model)
 
 
 def cross_fit(task: ScoreTask) -> Reference:

@@ -1,0 +1,150 @@
+"""From records to numbers: paired ratios, coverage against its band, verdicts' ingredients.
+
+A data set counts on the seeds on which auto and every peer have a record, whatever became of
+it, so that the tables of a run under way are fair. The best peer of a data set is the one of
+least mean interval score over these seeds: chosen with hindsight, in the peers' favour.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.quality.methods import METHODS, OURS, PEERS
+from benchmarks.quality.protocol import LEVEL, VERSION
+from localconformal.metrics import coverage_band
+
+KEY = ["base", "max_rows", "dataset", "seed", "method"]
+
+
+def newest(records):
+    """One row for each task of this version of the protocol."""
+    frame = pd.DataFrame([record for record in records if record["version"] == VERSION])
+    return frame.drop_duplicates(KEY, keep="last") if len(frame) else frame
+
+
+def configurations(frame):
+    """((base, max_rows), rows) of each configuration that was run, most records first."""
+    parts = frame.groupby(["base", "max_rows"]) if len(frame) else []
+    return sorted(parts, key=lambda part: -len(part[1]))
+
+
+def fair_rows(frame):
+    """Rows of the seeds on which auto and all peers of the data set have a record."""
+    needed = frame[frame["method"].isin(["auto", *PEERS])]
+    seen = needed.groupby(["dataset", "seed"])["method"].nunique()
+    asked = needed.groupby("dataset")["method"].nunique()
+    fair = seen[seen == asked.reindex(seen.index, level="dataset")].index
+    return frame[pd.MultiIndex.from_frame(frame[["dataset", "seed"]]).isin(fair)]
+
+
+def done(frame):
+    """Finished rows; a score that JSON could not hold is infinite."""
+    rows = frame[frame["status"] == "done"].copy()
+    for name in ("interval_score", "mean_length", "median_length"):
+        rows[name] = rows[name].astype(float).fillna(np.inf)
+    return rows
+
+
+def in_order(names, order):
+    """Those of ``order`` that occur in names, in that order."""
+    present = set(names)
+    return [name for name in order if name in present]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Mean over seeds of paired ratios, with its standard error (NaN where there is none)."""
+
+    mean: float
+    error: float
+
+
+class Scores:
+    """Interval scores of one configuration by data set, seed and method."""
+
+    def __init__(self, frame):
+        rows = done(fair_rows(frame))
+        self.table = rows.pivot(
+            index=["dataset", "seed"], columns="method", values="interval_score"
+        )
+        self.datasets = list(dict.fromkeys(rows["dataset"]))
+        self.methods = in_order(self.table.columns, METHODS)
+
+    def of(self, dataset):
+        return self.table.loc[dataset]
+
+    def best(self, dataset, among):
+        """The method of least mean score among those that finished every seed; None: no such."""
+        table = self.of(dataset)
+        means = table[[name for name in among if name in table]].mean(skipna=False)
+        means = means[np.isfinite(means)]
+        return means.idxmin() if len(means) else None
+
+    def ratio(self, dataset, method, reference):
+        """Paired ratio, or None where one of them is missing."""
+        table = self.of(dataset)
+        if reference is None or method not in table or reference not in table:
+            return None
+        ratios = (table[method] / table[reference]).dropna()
+        if not len(ratios):
+            return None
+        # An infinite ratio has no standard error, as one ratio alone has none.
+        error = ratios.std(ddof=1) / np.sqrt(len(ratios)) if np.isfinite(ratios).all() else np.nan
+        return Ratio(ratios.mean(), error)
+
+    def ratios(self, method, reference_of):
+        """Data set -> ratio to ``reference_of(dataset)``, where there is one."""
+        found = {one: self.ratio(one, method, reference_of(one)) for one in self.datasets}
+        return {dataset: ratio for dataset, ratio in found.items() if ratio is not None}
+
+    def best_peer(self, dataset):
+        return self.best(dataset, PEERS)
+
+    def best_law(self, dataset):
+        """The best of our laws taken alone."""
+        return self.best(dataset, [name for name in OURS if name != "auto"])
+
+
+def geometric_mean(ratios):
+    """Over data sets, with its standard error by propagation; None of nothing."""
+    if not ratios:
+        return None
+    means = np.array([ratio.mean for ratio in ratios.values()])
+    errors = np.array([ratio.error for ratio in ratios.values()])
+    mean = float(np.exp(np.log(means).mean()))
+    return Ratio(mean, mean * float(np.sqrt(((errors / means) ** 2).sum())) / len(means))
+
+
+def outside_bands(frame):
+    """Per method: cells, cells below and above the 95 % band, and below the Bonferroni band.
+
+    The Bonferroni band divides the 5 % by the number of cells of the method.
+    """
+    rows = done(frame)
+    found = {}
+    for name in in_order(rows["method"], METHODS):
+        cells = rows[rows["method"] == name]
+        plain = [_side(cell, 0.95) for cell in cells.itertuples()]
+        strict = [_side(cell, 1 - 0.05 / len(cells)) for cell in cells.itertuples()]
+        found[name] = {
+            "coverage": cells["coverage"].mean(),
+            "cells": len(cells),
+            "below": plain.count(-1),
+            "above": plain.count(1),
+            "strictly_below": strict.count(-1),
+        }
+    return found
+
+
+def _side(cell, probability):
+    """-1 below the band, 1 above, 0 inside."""
+    low, high = coverage_band(int(cell.n_calibration), int(cell.n_test), LEVEL, probability)
+    return int(cell.coverage > high) - int(cell.coverage < low)
+
+
+def conditional_gaps(frame, dataset):
+    """Method -> mean |conditional coverage - level| over seeds, on a simulation."""
+    rows = done(fair_rows(frame))
+    means = rows[rows["dataset"] == dataset].groupby("method")["conditional_gap"].mean()
+    return {name: means[name] for name in in_order(means.index, METHODS)}

@@ -1,0 +1,153 @@
+"""From records to Markdown."""
+
+import numpy as np
+
+from benchmarks.quality.methods import METHODS, OURS, PEERS
+from benchmarks.quality.summary import (
+    Scores,
+    conditional_gaps,
+    configurations,
+    done,
+    geometric_mean,
+    in_order,
+    newest,
+    outside_bands,
+)
+from benchmarks.quality.verdicts import TWO_OF_FIFTY, verdicts
+
+MISSING = "–"
+
+
+def number(value, digits=3):
+    return MISSING if value is None or np.isnan(value) else f"{value:.{digits}f}"
+
+
+def markdown_table(head, rows):
+    """The first column is text, the others numbers."""
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in [head, rule, *rows]) + "\n"
+
+
+def shown(ratio, with_error=False):
+    if ratio is None:
+        return MISSING
+    if with_error and not np.isnan(ratio.error):
+        return f"{ratio.mean:.3f} ± {ratio.error:.3f}"
+    return f"{ratio.mean:.3f}"
+
+
+def ratio_table(scores, methods, reference_of, named=True):
+    """A row a data set, a column a method, geometric means below; auto with standard errors."""
+    columns = {name: scores.ratios(name, reference_of) for name in methods}
+    rows = []
+    for dataset in scores.datasets:
+        cells = [shown(column.get(dataset), name == "auto") for name, column in columns.items()]
+        reference = [reference_of(dataset) or MISSING] if named else []
+        rows.append([dataset, *cells, *reference])
+    means = [geometric_mean(column) for column in columns.values()]
+    sets = len(scores.datasets)
+    cells = [
+        shown(mean, name == "auto") + ("" if len(column) == sets else f" ({len(column)} sets)")
+        for mean, (name, column) in zip(means, columns.items(), strict=True)
+    ]
+    rows.append(["geometric mean", *cells, *([""] if named else [])])
+    return markdown_table(["data set", *methods, *(["relative to"] if named else [])], rows)
+
+
+def coverage_table(frame):
+    counts = ("cells", "below", "above", "strictly_below")
+    rows = [
+        [name, number(one["coverage"]), *(one[count] for count in counts)]
+        for name, one in outside_bands(frame).items()
+    ]
+    head = ["method", "mean coverage", "cells", "below 95 % band", "above", "below Bonferroni band"]
+    return markdown_table(head, rows)
+
+
+def detail_table(frame):
+    """Times, infinite intervals, worst group and worst slab: means over data sets and seeds."""
+    rows = done(frame)
+    names = {
+        "infinite_share": 4,
+        "worst_group_gap": 3,
+        "worst_slab_coverage": 3,
+        "fit_seconds": 2,
+        "predict_seconds": 3,
+    }
+    # Over data sets first: the number of seeds that finished may differ between them.
+    columns = rows[list(names)].astype(float)
+    by_set = columns.groupby([rows["method"], rows["dataset"]]).mean()
+    means = by_set.groupby("method").mean()
+    lines = [
+        [method, *(number(means.loc[method, name], digits) for name, digits in names.items())]
+        for method in in_order(means.index, METHODS)
+    ]
+    head = ["method", "infinite", "worst-group gap", "worst-slab coverage", "fit s", "predict s"]
+    return markdown_table(head, lines)
+
+
+def gap_table(frame):
+    gaps = conditional_gaps(frame, TWO_OF_FIFTY)
+    return markdown_table(["method", "gap"], [[name, number(g, 4)] for name, g in gaps.items()])
+
+
+def unfinished_list(frame):
+    """What failed or did not finish: the data sets of each method, and a reason."""
+    rows = frame[frame["status"] != "done"]
+    if not len(rows):
+        return "Every task finished.\n"
+    return "".join(
+        f"- {method} {status} on {', '.join(dict.fromkeys(part['dataset']))} ({len(part)} tasks): "
+        f"{part['error'].iloc[0][:150]}\n"
+        for (method, status), part in rows.groupby(["method", "status"], sort=False)
+    )
+
+
+def section(title, text, table):
+    return f"### {title}\n\n{text}\n\n{table}\n"
+
+
+def configuration(frame, base, max_rows):
+    """All tables of one base model and cap of rows."""
+    scores = Scores(frame)
+    ours, peers = in_order(scores.methods, OURS), in_order(scores.methods, PEERS)
+    laws = [name for name in ours if name != "auto"]
+    seeds = frame["seed"].nunique()
+    head = f"## Base model: {base}; at most {max_rows} rows; {seeds} seeds\n\n"
+    lines = verdicts(frame, scores)
+    parts = [head + "\n".join(lines) + "\n\n"] if lines else [head]
+    relative = (
+        "Interval score divided by that of the best peer of each data set, means of paired "
+        "ratios over seeds (± standard error); below 1 is better than every peer."
+    )
+    parts.append(
+        section("Against the best peer", relative, ratio_table(scores, ours, scores.best_peer))
+    )
+    text = "The peers themselves in the same unit."
+    parts.append(section("Peers", text, ratio_table(scores, peers, scores.best_peer)))
+    cqr = ratio_table(scores, [*ours, *peers], lambda _: "mapie-cqr", named=False)
+    parts.append(section("Against MAPIE's CQR", "Interval score divided by mapie-cqr's.", cqr))
+    text = "Interval score of auto divided by that of the best of our laws, chosen with hindsight."
+    regret = ratio_table(scores, ["auto"], scores.best_law) if "auto" in ours and laws else ""
+    parts.append(section("Regret of auto", text, regret))
+    text = (
+        "Over data sets and seeds. One cell in 40 falls below its 95 % band by chance and one in "
+        "40 above; discrete responses cover more. The Bonferroni band divides the 5 % by the cells."
+    )
+    parts.append(section("Coverage", text, coverage_table(frame)))
+    text = "Mean |conditional coverage − 0.9| where the scale depends on 2 of 50 features."
+    parts.append(section("Conditional coverage, known", text, gap_table(frame)))
+    text = "Means over the data sets that finished; one thread."
+    parts.append(section("Groups, slabs, infinite intervals, seconds", text, detail_table(frame)))
+    parts.append(section("Not finished", "Tasks without figures.", unfinished_list(frame)))
+    return "".join(parts)
+
+
+def markdown(records):
+    """The whole page."""
+    parts = [configuration(part, *key) for key, part in configurations(newest(records))]
+    note = (
+        "Written by `python -m benchmarks.quality`. 60/20/20 training, calibration and test rows, "
+        "the same for every method; 90 %. The meps sets are stand-ins for those of the papers.\n\n"
+    )
+    return "# Quality of the intervals\n\n" + note + "\n".join(parts)

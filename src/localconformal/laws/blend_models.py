@@ -1,0 +1,87 @@
+"""Point models that a blend is made of, quick ones of different kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import RidgeCV
+from sklearn.neural_network import MLPRegressor
+from sklearn.preprocessing import StandardScaler
+
+from localconformal.quantiles import Array
+
+#: Widths of the Gaussian kernel, times the number of features.
+GAMMAS = (0.02, 0.06, 0.2, 0.6, 2.0)
+ALPHAS = np.logspace(-5, 2, 8)
+#: Rows on which a width is chosen, and landmarks there and at the end.
+SEARCH_ROWS, SEARCH_LANDMARKS, LANDMARKS = 1000, 200, 500
+
+
+class NystroemRidge(RegressorMixin, BaseEstimator):
+    """Kernel ridge regression on landmarks; width and penalty by leave-one-out error.
+
+    Examples
+    --------
+    >>> X = np.linspace(0, 1, 60)[:, None]
+    >>> model = NystroemRidge(random_state=0).fit(X, np.sin(6 * X[:, 0]))
+    >>> bool(abs(model.predict([[0.5]])[0] - np.sin(3.0)) < 0.05)
+    True
+    """
+
+    def __init__(self, random_state: Any = None) -> None:
+        self.random_state = random_state
+
+    def fit(self, X: Array, y: Array) -> NystroemRidge:
+        """Choose the width on some rows, fit on all."""
+        X = np.asarray(X, dtype=np.float64)
+        rows = np.random.default_rng(self.random_state).permutation(len(X))[:SEARCH_ROWS]
+        errors = [self._solve(X[rows], y[rows], g, SEARCH_LANDMARKS)[2] for g in GAMMAS]
+        self.gamma_ = GAMMAS[int(np.argmin(errors))]
+        self.map_, self.ridge_, _ = self._solve(X, y, self.gamma_, LANDMARKS)
+        return self
+
+    def _solve(self, X: Array, y: Array, gamma: float, landmarks: int) -> tuple[Any, Any, float]:
+        count = max(1, min(landmarks, len(X) // 2))
+        features = Nystroem(
+            gamma=gamma / X.shape[1], n_components=count, random_state=self.random_state
+        ).fit(X)
+        ridge = RidgeCV(alphas=ALPHAS).fit(features.transform(X), y)
+        return features, ridge, -float(ridge.best_score_)
+
+    def predict(self, X: Array) -> Array:
+        """(n,) predictions."""
+        return np.asarray(self.ridge_.predict(self.map_.transform(np.asarray(X))))
+
+
+def default_models(seed: int) -> dict[str, Any]:
+    """A network, kernel ridge, boosting and extra trees."""
+    network = MLPRegressor(
+        hidden_layer_sizes=(64, 64),
+        alpha=1e-3,
+        learning_rate_init=3e-3,
+        early_stopping=True,
+        n_iter_no_change=8,
+        max_iter=150,
+        random_state=seed,
+    )
+    return {
+        "extra-trees": ExtraTreesRegressor(
+            60, min_samples_leaf=2, max_features=0.8, random_state=seed
+        ),
+        "boosting": HistGradientBoostingRegressor(
+            max_iter=200,
+            learning_rate=0.08,
+            max_leaf_nodes=24,
+            max_features=0.7,
+            l2_regularization=1.0,
+            early_stopping=False,
+            random_state=seed,
+        ),
+        "kernel-ridge": NystroemRidge(random_state=seed),
+        "network": TransformedTargetRegressor(network, transformer=StandardScaler()),
+    }

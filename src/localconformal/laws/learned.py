@@ -1,0 +1,177 @@
+"""Quantile regression of the score: the law as a few learned curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.utils import check_random_state
+
+from localconformal.engine.knots import KnotEngine, Knots
+from localconformal.laws.base import BaseLaw, canonical_order, check_reference_scores
+from localconformal.laws.knots import GRID
+from localconformal.laws.outputs import Outputs
+from localconformal.laws.view import CANONICAL_UP_TO, fit_view
+from localconformal.models import fit_model, is_frozen, predict_column
+from localconformal.parallel import in_threads
+from localconformal.quantiles import Array, typical_size
+from localconformal.scores.quantile import at_level, takes_quantiles
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+#: Least width between the outer curves, as a share of the typical score.
+FLOOR = 1e-3
+
+
+class LearnedLaw(BaseLaw):
+    """F(. | x) through learned quantiles q_1(x) <= ... <= q_k(x) of the score.
+
+    The curves are sorted where they cross. Between them F is interpolated on the normal scale;
+    beyond the outer two the tails are those of the reference scores, in units of q_k - q_1. A
+    level that was learned is answered by its curve. CQR and rectified scores are members of
+    this family.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        A model with a quantile parameter (HistGradientBoosting, GradientBoosting, LightGBM,
+        XGBoost, QuantileRegressor, or a Pipeline that ends in one), of which one copy a level
+        is fitted, or a multi-quantile model (``predict(X, quantiles=[...])``, as in
+        quantile-forest). None is HistGradientBoostingRegressor with small trees.
+    levels : sequence of floats, default=(0.05, 0.25, 0.5, 0.75, 0.95)
+        Levels to learn, at least two.
+    embedding : default=None
+        What the models see of a row, as in `KernelLaw`; inside a regressor, the point
+        prediction is one more column.
+    random_state : int or None, default=None
+        Seed of the default models. None draws one at fit.
+    n_jobs : int or None, default=None
+        Threads, one a model; None is one for each core.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(500, 1))
+    >>> law = LearnedLaw(random_state=0).fit(X, X[:, 0] * rng.normal(size=500))
+    >>> low, high = law.quantile([[0.1], [0.9]], [0.95])[:, 0]
+    >>> bool(low < high)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        levels: Sequence[float] = LEVELS,
+        embedding: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.levels = levels
+        self.embedding = embedding
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> LearnedLaw:
+        """Fit one model a level, or one for all."""
+        scores = check_reference_scores(v)
+        self.levels_ = check_levels(self.levels)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.view_, points = fit_view(self.embedding, X, scores, outputs)
+        if len(scores) <= CANONICAL_UP_TO:
+            order = canonical_order(points, scores)
+            points, scores = points[order], scores[order]
+        fits = [partial(fit_model, model, points, scores) for model in self._models(seed)]
+        self.models_ = in_threads(fits, self.n_jobs)
+        self.floor_ = FLOOR * typical_size(scores)
+        self._fit_tails(self._curves(points), scores)
+        self.n_reference_ = len(scores)
+        self.engine_ = KnotEngine(GRID)
+        return self
+
+    def _models(self, seed: int) -> list[Any]:
+        model = default_quantile_model(seed) if self.estimator is None else self.estimator
+        if is_frozen(model):
+            raise ValueError(
+                f"estimator is {model!r}, which comes fitted; a law learns from the scores: pass "
+                "an unfitted quantile model."
+            )
+        return [model] if takes_quantiles(model) else [at_level(model, q) for q in self.levels_]
+
+    def _curves(self, points: Array) -> Array:
+        """Quantiles at the learned levels, sorted: (n, k)."""
+        if len(self.models_) == 1:
+            columns = self.models_[0].predict(points, quantiles=list(self.levels_))
+        else:
+            asked = [partial(predict_column, model, points) for model in self.models_]
+            columns = np.stack(in_threads(asked, self.n_jobs), axis=1)
+        return np.sort(np.asarray(columns, dtype=np.float64), axis=1)
+
+    def _fit_tails(self, curves: Array, scores: Array) -> None:
+        """How far scores lie beyond the outer curves, in widths, at the grid's outer levels."""
+        unit = self._unit(curves)
+        beyond, below = (scores - curves[:, -1]) / unit, (scores - curves[:, 0]) / unit
+        self.inside_ = (self.levels_[0] <= GRID) & (self.levels_[-1] >= GRID)
+        upper, lower = GRID[self.levels_[-1] < GRID], GRID[self.levels_[0] > GRID]
+        self.upper_tail_ = np.maximum(np.quantile(beyond, upper), 0.0)
+        self.lower_tail_ = np.minimum(np.quantile(below, lower), 0.0)
+
+    def _unit(self, curves: Array) -> Array:
+        return np.maximum(curves[:, -1] - curves[:, 0], self.floor_)
+
+    def rows(self, X: Any) -> Knots:
+        """The law at each row, as quantiles on the common grid."""
+        curves = self._curves(self.view_(X))
+        unit = self._unit(curves)[:, None]
+        values = np.hstack(
+            [
+                curves[:, :1] + unit * self.lower_tail_,
+                interpolate(curves, self.levels_, GRID[self.inside_]),
+                curves[:, -1:] + unit * self.upper_tail_,
+            ]
+        )
+        n = len(values)
+        size = np.full(n, float(self.n_reference_))
+        return Knots(np.maximum.accumulate(values, axis=1), size, np.zeros(n, dtype=bool))
+
+    def at_levels(self, levels: Array) -> LearnedLaw:
+        """A cheaper law that is asked for these levels only."""
+        law: LearnedLaw = clone(self)
+        return law.set_params(levels=tuple(levels)) if len(levels) > 1 else law
+
+
+def interpolate(curves: Array, levels: Array, asked: Array) -> Array:
+    """Curves (n, k) at levels (k,) -> (n, len(asked)), linear on the normal scale."""
+    place = np.interp(ndtri(asked), ndtri(levels), np.arange(len(levels)))
+    left = np.minimum(place.astype(np.intp), len(levels) - 2)
+    share = place - left
+    return np.asarray(curves[:, left] * (1.0 - share) + curves[:, left + 1] * share)
+
+
+def check_levels(levels: Any) -> Array:
+    """Levels in order, at least two inside (0, 1), or refused."""
+    given = np.ravel(np.asarray(levels, dtype=np.float64))
+    if len(given) < 2 or not np.all((given > 0) & (given < 1)) or np.any(np.diff(given) <= 0):
+        raise ValueError(
+            f"levels are {levels!r}; at least two increasing numbers inside (0, 1) were expected."
+        )
+    return given
+
+
+def default_quantile_model(seed: int) -> HistGradientBoostingRegressor:
+    """Few small trees: the tails of a score have few rows."""
+    return HistGradientBoostingRegressor(
+        loss="quantile",
+        quantile=0.5,
+        learning_rate=0.1,
+        max_iter=60,
+        max_leaf_nodes=12,
+        early_stopping=False,
+        random_state=seed,
+    )

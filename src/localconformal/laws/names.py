@@ -1,0 +1,26 @@
+"""Laws by name. The table is filled where all laws are known, in ``localconformal.laws``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import clone
+
+from localconformal.laws.base import BaseLaw
+from localconformal.laws.foreign import ForeignLaw
+
+LAWS: dict[str, type[BaseLaw]] = {}
+
+
+def make_law(law: Any) -> BaseLaw:
+    """A fresh law from its name or from an object."""
+    if isinstance(law, str):
+        return LAWS[law]()
+    return clone(law) if isinstance(law, BaseLaw) else ForeignLaw(law)
+
+
+def seeded(law: BaseLaw, random_state: int, n_jobs: int | None = None) -> BaseLaw:
+    """The law with these where its own are None: a regressor's seed fixes everything."""
+    own = law.get_params(deep=False)
+    given = {"random_state": random_state, "n_jobs": n_jobs}
+    return law.set_params(**{k: v for k, v in given.items() if k in own and own[k] is None})

@@ -1,0 +1,152 @@
+"""Several laws averaged, with weights chosen by a proper score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+
+from localconformal.engine.knots import KnotEngine, Knots
+from localconformal.laws.base import BaseLaw, check_reference_scores
+from localconformal.laws.changed import Change, ChangedLaw, ScaledLaw, change_of
+from localconformal.laws.crossfit import held_out_quantiles
+from localconformal.laws.knots import GRID, knots_of
+from localconformal.laws.learned import check_levels
+from localconformal.laws.names import make_law, seeded
+from localconformal.laws.outputs import Outputs, blank_outputs, with_spread
+from localconformal.laws.simplex import pinball, simplex_weights
+from localconformal.laws.view import in_canonical_order
+from localconformal.quantiles import Array
+from localconformal.splitting import fold_rows
+
+#: Laws below this weight are left out: they cost more than they bring.
+MIN_WEIGHT = 0.03
+
+
+class StackedLaw(BaseLaw):
+    """Q(t | x) = sum_k w_k Q_k(t | x), with w on the simplex.
+
+    The weights minimise the pinball loss at ``levels`` over reference rows, each answered by
+    laws that were fitted without its fold. Quantiles are averaged, not probabilities: laws that
+    agree on the width but not on the place stay sharp. The average is kept on a fixed grid of
+    levels, so that CDF and quantile are inverses.
+
+    Parameters
+    ----------
+    laws : sequence of names or laws, default=("uniform", "kernel", "neighbors")
+    weights : sequence of floats, default=None
+        Fixed weights instead of chosen ones; they are scaled to sum to 1.
+    levels : sequence of floats, default=(0.05, 0.95)
+        Levels that matter.
+    n_folds : int, default=3
+    random_state : int or None, default=None
+        Seed of the folds, and of laws that have none.
+
+    Attributes
+    ----------
+    laws_ : list of fitted laws, those with weight only
+    weights_ : array, one for each of ``laws``
+    losses_ : array
+        Held-out pinball loss of each of ``laws``; missing with fixed weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(300, 1))
+    >>> law = StackedLaw(["uniform", "kernel"], random_state=0)
+    >>> law = law.fit(X, X[:, 0] * rng.normal(size=300))
+    >>> bool(law.weights_[1] > law.weights_[0])
+    True
+    """
+
+    def __init__(
+        self,
+        laws: Sequence[Any] = ("uniform", "kernel", "neighbors"),
+        weights: Sequence[float] | None = None,
+        levels: Sequence[float] = (0.05, 0.95),
+        n_folds: int = 3,
+        random_state: Any = None,
+    ) -> None:
+        self.laws = laws
+        self.weights = weights
+        self.levels = levels
+        self.n_folds = n_folds
+        self.random_state = random_state
+
+    def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> StackedLaw:
+        """Choose the weights by cross-fitting, then fit the laws that have one on all rows."""
+        scores = check_reference_scores(v)
+        known = blank_outputs(scores) if outputs is None else outputs
+        X, scores, known = in_canonical_order(X, scores, known)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        laws = self._members(seed)
+        if any(isinstance(law, ScaledLaw) for law in laws):
+            known = with_spread(known, X, scores, seed)
+        changes = [change_of(law, X, scores, known, seed) for law in laws]
+        self.weights_ = self._weights(laws, X, scores, changes, seed)
+        kept = [k for k, weight in enumerate(self.weights_) if weight > 0.0]
+        self.laws_ = [fit_member(laws[k], X, scores, changes[k]) for k in kept]
+        self.engine_ = KnotEngine(GRID)
+        return self
+
+    def _members(self, seed: int) -> list[BaseLaw]:
+        if isinstance(self.laws, str) or len(self.laws) == 0:
+            raise ValueError(f"laws is {self.laws!r}; a list of at least one law was expected.")
+        return [seeded(make_law(law), seed) for law in self.laws]
+
+    def _weights(
+        self, laws: list[BaseLaw], X: Any, v: Array, changes: list[Change], seed: int
+    ) -> Array:
+        if self.weights is not None:
+            return check_weights(self.weights, len(laws))
+        if len(laws) == 1 or len(v) < 2 * self.n_folds:
+            return np.full(len(laws), 1.0 / len(laws))
+        levels = check_levels(self.levels)
+        folds = fold_rows(len(v), self.n_folds, seed)
+        table = np.stack(
+            [
+                held_out_quantiles(law, X, v, change, levels, folds)
+                for law, change in zip(laws, changes, strict=True)
+            ]
+        )
+        self.losses_ = pinball(table, v, levels)
+        return prune(simplex_weights(table, v, levels))
+
+    def rows(self, X: Any) -> Knots:
+        """The law at each row, as quantiles on the common grid."""
+        members = [knots_of(law, X) for law in self.laws_]
+        weights = self.weights_[self.weights_ > 0.0]
+        pairs = list(zip(weights, members, strict=True))
+        return Knots(
+            np.sum([weight * member.values for weight, member in pairs], axis=0),
+            np.sum([weight * member.size for weight, member in pairs], axis=0),
+            np.any([member.fallback for member in members], axis=0),
+        )
+
+
+def fit_member(law: BaseLaw, X: Any, v: Array, change: Change) -> BaseLaw:
+    """The law fitted under a change of variable that is known already."""
+    if isinstance(law, ChangedLaw):
+        return law.fit_changed(X, v, change)
+    return law.fit(X, v, outputs=change.outputs)
+
+
+def prune(weights: Array) -> Array:
+    """Small weights become 0."""
+    kept = np.where(weights >= min(MIN_WEIGHT, weights.max()), weights, 0.0)
+    return np.asarray(kept / kept.sum())
+
+
+def check_weights(weights: Any, count: int) -> Array:
+    """Non-negative weights, one a law, scaled to sum to 1."""
+    given = np.asarray(weights, dtype=np.float64)
+    if given.shape != (count,) or not np.all(given >= 0) or not given.sum() > 0:
+        raise ValueError(
+            f"weights are {weights!r} for {count} laws; one for each, none negative and not all "
+            "zero, were expected."
+        )
+    return np.asarray(given / given.sum())

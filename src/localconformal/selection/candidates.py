@@ -1,0 +1,52 @@
+"""What the search compares: laws of different kinds, on the residual of the point model or of a
+blend of several, with the correction added as it is or in local widths.
+"""
+
+from __future__ import annotations
+
+from sklearn.ensemble import ExtraTreesRegressor
+
+from localconformal.laws import (
+    BaseLaw,
+    ForestLaw,
+    KernelLaw,
+    LearnedLaw,
+    ResponseLaw,
+    ScaledLaw,
+    UniformLaw,
+    seeded,
+)
+from localconformal.quantiles import Array
+
+#: The law of split conformal: what the others must beat.
+SPLIT = "uniform"
+#: Bandwidth on the standardised (mu, sigma): local, with hundreds of rows near most points.
+OUTPUTS_BANDWIDTH = 0.2
+
+
+def candidate_laws(
+    levels: Array, residual: bool, seed: int, n_jobs: int | None
+) -> dict[str, BaseLaw]:
+    """Unfitted laws by name; ``residual`` says that the response can be told from the score."""
+    curves = tuple(sorted({0.25, 0.5, 0.75, *levels.tolist()}))
+    laws: dict[str, BaseLaw] = {
+        SPLIT: UniformLaw(),
+        "spread": ScaledLaw(),
+        "forest": ForestLaw(),
+        "spread x forest": ScaledLaw(ForestLaw()),
+        "learned": LearnedLaw(levels=curves),
+        "spread x learned": ScaledLaw(LearnedLaw(levels=curves)),
+        "outputs": KernelLaw(bandwidth=OUTPUTS_BANDWIDTH, embedding="outputs-spread"),
+        "features": KernelLaw(bandwidth="cv"),
+    }
+    if residual:
+        laws["response learned"] = ResponseLaw(LearnedLaw(levels=curves))
+        laws["response forest"] = ResponseLaw(ForestLaw(extra_trees(seed), target="response"))
+    return {name: seeded(law, seed, n_jobs) for name, law in laws.items()}
+
+
+def extra_trees(seed: int) -> ExtraTreesRegressor:
+    """Trees whose bags leave rows out, so that nothing needs to be cross-fitted."""
+    return ExtraTreesRegressor(
+        100, min_samples_leaf=5, max_features=0.7, bootstrap=True, n_jobs=-1, random_state=seed
+    )

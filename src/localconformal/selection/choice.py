@@ -1,0 +1,278 @@
+"""The search: candidates compared by interval score on training rows, the best combination kept.
+
+1. A blend of point models is learned; where it errs less than the regressor's own model, laws
+   are those of its residual.
+2. Every candidate answers for each training row by fits that have not seen it.
+3. Their quantiles are averaged with simplex weights that minimise the pinball loss.
+4. Each candidate and the average are scored with each correction; the best is fitted.
+
+Calibration rows take no part, so that the guarantee stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from localconformal.adjustments import AdditiveQuantile, BaseAdjustment, ScaledQuantile
+from localconformal.laws import (
+    BaseLaw,
+    ForestLaw,
+    KernelLaw,
+    SidedLaw,
+    StackedLaw,
+    make_law,
+    seeded,
+)
+from localconformal.laws.changed import Change, change_of, is_residual, unchanged
+from localconformal.laws.crossfit import held_out_quantiles
+from localconformal.laws.outputs import Outputs, with_spread
+from localconformal.laws.shifted import ShiftedLaw
+from localconformal.laws.simplex import simplex_weights
+from localconformal.laws.stacked import prune
+from localconformal.models import take_rows
+from localconformal.quantiles import Array
+from localconformal.selection.candidates import SPLIT, candidate_laws
+from localconformal.selection.cost import FEWEST, affordable_rows
+from localconformal.selection.progress import announced
+from localconformal.selection.scoring import corrected, mean_interval_score
+from localconformal.splitting import Rows, fold_rows
+
+N_FOLDS = 3
+#: A blend must err less than the point model by this share, or the point model stays.
+LEAST_GAIN = 0.01
+#: Rows on which candidates are compared at most; what is chosen is fitted on more.
+COMPARED = 3_000
+STACK = "stack"
+
+
+def is_auto(law: Any) -> bool:
+    """Whether the user leaves the law to us."""
+    return isinstance(law, str) and law == "auto"
+
+
+def select_law(law: Any, random_state: int, n_jobs: int | None = None) -> BaseLaw:
+    """An unfitted law from a name or an object, with the regressor's seed where it has none.
+
+    Examples
+    --------
+    >>> select_law("kernel", random_state=0)
+    KernelLaw(random_state=0)
+    """
+    return seeded(make_law(law), random_state, n_jobs)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Reference rows and what is asked of their law.
+
+    ``V`` (n, S) are scores folded by sides and ``levels`` (S,) the local level of each;
+    ``adjustment`` is None where it is ours to choose.
+    """
+
+    X: Any
+    V: Array
+    outputs: Outputs
+    levels: Array
+    adjustment: BaseAdjustment | None
+    budget: float
+    seed: int
+    n_jobs: int | None
+
+    def take(self, rows: Rows) -> Task:
+        """On some of the rows."""
+        return replace(
+            self, X=take_rows(self.X, rows), V=self.V[rows], outputs=self.outputs.take(rows)
+        )
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The fitted law, the unfitted adjustment, and how they were found, as columns."""
+
+    law: SidedLaw
+    adjustment: BaseAdjustment
+    columns: dict[str, list[Any]] = field(default_factory=dict)
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class Column:
+    """One law to find: of scores v (n,), asked for ``levels``."""
+
+    v: Array
+    levels: Array
+
+    def take(self, rows: Rows) -> Column:
+        """On some of the rows."""
+        return Column(self.v[rows], self.levels)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The winner for one column: its unfitted law, its correction, and the table."""
+
+    law: BaseLaw
+    change: Change
+    scaled: bool
+    columns: dict[str, list[Any]]
+
+
+def select(task: Task) -> Selection:
+    """Search on as many rows as the budget allows, then fit what was found."""
+    n_features = 1 if np.ndim(task.X) < 2 else np.shape(task.X)[1]
+    rows = affordable_rows(task.budget, len(task.V), n_features)
+    if rows == 0:
+        return without_search(task)
+    drawn = task.take(draw(len(task.V), rows, task.seed))
+    mirrored = is_mirrored(task.V)
+    columns = columns_of(drawn, mirrored)
+    found = [search(drawn, column) for column in columns]
+    laws = tuple(fit_found(one, drawn, column) for one, column in zip(found, columns, strict=True))
+    adjustment = task.adjustment
+    if adjustment is None:
+        adjustment = ScaledQuantile() if found[-1].scaled else AdditiveQuantile()
+    table: dict[str, list[Any]] = {}
+    for side, one in enumerate(found):
+        for name, values in one.columns.items():
+            table.setdefault(name, []).extend(values)
+        table.setdefault("side", []).extend([side + 2 - len(found)] * len(one.columns["law"]))
+    return Selection(SidedLaw(laws, mirrored), adjustment, table, rows)
+
+
+def draw(n: int, count: int, seed: int) -> Rows:
+    """That many of n rows, in order; all of them when there are no more."""
+    if count >= n:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, count, replace=False))
+
+
+def without_search(task: Task) -> Selection:
+    """Nothing can be compared: a kernel law for few rows, a forest for few seconds."""
+    few = len(task.V) < FEWEST
+    law = KernelLaw(bandwidth="cv") if few else ForestLaw()
+    name = "features" if few else "forest"
+    fitted = SidedLaw.fit(seeded(law, task.seed, task.n_jobs), task.X, task.V, task.outputs)
+    columns: dict[str, list[Any]] = {
+        "law": [name],
+        "location": ["point"],
+        "correction": ["additive"],
+        "interval_score": [np.nan],
+        "weight": [1.0],
+        "chosen": [True],
+        "side": [1],
+    }
+    return Selection(fitted, task.adjustment or AdditiveQuantile(), columns, 0)
+
+
+def is_mirrored(V: Array) -> bool:
+    """Whether the two sides are one score with its sign turned."""
+    return V.shape[1] == 2 and np.array_equal(V[:, 0], -V[:, 1])
+
+
+def columns_of(task: Task, mirrored: bool) -> list[Column]:
+    """The laws to find: one with both levels for mirrored sides, else one a side."""
+    if mirrored:
+        return [Column(task.V[:, 1], np.array([1.0 - task.levels[0], task.levels[1]]))]
+    return [Column(v, level[None]) for v, level in zip(task.V.T, task.levels, strict=True)]
+
+
+def search(task: Task, column: Column) -> Found:
+    """The best candidate, or the average of several, at held-out rows."""
+    base, location = best_location(task, column)
+    laws = candidate_laws(column.levels, location != "", task.seed, task.n_jobs)
+    rows = draw(len(column.v), COMPARED, task.seed)
+    X, some, column = take_rows(task.X, rows), base.take(rows), column.take(rows)
+    folds = fold_rows(len(rows), N_FOLDS, task.seed)
+    W = some.standardise(column.v)
+    tables: dict[str, Array] = {}
+    for name, law in announced(laws, len(rows)):
+        change = change_of(law, X, W, some.outputs, task.seed)
+        held_out = held_out_quantiles(law, X, W, change, column.levels, folds)
+        tables[name] = some.restore_reference(held_out)
+    stack = np.stack(list(tables.values()))
+    weights = prune(simplex_weights(stack, column.v, column.levels))
+    tables[STACK] = np.tensordot(weights, stack, axes=1)
+    return choose(task, column, base, location or "point", laws, tables, weights)
+
+
+def best_location(task: Task, column: Column) -> tuple[Change, str]:
+    """A blend's residual if that is clearly smaller, else the score as it is.
+
+    Returns the change of variable and "blend" or "point"; "" where the score is no residual.
+    """
+    v, outputs = column.v, task.outputs
+    change, name = unchanged(v, outputs), ""
+    if len(column.levels) == 2 and is_residual(v, outputs):
+        shifted = ShiftedLaw(n_jobs=task.n_jobs).change(task.X, v, outputs, task.seed)
+        left = np.abs(shifted.standardise(v)).mean()
+        gains = left < (1.0 - LEAST_GAIN) * np.abs(v).mean()
+        change, name = (shifted, "blend") if gains else (change, "point")
+    known = with_spread(change.outputs, task.X, change.standardise(v), task.seed)
+    return replace(change, outputs=known), name
+
+
+def choose(
+    task: Task,
+    column: Column,
+    base: Change,
+    location: str,
+    laws: dict[str, BaseLaw],
+    tables: dict[str, Array],
+    weights: Array,
+) -> Found:
+    """The lowest interval score, or nearly so."""
+    rows = []
+    free = task.adjustment is None
+    for name, quantiles in tables.items():
+        for scaled in (False, True) if free else (False,):
+            ready = corrected(quantiles, column.v, column.levels, scaled) if free else quantiles
+            score = mean_interval_score(ready, column.v, column.levels)
+            rows.append((name, scaled, score))
+    best = min(rows, key=lambda row: row[2] * handicap(row[0], row[1], location))
+    weight = dict(zip(laws, weights.tolist(), strict=True))
+    kept = weight if best[0] == STACK else {best[0]: 1.0}
+    members = [name for name in laws if kept.get(name, 0.0) > 0.0]
+    law = laws[members[0]]
+    if len(members) > 1:
+        chosen = [laws[name] for name in members]
+        law = StackedLaw(chosen, [kept[name] for name in members], random_state=task.seed)
+    if location == "blend":
+        law = ShiftedLaw(law, random_state=task.seed)
+    order = sorted(rows, key=lambda row: row[2])
+    columns: dict[str, list[Any]] = {
+        "law": [name for name, _, _ in order],
+        "location": [location] * len(order),
+        "correction": [word(task, scaled) for _, scaled, _ in order],
+        "interval_score": [score for _, _, score in order],
+        "weight": [1.0 if name == STACK else weight[name] for name, _, _ in order],
+        "chosen": [row == best for row in order],
+    }
+    return Found(law, base, best[1], columns)
+
+
+def handicap(name: str, scaled: bool, location: str) -> float:
+    """What a candidate must be better by to be chosen.
+
+    Differences of a percent are noise, and then averages and local units are the safer bet; but
+    nothing is used in place of split conformal that does not beat it.
+    """
+    if name == SPLIT and not scaled and location == "point":
+        return 1.0
+    return (1.0 if name == STACK else 1.01) * (1.0 if scaled else 1.005)
+
+
+def word(task: Task, scaled: bool) -> str:
+    """What the table calls a correction."""
+    if task.adjustment is not None:
+        return type(task.adjustment).__name__
+    return "scaled" if scaled else "additive"
+
+
+def fit_found(found: Found, task: Task, column: Column) -> BaseLaw:
+    """The law fitted on the drawn rows; blend and spread are known already."""
+    if isinstance(found.law, ShiftedLaw):
+        return found.law.fit_changed(task.X, column.v, found.change)
+    return found.law.fit(task.X, column.v, outputs=found.change.outputs)

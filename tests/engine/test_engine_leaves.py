@@ -1,0 +1,145 @@
+"""The leaf engine and its NumPy twin against weights written down one by one."""
+
+import numpy as np
+import pytest
+
+from localconformal.engine.leaves import (
+    LeafEngine,
+    LeafWeights,
+    collect_leaves,
+    few_quantiles_without_own,
+    write_records,
+)
+from localconformal.engine.reference import ReferenceEngine
+from localconformal.quantiles import upper_weighted_quantile, weighted_quantile
+
+LEVELS = np.array([0.05, 0.3, 0.5, 0.95])
+BELOW = np.zeros(len(LEVELS), dtype=bool)
+
+
+def problem(n, trees, leaves, seed=0, ties=True):
+    """Sorted scores, codes of the references and of 40 queries; some leaves are empty."""
+    rng = np.random.default_rng(seed)
+    v = np.sort(np.round(rng.normal(size=n), 1) if ties else rng.normal(size=n))
+    offsets = leaves * np.arange(trees)
+    # Leaves of very unequal size; the last of each tree has no reference.
+    drawn = (leaves - 1) * rng.random((n, trees)) ** 3
+    codes = (drawn.astype(np.int32) + offsets).astype(np.int32)
+    asked = (rng.integers(-1, leaves, (40, trees)) + offsets).astype(np.int32)
+    asked[asked < offsets] = -1
+    asked[0] = -1
+    asked[1] = offsets + leaves - 1
+    return v, codes, asked, trees * leaves
+
+
+def oracle(codes, asked, own=None):
+    """Weights (m, n) tree by tree, and where no tree had any."""
+    weights = np.zeros((len(asked), len(codes)))
+    for i, row in enumerate(asked):
+        for t, leaf in enumerate(row):
+            inside = (codes[:, t] == leaf) & (leaf >= 0)
+            if own is not None:
+                inside[own[i]] = False
+            if inside.any():
+                weights[i] += inside / inside.sum()
+    empty = weights.sum(axis=1) == 0
+    weights[empty] = 1.0
+    if own is not None:
+        weights[np.arange(len(asked)), own] = 0.0
+    return weights, empty
+
+
+def compiled(v, leaves, n_jobs=1):
+    return LeafEngine(v, leaves, np.asarray, n_jobs)
+
+
+def plain(v, leaves):
+    return ReferenceEngine(v, LeafWeights(leaves))
+
+
+ENGINES = pytest.mark.parametrize("make", [compiled, plain])
+SHAPES = pytest.mark.parametrize(
+    ("n", "trees", "leaves"), [(1, 1, 2), (2, 5, 3), (70, 7, 9), (900, 20, 4), (3000, 30, 150)]
+)
+
+
+@ENGINES
+@SHAPES
+def test_answers_equal_those_of_the_weights_written_out(make, n, trees, leaves):
+    v, codes, asked, count = problem(n, trees, leaves)
+    engine = make(v, collect_leaves(codes, count))
+    weights, empty = oracle(codes, asked)
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    np.testing.assert_array_equal(engine.fallback(asked), empty)
+    np.testing.assert_allclose(engine.mean(asked), shares @ v, atol=1e-12)
+    np.testing.assert_allclose(engine.mean(asked, True), shares @ np.abs(v), atol=1e-12)
+    np.testing.assert_allclose(engine.effective_sample_size(asked), 1 / (shares**2).sum(axis=1))
+    at = np.tile(np.linspace(v[0] - 1, v[-1] + 1, 17), (len(asked), 1))
+    for side, compare in (("right", np.less_equal), ("left", np.less)):
+        expected = [
+            [w[compare(v, a)].sum() for a in row] for w, row in zip(shares, at, strict=True)
+        ]
+        np.testing.assert_allclose(engine.cdf(asked, at, side), expected, atol=1e-12)
+    for upper, by_hand in ((BELOW, weighted_quantile), (~BELOW, upper_weighted_quantile)):
+        expected = [by_hand(v, w, LEVELS) for w in weights]
+        np.testing.assert_array_equal(engine.quantiles(asked, LEVELS, upper), expected)
+
+
+@ENGINES
+def test_quantiles_and_cdf_are_inverses(make):
+    v, codes, asked, count = problem(3000, 30, 40, ties=False)
+    engine = make(v, collect_leaves(codes, count))
+    at = np.tile(v[::37], (len(asked), 1))
+    left, right = engine.cdf(asked, at, "left"), engine.cdf(asked, at, "right")
+    assert np.all(np.diff(right, axis=1) >= 0)
+    assert np.all(left <= right)
+    upper = engine.quantiles(asked, left, np.ones(left.shape[1], dtype=bool))
+    assert np.all(at <= upper)
+    lower = engine.quantiles(asked, right, np.zeros(left.shape[1], dtype=bool))
+    assert np.all(lower <= at)
+
+
+def test_batches_threads_and_the_number_of_bins_do_not_matter():
+    v, codes, asked, count = problem(5000, 10, 100)
+    leaves = collect_leaves(codes, count)
+    many = np.tile(asked, (60, 1))
+    batch = compiled(v, leaves, n_jobs=2).quantiles(many, LEVELS, BELOW)
+    one_by_one = [compiled(v, leaves).quantiles(row[None], LEVELS, BELOW)[0] for row in asked]
+    np.testing.assert_array_equal(batch, np.tile(one_by_one, (60, 1)))
+    assert compiled(v, leaves).quantiles(asked[:0], LEVELS, BELOW).shape == (0, len(LEVELS))
+
+
+@pytest.mark.parametrize("bins", [1, 3, 32, 1000])
+def test_records_hold_the_members_of_the_leaves(bins):
+    _, codes, _, count = problem(700, 6, 12)
+    leaves = collect_leaves(codes, count)
+    again = write_records(leaves, bins).leaves(700)
+    np.testing.assert_array_equal(again.starts, leaves.starts)
+    np.testing.assert_array_equal(again.members, leaves.members)
+    np.testing.assert_array_equal(leaves.codes(), codes)
+
+
+def test_leaves_beyond_sixteen_bits_work():
+    v, codes, asked, count = problem(70_000, 2, 2, ties=False)
+    codes[:] = [0, 2]
+    engine = compiled(v, collect_leaves(codes, count))
+    assert engine.records.words.dtype == np.uint32
+    expected = np.tile(weighted_quantile(v, np.ones(len(v)), LEVELS), (len(asked), 1))
+    np.testing.assert_array_equal(engine.quantiles(asked, LEVELS, BELOW), expected)
+
+
+@SHAPES
+def test_a_reference_left_out_does_not_count(n, trees, leaves):
+    if n == 1:
+        n = 3
+    v, codes, _, count = problem(n, trees, leaves)
+    own = np.random.default_rng(1).permutation(n)[:60]
+    some = codes[own].copy()
+    some[np.random.default_rng(2).random(some.shape) < 0.5] = -1
+    weights, _ = oracle(codes, some, own)
+    expected = [weighted_quantile(v, w, LEVELS) for w in weights]
+    held = collect_leaves(codes, count)
+    got = compiled(v, held).quantiles_without_own(some, own, LEVELS)
+    np.testing.assert_array_equal(got, expected)
+    got = few_quantiles_without_own(v, held, some, own, LEVELS)
+    np.testing.assert_array_equal(got, expected)
