@@ -39,6 +39,7 @@ _HOMES = {
         "StackedLaw",
         "UniformLaw",
     ),
+    "localconformal.laws.layers": ("HiddenLayer",),
     "localconformal.laws.bandwidth": (
         "CrossValidated",
         "DistanceQuantile",

@@ -14,9 +14,13 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 
 from localconformal.quantiles import Array
+
+#: Attributes under which a fitted model keeps the one that it wraps.
+WRAPPED = ("best_estimator_", "regressor_")
 
 
 def default_estimator(random_state: int | None = None) -> HistGradientBoostingRegressor:
@@ -49,6 +53,19 @@ def predict_column(model: Any, X: Any) -> Array:
             f"{len(X)} rows; one number a row was expected: wrap a single-output model."
         )
     return prediction.reshape(len(X))
+
+
+def unwrap(model: Any) -> tuple[list[Any], Any]:
+    """The transformers before a fitted model, and the model itself, whatever wraps them."""
+    if isinstance(model, FrozenEstimator):
+        return unwrap(model.estimator)
+    for name in WRAPPED:
+        if hasattr(model, name):
+            return unwrap(getattr(model, name))
+    if isinstance(model, Pipeline):
+        before, last = unwrap(model.steps[-1][1])
+        return ([model[:-1]] if len(model.steps) > 1 else []) + before, last
+    return [], model
 
 
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:

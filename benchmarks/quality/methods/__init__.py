@@ -16,4 +16,4 @@ PEERS = {
 METHODS = {**OURS, **PEERS}
 
 #: Seconds for fit and prediction together; these solve a linear program for each test row.
-TIME_LIMITS = dict.fromkeys(conditional.METHODS, 120.0)
+TIME_LIMITS = dict.fromkeys(conditional.METHODS, 60.0)

@@ -8,7 +8,7 @@ from localconformal.adjustments.base import BaseAdjustment
 from localconformal.adjustments.quantile import relative_floors
 from localconformal.intervals import round_up
 from localconformal.laws.sides import LocalLaw
-from localconformal.quantiles import Array
+from localconformal.quantiles import MASS_GUARD, Array
 
 
 class ScaledQuantile(BaseAdjustment):
@@ -49,7 +49,7 @@ class ScaledQuantile(BaseAdjustment):
     def _line(self, F: LocalLaw, levels: Array) -> tuple[Array, Array]:
         L = levels.shape[-1]
         # Q(0) is -inf: the lower end is asked for no further out than any law can tell.
-        lower = np.maximum(1.0 - levels, np.finfo(np.float64).eps)
+        lower = np.maximum(1.0 - levels, 2.0 * MASS_GUARD)
         both = F.quantile(np.concatenate([levels, lower], axis=-1))
         quantile, below = both[..., :L], both[..., L:]
         return quantile, self.eps_[:, None] + np.maximum(quantile - below, 0.0)

@@ -6,7 +6,8 @@ quantile inverses of each other, and any law whose quantiles can be asked for ha
 learned quantiles, averages of the quantiles of several laws, changes of variable.
 
 Rounding: Q may only come out lower and Q+ only higher than the true line, by a few units in
-the last place, so that F(v) >= t implies Q(t) <= v and F(v-) <= t implies v <= Q+(t).
+the last place, so that F(v) >= t implies Q(t) <= v and F(v-) <= t implies v <= Q+(t). Neither
+leaves the piece that its level falls in, so that both stay monotone.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class KnotEngine:
         share = (t - self.levels[end - 1]) / (self.levels[end] - self.levels[end - 1])
         line = left + np.clip(share, 0.0, 1.0) * (right - left)
         slack = np.where(left == right, 0.0, ROUNDING * np.maximum(np.abs(left), np.abs(right)))
-        value = np.where(strict, line + slack, line - slack)
+        value = np.clip(np.where(strict, line + slack, line - slack), left, right)
         value = np.where(~strict & (t <= 0.0), -np.inf, value)
         return np.where(strict & (t >= 1.0), np.inf, value)
 
@@ -83,8 +84,8 @@ class KnotEngine:
             size = np.abs(left) + np.abs(right)
             across = (left**2 + right**2) / (2.0 * np.where(size > 0.0, size, 1.0))
             area = np.where(left * right < 0.0, across, size / 2.0)
-        # Not a matrix product, whose last bits depend on the number of rows.
-        return np.asarray((area * np.diff(self.levels)).sum(axis=1))
+        # Neither a matrix product nor a sum over strides: their last bits depend on the rows.
+        return np.ascontiguousarray(area * np.diff(self.levels)).sum(axis=1)
 
     def effective_sample_size(self, rows: Knots) -> Array:
         """As the law says: (m,)."""

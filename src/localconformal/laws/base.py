@@ -13,6 +13,9 @@ from localconformal.engine.base import Engine
 from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import Array
 
+#: Rows up to which their order never matters; beyond, sorting by all columns is too dear.
+CANONICAL_UP_TO = 50_000
+
 
 class BaseLaw(BaseEstimator):
     """Law of V given x. A subclass's `fit` ends by setting ``engine_``; `rows` is its view of X.

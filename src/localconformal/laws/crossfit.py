@@ -9,7 +9,6 @@ from sklearn.base import clone
 
 from localconformal.laws.base import BaseLaw
 from localconformal.laws.changed import Change, ChangedLaw
-from localconformal.laws.forest import ForestLaw
 from localconformal.laws.knots import quantiles_of
 from localconformal.laws.outputs import Outputs
 from localconformal.models import take_rows
@@ -35,8 +34,6 @@ def held_out_quantiles(
 def _held_out(
     law: BaseLaw, X: Any, v: Array, outputs: Outputs, levels: Array, folds: Folds
 ) -> Array:
-    if isinstance(law, ForestLaw) and law.has_out_of_bag:
-        return clone(law).fit(X, v, outputs=outputs).out_of_bag_quantile(levels)
     answer = np.empty((len(v), len(levels)))
     for rest, fold in folds:
         known = outputs.held_out(rest, fold)

@@ -5,7 +5,8 @@ from what the user passes:
 
 * None: `FeatureEmbedding`, the features on a common scale;
 * "outputs": mu(x), the predictions of the regressor's own point model; "outputs-spread":
-  (mu(x), sigma(x)), with a spread learned from the scores;
+  (mu(x), sigma(x)), with a spread learned from the scores; "hidden": the last hidden layer of
+  its network;
 * a fitted or unfitted transformer (``transform``), a fitted model (``predict`` only, or a
   FrozenEstimator), or a callable.
 """
@@ -22,13 +23,12 @@ from sklearn.frozen import FrozenEstimator
 
 from localconformal.laws.base import check_lengths
 from localconformal.laws.features import FeatureEmbedding
+from localconformal.laws.layers import HiddenLayer
 from localconformal.laws.outputs import Outputs, with_spread
 from localconformal.quantiles import Array
 
 # Squared distances of points within this box stay finite for any bandwidth a kernel may have.
 FARTHEST = 1e50
-#: Embeddings known by name, and whether they look at the spread.
-OUTPUTS = {"outputs": False, "outputs-spread": True}
 EXPECTED = "a transformer, a fitted model (as FrozenEstimator), a callable or 'outputs'"
 
 
@@ -118,18 +118,26 @@ def fit_embedding(
     return made, points
 
 
+#: Embeddings known by name: what the point model says of a row.
+NAMED: dict[str, Callable[[Outputs], Any]] = {
+    "outputs": lambda outputs: OutputEmbedding(outputs, spread=False),
+    "outputs-spread": lambda outputs: OutputEmbedding(outputs, spread=True),
+    "hidden": lambda outputs: FunctionEmbedding(HiddenLayer(outputs.model).transform),
+}
+
+
 def make_embedding(embedding: Any, outputs: Outputs | None) -> Scaled:
     """An unfitted embedding from what the user passed."""
     if embedding is None:
         return Scaled(FeatureEmbedding(), standardise=False)
     if isinstance(embedding, str):
-        if embedding not in OUTPUTS or outputs is None:
+        if embedding not in NAMED or outputs is None:
             raise ValueError(
-                f"embedding is {embedding!r}; only {' and '.join(map(repr, OUTPUTS))} are known by "
+                f"embedding is {embedding!r}; only {', '.join(map(repr, NAMED))} are known by "
                 "name, inside a regressor of this library: otherwise pass a transformer, a fitted "
                 "model or a callable."
             )
-        return Scaled(OutputEmbedding(outputs, spread=OUTPUTS[embedding]), standardise=True)
+        return Scaled(NAMED[embedding](outputs), standardise=True)
     if isinstance(embedding, FrozenEstimator) or not hasattr(embedding, "fit"):
         known = [name for name in ("transform", "predict") if hasattr(embedding, name)]
         function = getattr(embedding, known[0]) if known else embedding

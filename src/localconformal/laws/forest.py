@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,12 +25,12 @@ from localconformal.engine.leaves import (
 )
 from localconformal.engine.reference import ReferenceEngine
 from localconformal.laws.base import (
+    CANONICAL_UP_TO,
     BaseLaw,
     canonical_order,
     check_lengths,
     check_reference_scores,
 )
-from localconformal.laws.embedding import Scaled, fit_embedding
 from localconformal.laws.leaves import (
     Finder,
     ForestTrees,
@@ -40,11 +39,10 @@ from localconformal.laws.leaves import (
     leaf_finder,
 )
 from localconformal.laws.outputs import Outputs, blank_outputs
+from localconformal.laws.view import View, fit_view
 from localconformal.models import is_frozen
 from localconformal.quantiles import Array
 
-#: Rows up to which their order never matters; beyond, sorting by all columns is too dear.
-CANONICAL_UP_TO = 50_000
 #: The default forest: its trees, the least rows of a leaf, and the share of columns a split sees.
 TREES, LEAF_ROWS, COLUMNS = 100, 5, 1 / 3
 #: Rows that a tree of the default forest is grown on at most; growing costs more than it brings.
@@ -54,39 +52,8 @@ LARGEST = float(np.finfo(np.float32).max)
 Points = NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class View:
-    """Rows as the trees see them: embedded, with mu(x) and sigma(x) where those are known."""
-
-    embedding: Scaled
-    outputs: Outputs | None
-
-    def __call__(self, X: Any) -> Points:
-        """(m, d) float32, finite."""
-        columns = [self.embedding.transform(X)]
-        if self.outputs is not None:
-            columns.append(self.outputs.predict(X)[:, None])
-            if self.outputs.predict_spread is not None:
-                columns.append(self.outputs.predict_spread(X)[:, None])
-        return as_points(columns)
-
-
-def fit_view(embedding: Any, X: Any, v: Array, outputs: Outputs | None) -> tuple[View, Points]:
-    """The view fitted on reference rows, and their points."""
-    # An embedding that the user chose is all that counts.
-    seen = outputs if embedding is None else None
-    fitted, points = fit_embedding(embedding, X, v, outputs)
-    columns = [points]
-    if seen is not None:
-        columns.append(seen.reference[:, None])
-        if seen.reference_spread is not None:
-            columns.append(seen.reference_spread[:, None])
-    return View(fitted, seen), as_points(columns)
-
-
-def as_points(columns: list[Array]) -> Points:
-    """Columns side by side, rounded as scikit-learn's trees do."""
-    points = columns[0] if len(columns) == 1 else np.hstack(columns)
+def as_points(points: Array) -> Points:
+    """Rows rounded as scikit-learn's trees do."""
     return np.clip(points, -LARGEST, LARGEST).astype(np.float32)
 
 
@@ -194,7 +161,8 @@ class ForestLaw(BaseLaw):
 
     def _grow(self, X: Any, scores: Array, outputs: Outputs | None) -> None:
         """Leaves of trees grown on the reference rows."""
-        self.view_, points = fit_view(self.embedding, X, scores, outputs)
+        self.view_, seen = fit_view(self.embedding, X, scores, outputs)
+        points = as_points(seen)
         response = (blank_outputs(scores) if outputs is None else outputs).response
         order = np.argsort(scores, kind="stable")
         if len(scores) <= CANONICAL_UP_TO:
@@ -232,12 +200,7 @@ class ForestLaw(BaseLaw):
 
     def rows(self, X: Any) -> Codes | Points:
         """Codes of leaves; for compiled forests, the points from which the engine finds them."""
-        return self._find_(X if self.view_ is None else self.view_(X))
-
-    @property
-    def has_out_of_bag(self) -> bool:
-        """Whether the forest of this law leaves rows out of its trees."""
-        return self.estimator is None or bool(getattr(self.estimator, "bootstrap", False))
+        return self._find_(X if self.view_ is None else as_points(self.view_(X)))
 
     def out_of_bag_quantile(self, levels: ArrayLike) -> Array:
         """Q(t | X_i) at the reference rows themselves, as if each were new: levels (L,) -> (n, L).

@@ -16,6 +16,7 @@ from localconformal.engine.dispatch import BUILDERS, Problem, build_engine
 from localconformal.engine.kernels import KERNELS
 from localconformal.laws.bandwidth import BandwidthProblem, choose_bandwidth
 from localconformal.laws.base import (
+    CANONICAL_UP_TO,
     BaseLaw,
     canonical_order,
     check_lengths,
@@ -27,8 +28,6 @@ from localconformal.quantiles import Array
 
 #: The paper's advice for the size of a mini-batch.
 BATCH_SHARE = 0.3
-#: Rows up to which their order never matters; beyond, sorting by all columns is too dear.
-CANONICAL_UP_TO = 50_000
 
 
 class KernelLaw(BaseLaw):
@@ -48,8 +47,9 @@ class KernelLaw(BaseLaw):
         as ``DistanceQuantile(0.1)``. Infinite: no localization.
     embedding : default=None
         Where distances are measured: None (standardised features; one-hot and imputed for
-        frames), "outputs" (the regressor's own point predictions), a transformer, a fitted
-        model or a callable.
+        frames), "outputs" (mu(x), the regressor's own point predictions), "outputs-spread" (mu(x)
+        and a learned spread sigma(x)), "hidden" (the last hidden layer of its MLPRegressor), a
+        transformer (such as `HiddenLayer`), a fitted model or a callable.
     engine : {"auto", "exact", "sketch", "neighbors", "reference", "minibatch"}, default="auto"
         How the law is computed: see `localconformal.engine.dispatch`. "auto" chooses from the
         reference rows, at fit. "minibatch" keeps a random subset of them, drawn once, at fit.

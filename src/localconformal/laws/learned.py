@@ -14,10 +14,15 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils import check_random_state
 
 from localconformal.engine.knots import KnotEngine, Knots
-from localconformal.laws.base import BaseLaw, canonical_order, check_reference_scores
+from localconformal.laws.base import (
+    CANONICAL_UP_TO,
+    BaseLaw,
+    canonical_order,
+    check_reference_scores,
+)
 from localconformal.laws.knots import GRID
 from localconformal.laws.outputs import Outputs
-from localconformal.laws.view import CANONICAL_UP_TO, fit_view
+from localconformal.laws.view import fit_view
 from localconformal.models import fit_model, is_frozen, predict_column
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array, typical_size
@@ -92,7 +97,7 @@ class LearnedLaw(BaseLaw):
         self.floor_ = FLOOR * typical_size(scores)
         self._fit_tails(self._curves(points), scores)
         self.n_reference_ = len(scores)
-        self.engine_ = KnotEngine(GRID)
+        self.engine_ = KnotEngine(self.grid_)
         return self
 
     def _models(self, seed: int) -> list[Any]:
@@ -117,8 +122,10 @@ class LearnedLaw(BaseLaw):
         """How far scores lie beyond the outer curves, in widths, at the grid's outer levels."""
         unit = self._unit(curves)
         beyond, below = (scores - curves[:, -1]) / unit, (scores - curves[:, 0]) / unit
-        self.inside_ = (self.levels_[0] <= GRID) & (self.levels_[-1] >= GRID)
-        upper, lower = GRID[self.levels_[-1] < GRID], GRID[self.levels_[0] > GRID]
+        # With the learned levels as knots, each is answered by its curve.
+        self.grid_ = grid = np.union1d(GRID, self.levels_)
+        self.inside_ = (self.levels_[0] <= grid) & (self.levels_[-1] >= grid)
+        upper, lower = grid[self.levels_[-1] < grid], grid[self.levels_[0] > grid]
         self.upper_tail_ = np.maximum(np.quantile(beyond, upper), 0.0)
         self.lower_tail_ = np.minimum(np.quantile(below, lower), 0.0)
 
@@ -126,13 +133,13 @@ class LearnedLaw(BaseLaw):
         return np.maximum(curves[:, -1] - curves[:, 0], self.floor_)
 
     def rows(self, X: Any) -> Knots:
-        """The law at each row, as quantiles on the common grid."""
+        """The law at each row, as quantiles on the common grid and at the learned levels."""
         curves = self._curves(self.view_(X))
         unit = self._unit(curves)[:, None]
         values = np.hstack(
             [
                 curves[:, :1] + unit * self.lower_tail_,
-                interpolate(curves, self.levels_, GRID[self.inside_]),
+                interpolate(curves, self.levels_, self.grid_[self.inside_]),
                 curves[:, -1:] + unit * self.upper_tail_,
             ]
         )

@@ -15,16 +15,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 
 from localconformal.engine.leaves import Codes, TreeWalk
+from localconformal.models import unwrap
 
 Numbers = NDArray[np.int64]
 Finder = Callable[[Any], Numbers]
-
-#: Attributes under which a fitted model keeps the one that it wraps.
-WRAPPED = ("best_estimator_", "regressor_")
 
 
 def apply_leaves(model: Any, X: Any) -> Any:
@@ -93,19 +89,6 @@ def find_leaves(before: list[Any], find: Finder, X: Any) -> Numbers:
         X = step.transform(X)
     numbers = np.asarray(find(X))
     return numbers.reshape(len(numbers), int(np.prod(numbers.shape[1:]))).astype(np.int64)
-
-
-def unwrap(model: Any) -> tuple[list[Any], Any]:
-    """The steps before a model of trees, and that model itself."""
-    if isinstance(model, FrozenEstimator):
-        return unwrap(model.estimator)
-    for name in WRAPPED:
-        if hasattr(model, name):
-            return unwrap(getattr(model, name))
-    if isinstance(model, Pipeline):
-        before, last = unwrap(model.steps[-1][1])
-        return ([model[:-1]] if len(model.steps) > 1 else []) + before, last
-    return [], model
 
 
 class NumberedLeaves:

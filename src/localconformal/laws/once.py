@@ -14,7 +14,7 @@ from typing import Any
 
 from localconformal.quantiles import Array
 
-#: (function, rows) by identity -> (rows, answer); rows are kept, so that identities stay theirs.
+#: (function, rows) by identity -> (both, answer); both are kept, so that identities stay theirs.
 _known: ContextVar[dict[tuple[int, int], tuple[Any, Array]] | None] = ContextVar(
     "known", default=None
 )
@@ -46,5 +46,5 @@ class Once:
             return self.function(X)
         key = (id(self), id(X))
         if key not in known:
-            known[key] = (X, self.function(X))
+            known[key] = ((self, X), self.function(X))
         return known[key][1]

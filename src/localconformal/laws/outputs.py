@@ -114,6 +114,8 @@ def with_spread(outputs: Outputs, X: Any, v: Array, seed: int = 0) -> Outputs:
     view = FeatureEmbedding().fit(X)
     points = np.column_stack([view.transform(X), outputs.reference])
     model = spread_model(len(v), seed).fit(points, size)
+    # Threads add up the trees' predictions in any order, which changes their last bits.
+    model.set_params(n_jobs=1)
     known = model.oob_prediction_ if model.oob_score else model.predict(points)
     return replace(
         outputs,
@@ -125,7 +127,7 @@ def with_spread(outputs: Outputs, X: Any, v: Array, seed: int = 0) -> Outputs:
 def spread_model(n: int, seed: int) -> RandomForestRegressor:
     """A forest, whose trees are grown on a share of the rows where there are very many."""
     return RandomForestRegressor(
-        60,
+        100,
         min_samples_leaf=5,
         max_features=0.5,
         max_samples=min(1.0, GROWN_ON / n),

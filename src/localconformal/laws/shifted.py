@@ -152,7 +152,7 @@ def blend_weights(predictions: dict[str, Array], y: Array) -> dict[str, float]:
     """Weights by absolute error, the small ones left out."""
     table = np.stack(list(predictions.values()))[:, :, None]
     weights = simplex_weights(table, y, np.array([0.5]))
-    kept = np.where(weights >= MIN_WEIGHT, weights, 0.0)
+    kept = np.where(weights >= min(MIN_WEIGHT, weights.max()), weights, 0.0)
     kept = kept / kept.sum()
     return {name: float(w) for name, w in zip(predictions, kept, strict=True) if w > 0.0}
 

@@ -11,7 +11,12 @@ STEPS = 500
 FIRST_STEP, SHRINK = 8.0, 0.1
 #: Weight of the entropy in units of the best loss over sqrt(n): differences that the rows cannot
 #: tell apart leave the weights spread, which averages the candidates' errors.
-ENTROPY = 0.25
+ENTROPY = 2.0
+#: Candidates get no weight whose loss exceeds the best by this share, and by this number over n:
+#: few rows do not tell who is hopeless.
+HOPELESS, HOPELESS_ROWS = 0.15, 30.0
+# Weights count as no smaller than this in logarithms.
+SMALLEST = 1e-12
 
 
 def pinball(predictions: Array, target: Array, levels: Array) -> Array:
@@ -43,21 +48,32 @@ def simplex_weights(predictions: Array, target: Array, levels: Array) -> Array:
     >>> simplex_weights(np.stack([good, bad]), target, np.array([0.5])).round(2)
     array([1., 0.])
     """
-    K, n, _ = predictions.shape
     losses = pinball(predictions, target, levels)
-    unit = float(losses.min()) or 1.0
+    slack = HOPELESS + HOPELESS_ROWS / len(target)
+    hopeful = losses <= (1.0 + slack) * losses.min()
+    weights = np.zeros(len(losses))
+    weights[hopeful] = descend(predictions[hopeful], target, levels, losses[hopeful])
+    return weights
+
+
+def descend(predictions: Array, target: Array, levels: Array, losses: Array) -> Array:
+    """The best iterate of the exponentiated gradient, from equal weights: (K,)."""
+    n = len(target)
+    # The least loss above 0, so that the scale of the target does not matter.
+    unit = float(np.min(losses, initial=np.inf, where=losses > 0.0))
+    unit = unit if np.isfinite(unit) else 1.0
     penalty = ENTROPY / np.sqrt(n)
-    weights = np.full(K, 1.0 / K)
+    weights = np.full(len(losses), 1.0 / len(losses))
     best, kept = np.inf, weights
     for step in range(STEPS):
         mixture = np.tensordot(weights, predictions, axes=1)
-        entropy = float(np.sum(weights * np.log(np.maximum(weights, 1e-300))))
-        objective = float(pinball(mixture, target, levels)) / unit + penalty * entropy
+        logarithm = np.log(np.maximum(weights, SMALLEST))
+        objective = float(pinball(mixture, target, levels)) / unit
+        objective += penalty * float(np.sum(weights * logarithm))
         if objective < best:
             best, kept = objective, weights
         slope = (mixture > target[:, None]) - levels
-        gradient = np.einsum("knl,nl->k", predictions, slope) / (n * unit)
-        gradient = gradient + penalty * np.log(np.maximum(weights, 1e-300))
+        gradient = np.einsum("knl,nl->k", predictions, slope) / (n * unit) + penalty * logarithm
         size = FIRST_STEP / np.sqrt(1.0 + SHRINK * step)
         # Steps are bounded, so that a wild candidate does not throw all weight away at once.
         move = np.clip(size * (gradient - gradient.min()), 0.0, 2.0)

@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from localconformal.laws.base import canonical_order
+from localconformal.laws.base import CANONICAL_UP_TO, canonical_order
 from localconformal.laws.embedding import Scaled, fit_embedding
 from localconformal.laws.outputs import Outputs
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
-
-#: Rows up to which their order never matters; beyond, sorting by all columns is too dear.
-CANONICAL_UP_TO = 50_000
 
 
 @dataclass(frozen=True)
@@ -36,14 +33,18 @@ class View:
 
 
 def fit_view(embedding: Any, X: Any, v: Array, outputs: Outputs | None) -> tuple[View, Array]:
-    """The view fitted on reference rows, and the rows as it sees them."""
+    """The view fitted on reference rows, and the rows as it sees them.
+
+    An embedding that the user chose is all that counts.
+    """
     fitted, points = fit_embedding(embedding, X, v, outputs)
-    if outputs is not None:
-        known = [outputs.reference]
-        if outputs.reference_spread is not None:
-            known.append(outputs.reference_spread)
+    seen = outputs if embedding is None else None
+    if seen is not None:
+        known = [seen.reference]
+        if seen.reference_spread is not None:
+            known.append(seen.reference_spread)
         points = np.column_stack([points, *known])
-    return View(fitted, outputs), points
+    return View(fitted, seen), points
 
 
 def in_canonical_order(X: Any, v: Array, outputs: Outputs) -> tuple[Any, Array, Outputs]:

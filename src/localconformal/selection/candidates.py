@@ -46,7 +46,7 @@ def candidate_laws(
 
 
 def extra_trees(seed: int) -> ExtraTreesRegressor:
-    """Trees whose bags leave rows out, so that nothing needs to be cross-fitted."""
+    """Trees of another kind than the forest law's own."""
     return ExtraTreesRegressor(
-        100, min_samples_leaf=5, max_features=0.7, bootstrap=True, n_jobs=-1, random_state=seed
+        100, min_samples_leaf=5, max_features=0.7, n_jobs=-1, random_state=seed
     )

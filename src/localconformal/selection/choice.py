@@ -231,7 +231,7 @@ def choose(
             ready = corrected(quantiles, column.v, column.levels, scaled) if free else quantiles
             score = mean_interval_score(ready, column.v, column.levels)
             rows.append((name, scaled, score))
-    best = min(rows, key=lambda row: row[2] * handicap(row[0], row[1], location))
+    best = min(rows, key=lambda row: row[2] * handicap(row[0], location))
     weight = dict(zip(laws, weights.tolist(), strict=True))
     kept = weight if best[0] == STACK else {best[0]: 1.0}
     members = [name for name in laws if kept.get(name, 0.0) > 0.0]
@@ -253,15 +253,13 @@ def choose(
     return Found(law, base, best[1], columns)
 
 
-def handicap(name: str, scaled: bool, location: str) -> float:
+def handicap(name: str, location: str) -> float:
     """What a candidate must be better by to be chosen.
 
-    Differences of a percent are noise, and then averages and local units are the safer bet; but
-    nothing is used in place of split conformal that does not beat it.
+    Differences of a percent are noise, and then the average is the safer bet; but nothing is
+    used in place of split conformal that does not beat it.
     """
-    if name == SPLIT and not scaled and location == "point":
-        return 1.0
-    return (1.0 if name == STACK else 1.01) * (1.0 if scaled else 1.005)
+    return 1.0 if name == STACK or (name == SPLIT and location == "point") else 1.01
 
 
 def word(task: Task, scaled: bool) -> str:
