@@ -11,7 +11,7 @@ from pathlib import Path
 # Two threads for gradient boosting and for the engine alike; before any of them is loaded.
 os.environ["OMP_NUM_THREADS"] = "2"
 
-from benchmarks.speed import bars, engines, machine, peers, plot, processes, whole
+from benchmarks.speed import auto, bars, engines, forest, machine, peers, plot, processes, whole
 
 RESULTS = Path(__file__).parents[1] / "results"
 PARTS = {
@@ -26,6 +26,8 @@ PARTS = {
     "memory": processes.peak_memory,
     "whole": whole.time_whole,
     "peers": peers.time_peers,
+    "forest": forest.time_forest,
+    "auto": auto.time_auto,
 }
 
 

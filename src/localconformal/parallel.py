@@ -7,14 +7,17 @@ a barrier, and on a busy machine a barrier can cost a hundred times the work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
+from threading import Lock
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
+_limiting = Lock()
 
 
 def in_threads(tasks: Iterable[Callable[[], T]], n_jobs: int | None = None) -> list[T]:
@@ -28,7 +31,7 @@ def in_threads(tasks: Iterable[Callable[[], T]], n_jobs: int | None = None) -> l
     waiting = list(tasks)
     jobs = min(len(waiting), effective_n_jobs(-1 if n_jobs is None else n_jobs))
     # BLAS has one setting for the whole process, OpenMP one for each thread.
-    with _pools().limit(limits=1, user_api="blas"):
+    with _one_blas_thread():
         if jobs <= 1:
             return [_alone(task) for task in waiting]
         return list(
@@ -36,14 +39,31 @@ def in_threads(tasks: Iterable[Callable[[], T]], n_jobs: int | None = None) -> l
         )
 
 
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """BLAS with one thread, for one caller at a time.
+
+    Two that overlap, each restoring what it found, would leave the limit of the other behind.
+    """
+    if not _limiting.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _pools("blas").limit(limits=1):
+            yield
+    finally:
+        _limiting.release()
+
+
 def _alone(task: Callable[[], T]) -> T:
-    with _pools().limit(limits=1, user_api="openmp"):
+    with _pools("openmp").limit(limits=1):
         return task()
 
 
-@lru_cache(maxsize=1)
-def _pools() -> Any:
+@lru_cache(maxsize=2)
+def _pools(user_api: str) -> Any:
     # Looking for the loaded libraries takes milliseconds, so once; scikit-learn's are loaded.
     import sklearn.ensemble  # noqa: F401
 
-    return ThreadpoolController()
+    # Selected first: a limit restores whatever its controller knows, of other kinds too.
+    return ThreadpoolController().select(user_api=user_api)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from localconformal import KernelLaw, MonotoneAdjustment, NeighborsLaw, UniformLaw
+from localconformal import KernelLaw, MonotoneAdjustment, NeighborsLaw, StackedLaw, UniformLaw
 from localconformal.adjustments import ADJUSTMENTS, make_adjustment
 from localconformal.laws import SidedLaw
 
@@ -32,6 +32,7 @@ LAWS = {
     "narrow": KernelLaw("boxcar", bandwidth=0.1, min_effective_samples=3, random_state=0),
     "neighbors": NeighborsLaw(n_neighbors=7),
     "uniform": UniformLaw(),
+    "knots": StackedLaw(["uniform", NeighborsLaw(n_neighbors=7)], weights=[1, 2]),
 }
 LEVELS = np.array([[0.95, 0.75], [0.9, 0.6]])
 N = 25

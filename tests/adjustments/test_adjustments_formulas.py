@@ -13,6 +13,7 @@ from localconformal import (
     MultiplicativeExpectation,
     MultiplicativeQuantile,
     Plain,
+    ScaledQuantile,
     ThetaQuantile,
 )
 from localconformal.laws import SidedLaw
@@ -37,6 +38,10 @@ def medians(V):
 FORMULAS = {
     "plain": (Plain(), lambda v, F, V, Q: v + 0 * Q),
     "additive": (AdditiveQuantile(), lambda v, F, V, Q: v - Q),
+    "scaled": (
+        ScaledQuantile(floor=0.1),
+        lambda v, F, V, Q: (v - Q) / (0.1 * medians(V)[:, None] + Q - F.quantile(1 - LEVELS)),
+    ),
     "multiplicative": (
         MultiplicativeQuantile(floor=0.1),
         lambda v, F, V, Q: v / (0.1 * medians(V)[:, None] + np.abs(Q)),
@@ -87,7 +92,7 @@ def test_theta_below_one_is_the_upper_quantile(problem):
 
 def test_floors_are_relative_to_the_scores_and_must_be_positive(problem):
     V = problem[0]
-    for kind in (MultiplicativeQuantile, MultiplicativeExpectation):
+    for kind in (MultiplicativeQuantile, MultiplicativeExpectation, ScaledQuantile):
         np.testing.assert_allclose(kind(floor=0.2).fit(8 * V).eps_, 8 * 0.2 * medians(V))
         assert np.all(kind().fit(np.zeros((5, 2))).eps_ > 0)
         for floor in (0.0, -1.0, float("nan")):
@@ -99,12 +104,21 @@ def multiplicative_by_hand(eps):
     return lambda v, F, theta: theta * (eps + np.abs(F.quantile(F.level))) - v
 
 
+def scaled_by_hand(eps):
+    def m(v, F, theta):
+        quantile, below = F.quantile(F.level), F.quantile(1 - F.level)
+        return quantile + theta * (eps + quantile - below) - v
+
+    return m
+
+
 def by_hand(V):
     """(closed form, the same as a user's m), for symmetric scores V."""
     eps = 0.001 * medians(V)[0]
     return {
         "plain": (Plain(), lambda v, F, theta: theta - v),
         "additive": (AdditiveQuantile(), lambda v, F, theta: F.quantile(F.level) + theta - v),
+        "scaled": (ScaledQuantile(floor=0.001), scaled_by_hand(eps)),
         "multiplicative": (MultiplicativeQuantile(), multiplicative_by_hand(eps)),
         "additive-expectation": (AdditiveExpectation(), lambda v, F, t: F.mean() + t - v),
         "multiplicative-expectation": (

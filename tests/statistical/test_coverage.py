@@ -14,15 +14,23 @@ import warnings
 import numpy as np
 import pytest
 from scipy.stats import norm
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 from conftest import ESTIMATORS, awkward_data, light, smooth_data
 from localconformal import (
+    ForestLaw,
     KernelLaw,
+    LearnedLaw,
     LocalizedConformalRegressor,
     MondrianConformalRegressor,
     MonotoneAdjustment,
     NeighborsLaw,
+    ResponseLaw,
+    ScaledLaw,
+    ShiftedLaw,
+    StackedLaw,
 )
 from localconformal.adjustments import ADJUSTMENTS
 from localconformal.metrics import coverage
@@ -31,7 +39,7 @@ from localconformal.scores import SCORES
 
 N_CAL, N_TEST, N_TRAIN, TAU = 100, 100, 150, 0.9
 TRAINING_SETS, REDRAWS = 3, 100
-CELLS = 150
+CELLS = 180
 
 
 def slcp_by_hand(v, F, theta):
@@ -153,6 +161,46 @@ def test_noise_features(law):
         LinearRegression(), law=law, calibration_size=None, random_state=0
     )
     check(model, smooth_data, True, d=20)
+
+
+FOREST = ForestLaw(RandomForestRegressor(10, min_samples_leaf=5), n_jobs=1)
+LINES = LearnedLaw(QuantileRegressor(alpha=0), n_jobs=1)
+TREE = {"tree": DecisionTreeRegressor(min_samples_leaf=5)}
+LEARNING = {
+    "forest": FOREST,
+    "forest-response": ForestLaw(RandomForestRegressor(10), "response", n_jobs=1),
+    "learned": LearnedLaw(HistGradientBoostingRegressor(max_iter=5), n_jobs=1),
+    "learned-lines": LINES,
+    "scaled": ScaledLaw(),
+    "response": ResponseLaw(FOREST),
+    "shifted": ShiftedLaw(FOREST, models=TREE, n_jobs=1),
+    "stacked": StackedLaw([FOREST, LINES, ScaledLaw(), "uniform"]),
+    "outputs-spread": KernelLaw(bandwidth=0.4, embedding="outputs-spread"),
+}
+
+
+@DATA
+@pytest.mark.parametrize("law", LEARNING)
+@pytest.mark.slow
+def test_laws_that_learn(law, data):
+    model = LocalizedConformalRegressor(
+        LinearRegression(), law=LEARNING[law], calibration_size=None, random_state=0, n_jobs=1
+    )
+    check(model, data, data is smooth_data)
+
+
+@pytest.mark.parametrize("law", ["forest", "learned-lines", "stacked"])
+@pytest.mark.slow
+def test_laws_that_learn_with_scaled_corrections(law):
+    model = LocalizedConformalRegressor(
+        LinearRegression(),
+        law=LEARNING[law],
+        adjustment="scaled",
+        calibration_size=None,
+        random_state=0,
+        n_jobs=1,
+    )
+    check(model, smooth_data, True)
 
 
 @pytest.mark.parametrize("reference", ["holdout", "train"])

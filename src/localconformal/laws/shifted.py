@@ -100,13 +100,15 @@ class Blend:
     view: Scaled
     models: dict[str, list[Any]]
     weights: dict[str, float]
+    n_jobs: int | None = None
 
     def __call__(self, X: Any) -> Array:
         """(n,) predictions."""
         total = self.weights["point"] * self.point(X)
         points = clip(self.view.transform(X)) if self.models else None
         tasks = [(name, model) for name, folds in self.models.items() for model in folds]
-        answers = in_threads([partial(predict_column, model, points) for _, model in tasks])
+        asked = [partial(predict_column, model, points) for _, model in tasks]
+        answers = in_threads(asked, self.n_jobs)
         for (name, _), answer in zip(tasks, answers, strict=True):
             total = total + self.weights[name] / len(self.models[name]) * answer
         return np.asarray(total)
@@ -145,7 +147,8 @@ def fit_blend(
     weights = blend_weights(held_out, y)
     kept = {name: fitted[name] for name in weights if name != "point"}
     reference = sum(weight * held_out[name] for name, weight in weights.items())
-    return Blend(outputs.predict, view, kept, {"point": 0.0, **weights}), np.asarray(reference)
+    blend = Blend(outputs.predict, view, kept, {"point": 0.0, **weights}, n_jobs)
+    return blend, np.asarray(reference)
 
 
 def blend_weights(predictions: dict[str, Array], y: Array) -> dict[str, float]:

@@ -9,9 +9,9 @@ from localconformal.quantiles import Array
 STEPS = 500
 #: Size of the first step of the exponentiated gradient, and how soon steps shrink.
 FIRST_STEP, SHRINK = 8.0, 0.1
-#: Weight of the entropy in units of the best loss over sqrt(n): differences that the rows cannot
-#: tell apart leave the weights spread, which averages the candidates' errors.
-ENTROPY = 2.0
+#: Weight of the entropy in units of the best loss over n: differences that few rows cannot tell
+#: apart leave the weights spread, which averages the candidates' errors.
+ENTROPY = 30.0
 #: Candidates get no weight whose loss exceeds the best by this share, and by this number over n:
 #: few rows do not tell who is hopeless.
 HOPELESS, HOPELESS_ROWS = 0.15, 30.0
@@ -62,7 +62,7 @@ def descend(predictions: Array, target: Array, levels: Array, losses: Array) -> 
     # The least loss above 0, so that the scale of the target does not matter.
     unit = float(np.min(losses, initial=np.inf, where=losses > 0.0))
     unit = unit if np.isfinite(unit) else 1.0
-    penalty = ENTROPY / np.sqrt(n)
+    penalty = min(ENTROPY / n, 0.3)
     weights = np.full(len(losses), 1.0 / len(losses))
     best, kept = np.inf, weights
     for step in range(STEPS):

@@ -20,12 +20,14 @@ from localconformal.quantiles import Array
 
 #: The law of split conformal: what the others must beat.
 SPLIT = "uniform"
+#: Columns beyond which distances between features say nothing, and boosting takes its time.
+WIDE = 60
 #: Bandwidth on the standardised (mu, sigma): local, with hundreds of rows near most points.
 OUTPUTS_BANDWIDTH = 0.2
 
 
 def candidate_laws(
-    levels: Array, residual: bool, seed: int, n_jobs: int | None
+    levels: Array, residual: bool, n_features: int, seed: int, n_jobs: int | None
 ) -> dict[str, BaseLaw]:
     """Unfitted laws by name; ``residual`` says that the response can be told from the score."""
     curves = tuple(sorted({0.25, 0.5, 0.75, *levels.tolist()}))
@@ -35,10 +37,11 @@ def candidate_laws(
         "forest": ForestLaw(),
         "spread x forest": ScaledLaw(ForestLaw()),
         "learned": LearnedLaw(levels=curves),
-        "spread x learned": ScaledLaw(LearnedLaw(levels=curves)),
         "outputs": KernelLaw(bandwidth=OUTPUTS_BANDWIDTH, embedding="outputs-spread"),
-        "features": KernelLaw(bandwidth="cv"),
     }
+    if n_features <= WIDE:
+        laws["spread x learned"] = ScaledLaw(LearnedLaw(levels=curves))
+        laws["features"] = KernelLaw(bandwidth="cv")
     if residual:
         laws["response learned"] = ResponseLaw(LearnedLaw(levels=curves))
         laws["response forest"] = ResponseLaw(ForestLaw(extra_trees(seed), target="response"))

@@ -81,6 +81,11 @@ class Task:
     seed: int
     n_jobs: int | None
 
+    @property
+    def n_features(self) -> int:
+        """Columns of X."""
+        return 1 if np.ndim(self.X) < 2 else int(np.shape(self.X)[1])
+
     def take(self, rows: Rows) -> Task:
         """On some of the rows."""
         return replace(
@@ -122,8 +127,7 @@ class Found:
 
 def select(task: Task) -> Selection:
     """Search on as many rows as the budget allows, then fit what was found."""
-    n_features = 1 if np.ndim(task.X) < 2 else np.shape(task.X)[1]
-    rows = affordable_rows(task.budget, len(task.V), n_features)
+    rows = affordable_rows(task.budget, len(task.V), task.n_features)
     if rows == 0:
         return without_search(task)
     drawn = task.take(draw(len(task.V), rows, task.seed))
@@ -182,7 +186,7 @@ def columns_of(task: Task, mirrored: bool) -> list[Column]:
 def search(task: Task, column: Column) -> Found:
     """The best candidate, or the average of several, at held-out rows."""
     base, location = best_location(task, column)
-    laws = candidate_laws(column.levels, location != "", task.seed, task.n_jobs)
+    laws = candidate_laws(column.levels, location != "", task.n_features, task.seed, task.n_jobs)
     rows = draw(len(column.v), COMPARED, task.seed)
     X, some, column = take_rows(task.X, rows), base.take(rows), column.take(rows)
     folds = fold_rows(len(rows), N_FOLDS, task.seed)

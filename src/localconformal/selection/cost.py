@@ -12,6 +12,9 @@ FIXED, PER_NUMBER = 3.0, 8e-5
 EXTRA_COLUMNS = 10
 #: Default of ``selection_budget``.
 BUDGET = 20.0
+#: Rows that the default budget always buys: in wide tables fewer rows would save little time, and
+#: laws learned from them would be worse than none.
+FLOOR = 5_000
 #: A search on fewer rows cannot tell candidates apart.
 FEWEST = 150
 
@@ -26,6 +29,8 @@ def affordable_rows(budget: float, n: int, n_features: int) -> int:
     >>> affordable_rows(20.0, 100, 20), affordable_rows(1.0, 5_000, 20)
     (0, 0)
     """
-    rows = int((budget - FIXED) / (PER_NUMBER * (n_features + EXTRA_COLUMNS)))
-    rows = min(rows, n)
-    return rows if rows >= FEWEST else 0
+    if budget < FIXED:
+        return 0
+    rows = (budget - FIXED) / (PER_NUMBER * (n_features + EXTRA_COLUMNS))
+    rows = max(rows, FLOOR * (budget - FIXED) / (BUDGET - FIXED))
+    return min(int(rows), n) if min(rows, n) >= FEWEST else 0

@@ -1,0 +1,86 @@
+"""The laws that keep the contract, each in one or more settings, and how they are fitted."""
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import (
+    ExtraTreesRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LinearRegression, QuantileRegressor
+from sklearn.tree import DecisionTreeRegressor
+
+from localconformal import DistanceQuantile, KernelLaw, NeighborsLaw
+from localconformal.engine.kernels import KERNELS
+from localconformal.laws import (
+    LAWS,
+    ForestLaw,
+    LearnedLaw,
+    ResponseLaw,
+    ScaledLaw,
+    ShiftedLaw,
+    StackedLaw,
+)
+from localconformal.laws.bandwidth import BANDWIDTHS
+from localconformal.laws.forest import TARGETS
+from localconformal.laws.outputs import Outputs
+
+FOREST = RandomForestRegressor(6, min_samples_leaf=4)
+BOOSTING = HistGradientBoostingRegressor(max_iter=4, random_state=0)
+LINE, TREE = LinearRegression(), DecisionTreeRegressor(min_samples_leaf=5, random_state=0)
+#: Laws of models: the contract is the same with few trees, and quick.
+LIGHT = {"forest": ForestLaw(FOREST, n_jobs=1), "learned": LearnedLaw(BOOSTING, n_jobs=1)}
+VARIANTS = {
+    **{name: LIGHT.get(name, kind()) for name, kind in LAWS.items()},
+    **{f"kernel-{name}": KernelLaw(name, bandwidth=0.6) for name in KERNELS},
+    **{f"bandwidth-{name}": KernelLaw(bandwidth=name) for name in BANDWIDTHS},
+    "bandwidth-quantile": KernelLaw(bandwidth=DistanceQuantile(0.1)),
+    "bandwidth-narrow": KernelLaw("boxcar", bandwidth=1e-3, min_effective_samples=1),
+    "bandwidth-infinite": KernelLaw(bandwidth=np.inf),
+    "minibatch": KernelLaw(engine="minibatch", batch_size=0.5),
+    "outputs": KernelLaw(embedding="outputs"),
+    "outputs-spread": KernelLaw(embedding="outputs-spread"),
+    "neighbors-1": NeighborsLaw(n_neighbors=1),
+    "neighbors-7": NeighborsLaw(n_neighbors=7),
+    **{f"forest-{target}": ForestLaw(FOREST, target, n_jobs=1) for target in TARGETS},
+    "forest-extra": ForestLaw(ExtraTreesRegressor(6, min_samples_leaf=4), n_jobs=1),
+    "forest-one-tree": ForestLaw(TREE, target="size"),
+    "learned-lines": LearnedLaw(QuantileRegressor(alpha=0), levels=(0.1, 0.5, 0.87), n_jobs=1),
+    "learned-outputs": LearnedLaw(BOOSTING, levels=(0.05, 0.95), n_jobs=1),
+    "scaled": ScaledLaw(),
+    "scaled-kernel": ScaledLaw("kernel"),
+    "response": ResponseLaw(NeighborsLaw(n_neighbors=9)),
+    "response-alone": ResponseLaw(),
+    "shifted": ShiftedLaw("kernel", models={"line": LINE, "tree": TREE}, n_jobs=1),
+    "shifted-outputs": ShiftedLaw(models={"tree": TREE}, n_jobs=1),
+    "stacked": StackedLaw(),
+    "stacked-fixed": StackedLaw(["uniform", "neighbors"], weights=[1, 3]),
+    "stacked-models": StackedLaw([*LIGHT.values(), ScaledLaw(), ResponseLaw()]),
+    "nested": ShiftedLaw(StackedLaw([ScaledLaw(), "kernel"]), models={"line": LINE}, n_jobs=1),
+}
+#: Fitted with what a point model says; the others are told nothing.
+WITH_OUTPUTS = {name for name in VARIANTS if "outputs" in name} | {"response", "nested"}
+#: Linear algebra inside the models: last bits depend on how many rows are asked together.
+LAST_BITS = {"learned-lines", "shifted", "nested"}
+
+
+def small_spread_model(n, seed):
+    return RandomForestRegressor(
+        20, min_samples_leaf=5, max_features=0.5, oob_score=n >= 10, random_state=seed
+    )
+
+
+def point(X):
+    """mu(x) of a point model, for rows of any kind."""
+    return np.nan_to_num(np.asarray(X)[:, 0].astype(np.float64)) / 2.0
+
+
+def fit(name, X, v):
+    """The law fitted to these rows, with a seed where it takes one."""
+    law = clone(VARIANTS[name])
+    if "random_state" in law.get_params():
+        law.set_params(random_state=0)
+    if name not in WITH_OUTPUTS:
+        return law.fit(X, v)
+    mu = point(X) if len(X) else np.empty(0)
+    return law.fit(X, v, outputs=Outputs(point, mu, mu + np.resize(v, len(mu))))
