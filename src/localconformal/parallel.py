@@ -17,6 +17,8 @@ from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
+#: Rows up to which a prediction is over before another thread has started.
+FEW_ROWS = 500
 _limiting = Lock()
 
 

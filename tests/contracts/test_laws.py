@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-
 from law_variants import LAST_BITS, VARIANTS, WITH_OUTPUTS, fit, point, small_spread_model
+
 from localconformal import KernelLaw
 from localconformal.laws import LAWS, make_law, outputs
 from localconformal.laws.outputs import Outputs
@@ -169,8 +169,6 @@ def test_permuting_the_queries_permutes_the_answers(name, law):
 
 
 def test_permuting_the_reference_rows_changes_nothing(name, law):
-    if name == "outputs-spread":
-        pytest.xfail("the bootstrap of the spread follows the order of the rows")
     order = np.random.default_rng(0).permutation(len(REFERENCES))
     permuted = fit(name, REFERENCES[order], SCORES[order])
     assert_same(answers(permuted, QUERIES), answers(law, QUERIES), rtol=1e-9)
@@ -314,9 +312,7 @@ def test_scores_that_are_not_finite_are_refused(name, bad):
 def test_no_rows_and_unequal_lengths_are_refused(name):
     with pytest.raises(ValueError, match="0 reference rows"):
         fit(name, REFERENCES[:0], SCORES[:0])
-    # The spread is learned before the rows are counted, and says so in its own words.
-    words = "inconsistent|90 rows|size 90" if name == "outputs-spread" else "90 rows and v has 89"
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match="90 rows and v has 89"):
         fit(name, REFERENCES, SCORES[:-1])
 
 

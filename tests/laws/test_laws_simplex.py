@@ -25,8 +25,8 @@ def test_weights_are_on_the_simplex_and_as_good_as_the_best(seed):
     assert weights.sum() == pytest.approx(1.0)
     loss = pinball(np.tensordot(weights, table, axes=1), target, LEVELS)
     best = pinball(table, target, LEVELS).min()
-    # A vertex has no entropy, and the least that entropy can be is -log K.
-    allowed = ENTROPY / np.sqrt(len(target)) * np.log(len(table))
+    # A vertex costs nothing in entropy, and spreading can earn log K at most.
+    allowed = min(ENTROPY / len(target), 0.3) * np.log(len(table))
     assert loss <= best * (1.0 + allowed) + 1e-9
 
 
@@ -66,7 +66,9 @@ def test_equal_candidates_share_and_errors_average_out():
 def test_a_wild_candidate_gets_nothing():
     table, target = problem(0)
     table[3] = 1e12
-    assert simplex_weights(table, target, LEVELS)[3] < 1e-6
+    weights = simplex_weights(table, target, LEVELS)
+    assert weights[3] == 0.0
+    np.testing.assert_array_equal(weights[:3], simplex_weights(table[:3], target, LEVELS))
 
 
 def test_the_pinball_loss_by_hand():

@@ -13,9 +13,6 @@ from localconformal.engine.base import Engine
 from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import Array
 
-#: Rows up to which their order never matters; beyond, sorting by all columns is too dear.
-CANONICAL_UP_TO = 50_000
-
 
 class BaseLaw(BaseEstimator):
     """Law of V given x. A subclass's `fit` ends by setting ``engine_``; `rows` is its view of X.
@@ -100,14 +97,3 @@ def check_reference_scores(v: ArrayLike) -> Array:
             "or infinite; finite scores were expected: check y and the model's predictions."
         )
     return scores
-
-
-def check_lengths(rows: int, scores: int) -> None:
-    """As many rows as scores, or refused."""
-    if rows != scores:
-        raise ValueError(f"X has {rows} rows and v has {scores}; the same number was expected.")
-
-
-def canonical_order(rows: Array, v: Array) -> NDArray[np.intp]:
-    """Order by v, ties by the columns of rows: the same rows in any order come out alike."""
-    return np.lexsort((*rows.T[::-1], v))

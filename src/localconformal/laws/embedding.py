@@ -21,9 +21,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 
-from localconformal.laws.base import check_lengths
 from localconformal.laws.features import FeatureEmbedding
 from localconformal.laws.layers import HiddenLayer
+from localconformal.laws.order import check_lengths
 from localconformal.laws.outputs import Outputs, with_spread
 from localconformal.quantiles import Array
 

@@ -24,13 +24,7 @@ from localconformal.engine.leaves import (
     load_loops,
 )
 from localconformal.engine.reference import ReferenceEngine
-from localconformal.laws.base import (
-    CANONICAL_UP_TO,
-    BaseLaw,
-    canonical_order,
-    check_lengths,
-    check_reference_scores,
-)
+from localconformal.laws.base import BaseLaw, check_reference_scores
 from localconformal.laws.leaves import (
     Finder,
     ForestTrees,
@@ -38,6 +32,7 @@ from localconformal.laws.leaves import (
     Numbers,
     leaf_finder,
 )
+from localconformal.laws.order import CANONICAL_UP_TO, canonical_order, check_lengths
 from localconformal.laws.outputs import Outputs, blank_outputs
 from localconformal.laws.view import View, fit_view
 from localconformal.models import is_frozen

@@ -15,14 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from localconformal.engine.dispatch import BUILDERS, Problem, build_engine
 from localconformal.engine.kernels import KERNELS
 from localconformal.laws.bandwidth import BandwidthProblem, choose_bandwidth
-from localconformal.laws.base import (
-    CANONICAL_UP_TO,
-    BaseLaw,
-    canonical_order,
-    check_lengths,
-    check_reference_scores,
-)
+from localconformal.laws.base import BaseLaw, check_reference_scores
 from localconformal.laws.embedding import fit_embedding
+from localconformal.laws.order import CANONICAL_UP_TO, canonical_order, check_lengths
 from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import Array
 

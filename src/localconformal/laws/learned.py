@@ -14,17 +14,13 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils import check_random_state
 
 from localconformal.engine.knots import KnotEngine, Knots
-from localconformal.laws.base import (
-    CANONICAL_UP_TO,
-    BaseLaw,
-    canonical_order,
-    check_reference_scores,
-)
+from localconformal.laws.base import BaseLaw, check_reference_scores
 from localconformal.laws.knots import GRID
+from localconformal.laws.order import CANONICAL_UP_TO, canonical_order
 from localconformal.laws.outputs import Outputs
 from localconformal.laws.view import fit_view
 from localconformal.models import fit_model, is_frozen, predict_column
-from localconformal.parallel import in_threads
+from localconformal.parallel import FEW_ROWS, in_threads
 from localconformal.quantiles import Array, typical_size
 from localconformal.scores.quantile import at_level, takes_quantiles
 
@@ -115,7 +111,8 @@ class LearnedLaw(BaseLaw):
             columns = self.models_[0].predict(points, quantiles=list(self.levels_))
         else:
             asked = [partial(predict_column, model, points) for model in self.models_]
-            columns = np.stack(in_threads(asked, self.n_jobs), axis=1)
+            jobs = self.n_jobs if len(points) > FEW_ROWS else 1
+            columns = np.stack(in_threads(asked, jobs), axis=1)
         return np.sort(np.asarray(columns, dtype=np.float64), axis=1)
 
     def _fit_tails(self, curves: Array, scores: Array) -> None:

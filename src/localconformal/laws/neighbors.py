@@ -14,8 +14,9 @@ from localconformal.engine.base import Engine
 from localconformal.engine.dispatch import FEW
 from localconformal.engine.kernels import EDGE_GUARD
 from localconformal.engine.reference import ReferenceEngine
-from localconformal.laws.base import BaseLaw, canonical_order, check_reference_scores
+from localconformal.laws.base import BaseLaw, check_reference_scores
 from localconformal.laws.embedding import fit_embedding
+from localconformal.laws.order import canonical_order
 from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import Array
 

@@ -11,6 +11,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from localconformal.laws.features import FeatureEmbedding
 from localconformal.laws.once import Once
+from localconformal.laws.order import CANONICAL_UP_TO, canonical_order, check_lengths
 from localconformal.quantiles import Array, typical_size
 from localconformal.splitting import Rows
 
@@ -110,13 +111,15 @@ def with_spread(outputs: Outputs, X: Any, v: Array, seed: int = 0) -> Outputs:
     """The same with sigma(x), a forest's model of |v|; as it is when sigma is known already."""
     if outputs.reference_spread is not None:
         return outputs
-    size, floor = np.abs(v), FLOOR * typical_size(v)
-    view = FeatureEmbedding().fit(X)
+    check_lengths(len(X), len(v))
+    floor, view = FLOOR * typical_size(v), FeatureEmbedding().fit(X)
     points = np.column_stack([view.transform(X), outputs.reference])
-    model = spread_model(len(v), seed).fit(points, size)
+    order = canonical_order(points, v) if len(v) <= CANONICAL_UP_TO else np.arange(len(v))
+    model = spread_model(len(v), seed).fit(points[order], np.abs(v[order]))
     # Threads add up the trees' predictions in any order, which changes their last bits.
     model.set_params(n_jobs=1)
-    known = model.oob_prediction_ if model.oob_score else model.predict(points)
+    known = np.empty(len(v))
+    known[order] = model.oob_prediction_ if model.oob_score else model.predict(points[order])
     return replace(
         outputs,
         predict_spread=Once(Spread(view, outputs.predict, model, floor)),

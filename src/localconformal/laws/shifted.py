@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from localconformal.laws.blend_models import default_models
 from localconformal.laws.changed import Change, ChangedLaw, check_residual
@@ -18,7 +19,7 @@ from localconformal.laws.once import Once
 from localconformal.laws.outputs import Outputs, Predict
 from localconformal.laws.simplex import simplex_weights
 from localconformal.models import fit_model, predict_column
-from localconformal.parallel import in_threads
+from localconformal.parallel import FEW_ROWS, in_threads
 from localconformal.quantiles import Array
 from localconformal.splitting import fold_rows
 
@@ -80,7 +81,7 @@ class ShiftedLaw(ChangedLaw):
         check_residual(v, outputs, type(self).__name__)
         models = default_models(seed) if self.models is None else self.models
         blend, reference = fit_blend(models, X, outputs, seed, self.n_jobs)
-        self.weights_, located = blend.weights, Once(blend)
+        located = Once(blend)
         shifted = replace(
             outputs,
             predict=located,
@@ -88,8 +89,15 @@ class ShiftedLaw(ChangedLaw):
             predict_spread=None,
             reference_spread=None,
         )
-        location = reference - outputs.reference
-        return Change(location, np.ones(len(v)), Shift(located, outputs.predict), shifted)
+        at = Shift(located, outputs.predict, blend.weights)
+        return Change(reference - outputs.reference, np.ones(len(v)), at, shifted)
+
+    @property
+    def weights_(self) -> dict[str, float]:
+        """Weight of each model in the blend."""
+        check_is_fitted(self, "change_")
+        at: Any = self.change_.at
+        return dict(at.weights)
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,7 @@ class Blend:
         points = clip(self.view.transform(X)) if self.models else None
         tasks = [(name, model) for name, folds in self.models.items() for model in folds]
         asked = [partial(predict_column, model, points) for _, model in tasks]
-        answers = in_threads(asked, self.n_jobs)
+        answers = in_threads(asked, self.n_jobs if len(X) > FEW_ROWS else 1)
         for (name, _), answer in zip(tasks, answers, strict=True):
             total = total + self.weights[name] / len(self.models[name]) * answer
         return np.asarray(total)
@@ -120,6 +128,7 @@ class Shift:
 
     blend: Predict
     point: Predict
+    weights: dict[str, float]
 
     def __call__(self, X: Any) -> tuple[Array, Array]:
         """(n,) each."""

@@ -84,7 +84,7 @@ class StackedLaw(BaseLaw):
         X, scores, known = in_canonical_order(X, scores, known)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         laws = self._members(seed)
-        vars(self).pop("losses_", None)
+        self.__dict__.pop("losses_", None)
         if any(isinstance(law, ScaledLaw) for law in laws):
             known = with_spread(known, X, scores, seed)
         changes = [change_of(law, X, scores, known, seed) for law in laws]

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from localconformal.laws.base import BaseLaw, check_lengths, check_reference_scores
+from localconformal.laws.base import BaseLaw, check_reference_scores
+from localconformal.laws.order import check_lengths
 from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import Array, quantile_of_cdf
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from localconformal.laws.base import CANONICAL_UP_TO, canonical_order
 from localconformal.laws.embedding import Scaled, fit_embedding
+from localconformal.laws.order import CANONICAL_UP_TO, canonical_order
 from localconformal.laws.outputs import Outputs
 from localconformal.models import take_rows
 from localconformal.quantiles import Array

@@ -4,6 +4,8 @@ blend of several, with the correction added as it is or in local widths.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sklearn.ensemble import ExtraTreesRegressor
 
 from localconformal.laws import (
@@ -16,10 +18,9 @@ from localconformal.laws import (
     UniformLaw,
     seeded,
 )
+from localconformal.laws.blend_models import default_models
 from localconformal.quantiles import Array
 
-#: The law of split conformal: what the others must beat.
-SPLIT = "uniform"
 #: Columns beyond which distances between features say nothing, and boosting takes its time.
 WIDE = 60
 #: Bandwidth on the standardised (mu, sigma): local, with hundreds of rows near most points.
@@ -32,7 +33,7 @@ def candidate_laws(
     """Unfitted laws by name; ``residual`` says that the response can be told from the score."""
     curves = tuple(sorted({0.25, 0.5, 0.75, *levels.tolist()}))
     laws: dict[str, BaseLaw] = {
-        SPLIT: UniformLaw(),
+        "uniform": UniformLaw(),
         "spread": ScaledLaw(),
         "forest": ForestLaw(),
         "spread x forest": ScaledLaw(ForestLaw()),
@@ -42,10 +43,17 @@ def candidate_laws(
     if n_features <= WIDE:
         laws["spread x learned"] = ScaledLaw(LearnedLaw(levels=curves))
         laws["features"] = KernelLaw(bandwidth="cv")
-    if residual:
+    if residual and n_features <= WIDE:
         laws["response learned"] = ResponseLaw(LearnedLaw(levels=curves))
+    if residual:
         laws["response forest"] = ResponseLaw(ForestLaw(extra_trees(seed), target="response"))
     return {name: seeded(law, seed, n_jobs) for name, law in laws.items()}
+
+
+def blend_models(n_features: int, seed: int) -> dict[str, Any]:
+    """Point models of the blend; boosting takes too long on wide tables."""
+    left_out = {"boosting"} if n_features > WIDE else set()
+    return {name: m for name, m in default_models(seed).items() if name not in left_out}
 
 
 def extra_trees(seed: int) -> ExtraTreesRegressor:

@@ -11,6 +11,7 @@ Calibration rows take no part, so that the guarantee stays.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from localconformal.laws import (
     KernelLaw,
     SidedLaw,
     StackedLaw,
+    UniformLaw,
     make_law,
     seeded,
 )
@@ -34,7 +36,7 @@ from localconformal.laws.simplex import simplex_weights
 from localconformal.laws.stacked import prune
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
-from localconformal.selection.candidates import SPLIT, candidate_laws
+from localconformal.selection.candidates import blend_models, candidate_laws
 from localconformal.selection.cost import FEWEST, affordable_rows
 from localconformal.selection.progress import announced
 from localconformal.selection.scoring import corrected, mean_interval_score
@@ -45,7 +47,8 @@ N_FOLDS = 3
 LEAST_GAIN = 0.01
 #: Rows on which candidates are compared at most; what is chosen is fitted on more.
 COMPARED = 3_000
-STACK = "stack"
+#: The average of all, and what everything must beat: the uniform law of the point model's score.
+STACK, SPLIT = "stack", "split"
 
 
 def is_auto(law: Any) -> bool:
@@ -84,7 +87,7 @@ class Task:
     @property
     def n_features(self) -> int:
         """Columns of X."""
-        return 1 if np.ndim(self.X) < 2 else int(np.shape(self.X)[1])
+        return math.prod(self.X.shape[1:])
 
     def take(self, rows: Rows) -> Task:
         """On some of the rows."""
@@ -191,12 +194,13 @@ def search(task: Task, column: Column) -> Found:
     X, some, column = take_rows(task.X, rows), base.take(rows), column.take(rows)
     folds = fold_rows(len(rows), N_FOLDS, task.seed)
     W = some.standardise(column.v)
-    tables: dict[str, Array] = {}
+    plain = unchanged(column.v, some.outputs)
+    tables = {SPLIT: held_out_quantiles(UniformLaw(), X, column.v, plain, column.levels, folds)}
     for name, law in announced(laws, len(rows)):
         change = change_of(law, X, W, some.outputs, task.seed)
         held_out = held_out_quantiles(law, X, W, change, column.levels, folds)
         tables[name] = some.restore_reference(held_out)
-    stack = np.stack(list(tables.values()))
+    stack = np.stack([tables[name] for name in laws])
     weights = prune(simplex_weights(stack, column.v, column.levels))
     tables[STACK] = np.tensordot(weights, stack, axes=1)
     return choose(task, column, base, location or "point", laws, tables, weights)
@@ -210,7 +214,9 @@ def best_location(task: Task, column: Column) -> tuple[Change, str]:
     v, outputs = column.v, task.outputs
     change, name = unchanged(v, outputs), ""
     if len(column.levels) == 2 and is_residual(v, outputs):
-        shifted = ShiftedLaw(n_jobs=task.n_jobs).change(task.X, v, outputs, task.seed)
+        models = blend_models(task.n_features, task.seed)
+        law = ShiftedLaw(models=models, n_jobs=task.n_jobs)
+        shifted = law.change(task.X, v, outputs, task.seed)
         left = np.abs(shifted.standardise(v)).mean()
         gains = left < (1.0 - LEAST_GAIN) * np.abs(v).mean()
         change, name = (shifted, "blend") if gains else (change, "point")
@@ -235,35 +241,41 @@ def choose(
             ready = corrected(quantiles, column.v, column.levels, scaled) if free else quantiles
             score = mean_interval_score(ready, column.v, column.levels)
             rows.append((name, scaled, score))
-    best = min(rows, key=lambda row: row[2] * handicap(row[0], location))
-    weight = dict(zip(laws, weights.tolist(), strict=True))
-    kept = weight if best[0] == STACK else {best[0]: 1.0}
-    members = [name for name in laws if kept.get(name, 0.0) > 0.0]
-    law = laws[members[0]]
-    if len(members) > 1:
-        chosen = [laws[name] for name in members]
-        law = StackedLaw(chosen, [kept[name] for name in members], random_state=task.seed)
-    if location == "blend":
-        law = ShiftedLaw(law, random_state=task.seed)
+    best = min(rows, key=lambda row: row[2] * handicap(row[0]))
+    weight = {SPLIT: 0.0, STACK: 1.0, **dict(zip(laws, weights.tolist(), strict=True))}
     order = sorted(rows, key=lambda row: row[2])
     columns: dict[str, list[Any]] = {
         "law": [name for name, _, _ in order],
-        "location": [location] * len(order),
+        "location": ["point" if name == SPLIT else location for name, _, _ in order],
         "correction": [word(task, scaled) for _, scaled, _ in order],
         "interval_score": [score for _, _, score in order],
-        "weight": [1.0 if name == STACK else weight[name] for name, _, _ in order],
+        "weight": [weight[name] for name, _, _ in order],
         "chosen": [row == best for row in order],
     }
-    return Found(law, base, best[1], columns)
+    return Found(chosen_law(best[0], laws, weight, location, task), base, best[1], columns)
 
 
-def handicap(name: str, location: str) -> float:
+def chosen_law(
+    name: str, laws: dict[str, BaseLaw], weight: dict[str, float], location: str, task: Task
+) -> BaseLaw:
+    """The unfitted law behind a name of the table."""
+    if name == SPLIT:
+        return UniformLaw()
+    members = [one for one in laws if weight[one] > 0.0] if name == STACK else [name]
+    law = laws[members[0]]
+    if len(members) > 1:
+        shares = [weight[one] for one in members]
+        law = StackedLaw([laws[one] for one in members], shares, random_state=task.seed)
+    return ShiftedLaw(law, random_state=task.seed) if location == "blend" else law
+
+
+def handicap(name: str) -> float:
     """What a candidate must be better by to be chosen.
 
     Differences of a percent are noise, and then the average is the safer bet; but nothing is
     used in place of split conformal that does not beat it.
     """
-    return 1.0 if name == STACK or (name == SPLIT and location == "point") else 1.01
+    return 1.0 if name in (STACK, SPLIT) else 1.01
 
 
 def word(task: Task, scaled: bool) -> str:
