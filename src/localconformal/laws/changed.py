@@ -3,7 +3,7 @@
 A score is a change of variable, so that a law of another score is a law of this one: of the
 response (location -mu), of the normalised residual (scale sigma), of the residual of a better
 point model (location m - mu). Location and scale are learned once, at reference rows by models
-that have not seen them; stacking and selection then cross-fit the law of W alone.
+that have not seen them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from localconformal.engine.knots import KnotEngine, Knots
@@ -71,6 +72,11 @@ class ChangedLaw(BaseLaw):
     def change(self, X: Any, v: Array, outputs: Outputs, seed: int) -> Change:
         """Learn location and scale from reference rows."""
         raise NotImplementedError
+
+    def at_levels(self, levels: Array) -> BaseLaw:
+        """The same with a cheaper law of W, where there is one."""
+        law: BaseLaw = clone(self)
+        return law.set_params(law=self.inner_law().at_levels(levels))
 
     def inner_law(self) -> BaseLaw:
         """The unfitted law of W."""
@@ -211,8 +217,3 @@ class ZeroOne:
     def __call__(self, X: Any) -> tuple[Array, Array]:
         """(n,) each."""
         return np.zeros(len(X)), np.ones(len(X))
-
-
-def change_of(law: BaseLaw, X: Any, v: Array, outputs: Outputs, seed: int) -> Change:
-    """The change of variable within a law; none for most."""
-    return law.change(X, v, outputs, seed) if isinstance(law, ChangedLaw) else unchanged(v, outputs)

@@ -59,12 +59,15 @@ class Outputs:
         )
 
     def held_out(self, rest: Rows, fold: Rows) -> Outputs:
-        """For a law fitted on the ``rest`` of the rows, and then asked about ``fold`` only."""
-        known = self.reference_spread
+        """For a law fitted on the ``rest`` of the rows, and then asked about ``fold`` only.
+
+        The spread is left out: it has seen the scores of the fold.
+        """
         return replace(
             self.take(rest),
             predict=Remembered(self.reference[fold]),
-            predict_spread=None if known is None else Remembered(known[fold]),
+            predict_spread=None,
+            reference_spread=None,
         )
 
 

@@ -11,8 +11,8 @@ from sklearn.utils import check_random_state
 
 from localconformal.engine.knots import KnotEngine, Knots
 from localconformal.laws.base import BaseLaw, check_reference_scores
-from localconformal.laws.changed import Change, ChangedLaw, ScaledLaw, change_of
-from localconformal.laws.crossfit import held_out_quantiles
+from localconformal.laws.changed import ScaledLaw
+from localconformal.laws.crossfit import held_out_quantiles, make_folds
 from localconformal.laws.knots import GRID, knots_of
 from localconformal.laws.learned import check_levels
 from localconformal.laws.names import make_law, seeded
@@ -20,7 +20,6 @@ from localconformal.laws.outputs import Outputs, blank_outputs, with_spread
 from localconformal.laws.simplex import pinball, simplex_weights
 from localconformal.laws.view import in_canonical_order
 from localconformal.quantiles import Array
-from localconformal.splitting import fold_rows
 
 #: Laws below this weight are left out: they cost more than they bring.
 MIN_WEIGHT = 0.03
@@ -87,10 +86,9 @@ class StackedLaw(BaseLaw):
         self.__dict__.pop("losses_", None)
         if any(isinstance(law, ScaledLaw) for law in laws):
             known = with_spread(known, X, scores, seed)
-        changes = [change_of(law, X, scores, known, seed) for law in laws]
-        self.weights_ = self._weights(laws, X, scores, changes, seed)
-        kept = [k for k, weight in enumerate(self.weights_) if weight > 0.0]
-        self.laws_ = [fit_member(laws[k], X, scores, changes[k]) for k in kept]
+        self.weights_ = self._weights(laws, X, scores, known, seed)
+        pairs = zip(laws, self.weights_, strict=True)
+        self.laws_ = [law.fit(X, scores, outputs=known) for law, weight in pairs if weight > 0.0]
         self.engine_ = KnotEngine(GRID)
         return self
 
@@ -99,21 +97,14 @@ class StackedLaw(BaseLaw):
             raise ValueError(f"laws is {self.laws!r}; a list of at least one law was expected.")
         return [seeded(make_law(law), seed) for law in self.laws]
 
-    def _weights(
-        self, laws: list[BaseLaw], X: Any, v: Array, changes: list[Change], seed: int
-    ) -> Array:
+    def _weights(self, laws: list[BaseLaw], X: Any, v: Array, outputs: Outputs, seed: int) -> Array:
         if self.weights is not None:
             return check_weights(self.weights, len(laws))
         if len(laws) == 1 or len(v) < 2 * self.n_folds:
             return np.full(len(laws), 1.0 / len(laws))
         levels = check_levels(self.levels)
-        folds = fold_rows(len(v), self.n_folds, seed)
-        table = np.stack(
-            [
-                held_out_quantiles(law, X, v, change, levels, folds)
-                for law, change in zip(laws, changes, strict=True)
-            ]
-        )
+        folds = make_folds(X, v, outputs, self.n_folds, seed)
+        table = np.stack([held_out_quantiles(law, folds, levels) for law in laws])
         self.losses_ = pinball(table, v, levels)
         return prune(simplex_weights(table, v, levels))
 
@@ -127,13 +118,6 @@ class StackedLaw(BaseLaw):
             np.sum([weight * member.size for weight, member in pairs], axis=0),
             np.any([member.fallback for member in members], axis=0),
         )
-
-
-def fit_member(law: BaseLaw, X: Any, v: Array, change: Change) -> BaseLaw:
-    """The law fitted under a change of variable that is known already."""
-    if isinstance(law, ChangedLaw):
-        return law.fit_changed(X, v, change)
-    return law.fit(X, v, outputs=change.outputs)
 
 
 def prune(weights: Array) -> Array:

@@ -28,8 +28,8 @@ from localconformal.laws import (
     make_law,
     seeded,
 )
-from localconformal.laws.changed import Change, change_of, is_residual, unchanged
-from localconformal.laws.crossfit import held_out_quantiles
+from localconformal.laws.changed import Change, is_residual, unchanged
+from localconformal.laws.crossfit import held_out_quantiles, make_folds
 from localconformal.laws.outputs import Outputs, with_spread
 from localconformal.laws.shifted import ShiftedLaw
 from localconformal.laws.simplex import simplex_weights
@@ -40,7 +40,7 @@ from localconformal.selection.candidates import blend_models, candidate_laws
 from localconformal.selection.cost import FEWEST, affordable_rows
 from localconformal.selection.progress import announced
 from localconformal.selection.scoring import corrected, mean_interval_score
-from localconformal.splitting import Rows, fold_rows
+from localconformal.splitting import Rows
 
 N_FOLDS = 3
 #: A blend must err less than the point model by this share, or the point model stays.
@@ -192,14 +192,10 @@ def search(task: Task, column: Column) -> Found:
     laws = candidate_laws(column.levels, location != "", task.n_features, task.seed, task.n_jobs)
     rows = draw(len(column.v), COMPARED, task.seed)
     X, some, column = take_rows(task.X, rows), base.take(rows), column.take(rows)
-    folds = fold_rows(len(rows), N_FOLDS, task.seed)
-    W = some.standardise(column.v)
-    plain = unchanged(column.v, some.outputs)
-    tables = {SPLIT: held_out_quantiles(UniformLaw(), X, column.v, plain, column.levels, folds)}
+    folds = make_folds(X, some.standardise(column.v), some.outputs, N_FOLDS, task.seed)
+    tables = {SPLIT: np.tile(np.quantile(column.v, column.levels), (len(rows), 1))}
     for name, law in announced(laws, len(rows)):
-        change = change_of(law, X, W, some.outputs, task.seed)
-        held_out = held_out_quantiles(law, X, W, change, column.levels, folds)
-        tables[name] = some.restore_reference(held_out)
+        tables[name] = some.restore_reference(held_out_quantiles(law, folds, column.levels))
     stack = np.stack([tables[name] for name in laws])
     weights = prune(simplex_weights(stack, column.v, column.levels))
     tables[STACK] = np.tensordot(weights, stack, axes=1)
