@@ -238,7 +238,7 @@ def test_one_reference_row():
             return np.zeros(len(X))
 
     X, y = smooth_data(100, seed=0)
-    model = SLCPRegressor(Zero(), calibration_size=99, random_state=0).fit(X, y)
+    model = SLCPRegressor(Zero(), calibration_size=99, law="kernel", random_state=0).fit(X, y)
     assert model.fit_report_["rows"]["reference"] == 1
     intervals = model.predict_interval(X)
     # One reference row is no localization: signed split conformal around it.

@@ -104,15 +104,19 @@ def test_quantile_models(name, method):
 
 @pytest.mark.parametrize("name", ["boosting", "pair", "quantile forest", "frozen pair"])
 def test_slcp_on_quantile_models(name):
-    model = SLCPRegressor(QUANTILE_MODELS[name], score="quantile", random_state=0)
+    model = SLCPRegressor(QUANTILE_MODELS[name], score="quantile", law="kernel", random_state=0)
     intervals = model.fit(X[TRAIN], Y[TRAIN]).predict_interval(X[TEST])
     assert coverage(Y[TEST], intervals) > LEAST
 
 
 def test_out_of_bag_reference():
     forest = RandomForestRegressor(60, random_state=0)
-    model = SLCPRegressor(forest, reference="oob", random_state=0).fit(X[TRAIN], Y[TRAIN])
-    in_sample = SLCPRegressor(forest, reference="train", random_state=0).fit(X[TRAIN], Y[TRAIN])
+    model = SLCPRegressor(forest, reference="oob", law="kernel", random_state=0).fit(
+        X[TRAIN], Y[TRAIN]
+    )
+    in_sample = SLCPRegressor(forest, reference="train", law="kernel", random_state=0).fit(
+        X[TRAIN], Y[TRAIN]
+    )
     assert coverage(Y[TEST], model.predict_interval(X[TEST])) > LEAST
     # In-sample residuals are too small, out-of-bag ones are not.
     seen = model.diagnose(X[TEST])["local_upper"].mean()
@@ -124,7 +128,9 @@ def test_frozen_model_scores_every_row_once():
     """No fold is refitted and no row is lost: "cross-fit" means "holdout" there."""
     frozen = FrozenEstimator(LinearRegression().fit(*smooth_data(200, seed=5)))
     by_name = {
-        name: SLCPRegressor(frozen, reference=name, random_state=0).fit(X[TRAIN], Y[TRAIN])
+        name: SLCPRegressor(frozen, reference=name, law="kernel", random_state=0).fit(
+            X[TRAIN], Y[TRAIN]
+        )
         for name in ("cross-fit", "holdout")
     }
     for model in by_name.values():
@@ -182,14 +188,16 @@ def test_frame_into_a_pipeline():
     inner = make_pipeline(
         make_column_transformer((OneHotEncoder(), ["weather"]), remainder="passthrough"), Ridge()
     )
-    model = SLCPRegressor(inner, random_state=0).fit(pandas_table(columns), y)
+    model = SLCPRegressor(inner, law="kernel", random_state=0).fit(pandas_table(columns), y)
     assert model.predict_interval(pandas_table(columns)).shape == (600, 2)
 
 
 def test_sample_weight_reaches_the_base_model():
     weight = np.where(X[TRAIN, 0] > 0, 1.0, 0.0)
     for reference in ("cross-fit", "train", "holdout"):
-        model = LocalizedConformalRegressor(LinearRegression(), reference=reference, random_state=0)
+        model = LocalizedConformalRegressor(
+            LinearRegression(), reference=reference, law="kernel", random_state=0
+        )
         weighted = model.fit(X[TRAIN], Y[TRAIN], sample_weight=weight).predict(X[TEST])
         plain = model.fit(X[TRAIN], Y[TRAIN]).predict(X[TEST])
         assert not np.allclose(weighted, plain)
@@ -203,7 +211,9 @@ def test_outputs_embedding_measures_distance_in_predictions():
 
 
 def test_parallel_cross_fitting_gives_the_same():
-    one, two = (SLCPRegressor(LinearRegression(), random_state=0, n_jobs=n) for n in (None, 2))
+    one, two = (
+        SLCPRegressor(LinearRegression(), law="kernel", random_state=0, n_jobs=n) for n in (None, 2)
+    )
     np.testing.assert_array_equal(
         one.fit(X[TRAIN], Y[TRAIN]).predict_interval(X[TEST]),
         two.fit(X[TRAIN], Y[TRAIN]).predict_interval(X[TEST]),

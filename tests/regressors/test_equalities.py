@@ -232,7 +232,9 @@ def test_length_is_near_the_oracle(name):
     lengths = []
     for seed in range(3):
         X, y = simulation.sample(4000, seed)
-        model = SLCPRegressor(TrueMean(), calibration_size=2000, random_state=seed).fit(X, y)
+        model = SLCPRegressor(
+            TrueMean(), law=KernelLaw(bandwidth="cv"), calibration_size=2000, random_state=seed
+        ).fit(X, y)
         X_new, _ = simulation.sample(2000, 100 + seed)
         lengths.append(mean_length(None, model.predict_interval(X_new)))
     low, high = simulation.quantile(X_new, [0.05, 0.95]).T

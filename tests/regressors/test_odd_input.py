@@ -60,7 +60,9 @@ def test_an_adjustment_that_is_none(m, words):
 
 def test_an_adjustment_that_never_accepts_gives_infinite_intervals():
     never = MonotoneAdjustment(lambda v, F, theta: -np.ones_like(v))
-    model = LocalizedConformalRegressor(Ridge(), adjustment=never, random_state=0).fit(X, Y)
+    model = LocalizedConformalRegressor(
+        Ridge(), adjustment=never, law="kernel", random_state=0
+    ).fit(X, Y)
     with pytest.warns(UserWarning, match="adjusted calibration scores"):
         assert np.isinf(model.predict_interval(X)).all()
 
@@ -134,7 +136,7 @@ def test_missing_values_reach_a_pipeline_that_handles_them():
         make_pipeline(SimpleImputer(), Ridge()),
         GridSearchCV(HistGradientBoostingRegressor(max_iter=5), {"max_depth": [1]}, cv=2),
     ):
-        model = SLCPRegressor(base, random_state=0).fit(holes, Y)
+        model = SLCPRegressor(base, law="kernel", random_state=0).fit(holes, Y)
         assert np.isfinite(model.predict_interval(holes)).all()
     with pytest.raises(ValueError, match="contains NaN"):
         SLCPRegressor(Ridge()).fit(holes, Y)
@@ -142,7 +144,9 @@ def test_missing_values_reach_a_pipeline_that_handles_them():
 
 def test_strings_in_an_array_reach_a_pipeline_that_handles_them():
     words = np.array([["a", "b"][i % 2] for i in range(200)], dtype=object)[:, None]
-    model = SLCPRegressor(make_pipeline(OneHotEncoder(), Ridge()), random_state=0).fit(words, Y)
+    model = SLCPRegressor(
+        make_pipeline(OneHotEncoder(), Ridge()), law="kernel", random_state=0
+    ).fit(words, Y)
     assert model.predict_interval(words).shape == (200, 2)
 
 
@@ -179,7 +183,7 @@ class First:
 
 def test_the_law_reads_later_rows_as_it_read_the_first():
     frame = pd.DataFrame({"number": X[:, 0], "label": np.where(X[:, 1] > 0, "u", "v")})
-    model = SLCPRegressor(First(), random_state=0).fit(frame, Y)
+    model = SLCPRegressor(First(), law="kernel", random_state=0).fit(frame, Y)
     expected = model.predict_interval(frame)
     as_objects = frame.astype({"number": object, "label": "category"})
     np.testing.assert_array_equal(model.predict_interval(as_objects), expected)
@@ -198,7 +202,7 @@ def test_every_kind_of_column():
             "flag": [None if i % 7 == 0 else i % 2 == 0 for i in range(200)],
         }
     )
-    model = SLCPRegressor(First(), random_state=0).fit(frame, Y)
+    model = SLCPRegressor(First(), law="kernel", random_state=0).fit(frame, Y)
     assert np.isfinite(model.predict_interval(frame)).all()
 
 
@@ -281,7 +285,7 @@ def test_nan_predictions_are_refused_when_predicting():
         def predict(self, X):
             return np.where(np.asarray(X)[:, 0] > 50, np.nan, 0.0)
 
-    model = SLCPRegressor(Later(), random_state=0).fit(X, Y)
+    model = SLCPRegressor(Later(), law="kernel", random_state=0).fit(X, Y)
     refuses(lambda: model.predict_interval([[100.0, 0.0]]), "predicts NaN")
 
 

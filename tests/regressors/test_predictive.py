@@ -10,12 +10,13 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.stats import norm
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
 import localconformal
 from conftest import awkward_data, light, smooth_data
-from localconformal import KernelLaw, NeighborsLaw, UniformLaw
+from localconformal import ForestLaw, KernelLaw, LearnedLaw, NeighborsLaw, UniformLaw
 from localconformal.laws import LAWS
 from localconformal.metrics.crps import crps
 from localconformal.regressors.distribution import outward_ranks
@@ -33,8 +34,13 @@ def make(score="residual", law=LAW, **params):
     return General(base, score=score, law=law, random_state=0, **params)
 
 
+#: Laws whose default models take long, with others.
+LIGHT = {
+    "forest": ForestLaw(RandomForestRegressor(10, min_samples_leaf=5)),
+    "learned": LearnedLaw(QuantileRegressor(alpha=0)),
+}
 VARIANTS = {
-    **{f"law-{name}": {"law": name} for name in LAWS},
+    **{f"law-{name}": {"law": LIGHT.get(name, name)} for name in LAWS},
     "neighbors-3": {"law": NeighborsLaw(3)},
     "kernel-narrow": {"law": KernelLaw("boxcar", bandwidth=1e-3)},
     "response": {"score": "response"},

@@ -62,7 +62,7 @@ def test_localizing_pays_on_energy():
     scores = [
         interval_score(y_new, model.fit(X, y).predict_interval(X_new))
         for model in (
-            SLCPRegressor(base, random_state=0),
+            SLCPRegressor(base, law="forest", random_state=0),
             ConformalizedQuantileRegressor(base, random_state=0),
         )
     ]

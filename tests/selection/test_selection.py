@@ -147,7 +147,11 @@ def test_a_law_that_was_named_has_no_table():
 
 @pytest.mark.parametrize(
     "params",
-    [{"score": "absolute"}, {"adjustment": ThetaQuantile()}, {"score": "normalised"}],
+    [
+        {"score": "absolute"},
+        {"adjustment": ThetaQuantile()},
+        pytest.param({"score": "normalised"}, marks=pytest.mark.slow),
+    ],
     ids=["absolute", "theta", "normalised"],
 )
 def test_other_scores_and_adjustments_are_served(params):
@@ -161,12 +165,14 @@ def test_other_scores_and_adjustments_are_served(params):
         assert isinstance(model.adjustment_, ThetaQuantile)
 
 
+@pytest.mark.slow
 def test_two_laws_are_found_where_the_sides_differ():
     model = LocalizedConformalRegressor(score="quantile", random_state=0).fit(*bumpy())
     assert set(model.selection_["side"]) == {0, 1}
     assert model.selection_["chosen"].sum() == 2
 
 
+@pytest.mark.slow
 def test_dist_split_uses_it_too():
     model = DistSplitRegressor(LinearRegression(), random_state=0).fit(*bumpy())
     assert model.selection_["chosen"].any()
@@ -190,7 +196,10 @@ def constant_response(seed=0):
     return X, np.full(len(X), 2.0)
 
 
-@pytest.mark.parametrize("data", [zero_inflated, with_categories, constant_response])
+@pytest.mark.parametrize(
+    "data",
+    [zero_inflated, with_categories, pytest.param(constant_response, marks=pytest.mark.slow)],
+)
 def test_awkward_tables_work(data):
     X, y = data()
     model = SLCPRegressor(random_state=0).fit(X, y)
