@@ -64,7 +64,7 @@ WITH_OUTPUTS = {name for name in VARIANTS if "outputs" in name} | {"response", "
 LAST_BITS = {"learned-lines", "shifted", "nested"}
 
 
-def small_spread_model(n, seed):
+def small_spread_model(n, seed, n_jobs=None):
     return RandomForestRegressor(
         20, min_samples_leaf=5, max_features=0.5, oob_score=n >= 10, random_state=seed
     )

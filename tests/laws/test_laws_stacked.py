@@ -174,7 +174,7 @@ def test_no_laws_are_refused(laws):
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [0.0, 0.0], [np.nan, 1.0], [1, 1, 1]])
 def test_bad_weights_are_refused(weights):
-    with pytest.raises(ValueError, match=r"weights are .* for 2 laws; one for each"):
+    with pytest.raises(ValueError, match=r"weights are .* for 2 laws; one finite number for each"):
         StackedLaw(["uniform", "kernel"], weights=weights).fit(*rows(20, 0))
 
 

@@ -109,8 +109,8 @@ def test_calibration_rows_take_no_part(chosen):
 def test_one_by_one_equals_a_batch(chosen):
     X, _ = bumpy(12, seed=4)
     alone = np.vstack([chosen.predict_interval(X[i : i + 1]) for i in range(len(X))])
-    # Kernel ridge multiplies matrices, whose last bits depend on the batch, by large numbers.
-    np.testing.assert_allclose(alone, chosen.predict_interval(X), rtol=1e-6, atol=1e-6)
+    # The user's line multiplies matrices, whose last bits depend on the batch.
+    np.testing.assert_allclose(alone, chosen.predict_interval(X), rtol=1e-12, atol=1e-12)
 
 
 def test_few_rows_are_not_searched():
@@ -170,6 +170,8 @@ def test_two_laws_are_found_where_the_sides_differ():
     model = LocalizedConformalRegressor(score="quantile", random_state=0).fit(*bumpy())
     assert set(model.selection_["side"]) == {0, 1}
     assert model.selection_["chosen"].sum() == 2
+    # One correction serves both.
+    assert set(model.selection_["correction"]) == {type(model.adjustment_).__name__}
 
 
 @pytest.mark.slow
@@ -216,6 +218,12 @@ def test_the_correction_gives_held_out_rows_their_coverage():
     for scaled in (False, True):
         lower, upper = corrected(narrow, v, levels, scaled).T
         assert 0.9 <= np.mean((lower <= v) & (v <= upper)) <= 0.91
+
+
+def test_too_few_rows_for_the_level_are_scored_as_they_are():
+    quantiles, v = np.tile([-1.0, 1.0], (50, 1)), np.linspace(-1, 1, 50)
+    found = corrected(quantiles, v, np.array([0.0005, 0.9995]), scaled=True)
+    np.testing.assert_array_equal(found, quantiles)
 
 
 def test_the_score_is_the_interval_score():

@@ -12,23 +12,36 @@ leaves the piece that its level falls in, so that both stay monotone.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from localconformal.engine.base import Engine
 from localconformal.quantiles import MASS_GUARD, Array
 
 # Units in the last place by which an interpolated value may be off.
 ROUNDING = 16 * np.finfo(np.float64).eps
 
 
+class Behind(NamedTuple):
+    """A law within a law: its weight, its engine, and the rows as that engine sees them."""
+
+    weight: float
+    engine: Engine
+    rows: Any
+
+
 class Knots(NamedTuple):
-    """Quantiles (m, G) at the engine's levels; effective sample and fallback of each row (m,)."""
+    """Quantiles (m, G) at the engine's levels.
+
+    Effective sample and fallback are asked of the laws behind, and only when somebody wants to
+    know; a law without any has ``total`` reference rows everywhere.
+    """
 
     values: Array
-    size: Array
-    fallback: NDArray[np.bool_]
+    total: float = 0.0
+    behind: tuple[Behind, ...] = ()
 
 
 class KnotEngine:
@@ -88,9 +101,13 @@ class KnotEngine:
         return np.ascontiguousarray(area * np.diff(self.levels)).sum(axis=1)
 
     def effective_sample_size(self, rows: Knots) -> Array:
-        """As the law says: (m,)."""
-        return rows.size
+        """The weighted mean of the laws behind: (m,)."""
+        sizes = [law.weight * law.engine.effective_sample_size(law.rows) for law in rows.behind]
+        return np.full(len(rows.values), rows.total) + sum(sizes)
 
     def fallback(self, rows: Knots) -> NDArray[np.bool_]:
-        """As the law says: (m,)."""
-        return rows.fallback
+        """Where any law behind had to widen its neighbourhood: (m,)."""
+        flags = np.zeros(len(rows.values), dtype=bool)
+        for law in rows.behind:
+            flags |= law.engine.fallback(law.rows)
+        return flags

@@ -68,6 +68,7 @@ class ChangedLaw(BaseLaw):
 
     law: Any
     random_state: Any
+    n_jobs: int | None
 
     def change(self, X: Any, v: Array, outputs: Outputs, seed: int) -> Change:
         """Learn location and scale from reference rows."""
@@ -79,9 +80,9 @@ class ChangedLaw(BaseLaw):
         return law.set_params(law=self.inner_law().at_levels(levels))
 
     def inner_law(self) -> BaseLaw:
-        """The unfitted law of W."""
+        """The unfitted law of W, with this law's seed and threads where it has none."""
         made = UniformLaw() if self.law is None else make_law(self.law)
-        return made if self.random_state is None else seeded(made, self.random_state)
+        return seeded(made, self.random_state, self.n_jobs)
 
     def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> ChangedLaw:
         """Learn the change, then the law of W."""
@@ -114,6 +115,8 @@ class ScaledLaw(ChangedLaw):
     law : str or law, default=None
         Law of W; None is the uniform law, which makes this the normalised residual (MADSplit).
     random_state : int or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None is one for each core.
 
     Examples
     --------
@@ -126,13 +129,16 @@ class ScaledLaw(ChangedLaw):
     True
     """
 
-    def __init__(self, law: Any = None, random_state: Any = None) -> None:
+    def __init__(
+        self, law: Any = None, random_state: Any = None, n_jobs: int | None = None
+    ) -> None:
         self.law = law
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def change(self, X: Any, v: Array, outputs: Outputs, seed: int) -> Change:
         """Location 0, scale sigma."""
-        known = with_spread(outputs, X, v, seed)
+        known = with_spread(outputs, X, v, seed, self.n_jobs)
         spread, reference = known.predict_spread, known.reference_spread
         assert spread is not None
         assert reference is not None
@@ -148,6 +154,8 @@ class ResponseLaw(ChangedLaw):
         Law of Y given x, such as ``LearnedLaw()`` (CQR) or ``ForestLaw(target="response")`` (a
         quantile forest); None is the uniform law.
     random_state : int or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None is one for each core.
 
     Examples
     --------
@@ -157,14 +165,19 @@ class ResponseLaw(ChangedLaw):
     array([[2.]])
     """
 
-    def __init__(self, law: Any = None, random_state: Any = None) -> None:
+    def __init__(
+        self, law: Any = None, random_state: Any = None, n_jobs: int | None = None
+    ) -> None:
         self.law = law
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def change(self, X: Any, v: Array, outputs: Outputs, seed: int) -> Change:
         """Location -mu, scale 1."""
         check_residual(v, outputs, type(self).__name__)
-        return Change(-outputs.reference, np.ones(len(v)), MinusPoint(outputs.predict), outputs)
+        # The spread is the residual's, not the response's.
+        known = replace(outputs, predict_spread=None, reference_spread=None)
+        return Change(-outputs.reference, np.ones(len(v)), MinusPoint(outputs.predict), known)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from localconformal.quantiles import Array
 
 # Squared distances of points within this box stay finite for any bandwidth a kernel may have.
 FARTHEST = 1e50
-EXPECTED = "a transformer, a fitted model (as FrozenEstimator), a callable or 'outputs'"
+EXPECTED = "a transformer, a fitted model (as FrozenEstimator), a callable or a known name"
 
 
 class FunctionEmbedding(BaseEstimator):

@@ -33,15 +33,13 @@ from localconformal.laws.leaves import (
     leaf_finder,
 )
 from localconformal.laws.order import CANONICAL_UP_TO, canonical_order, check_lengths
-from localconformal.laws.outputs import Outputs, blank_outputs
+from localconformal.laws.outputs import GROWN_ON, Outputs, blank_outputs
 from localconformal.laws.view import View, fit_view
 from localconformal.models import is_frozen
 from localconformal.quantiles import Array
 
 #: The default forest: its trees, the least rows of a leaf, and the share of columns a split sees.
 TREES, LEAF_ROWS, COLUMNS = 100, 5, 1 / 3
-#: Rows that a tree of the default forest is grown on at most; growing costs more than it brings.
-GROWN_ON = 20_000
 LARGEST = float(np.finfo(np.float32).max)
 
 Points = NDArray[np.float32]
@@ -54,15 +52,15 @@ def as_points(points: Array) -> Points:
 
 #: What trees are grown on: from scores and responses, (n,) or (n, 2).
 TARGETS: dict[str, Callable[[Array, Array], Array]] = {
-    "scores": lambda v, y: v,
-    "size": lambda v, y: np.abs(v),
+    "scores": lambda v, y: unit(v),
+    "size": lambda v, y: unit(np.abs(v)),
     "both": lambda v, y: np.column_stack([unit(v), unit(np.abs(v))]),
-    "response": lambda v, y: y,
+    "response": lambda v, y: unit(y),
 }
 
 
 def unit(values: Array) -> Array:
-    """Values over their spread, so that a tree cares for each column alike."""
+    """Values over their spread: trees care for columns alike, and for responses of any size."""
     spread = values.std()
     return values / spread if spread > 0 else values
 

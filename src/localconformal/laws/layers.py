@@ -48,6 +48,10 @@ class HiddenLayer(BaseEstimator):
         self.model = model
         self.layer = layer
 
+    def __sklearn_clone__(self) -> HiddenLayer:
+        # The network stays fitted: cloning a law must not undo it.
+        return HiddenLayer(self.model, self.layer)
+
     def transform(self, X: Any) -> Array:
         """Activations of the layer: (n, units)."""
         before, network = unwrap(self.model)
@@ -64,8 +68,17 @@ class HiddenLayer(BaseEstimator):
             )
         for step in before:
             X = step.transform(X)
-        values = np.asarray(X, dtype=np.float64)
-        for k in range(self.layer % depth + 1):
-            values = values @ network.coefs_[k] + network.intercepts_[k]
-            values = ACTIVATIONS[network.activation](values)
-        return values
+        return activations(network, X, self.layer % depth + 1)
+
+
+def activations(network: Any, X: Any, layers: int) -> Array:
+    """Values behind so many layers of a fitted network, each row by itself.
+
+    Not by a matrix product, whose last bits depend on the number of rows.
+    """
+    values = np.asarray(X, dtype=np.float64)
+    last = len(network.coefs_) - 1
+    for k in range(layers):
+        values = np.einsum("ij,jk->ik", values, network.coefs_[k]) + network.intercepts_[k]
+        values = values if k == last else ACTIVATIONS[network.activation](values)
+    return values

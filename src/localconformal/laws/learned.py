@@ -100,8 +100,8 @@ class LearnedLaw(BaseLaw):
         model = default_quantile_model(seed) if self.estimator is None else self.estimator
         if is_frozen(model):
             raise ValueError(
-                f"estimator is {model!r}, which comes fitted; a law learns from the scores: pass "
-                "an unfitted quantile model."
+                f"estimator is {model!r}, which cannot be fitted or comes fitted; a law learns "
+                "from the scores: pass an unfitted quantile model."
             )
         return [model] if takes_quantiles(model) else [at_level(model, q) for q in self.levels_]
 
@@ -140,9 +140,7 @@ class LearnedLaw(BaseLaw):
                 curves[:, -1:] + unit * self.upper_tail_,
             ]
         )
-        n = len(values)
-        size = np.full(n, float(self.n_reference_))
-        return Knots(np.maximum.accumulate(values, axis=1), size, np.zeros(n, dtype=bool))
+        return Knots(np.maximum.accumulate(values, axis=1), total=float(self.n_reference_))
 
     def at_levels(self, levels: Array) -> LearnedLaw:
         """A cheaper law that is asked for these levels only."""
@@ -160,12 +158,15 @@ def interpolate(curves: Array, levels: Array, asked: Array) -> Array:
 
 def check_levels(levels: Any) -> Array:
     """Levels in order, at least two inside (0, 1), or refused."""
-    given = np.ravel(np.asarray(levels, dtype=np.float64))
+    words = f"levels are {levels!r}; at least two increasing numbers inside (0, 1) were expected."
+    try:
+        # Rounded, so that 1 - 0.95 is the knot at 0.05 and no other.
+        given = np.round(np.ravel(np.asarray(levels, dtype=np.float64)), 12)
+    except (TypeError, ValueError) as error:
+        raise ValueError(words) from error
     if len(given) < 2 or not np.all((given > 0) & (given < 1)) or np.any(np.diff(given) <= 0):
-        raise ValueError(
-            f"levels are {levels!r}; at least two increasing numbers inside (0, 1) were expected."
-        )
-    return given
+        raise ValueError(words)
+    return np.asarray(given, dtype=np.float64)
 
 
 def default_quantile_model(seed: int) -> HistGradientBoostingRegressor:

@@ -15,7 +15,7 @@ from localconformal.laws.order import CANONICAL_UP_TO, canonical_order, check_le
 from localconformal.quantiles import Array, typical_size
 from localconformal.splitting import Rows
 
-#: Rows that a tree is grown on, at most.
+#: Rows that a tree is grown on, at most: growing on more costs more than it brings.
 GROWN_ON = 20_000
 #: sigma stays above this share of the typical score, so that nothing is divided by zero.
 FLOOR = 0.01
@@ -95,50 +95,57 @@ class Zero:
         return np.zeros(len(X))
 
 
+@dataclass(frozen=True)
 class Spread:
-    """sigma(x) = max(s(x), floor), with s a model of the size of the scores on (x, mu(x))."""
+    """sigma(x) = unit max(s(x), FLOOR), with s a model of |v| / unit on (x, mu(x) / scale).
 
-    def __init__(self, view: FeatureEmbedding, predict: Predict, model: Any, floor: float) -> None:
-        self.view = view
-        self.predict = predict
-        self.model = model
-        self.floor = floor
+    In these units a forest works alike for responses of any size.
+    """
+
+    view: FeatureEmbedding
+    predict: Predict
+    scale: float
+    model: Any
+    unit: float
 
     def __call__(self, X: Any) -> Array:
         """(n,) positive numbers."""
-        points = np.column_stack([self.view.transform(X), self.predict(X)])
-        return np.maximum(self.model.predict(points), self.floor)
+        points = np.column_stack([self.view.transform(X), self.predict(X) / self.scale])
+        return np.asarray(self.unit * np.maximum(self.model.predict(points), FLOOR))
 
 
-def with_spread(outputs: Outputs, X: Any, v: Array, seed: int = 0) -> Outputs:
+def with_spread(
+    outputs: Outputs, X: Any, v: Array, seed: int = 0, n_jobs: int | None = None
+) -> Outputs:
     """The same with sigma(x), a forest's model of |v|; as it is when sigma is known already."""
     if outputs.reference_spread is not None:
         return outputs
     check_lengths(len(X), len(v))
-    floor, view = FLOOR * typical_size(v), FeatureEmbedding().fit(X)
-    points = np.column_stack([view.transform(X), outputs.reference])
+    unit, view = typical_size(v), FeatureEmbedding().fit(X)
+    scale = typical_size(outputs.reference)
+    points = np.column_stack([view.transform(X), outputs.reference / scale])
     order = canonical_order(points, v) if len(v) <= CANONICAL_UP_TO else np.arange(len(v))
-    model = spread_model(len(v), seed).fit(points[order], np.abs(v[order]))
+    model = spread_model(len(v), seed, n_jobs).fit(points[order], np.abs(v[order]) / unit)
     # Threads add up the trees' predictions in any order, which changes their last bits.
     model.set_params(n_jobs=1)
     known = np.empty(len(v))
     known[order] = model.oob_prediction_ if model.oob_score else model.predict(points[order])
     return replace(
         outputs,
-        predict_spread=Once(Spread(view, outputs.predict, model, floor)),
-        reference_spread=np.maximum(known, floor),
+        predict_spread=Once(Spread(view, outputs.predict, scale, model, unit)),
+        reference_spread=unit * np.maximum(known, FLOOR),
     )
 
 
-def spread_model(n: int, seed: int) -> RandomForestRegressor:
+def spread_model(n: int, seed: int, n_jobs: int | None = None) -> RandomForestRegressor:
     """A forest, whose trees are grown on a share of the rows where there are very many."""
     return RandomForestRegressor(
         100,
         min_samples_leaf=5,
         max_features=0.5,
-        max_samples=min(1.0, GROWN_ON / n),
+        max_samples=GROWN_ON if n > GROWN_ON else None,
         # With a handful of rows, some are in every tree.
         oob_score=n >= 10,
-        n_jobs=-1,
+        n_jobs=-1 if n_jobs is None else n_jobs,
         random_state=seed,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,10 +17,10 @@ from localconformal.laws.changed import Change, ChangedLaw, check_residual
 from localconformal.laws.embedding import Scaled, fit_embedding
 from localconformal.laws.once import Once
 from localconformal.laws.outputs import Outputs, Predict
-from localconformal.laws.simplex import simplex_weights
+from localconformal.laws.simplex import prune, simplex_weights
 from localconformal.models import fit_model, predict_column
 from localconformal.parallel import FEW_ROWS, in_threads
-from localconformal.quantiles import Array
+from localconformal.quantiles import Array, typical_size
 from localconformal.splitting import fold_rows
 
 N_FOLDS = 3
@@ -79,7 +79,7 @@ class ShiftedLaw(ChangedLaw):
     def change(self, X: Any, v: Array, outputs: Outputs, seed: int) -> Change:
         """Location m - mu, scale 1."""
         check_residual(v, outputs, type(self).__name__)
-        models = default_models(seed) if self.models is None else self.models
+        models = default_models(seed) if self.models is None else check_models(self.models)
         blend, reference = fit_blend(models, X, outputs, seed, self.n_jobs)
         located = Once(blend)
         shifted = replace(
@@ -108,6 +108,8 @@ class Blend:
     view: Scaled
     models: dict[str, list[Any]]
     weights: dict[str, float]
+    centre: float
+    unit: float
     n_jobs: int | None = None
 
     def __call__(self, X: Any) -> Array:
@@ -118,7 +120,8 @@ class Blend:
         asked = [partial(predict_column, model, points) for _, model in tasks]
         answers = in_threads(asked, self.n_jobs if len(X) > FEW_ROWS else 1)
         for (name, _), answer in zip(tasks, answers, strict=True):
-            total = total + self.weights[name] / len(self.models[name]) * answer
+            share = self.weights[name] / len(self.models[name])
+            total = total + share * (self.centre + self.unit * answer)
         return np.asarray(total)
 
 
@@ -143,20 +146,24 @@ def fit_blend(
     y = outputs.response
     view, points = fit_embedding(None, X, y, None)
     points = clip(points)
+    # In units of their own, y of any size is learned alike.
+    centre = float(np.median(y))
+    unit = typical_size(y - centre)
+    target = (y - centre) / unit
     folds = fold_rows(len(y), N_FOLDS, seed) if len(y) > 1 else []
     fitted: dict[str, list[Any]] = {}
     held_out = {"point": outputs.reference}
     for name, model in models.items() if folds else ():
-        fitted[name] = in_threads(
-            [partial(fit_quietly, model, points[rest], y[rest]) for rest, _ in folds], n_jobs
-        )
+        fits = [partial(fit_model, model, points[rest], target[rest]) for rest, _ in folds]
+        fitted[name] = fit_quietly(fits, n_jobs)
         held_out[name] = np.empty(len(y))
         for part, (_, fold) in zip(fitted[name], folds, strict=True):
-            held_out[name][fold] = predict_column(part, points[fold])
+            held_out[name][fold] = centre + unit * predict_column(part, points[fold])
     weights = blend_weights(held_out, y)
     kept = {name: fitted[name] for name in weights if name != "point"}
     reference = sum(weight * held_out[name] for name, weight in weights.items())
-    blend = Blend(outputs.predict, view, kept, {"point": 0.0, **weights}, n_jobs)
+    weights = {"point": 0.0, **weights}
+    blend = Blend(outputs.predict, view, kept, weights, centre, unit, n_jobs)
     return blend, np.asarray(reference)
 
 
@@ -164,8 +171,7 @@ def blend_weights(predictions: dict[str, Array], y: Array) -> dict[str, float]:
     """Weights by absolute error, the small ones left out."""
     table = np.stack(list(predictions.values()))[:, :, None]
     weights = simplex_weights(table, y, np.array([0.5]))
-    kept = np.where(weights >= min(MIN_WEIGHT, weights.max()), weights, 0.0)
-    kept = kept / kept.sum()
+    kept = prune(weights, MIN_WEIGHT)
     return {name: float(w) for name, w in zip(predictions, kept, strict=True) if w > 0.0}
 
 
@@ -174,8 +180,22 @@ def clip(points: Array) -> Array:
     return np.clip(points, -FARTHEST, FARTHEST)
 
 
-def fit_quietly(model: Any, points: Array, y: Array) -> Any:
-    """A fitted clone; a network that stops at its last epoch is no news."""
+def fit_quietly(fits: Sequence[Callable[[], Any]], n_jobs: int | None) -> list[Any]:
+    """Fitted models; a network that stops at its last epoch is no news.
+
+    The filter is set around all threads: set within each, it would outlive them.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return fit_model(model, points, y)
+        return in_threads(fits, n_jobs)
+
+
+def check_models(models: Any) -> Mapping[str, Any]:
+    """Estimators by name, or refused."""
+    named = isinstance(models, Mapping) and all(hasattr(m, "fit") for m in models.values())
+    if not named or "point" in models:
+        raise ValueError(
+            f"models is {models!r}; estimators by name, such as {{'ridge': Ridge()}}, were "
+            "expected, none of them called 'point', which is the regressor's own."
+        )
+    return models

@@ -80,3 +80,9 @@ def descend(predictions: Array, target: Array, levels: Array, losses: Array) -> 
         weights = weights * np.exp(-move)
         weights = weights / weights.sum()
     return kept
+
+
+def prune(weights: Array, least: float) -> Array:
+    """Weights below the least become 0; the rest sum to 1."""
+    kept = np.where(weights >= min(least, weights.max()), weights, 0.0)
+    return np.asarray(kept / kept.sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from localconformal.laws.knots import GRID, knots_of
 from localconformal.laws.learned import check_levels
 from localconformal.laws.names import make_law, seeded
 from localconformal.laws.outputs import Outputs, blank_outputs, with_spread
-from localconformal.laws.simplex import pinball, simplex_weights
+from localconformal.laws.simplex import pinball, prune, simplex_weights
 from localconformal.laws.view import in_canonical_order
 from localconformal.quantiles import Array
 
@@ -43,13 +44,15 @@ class StackedLaw(BaseLaw):
     n_folds : int, default=3
     random_state : int or None, default=None
         Seed of the folds, and of laws that have none.
+    n_jobs : int or None, default=None
+        Threads of laws that do not say; None is one for each core.
 
     Attributes
     ----------
     laws_ : list of fitted laws, those with weight only
     weights_ : array, one for each of ``laws``
     losses_ : array
-        Held-out pinball loss of each of ``laws``; missing with fixed weights.
+        Held-out pinball loss of each of ``laws``; missing where nothing was compared.
 
     Examples
     --------
@@ -69,12 +72,14 @@ class StackedLaw(BaseLaw):
         levels: Sequence[float] = (0.05, 0.95),
         n_folds: int = 3,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.laws = laws
         self.weights = weights
         self.levels = levels
         self.n_folds = n_folds
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> StackedLaw:
         """Choose the weights by cross-fitting, then fit the laws that have one on all rows."""
@@ -85,7 +90,8 @@ class StackedLaw(BaseLaw):
         laws = self._members(seed)
         self.__dict__.pop("losses_", None)
         if any(isinstance(law, ScaledLaw) for law in laws):
-            known = with_spread(known, X, scores, seed)
+            # One spread for all; laws that look at the point model see it too.
+            known = with_spread(known, X, scores, seed, self.n_jobs)
         self.weights_ = self._weights(laws, X, scores, known, seed)
         pairs = zip(laws, self.weights_, strict=True)
         self.laws_ = [law.fit(X, scores, outputs=known) for law, weight in pairs if weight > 0.0]
@@ -93,9 +99,11 @@ class StackedLaw(BaseLaw):
         return self
 
     def _members(self, seed: int) -> list[BaseLaw]:
-        if isinstance(self.laws, str) or len(self.laws) == 0:
+        if not isinstance(self.laws, (list, tuple)) or len(self.laws) == 0:
             raise ValueError(f"laws is {self.laws!r}; a list of at least one law was expected.")
-        return [seeded(make_law(law), seed) for law in self.laws]
+        if not isinstance(self.n_folds, Integral) or self.n_folds < 2:
+            raise ValueError(f"n_folds is {self.n_folds!r}; an integer of at least 2 was expected.")
+        return [seeded(make_law(law), seed, self.n_jobs) for law in self.laws]
 
     def _weights(self, laws: list[BaseLaw], X: Any, v: Array, outputs: Outputs, seed: int) -> Array:
         if self.weights is not None:
@@ -106,32 +114,32 @@ class StackedLaw(BaseLaw):
         folds = make_folds(X, v, outputs, self.n_folds, seed)
         table = np.stack([held_out_quantiles(law, folds, levels) for law in laws])
         self.losses_ = pinball(table, v, levels)
-        return prune(simplex_weights(table, v, levels))
+        return prune(simplex_weights(table, v, levels), MIN_WEIGHT)
 
     def rows(self, X: Any) -> Knots:
         """The law at each row, as quantiles on the common grid."""
-        members = [knots_of(law, X) for law in self.laws_]
         weights = self.weights_[self.weights_ > 0.0]
-        pairs = list(zip(weights, members, strict=True))
-        return Knots(
-            np.sum([weight * member.values for weight, member in pairs], axis=0),
-            np.sum([weight * member.size for weight, member in pairs], axis=0),
-            np.any([member.fallback for member in members], axis=0),
-        )
-
-
-def prune(weights: Array) -> Array:
-    """Small weights become 0."""
-    kept = np.where(weights >= min(MIN_WEIGHT, weights.max()), weights, 0.0)
-    return np.asarray(kept / kept.sum())
+        members = list(zip(weights, (knots_of(law, X) for law in self.laws_), strict=True))
+        values = np.sum([weight * member.values for weight, member in members], axis=0)
+        behind = [
+            law._replace(weight=weight * law.weight)
+            for weight, member in members
+            for law in member.behind
+        ]
+        return Knots(values, behind=tuple(behind))
 
 
 def check_weights(weights: Any, count: int) -> Array:
     """Non-negative weights, one a law, scaled to sum to 1."""
-    given = np.asarray(weights, dtype=np.float64)
-    if given.shape != (count,) or not np.all(given >= 0) or not given.sum() > 0:
-        raise ValueError(
-            f"weights are {weights!r} for {count} laws; one for each, none negative and not all "
-            "zero, were expected."
-        )
+    words = (
+        f"weights are {weights!r} for {count} laws; one finite number for each, none negative and "
+        "not all zero, were expected."
+    )
+    try:
+        given = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(words) from error
+    fine = given.shape == (count,) and np.all(np.isfinite(given)) and np.all(given >= 0)
+    if not fine or not given.sum() > 0:
+        raise ValueError(words)
     return np.asarray(given / given.sum())

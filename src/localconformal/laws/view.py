@@ -11,15 +11,19 @@ from localconformal.laws.embedding import Scaled, fit_embedding
 from localconformal.laws.order import CANONICAL_UP_TO, canonical_order
 from localconformal.laws.outputs import Outputs
 from localconformal.models import take_rows
-from localconformal.quantiles import Array
+from localconformal.quantiles import Array, typical_size
 
 
 @dataclass(frozen=True)
 class View:
-    """Points of the embedding, with mu(x), and sigma(x) where it is known, as further columns."""
+    """Points of the embedding, with mu(x), and sigma(x) where it is known, as further columns.
+
+    These are in units of ``scale``, so that models work alike for responses of any size.
+    """
 
     embedding: Scaled
     outputs: Outputs | None
+    scale: float
 
     def __call__(self, X: Any) -> Array:
         """(n, columns) numbers."""
@@ -29,7 +33,7 @@ class View:
         known = [self.outputs.predict(X)]
         if self.outputs.predict_spread is not None:
             known.append(self.outputs.predict_spread(X))
-        return np.column_stack([points, *known])
+        return np.column_stack([points, *(column / self.scale for column in known)])
 
 
 def fit_view(embedding: Any, X: Any, v: Array, outputs: Outputs | None) -> tuple[View, Array]:
@@ -38,13 +42,14 @@ def fit_view(embedding: Any, X: Any, v: Array, outputs: Outputs | None) -> tuple
     An embedding that the user chose is all that counts.
     """
     fitted, points = fit_embedding(embedding, X, v, outputs)
-    seen = outputs if embedding is None else None
+    seen, scale = outputs if embedding is None else None, 1.0
     if seen is not None:
+        scale = typical_size(seen.reference)
         known = [seen.reference]
         if seen.reference_spread is not None:
             known.append(seen.reference_spread)
-        points = np.column_stack([points, *known])
-    return View(fitted, seen), points
+        points = np.column_stack([points, *(column / scale for column in known)])
+    return View(fitted, seen, scale), points
 
 
 def in_canonical_order(X: Any, v: Array, outputs: Outputs) -> tuple[Any, Array, Outputs]:

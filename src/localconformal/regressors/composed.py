@@ -101,14 +101,20 @@ class ComposedRegressor(WithPredictiveDistribution):
     def selection_(self) -> Any:
         """Candidates of ``law="auto"`` as a frame, the best first.
 
-        Interval scores are of training rows that the candidate has not seen, ``weight`` is a
-        law's share in the stack, and ``chosen`` marks what is in use. How many rows were looked
-        at stands in ``fit_report_["rows"]["selection"]``; 0 means that there was no search.
+        ``law``: the candidate; ``location``: whether it is a law of the residual of the "point"
+        model or of a "blend"; ``correction``: "additive" as it is, or "scaled" by the local
+        width; ``interval_score``: at training rows that the candidate has not seen;
+        ``weight``: a law's share in the stack; ``chosen``: what is in use; ``side``: 1 for
+        the law of both sides, or of the upper one where the lower (0) has its own.
+
+        How many rows were looked at stands in ``fit_report_["rows"]["selection"]``; 0 means
+        that there was no search.
         """
         check_is_fitted(self)
         if self._selection is None:
             raise AttributeError(
-                f"selection_ belongs to law='auto'; this {type(self).__name__} was told its law."
+                f"selection_ belongs to law='auto'; this {type(self).__name__} was told its law, "
+                "or its adjustment uses none."
             )
         return make_frame(self._selection, like=None)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
-from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from localconformal.adjustments import ThetaQuantile
 from localconformal.calibration import SideRule
@@ -14,6 +15,7 @@ from localconformal.regressors.composed import ComposedRegressor, Composition
 from localconformal.regressors.reference import REFERENCES
 from localconformal.regressors.score_parameter import WithScoreParameter
 from localconformal.scores import SCORES, BaseScore, make_score
+from localconformal.selection.cost import BUDGET
 
 
 class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
@@ -36,6 +38,8 @@ class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
         prediction).
     confidence_level : float, default=0.9
     calibration_size : float or int or None, default=0.25
+    selection_budget : float, default=20.0
+        Seconds of ``law="auto"``, as in `LocalizedConformalRegressor`.
     random_state : int or None, default=None
     n_jobs : int or None, default=None
         Processes for cross-fitting (None is one) and threads of the law (None is one a core).
@@ -65,6 +69,7 @@ class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
         "law": [StrOptions({"auto", *LAWS}), HasMethods(LAW_METHODS)],
         "reference": [StrOptions(set(REFERENCES))],
         "sides": [StrOptions({"union", "joint"})],
+        "selection_budget": [Interval(Real, 0, None, closed="left")],
     }
 
     def __init__(
@@ -77,6 +82,7 @@ class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
         sides: str = "union",
         confidence_level: float = 0.9,
         calibration_size: float | int | None = 0.25,
+        selection_budget: float = BUDGET,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -87,6 +93,7 @@ class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
         self.sides = sides
         self.confidence_level = confidence_level
         self.calibration_size = calibration_size
+        self.selection_budget = selection_budget
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -98,4 +105,5 @@ class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
             adjustment=ThetaQuantile(),
             rule=SideRule(self.sides, one_sided=score.one_sided),
             reference=self.reference,
+            budget=self.selection_budget,
         )

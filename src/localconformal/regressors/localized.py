@@ -45,8 +45,9 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
         "learned", "kernel", "neighbors", "uniform", or any object with the methods of
         `localconformal.laws.BaseLaw`.
     adjustment : str or object, default="additive"
-        "additive" (SLCP), "multiplicative", "additive-expectation",
-        "multiplicative-expectation", "theta", or "plain", which uses no law.
+        "additive" (SLCP), "scaled" (additive in local widths), "multiplicative",
+        "additive-expectation", "multiplicative-expectation", "theta", or "plain", which uses
+        no law.
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
         How the reference scores of the law are made: by 5 fits that each leave out a fold, by
         a forest's out-of-bag predictions, on a held-out half of the training rows, or in
@@ -75,7 +76,7 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
     selection_ : frame
         With ``law="auto"``: the candidates, their interval scores and weights.
     fit_report_ : dict
-        Seconds by stage; rows used for training, reference and calibration.
+        Seconds by stage; rows used for training, reference, calibration and selection.
     score_, law_, adjustment_, calibration_
         The fitted parts.
 

@@ -46,7 +46,8 @@ def candidate_laws(
     if residual and n_features <= WIDE:
         laws["response learned"] = ResponseLaw(LearnedLaw(levels=curves))
     if residual:
-        laws["response forest"] = ResponseLaw(ForestLaw(extra_trees(seed), target="response"))
+        trees = extra_trees(seed, n_jobs)
+        laws["response forest"] = ResponseLaw(ForestLaw(trees, target="response"))
     return {name: seeded(law, seed, n_jobs) for name, law in laws.items()}
 
 
@@ -56,8 +57,12 @@ def blend_models(n_features: int, seed: int) -> dict[str, Any]:
     return {name: m for name, m in default_models(seed).items() if name not in left_out}
 
 
-def extra_trees(seed: int) -> ExtraTreesRegressor:
+def extra_trees(seed: int, n_jobs: int | None) -> ExtraTreesRegressor:
     """Trees of another kind than the forest law's own."""
     return ExtraTreesRegressor(
-        100, min_samples_leaf=5, max_features=0.7, n_jobs=-1, random_state=seed
+        100,
+        min_samples_leaf=5,
+        max_features=0.7,
+        n_jobs=-1 if n_jobs is None else n_jobs,
+        random_state=seed,
     )

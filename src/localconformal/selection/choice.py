@@ -32,8 +32,8 @@ from localconformal.laws.changed import Change, is_residual, unchanged
 from localconformal.laws.crossfit import held_out_quantiles, make_folds
 from localconformal.laws.outputs import Outputs, with_spread
 from localconformal.laws.shifted import ShiftedLaw
-from localconformal.laws.simplex import simplex_weights
-from localconformal.laws.stacked import prune
+from localconformal.laws.simplex import prune, simplex_weights
+from localconformal.laws.stacked import MIN_WEIGHT
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
 from localconformal.selection.candidates import blend_models, candidate_laws
@@ -133,8 +133,11 @@ def select(task: Task) -> Selection:
     rows = affordable_rows(task.budget, len(task.V), task.n_features)
     if rows == 0:
         return without_search(task)
-    drawn = task.take(draw(len(task.V), rows, task.seed))
     mirrored = is_mirrored(task.V)
+    if not mirrored and task.adjustment is None:
+        # Sides with laws of their own must agree on the unit of their corrections.
+        task = replace(task, adjustment=AdditiveQuantile())
+    drawn = task.take(draw(len(task.V), rows, task.seed))
     columns = columns_of(drawn, mirrored)
     found = [search(drawn, column) for column in columns]
     laws = tuple(fit_found(one, drawn, column) for one, column in zip(found, columns, strict=True))
@@ -197,7 +200,7 @@ def search(task: Task, column: Column) -> Found:
     for name, law in announced(laws, len(rows)):
         tables[name] = some.restore_reference(held_out_quantiles(law, folds, column.levels))
     stack = np.stack([tables[name] for name in laws])
-    weights = prune(simplex_weights(stack, column.v, column.levels))
+    weights = prune(simplex_weights(stack, column.v, column.levels), MIN_WEIGHT)
     tables[STACK] = np.tensordot(weights, stack, axes=1)
     return choose(task, column, base, location or "point", laws, tables, weights)
 
@@ -216,7 +219,8 @@ def best_location(task: Task, column: Column) -> tuple[Change, str]:
         left = np.abs(shifted.standardise(v)).mean()
         gains = left < (1.0 - LEAST_GAIN) * np.abs(v).mean()
         change, name = (shifted, "blend") if gains else (change, "point")
-    known = with_spread(change.outputs, task.X, change.standardise(v), task.seed)
+    W = change.standardise(v)
+    known = with_spread(change.outputs, task.X, W, task.seed, task.n_jobs)
     return replace(change, outputs=known), name
 
 
@@ -237,7 +241,7 @@ def choose(
             ready = corrected(quantiles, column.v, column.levels, scaled) if free else quantiles
             score = mean_interval_score(ready, column.v, column.levels)
             rows.append((name, scaled, score))
-    best = min(rows, key=lambda row: row[2] * handicap(row[0]))
+    best = min(rows, key=lambda row: row[2] * handicap(row[0], len(column.v)))
     weight = {SPLIT: 0.0, STACK: 1.0, **dict(zip(laws, weights.tolist(), strict=True))}
     order = sorted(rows, key=lambda row: row[2])
     columns: dict[str, list[Any]] = {
@@ -265,13 +269,13 @@ def chosen_law(
     return ShiftedLaw(law, random_state=task.seed) if location == "blend" else law
 
 
-def handicap(name: str) -> float:
+def handicap(name: str, n: int) -> float:
     """What a candidate must be better by to be chosen.
 
-    Differences of a percent are noise, and then the average is the safer bet; but nothing is
-    used in place of split conformal that does not beat it.
+    Differences of a percent, or more with few rows, are noise, and then the average is the safer
+    bet; but nothing is used in place of split conformal that does not beat it.
     """
-    return 1.0 if name in (STACK, SPLIT) else 1.01
+    return 1.0 if name in (STACK, SPLIT) else 1.01 + 10.0 / n
 
 
 def word(task: Task, scaled: bool) -> str:

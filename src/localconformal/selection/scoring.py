@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
+from localconformal.adjustments import ScaledQuantile
 from localconformal.laws.simplex import pinball
 from localconformal.quantiles import Array, conformal_quantile, typical_size
-
-#: Least local width, as a share of the typical score: `ScaledQuantile`'s own.
-FLOOR = 1e-2
 
 
 def corrected(quantiles: Array, v: Array, levels: Array, scaled: bool) -> Array:
     """Held-out quantiles (n, L) with the joint correction that these rows ask for.
 
-    One level is an upper end; of two, the first is a lower end. The correction is one number,
-    so that finding it on the rows that are scored costs nothing worth speaking of.
+    The first of two levels is a lower end; one level is an end of its own. The correction is one
+    number, so that finding it on the rows that are scored costs nothing worth speaking of.
     """
     sign = np.where(levels > 0.5, 1.0, -1.0)
     excess = sign * (v[:, None] - quantiles)
     unit = np.ones(len(v))
-    if scaled and len(levels) > 1:
-        unit = np.ptp(quantiles, axis=1) + FLOOR * typical_size(v)
-    elif scaled:
-        unit = np.abs(quantiles[:, 0]) + FLOOR * typical_size(v)
+    if scaled:
+        unit = np.ptp(quantiles, axis=1) + ScaledQuantile().floor * typical_size(v)
     confidence = 1.0 - float(np.sum(np.minimum(levels, 1.0 - levels)))
-    theta = conformal_quantile(excess.max(axis=1) / unit, confidence)
+    theta = float(conformal_quantile(excess.max(axis=1) / unit, confidence))
+    # Too few rows for the level: the quantiles must do as they are.
+    theta = theta if np.isfinite(theta) else 0.0
     return np.asarray(quantiles + sign * theta * unit[:, None])
 
 
