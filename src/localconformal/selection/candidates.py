@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
 from localconformal.laws import (
     BaseLaw,
@@ -21,7 +21,9 @@ from localconformal.laws import (
 from localconformal.laws.blend_models import default_models
 from localconformal.quantiles import Array
 
-#: Columns beyond which distances between features say nothing, and boosting takes its time.
+#: Columns beyond which distances between features say nothing.
+FEW_COLUMNS = 10
+#: Columns beyond which boosting, and forests that look at all of them, take their time.
 WIDE = 60
 #: Bandwidth on the standardised (mu, sigma): local, with hundreds of rows near most points.
 OUTPUTS_BANDWIDTH = 0.2
@@ -42,6 +44,8 @@ def candidate_laws(
     }
     if n_features <= WIDE:
         laws["spread x learned"] = ScaledLaw(LearnedLaw(levels=curves))
+        laws["coarse forest"] = ForestLaw(coarse_forest(seed, n_jobs))
+    if n_features <= FEW_COLUMNS:
         laws["features"] = KernelLaw(bandwidth="cv")
     if residual and n_features <= WIDE:
         laws["response learned"] = ResponseLaw(LearnedLaw(levels=curves))
@@ -55,6 +59,13 @@ def blend_models(n_features: int, seed: int) -> dict[str, Any]:
     """Point models of the blend; boosting takes too long on wide tables."""
     left_out = {"boosting"} if n_features > WIDE else set()
     return {name: m for name, m in default_models(seed).items() if name not in left_out}
+
+
+def coarse_forest(seed: int, n_jobs: int | None) -> RandomForestRegressor:
+    """Large leaves and all columns at each split: for noise that depends smoothly on a few."""
+    return RandomForestRegressor(
+        100, min_samples_leaf=20, n_jobs=-1 if n_jobs is None else n_jobs, random_state=seed
+    )
 
 
 def extra_trees(seed: int, n_jobs: int | None) -> ExtraTreesRegressor:
