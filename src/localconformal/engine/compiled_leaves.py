@@ -14,7 +14,7 @@ its members' ranks in order, and how many of them lie up to the end of each of C
                   of every bin, in C vector operations a tree, whatever the size of the leaves
     second pass   only in the one bin where a level falls: its members, by rank, one by one
 
-* C is about the mean size of a leaf, so that a bin holds about one member a tree.
+* C is about a quarter of the mean size of a leaf, within bounds: a bin holds a few members a tree.
 * Four rows go down a tree side by side, without a branch: one row alone would wait for each node
   it loads.
 * The law is the same in `leaf_locate` and `leaf_mass`: at the last member of a bin the sum of

@@ -76,24 +76,26 @@ class PredictiveDistribution:
         whole = len(self.places) + 1
         return np.clip(0.5, below / whole, (below + 1) / whole)
 
-    def quantile(self, band: Band, F: LocalLaw, levels: Array, finite: bool = False) -> Array:
+    def quantile(self, band: Band, F: LocalLaw, levels: Array) -> Array:
         """Inverse of `cdf`: levels (L,) -> (m, L).
 
         Rounded down below level 1/2, up from there: a response that has the very score of a
-        calibration row must not fall outside. ``finite`` puts the mass that belongs to the
-        tails at the outermost calibration places.
+        calibration row must not fall outside.
         """
         n, up = len(self.places), levels >= 0.5
         ranks = outward_ranks(n, levels)
         values = self._responses(band, F, np.clip(ranks, 1, n), up)
-        if finite:
-            return values
         return np.where(ranks < 1, -np.inf, np.where(ranks > n, np.inf, values))
 
+    def atoms(self, band: Band, F: LocalLaw, count: int) -> Array:
+        """Responses at so many calibration places, evenly spread over them: (m, count)."""
+        n = len(self.places)
+        ranks = np.ceil(n * (np.arange(count) + 0.5) / count).astype(np.intp)
+        return self._responses(band, F, ranks, np.ones(count, dtype=bool))
+
     def sample(self, band: Band, F: LocalLaw, n_samples: int, random: RandomState) -> Array:
-        """Independent draws by inverse transform, always finite: (m, n_samples)."""
-        n, levels = len(self.places), random.uniform(size=(F.n, n_samples))
-        ranks = np.clip(outward_ranks(n, levels), 1, n)
+        """Independent draws, each calibration place as likely as any other: (m, n_samples)."""
+        ranks = random.randint(1, len(self.places) + 1, size=(F.n, n_samples))
         return self._responses(band, F, ranks, np.ones(n_samples, dtype=bool))
 
     def _responses(self, band: Band, F: LocalLaw, ranks: Ranks, up: Flags) -> Array:

@@ -54,8 +54,8 @@ class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
     >>> import numpy as np
     >>> from sklearn.linear_model import LinearRegression
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(400, 1))
-    >>> y = X[:, 0] * rng.normal(size=400)
+    >>> X = rng.uniform(size=(160, 1))
+    >>> y = X[:, 0] * rng.normal(size=160)
     >>> model = DistSplitRegressor(LinearRegression(), random_state=0).fit(X, y)
     >>> lower, upper = model.predict_interval([[0.1], [0.9]]).T
     >>> bool((upper - lower)[0] < (upper - lower)[1])

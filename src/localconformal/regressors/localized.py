@@ -85,8 +85,8 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
     >>> import numpy as np
     >>> from sklearn.linear_model import LinearRegression
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(400, 1))
-    >>> y = X[:, 0] * rng.normal(size=400)
+    >>> X = rng.uniform(size=(160, 1))
+    >>> y = X[:, 0] * rng.normal(size=160)
     >>> model = LocalizedConformalRegressor(
     ...     LinearRegression(), score="absolute", adjustment="multiplicative", random_state=0
     ... ).fit(X, y)

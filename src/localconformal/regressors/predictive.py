@@ -22,8 +22,8 @@ from localconformal.regressors.distribution import PredictiveDistribution, outwa
 from localconformal.regressors.predictive_guarantee import PredictiveGuarantee
 from localconformal.scores import Band, BaseScore
 
-# CRPS sees each law through this many quantiles, at the midpoints of equal steps of level.
-CRPS_LEVELS = (np.arange(200) + 0.5) / 200
+# CRPS sees each law through this many of its values.
+CRPS_VALUES = 200
 # Rows whose laws CRPS holds in memory at a time.
 CRPS_ROWS = 10_000
 
@@ -65,8 +65,8 @@ class WithPredictiveDistribution(BaseConformalRegressor):
         >>> from sklearn.linear_model import LinearRegression
         >>> from localconformal import SLCPRegressor
         >>> rng = np.random.default_rng(0)
-        >>> X = rng.uniform(size=(400, 1))
-        >>> y = X[:, 0] * rng.normal(size=400)
+        >>> X = rng.uniform(size=(160, 1))
+        >>> y = X[:, 0] * rng.normal(size=160)
         >>> model = SLCPRegressor(LinearRegression(), random_state=0).fit(X, y)
         >>> model.predict_quantiles([[0.1], [0.9]], [0.25, 0.5, 0.75]).shape
         (2, 3)
@@ -103,8 +103,8 @@ class WithPredictiveDistribution(BaseConformalRegressor):
         >>> from sklearn.linear_model import LinearRegression
         >>> from localconformal import SLCPRegressor
         >>> rng = np.random.default_rng(0)
-        >>> X = rng.uniform(size=(400, 1))
-        >>> y = X[:, 0] * rng.normal(size=400)
+        >>> X = rng.uniform(size=(160, 1))
+        >>> y = X[:, 0] * rng.normal(size=160)
         >>> model = SLCPRegressor(LinearRegression(), random_state=0).fit(X, y)
         >>> low, high = model.predict_cdf([[0.1], [0.9]], 0.5)
         >>> bool(low > high)
@@ -119,8 +119,8 @@ class WithPredictiveDistribution(BaseConformalRegressor):
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Independent draws from the predictive distribution at each x, always finite.
 
-        The mass of 1 / (n + 1) that the distribution has beyond either end is put at its
-        outermost finite quantile.
+        Each of the n calibration ranks is as likely as any other; the mass of 1 / (n + 1) that
+        the distribution has beyond its ends is shared among them.
 
         Parameters
         ----------
@@ -140,8 +140,8 @@ class WithPredictiveDistribution(BaseConformalRegressor):
         >>> from sklearn.linear_model import LinearRegression
         >>> from localconformal import SLCPRegressor
         >>> rng = np.random.default_rng(0)
-        >>> X = rng.uniform(size=(400, 1))
-        >>> y = X[:, 0] * rng.normal(size=400)
+        >>> X = rng.uniform(size=(160, 1))
+        >>> y = X[:, 0] * rng.normal(size=160)
         >>> model = SLCPRegressor(LinearRegression(), random_state=0).fit(X, y)
         >>> model.sample([[0.1], [0.9]], 5, random_state=0).shape
         (2, 5)
@@ -154,8 +154,7 @@ class WithPredictiveDistribution(BaseConformalRegressor):
     def crps(self, X: Any, y: ArrayLike) -> float:
         """Mean continuous ranked probability score of rows (x, y); lower is better.
 
-        `localconformal.metrics.crps` of 200 quantiles at the midpoints of equal steps of level,
-        those in the tails beyond calibration as in `sample`.
+        `localconformal.metrics.crps` of 200 equally likely values, as `sample` would draw them.
 
         Parameters
         ----------
@@ -172,8 +171,8 @@ class WithPredictiveDistribution(BaseConformalRegressor):
         >>> from sklearn.linear_model import LinearRegression
         >>> from localconformal import SLCPRegressor
         >>> rng = np.random.default_rng(0)
-        >>> X = rng.uniform(size=(400, 1))
-        >>> y = X[:, 0] * rng.normal(size=400)
+        >>> X = rng.uniform(size=(160, 1))
+        >>> y = X[:, 0] * rng.normal(size=160)
         >>> model = SLCPRegressor(LinearRegression(), random_state=0).fit(X, y)
         >>> bool(model.crps(X, y) < np.mean(np.abs(y - model.predict(X))))
         True
@@ -185,7 +184,7 @@ class WithPredictiveDistribution(BaseConformalRegressor):
         for start in range(0, len(y), CRPS_ROWS):
             block = np.arange(start, min(start + CRPS_ROWS, len(y)))
             band, F = self._at(take_rows(X, block))
-            values = distribution.quantile(band, F, CRPS_LEVELS, finite=True)
+            values = distribution.atoms(band, F, CRPS_VALUES)
             total += len(block) * crps(y[block], values)
         return total / len(y)
 

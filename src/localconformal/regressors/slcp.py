@@ -13,6 +13,8 @@ class SLCPRegressor(LocalizedConformalRegressor):
         s_i = max_k (V_k - Q(1 - alpha / 2; F_k)) over calibration rows,  d = cq(1 - alpha; s),
         C(x) = [mu(x) - Q(1 - alpha / 2; F2) - d,  mu(x) + Q(1 - alpha / 2; F1) + d].
 
+    With ``law="auto"`` d may count local widths instead, where that scores better.
+
     The general composition `LocalizedConformalRegressor` with SLCP's defaults; its parameters
     and attributes are described there. The paper's exact method is
     ``SLCPRegressor(est, law=KernelLaw("gaussian", bandwidth="median"), reference="train",
@@ -27,8 +29,8 @@ class SLCPRegressor(LocalizedConformalRegressor):
     >>> import numpy as np
     >>> from sklearn.linear_model import LinearRegression
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(1000, 1))
-    >>> y = X[:, 0] + X[:, 0] * rng.normal(size=1000)
+    >>> X = rng.uniform(size=(160, 1))
+    >>> y = X[:, 0] + X[:, 0] * rng.normal(size=160)
     >>> model = SLCPRegressor(LinearRegression(), confidence_level=0.9, random_state=0).fit(X, y)
     >>> model.predict_interval([[0.1], [0.9]]).shape
     (2, 2)
