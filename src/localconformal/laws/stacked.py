@@ -23,7 +23,7 @@ from localconformal.laws.view import in_canonical_order
 from localconformal.quantiles import Array
 
 #: Laws below this weight are left out: they cost more than they bring.
-MIN_WEIGHT = 0.03
+MIN_WEIGHT = 0.08
 
 
 class StackedLaw(BaseLaw):

@@ -46,7 +46,7 @@ N_FOLDS = 3
 #: A blend must err less than the point model by this share, or the point model stays.
 LEAST_GAIN = 0.01
 #: Rows on which candidates are compared at most; what is chosen is fitted on more.
-COMPARED = 3_000
+COMPARED = 2_000
 #: The average of all, and what everything must beat: the uniform law of the point model's score.
 STACK, SPLIT = "stack", "split"
 

@@ -7,7 +7,7 @@ must choose the same law on any machine, however busy.
 from __future__ import annotations
 
 #: Seconds that a search costs at least, and for a row and a column, on two cores.
-FIXED, PER_NUMBER = 3.0, 8e-5
+FIXED, PER_NUMBER = 3.0, 1.15e-4
 #: Columns' worth of work that a row costs even without features.
 EXTRA_COLUMNS = 10
 #: Default of ``selection_budget``.
