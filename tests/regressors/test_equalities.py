@@ -34,7 +34,7 @@ def intervals(model):
 
 
 def composed(**params):
-    params = {"estimator": LinearRegression(), "random_state": 0, **params}
+    params = {"estimator": LinearRegression(), "law": "kernel", "random_state": 0, **params}
     return LocalizedConformalRegressor(calibration_size=None, **params)
 
 
@@ -129,14 +129,16 @@ def test_signed_expectation_has_constant_width():
 
 
 def test_dist_split_is_a_composition():
-    ours = DistSplitRegressor(LinearRegression(), calibration_size=None, random_state=0)
+    ours = DistSplitRegressor(
+        LinearRegression(), law="kernel", calibration_size=None, random_state=0
+    )
     np.testing.assert_array_equal(
         intervals(ours), intervals(composed(adjustment="theta", sides="union"))
     )
 
 
 def test_slcp_is_the_general_composition():
-    slcp = SLCPRegressor(LinearRegression(), calibration_size=None, random_state=0)
+    slcp = SLCPRegressor(LinearRegression(), law="kernel", calibration_size=None, random_state=0)
     np.testing.assert_array_equal(intervals(slcp), intervals(composed()))
     assert slcp.get_params() == composed().get_params() | {"estimator": slcp.estimator}
 

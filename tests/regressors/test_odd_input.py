@@ -53,7 +53,7 @@ def refuses(call, words):
 )
 def test_an_adjustment_that_is_none(m, words):
     model = LocalizedConformalRegressor(
-        Ridge(), score="absolute", adjustment=MonotoneAdjustment(m), random_state=0
+        Ridge(), law="kernel", score="absolute", adjustment=MonotoneAdjustment(m), random_state=0
     )
     refuses(lambda: model.fit(X, Y), words)
 
