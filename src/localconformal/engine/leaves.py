@@ -31,7 +31,7 @@ CHUNK_ROWS = 2048
 #: Rows below which a second thread does not pay.
 ROWS_PER_THREAD = 256
 #: Bins of ranks, at least and at most, and about how many members one may hold on average.
-FEWEST_BINS, MOST_BINS, MEMBERS_PER_BIN = 32, 256, 4.0
+FEWEST_BINS, MOST_BINS, MEMBERS_PER_BIN = 24, 256, 4.0
 
 
 @dataclass(frozen=True)
