@@ -33,7 +33,7 @@ class OutOfTime(BaseException):
 
 @contextmanager
 def time_limit(seconds):
-    """Raise OutOfTime when the body takes longer; None: no limit."""
+    """Raise OutOfTime beyond so many seconds of the processor, busy or not; None: no limit."""
 
     def stop(number, frame):
         raise OutOfTime
@@ -41,13 +41,13 @@ def time_limit(seconds):
     if seconds is None:
         yield
         return
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def selection_rows(fitted):

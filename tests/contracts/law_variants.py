@@ -60,14 +60,10 @@ VARIANTS = {
 }
 #: Fitted with what a point model says; the others are told nothing.
 WITH_OUTPUTS = {name for name in VARIANTS if "outputs" in name} | {"response", "nested"}
+#: Small forests wherever a spread is learned.
+FEW_TREES = ((20, 5, 0.5), (10, 30, 1.0))
 #: Linear algebra inside the models: last bits depend on how many rows are asked together.
 LAST_BITS = {"learned-lines", "shifted", "nested"}
-
-
-def small_spread_model(n, seed, n_jobs=None):
-    return RandomForestRegressor(
-        20, min_samples_leaf=5, max_features=0.5, oob_score=n >= 10, random_state=seed
-    )
 
 
 def point(X):

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from law_variants import LAST_BITS, VARIANTS, WITH_OUTPUTS, fit, point, small_spread_model
+from law_variants import FEW_TREES, LAST_BITS, VARIANTS, WITH_OUTPUTS, fit, point
 
 from localconformal import KernelLaw
 from localconformal.laws import LAWS, make_law, outputs
@@ -31,7 +31,7 @@ QUERIES = np.vstack([awkward_rows(15, seed=1)[0], REFERENCES[:5], [[9.0, -4.0, 0
 def few_trees():
     """A small forest wherever a spread is learned."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outputs, "spread_model", small_spread_model)
+        patch.setattr(outputs, "SPREAD_FORESTS", FEW_TREES)
         yield
 
 

@@ -117,7 +117,7 @@ def test_a_spread_that_is_known_is_used(monkeypatch):
     X, y = rows(50, 0)
     v, outputs = around(zero, X, y)
     known = Outputs(zero, outputs.reference, y, None, lambda Q: np.full(len(Q), 3.0), np.ones(50))
-    monkeypatch.setattr(outputs_module, "spread_model", None)
+    monkeypatch.setattr(outputs_module, "fit_spread", None)
     law = ScaledLaw().fit(X, v, outputs=known)
     expected = 3.0 * UniformLaw().fit(X, v).quantile(X[:1], LEVELS)
     np.testing.assert_allclose(law.quantile(X[:1], LEVELS), expected, rtol=1e-6)
@@ -204,3 +204,17 @@ def test_a_seed_fixes_everything():
     )
     np.testing.assert_array_equal(first, again)
     assert np.any(first != other)
+
+
+def test_the_spread_is_fine_where_noise_jumps_and_coarse_where_it_is_smooth():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(600, 8))
+    noise = np.abs(rng.laplace(size=600))
+    for sizes, leaf_rows in (
+        (np.where(np.floor(20 * X[:, 0]) % 2 == 0, 1.0, 20.0), 5),
+        (noise * (1.0 + X[:, 0]), 30),
+    ):
+        model, known = outputs_module.fit_spread(X, sizes, seed=0, n_jobs=1)
+        assert model.min_samples_leaf == leaf_rows
+        assert known.shape == (600,)
+        assert np.all(known > 0)

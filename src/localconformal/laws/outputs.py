@@ -17,6 +17,10 @@ from localconformal.splitting import Rows
 
 #: Rows that a tree is grown on, at most: growing on more costs more than it brings.
 GROWN_ON = 20_000
+#: Trees, rows of a leaf and share of the columns at a split: fine trees, and coarse ones.
+SPREAD_FORESTS = ((100, 5, 0.5), (50, 30, 1.0))
+#: Rows below which some are in every tree, so that nothing is out of bag.
+FEW = 10
 #: sigma stays above this share of the typical score, so that nothing is divided by zero.
 FLOOR = 0.01
 
@@ -125,27 +129,40 @@ def with_spread(
     scale = typical_size(outputs.reference)
     points = np.column_stack([view.transform(X), outputs.reference / scale])
     order = canonical_order(points, v) if len(v) <= CANONICAL_UP_TO else np.arange(len(v))
-    model = spread_model(len(v), seed, n_jobs).fit(points[order], np.abs(v[order]) / unit)
-    # Threads add up the trees' predictions in any order, which changes their last bits.
-    model.set_params(n_jobs=1)
+    model, in_order = fit_spread(points[order], np.abs(v[order]) / unit, seed, n_jobs)
     known = np.empty(len(v))
-    known[order] = model.oob_prediction_ if model.oob_score else model.predict(points[order])
+    known[order] = in_order
     return replace(
         outputs,
         predict_spread=Once(Spread(view, outputs.predict, scale, model, unit)),
-        reference_spread=unit * np.maximum(known, FLOOR),
+        reference_spread=unit * known,
     )
 
 
-def spread_model(n: int, seed: int, n_jobs: int | None = None) -> RandomForestRegressor:
-    """A forest, whose trees are grown on a share of the rows where there are very many."""
-    return RandomForestRegressor(
-        100,
-        min_samples_leaf=5,
-        max_features=0.5,
-        max_samples=GROWN_ON if n > GROWN_ON else None,
-        # With a handful of rows, some are in every tree.
-        oob_score=n >= 10,
-        n_jobs=-1 if n_jobs is None else n_jobs,
-        random_state=seed,
-    )
+def fit_spread(
+    points: Array, sizes: Array, seed: int, n_jobs: int | None
+) -> tuple[RandomForestRegressor, Array]:
+    """A forest of the sizes, and what it says at its own rows, out of bag.
+
+    Noise may change from row to row or smoothly with a few columns: of two forests the one is
+    taken under whose sigma the sizes are likelier, as exponential variables out of bag.
+    """
+    n, best = len(sizes), np.inf
+    for trees, leaf_rows, share in SPREAD_FORESTS if n >= FEW else SPREAD_FORESTS[:1]:
+        model = RandomForestRegressor(
+            trees,
+            min_samples_leaf=leaf_rows,
+            max_features=share,
+            max_samples=GROWN_ON if n > GROWN_ON else None,
+            oob_score=n >= FEW,
+            n_jobs=-1 if n_jobs is None else n_jobs,
+            random_state=seed,
+        ).fit(points, sizes)
+        # Threads add up the trees' predictions in any order, which changes their last bits.
+        model.set_params(n_jobs=1)
+        sigma = model.oob_prediction_ if n >= FEW else model.predict(points)
+        sigma = np.maximum(sigma, FLOOR)
+        loss = float(np.mean(np.log(sigma) + sizes / sigma))
+        if loss < best:
+            best, chosen, known = loss, model, sigma
+    return chosen, known

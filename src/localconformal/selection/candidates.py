@@ -64,7 +64,7 @@ def blend_models(n_features: int, seed: int) -> dict[str, Any]:
 def coarse_forest(seed: int, n_jobs: int | None) -> RandomForestRegressor:
     """Large leaves and all columns at each split: for noise that depends smoothly on a few."""
     return RandomForestRegressor(
-        100, min_samples_leaf=20, n_jobs=-1 if n_jobs is None else n_jobs, random_state=seed
+        50, min_samples_leaf=20, n_jobs=-1 if n_jobs is None else n_jobs, random_state=seed
     )
 
 
