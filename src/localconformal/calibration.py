@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,18 +65,26 @@ class SideRule:
         share = float(self.shares.min()) if self.separate else 1.0
         return required_calibration_size(1.0 - share * (1.0 - level))
 
-    def correction(self, scores: Array, levels: Array) -> Array:
-        """theta* (S, L) from adjusted calibration scores (n, S, L)."""
+    def correction(
+        self,
+        scores: Array,
+        levels: Array,
+        quantile: Callable[[Array, float], Array] = conformal_quantile,
+    ) -> Array:
+        """theta* (S, L) from adjusted calibration scores (n, S, L).
+
+        ``quantile`` may answer for m rows at once, each with weights of its own: (S, L, m).
+        """
         if self.separate:
             local = self.local_levels(levels)
             columns = [
-                [conformal_quantile(scores[:, s, l], local[s, l]) for l in range(len(levels))]
+                [quantile(scores[:, s, l], local[s, l]) for l in range(len(levels))]
                 for s in range(2)
             ]
             return np.array(columns)
         worst = scores.max(axis=1)
-        joint = [conformal_quantile(worst[:, l], levels[l]) for l in range(len(levels))]
-        return np.tile(np.array(joint), (self.n_sides, 1))
+        joint = np.array([quantile(worst[:, l], levels[l]) for l in range(len(levels))])
+        return np.stack([joint] * self.n_sides)
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,8 @@ class Calibration:
         Cell of each row; all the same without a partition.
     version : tuple of int
         Of the laws: a calibration is void once they change.
+    view : default=None
+        What weighs the rows against a new one, for methods that do.
     """
 
     V: Array
@@ -100,7 +111,9 @@ class Calibration:
     rule: SideRule
     cells: NDArray[Any]
     version: tuple[int, ...] = ()
+    view: Any = None
     known: dict[float, dict[Any, Array]] = field(default_factory=dict, compare=False)
+    _adjusted: dict[float, Array] = field(default_factory=dict, compare=False)
 
     @property
     def n(self) -> int:
@@ -126,13 +139,21 @@ class Calibration:
         """theta* (S,) by cell, and of all rows under the key None; computed once a level."""
         if level not in self.known:
             levels = np.array([level])
-            p = self.adjustment.score(self.V, self.F, self.rule.local_levels(levels))
+            p = self.adjusted(levels)
             theta = {
                 cell: self.rule.correction(p[self.cells == cell], levels)[:, 0]
                 for cell in np.unique(self.cells)
             }
             self.known[level] = {**theta, None: self.rule.correction(p, levels)[:, 0]}
         return self.known[level]
+
+    def adjusted(self, levels: Array) -> Array:
+        """Adjusted scores p(V_i, F_i) at levels (L,): (n, S, L); computed once a level."""
+        for level in map(float, levels):
+            if level not in self._adjusted:
+                local = self.rule.local_levels(np.array([level]))
+                self._adjusted[level] = self.adjustment.score(self.V, self.F, local)[:, :, 0]
+        return np.stack([self._adjusted[float(level)] for level in levels], axis=2)
 
     def count(self, cell: Any) -> int:
         """Calibration rows in this cell."""

@@ -82,20 +82,44 @@ def conformal_quantile(scores: ArrayLike, level: float) -> Array:
 
 
 def weighted_conformal_quantile(
-    scores: ArrayLike, weights: ArrayLike, weight_inf: float, level: float
-) -> float:
-    """Weighted conformal quantile: mass ``weight_inf`` stands at +inf.
+    scores: ArrayLike, weights: ArrayLike, weight_inf: ArrayLike, level: float
+) -> Array:
+    """Weighted conformal quantile wcq(level; s, w, w_inf): mass ``weight_inf`` stands at +inf.
+
+    Parameters
+    ----------
+    scores : array of shape (n,)
+    weights : array of shape (n,) or (m, n)
+        Non-negative; one set, or one for each of m laws of the same scores.
+    weight_inf : float or array of shape (m,)
+    level : float
+
+    Returns
+    -------
+    array of shape () or (m,)
+        +inf also where there is no mass at all.
 
     Examples
     --------
-    >>> weighted_conformal_quantile([3.0, 1.0, 2.0], [1, 1, 1], 1, 0.75)
+    >>> float(weighted_conformal_quantile([3.0, 1.0, 2.0], [1, 1, 1], 1, 0.75))
     3.0
-    >>> weighted_conformal_quantile([3.0, 1.0, 2.0], [1, 1, 1], 1, 0.76)
-    inf
+    >>> weighted_conformal_quantile([3.0, 1.0, 2.0], [[1, 1, 1], [0, 4, 0]], [2, 1], 0.75)
+    array([inf,  1.])
     """
-    s = np.append(np.asarray(scores, dtype=np.float64), np.inf)
-    w = np.append(np.asarray(weights, dtype=np.float64), weight_inf)
-    return float(weighted_quantile(s, w, level))
+    s, w = np.asarray(scores, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    mass = np.broadcast_to(np.asarray(weight_inf, dtype=np.float64)[..., None], (*w.shape[:-1], 1))
+    if w.shape[-1] != len(s) or not (np.all(w >= 0) and np.all(mass >= 0)):
+        raise ValueError(
+            f"{len(s)} scores came with weights of shape {w.shape}; as many weights as scores, "
+            "none negative, were expected."
+        )
+    order = np.argsort(s, kind="stable")
+    cumulated = np.cumsum(np.concatenate([w[..., order], mass], axis=-1), axis=-1)
+    total = cumulated[..., -1:]
+    cdf = np.divide(cumulated, total, out=np.zeros_like(cumulated), where=total > 0)
+    # Where there is no mass, no score is reached, and +inf stays.
+    values = np.append(s[order], np.inf)
+    return quantile_of_cdf(values, cdf, np.array([level]), upper=False)[..., 0]
 
 
 def weighted_quantile(values: ArrayLike, weights: ArrayLike, levels: ArrayLike) -> Array:

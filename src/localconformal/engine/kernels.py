@@ -57,6 +57,11 @@ KERNELS: dict[str, Callable[[Array], Array]] = {
 }
 
 
+def absolute_weights(kernel: str, u2: Array) -> Array:
+    """K(u) itself, not relative to the row: 1 at distance 0, and 0 where it underflows."""
+    return np.exp(-0.5 * u2) if kernel == "gaussian" else KERNELS[kernel](u2)
+
+
 #: Kernels that compiled code knows, and the number by which it does.
 CODES = {"gaussian": 0, "boxcar": 1, "epanechnikov": 2}
 

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from localconformal.engine.base import Engine
+from localconformal.laws.localizer import Localizer
 from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import Array
 
@@ -43,6 +44,13 @@ class BaseLaw(BaseEstimator):
     def rows(self, X: Any) -> Any:
         """What the engine needs of each row of X."""
         raise NotImplementedError
+
+    def localizer(self) -> Localizer:
+        """The kernel between two rows behind the fitted law, for methods that weigh other rows."""
+        raise ValueError(
+            f"{type(self).__name__} has no kernel between two rows; a kernel, neighbors, forest or "
+            "uniform law was expected."
+        )
 
     def quantile(self, X: Any, levels: ArrayLike) -> Array:
         """Q(t | x) = inf{v : F(v | x) >= t}: levels (L,) -> (n, L)."""

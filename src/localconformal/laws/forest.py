@@ -32,6 +32,7 @@ from localconformal.laws.leaves import (
     Numbers,
     leaf_finder,
 )
+from localconformal.laws.localizer import LeafLocalizer
 from localconformal.laws.order import CANONICAL_UP_TO, canonical_order, check_lengths
 from localconformal.laws.outputs import GROWN_ON, Outputs, blank_outputs
 from localconformal.laws.view import View, fit_view
@@ -194,6 +195,16 @@ class ForestLaw(BaseLaw):
     def rows(self, X: Any) -> Codes | Points:
         """Codes of leaves; for compiled forests, the points from which the engine finds them."""
         return self._find_(X if self.view_ is None else as_points(self.view_(X)))
+
+    def localizer(self) -> LeafLocalizer:
+        """Share of the trees in which two rows are in the same leaf."""
+        check_is_fitted(self)
+        return LeafLocalizer(self._codes)
+
+    def _codes(self, X: Any) -> Codes:
+        rows = self.rows(X)
+        engine = self.engine_
+        return engine.find(rows) if isinstance(engine, LeafEngine) else np.asarray(rows)
 
     def out_of_bag_quantile(self, levels: ArrayLike) -> Array:
         """Q(t | X_i) at the reference rows themselves, as if each were new: levels (L,) -> (n, L).

@@ -17,6 +17,7 @@ from localconformal.engine.kernels import KERNELS
 from localconformal.laws.bandwidth import BandwidthProblem, choose_bandwidth
 from localconformal.laws.base import BaseLaw, check_reference_scores
 from localconformal.laws.embedding import fit_embedding
+from localconformal.laws.localizer import KernelLocalizer
 from localconformal.laws.order import CANONICAL_UP_TO, canonical_order, check_lengths
 from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import Array
@@ -163,6 +164,11 @@ class KernelLaw(BaseLaw):
     def rows(self, X: Any) -> Array:
         """Embedded rows."""
         return self.embedding_.transform(X)
+
+    def localizer(self) -> KernelLocalizer:
+        """K(|f(x) - f(x')| / h), with the h that was chosen."""
+        check_is_fitted(self)
+        return KernelLocalizer(self.embedding_, self.kernel, self.bandwidth_)
 
 
 def draw_batch(n: int, batch_size: float | int | None, seed: int) -> Any:

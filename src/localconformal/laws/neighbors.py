@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
+from sklearn.utils.validation import check_is_fitted
 
 from localconformal.engine.base import Engine
 from localconformal.engine.dispatch import FEW
@@ -16,6 +17,7 @@ from localconformal.engine.kernels import EDGE_GUARD
 from localconformal.engine.reference import ReferenceEngine
 from localconformal.laws.base import BaseLaw, check_reference_scores
 from localconformal.laws.embedding import fit_embedding
+from localconformal.laws.localizer import NeighborsLocalizer
 from localconformal.laws.order import canonical_order
 from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import Array
@@ -80,9 +82,15 @@ class NeighborsLaw(BaseLaw):
         scores = check_reference_scores(v)
         self.embedding_, rows = fit_embedding(self.embedding, X, scores, outputs)
         order = canonical_order(rows, scores)
-        self.engine_ = build_engine(scores[order], rows[order], int(self.n_neighbors))
+        self.points_ = rows[order]
+        self.engine_ = build_engine(scores[order], self.points_, int(self.n_neighbors))
         return self
 
     def rows(self, X: Any) -> Array:
         """Embedded rows."""
         return self.embedding_.transform(X)
+
+    def localizer(self) -> NeighborsLocalizer:
+        """1{x' is as near to x as its k-th nearest reference row}."""
+        check_is_fitted(self)
+        return NeighborsLocalizer(self.embedding_, self.points_, int(self.n_neighbors))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from localconformal.laws.base import BaseLaw, check_reference_scores
+from localconformal.laws.localizer import UniformLocalizer
 from localconformal.laws.order import check_lengths
 from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import Array, quantile_of_cdf
@@ -34,6 +35,10 @@ class UniformLaw(BaseLaw):
     def rows(self, X: Any) -> int:
         """Only how many there are."""
         return len(X)
+
+    def localizer(self) -> UniformLocalizer:
+        """H = 1."""
+        return UniformLocalizer()
 
 
 class UniformEngine:

@@ -60,7 +60,8 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
     """Validation, splitting, levels, nesting and frames, around four hooks of a subclass.
 
     `_fit_parts` trains on training rows, `_calibrate` turns calibration rows into an object,
-    `_bounds` answers raw bounds from it, and `_local` its per-row diagnostics.
+    `_bounds` answers raw bounds from it, and `_local` its per-row diagnostics. ``extra`` is what a
+    method takes beside X, one entry a row, such as groups or weights; None where nothing came.
     """
 
     estimator: Any
@@ -76,15 +77,15 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         """Train everything that training rows decide."""
         raise NotImplementedError
 
-    def _calibrate(self, X: Any, y: Array, groups: Any) -> Any:
+    def _calibrate(self, X: Any, y: Array, extra: Any) -> Any:
         """What `_bounds` needs of the calibration rows; must not change the estimator."""
         raise NotImplementedError
 
-    def _bounds(self, X: Any, levels: Array, groups: Any) -> tuple[Array, str | None]:
+    def _bounds(self, X: Any, levels: Array, extra: Any) -> tuple[Array, str | None]:
         """Raw bounds (n, 2, L), and why some of them are infinite, if so."""
         raise NotImplementedError
 
-    def _local(self, X: Any, level: float, groups: Any) -> dict[str, NDArray[Any]]:
+    def _local(self, X: Any, level: float, extra: Any) -> dict[str, NDArray[Any]]:
         """Columns of `diagnose` that the bounds do not tell."""
         raise NotImplementedError
 
@@ -130,14 +131,14 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         """
         return self._conformalize(X, y, None)
 
-    def _fit(self, X: Any, y: Any, groups: Any, fit_params: Mapping[str, Any]) -> Any:
+    def _fit(self, X: Any, y: Any, extra: Any, fit_params: Mapping[str, Any]) -> Any:
         self._validate_params()
         # Until training is done there is no model: a fit that fails leaves none behind.
         self.__dict__.pop("_training_hashes", None)
         X, y = self._check_rows(X, reset=True), check_target(y)
-        check_consistent_length(X, y, groups)
+        check_consistent_length(X, y, extra)
         check_params(fit_params, len(y), self.estimator)
-        self._groups_given = groups is not None
+        self._extra_given = extra is not None
         split_seed, seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         train, calibration = split_rows(len(y), self.calibration_size, int(split_seed))
         params = take_params(fit_params, train, len(y))
@@ -150,14 +151,14 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         self._fit_parts(X_train, y[train], params, int(seed))
         self._training_hashes = np.sort(row_hashes(X_train, y[train]))
         if len(calibration):
-            held = None if groups is None else take_rows(groups, calibration)
+            held = None if extra is None else take_rows(extra, calibration)
             self._set_calibration(take_rows(X, calibration), y[calibration], held)
         return self
 
-    def _conformalize(self, X: Any, y: Any, groups: Any) -> Any:
+    def _conformalize(self, X: Any, y: Any, extra: Any) -> Any:
         check_is_fitted(self)
         X, y = self._check_rows(X), check_target(y)
-        check_consistent_length(X, y, groups)
+        check_consistent_length(X, y, extra)
         seen = np.isin(row_hashes(X, y), self._training_hashes)
         if seen.any():
             warnings.warn(
@@ -167,13 +168,13 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
-        self._set_calibration(X, y, groups)
+        self._set_calibration(X, y, extra)
         return self
 
-    def _set_calibration(self, X: Any, y: Array, groups: Any) -> None:
+    def _set_calibration(self, X: Any, y: Array, extra: Any) -> None:
         # Assigned last: a calibration that fails leaves the previous one in force.
         with self._stage("calibrate"):
-            calibration = self._calibrate(X, y, groups)
+            calibration = self._calibrate(X, y, extra)
         self.calibration_ = calibration
         self.fit_report_["rows"]["calibration"] = len(y)
 
@@ -226,15 +227,15 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         return self._predict_interval(X, confidence_level, alpha, output, None)
 
     def _predict_interval(
-        self, X: Any, confidence_level: Any, alpha: Any, output: str, groups: Any
+        self, X: Any, confidence_level: Any, alpha: Any, output: str, extra: Any
     ) -> Any:
         self._check_calibrated()
         if output not in ("array", "frame"):
             raise ValueError(f"output is {output!r}; 'array' or 'frame' was expected.")
         levels = self._levels(confidence_level, alpha)
         rows = self._check_rows(X)
-        check_consistent_length(rows, groups)
-        raw, reason = self._bounds(rows, np.atleast_1d(levels), groups)
+        check_consistent_length(rows, extra)
+        raw, reason = self._bounds(rows, np.atleast_1d(levels), extra)
         if reason:
             warnings.warn(reason, UserWarning, stacklevel=3)
         intervals = nest(collapse_crossed(raw), np.atleast_1d(levels))
@@ -256,7 +257,7 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         """
         return self._diagnose(X, confidence_level, None)
 
-    def _diagnose(self, X: Any, confidence_level: float | None, groups: Any) -> Any:
+    def _diagnose(self, X: Any, confidence_level: float | None, extra: Any) -> Any:
         self._check_calibrated()
         level = self._levels(confidence_level, None)
         if level.ndim:
@@ -265,9 +266,9 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
                 "diagnose once for each level."
             )
         rows = self._check_rows(X)
-        check_consistent_length(rows, groups)
-        raw, _ = self._bounds(rows, np.atleast_1d(level), groups)
-        columns = self._local(rows, float(level), groups)
+        check_consistent_length(rows, extra)
+        raw, _ = self._bounds(rows, np.atleast_1d(level), extra)
+        columns = self._local(rows, float(level), extra)
         columns["crossed"] = np.asarray(crossed(raw))[:, 0]
         columns["infinite"] = np.asarray(np.isinf(raw).any(axis=(1, 2)))
         return make_frame(columns, like=X)

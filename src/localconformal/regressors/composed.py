@@ -45,6 +45,8 @@ class Composition:
     #: Whether law="auto" may choose the unit of the correction too.
     adjustment_is_free: bool = False
     budget: float = BUDGET
+    #: A law whose kernel weighs calibration rows, for methods that do so.
+    localizer: Any = None
 
 
 class ComposedRegressor(WithPredictiveDistribution):
@@ -63,23 +65,32 @@ class ComposedRegressor(WithPredictiveDistribution):
         self._frozen = parts.score.comes_fitted(estimator)
         self.side_rule_ = parts.rule
         self.adjustment_ = parts.adjustment
-        if not parts.adjustment.uses_law:
+        self.law_ = SidedLaw((), mirrored=False)
+        if not parts.adjustment.uses_law and parts.localizer is None:
             with self._stage("train"):
                 self.score_ = task.fit()
-            self.law_ = SidedLaw((), mirrored=False)
             return
         with self._stage("train"):
             reference = make_reference(parts.reference, task)
         self.score_ = reference.score
         V = parts.rule.fold(check_scores(reference.V, "reference"))
         with self._stage("law"):
-            if is_auto(parts.law):
-                self._select(parts, reference, V, seed)
-            else:
-                law = select_law(parts.law, seed, self.n_jobs)
-                self.law_ = SidedLaw.fit(law, reference.X, V, outputs=reference.outputs)
-            self.adjustment_.fit(V)
+            self._fit_laws(parts, reference, V, seed)
         self.fit_report_["rows"]["reference"] = len(V)
+
+    def _fit_laws(self, parts: Composition, reference: Reference, V: Array, seed: int) -> None:
+        if parts.localizer is not None:
+            kernel = select_law(parts.localizer, seed, self.n_jobs)
+            kernel = kernel.fit(reference.X, V.max(axis=1), outputs=reference.outputs)
+            self.localizer_ = kernel.localizer()
+        if not parts.adjustment.uses_law:
+            return
+        if is_auto(parts.law):
+            self._select(parts, reference, V, seed)
+        else:
+            law = select_law(parts.law, seed, self.n_jobs)
+            self.law_ = SidedLaw.fit(law, reference.X, V, outputs=reference.outputs)
+        self.adjustment_.fit(V)
 
     def _select(self, parts: Composition, reference: Reference, V: Array, seed: int) -> None:
         task = Task(
@@ -118,12 +129,18 @@ class ComposedRegressor(WithPredictiveDistribution):
             )
         return make_frame(self._selection, like=None)
 
-    def _calibrate(self, X: Any, y: Array, groups: Any) -> Calibration:
+    def _calibrate(self, X: Any, y: Array, extra: Any) -> Calibration:
         raw = self.score_.values(self.score_.band(X), y)
         V = self.side_rule_.fold(check_scores(raw, "calibration"))
-        cells = self._cells(X, groups)
+        cells = self._cells(X, extra)
         calibration = Calibration(
-            V, self.law_.at(X), self.adjustment_, self.side_rule_, cells, self.law_.version
+            V,
+            self.law_.at(X),
+            self.adjustment_,
+            self.side_rule_,
+            cells,
+            self.law_.version,
+            self._view(X, extra),
         )
         # The default level now, so that a first prediction does not pay for it.
         calibration.correction(np.array([self.confidence_level]), cells[:1])
@@ -161,23 +178,30 @@ class ComposedRegressor(WithPredictiveDistribution):
                 "conformalize(X_cal, y_cal) again."
             )
 
-    def _cells(self, X: Any, groups: Any) -> NDArray[Any]:
+    def _cells(self, X: Any, extra: Any) -> NDArray[Any]:
         """Cell of each row in the partition that is calibrated separately; one cell here."""
         return np.zeros(len(X), dtype=np.intp)
 
-    def _correction(self, levels: Array, cells: NDArray[Any]) -> Array:
-        return self.calibration_.correction(levels, cells)
+    def _view(self, X: Any, extra: Any) -> Any:
+        """What weighs rows against each other; nothing here."""
+        return None
 
-    def _bounds(self, X: Any, levels: Array, groups: Any) -> tuple[Array, str | None]:
-        cells, F = self._cells(X, groups), self.law_.at(X)
-        theta = self._correction(levels, cells)
+    def _correction(self, X: Any, levels: Array, extra: Any) -> Array:
+        """theta* at each row: (n, S, L)."""
+        return self.calibration_.correction(levels, self._cells(X, extra))
+
+    def _bounds(self, X: Any, levels: Array, extra: Any) -> tuple[Array, str | None]:
+        F, theta = self.law_.at(X), self._correction(X, levels, extra)
         T = self.adjustment_.threshold(theta, F, self.side_rule_.local_levels(levels))
         T = np.where(np.isposinf(theta), np.inf, T)
         both = np.broadcast_to(T, (len(T), 2, len(levels)))
-        reason = self._shortage(theta, levels, cells) if np.isinf(theta).any() else None
+        short = np.isinf(theta).any()
+        reason = self._shortage(theta, levels, X, extra) if short else None
         return self.score_.bounds(check_band(self.score_.band(X)), both), reason
 
-    def _shortage(self, theta: Array, levels: Array, cells: NDArray[Any]) -> str:
+    def _shortage(self, theta: Array, levels: Array, X: Any, extra: Any) -> str:
+        """Why some of the corrections are infinite."""
+        cells = self._cells(X, extra)
         level = float(levels[np.isinf(theta).any(axis=(0, 1))].max())
         short = np.unique(cells[np.isinf(theta).any(axis=(1, 2))])
         smallest = min(self.calibration_.count(cell) for cell in short)
@@ -194,9 +218,9 @@ class ComposedRegressor(WithPredictiveDistribution):
         """Which cells are short of rows, where there are several."""
         return ""
 
-    def _local(self, X: Any, level: float, groups: Any) -> dict[str, NDArray[Any]]:
+    def _local(self, X: Any, level: float, extra: Any) -> dict[str, NDArray[Any]]:
         levels = np.array([level])
-        cells, F = self._cells(X, groups), self.law_.at(X)
+        F = self.law_.at(X)
         lower, upper = np.zeros(len(X)), np.zeros(len(X))
         size = np.full(len(X), float(self.calibration_.n))
         fallback = np.zeros(len(X), dtype=bool)
@@ -208,7 +232,7 @@ class ComposedRegressor(WithPredictiveDistribution):
             "effective_sample_size": size,
             "local_lower": lower,
             "local_upper": upper,
-            "correction": self._correction(levels, cells)[:, :, 0].max(axis=1),
+            "correction": self._correction(X, levels, extra)[:, :, 0].max(axis=1),
             "fallback": fallback,
         }
 

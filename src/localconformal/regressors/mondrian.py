@@ -168,27 +168,27 @@ class MondrianConformalRegressor(ComposedRegressor):
         inner = np.arange(1, N_BINS) / N_BINS
         self.edges_ = np.quantile(self.score_.point(X), inner)
 
-    def _cells(self, X: Any, groups: Any) -> NDArray[Any]:
-        if self._groups_given != (groups is not None):
+    def _cells(self, X: Any, extra: Any) -> NDArray[Any]:
+        if self._extra_given != (extra is not None):
             raise ValueError(
                 "groups came to fit but not here; pass groups=, one label a row."
-                if self._groups_given
+                if self._extra_given
                 else "groups came here but not to fit; pass groups= to fit too, or leave it out."
             )
-        if groups is None and self.groups_ is None:
+        if extra is None and self.groups_ is None:
             return np.searchsorted(self.edges_, self.score_.point(X), side="right")
-        if groups is None:
+        if extra is None:
             named = isinstance(self.groups_, (str, Integral))
-            groups = column_of(X, self.groups_) if named else self.groups_(X)
-        return check_cells(groups, len(X))
+            extra = column_of(X, self.groups_) if named else self.groups_(X)
+        return check_cells(extra, len(X))
 
     def _name_cells(self, cells: NDArray[Any]) -> str:
         names = [str(cell) for cell in cells[:3]] + ["..."] * (len(cells) > 3)
         return f" (the fewest of the cells {', '.join(names)})"
 
-    def _correction(self, levels: Array, cells: NDArray[Any]) -> Array:
+    def _correction(self, X: Any, levels: Array, extra: Any) -> Array:
         pool = self.small_cells == "pool"
-        return self.calibration_.correction(levels, cells, pool)
+        return self.calibration_.correction(levels, self._cells(X, extra), pool)
 
     def _guarantee(self) -> Guarantee:
         promise = super()._guarantee()
