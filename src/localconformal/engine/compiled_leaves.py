@@ -201,6 +201,16 @@ def _open_alike(width: int, n: int, b: int, own: int, bin_: Any) -> int:
 
 
 @jit(fastmath=False)
+def _open(
+    records: Any, b: int, own: int, width: int, n: int, alike: bool, row: Any, bin_: Any
+) -> int:
+    """The members of bin b; how many."""
+    if alike:
+        return _open_alike(width, n, b, own, bin_)
+    return _open_bin(records, b, own, row, bin_)
+
+
+@jit(fastmath=False)
 def _scratch(bins: int, trees: int, width: int) -> Any:
     """What the first pass fills (mass by bin; share and record by tree), and the second."""
     row = np.empty(bins), np.empty(trees), np.empty(trees, dtype=np.uint64)
@@ -235,10 +245,8 @@ def leaf_locate(
                 continue
             # A bin without members can only be found for a target of 0, whose answer is -inf.
             b = np.searchsorted(prefix, wanted)
-            if b != opened and alike:
-                count = _open_alike(width, n, b, own[i], bin_)
-            elif b != opened:
-                count = _open_bin(records, b, own[i], row, bin_)
+            if b != opened:
+                count = _open(records, b, own[i], width, n, alike, row, bin_)
             opened = b
             running, j = prefix[b - 1] if b > 0 else 0.0, 0
             # The last member of a bin holds the sum of the first pass, which reaches the target.
@@ -273,10 +281,8 @@ def leaf_mass(
                 masses[i, l] = 0.0
                 continue
             b = (counts[i, l] - 1) // width
-            if b != opened and alike:
-                count = _open_alike(width, n, b, own[i], bin_)
-            elif b != opened:
-                count = _open_bin(records, b, own[i], row, bin_)
+            if b != opened:
+                count = _open(records, b, own[i], width, n, alike, row, bin_)
             opened = b
             running, j = prefix[b - 1] if b > 0 else 0.0, 0
             while j < count and b * width + places[j] < counts[i, l]:

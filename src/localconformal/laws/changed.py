@@ -66,9 +66,12 @@ class Change:
 class ChangedLaw(BaseLaw):
     """The law of V = location(x) + scale(x) W; a subclass says what the change is."""
 
-    law: Any
-    random_state: Any
-    n_jobs: int | None
+    def __init__(
+        self, law: Any = None, random_state: Any = None, n_jobs: int | None = None
+    ) -> None:
+        self.law = law
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def change(self, X: Any, v: Array, outputs: Outputs, seed: int) -> Change:
         """Learn location and scale from reference rows."""
@@ -129,13 +132,6 @@ class ScaledLaw(ChangedLaw):
     True
     """
 
-    def __init__(
-        self, law: Any = None, random_state: Any = None, n_jobs: int | None = None
-    ) -> None:
-        self.law = law
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
     def change(self, X: Any, v: Array, outputs: Outputs, seed: int) -> Change:
         """Location 0, scale sigma."""
         known = with_spread(outputs, X, v, seed, self.n_jobs)
@@ -164,13 +160,6 @@ class ResponseLaw(ChangedLaw):
     >>> ResponseLaw().fit(X, v).quantile(X[:1], [0.5]).round(6)
     array([[2.]])
     """
-
-    def __init__(
-        self, law: Any = None, random_state: Any = None, n_jobs: int | None = None
-    ) -> None:
-        self.law = law
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def change(self, X: Any, v: Array, outputs: Outputs, seed: int) -> Change:
         """Location -mu, scale 1."""
