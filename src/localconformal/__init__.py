@@ -16,10 +16,12 @@ _HOMES = {
         "ConformalizedQuantileRegressor",
         "DistSplitRegressor",
         "LocalizedConformalRegressor",
+        "LocartRegressor",
         "MADSplitRegressor",
         "MondrianConformalRegressor",
         "SLCPRegressor",
         "SplitConformalRegressor",
+        "WeightedConformalRegressor",
     ),
     "localconformal.scores": (
         "AbsoluteScore",
@@ -31,6 +33,7 @@ _HOMES = {
     "localconformal.laws": (
         "ForestLaw",
         "KernelLaw",
+        "LeafQuantilesLaw",
         "LearnedLaw",
         "NeighborsLaw",
         "ResponseLaw",

@@ -158,3 +158,8 @@ class Calibration:
     def count(self, cell: Any) -> int:
         """Calibration rows in this cell."""
         return int(np.sum(self.cells == cell))
+
+    def counts(self, cells: NDArray[Any]) -> Array:
+        """Calibration rows in the cell of each query row: (m,)."""
+        kinds, codes = np.unique(cells, return_inverse=True)
+        return np.array([float(self.count(cell)) for cell in kinds])[codes]

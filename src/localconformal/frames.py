@@ -45,6 +45,13 @@ def columns_of(X: Any) -> list[nw.Series[Any]]:
         raise ValueError("X has repeated column names; rename them to be unique.") from error
 
 
+def stack_rows(X: Any, others: Any) -> Any:
+    """The rows of X above the others, of the kind of X."""
+    if not is_frame(X):
+        return np.concatenate([np.asarray(X), np.asarray(others)])
+    return nw.concat([nw.from_native(X), nw.from_native(others)]).to_native()
+
+
 def make_frame(columns: Mapping[str, Any], like: Any) -> Any:
     """A frame of these columns: of the kind of ``like``, with its index; pandas for arrays."""
     if is_frame(like):

@@ -92,6 +92,7 @@ def weighted_conformal_quantile(
     weights : array of shape (n,) or (m, n)
         Non-negative; one set, or one for each of m laws of the same scores.
     weight_inf : float or array of shape (m,)
+        One set of weights may stand beside m masses.
     level : float
 
     Returns
@@ -107,19 +108,23 @@ def weighted_conformal_quantile(
     array([inf,  1.])
     """
     s, w = np.asarray(scores, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    mass = np.broadcast_to(np.asarray(weight_inf, dtype=np.float64)[..., None], (*w.shape[:-1], 1))
+    mass = np.asarray(weight_inf, dtype=np.float64)
     if w.shape[-1] != len(s) or not (np.all(w >= 0) and np.all(mass >= 0)):
         raise ValueError(
             f"{len(s)} scores came with weights of shape {w.shape}; as many weights as scores, "
             "none negative, were expected."
         )
     order = np.argsort(s, kind="stable")
-    cumulated = np.cumsum(np.concatenate([w[..., order], mass], axis=-1), axis=-1)
-    total = cumulated[..., -1:]
-    cdf = np.divide(cumulated, total, out=np.zeros_like(cumulated), where=total > 0)
-    # Where there is no mass, no score is reached, and +inf stays.
-    values = np.append(s[order], np.inf)
-    return quantile_of_cdf(values, cdf, np.array([level]), upper=False)[..., 0]
+    cumulated = np.cumsum(w[..., order], axis=-1)
+    held = cumulated[..., -1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # With mass elsewhere, a level of the whole is a higher one of the scores alone.
+        asked = level * (held + mass) / held
+        cdf = np.nan_to_num(cumulated / held[..., None])
+    asked = np.where(held > 0, asked, np.inf)
+    if w.ndim == 1:
+        return quantile_of_cdf(s[order], cdf, asked, upper=False)
+    return quantile_of_cdf(s[order], cdf, asked[:, None], upper=False)[:, 0]
 
 
 def weighted_quantile(values: ArrayLike, weights: ArrayLike, levels: ArrayLike) -> Array:

@@ -15,6 +15,7 @@ from localconformal.engine.kernels import KERNELS
 from localconformal.laws import (
     LAWS,
     ForestLaw,
+    LeafQuantilesLaw,
     LearnedLaw,
     ResponseLaw,
     ScaledLaw,
@@ -53,6 +54,7 @@ VARIANTS = {
     "response-alone": ResponseLaw(),
     "shifted": ShiftedLaw("kernel", models={"line": LINE, "tree": TREE}, n_jobs=1),
     "shifted-outputs": ShiftedLaw(models={"tree": TREE}, n_jobs=1),
+    "leaf-quantiles": LeafQuantilesLaw(6, min_samples_leaf=15, n_jobs=1),
     "stacked": StackedLaw(),
     "stacked-fixed": StackedLaw(["uniform", "neighbors"], weights=[1, 3]),
     "stacked-models": StackedLaw([*LIGHT.values(), ScaledLaw(), ResponseLaw()]),

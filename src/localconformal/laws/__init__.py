@@ -5,6 +5,7 @@ from localconformal.laws.changed import ResponseLaw, ScaledLaw
 from localconformal.laws.foreign import LAW_METHODS
 from localconformal.laws.forest import ForestLaw
 from localconformal.laws.kernel import KernelLaw
+from localconformal.laws.leaf_quantiles import LeafQuantilesLaw
 from localconformal.laws.learned import LearnedLaw
 from localconformal.laws.names import LAWS, make_law, seeded
 from localconformal.laws.neighbors import NeighborsLaw
@@ -27,6 +28,7 @@ __all__ = [
     "BaseLaw",
     "ForestLaw",
     "KernelLaw",
+    "LeafQuantilesLaw",
     "LearnedLaw",
     "LocalLaw",
     "NeighborsLaw",

@@ -3,17 +3,21 @@
 from localconformal.regressors.cqr import ConformalizedQuantileRegressor
 from localconformal.regressors.distsplit import DistSplitRegressor
 from localconformal.regressors.localized import LocalizedConformalRegressor
+from localconformal.regressors.locart import LocartRegressor
 from localconformal.regressors.madsplit import MADSplitRegressor
 from localconformal.regressors.mondrian import MondrianConformalRegressor
 from localconformal.regressors.slcp import SLCPRegressor
 from localconformal.regressors.split import SplitConformalRegressor
+from localconformal.regressors.weighted import WeightedConformalRegressor
 
 __all__ = [
     "ConformalizedQuantileRegressor",
     "DistSplitRegressor",
     "LocalizedConformalRegressor",
+    "LocartRegressor",
     "MADSplitRegressor",
     "MondrianConformalRegressor",
     "SLCPRegressor",
     "SplitConformalRegressor",
+    "WeightedConformalRegressor",
 ]

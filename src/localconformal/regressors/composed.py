@@ -47,6 +47,13 @@ class Composition:
     budget: float = BUDGET
     #: A law whose kernel weighs calibration rows, for methods that do so.
     localizer: Any = None
+    #: Whether the method learns something else from reference scores, such as a partition.
+    learns_more: bool = False
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether reference scores are made."""
+        return self.adjustment.uses_law or self.localizer is not None or self.learns_more
 
 
 class ComposedRegressor(WithPredictiveDistribution):
@@ -66,7 +73,7 @@ class ComposedRegressor(WithPredictiveDistribution):
         self.side_rule_ = parts.rule
         self.adjustment_ = parts.adjustment
         self.law_ = SidedLaw((), mirrored=False)
-        if not parts.adjustment.uses_law and parts.localizer is None:
+        if not parts.needs_reference:
             with self._stage("train"):
                 self.score_ = task.fit()
             return
@@ -79,6 +86,7 @@ class ComposedRegressor(WithPredictiveDistribution):
         self.fit_report_["rows"]["reference"] = len(V)
 
     def _fit_laws(self, parts: Composition, reference: Reference, V: Array, seed: int) -> None:
+        """Everything that is learned from reference scores V (n, S)."""
         if parts.localizer is not None:
             kernel = select_law(parts.localizer, seed, self.n_jobs)
             kernel = kernel.fit(reference.X, V.max(axis=1), outputs=reference.outputs)
@@ -222,7 +230,7 @@ class ComposedRegressor(WithPredictiveDistribution):
         levels = np.array([level])
         F = self.law_.at(X)
         lower, upper = np.zeros(len(X)), np.zeros(len(X))
-        size = np.full(len(X), float(self.calibration_.n))
+        size = self.calibration_.counts(self._cells(X, extra))
         fallback = np.zeros(len(X), dtype=bool)
         if self.adjustment_.uses_law:
             quantile = F.quantile(self.side_rule_.local_levels(levels))[:, :, 0]

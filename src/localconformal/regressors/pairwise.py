@@ -59,6 +59,12 @@ class PairwiseRegressor(ComposedRegressor):
     def _remedy(self) -> str:
         return "choose a larger bandwidth, call conformalize with more rows, or lower the level."
 
+    def _why_no_distribution(self) -> str:
+        return (
+            f"{type(self).__name__} weighs calibration rows anew for each row, which gives "
+            "intervals and no distribution; use LocalizedConformalRegressor for one."
+        )
+
     def _local(self, X: Any, level: float, extra: Any) -> dict[str, NDArray[Any]]:
         columns = super()._local(X, level, extra)
         if not self.adjustment_.uses_law:

@@ -198,13 +198,8 @@ class WithPredictiveDistribution(BaseConformalRegressor):
     def _distribution(self) -> PredictiveDistribution:
         """Of the calibration set in force; made when first asked for."""
         self._check_calibrated()
-        if not self._is_signed():
-            raise ValueError(
-                f"{type(self).__name__} calibrates the larger of two sides, without the sign, "
-                "which gives intervals and no distribution; use LocalizedConformalRegressor "
-                "with a score other than 'absolute' and sides='joint' (adjustment='plain' for no "
-                "law)."
-            )
+        if (reason := self._why_no_distribution()) is not None:
+            raise ValueError(reason)
         calibration = self.calibration_
         known = vars(self).get("_known_distribution")
         if known is None or known[0] is not calibration:
@@ -212,12 +207,19 @@ class WithPredictiveDistribution(BaseConformalRegressor):
             known = self._known_distribution = (calibration, made)
         return known[1]
 
-    def _is_signed(self) -> bool:
-        return self.side_rule_.n_sides == 2
+    def _why_no_distribution(self) -> str | None:
+        """A sentence where there are intervals only, else None."""
+        if self.side_rule_.n_sides == 2:
+            return None
+        return (
+            f"{type(self).__name__} calibrates the larger of two sides, without the sign, which "
+            "gives intervals and no distribution; use LocalizedConformalRegressor with a score "
+            "other than 'absolute' and sides='joint' (adjustment='plain' for no law)."
+        )
 
     def _predictive_guarantee(self) -> PredictiveGuarantee | None:
         """The promise of the methods above; None where there is no distribution."""
-        if not self._is_signed():
+        if self._why_no_distribution() is not None:
             return None
         return PredictiveGuarantee(None if self.calibration_ is None else self.calibration_.n)
 

@@ -1,0 +1,51 @@
+"""How much likelier a row is among new rows than among training rows, learned by a classifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from localconformal.frames import stack_rows
+from localconformal.laws.features import FeatureEmbedding
+from localconformal.quantiles import Array
+
+
+@dataclass(frozen=True)
+class DensityRatio:
+    """w(x) = p(x) / (1 - p(x)), p(x) the probability that x is a new row, clipped.
+
+    The numbers of rows of both kinds are a factor, which cancels.
+    """
+
+    classifier: Any
+    view: FeatureEmbedding | None
+    clip: float
+
+    def __call__(self, X: Any) -> Array:
+        """(n,) positive numbers."""
+        rows = X if self.view is None else self.view.transform(X)
+        new = list(self.classifier.classes_).index(1)
+        p = np.asarray(self.classifier.predict_proba(rows), dtype=np.float64)[:, new]
+        p = np.clip(p, self.clip, 1.0 - self.clip)
+        return p / (1.0 - p)
+
+
+def fit_ratio(classifier: Any, X: Any, target: Any, clip: float, seed: int) -> DensityRatio:
+    """Learned from training rows X and new rows; None is boosting on the features as numbers.
+
+    A classifier of the user's gets the rows as they came.
+    """
+    is_new = np.repeat([0, 1], [len(X), len(target)])
+    if classifier is not None:
+        return DensityRatio(clone(classifier).fit(stack_rows(X, target), is_new), None, clip)
+    view = FeatureEmbedding().fit(X)
+    rows = np.vstack([view.transform(X), view.transform(target)])
+    # Few and small trees: probabilities are what is asked for, not labels.
+    boosting = HistGradientBoostingClassifier(
+        learning_rate=0.05, max_iter=100, max_leaf_nodes=8, random_state=seed
+    )
+    return DensityRatio(boosting.fit(rows, is_new), view, clip)
