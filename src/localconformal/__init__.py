@@ -15,6 +15,7 @@ _HOMES = {
     "localconformal.regressors": (
         "ConformalizedQuantileRegressor",
         "DistSplitRegressor",
+        "LCPRegressor",
         "LocalizedConformalRegressor",
         "LocartRegressor",
         "MADSplitRegressor",
@@ -23,6 +24,7 @@ _HOMES = {
         "SplitConformalRegressor",
         "WeightedConformalRegressor",
     ),
+    "localconformal.regressors.table": ("methods",),
     "localconformal.scores": (
         "AbsoluteScore",
         "NormalisedScore",
@@ -49,6 +51,7 @@ _HOMES = {
         "MedianLog",
         "Rate",
     ),
+    "localconformal.laws.finite_bandwidth": ("FiniteThresholds",),
     "localconformal.adjustments": (
         "AdditiveExpectation",
         "AdditiveQuantile",

@@ -51,8 +51,9 @@ def test_levels_are_nested_in_any_order(fitted):
     levels = [0.8, 0.2, 0.95, 0.5]
     several = fitted.predict_interval(X_NEW, confidence_level=levels)
     order = np.argsort(levels)
-    assert (np.diff(several[:, 0, order], axis=1) <= 0).all()
-    assert (np.diff(several[:, 1, order], axis=1) >= 0).all()
+    lower, upper = several[:, 0, order], several[:, 1, order]
+    assert (lower[:, 1:] <= lower[:, :-1]).all()
+    assert (upper[:, 1:] >= upper[:, :-1]).all()
     # The lowest level has no lower one to enclose.
     alone = fitted.predict_interval(X_NEW, confidence_level=0.2)
     np.testing.assert_array_equal(several[:, :, 1], alone)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -19,7 +19,9 @@ from localconformal.quantiles import Array
 
 
 class Localizer(Protocol):
-    """A kernel between rows."""
+    """A kernel between rows; where it is not symmetric, both H(x, x') and H(x', x) are asked."""
+
+    symmetric: ClassVar[bool]
 
     def view(self, X: Any) -> Any:
         """What the kernel needs of each row: an array with one entry a row."""
@@ -31,6 +33,8 @@ class Localizer(Protocol):
 @dataclass(frozen=True)
 class KernelLocalizer:
     """K(|f(x) - f(x')| / h)."""
+
+    symmetric: ClassVar[bool] = True
 
     embedding: Any
     kernel: str
@@ -49,6 +53,8 @@ class KernelLocalizer:
 @dataclass(frozen=True)
 class NeighborsLocalizer:
     """1{|f(x) - f(x')| <= distance from f(x) to its k-th nearest reference row}."""
+
+    symmetric: ClassVar[bool] = False
 
     embedding: Any
     references: Array
@@ -74,6 +80,8 @@ class NeighborsLocalizer:
 class LeafLocalizer:
     """Share of the trees in which x and x' are in the same leaf."""
 
+    symmetric: ClassVar[bool] = True
+
     find: Callable[[Any], Any]
 
     def view(self, X: Any) -> Any:
@@ -91,6 +99,8 @@ class LeafLocalizer:
 @dataclass(frozen=True)
 class UniformLocalizer:
     """H = 1: every row speaks for every other."""
+
+    symmetric: ClassVar[bool] = True
 
     def view(self, X: Any) -> Array:
         """Nothing of a row matters."""

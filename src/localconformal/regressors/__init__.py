@@ -2,6 +2,7 @@
 
 from localconformal.regressors.cqr import ConformalizedQuantileRegressor
 from localconformal.regressors.distsplit import DistSplitRegressor
+from localconformal.regressors.lcp import LCPRegressor
 from localconformal.regressors.localized import LocalizedConformalRegressor
 from localconformal.regressors.locart import LocartRegressor
 from localconformal.regressors.madsplit import MADSplitRegressor
@@ -13,6 +14,7 @@ from localconformal.regressors.weighted import WeightedConformalRegressor
 __all__ = [
     "ConformalizedQuantileRegressor",
     "DistSplitRegressor",
+    "LCPRegressor",
     "LocalizedConformalRegressor",
     "LocartRegressor",
     "MADSplitRegressor",

@@ -1,0 +1,172 @@
+"""The methods of this library, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from localconformal.frames import make_frame
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the table.
+
+    ``guarantee``: what is promised at any sample size. ``cost``: beyond fitting the base model,
+    with n calibration rows and N training rows.
+    """
+
+    estimator: str
+    method: str
+    guarantee: str
+    cost: str
+    when: str
+    reference: str
+
+
+ON_AVERAGE = "marginal"
+IN_CELLS = "within each cell"
+UNDER_SHIFT = "marginal, under the shift that the weights describe"
+NONE = "none exact"
+
+METHODS = (
+    Method(
+        "SLCPRegressor",
+        "Split localized conformal prediction",
+        ON_AVERAGE,
+        'fit: law="auto" about 20 s; query: microseconds',
+        "the default: narrow intervals that follow x",
+        "Han et al. 2022",
+    ),
+    Method(
+        "LocalizedConformalRegressor",
+        "Any score, law and adjustment",
+        ON_AVERAGE,
+        "that of its parts",
+        "to compose a method of one's own",
+        "Han et al. 2022, section 4",
+    ),
+    Method(
+        "SplitConformalRegressor",
+        "Split conformal prediction",
+        ON_AVERAGE,
+        "fit: sorting n scores; query: none",
+        "noise that is the same everywhere; the baseline",
+        "Papadopoulos et al. 2002, Lei et al. 2018",
+    ),
+    Method(
+        "ConformalizedQuantileRegressor",
+        "Conformalized quantile regression",
+        ON_AVERAGE,
+        "fit: quantile models; query: theirs",
+        "a good quantile model exists",
+        "Romano et al. 2019",
+    ),
+    Method(
+        "MADSplitRegressor",
+        "Normalised residuals",
+        ON_AVERAGE,
+        "fit: a model of the residuals' size; query: its own",
+        "noise of one shape, whose scale follows x",
+        "Papadopoulos et al. 2008, Lei et al. 2018",
+    ),
+    Method(
+        "MondrianConformalRegressor",
+        "Mondrian conformal prediction",
+        IN_CELLS,
+        "fit: sorting n scores; query: none",
+        "groups that are known and large",
+        "Vovk et al. 2003",
+    ),
+    Method(
+        "LocartRegressor",
+        "LOCART and LOFOREST",
+        IN_CELLS,
+        "fit: a tree of N scores; query: a walk down it",
+        "a partition that a person can read",
+        "Cabezas et al. 2025",
+    ),
+    Method(
+        "DistSplitRegressor",
+        "Dist-split; distributional conformal prediction",
+        ON_AVERAGE,
+        "as SLCP",
+        "skewed noise; a whole predictive distribution",
+        "Izbicki et al. 2020, Chernozhukov et al. 2021",
+    ),
+    Method(
+        "HPDSplitRegressor",
+        "Highest predictive density",
+        ON_AVERAGE,
+        "fit: a conditional density; query: a grid of cells",
+        "responses with several modes: regions of several pieces",
+        "Izbicki et al. 2022",
+    ),
+    Method(
+        "CDSplitRegressor",
+        "Conditional density, by cells of alike densities",
+        IN_CELLS,
+        "as HPD-split, and a clustering of N densities",
+        "several modes, and coverage among alike rows",
+        "Izbicki et al. 2022",
+    ),
+    Method(
+        "CHRRegressor",
+        "Conformal histogram regression",
+        ON_AVERAGE,
+        "as HPD-split, and a nested family for each row",
+        "skewed noise, the shortest single interval",
+        "Sesia and Romano 2021",
+    ),
+    Method(
+        "LCPRegressor",
+        "Localized conformal prediction",
+        ON_AVERAGE,
+        "fit: n^2 pairs; query: n log n",
+        "few rows, kernels, exactness; intervals may be infinite",
+        "Guan 2023",
+    ),
+    Method(
+        "RLCPRegressor",
+        "Randomly localized conformal prediction",
+        ON_AVERAGE,
+        "fit: none; query: n log n",
+        "coverage near each point, in the kernel's sense; intervals may be infinite",
+        "Hore and Barber 2025",
+    ),
+    Method(
+        "LVDRegressor",
+        "Locally valid and discriminative",
+        NONE,
+        "fit: a learned metric; query: n log n",
+        "to compare; wide or infinite where rows are few",
+        "Lin et al. 2021",
+    ),
+    Method(
+        "WeightedConformalRegressor",
+        "Weighted conformal prediction",
+        UNDER_SHIFT,
+        "fit: a classifier, if weights are to be learned; query: log n",
+        "new rows come from elsewhere than calibration rows",
+        "Tibshirani et al. 2019",
+    ),
+)
+
+
+def methods() -> Any:
+    """The estimators of this library: what each promises, what it costs, when to use it.
+
+    Returns
+    -------
+    pandas frame, one row an estimator
+        ``estimator`` (its name in this package), ``method``, ``guarantee`` (at any sample size,
+        under the assumptions of its ``guarantee_``), ``cost`` (beyond the base model's, with n
+        calibration rows and N training rows), ``when`` to use it, ``reference``.
+
+    Examples
+    --------
+    >>> methods().set_index("estimator").loc["SplitConformalRegressor", "guarantee"]
+    'marginal'
+    """
+    rows = [asdict(method) for method in METHODS]
+    return make_frame({name: [row[name] for row in rows] for name in rows[0]}, like=None)

@@ -1,0 +1,209 @@
+"""Localized ranks: equal to the definition, in plain NumPy and compiled."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from localconformal.engine import local_ranks
+from localconformal.engine.local_ranks import rank_locally
+from localconformal.quantiles import conformal_quantile, conformal_rank
+
+#: Weights are multiples of this, so that the definition can be computed in whole numbers.
+UNIT = 2.0**-24
+
+
+def gaussian(rows, others):
+    weights = np.exp(-0.5 * np.subtract.outer(rows, others) ** 2)
+    return np.round(weights / UNIT) * UNIT
+
+
+def boxcar(rows, others):
+    return (np.abs(np.subtract.outer(rows, others)) <= 1.0).astype(float)
+
+
+def neighbours(rows, others):
+    """Not symmetric: every row has a reach of its own."""
+    reach = 0.3 + np.abs(np.sin(5.0 * rows))
+    return (np.abs(np.subtract.outer(rows, others)) <= reach[:, None]).astype(float)
+
+
+def leaning(rows, others):
+    """Not symmetric, and of any size."""
+    return np.where(np.less.outer(rows, others), gaussian(rows, others), boxcar(rows, others))
+
+
+def uniform(rows, others):
+    return np.ones((len(rows), len(others)))
+
+
+KERNELS = [gaussian, boxcar, neighbours, leaning, uniform]
+ASYMMETRIC = (neighbours, leaning)
+
+
+def smaller_ranks(weights, V):
+    """How many of the first n rows have a smaller local rank than the last, in whole numbers."""
+    under = (weights * (V[None, :] < V[:, None])).sum(axis=1)
+    total = weights.sum(axis=1)
+    return int(np.sum(under[:-1] * total[-1] < under[-1] * total[:-1]))
+
+
+def threshold_by_definition(weights, scores, level):
+    """Hull of the accepted scores: try one between any two neighbours, and beyond the last.
+
+    ``weights`` are whole numbers, of all pairs of n + 1 rows.
+    """
+    ends = np.append(np.unique(scores), np.inf)
+    allowed = max(1, conformal_rank(len(scores), level)) - 1
+    return max(
+        end
+        for start, end in zip(np.append(-np.inf, ends[:-1]), ends, strict=True)
+        if smaller_ranks(weights, np.append(scores, inside(start, end))) <= allowed
+    )
+
+
+def whole_weights(kernel, rows, x):
+    everyone = np.append(rows, x)
+    return np.round(kernel(everyone, everyone) / UNIT).astype(np.int64)
+
+
+def inside(start, end):
+    if np.isinf(start):
+        return end - 1.0
+    return start + 1.0 if np.isinf(end) else (start + end) / 2.0
+
+
+def in_order(kernel, rows, scores, n_jobs=None):
+    order = np.argsort(scores, kind="stable")
+    symmetric = kernel not in ASYMMETRIC
+    return rank_locally(kernel, rows[order], scores[order], symmetric=symmetric, n_jobs=n_jobs)
+
+
+def random_case(seed):
+    """Up to 12 rows; two thirds of the cases have ties in scores, half of them in rows too."""
+    rng = np.random.default_rng(seed)
+    n = rng.integers(1, 13)
+    rows, queries = rng.normal(size=n) * 2.0, rng.normal(size=3) * 2.0
+    scores = rng.exponential(size=n)
+    if seed % 3:
+        scores = np.round(scores * 2.0) / 2.0
+    if seed % 2:
+        rows, queries = np.round(rows), np.round(queries)
+    return rows, scores, queries, np.sort(rng.uniform(0.02, 0.99, size=2))
+
+
+@pytest.fixture(params=["plain", "compiled"])
+def loops(request, monkeypatch):
+    if request.param == "compiled":
+        monkeypatch.setattr(local_ranks, "FEW_PAIRS", 0)
+    return request.param
+
+
+@cache
+def definition(kernel, seed):
+    """Thresholds of a random case (3 queries, 2 levels)."""
+    rows, scores, queries, levels = random_case(seed)
+    everything = [whole_weights(kernel, rows, x) for x in queries]
+    return [[threshold_by_definition(w, scores, level) for level in levels] for w in everything]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
+def test_equal_to_the_definition(kernel, loops):
+    # 5 kernels x 200 cases.
+    for seed in range(200):
+        rows, scores, queries, levels = random_case(seed)
+        answer = in_order(kernel, rows, scores).thresholds(queries, levels)
+        np.testing.assert_array_equal(answer, definition(kernel, seed), err_msg=f"case {seed}")
+
+
+def real_gaussian(rows, others):
+    return np.exp(-0.5 * np.subtract.outer(rows, others) ** 2)
+
+
+def thirds(rows, others):
+    """Shares that are not exact in binary, such as those of a forest's trees."""
+    return 1.0 / (1.0 + np.abs(np.subtract.outer(np.round(rows), np.round(others))) % 3.0)
+
+
+@pytest.mark.parametrize("kernel", [real_gaussian, thirds, neighbours])
+def test_compiled_loops_and_numpy_agree_in_every_bit(kernel, monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = np.where(rng.uniform(size=300) < 0.5, rng.integers(-2, 3, 300), rng.normal(size=300))
+    scores, queries = np.round(rng.exponential(size=300), 1), rng.normal(size=40)
+    plain = in_order(kernel, rows, scores)
+    monkeypatch.setattr(local_ranks, "FEW_PAIRS", 0)
+    compiled = in_order(kernel, rows, scores)
+    np.testing.assert_array_equal(plain.under, compiled.under)
+    np.testing.assert_array_equal(plain.total, compiled.total)
+    levels = np.linspace(0.05, 0.95, 19)
+    answer = compiled.thresholds(queries, levels)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(plain.thresholds(queries, levels), answer)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=40),
+    st.lists(st.floats(0.01, 0.99), min_size=1, max_size=3),
+)
+def test_equal_weights_give_the_conformal_quantile(scores, levels):
+    scores = np.array(scores, dtype=float)
+    ranks = in_order(uniform, np.zeros(len(scores)), scores)
+    expected = [float(conformal_quantile(scores, level)) for level in levels]
+    np.testing.assert_array_equal(ranks.thresholds(np.zeros(1), np.array(levels))[0], expected)
+
+
+@pytest.mark.parametrize("ratio", [3, 7, 10, 1000])
+def test_ranks_that_tie_but_for_rounding_do_not_count_as_smaller(ratio):
+    """Copies of three rows have few local ranks, summed in different orders from 1 and 1/ratio."""
+
+    def kernel(rows, others):
+        return np.where(np.equal.outer(rows, others), 1.0, 1.0 / ratio)
+
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        rows, scores = rng.integers(0, 3, size=60) * 1.0, rng.integers(0, 8, size=60) * 1.0
+        queries, levels = np.arange(3.0), np.arange(1, 61, 3) / 61.0
+        expected = [
+            [threshold_by_definition(whole(rows, x, ratio), scores, level) for level in levels]
+            for x in queries
+        ]
+        answer = in_order(kernel, rows, scores).thresholds(queries, levels)
+        np.testing.assert_array_equal(answer, expected, err_msg=f"case {seed}")
+
+
+def whole(rows, x, ratio):
+    everyone = np.append(rows, x)
+    return np.where(np.equal.outer(everyone, everyone), ratio, 1)
+
+
+def test_no_weight_at_all_accepts_every_score():
+    rows, scores = np.arange(30.0), np.arange(30.0)
+    ranks = in_order(real_gaussian, rows, scores)
+    assert np.isinf(ranks.thresholds(np.array([1e6]), np.array([0.1, 0.9]))).all()
+
+
+@pytest.mark.parametrize("kernel", [real_gaussian, neighbours])
+def test_one_by_one_equals_batch_in_chunks_and_threads(kernel, loops, monkeypatch):
+    rng = np.random.default_rng(1)
+    rows, scores, queries = rng.normal(size=200), rng.exponential(size=200), rng.normal(size=60)
+    levels = np.array([0.3, 0.8, 0.9])
+    ranks = in_order(kernel, rows, scores)
+    batch = ranks.thresholds(queries, levels)
+    single = [ranks.thresholds(x[None], levels) for x in queries]
+    np.testing.assert_array_equal(batch, np.concatenate(single))
+    monkeypatch.setattr(local_ranks, "CHUNK", 1_000)
+    monkeypatch.setattr(local_ranks, "PAIRS_PER_THREAD", 100)
+    again = in_order(kernel, rows, scores, n_jobs=2)
+    np.testing.assert_array_equal(batch, again.thresholds(queries, levels))
+
+
+def test_a_higher_level_never_has_a_lower_threshold():
+    rng = np.random.default_rng(2)
+    ranks = in_order(real_gaussian, rng.normal(size=80), rng.exponential(size=80))
+    answer = ranks.thresholds(rng.normal(size=30), np.linspace(0.01, 0.99, 40))
+    assert (answer[:, 1:] >= answer[:, :-1]).all()
