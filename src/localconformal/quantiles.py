@@ -117,11 +117,10 @@ def weighted_conformal_quantile(
     order = np.argsort(s, kind="stable")
     cumulated = np.cumsum(w[..., order], axis=-1)
     held = cumulated[..., -1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # With mass elsewhere, a level of the whole is a higher one of the scores alone.
-        asked = level * (held + mass) / held
-        cdf = np.nan_to_num(cumulated / held[..., None])
-    asked = np.where(held > 0, asked, np.inf)
+    unit = np.where(held > 0, held, 1.0)
+    # With mass elsewhere, a level of the whole is a higher one of the scores alone.
+    asked = np.where(held > 0, level * (held + mass) / unit, np.inf)
+    cdf = cumulated / unit[..., None]
     if w.ndim == 1:
         return quantile_of_cdf(s[order], cdf, asked, upper=False)
     return quantile_of_cdf(s[order], cdf, asked[:, None], upper=False)[:, 0]

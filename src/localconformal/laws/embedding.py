@@ -6,7 +6,7 @@ from what the user passes:
 * None: `FeatureEmbedding`, the features on a common scale;
 * "outputs": mu(x), the predictions of the regressor's own point model; "outputs-spread":
   (mu(x), sigma(x)), with a spread learned from the scores; "hidden": the last hidden layer of
-  its network;
+  its network; "metric": a `LearnedMetric` of the features;
 * a fitted or unfitted transformer (``transform``), a fitted model (``predict`` only, or a
   FrozenEstimator), or a callable.
 """
@@ -23,6 +23,7 @@ from sklearn.frozen import FrozenEstimator
 
 from localconformal.laws.features import FeatureEmbedding
 from localconformal.laws.layers import HiddenLayer
+from localconformal.laws.metric import LearnedMetric
 from localconformal.laws.order import check_lengths
 from localconformal.laws.outputs import Outputs, with_spread
 from localconformal.quantiles import Array
@@ -69,6 +70,23 @@ class OutputEmbedding(BaseEstimator):
     def _columns(self, mu: Array, sigma: Array | None) -> Array:
         columns = [mu, sigma] if self.spread and sigma is not None else [mu]
         return np.column_stack(columns)
+
+
+class ResponseEmbedding(BaseEstimator):
+    """Another embedding, learned from the responses of reference rows instead of their scores."""
+
+    def __init__(self, embedding: Any, outputs: Outputs) -> None:
+        self.embedding = embedding
+        self.outputs = outputs
+
+    def fit(self, X: Any, v: Any) -> ResponseEmbedding:
+        """Fit the embedding within."""
+        self.embedding.fit(X, self.outputs.response)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Its points."""
+        return np.asarray(self.embedding.transform(X))
 
 
 class Scaled(BaseEstimator):
@@ -118,12 +136,22 @@ def fit_embedding(
     return made, points
 
 
-#: Embeddings known by name: what the point model says of a row.
-NAMED: dict[str, Callable[[Outputs], Any]] = {
-    "outputs": lambda outputs: OutputEmbedding(outputs, spread=False),
-    "outputs-spread": lambda outputs: OutputEmbedding(outputs, spread=True),
-    "hidden": lambda outputs: FunctionEmbedding(HiddenLayer(outputs.model).transform),
+#: Embeddings known by name: what the point model says of a row, or what its response teaches.
+NAMED: dict[str, Callable[[Outputs], Scaled]] = {
+    "outputs": lambda outputs: Scaled(OutputEmbedding(outputs, spread=False), standardise=True),
+    "outputs-spread": lambda outputs: Scaled(
+        OutputEmbedding(outputs, spread=True), standardise=True
+    ),
+    "hidden": lambda outputs: Scaled(
+        FunctionEmbedding(HiddenLayer(outputs.model).transform), standardise=True
+    ),
+    "metric": lambda outputs: on_response(LearnedMetric(), outputs),
 }
+
+
+def on_response(metric: LearnedMetric, outputs: Outputs) -> Scaled:
+    """The metric learned from the responses; its own scale is part of what it learns."""
+    return Scaled(ResponseEmbedding(metric, outputs), standardise=False)
 
 
 def make_embedding(embedding: Any, outputs: Outputs | None) -> Scaled:
@@ -137,7 +165,9 @@ def make_embedding(embedding: Any, outputs: Outputs | None) -> Scaled:
                 "name, inside a regressor of this library: otherwise pass a transformer, a fitted "
                 "model or a callable."
             )
-        return Scaled(NAMED[embedding](outputs), standardise=True)
+        return NAMED[embedding](outputs)
+    if isinstance(embedding, LearnedMetric) and outputs is not None:
+        return on_response(clone(embedding), outputs)
     if isinstance(embedding, FrozenEstimator) or not hasattr(embedding, "fit"):
         known = [name for name in ("transform", "predict") if hasattr(embedding, name)]
         function = getattr(embedding, known[0]) if known else embedding

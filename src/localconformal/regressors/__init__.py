@@ -5,8 +5,10 @@ from localconformal.regressors.distsplit import DistSplitRegressor
 from localconformal.regressors.lcp import LCPRegressor
 from localconformal.regressors.localized import LocalizedConformalRegressor
 from localconformal.regressors.locart import LocartRegressor
+from localconformal.regressors.lvd import LVDRegressor
 from localconformal.regressors.madsplit import MADSplitRegressor
 from localconformal.regressors.mondrian import MondrianConformalRegressor
+from localconformal.regressors.rlcp import RLCPRegressor
 from localconformal.regressors.slcp import SLCPRegressor
 from localconformal.regressors.split import SplitConformalRegressor
 from localconformal.regressors.weighted import WeightedConformalRegressor
@@ -15,10 +17,12 @@ __all__ = [
     "ConformalizedQuantileRegressor",
     "DistSplitRegressor",
     "LCPRegressor",
+    "LVDRegressor",
     "LocalizedConformalRegressor",
     "LocartRegressor",
     "MADSplitRegressor",
     "MondrianConformalRegressor",
+    "RLCPRegressor",
     "SLCPRegressor",
     "SplitConformalRegressor",
     "WeightedConformalRegressor",
