@@ -13,8 +13,11 @@ __version__ = "0.1.0.dev0"
 #: Where each public name lives; all of them need the core dependencies only.
 _HOMES = {
     "localconformal.regressors": (
+        "CDSplitRegressor",
+        "CHRRegressor",
         "ConformalizedQuantileRegressor",
         "DistSplitRegressor",
+        "HPDSplitRegressor",
         "LCPRegressor",
         "LVDRegressor",
         "LocalizedConformalRegressor",
@@ -27,6 +30,7 @@ _HOMES = {
         "WeightedConformalRegressor",
     ),
     "localconformal.regressors.table": ("methods",),
+    "localconformal.regions": ("Region",),
     "localconformal.scores": (
         "AbsoluteScore",
         "NormalisedScore",

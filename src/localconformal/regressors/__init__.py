@@ -1,7 +1,10 @@
 """One public estimator per file."""
 
+from localconformal.regressors.cdsplit import CDSplitRegressor
+from localconformal.regressors.chr import CHRRegressor
 from localconformal.regressors.cqr import ConformalizedQuantileRegressor
 from localconformal.regressors.distsplit import DistSplitRegressor
+from localconformal.regressors.hpdsplit import HPDSplitRegressor
 from localconformal.regressors.lcp import LCPRegressor
 from localconformal.regressors.localized import LocalizedConformalRegressor
 from localconformal.regressors.locart import LocartRegressor
@@ -14,8 +17,11 @@ from localconformal.regressors.split import SplitConformalRegressor
 from localconformal.regressors.weighted import WeightedConformalRegressor
 
 __all__ = [
+    "CDSplitRegressor",
+    "CHRRegressor",
     "ConformalizedQuantileRegressor",
     "DistSplitRegressor",
+    "HPDSplitRegressor",
     "LCPRegressor",
     "LVDRegressor",
     "LocalizedConformalRegressor",

@@ -41,10 +41,17 @@ class WeightedConformalRegressor(PairwiseRegressor, LocalizedConformalRegressor)
         `diagnose`.
     clip : float, default=0.01
         A classifier's probabilities p stay within [clip, 1 - clip]; w = p / (1 - p).
-    score, law, adjustment, reference, sides, upper_share, selection_budget
-        As in `LocalizedConformalRegressor`; ``adjustment="plain"`` uses no law.
+    score : str or object, default="residual"
+        This and what follows: as in `LocalizedConformalRegressor`.
+    law : str or object, default="auto"
+    adjustment : str or object, default="plain"
+        "plain" uses no law.
+    reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
+    sides : {"joint", "union", "absolute"}, default="joint"
+    upper_share : float, default=0.5
     confidence_level : float, default=0.9
     calibration_size : float or int or None, default=0.25
+    selection_budget : float, default=20.0
     random_state : int or None, default=None
     n_jobs : int or None, default=None
         Processes for cross-fitting (None is one) and threads of the law (None is one a core).

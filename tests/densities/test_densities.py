@@ -1,0 +1,153 @@
+"""Densities: masses that sum to one, on a grid that scores of any kind fit on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from localconformal import KernelLaw, LearnedLaw, UniformLaw
+from localconformal.densities import DENSITIES, Grid, Sample
+from localconformal.densities.base import EVERYWHERE, cde_loss
+from localconformal.densities.basis import cosine_integrals, cosines
+from localconformal.densities.grid import BINS
+from localconformal.densities.histogram import law_mass, smooth
+from localconformal.laws.outputs import blank_outputs
+
+KINDS = pytest.mark.parametrize("kind", DENSITIES)
+
+
+def sample_of(v, X=None, seed=0):
+    v = np.asarray(v, dtype=np.float64)
+    X = np.zeros((len(v), 1)) if X is None else X
+    return Sample(X, v, blank_outputs(v), seed, n_jobs=1)
+
+
+def two_modes(n, seed):
+    """Modes 2 x apart: one at x = 0, two at x = 4."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 4, size=(n, 1))
+    return X, X[:, 0] * rng.choice([-1, 1], n) + 0.5 * rng.normal(size=n)
+
+
+ODD = {
+    "one": [3.0],
+    "two": [1.0, 2.0],
+    "constant": [5.0] * 50,
+    "zero": [0.0] * 50,
+    "discrete": [0.0, 1.0, 2.0] * 30,
+    "mostly-zero": [0.0] * 97 + [1.0, 2.0, 1e6],
+    "far": 1e9 + np.linspace(0, 1e-3, 60),
+    "far-constant": np.nextafter(1e9, [0.0, 2e9] * 30),
+    "huge": 1e150 * np.linspace(-1, 1, 60),
+    "tiny": 1e-150 * np.linspace(-1, 1, 60),
+    "wild": np.random.default_rng(0).standard_cauchy(300),
+}
+
+
+@KINDS
+@pytest.mark.parametrize("case", ODD)
+def test_masses_are_positive_and_sum_to_one(kind, case):
+    density = DENSITIES[kind](sample_of(ODD[case]), UniformLaw() if kind == "law" else None)
+    mass = density.mass(np.array([[0.0], [1e9]]))
+    assert mass.shape == (2, BINS)
+    assert (mass >= 0.99 * EVERYWHERE / BINS).all()
+    np.testing.assert_allclose(mass.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_the_grid_holds_the_reference_scores(case):
+    grid = Grid.around(np.asarray(ODD[case]))
+    assert (grid.widths > 0).all()
+    assert (grid.bins(np.asarray(ODD[case]))[0] >= 0).all()
+
+
+def test_wild_scores_leave_bins_for_the_others():
+    v = np.append(np.linspace(-1.0, 1.0, 999), 1e6)
+    left, _ = Grid.around(v).bins(np.array([-1.0, 1.0]))
+    assert left[1] - left[0] > 20
+
+
+@given(
+    v=st.lists(st.integers(-50, 50), min_size=2, max_size=30),
+    scale=st.sampled_from([0.25, 8.0, 1024.0]),
+)
+def test_the_grid_scales_with_the_scores(v, scale):
+    scores = np.asarray(v, dtype=np.float64)
+    if scores.any():
+        expected = scale * Grid.around(scores).edges
+        np.testing.assert_allclose(Grid.around(scale * scores).edges, expected, rtol=1e-12)
+
+
+@settings(max_examples=30)
+@given(st.floats(-4.0, 4.0), st.integers(0, BINS))
+def test_bins_are_closed(v, edge):
+    grid = Grid.around(np.linspace(-1.0, 2.0, 40))
+    for value in (v, grid.edges[edge]):
+        left, right = (bins[0] for bins in grid.bins(np.array([value])))
+        holding = [k for k in range(BINS) if grid.edges[k] <= value <= grid.edges[k + 1]]
+        assert sorted({int(left), int(right)} - {-1}) == holding
+
+
+@KINDS
+def test_one_by_one_equals_batch(kind):
+    X, v = two_modes(700, seed=0)
+    density = DENSITIES[kind](sample_of(v, X), None)
+    rows = X[:30]
+    single = np.concatenate([density.mass(row[None]) for row in rows])
+    np.testing.assert_array_equal(density.mass(rows), single)
+
+
+@KINDS
+def test_two_modes_are_kept_apart(kind):
+    density = DENSITIES[kind](sample_of(*two_modes(2000, seed=1)[::-1]), None)
+    one, two = density.mass(np.array([[0.2], [3.5]])) / density.grid.widths
+    at = {v: density.grid.bins(np.array([v]))[0][0] for v in (-3.5, 0.0, 3.5)}
+    assert two[at[0.0]] < 0.2 * min(two[at[-3.5]], two[at[3.5]])
+    assert one[at[0.0]] > 5 * max(one[at[-3.5]], one[at[3.5]])
+
+
+def test_atoms_are_not_smeared():
+    density = DENSITIES["law"](sample_of([0.0, 1.0, 2.0] * 40), UniformLaw())
+    assert density.bandwidth == 0.0
+
+
+def test_mass_beyond_the_grid_counts_for_its_ends():
+    X, v = two_modes(200, seed=0)
+    law = LearnedLaw(n_jobs=1, random_state=0).fit(X, 100.0 * v)
+    mass = law_mass(law, Grid.around(v), X[:5])
+    np.testing.assert_allclose(mass.sum(axis=1), 1.0)
+    assert (mass[:, [0, -1]].sum(axis=1) > 0.3).all()
+
+
+@pytest.mark.parametrize("bandwidth", [0.0, 0.5, 8.0, 32.0])
+def test_smoothing_keeps_the_mass(bandwidth):
+    mass = np.zeros((2, BINS))
+    mass[0, 0] = mass[1, 200] = 1.0
+    spread = smooth(mass, bandwidth)
+    np.testing.assert_allclose(spread.sum(axis=1), 1.0)
+    assert (spread.argmax(axis=1) == [0, 200]).all()
+
+
+def test_the_loss_is_least_at_the_truth():
+    v = np.random.default_rng(0).normal(size=4000)
+    grid = Grid.around(v)
+    counts = np.bincount(grid.bins(v[:2000])[0], minlength=BINS) / 2000
+    masses = {b: np.tile(smooth(counts[None], b), (2000, 1)) for b in (0.0, 12.0, 150.0)}
+    loss = {b: cde_loss(mass, grid, v[2000:]) for b, mass in masses.items()}
+    assert loss[12.0] < min(loss[0.0], loss[150.0])
+    # int f^2 of a standard normal is 1 / (2 sqrt(pi)), and the loss its negative.
+    assert abs(loss[12.0] + 0.5 / np.sqrt(np.pi)) < 0.02
+
+
+def test_the_basis_is_orthonormal_and_integrated_exactly():
+    u = (np.arange(BINS) + 0.5) / BINS
+    phi = cosines(u, 12)
+    np.testing.assert_allclose(phi.T @ phi / BINS, np.eye(12), atol=1e-10)
+    np.testing.assert_allclose(cosine_integrals(12), phi.T / BINS, atol=1e-5)
+
+
+def test_a_basis_has_no_law():
+    with pytest.raises(ValueError, match="density is 'basis', which has no law"):
+        DENSITIES["basis"](sample_of([0.0, 1.0]), KernelLaw())

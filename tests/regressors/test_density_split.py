@@ -1,0 +1,350 @@
+"""HPD-Split and CD-Split: regions, their calibration, and two pieces where the truth has two."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, QuantileRegressor
+
+from conftest import awkward_data, smooth_data
+from localconformal import (
+    ConformalizedQuantileRegressor,
+    DistSplitRegressor,
+    KernelLaw,
+    SLCPRegressor,
+    SplitConformalRegressor,
+)
+from localconformal.quantiles import conformal_quantile, conformal_rank
+from localconformal.regressors.cdsplit import CDSplitRegressor, profiles
+from localconformal.regressors.chr import CHRRegressor
+from localconformal.regressors.density_split import rank_of
+from localconformal.regressors.hpdsplit import HPDSplitRegressor, denser_mass
+from localconformal.scores import AbsoluteScore, QuantileScore
+
+LAW = KernelLaw(bandwidth=0.4)
+METHODS = pytest.mark.parametrize("cls", [HPDSplitRegressor, CDSplitRegressor, CHRRegressor])
+X_NEW = awkward_data(40, seed=9)[0]
+
+
+def light(cls, **params):
+    params = {"estimator": LinearRegression(), "law": LAW, "random_state": 0, **params}
+    if cls is CDSplitRegressor:
+        params.setdefault("n_cells", 3)
+    return cls(**params)
+
+
+def bimodal(n, seed, d=2):
+    """The bimodal simulation of Izbicki et al.: two modes from x1 = -0.5 on."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.5, 1.5, size=(n, d))
+    x = X[:, 0]
+    middle, apart = (x - 1) ** 2 * (x + 1), 2 * np.sqrt(np.maximum(x + 0.5, 0))
+    noise = np.sqrt(0.25 + np.abs(x)) * rng.normal(size=n)
+    return X, middle + apart * rng.choice([-1, 1], n) + noise
+
+
+# ---- formulas ----------------------------------------------------------------------------------
+
+
+def test_denser_mass_against_its_definition():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        # Few values, so that many bins are equally dense.
+        mass = rng.integers(1, 4, size=(3, 12)) / 8.0
+        widths = rng.choice([0.5, 1.0], 12)
+        density = mass / widths
+        expected = [[m[f > g].sum() for g in f] for m, f in zip(mass, density, strict=True)]
+        np.testing.assert_allclose(denser_mass(mass, widths), expected, atol=1e-12)
+
+
+def test_profiles_against_their_definition():
+    rng = np.random.default_rng(0)
+    mass, widths = rng.dirichlet(np.ones(12), size=5), rng.uniform(0.5, 1.0, 12)
+    levels = np.linspace(0.0, 0.5, 20)
+    expected = [[m[m / widths >= t].sum() for t in levels] for m in mass]
+    np.testing.assert_allclose(profiles(mass, widths, levels), expected, atol=1e-12)
+
+
+def test_the_threshold_is_the_lower_conformal_quantile_of_the_paper():
+    """eta = the floor(alpha (n + 1))-th smallest mass of what is no denser than y."""
+    model = light(HPDSplitRegressor).fit(*smooth_data(300, seed=0))
+    s = 1.0 - model.calibration_.V[:, 0]
+    for level in (0.5, 0.8, 0.9):
+        eta = np.sort(s)[int(np.floor((1.0 - level) * (len(s) + 1) + 1e-9)) - 1]
+        theta = float(model.diagnose(X_NEW, level)["correction"][0])
+        assert np.isclose(1.0 - theta, eta)
+
+
+# ---- calibration -------------------------------------------------------------------------------
+
+
+@METHODS
+@pytest.mark.parametrize("data", [awkward_data, smooth_data])
+@pytest.mark.parametrize("score", ["residual", "normalised", "response"])
+def test_a_row_is_in_its_region_when_its_rank_is_low_enough(cls, data, score):
+    model = light(cls, score=score, calibration_size=None).fit(*data(150, seed=0))
+    X, y = data(120, seed=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.conformalize(X, y)
+        for level in (0.3, 0.8):
+            region = model.predict_region(X, level)
+            theta = model.diagnose(X, level)["correction"].to_numpy()
+            covered = model.calibration_.V[:, 0] <= theta
+            np.testing.assert_array_equal(region.contains(y), covered)
+            in_cell = model.calibration_.cells
+            for cell in np.unique(in_cell):
+                ranks = model.calibration_.V[in_cell == cell, 0]
+                assert (theta[in_cell == cell] == conformal_quantile(ranks, level)).all()
+                assert covered[in_cell == cell].sum() >= conformal_rank(len(ranks), level)
+
+
+@METHODS
+def test_the_hull_encloses_the_region_and_levels_nest(cls):
+    model = light(cls).fit(*bimodal(400, seed=0))
+    X, y = bimodal(200, seed=1)
+    small, large = model.predict_region(X, 0.5), model.predict_region(X, alpha=0.2)
+    np.testing.assert_array_equal(small.hull, model.predict_interval(X, 0.5))
+    intervals = model.predict_interval(X, [0.5, 0.8])
+    np.testing.assert_array_equal(intervals[:, :, 1], large.hull)
+    inside = small.contains(y)
+    assert (large.contains(y) >= inside).all()
+    hull = (small.hull[:, 0] <= y) & (y <= small.hull[:, 1])
+    assert (hull >= inside).all()
+    assert (small.length <= large.length).all()
+    assert (small.length <= np.diff(small.hull, axis=1)[:, 0] * (1 + 1e-12)).all()
+
+
+@METHODS
+def test_one_by_one_equals_batch(cls):
+    # A constant model predicts the same bits for one row and for many.
+    model = light(cls, estimator=DummyRegressor()).fit(*bimodal(400, seed=0))
+    X, _ = bimodal(30, seed=1)
+    batch = model.predict_region(X)
+    for i, row in enumerate(X):
+        assert model.predict_region(row[None])[0] == batch[i]
+
+
+@METHODS
+@pytest.mark.parametrize(("scale", "shift"), [(1024.0, 0.0), (3.0, 7.0), (1e-3, -1.0)])
+def test_equivariance(cls, scale, shift):
+    X, y = smooth_data(300, seed=2)
+    plain = light(cls).fit(X, y).predict_region(X_NEW)
+    moved = light(cls).fit(X, scale * y + shift).predict_region(X_NEW)
+    np.testing.assert_array_equal(plain.n_pieces, moved.n_pieces)
+    for ours, theirs in ((plain.starts, moved.starts), (plain.ends, moved.ends)):
+        np.testing.assert_allclose(theirs, scale * ours + shift, rtol=1e-7, atol=1e-7 * scale)
+
+
+def test_calibration_rows_do_not_touch_density_or_partition():
+    model = light(CDSplitRegressor, calibration_size=None).fit(*smooth_data(200, seed=0))
+    mass, centroids = model.density_.mass(X_NEW), model.centroids_.copy()
+    X, y = smooth_data(60, seed=4)
+    model.conformalize(X + 100.0, 50.0 * y)
+    np.testing.assert_array_equal(mass, model.density_.mass(X_NEW))
+    np.testing.assert_array_equal(centroids, model.centroids_)
+
+
+# ---- the bimodal simulation --------------------------------------------------------------------
+
+
+def mean_length(model, data, X):
+    lower, upper = model.fit(*data).predict_interval(X).T
+    return float(np.mean(upper - lower))
+
+
+def test_two_pieces_where_the_truth_has_two_and_shorter_than_any_interval():
+    data, (X, y) = bimodal(3000, seed=0), bimodal(1500, seed=1)
+    region = HPDSplitRegressor(LinearRegression(), random_state=0).fit(*data).predict_region(X)
+    two = X[:, 0] > 0.5
+    assert np.mean(region.n_pieces[two] == 2) > 0.8
+    assert np.mean(region.n_pieces[X[:, 0] < -0.8] == 1) > 0.8
+    assert abs(np.mean(region.contains(y)) - 0.9) < 0.04
+    rivals = [
+        SplitConformalRegressor(LinearRegression(), random_state=0),
+        SplitConformalRegressor(random_state=0),
+        SLCPRegressor(LinearRegression(), law="forest", random_state=0),
+        SLCPRegressor(law="forest", random_state=0),
+        DistSplitRegressor(LinearRegression(), law="forest", random_state=0),
+        ConformalizedQuantileRegressor(random_state=0),
+        CHRRegressor(LinearRegression(), random_state=0),
+    ]
+    shortest = min(mean_length(rival, data, X) for rival in rivals)
+    assert np.mean(region.length) < shortest
+
+
+def test_a_basis_finds_two_pieces_too():
+    X, _ = bimodal(500, seed=1)
+    model = HPDSplitRegressor(LinearRegression(), density="basis", random_state=0)
+    region = model.fit(*bimodal(2000, seed=0)).predict_region(X)
+    assert np.mean(region.n_pieces[X[:, 0] > 0.5] == 2) > 0.7
+
+
+# ---- coverage ----------------------------------------------------------------------------------
+
+
+def shares_covered(model, data, redraws, training_sets=2, n=100):
+    """Coverage of regions over redraws of the calibration set, and by cell of a partition."""
+    shares, by_cell = [], []
+    for training_set in range(training_sets):
+        model.fit(*data(150, seed=training_set))
+        for redraw in range(redraws):
+            X, y = data(2 * n, seed=10_000 + 1_000 * training_set + redraw)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                model.conformalize(X[:n], y[:n])
+                inside = model.predict_region(X[n:]).contains(y[n:])
+            shares.append(inside.mean())
+            cells = np.concatenate([model._cells(mass) for _, _, mass in model._masses(X[n:])])
+            by_cell += [inside[cells == cell].mean() for cell in np.unique(cells)]
+    return np.array(shares), np.array(by_cell)
+
+
+@METHODS
+@pytest.mark.parametrize(
+    ("data", "redraws"),
+    [
+        pytest.param(awkward_data, 20, id="ties"),
+        pytest.param(smooth_data, 20, id="continuous"),
+        pytest.param(awkward_data, 150, id="ties-many", marks=pytest.mark.slow),
+        pytest.param(smooth_data, 150, id="continuous-many", marks=pytest.mark.slow),
+        pytest.param(bimodal, 150, id="bimodal-many", marks=pytest.mark.slow),
+    ],
+)
+def test_coverage(cls, data, redraws):
+    shares, by_cell = shares_covered(light(cls, calibration_size=None), data, redraws)
+    k, n = conformal_rank(100, 0.9), 100
+    mean = k / (n + 1)
+    spread = np.sqrt((mean * (1 - mean) / (n + 2) + 0.09 / n) / len(shares))
+    assert shares.mean() >= 0.9 - 4 * spread
+    # Few cells and no ties: as much as promised, and little more.
+    if data is smooth_data and cls is not CDSplitRegressor:
+        assert shares.mean() <= mean + 4 * spread
+    if cls is CDSplitRegressor:
+        assert by_cell.mean() >= 0.9 - 4 * by_cell.std() / np.sqrt(len(by_cell))
+
+
+@METHODS
+@pytest.mark.slow
+def test_coverage_of_a_basis(cls):
+    model = light(cls, density="basis", law=None, calibration_size=None)
+    shares, _ = shares_covered(model, smooth_data, redraws=60)
+    assert shares.mean() >= 0.9 - 4 * shares.std() / np.sqrt(len(shares))
+
+
+# ---- what may come -----------------------------------------------------------------------------
+
+
+@METHODS
+def test_too_few_calibration_rows_give_the_whole_line(cls):
+    X, y = smooth_data(110, seed=0)
+    model = light(cls, calibration_size=None, n_jobs=1).fit(X[:100], y[:100])
+    model.conformalize(X[100:108], y[100:108])
+    with pytest.warns(UserWarning, match="whole line: . calibration rows came"):
+        region = model.predict_region(X_NEW)
+    assert region[0] == [(-np.inf, np.inf)]
+    assert np.isinf(region.length).all()
+    assert model.diagnose(X_NEW)["infinite"].all()
+
+
+def test_calibration_rows_outside_the_training_range_give_the_whole_line():
+    X, y = smooth_data(150, seed=0)
+    model = light(HPDSplitRegressor, calibration_size=None).fit(X[:100], y[:100])
+    model.conformalize(X[100:], np.append(y[100:140], np.full(10, 1e3)))
+    with pytest.warns(UserWarning, match="outside the range of the training scores"):
+        assert np.isinf(model.predict_interval(X_NEW)).all()
+    assert np.isfinite(model.predict_interval(X_NEW, 0.7)).all()
+
+
+@METHODS
+@pytest.mark.parametrize("score", ["residual", "response"])
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.full(120, 5.0),
+        np.tile([0.0, 1.0, 4.0], 40),
+        np.append(np.zeros(118), [1.0, 1e9]),
+        np.random.default_rng(0).standard_cauchy(120).astype(np.float32),
+    ],
+    ids=["constant", "discrete", "outlier", "wild-float32"],
+)
+def test_odd_responses(cls, score, y):
+    X = np.random.default_rng(1).normal(size=(120, 2)).astype(np.float32)
+    cells = {"n_cells": 1} if cls is CDSplitRegressor else {}
+    model = light(cls, score=score, **cells)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        region = model.fit(X, y).predict_region(np.vstack([X[:20], [[1e9, -1e9]]]), 0.7)
+    assert not np.isnan(region.hull).any()
+    assert np.isfinite(region.length).all()
+    assert (region.n_pieces >= 1).all()
+
+
+def test_discrete_responses_give_thin_regions():
+    X, y = np.zeros((400, 1)), np.tile([0.0, 1.0, 4.0, 9.0], 100)
+    model = light(HPDSplitRegressor, score="response").fit(X, y)
+    region = model.predict_region(X[:1])
+    assert region.length[0] < 0.5
+    assert all(region.contains([value])[0] for value in (0.0, 1.0, 4.0, 9.0))
+
+
+def test_one_reference_row():
+    X, y = smooth_data(60, seed=0)
+    model = light(HPDSplitRegressor, estimator=FrozenEstimator(LinearRegression().fit(X, y)))
+    model.set_params(calibration_size=None).fit(X[:1], y[:1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.conformalize(X[1:], y[1:])
+        region = model.predict_region(X_NEW)
+    assert not np.isnan(region.hull).any()
+    assert "was used to train the fitted model" in str(model.guarantee_)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"score": AbsoluteScore()}, "one number with a sign"),
+        ({"score": QuantileScore(), "estimator": QuantileRegressor(alpha=0)}, "with a sign"),
+        ({"score": "absolute"}, "'score' parameter"),
+        ({"density": "basis"}, "density is 'basis', which has no law"),
+        ({"law": "auto"}, "'law' parameter"),
+    ],
+)
+def test_what_is_refused(params, words):
+    with pytest.raises(ValueError, match=words):
+        light(HPDSplitRegressor, **params).fit(*smooth_data(100, seed=0))
+
+
+def test_a_region_has_one_level():
+    X, y = smooth_data(100, seed=0)
+    with pytest.raises(ValueError, match="2 levels came; one number was expected"):
+        light(HPDSplitRegressor).fit(X, y).predict_region(X, [0.5, 0.8])
+
+
+def test_promises():
+    X, y = smooth_data(200, seed=0)
+    promises = {cls: light(cls).fit(X, y).guarantee_ for cls in (HPDSplitRegressor, CHRRegressor)}
+    assert all(p.marginal and p.finite_sample for p in promises.values())
+    assert all(p.conditional_on is None for p in promises.values())
+    assert light(CDSplitRegressor).fit(X, y).guarantee_.conditional_on == "cell"
+
+
+def test_cells_of_the_default_partition():
+    X, y = smooth_data(900, seed=0)
+    model = light(CDSplitRegressor, n_cells=None, calibration_size=None).fit(X, y)
+    assert len(model.centroids_) == 3
+    # Rows of equal density are of one kind, however many cells are asked for.
+    same = light(CDSplitRegressor, law="uniform").fit(X, y)
+    assert len(same.centroids_) == 1
+
+
+def test_a_score_on_an_edge_has_the_better_rank():
+    model = light(HPDSplitRegressor).fit(*smooth_data(100, seed=0))
+    grid = model.density_.grid
+    ranks = np.arange(400.0)[None][:, ::-1]
+    assert rank_of(grid.edges[[200]], ranks, grid) == ranks[0, 200]
+    assert np.isinf(rank_of(grid.edges[[0]] - 1e-6, ranks, grid))

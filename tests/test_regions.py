@@ -1,0 +1,87 @@
+"""Unions of intervals against loops over their pieces."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from localconformal.regions import Region
+
+EDGES = np.array([-2.0, -1.5, 0.0, 0.25, 3.0, 3.5, 7.0])
+KEPT = hnp.arrays(bool, st.tuples(st.integers(1, 6), st.just(6))).filter(
+    lambda keep: keep.any(axis=1).all()
+)
+
+
+@given(keep=KEPT, seed=st.integers(0, 100))
+def test_a_region_of_bins_is_their_union(keep, seed):
+    region = Region.of_bins(keep, EDGES)
+    # Points inside bins, and on their edges.
+    y = np.random.default_rng(seed).choice(np.concatenate([EDGES, EDGES[1:] - 0.1]), len(keep))
+    expected = [
+        any(keep[i, k] and EDGES[k] <= y[i] <= EDGES[k + 1] for k in range(6))
+        for i in range(len(keep))
+    ]
+    np.testing.assert_array_equal(region.contains(y), expected)
+    np.testing.assert_allclose(region.length, (keep * np.diff(EDGES)).sum(axis=1))
+    for row, (lower, upper) in enumerate(region.hull):
+        pieces = region[row]
+        assert lower == pieces[0][0] == EDGES[:-1][keep[row]].min()
+        assert upper == pieces[-1][1] == EDGES[1:][keep[row]].max()
+        assert len(pieces) == region.n_pieces[row]
+        # Neighbours are joined: something lies between any two pieces.
+        assert all(a[1] < b[0] for a, b in pairwise(pieces))
+
+
+@given(keep=KEPT)
+def test_rows_can_be_taken_and_put_together(keep):
+    region = Region.of_bins(keep, EDGES)
+    order = np.random.default_rng(0).permutation(len(keep))
+    taken = region[order]
+    assert [taken[i] for i in range(len(keep))] == [region[int(i)] for i in order]
+    again = Region.concatenate([region[:1], region[1:]])
+    assert [again[i] for i in range(len(keep))] == [region[i] for i in range(len(keep))]
+    assert region[-1] == region[len(region) - 1]
+
+
+def test_the_whole_line():
+    region = Region([-np.inf, 0.0], [np.inf, 1.0], [0, 1, 2])
+    np.testing.assert_array_equal(region.length, [np.inf, 1.0])
+    np.testing.assert_array_equal(region.contains([1e300, 1e300]), [True, False])
+    assert repr(region) == "Region(2 pieces of 2 rows)"
+
+
+def test_no_rows():
+    region = Region([0.0], [1.0], [0, 1])[:0]
+    assert len(region) == 0
+    assert region.hull.shape == (0, 2)
+    assert region.length.shape == region.contains([]).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "offsets"),
+    [
+        ([0.0], [1.0], [0, 0, 1]),
+        ([0.0], [-1.0], [0, 1]),
+        ([0.0], [np.nan], [0, 1]),
+        ([0.0, 1.0], [1.0], [0, 1]),
+        ([0.0], [1.0], [0, 2]),
+        ([0.0], [1.0], []),
+    ],
+)
+def test_what_is_no_region(starts, ends, offsets):
+    with pytest.raises(ValueError, match="expected"):
+        Region(starts, ends, offsets)
+
+
+def test_contains_wants_one_number_a_row():
+    with pytest.raises(ValueError, match=r"shape \(2,\); one number for each of 1 rows"):
+        Region([0.0], [1.0], [0, 1]).contains([0.0, 1.0])
+
+
+def test_a_row_beyond_the_last():
+    with pytest.raises(IndexError):
+        Region([0.0], [1.0], [0, 1])[1]
