@@ -11,7 +11,18 @@ from pathlib import Path
 # Two threads for gradient boosting and for the engine alike; before any of them is loaded.
 os.environ["OMP_NUM_THREADS"] = "2"
 
-from benchmarks.speed import auto, bars, engines, forest, machine, peers, plot, processes, whole
+from benchmarks.speed import (
+    auto,
+    bars,
+    baselines,
+    engines,
+    forest,
+    machine,
+    peers,
+    plot,
+    processes,
+    whole,
+)
 
 RESULTS = Path(__file__).parents[1] / "results"
 PARTS = {
@@ -28,6 +39,7 @@ PARTS = {
     "peers": peers.time_peers,
     "forest": forest.time_forest,
     "auto": auto.time_auto,
+    "baselines": baselines.time_baselines,
 }
 
 

@@ -1,0 +1,1 @@
+"""All methods on the same one-dimensional rows, in one figure: ``python -m benchmarks.gallery``."""
