@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 
-from localconformal import KernelLaw, SLCPRegressor
+from localconformal import KernelLaw, SLCPRegressor, metrics
 from localconformal.metrics import coverage, interval_score, make_interval_scorer, mean_length
 
 FOLDS = KFold(3)
@@ -70,3 +70,48 @@ def test_grid_search_picks_the_candidate_of_the_best_metric(model, data):
     ]
     assert search.best_params_ == {"law__bandwidth": grid["law__bandwidth"][int(np.argmin(means))]}
     assert search.best_estimator_.predict_interval(data[0][:2]).shape == (2, 2)
+
+
+NUMBERS = {
+    "coverage": True,
+    "mean_length": False,
+    "median_length": False,
+    "share_infinite": False,
+    "share_empty": False,
+    "interval_score": False,
+    "length_error_corr": True,
+    "size_stratified_coverage_score": True,
+    "hsic": False,
+    "worst_slab_coverage": True,
+    "excess_risk": False,
+    "coverage_gap": False,
+}
+
+
+def by_half(X):
+    return X[:, 0] > 0.5
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_every_metric_that_is_a_number_is_a_scorer(model, data, name):
+    X, y = data
+    metric, fitted = getattr(metrics, name), clone(model).fit(X, y)
+    needs = {"worst_slab_coverage": {"X": X}, "excess_risk": {"X": X}}.get(name, {})
+    options = {"groups": by_half} if name == "coverage_gap" else {}
+    known = {"groups": by_half(X)} if name == "coverage_gap" else needs
+    value = float(metric(y, fitted.predict_interval(X), **known))
+    scorer = make_interval_scorer(metric, **options)
+    assert scorer.greater_is_better is NUMBERS[name]
+    assert scorer(fitted, X, y) == (value if NUMBERS[name] else -value)
+
+
+def test_groups_of_each_fold_come_from_its_rows(model, data):
+    scorer = make_interval_scorer(metrics.coverage_gap, groups=by_half)
+    assert np.all(cross_val_score(model, *data, cv=FOLDS, scoring=scorer) <= 0.0)
+
+
+def test_a_signed_metric_is_scored_by_its_distance_from_zero(model, data):
+    fitted = clone(model).fit(*data)
+    value = metrics.length_coverage_corr(data[1], fitted.predict_interval(data[0]))
+    scorer = make_interval_scorer(metrics.length_coverage_corr)
+    assert scorer(fitted, *data) == -abs(value)

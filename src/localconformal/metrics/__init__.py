@@ -1,15 +1,63 @@
-"""Pure functions of (y_true, intervals), intervals of shape (n, 2) or (n, 2, L)."""
+"""Pure functions of (y_true, intervals), intervals of shape (n, 2) or (n, 2, L).
 
+Metrics that are numbers come as an array of L for L levels; those that are tables or carry a
+p-value or a band come as a small result, a list of L of them for L levels.
+"""
+
+from localconformal.metrics.binomial import binomial_band
+from localconformal.metrics.conditional import (
+    mean_absolute_conditional_gap,
+    mean_squared_conditional_error,
+)
+from localconformal.metrics.correlation import length_coverage_corr, length_error_corr
 from localconformal.metrics.coverage import coverage, coverage_band
 from localconformal.metrics.crps import crps
+from localconformal.metrics.curve import CoverageLengthCurve, coverage_length_curve
+from localconformal.metrics.excess_risk import ExcessRisk, excess_risk
+from localconformal.metrics.groups import GroupCoverage, coverage_gap, group_coverage
+from localconformal.metrics.hsic import HSIC, hsic
 from localconformal.metrics.scorer import make_interval_scorer
-from localconformal.metrics.size import interval_score, mean_length
+from localconformal.metrics.size import (
+    interval_score,
+    mean_length,
+    median_length,
+    share_empty,
+    share_infinite,
+)
+from localconformal.metrics.slab import WorstSlab, worst_slab_coverage
+from localconformal.metrics.stratified import (
+    SizeStratifiedCoverage,
+    size_stratified_coverage,
+    size_stratified_coverage_score,
+)
 
 __all__ = [
+    "HSIC",
+    "CoverageLengthCurve",
+    "ExcessRisk",
+    "GroupCoverage",
+    "SizeStratifiedCoverage",
+    "WorstSlab",
+    "binomial_band",
     "coverage",
     "coverage_band",
+    "coverage_gap",
+    "coverage_length_curve",
     "crps",
+    "excess_risk",
+    "group_coverage",
+    "hsic",
     "interval_score",
+    "length_coverage_corr",
+    "length_error_corr",
     "make_interval_scorer",
+    "mean_absolute_conditional_gap",
     "mean_length",
+    "mean_squared_conditional_error",
+    "median_length",
+    "share_empty",
+    "share_infinite",
+    "size_stratified_coverage",
+    "size_stratified_coverage_score",
+    "worst_slab_coverage",
 ]

@@ -1,11 +1,15 @@
-"""Shapes of (y_true, intervals), checked once for every metric."""
+"""Shapes of (y_true, intervals), checked once for every metric; one level or several."""
 
 from __future__ import annotations
+
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from localconformal.quantiles import Array
+
+Result = TypeVar("Result")
 
 
 def check_intervals(intervals: ArrayLike) -> Array:
@@ -15,6 +19,12 @@ def check_intervals(intervals: ArrayLike) -> Array:
         raise ValueError(
             f"intervals have shape {bounds.shape}; (n, 2) or (n, 2, L) was expected: stack lower "
             "and upper bounds along the second axis."
+        )
+    if bounds.size == 0:
+        raise ValueError(f"intervals have shape {bounds.shape}; at least one was expected.")
+    if np.isnan(bounds).any():
+        raise ValueError(
+            "intervals have NaN; numbers or infinities were expected: leave such rows out."
         )
     return bounds
 
@@ -27,6 +37,50 @@ def check_pair(y_true: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
             f"y_true has shape {y.shape} and intervals {bounds.shape}; (n,) was expected for "
             "y_true, with as many rows as intervals."
         )
-    if np.isnan(y).any():
-        raise ValueError("y_true has NaN; numbers were expected: leave such rows out.")
+    if not np.isfinite(y).all():
+        raise ValueError(
+            "y_true has NaN or infinity; finite numbers were expected: leave such rows out."
+        )
     return y.reshape(y.shape + (1,) * (bounds.ndim - 2)), bounds
+
+
+def check_levels(confidence_level: ArrayLike, bounds: Array) -> Array:
+    """One level in (0, 1) for each of those in bounds: (1,) for (n, 2), else (L,)."""
+    levels = np.asarray(confidence_level, dtype=np.float64)
+    n_levels = 1 if bounds.ndim == 2 else bounds.shape[2]
+    if levels.ndim > 1 or levels.size != n_levels:
+        raise ValueError(
+            f"confidence_level has shape {levels.shape} and intervals {bounds.shape}; as many "
+            f"levels as in intervals were expected, {n_levels}."
+        )
+    if not np.all((levels > 0.0) & (levels < 1.0)):
+        raise ValueError(f"confidence_level is {levels}; numbers in (0, 1) were expected.")
+    return levels.reshape(-1)
+
+
+def check_probability(probability: float) -> float:
+    """A probability inside (0, 1), or refused."""
+    if not 0.0 < probability < 1.0:
+        raise ValueError(f"probability is {probability}; a number in (0, 1) was expected.")
+    return probability
+
+
+def split_levels(bounds: Array) -> list[Array]:
+    """The (n, 2) intervals of each level."""
+    return [bounds] if bounds.ndim == 2 else [bounds[:, :, l] for l in range(bounds.shape[2])]
+
+
+def one_or_all(results: list[Result], bounds: Array) -> Result | list[Result]:
+    """The result of (n, 2) intervals; the list of one a level for (n, 2, L)."""
+    return results[0] if bounds.ndim == 2 else results
+
+
+def one_number_or_all(values: list[float], bounds: Array) -> float | Array:
+    """The number of (n, 2) intervals; the array of one a level for (n, 2, L)."""
+    return values[0] if bounds.ndim == 2 else np.array(values)
+
+
+def number_or_array(values: ArrayLike) -> float | Array:
+    """A plain number instead of an array without axes."""
+    numbers = np.asarray(values, dtype=np.float64)
+    return float(numbers) if numbers.ndim == 0 else numbers

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import betabinom
 
-from localconformal.metrics._check import check_pair
+from localconformal.metrics._check import check_pair, check_probability, number_or_array
 from localconformal.quantiles import Array, conformal_rank
 
 
@@ -18,10 +18,12 @@ def coverage(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
     >>> coverage([0.0, 2.0], [[0.0, 1.0], [0.0, 1.0]])
     0.5
     """
-    y, bounds = check_pair(y_true, intervals)
-    inside = (bounds[:, 0] <= y) & (y <= bounds[:, 1])
-    share = inside.mean(axis=0)
-    return float(share) if share.ndim == 0 else np.asarray(share)
+    return number_or_array(is_covered(*check_pair(y_true, intervals)).mean(axis=0))
+
+
+def is_covered(y: Array, bounds: Array) -> NDArray[np.bool_]:
+    """Whether lower <= y <= upper, (n,) or (n, L), of a pair that was checked."""
+    return (bounds[:, 0] <= y) & (y <= bounds[:, 1])
 
 
 def coverage_band(
@@ -48,5 +50,5 @@ def coverage_band(
     if k > n_calibration:
         return 1.0, 1.0
     law = betabinom(n_test, k, n_calibration + 1 - k)
-    tail = (1.0 - probability) / 2.0
+    tail = (1.0 - check_probability(probability)) / 2.0
     return float(law.ppf(tail)) / n_test, float(law.ppf(1.0 - tail)) / n_test

@@ -1,0 +1,239 @@
+"""Excess risk of the target coverage (ERT; Braun et al., 2025): can misses be foreseen from x?
+
+If coverage is tau at every x, no classifier predicts whether y is covered better than the
+constant tau. How much better a cross-fitted one does, under a proper loss, is in expectation a
+lower bound of how far pi(x) = P(covered | x) lies from tau, in the distance of that loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from localconformal.frames import make_frame
+from localconformal.metrics._check import check_levels, check_pair, one_or_all, split_levels
+from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.features import read_features
+from localconformal.quantiles import Array
+
+#: Probabilities are kept this far from 0 and 1, as covmetrics does.
+CLIP = 1e-6
+#: With fewer covered or missed rows to learn from, the default classifier is their share.
+FEWEST_OF_A_KIND = 10
+
+
+@dataclass(frozen=True, eq=False)
+class ExcessRisk:
+    """Excess risks; ``float(result)`` is ``l1``. All are 0 for ideal intervals, but for noise.
+
+    Attributes
+    ----------
+    l1 : float
+        Bounds E|pi(x) - tau| from below, in expectation; can be negative by noise.
+    l2 : float
+        The same of E(pi(x) - tau)^2.
+    kl : float
+        The same of E KL(pi(x), tau).
+    l1_error, l2_error, kl_error : float
+        Standard errors; NaN for one row.
+    l1_over, l2_over, kl_over : float
+        The part from rows said to be covered too often.
+    l1_under, l2_under, kl_under : float
+        The part from rows said to be covered too rarely; the two add up to the whole.
+    n : int
+    predicted : array of shape (n,)
+        Cross-fitted estimate of pi(x) at each row.
+    """
+
+    l1: float
+    l2: float
+    kl: float
+    l1_error: float
+    l2_error: float
+    kl_error: float
+    l1_over: float
+    l2_over: float
+    kl_over: float
+    l1_under: float
+    l2_under: float
+    kl_under: float
+    n: int
+    predicted: Array = field(repr=False)
+
+    def __float__(self) -> float:
+        return self.l1
+
+    def frame(self) -> Any:
+        """One row a loss (pandas)."""
+        parts = {"value": "", "error": "_error", "over": "_over", "under": "_under"}
+        columns: dict[str, list[Any]] = {"loss": list(LOSSES)}
+        for name, suffix in parts.items():
+            columns[name] = [getattr(self, loss + suffix) for loss in LOSSES]
+        return make_frame(columns, None)
+
+
+def excess_risk(
+    y_true: ArrayLike,
+    intervals: ArrayLike,
+    X: Any,
+    confidence_level: float | ArrayLike = 0.9,
+    *,
+    classifier: Any = None,
+    n_splits: int = 5,
+    random_state: int = 0,
+) -> ExcessRisk | list[ExcessRisk]:
+    """Excess risk of the target coverage, by L1, L2 and KL.
+
+    With c = 1 where y is covered, p the cross-fitted probability of that, and tau the level,
+    these are the means of
+
+        L1:  sign(tau - p) (tau - c)
+        L2:  (tau - c)^2 - (p - c)^2
+        KL:  c log(p / tau) + (1 - c) log((1 - p) / (1 - tau)).
+
+    Parameters
+    ----------
+    y_true : array of shape (n,)
+    intervals : array of shape (n, 2) or (n, 2, L)
+    X : array or frame of shape (n, d)
+        What misses may be foreseen from.
+    confidence_level : float or array of shape (L,), default=0.9
+    classifier : classifier with predict_proba, default=None
+        Is given X as it is. None is gradient boosting of small trees with early stopping, and
+        takes missing values and labels; where it has fewer than 10 covered or missed rows to
+        learn from, their share is what it predicts.
+    n_splits : int, default=5
+        Folds, of which each is predicted by the others; no more than rows.
+    random_state : int, default=0
+        Seed of the folds and of the default classifier.
+
+    Returns
+    -------
+    ExcessRisk
+        A list of one a level for intervals of shape (n, 2, L).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(1000, 1))
+    >>> y = X[:, 0] * rng.normal(size=1000)
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> same = np.tile([-1.0, 1.0], (1000, 1))
+    >>> risk = excess_risk(y, same, X, classifier=LogisticRegression())
+    >>> risk.l1 > 3 * risk.l1_error
+    True
+    """
+    y, bounds = check_pair(y_true, intervals)
+    if n_splits < 2:
+        raise ValueError(f"n_splits is {n_splits}; at least 2 was expected.")
+    if classifier is None:
+        learn = default_learner(X, len(y), random_state)
+    else:
+        learn = cloned(classifier, X)
+    levels, results = check_levels(confidence_level, bounds), []
+    for part, level in zip(split_levels(bounds), levels, strict=True):
+        inside = is_covered(y.reshape(-1), part)
+        predicted = cross_fit(learn, inside, n_splits, random_state)
+        results.append(risks(predicted, inside.astype(np.float64), float(level)))
+    return one_or_all(results, bounds)
+
+
+#: (training rows, their coverage, rows to predict) -> probability of being covered
+Learner = Callable[[NDArray[np.intp], NDArray[np.bool_], NDArray[np.intp]], Array]
+
+
+def cross_fit(
+    learn: Learner, covered: NDArray[np.bool_], n_splits: int, random_state: int
+) -> Array:
+    """Probability of being covered (n,), each row's learned from the other folds."""
+    # Loads scikit-learn, which the other metrics do without.
+    from localconformal.splitting import fold_rows
+
+    if len(covered) == 1:
+        return np.full(1, np.nan)
+    predicted = np.empty(len(covered))
+    for others, fold in fold_rows(len(covered), n_splits, random_state):
+        seen = covered[others]
+        one_kind = seen.all() or not seen.any()
+        predicted[fold] = seen.mean() if one_kind else learn(others, seen, fold)
+    return predicted
+
+
+def default_learner(X: Any, n: int, random_state: int) -> Learner:
+    """Boosted small trees on the numeric view of X."""
+    features = read_features(X, n)
+    is_label = np.array([labels is not None for labels in features.labels])
+
+    def learn(others: NDArray[np.intp], seen: NDArray[np.bool_], fold: NDArray[np.intp]) -> Array:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        if min(seen.sum(), (~seen).sum()) < FEWEST_OF_A_KIND:
+            return np.full(len(fold), seen.mean())
+        model = HistGradientBoostingClassifier(
+            learning_rate=0.1,
+            max_leaf_nodes=8,
+            min_samples_leaf=max(20, len(seen) // 500),
+            early_stopping=True,
+            n_iter_no_change=5,
+            categorical_features=is_label,
+            random_state=random_state,
+        )
+        model.fit(features.values[others], seen)
+        return probability_of_cover(model, features.values[fold])
+
+    return learn
+
+
+def cloned(classifier: Any, X: Any) -> Learner:
+    """Clones of the user's classifier, which see X as it is."""
+    from sklearn.base import clone
+
+    from localconformal.models import take_rows
+
+    def learn(others: NDArray[np.intp], seen: NDArray[np.bool_], fold: NDArray[np.intp]) -> Array:
+        model = clone(classifier).fit(take_rows(X, others), seen)
+        return probability_of_cover(model, take_rows(X, fold))
+
+    return learn
+
+
+def probability_of_cover(model: Any, X: Any) -> Array:
+    """The column of True in ``predict_proba``."""
+    return np.asarray(model.predict_proba(X), dtype=np.float64)[:, list(model.classes_).index(True)]
+
+
+def excess_l1(p: Array, c: Array, tau: float) -> Array:
+    """sign(tau - p) (tau - c)."""
+    return np.sign(tau - p) * (tau - c)
+
+
+def excess_l2(p: Array, c: Array, tau: float) -> Array:
+    """(tau - c)^2 - (p - c)^2."""
+    return (tau - c) ** 2 - (p - c) ** 2
+
+
+def excess_kl(p: Array, c: Array, tau: float) -> Array:
+    """c log(p / tau) + (1 - c) log((1 - p) / (1 - tau))."""
+    p = np.clip(p, CLIP, 1.0 - CLIP)
+    return c * np.log(p / tau) + (1.0 - c) * np.log((1.0 - p) / (1.0 - tau))
+
+
+LOSSES = {"l1": excess_l1, "l2": excess_l2, "kl": excess_kl}
+
+
+def risks(p: Array, c: Array, tau: float) -> ExcessRisk:
+    """All excess risks of predictions p (n,) of coverage c (n,)."""
+    numbers = {}
+    n = len(p)
+    for name, loss in LOSSES.items():
+        each = loss(p, c, tau)
+        numbers[name] = float(each.mean())
+        error = each.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
+        numbers[f"{name}_error"] = float(error)
+        numbers[f"{name}_over"] = float(loss(np.maximum(p, tau), c, tau).mean())
+        numbers[f"{name}_under"] = float(loss(np.minimum(p, tau), c, tau).mean())
+    return ExcessRisk(n=n, predicted=p, **numbers)

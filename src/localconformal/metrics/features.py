@@ -1,0 +1,123 @@
+"""Features as numbers: what a slab projects and what a classifier of coverage learns from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from localconformal.frames import columns_of, is_frame
+from localconformal.quantiles import Array
+
+#: What HistGradientBoosting takes of a column of labels; rarer labels are one together.
+MAX_LABELS = 250
+#: Labels with an indicator of their own; those left have none.
+MAX_INDICATORS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Columns of numbers; labels are coded 0, 1, ... from the most frequent on.
+
+    Attributes
+    ----------
+    values : array of shape (n, d)
+        NaN where missing.
+    names : list of d str
+    labels : list of d (list of str or None)
+        What the codes stand for; None for a column of numbers.
+    """
+
+    values: Array
+    names: list[str]
+    labels: list[list[str] | None]
+
+
+def read_features(X: Any, n: int) -> Features:
+    """The columns of an array or frame of n rows; numbers, booleans and times are numbers."""
+    if not is_frame(X):
+        array = np.asarray(X)
+        if array.ndim != 2:
+            raise ValueError(f"X has shape {array.shape}; (n, d) was expected.")
+        columns: list[tuple[str, Any]] = [(str(j), column) for j, column in enumerate(array.T)]
+    else:
+        columns = [(str(column.name), column) for column in columns_of(X)]
+    if not columns or len(X) != n:
+        raise ValueError(
+            f"X has {len(X)} rows and {len(columns)} columns; {n} rows, as y_true has, and at "
+            "least one column were expected."
+        )
+    read = [read_column(column) for _, column in columns]
+    return Features(
+        values=np.stack([values for values, _ in read], axis=1),
+        names=[name for name, _ in columns],
+        labels=[labels for _, labels in read],
+    )
+
+
+def read_column(column: Any) -> tuple[Array, list[str] | None]:
+    """Numbers (n,) and None; or codes and their labels."""
+    if isinstance(column, nw.Series):
+        if column.dtype in (nw.Datetime, nw.Date):
+            column = column.dt.timestamp("ms")
+        elif column.dtype == nw.Duration:
+            column = column.dt.total_milliseconds()
+        if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
+            return code_labels(column.to_numpy(), column.is_null().to_numpy())
+        column = column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
+    try:
+        numbers = np.asarray(column, dtype=np.float64)
+        return np.where(np.isfinite(numbers), numbers, np.nan), None
+    except (TypeError, ValueError):
+        return code_labels(column, np.array([value is None for value in column]))
+
+
+def code_labels(column: NDArray[Any], missing: NDArray[np.bool_]) -> tuple[Array, list[str]]:
+    """Codes (n,), NaN where missing, and the text of each code, the most frequent first."""
+    texts = np.array([str(value) for value in column[~missing]], dtype=object)
+    labels, place, counts = np.unique(texts, return_inverse=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    rank = np.empty(len(order))
+    rank[order] = np.arange(len(order))
+    codes = np.full(len(column), np.nan)
+    codes[~missing] = np.minimum(rank[place], MAX_LABELS) if len(order) else np.nan
+    return codes, [str(label) for label in labels[order][:MAX_LABELS]]
+
+
+def standardised(features: Features) -> tuple[Array, list[str]]:
+    """Columns of mean 0 and variance 1, and their names; labels by indicators.
+
+    Missing values are at the mean, 0, and so is every value of a constant column.
+    """
+    columns, names = [], []
+    for j, labels in enumerate(features.labels):
+        values, name = features.values[:, j], features.names[j]
+        if labels is None:
+            columns.append(values)
+            names.append(name)
+            continue
+        for code, label in enumerate(labels[:MAX_INDICATORS]):
+            columns.append(np.where(np.isnan(values), np.nan, values == code))
+            names.append(f"{name}={label}")
+    if not columns:
+        return np.zeros((len(features.values), 1)), features.names[:1]
+    return np.stack([standardise(column) for column in columns], axis=1), names
+
+
+def standardise(column: Array) -> Array:
+    """(column - mean) / standard deviation over what is known; 0 where it is not."""
+    known = np.isfinite(column)
+    result = np.zeros_like(column)
+    if not known.any():
+        return result
+    # In units of its largest entry: squares of huge numbers would overflow.
+    unit = float(np.abs(column[known]).max()) or 1.0
+    scaled = column[known] / unit
+    centred = scaled - scaled.mean()
+    spread = float(np.sqrt(np.mean(centred**2)))
+    if spread > 1e-12:
+        result[known] = centred / spread
+    return result

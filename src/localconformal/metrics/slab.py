@@ -1,0 +1,244 @@
+"""Worst-slab coverage with hold-out (Cauchois et al., 2021; Romano et al., 2020).
+
+A slab is {x: a <= v'x <= b} that holds at least a share delta of the rows. The slab that covers
+worst is found on one part of the rows and its coverage reported on the other: the minimum over
+slabs of the very rows it was found on is far below the level even for perfect intervals, the
+more so the fewer the rows.
+
+Finding it, for n rows sorted along v, means the segment of least mean among those of at least
+k rows. Instead of all O(n^2) segments: with m the least mean seen so far, the segment that
+minimises sum(c) - m (rows) takes one running maximum, and is below 0 exactly when some segment
+has a lesser mean; m becomes the mean of that segment, and so on until nothing is below 0
+(Dinkelbach, 1967). This is exact, and three or four passes are enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from localconformal.frames import make_frame
+from localconformal.metrics._check import check_pair, one_or_all, split_levels
+from localconformal.metrics.binomial import binomial_band
+from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.features import read_features, standardised
+from localconformal.quantiles import Array
+
+FIND_SHARE = 0.25
+#: A slab is not found better with more rows than these, only more slowly.
+MAX_FIND_ROWS = 10_000
+#: Projected values closer than this, in standard deviations, are equal.
+TIE = 1e-12
+#: Entries of one block of (directions, rows), to bound the memory.
+BLOCK = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class WorstSlab:
+    """The slab found, and its coverage on rows that did not find it; a float of that coverage.
+
+    Attributes
+    ----------
+    coverage : float
+        Of the held-out rows in the slab; NaN where there are none.
+    lower, upper : float
+        Its exact binomial band, valid whatever the slab found.
+    n : int
+        Held-out rows in the slab.
+    found_coverage : float
+        Of the rows that found the slab: biased low, for comparison only.
+    found_n : int
+    direction : array of shape (d,)
+        v, of unit length, for standardised columns.
+    low, high : float
+        a and b.
+    columns : tuple of d str
+        Names, or positions; ``name=label`` for the indicator of a label.
+    """
+
+    coverage: float
+    lower: float
+    upper: float
+    n: int
+    found_coverage: float
+    found_n: int
+    direction: Array
+    low: float
+    high: float
+    columns: tuple[str, ...]
+
+    def __float__(self) -> float:
+        return self.coverage
+
+    def frame(self) -> Any:
+        """Columns by their weight in the direction, the largest first (pandas)."""
+        order = np.argsort(-np.abs(self.direction), kind="stable")
+        names = [self.columns[j] for j in order]
+        return make_frame({"column": names, "weight": self.direction[order]}, None)
+
+
+def worst_slab_coverage(
+    y_true: ArrayLike,
+    intervals: ArrayLike,
+    X: Any,
+    *,
+    delta: float = 0.1,
+    n_directions: int = 1000,
+    probability: float = 0.95,
+    random_state: int = 0,
+) -> WorstSlab | list[WorstSlab]:
+    """Coverage of the worst slab, found on a quarter of the rows, reported on the others.
+
+    Intervals with coverage tau at every x have tau here too, within the band; MAPIE's and
+    covmetrics' functions of this name report the rows that found the slab, and lie below.
+    Directions are the columns themselves and ``n_directions`` random unit vectors. At most
+    10,000 rows find the slab; all others report.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,)
+    intervals : array of shape (n, 2) or (n, 2, L)
+    X : array or frame of shape (n, d)
+        Standardised here; missing values are at the mean, labels become indicators.
+    delta : float, default=0.1
+        Least share of the finding rows in a slab.
+    n_directions : int, default=1000
+    probability : float, default=0.95
+        With which the band holds.
+    random_state : int, default=0
+        Seed of the directions and of the split.
+
+    Returns
+    -------
+    WorstSlab
+        A list of one a level for intervals of shape (n, 2, L).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.uniform(size=(4000, 2)), rng.normal(size=4000)
+    >>> y[X[:, 0] > 0.8] *= 2.0
+    >>> slab = worst_slab_coverage(y, np.tile([-2.0, 2.0], (4000, 1)), X)
+    >>> slab.upper < 0.85
+    True
+    """
+    y, bounds = check_pair(y_true, intervals)
+    if not 0.0 < delta <= 1.0 or n_directions < 0:
+        raise ValueError(
+            f"delta={delta} and n_directions={n_directions}; a share in (0, 1] and no negative "
+            "number were expected."
+        )
+    points, names = standardised(read_features(X, len(y)))
+    rng = np.random.default_rng(random_state)
+    directions = draw_directions(points.shape[1], n_directions, rng)
+    order = rng.permutation(len(y))
+    n_find = min(int(np.ceil(FIND_SHARE * len(y))), MAX_FIND_ROWS)
+    find, report = order[:n_find], order[n_find:]
+    results = []
+    for part in split_levels(bounds):
+        inside = is_covered(y.reshape(-1), part)
+        v, low, high = find_slab(points[find], inside[find], directions, delta)
+        found, held = (inside[rows][in_slab(points[rows], v, low, high)] for rows in (find, report))
+        lower, upper = binomial_band(int(held.sum()), len(held), probability)
+        results.append(
+            WorstSlab(
+                coverage=float(held.mean()) if len(held) else float("nan"),
+                lower=float(lower),
+                upper=float(upper),
+                n=len(held),
+                found_coverage=float(found.mean()),
+                found_n=len(found),
+                direction=v,
+                low=low,
+                high=high,
+                columns=tuple(names),
+            )
+        )
+    return one_or_all(results, bounds)
+
+
+def draw_directions(d: int, n_directions: int, rng: np.random.Generator) -> Array:
+    """The d axes, and random unit vectors where there is more than one axis; (M, d)."""
+    if d == 1:
+        return np.ones((1, 1))
+    drawn = rng.standard_normal((n_directions, d))
+    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+    return np.concatenate([np.eye(d), drawn])
+
+
+def in_slab(points: Array, v: Array, low: float, high: float) -> NDArray[np.bool_]:
+    """Which rows lie in the slab."""
+    projected = points @ v
+    return (projected >= low - TIE) & (projected <= high + TIE)
+
+
+def find_slab(
+    points: Array, covered: NDArray[np.bool_], directions: Array, delta: float
+) -> tuple[Array, float, float]:
+    """v (d,), a, b of the slab that covers worst; points (n, d), directions (M, d)."""
+    n = len(points)
+    fewest = max(1, int(np.ceil(delta * n)))
+    best, found = np.inf, (directions[0], -np.inf, np.inf)
+    step = max(1, BLOCK // n)
+    for start in range(0, len(directions), step):
+        block = directions[start : start + step]
+        projected = block @ points.T
+        order = np.argsort(projected, axis=1)
+        projected = np.take_along_axis(projected, order, axis=1)
+        breaks = np.ones((len(block), n + 1), dtype=bool)
+        breaks[:, 1:-1] = np.diff(projected, axis=1) > TIE
+        mean, first, end, which = worst_segment(covered[order], fewest, breaks, best)
+        if mean < best:
+            best = mean
+            found = (block[which], projected[which, first], projected[which, end - 1])
+    return found[0], float(found[1]), float(found[2])
+
+
+def worst_segment(
+    covered: NDArray[np.bool_],
+    fewest: int,
+    breaks: NDArray[np.bool_],
+    known: float = np.inf,
+) -> tuple[float, int, int, int]:
+    """Least mean of a segment of at least ``fewest`` entries of one row, and where it is.
+
+    Parameters
+    ----------
+    covered : array of shape (M, n)
+    fewest : int
+    breaks : array of shape (M, n + 1)
+        Where a segment may begin and end: not between equal projections.
+    known : float
+        Only a mean below it is looked for.
+
+    Returns
+    -------
+    mean, start, end (exclusive), row
+        ``known`` as the mean when there is none below.
+
+    Examples
+    --------
+    >>> covered = np.array([[True, True, True, False, True, False]])
+    >>> worst_segment(covered, 3, np.ones((1, 7), dtype=bool))
+    (0.3333333333333333, 3, 6, 0)
+    """
+    n = covered.shape[1]
+    sums = np.concatenate([np.zeros((len(covered), 1)), np.cumsum(covered, axis=1)], axis=1)
+    best = (known, 0, n, 0)
+    # 2 is above every mean: the first pass then finds some segment.
+    target = min(known, 2.0)
+    while True:
+        excess = sums - target * np.arange(n + 1)
+        start = np.where(breaks, excess, -np.inf)[:, : n + 1 - fewest]
+        end = np.where(breaks, excess, np.inf)[:, fewest:]
+        below = end - np.maximum.accumulate(start, axis=1)
+        row, last = np.unravel_index(np.argmin(below), below.shape)
+        # Sums are whole numbers and targets fractions of n: a true improvement is above 1e-9.
+        if not below[row, last] < -1e-9:
+            return best
+        first, stop = int(np.argmax(start[row, : last + 1])), int(last) + fewest
+        target = float((sums[row, stop] - sums[row, first]) / (stop - first))
+        best = (target, first, stop, int(row))
