@@ -18,6 +18,7 @@ LAYERS = [
     "parallel",
     "quantiles",
     "frames",
+    "columns",
     "models",
     "splitting",
     "intervals",

@@ -7,7 +7,7 @@ import pytest
 
 from localconformal.metrics.features import MAX_LABELS, read_features, standardised
 
-DAY = 24 * 3600 * 1000.0
+DAY = 86_400.0
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import OneHotEncoder
 
-from localconformal.laws.columns import split_columns
+from localconformal.columns import split_columns
 from localconformal.quantiles import Array
 
 # Rarer categories share one column, so that an identifier does not fill the memory.

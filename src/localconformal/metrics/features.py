@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from localconformal.columns import NUMBER, as_numbers, is_missing, kind_of
 from localconformal.frames import columns_of, is_frame
 from localconformal.quantiles import Array
 
@@ -50,7 +50,7 @@ def read_features(X: Any, n: int) -> Features:
             f"X has {len(X)} rows and {len(columns)} columns; {n} rows, as y_true has, and at "
             "least one column were expected."
         )
-    read = [read_column(column) for _, column in columns]
+    read = [read_column(name, column) for name, column in columns]
     return Features(
         values=np.stack([values for values, _ in read], axis=1),
         names=[name for name, _ in columns],
@@ -58,21 +58,13 @@ def read_features(X: Any, n: int) -> Features:
     )
 
 
-def read_column(column: Any) -> tuple[Array, list[str] | None]:
-    """Numbers (n,) and None; or codes and their labels."""
-    if isinstance(column, nw.Series):
-        if column.dtype in (nw.Datetime, nw.Date):
-            column = column.dt.timestamp("ms")
-        elif column.dtype == nw.Duration:
-            column = column.dt.total_milliseconds()
-        if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
-            return code_labels(column.to_numpy(), column.is_null().to_numpy())
-        column = column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
-    try:
-        numbers = np.asarray(column, dtype=np.float64)
+def read_column(name: str, column: Any) -> tuple[Array, list[str] | None]:
+    """Numbers (n,), NaN where missing, and None; or codes and their labels."""
+    if kind_of(column) == NUMBER:
+        numbers = as_numbers(name, column)
         return np.where(np.isfinite(numbers), numbers, np.nan), None
-    except (TypeError, ValueError):
-        return code_labels(column, np.array([value is None for value in column]))
+    values = np.array(list(column), dtype=object)
+    return code_labels(values, np.array([is_missing(value) for value in values], dtype=bool))
 
 
 def code_labels(column: NDArray[Any], missing: NDArray[np.bool_]) -> tuple[Array, list[str]]:

@@ -87,7 +87,9 @@ def as_numbers(name: Any, column: Any) -> Array:
 
 
 def floats(values: Iterable[Any]) -> Array:
-    """Values one by one as floats; None and other missing marks as NaN."""
+    """Values as floats; None and other missing marks as NaN."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        return values.astype(np.float64)
     return np.array([np.nan if is_missing(value) else float(value) for value in values])
 
 
