@@ -59,6 +59,13 @@ def test_levels_are_nested_in_any_order(fitted):
     np.testing.assert_array_equal(several[:, :, 1], alone)
 
 
+@pytest.mark.parametrize("size", [1e39, 1e150])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_values_beyond_single_precision(fitted, size):
+    lower, upper = fitted.predict_interval(np.full((1, 2), size))[0]
+    assert lower <= upper
+
+
 def test_alpha_is_the_complement(fitted):
     np.testing.assert_allclose(
         fitted.predict_interval(X_NEW, alpha=[0.1, 0.3]),

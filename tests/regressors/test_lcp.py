@@ -190,7 +190,7 @@ def test_the_promise():
 
 def test_laws_without_a_kernel_between_rows_are_refused():
     X, y = smooth_data(100, seed=0)
-    with pytest.raises(ValueError, match="'law' parameter"):
+    with pytest.raises(ValueError, match="no kernel between two rows"):
         local("learned").fit(X, y)
     with pytest.raises(ValueError, match="no kernel between two rows"):
         local(LearnedLaw()).fit(X, y)
@@ -223,7 +223,7 @@ def problem(n=600, seed=0):
 def test_the_chosen_bandwidth_is_seldom_infinite_and_better_than_a_wide_one():
     rule, task = FiniteThresholds(0.9), problem()
     h = rule.choose(task)
-    trial = make_trial(task, 0.9)
+    trial = make_trial(task, 0.9, 0)
     share, objective = rule._judge(trial, h)
     assert share <= 0.05
     assert objective < rule._judge(trial, 2.0 * task.distance_quantile(1.0))[1]
@@ -243,7 +243,7 @@ def test_a_level_out_of_reach_takes_the_widest():
 
 def test_the_penalty_counts_the_spread():
     rule, task = FiniteThresholds(0.9, penalty=2.0), problem(n=300)
-    trial = make_trial(task, 0.9)
+    trial = make_trial(task, 0.9, 0)
     plain = FiniteThresholds(0.9)._judge(trial, 1.0)
     assert rule._judge(trial, 1.0)[0] == plain[0]
     assert rule._judge(trial, 1.0)[1] > plain[1]

@@ -86,7 +86,7 @@ def test_small_leaves_are_infinite_and_named():
     X, y = smooth_data(300, seed=0)
     X_cal, y_cal = smooth_data(12, seed=1)
     model = make("tree", min_samples_leaf=10, calibration_size=None).fit(X, y)
-    with pytest.warns(UserWarning, match="in the smallest of"):
+    with pytest.warns(UserWarning, match="leaves that are short"):
         intervals = model.conformalize(X_cal, y_cal).predict_interval(X)
     infinite = np.isinf(intervals).any(axis=1)
     sizes = model.diagnose(X)["effective_sample_size"].to_numpy()

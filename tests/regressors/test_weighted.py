@@ -16,6 +16,7 @@ from sklearn.preprocessing import PolynomialFeatures
 from conftest import smooth_data
 from localconformal import KernelLaw, SplitConformalRegressor
 from localconformal.quantiles import weighted_conformal_quantile
+from localconformal.regressors.density_ratio import fit_ratio
 from localconformal.regressors.weighted import WeightedConformalRegressor
 
 SHAPE = 0.3
@@ -161,10 +162,10 @@ def test_frames_with_categories_and_missing_values(kind):
         ({"weights": LogisticRegression()}, {}, "target= of fit"),
         ({"weights": LogisticRegression()}, {"weights": np.ones(50)}, "pass one of them"),
         ({"weights": lambda X: np.ones(3)}, {}, "for each of"),
-        ({"weights": lambda X: -np.ones(len(X))}, {}, "not negative"),
-        ({}, {"weights": np.full(50, np.nan)}, "finite"),
+        ({"weights": lambda X: -np.ones(len(X))}, {}, "are negative or not finite, such as -1"),
+        ({}, {"weights": np.full(50, np.nan)}, "such as nan"),
         ({}, {"weights": np.ones(49)}, "inconsistent"),
-        ({}, {"target": np.zeros((9, 3))}, "3 features"),
+        ({}, {"target": np.zeros((9, 3))}, "target, the new rows.*3 features"),
     ],
 )
 def test_bad_weights(params, fit, told):
@@ -172,6 +173,23 @@ def test_bad_weights(params, fit, told):
     model = WeightedConformalRegressor(LinearRegression(), random_state=0, **params)
     with pytest.raises(ValueError, match=told):
         model.fit(X, y, **fit)
+
+
+def test_learned_weights_do_not_depend_on_how_many_rows_there_are_of_each_kind():
+    rng = np.random.default_rng(0)
+    X, target = rng.normal(size=(300, 1)), rng.normal(1.0, size=(300, 1))
+    classifier = LogisticRegression(C=1e6)
+    one, many = (
+        fit_ratio(classifier, np.repeat(X, times, axis=0), target, 0.01, 0)(X) for times in (1, 100)
+    )
+    np.testing.assert_allclose(many, one, rtol=0.3)
+
+
+def test_without_a_shift_learned_weights_are_even():
+    rng = np.random.default_rng(1)
+    X, target, fresh = (rng.normal(size=(n, 5)) for n in (600, 150, 500))
+    w = fit_ratio(None, X, target, 0.01, 0)(fresh)
+    assert w.std() / w.mean() < 0.35
 
 
 def test_weights_come_everywhere_or_nowhere():

@@ -22,6 +22,8 @@ CALIBRATION, QUERIES = 1_000, 300
 #: Reference rows for each that stands for a calibration row, as a default split leaves them: the
 #: fewer calibration rows, the more thresholds are infinite.
 REFERENCES_EACH = 3
+#: Rows that all splits together look at, about, and the most splits.
+TRIAL_ROWS, MOST_TRIALS = 2_000, 8
 #: Resamples behind a standard deviation.
 RESAMPLES = 5
 
@@ -37,8 +39,8 @@ class FiniteThresholds(BaseEstimator):
     over ``n_candidates`` bandwidths in equal ratios, from the 1 % quantile to twice the largest of
     the pairwise distances. They are tried from the widest, of equal ones it wins, until the
     condition fails; the widest has the fewest infinite thresholds, and stands where it fails at
-    once. At most 1,000 reference rows (a third of them) stand for calibration rows, at most 300
-    others are asked.
+    once. A third of the reference rows (1,000 at most) stand for calibration rows, others (300 at
+    most) are asked; with few rows over several splits, since one would be chance.
 
     Parameters
     ----------
@@ -75,11 +77,11 @@ class FiniteThresholds(BaseEstimator):
         if len(problem.v) < 2:
             return ends[0]
         candidates = np.geomspace(*ends, self.n_candidates)
-        trial = make_trial(problem, self.level)
+        trials = make_trials(problem, self.level)
         most = (1.0 - self.level) / 2.0 if self.most_infinite is None else self.most_infinite
         objectives: list[float] = []
         for h in candidates:
-            share, objective = self._judge(trial, float(h))
+            share, objective = np.mean([self._judge(trial, float(h)) for trial in trials], axis=0)
             # Narrower ones have more of them still.
             if share > most:
                 break
@@ -142,9 +144,15 @@ class Trial:
         return ranks.thresholds(self.queries, np.array([self.level]))[:, 0]
 
 
-def make_trial(problem: BandwidthProblem, level: float) -> Trial:
+def make_trials(problem: BandwidthProblem, level: float) -> list[Trial]:
+    """Several where rows are few and one would be chance."""
+    count = int(np.clip(TRIAL_ROWS // len(problem.v), 1, MOST_TRIALS))
+    return [make_trial(problem, level, number) for number in range(count)]
+
+
+def make_trial(problem: BandwidthProblem, level: float, number: int) -> Trial:
     """Rows drawn with the law's seed: a third for calibration, others as queries."""
-    rng = np.random.default_rng(problem.seed)
+    rng = np.random.default_rng([problem.seed, number])
     n = len(problem.v)
     n_calibration = min(CALIBRATION, max(1, n // REFERENCES_EACH))
     n_queries = min(QUERIES, n - n_calibration)

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from localconformal.engine.knots import KnotEngine, Knots
 from localconformal.laws.base import BaseLaw, check_reference_scores
+from localconformal.laws.forest import as_points
 from localconformal.laws.knots import GRID, SMALLEST
 from localconformal.laws.order import CANONICAL_UP_TO, canonical_order
 from localconformal.laws.outputs import GROWN_ON, Outputs
@@ -58,7 +59,8 @@ class LeafQuantilesLaw(BaseLaw):
         """Grow the trees and keep the quantiles of each leaf."""
         scores = check_reference_scores(v)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.view_, points = fit_view(None, X, scores, outputs)
+        self.view_, seen = fit_view(None, X, scores, outputs)
+        points = as_points(seen).astype(np.float64)
         if len(scores) <= CANONICAL_UP_TO:
             order = canonical_order(points, scores)
             points, scores = points[order], scores[order]
@@ -76,7 +78,7 @@ class LeafQuantilesLaw(BaseLaw):
 
     def rows(self, X: Any) -> Knots:
         """The law at each row, as quantiles on the common grid."""
-        leaves = self.model_.apply(self.view_(X))
+        leaves = self.model_.apply(as_points(self.view_(X)))
         values = np.zeros((len(leaves), len(GRID)))
         for (numbers, table), column in zip(self.tables_, leaves.T, strict=True):
             values += table[np.searchsorted(numbers, column)]

@@ -101,20 +101,22 @@ class Zero:
 
 @dataclass(frozen=True)
 class Spread:
-    """sigma(x) = unit max(s(x), FLOOR), with s a model of |v| / unit on (x, mu(x) / scale).
+    """sigma(x) = unit max(s(x), FLOOR), s a model of |v| / unit on (x, (mu(x) - centre) / scale).
 
     In these units a forest works alike for responses of any size.
     """
 
     view: FeatureEmbedding
     predict: Predict
+    centre: float
     scale: float
     model: Any
     unit: float
 
     def __call__(self, X: Any) -> Array:
         """(n,) positive numbers."""
-        points = np.column_stack([self.view.transform(X), self.predict(X) / self.scale])
+        mu = (self.predict(X) - self.centre) / self.scale
+        points = np.column_stack([self.view.transform(X), mu])
         return np.asarray(self.unit * np.maximum(self.model.predict(points), FLOOR))
 
 
@@ -126,15 +128,16 @@ def with_spread(
         return outputs
     check_lengths(len(X), len(v))
     unit, view = typical_size(v), FeatureEmbedding().fit(X)
-    scale = typical_size(outputs.reference)
-    points = np.column_stack([view.transform(X), outputs.reference / scale])
+    centre = float(np.median(outputs.reference))
+    scale = typical_size(outputs.reference - centre)
+    points = np.column_stack([view.transform(X), (outputs.reference - centre) / scale])
     order = canonical_order(points, v) if len(v) <= CANONICAL_UP_TO else np.arange(len(v))
     model, in_order = fit_spread(points[order], np.abs(v[order]) / unit, seed, n_jobs)
     known = np.empty(len(v))
     known[order] = in_order
     return replace(
         outputs,
-        predict_spread=Once(Spread(view, outputs.predict, scale, model, unit)),
+        predict_spread=Once(Spread(view, outputs.predict, centre, scale, model, unit)),
         reference_spread=unit * known,
     )
 

@@ -18,11 +18,13 @@ from localconformal.quantiles import Array, typical_size
 class View:
     """Points of the embedding, with mu(x), and sigma(x) where it is known, as further columns.
 
-    These are in units of ``scale``, so that models work alike for responses of any size.
+    These are in units of ``scale``, mu(x) around ``centre``, so that models work alike for
+    responses of any size, wherever they lie.
     """
 
     embedding: Scaled
     outputs: Outputs | None
+    centre: float
     scale: float
 
     def __call__(self, X: Any) -> Array:
@@ -30,7 +32,7 @@ class View:
         points = self.embedding.transform(X)
         if self.outputs is None:
             return points
-        known = [self.outputs.predict(X)]
+        known = [self.outputs.predict(X) - self.centre]
         if self.outputs.predict_spread is not None:
             known.append(self.outputs.predict_spread(X))
         return np.column_stack([points, *(column / self.scale for column in known)])
@@ -42,14 +44,15 @@ def fit_view(embedding: Any, X: Any, v: Array, outputs: Outputs | None) -> tuple
     An embedding that the user chose is all that counts.
     """
     fitted, points = fit_embedding(embedding, X, v, outputs)
-    seen, scale = outputs if embedding is None else None, 1.0
+    seen, centre, scale = outputs if embedding is None else None, 0.0, 1.0
     if seen is not None:
-        scale = typical_size(seen.reference)
-        known = [seen.reference]
+        centre = float(np.median(seen.reference))
+        scale = typical_size(seen.reference - centre)
+        known = [seen.reference - centre]
         if seen.reference_spread is not None:
             known.append(seen.reference_spread)
         points = np.column_stack([points, *(column / scale for column in known)])
-    return View(fitted, seen, scale), points
+    return View(fitted, seen, centre, scale), points
 
 
 def in_canonical_order(X: Any, v: Array, outputs: Outputs) -> tuple[Any, Array, Outputs]:

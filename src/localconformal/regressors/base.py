@@ -203,7 +203,7 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         alpha: ArrayLike | None = None,
         output: str = "array",
     ) -> Any:
-        """Prediction intervals, each covering with at least the level asked for.
+        """Prediction intervals at the level asked for; `guarantee_` says what they promise.
 
         Parameters
         ----------

@@ -13,16 +13,21 @@ from localconformal.frames import stack_rows
 from localconformal.laws.features import FeatureEmbedding
 from localconformal.quantiles import Array
 
+#: Rows of each kind from which some can be held out.
+ENOUGH_TO_STOP = 30
+
 
 @dataclass(frozen=True)
 class DensityRatio:
-    """w(x) = p(x) / (1 - p(x)), p(x) the probability that x is a new row, clipped.
+    """w(x) = p(x) / (1 - p(x)), p(x) the probability of a new row where both kinds are as many.
 
-    The numbers of rows of both kinds are a factor, which cancels.
+    ``balance`` is the number of training rows over that of new rows, by which a classifier's odds
+    are multiplied before p is clipped: else clipping would tell the kinds apart by their numbers.
     """
 
     classifier: Any
     view: FeatureEmbedding | None
+    balance: float
     clip: float
 
     def __call__(self, X: Any) -> Array:
@@ -30,6 +35,7 @@ class DensityRatio:
         rows = X if self.view is None else self.view.transform(X)
         new = list(self.classifier.classes_).index(1)
         p = np.asarray(self.classifier.predict_proba(rows), dtype=np.float64)[:, new]
+        p = p * self.balance / (p * self.balance + 1.0 - p)
         p = np.clip(p, self.clip, 1.0 - self.clip)
         return p / (1.0 - p)
 
@@ -40,12 +46,18 @@ def fit_ratio(classifier: Any, X: Any, target: Any, clip: float, seed: int) -> D
     A classifier of the user's gets the rows as they came.
     """
     is_new = np.repeat([0, 1], [len(X), len(target)])
+    balance = len(X) / len(target)
     if classifier is not None:
-        return DensityRatio(clone(classifier).fit(stack_rows(X, target), is_new), None, clip)
+        fitted = clone(classifier).fit(stack_rows(X, target), is_new)
+        return DensityRatio(fitted, None, balance, clip)
     view = FeatureEmbedding().fit(X)
     rows = np.vstack([view.transform(X), view.transform(target)])
-    # Few and small trees: probabilities are what is asked for, not labels.
+    # Few and small trees, stopped where held-out rows gain nothing: without a shift, w is even.
     boosting = HistGradientBoostingClassifier(
-        learning_rate=0.05, max_iter=100, max_leaf_nodes=8, random_state=seed
+        learning_rate=0.05,
+        max_iter=200,
+        max_leaf_nodes=8,
+        early_stopping=min(len(X), len(target)) >= ENOUGH_TO_STOP,
+        random_state=seed,
     )
-    return DensityRatio(boosting.fit(rows, is_new), view, clip)
+    return DensityRatio(boosting.fit(rows, is_new), view, balance, clip)

@@ -6,27 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import HasMethods, StrOptions
 
-from localconformal.adjustments import Plain
-from localconformal.calibration import Calibration, SideRule
+from localconformal.calibration import Calibration
 from localconformal.engine.local_ranks import LocalRanks, rank_locally
-from localconformal.laws import LAW_METHODS, LAWS, BaseLaw, KernelLaw
+from localconformal.laws import KernelLaw
 from localconformal.laws.finite_bandwidth import FiniteThresholds
 from localconformal.laws.order import canonical_order
 from localconformal.quantiles import Array
-from localconformal.regressors.base import COMMON_CONSTRAINTS
-from localconformal.regressors.composed import Composition
-from localconformal.regressors.pairwise import PairwiseRegressor
-from localconformal.regressors.reference import REFERENCES
-from localconformal.regressors.score_parameter import WithScoreParameter
-from localconformal.scores import SCORES, BaseScore, make_score
-
-#: Laws, by name, with a kernel between two rows.
-LOCALIZING = {name for name, law in LAWS.items() if law.localizer is not BaseLaw.localizer}
+from localconformal.regressors.localizing import LocalizingRegressor
 
 
-class LCPRegressor(WithScoreParameter, PairwiseRegressor):
+class LCPRegressor(LocalizingRegressor):
     """Localized conformal prediction: C(x) = mu(x) +- T(x), T(x) the largest score accepted at x.
 
     Every row has a law of its own, the scores of calibration rows and the new one weighted by
@@ -78,47 +68,8 @@ class LCPRegressor(WithScoreParameter, PairwiseRegressor):
     True
     """
 
-    _parameter_constraints = {  # noqa: RUF012
-        **COMMON_CONSTRAINTS,
-        "estimator": [None, HasMethods("predict"), tuple, list],
-        "score": [StrOptions(set(SCORES)), BaseScore],
-        "law": [None, StrOptions(LOCALIZING), HasMethods(LAW_METHODS)],
-        "reference": [StrOptions(set(REFERENCES))],
-    }
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        score: Any = "residual",
-        law: Any = None,
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        reference: str = "cross-fit",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.score = score
-        self.law = law
-        self.confidence_level = confidence_level
-        self.calibration_size = calibration_size
-        self.reference = reference
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def _composition(self) -> Composition:
-        score = make_score(vars(self)["score"])
-        rule = FiniteThresholds(self.confidence_level)
-        return Composition(
-            score=score,
-            adjustment=Plain(),
-            rule=SideRule("absolute", one_sided=score.one_sided),
-            localizer=KernelLaw(bandwidth=rule, engine="reference")
-            if self.law is None
-            else self.law,
-            reference=self.reference,
-        )
+    def _default_law(self) -> KernelLaw:
+        return KernelLaw(bandwidth=FiniteThresholds(self.confidence_level), engine="reference")
 
     def _calibrate(self, X: Any, y: Array, extra: Any) -> Calibration:
         calibration = super()._calibrate(X, y, extra)

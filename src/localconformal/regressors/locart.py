@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from localconformal.adjustments import AdditiveQuantile, Plain
 from localconformal.calibration import SideRule
+from localconformal.laws.forest import Points, as_points
 from localconformal.laws.leaf_quantiles import LeafQuantilesLaw
 from localconformal.laws.view import fit_view, in_canonical_order
 from localconformal.quantiles import Array
@@ -26,6 +27,8 @@ from localconformal.splitting import split_rows
 
 #: Share of the reference rows on which a tree is pruned.
 PRUNING_SHARE = 0.3
+#: Costs of complexity that are tried: each takes a tree.
+MOST_COSTS = 25
 
 
 class LocartRegressor(WithScoreParameter, ComposedRegressor):
@@ -129,15 +132,15 @@ class LocartRegressor(WithScoreParameter, ComposedRegressor):
         if parts.learns_more:
             X, v, outputs = in_canonical_order(reference.X, V[:, 0], reference.outputs)
             self.view_, points = fit_view(None, X, v, outputs)
-            self.tree_ = pruned_tree(points, v, self.min_samples_leaf, seed)
+            self.tree_ = pruned_tree(as_points(points), v, self.min_samples_leaf, seed)
 
     def _cells(self, X: Any, extra: Any) -> NDArray[Any]:
         if self.tree_ is None:
             return super()._cells(X, extra)
-        return np.asarray(self.tree_.apply(self.view_(X)))
+        return np.asarray(self.tree_.apply(as_points(self.view_(X))))
 
     def _name_cells(self, cells: NDArray[Any]) -> str:
-        return "" if self.tree_ is None else f" in the smallest of {len(cells)} leaves"
+        return "" if self.tree_ is None else f" (the fewest of {len(cells)} leaves that are short)"
 
     def _guarantee(self) -> Guarantee:
         promise = super()._guarantee()
@@ -149,7 +152,7 @@ class LocartRegressor(WithScoreParameter, ComposedRegressor):
 
 
 def pruned_tree(
-    points: Array, scores: Array, min_samples_leaf: int, seed: int
+    points: Points, scores: Array, min_samples_leaf: int, seed: int
 ) -> DecisionTreeRegressor:
     """A tree of the scores, pruned by the squared error at rows it was not grown on."""
     tree = DecisionTreeRegressor(min_samples_leaf=min_samples_leaf, random_state=seed)
@@ -157,7 +160,8 @@ def pruned_tree(
     if len(grown) < 2 * min_samples_leaf or len(held) == 0:
         return tree.fit(points, scores)
     path = tree.cost_complexity_pruning_path(points[grown], scores[grown])
-    costs = np.maximum(np.unique(path.ccp_alphas), 0.0)
+    costs = np.unique(np.maximum(path.ccp_alphas, 0.0))
+    costs = costs[np.unique(np.linspace(0, len(costs) - 1, MOST_COSTS).astype(int))]
     errors = []
     for cost in costs:
         tried = tree.set_params(ccp_alpha=cost).fit(points[grown], scores[grown])

@@ -6,23 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import HasMethods, StrOptions
 
-from localconformal.adjustments import Plain
-from localconformal.calibration import SideRule
-from localconformal.laws import LAW_METHODS, LAWS, KernelLaw
+from localconformal.laws import KernelLaw
 from localconformal.laws.metric import LearnedMetric
 from localconformal.quantiles import Array
-from localconformal.regressors.base import COMMON_CONSTRAINTS
-from localconformal.regressors.composed import Composition
 from localconformal.regressors.guarantee import Guarantee
-from localconformal.regressors.pairwise import PairwiseRegressor
-from localconformal.regressors.reference import REFERENCES
-from localconformal.regressors.score_parameter import WithScoreParameter
-from localconformal.scores import SCORES, BaseScore, make_score
+from localconformal.regressors.localizing import LocalizingRegressor
 
 
-class LVDRegressor(WithScoreParameter, PairwiseRegressor):
+class LVDRegressor(LocalizingRegressor):
     """Locally valid and discriminative intervals: a kernel around the new row itself.
 
         C(x) = {y : V(x, y) <= wcq(1 - alpha; V_i, K(X_i, x), 1)},  V the larger side of the score,
@@ -68,47 +60,10 @@ class LVDRegressor(WithScoreParameter, PairwiseRegressor):
     (True, False)
     """
 
-    _parameter_constraints = {  # noqa: RUF012
-        **COMMON_CONSTRAINTS,
-        "estimator": [None, HasMethods("predict"), tuple, list],
-        "score": [StrOptions(set(SCORES)), BaseScore],
-        "law": [None, StrOptions(set(LAWS)), HasMethods(LAW_METHODS)],
-        "reference": [StrOptions(set(REFERENCES))],
-    }
+    default_needs_scores = False
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        score: Any = "residual",
-        law: Any = None,
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        reference: str = "cross-fit",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.score = score
-        self.law = law
-        self.confidence_level = confidence_level
-        self.calibration_size = calibration_size
-        self.reference = reference
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def _composition(self) -> Composition:
-        score = make_score(vars(self)["score"])
-        # The default kernel looks at no scores: models that make them would be for nothing.
-        scoreless = self.law is None
-        learned = KernelLaw(bandwidth=1.0, embedding=LearnedMetric(), engine="reference")
-        return Composition(
-            score=score,
-            adjustment=Plain(),
-            rule=SideRule("absolute", one_sided=score.one_sided),
-            reference="train" if scoreless and self.reference == "cross-fit" else self.reference,
-            localizer=learned if self.law is None else self.law,
-        )
+    def _default_law(self) -> KernelLaw:
+        return KernelLaw(bandwidth=1.0, embedding=LearnedMetric(), engine="reference")
 
     def _weigh(self, rows: Any, held: Any) -> tuple[Array, Array]:
         """Weights K(x, X_i) (m, n), and K(x, x) = 1 at +inf (m,)."""

@@ -13,8 +13,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from localconformal.adjustments import Plain
 from localconformal.calibration import SideRule
-from localconformal.frames import columns_of, is_frame
 from localconformal.columns import is_missing
+from localconformal.frames import columns_of, is_frame
 from localconformal.quantiles import Array
 from localconformal.regressors.base import COMMON_CONSTRAINTS
 from localconformal.regressors.composed import ComposedRegressor, Composition

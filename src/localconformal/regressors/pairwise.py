@@ -48,6 +48,8 @@ class PairwiseRegressor(ComposedRegressor):
         return np.moveaxis(theta, 2, 0)
 
     def _shortage(self, theta: Array, levels: Array, X: Any, extra: Any) -> str:
+        if self.calibration_.n < self.side_rule_.required_size(levels.max()):
+            return super()._shortage(theta, levels, X, extra)
         infinite = np.isinf(theta).any(axis=(1, 2))
         level = float(levels[np.isinf(theta).any(axis=(0, 1))].max())
         return (

@@ -7,28 +7,20 @@ from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from sklearn.utils._param_validation import HasMethods, StrOptions
 
-from localconformal.adjustments import Plain
-from localconformal.calibration import SideRule
 from localconformal.engine.kernels import KERNELS
-from localconformal.laws import LAW_METHODS, LAWS, KernelLaw, make_law
+from localconformal.laws import BaseLaw, KernelLaw
 from localconformal.laws.effective_bandwidth import EffectiveSize
 from localconformal.laws.localizer import KernelLocalizer
 from localconformal.laws.noise import DRAWS, draw
 from localconformal.quantiles import Array
-from localconformal.regressors.base import COMMON_CONSTRAINTS
-from localconformal.regressors.composed import Composition
-from localconformal.regressors.pairwise import PairwiseRegressor
-from localconformal.regressors.reference import REFERENCES
-from localconformal.regressors.score_parameter import WithScoreParameter
-from localconformal.scores import SCORES, BaseScore, make_score
+from localconformal.regressors.localizing import LocalizingRegressor
 
 #: Training rows that the default kernel reaches: a third as many calibration rows, by default.
 REACHED = 150.0
 
 
-class RLCPRegressor(WithScoreParameter, PairwiseRegressor):
+class RLCPRegressor(LocalizingRegressor):
     """Randomly-localized conformal prediction: local weights that keep the guarantee.
 
     Around the embedded row f(x) a centre is drawn from the kernel's own density, such as
@@ -49,7 +41,8 @@ class RLCPRegressor(WithScoreParameter, PairwiseRegressor):
     law : KernelLaw or "kernel", default=None
         Its kernel, embedding and bandwidth are used. None: ``KernelLaw(bandwidth=
         EffectiveSize(150))``, a gaussian that reaches about 150 of up to 2,000 training rows, and
-        so, with the default ``calibration_size``, 50 calibration rows.
+        so, with the default ``calibration_size``, 50 calibration rows. With fewer training rows h
+        is infinite, and `guarantee_` says so.
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
         Reference scores, for a bandwidth that depends on them, such as "cv"; the default needs
         none, and "cross-fit" then trains one model only.
@@ -79,46 +72,17 @@ class RLCPRegressor(WithScoreParameter, PairwiseRegressor):
 
     localizer_: KernelLocalizer
 
-    _parameter_constraints = {  # noqa: RUF012
-        **COMMON_CONSTRAINTS,
-        "estimator": [None, HasMethods("predict"), tuple, list],
-        "score": [StrOptions(set(SCORES)), BaseScore],
-        "law": [None, StrOptions(set(LAWS)), HasMethods(LAW_METHODS)],
-        "reference": [StrOptions(set(REFERENCES))],
-    }
+    default_needs_scores = False
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        score: Any = "residual",
-        law: Any = None,
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        reference: str = "cross-fit",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.score = score
-        self.law = law
-        self.confidence_level = confidence_level
-        self.calibration_size = calibration_size
-        self.reference = reference
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    def _default_law(self) -> KernelLaw:
+        return KernelLaw(bandwidth=EffectiveSize(REACHED), engine="reference")
 
-    def _composition(self) -> Composition:
-        score = make_score(vars(self)["score"])
-        # The default kernel looks at no scores: models that make them would be for nothing.
-        scoreless = self.law is None
-        return Composition(
-            score=score,
-            adjustment=Plain(),
-            rule=SideRule("absolute", one_sided=score.one_sided),
-            reference="train" if scoreless and self.reference == "cross-fit" else self.reference,
-            localizer=check_kernel(self.law),
-        )
+    def _check_law(self, law: BaseLaw) -> None:
+        if not isinstance(law, KernelLaw) or law.kernel not in DRAWS:
+            raise ValueError(
+                f"law is {law!r}; a KernelLaw was expected, with a kernel from which one can draw: "
+                f"{', '.join(map(repr, DRAWS))}."
+            )
 
     def _fit_parts(self, X: Any, y: Array, fit_params: Mapping[str, Any], seed: int) -> None:
         super()._fit_parts(X, y, fit_params, seed)
@@ -138,6 +102,9 @@ class RLCPRegressor(WithScoreParameter, PairwiseRegressor):
         return weights[:, :-1], weights[:, -1]
 
     def _caveats(self) -> tuple[str, ...]:
+        if np.isinf(self.localizer_.bandwidth):
+            flat = "the bandwidth is infinite, for want of training rows: this is split conformal"
+            return (*super()._caveats(), flat)
         return (
             *super()._caveats(),
             "intervals are randomised, once for each row, by a seed stored at fit; the promise is "
@@ -145,16 +112,3 @@ class RLCPRegressor(WithScoreParameter, PairwiseRegressor):
             "coverage also holds given the drawn centre, that is, on average over new rows that "
             "are weighed by the kernel around it",
         )
-
-
-def check_kernel(law: Any) -> KernelLaw:
-    """The law, if one can draw from its kernel; the default for None."""
-    if law is None:
-        return KernelLaw(bandwidth=EffectiveSize(REACHED), engine="reference")
-    made = make_law(law)
-    if not isinstance(made, KernelLaw) or made.kernel not in DRAWS:
-        raise ValueError(
-            f"law is {law!r}; a KernelLaw was expected, with a kernel from which one can draw: "
-            f"{', '.join(map(repr, DRAWS))}."
-        )
-    return made

@@ -80,7 +80,7 @@ METHODS = (
     ),
     Method(
         "LocartRegressor",
-        "LOCART and LOFOREST",
+        "LOCART (and LOFOREST, which is marginal only)",
         IN_CELLS,
         "fit: a tree of N scores; query: a walk down it",
         "a partition that a person can read",
@@ -130,7 +130,7 @@ METHODS = (
         "RLCPRegressor",
         "Randomly localized conformal prediction",
         ON_AVERAGE,
-        "fit: none; query: n log n",
+        "fit: a kernel matrix of 2,000 rows; query: n log n",
         "coverage near each point, in the kernel's sense; intervals may be infinite",
         "Hore and Barber 2025",
     ),

@@ -40,7 +40,8 @@ class WeightedConformalRegressor(PairwiseRegressor, LocalizedConformalRegressor)
         weights may also come as ``weights=`` of `fit`, `conformalize`, `predict_interval` and
         `diagnose`.
     clip : float, default=0.01
-        A classifier's probabilities p stay within [clip, 1 - clip]; w = p / (1 - p).
+        A classifier's probabilities p, of a new row where training rows are as many, stay within
+        [clip, 1 - clip]; w = p / (1 - p).
     score : str or object, default="residual"
         This and what follows: as in `LocalizedConformalRegressor`.
     law : str or object, default="auto"
@@ -134,7 +135,8 @@ class WeightedConformalRegressor(PairwiseRegressor, LocalizedConformalRegressor)
         X : array or frame of shape (n, d)
         y : array of shape (n,)
         target : array or frame of shape (m, d), default=None
-            New rows, without responses, from which a classifier learns the weights.
+            New rows, without responses, from which a classifier learns the weights. It may know
+            them by heart: intervals at these very rows may come out wider than at others.
         weights : array of shape (n,), default=None
             Known w at each row; then every later call needs them too.
         **fit_params
@@ -205,14 +207,14 @@ class WeightedConformalRegressor(PairwiseRegressor, LocalizedConformalRegressor)
     def _check_ways(self, target: Any, weights: Any) -> None:
         """Weights come in one way only."""
         learns = hasattr(self.weights, "predict_proba")
-        named = self.weights is not None and not learns
-        if named + (target is not None) + (weights is not None) > 1 or (
-            learns and weights is not None
-        ):
-            raise ValueError(
-                f"weights={self.weights!r} in the constructor came with target= or weights= in "
-                "fit, or both of these came; pass one of them: they say the same in different ways."
-            )
+        came = {
+            f"weights={self.weights!r} in the constructor": self.weights is not None and not learns,
+            "target= in fit": target is not None or learns,
+            "weights= in fit": weights is not None,
+        }
+        ways = [way for way, present in came.items() if present]
+        if len(ways) > 1:
+            raise ValueError(f"{' and '.join(ways)} came; pass one of them: each says what w is.")
         if learns and target is None:
             raise ValueError(
                 f"weights={self.weights!r} learns from new rows; pass them as target= of fit."
@@ -224,7 +226,7 @@ class WeightedConformalRegressor(PairwiseRegressor, LocalizedConformalRegressor)
         self._estimated = self._target is not None
         if self._estimated:
             with self._stage("weights"):
-                target = self._check_rows(self._target)
+                target = check_target_rows(self, self._target)
                 self.weigh_ = fit_ratio(self.weights, X, target, self.clip, seed)
 
     def _view(self, X: Any, extra: Any) -> Array:
@@ -273,10 +275,23 @@ class WeightedConformalRegressor(PairwiseRegressor, LocalizedConformalRegressor)
 def check_weights(weights: Any, n: int) -> Array:
     """(n,) finite numbers that are not negative, or refused."""
     given = np.asarray(weights)
-    numeric = given.dtype.kind in "biuf" and given.shape == (n,)
-    if not numeric or not np.all(np.isfinite(given)) or np.any(given < 0):
+    if given.dtype.kind not in "biuf" or given.shape != (n,):
         raise ValueError(
-            f"weights have the type {given.dtype} and shape {given.shape}; one finite number that "
-            f"is not negative for each of {n} rows was expected."
+            f"weights have the type {given.dtype} and shape {given.shape}; one number for each of "
+            f"{n} rows was expected."
+        )
+    bad = ~np.isfinite(given) | (given < 0)
+    if bad.any():
+        raise ValueError(
+            f"{np.count_nonzero(bad)} of {n} weights are negative or not finite, such as "
+            f"{given[bad][0]}; finite numbers from 0 on were expected."
         )
     return given.astype(np.float64)
+
+
+def check_target_rows(model: WeightedConformalRegressor, target: Any) -> Any:
+    """New rows with the columns of X, or refused by name."""
+    try:
+        return model._check_rows(target)
+    except ValueError as error:
+        raise ValueError(f"target, the new rows, cannot be used: {error}") from error
