@@ -59,6 +59,7 @@ def test_no_rows():
     assert len(region) == 0
     assert region.hull.shape == (0, 2)
     assert region.length.shape == region.contains([]).shape == (0,)
+    assert len(Region.concatenate([])) == len(Region.concatenate([region, region])) == 0
 
 
 @pytest.mark.parametrize(

@@ -89,12 +89,11 @@ class Region:
 
     @classmethod
     def concatenate(cls, regions: Sequence[Region]) -> Region:
-        """The rows of all of these, one after the other."""
-        counts = np.concatenate([region.n_pieces for region in regions])
+        """The rows of all of these, one after the other; none where none came."""
         return cls(
-            np.concatenate([region.starts for region in regions]),
-            np.concatenate([region.ends for region in regions]),
-            np.concatenate([[0], np.cumsum(counts)]),
+            np.concatenate([[], *(region.starts for region in regions)]),
+            np.concatenate([[], *(region.ends for region in regions)]),
+            np.cumsum(np.concatenate([[0], *(region.n_pieces for region in regions)])),
         )
 
     @property

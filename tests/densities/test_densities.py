@@ -24,6 +24,10 @@ def sample_of(v, X=None, seed=0):
     return Sample(X, v, blank_outputs(v), seed, n_jobs=1)
 
 
+def grid_of(v):
+    return Grid.around(np.asarray(v), y=np.asarray(v))
+
+
 def two_modes(n, seed):
     """Modes 2 x apart: one at x = 0, two at x = 4."""
     rng = np.random.default_rng(seed)
@@ -58,14 +62,14 @@ def test_masses_are_positive_and_sum_to_one(kind, case):
 
 @pytest.mark.parametrize("case", ODD)
 def test_the_grid_holds_the_reference_scores(case):
-    grid = Grid.around(np.asarray(ODD[case]))
+    grid = grid_of(ODD[case])
     assert (grid.widths > 0).all()
     assert (grid.bins(np.asarray(ODD[case]))[0] >= 0).all()
 
 
 def test_wild_scores_leave_bins_for_the_others():
     v = np.append(np.linspace(-1.0, 1.0, 999), 1e6)
-    left, _ = Grid.around(v).bins(np.array([-1.0, 1.0]))
+    left, _ = grid_of(v).bins(np.array([-1.0, 1.0]))
     assert left[1] - left[0] > 20
 
 
@@ -76,14 +80,36 @@ def test_wild_scores_leave_bins_for_the_others():
 def test_the_grid_scales_with_the_scores(v, scale):
     scores = np.asarray(v, dtype=np.float64)
     if scores.any():
-        expected = scale * Grid.around(scores).edges
-        np.testing.assert_allclose(Grid.around(scale * scores).edges, expected, rtol=1e-12)
+        expected = scale * grid_of(scores).edges
+        np.testing.assert_allclose(grid_of(scale * scores).edges, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [2.0**-40, 1.0, 2.0**40])
+@pytest.mark.parametrize("v", [0.0, 3.0])
+def test_the_grid_of_equal_scores_scales_with_the_responses(v, scale):
+    expected = scale * Grid.around(np.full(20, v), np.full(20, 5.0)).widths
+    grid = Grid.around(np.full(20, scale * v), np.full(20, scale * 5.0))
+    np.testing.assert_allclose(grid.widths, expected)
+    assert grid.edges[-1] - grid.edges[0] < 1e-8 * scale * 5.0
+
+
+@given(
+    v=st.lists(st.integers(-50, 50), min_size=2, max_size=30),
+    units=st.floats(0.0, 1e6),
+)
+def test_an_extended_grid_just_holds_what_lies_so_far_beyond(v, units):
+    grid = grid_of(np.asarray(v, dtype=np.float64))
+    ends = np.array([grid.edges[0] - grid.unit * units, grid.edges[-1] + grid.unit * units])
+    (start,), (end,) = grid.extended(grid.beyond(ends).max()[None])
+    assert start <= ends[0] <= grid.edges[0]
+    assert grid.edges[-1] <= ends[1] <= end
+    assert end - start <= (ends[1] - ends[0]) * (1.0 + 1e-12) + 1e-12 * np.abs(ends).max()
 
 
 @settings(max_examples=30)
 @given(st.floats(-4.0, 4.0), st.integers(0, BINS))
 def test_bins_are_closed(v, edge):
-    grid = Grid.around(np.linspace(-1.0, 2.0, 40))
+    grid = grid_of(np.linspace(-1.0, 2.0, 40))
     for value in (v, grid.edges[edge]):
         left, right = (bins[0] for bins in grid.bins(np.array([value])))
         holding = [k for k in range(BINS) if grid.edges[k] <= value <= grid.edges[k + 1]]
@@ -116,7 +142,7 @@ def test_atoms_are_not_smeared():
 def test_mass_beyond_the_grid_counts_for_its_ends():
     X, v = two_modes(200, seed=0)
     law = LearnedLaw(n_jobs=1, random_state=0).fit(X, 100.0 * v)
-    mass = law_mass(law, Grid.around(v), X[:5])
+    mass = law_mass(law, grid_of(v), X[:5])
     np.testing.assert_allclose(mass.sum(axis=1), 1.0)
     assert (mass[:, [0, -1]].sum(axis=1) > 0.3).all()
 
@@ -132,7 +158,7 @@ def test_smoothing_keeps_the_mass(bandwidth):
 
 def test_the_loss_is_least_at_the_truth():
     v = np.random.default_rng(0).normal(size=4000)
-    grid = Grid.around(v)
+    grid = grid_of(v)
     counts = np.bincount(grid.bins(v[:2000])[0], minlength=BINS) / 2000
     masses = {b: np.tile(smooth(counts[None], b), (2000, 1)) for b in (0.0, 12.0, 150.0)}
     loss = {b: cde_loss(mass, grid, v[2000:]) for b, mass in masses.items()}

@@ -69,7 +69,7 @@ class BasisDensity(BaseDensity):
                 f"law is {law!r} and density is 'basis', which has no law; leave the law out, or "
                 "choose density='law'."
             )
-        grid = Grid.around(sample.v)
+        grid = Grid.around(sample.v, sample.outputs.response)
         n_terms = choose_terms(grid, sample)
         terms = cosines(grid.position(sample.v), n_terms)
         fitted = Coefficients.fit(

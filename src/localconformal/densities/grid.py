@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.quantiles import Array, typical_size
+from localconformal.intervals import round_up
+from localconformal.quantiles import Array
 
 BINS = 400
 #: The grid reaches beyond the reference scores by this share of their range, on each side.
@@ -32,7 +33,8 @@ class Grid:
 
     Examples
     --------
-    >>> grid = Grid.around(np.linspace(-1.0, 1.0, 101))
+    >>> v = np.linspace(-1.0, 1.0, 101)
+    >>> grid = Grid.around(v, y=v)
     >>> bool(grid.edges[0] < -1.0), bool(grid.edges[-1] > 1.0), len(grid.widths)
     (True, True, 400)
     """
@@ -43,12 +45,17 @@ class Grid:
     high: float
 
     @classmethod
-    def around(cls, v: Array) -> Grid:
-        """A grid for reference scores v (n,)."""
+    def around(cls, v: Array, y: Array) -> Grid:
+        """A grid for reference scores v (n,) of responses y (n,).
+
+        Equal scores get bins as narrow as rounding allows; where all are 0 the responses say
+        what that is.
+        """
         first, centre, last = map(float, np.quantile(v, [0.05, 0.5, 0.95]))
-        spread, noise = float(np.ptp(v)), ROUNDING * float(np.max(np.abs(v)))
+        size = float(np.max(np.abs(v)) or np.max(np.abs(y)) or 1.0)
+        spread, noise = float(np.ptp(v)), ROUNDING * size
         if spread <= noise:
-            return cls(centre, typical_size(v), -1.0, 1.0)
+            return cls(centre, noise, -1.0, 1.0)
         unit = last - first if last - first > noise else spread
         u = np.arcsinh((v - centre) / unit)
         margin = MARGIN * float(np.ptp(u))
@@ -79,3 +86,23 @@ class Grid:
         left, right = (np.searchsorted(edges, v, side=side) - 1 for side in ("left", "right"))
         left, right = np.maximum(left, 0), np.minimum(right, BINS - 1)
         return np.where(inside, left, -1), np.where(inside, right, -1)
+
+    def beyond(self, v: Array) -> Array:
+        """How many units v (n,) lies outside the grid; 0 inside."""
+        edges = self.edges
+        with np.errstate(over="ignore"):
+            return np.maximum(np.maximum(edges[0] - v, v - edges[-1]), 0.0) / self.unit
+
+    def extended(self, units: Array) -> tuple[Array, Array]:
+        """Ends of the grid with so many units (n,) more on both sides, rounded outward.
+
+        Examples
+        --------
+        >>> grid = Grid(centre=0.0, unit=2.0, low=-1.0, high=1.0)
+        >>> start, end = grid.extended(np.array([0.5, np.inf]))
+        >>> grid.beyond(end).round(6), start.round(3)
+        (array([0.5, inf]), array([-3.35,  -inf]))
+        """
+        with np.errstate(over="ignore"):
+            reach = self.unit * units
+            return -round_up(reach, -self.edges[0]), round_up(reach, self.edges[-1])

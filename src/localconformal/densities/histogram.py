@@ -37,7 +37,7 @@ class LawDensity(BaseDensity):
         unfitted = seeded(
             default_law(sample) if law is None else make_law(law), sample.seed, sample.n_jobs
         )
-        grid = Grid.around(sample.v)
+        grid = Grid.around(sample.v, sample.outputs.response)
         bandwidth = choose_bandwidth(unfitted, grid, sample)
         both = np.stack([-sample.v, sample.v], axis=1)
         fitted = SidedLaw.fit(unfitted, sample.X, both, sample.outputs)

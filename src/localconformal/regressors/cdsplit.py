@@ -146,8 +146,9 @@ class CDSplitRegressor(DensitySplitRegressor):
     def _guarantee(self) -> Guarantee:
         return replace(super()._guarantee(), conditional_on="cell")
 
-    def _caveat(self) -> str:
-        return f"within a cell, {super()._caveat()}"
+    def _caveats(self) -> tuple[str, ...]:
+        average, *others = super()._caveats()
+        return (f"within a cell, {average}", *others)
 
 
 def profiles(mass: Array, widths: Array, levels: Array) -> Array:

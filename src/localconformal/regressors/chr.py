@@ -55,7 +55,8 @@ class CHRRegressor(DensitySplitRegressor):
     """
 
     def _ranks(self, mass: Array) -> Array:
-        return run_mass(mass, self.density_.grid.widths, self._level_at_fit)
+        # The last run holds all mass, but for rounding.
+        return np.minimum(run_mass(mass, self.density_.grid.widths, self._level_at_fit), 1.0)
 
 
 def run_mass(mass: Array, widths: Array, level: float) -> Array:

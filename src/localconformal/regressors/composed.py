@@ -10,7 +10,7 @@ and the score turns T into bounds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,8 @@ from localconformal.calibration import Calibration, SideRule
 from localconformal.frames import make_frame
 from localconformal.laws import SidedLaw
 from localconformal.quantiles import Array
-from localconformal.regressors.base import EXCHANGEABLE, check_target
+from localconformal.regressors.base import check_target
+from localconformal.regressors.calibrated import CalibratedRegressor
 from localconformal.regressors.distribution import check_band
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.regressors.predictive import WithPredictiveDistribution
@@ -56,7 +57,7 @@ class Composition:
         return self.adjustment.uses_law or self.localizer is not None or self.learns_more
 
 
-class ComposedRegressor(WithPredictiveDistribution):
+class ComposedRegressor(CalibratedRegressor, WithPredictiveDistribution):
     """An estimator that is a composition; a subclass names its parts in `_composition`."""
 
     def _composition(self) -> Composition:
@@ -209,22 +210,7 @@ class ComposedRegressor(WithPredictiveDistribution):
 
     def _shortage(self, theta: Array, levels: Array, X: Any, extra: Any) -> str:
         """Why some of the corrections are infinite."""
-        cells = self._cells(X, extra)
-        level = float(levels[np.isinf(theta).any(axis=(0, 1))].max())
-        short = np.unique(cells[np.isinf(theta).any(axis=(1, 2))])
-        smallest = min(self.calibration_.count(cell) for cell in short)
-        needed = self.side_rule_.required_size(level)
-        if smallest >= needed:
-            return "Some intervals are infinite: the adjusted calibration scores are themselves."
-        return (
-            f"Some intervals are infinite: {smallest} calibration rows came"
-            f"{self._name_cells(short)} and confidence level {level!r} needs at least {needed}; "
-            "call conformalize with more rows, or ask for a lower level."
-        )
-
-    def _name_cells(self, cells: NDArray[Any]) -> str:
-        """Which cells are short of rows, where there are several."""
-        return ""
+        return self._why_infinite(np.isinf(theta), levels, self._cells(X, extra))
 
     def _local(self, X: Any, level: float, extra: Any) -> dict[str, NDArray[Any]]:
         levels = np.array([level])
@@ -244,26 +230,8 @@ class ComposedRegressor(WithPredictiveDistribution):
             "fallback": fallback,
         }
 
-    def _point(self, X: Any) -> Array:
-        return self.score_.point(X)
-
     def _guarantee(self) -> Guarantee:
-        frozen = (
-            ("no row given to fit was used to train the fitted model that came in",)
-            if self._frozen
-            else ()
-        )
-        return Guarantee(
-            confidence_level=self.confidence_level,
-            n_calibration=self.calibration_.n if self.calibration_ is not None else None,
-            assumptions=(EXCHANGEABLE, *frozen),
-            caveats=self._caveats(),
-            predictive=self._predictive_guarantee(),
-        )
-
-    def _caveats(self) -> tuple[str, ...]:
-        missing = ("calibration is still missing",) if self.calibration_ is None else ()
-        return ("this is an average over rows, not a promise at each x", *missing)
+        return replace(super()._guarantee(), predictive=self._predictive_guarantee())
 
 
 def check_scores(V: Array, whose: str) -> Array:

@@ -3,10 +3,12 @@
     point model -> score V -> density f(v | x) -> rank r(x, bin) -> theta* -> kept bins -> region
 
 At each x every bin of the grid gets a rank, a function of x and of training rows. A row (x, y) has
-the rank of the bin that holds V(x, y): the lower of two on a common edge, and +inf outside the
-grid. With theta* the conformal quantile of the calibration rows' ranks, the region at x is the
-union of the closed bins with r(x, bin) <= theta*, or the whole line where theta* is +inf: y lies
-in it exactly when the rank of (x, y) is at most theta*. A method is its ranks.
+the rank of the bin that holds V(x, y): the lower of two on a common edge. Bins rank 1 at most, and
+a score outside the grid 1 + its distance from it, in units that training scores fix. With theta*
+the conformal quantile of the calibration rows' ranks, the region at x is the union of the closed
+bins with r(x, bin) <= theta*; from theta* = 1 on it is the whole grid and theta* - 1 units more on
+both sides, which is the whole line where theta* is +inf. So y lies in it exactly when the rank of
+(x, y) is at most theta*. A method is its ranks.
 """
 
 from __future__ import annotations
@@ -22,18 +24,15 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 from localconformal.adjustments import Plain
 from localconformal.calibration import Calibration, SideRule
 from localconformal.densities import DENSITIES, BaseDensity, Grid, Sample
+from localconformal.intervals import round_up
 from localconformal.laws import LAW_METHODS, LAWS, SidedLaw
 from localconformal.models import take_rows
 from localconformal.quantiles import MASS_GUARD, Array
 from localconformal.regions import Region
-from localconformal.regressors.base import (
-    COMMON_CONSTRAINTS,
-    EXCHANGEABLE,
-    BaseConformalRegressor,
-)
+from localconformal.regressors.base import COMMON_CONSTRAINTS
+from localconformal.regressors.calibrated import CalibratedRegressor
 from localconformal.regressors.composed import check_scores
 from localconformal.regressors.distribution import check_band
-from localconformal.regressors.guarantee import Guarantee
 from localconformal.regressors.reference import REFERENCES, ScoreTask, make_reference
 from localconformal.regressors.score_parameter import WithScoreParameter
 from localconformal.scores import Band, BaseScore, make_score
@@ -45,12 +44,13 @@ ROWS_AT_A_TIME = 4_096
 SIGNED_SCORES = ("residual", "normalised", "response")
 #: Each row has one rank, whose large values are covered last.
 ONE_SIDE = SideRule("absolute")
+#: The rank at the ends of the grid, from where on distance counts.
+AT_THE_ENDS = 1.0
 
 
-class DensitySplitRegressor(WithScoreParameter, BaseConformalRegressor):
+class DensitySplitRegressor(WithScoreParameter, CalibratedRegressor):
     """Regions of kept bins; a subclass ranks the bins in `_ranks`."""
 
-    score_: BaseScore
     density_: BaseDensity
 
     _parameter_constraints = {  # noqa: RUF012
@@ -87,7 +87,7 @@ class DensitySplitRegressor(WithScoreParameter, BaseConformalRegressor):
     # ---- hooks -----------------------------------------------------------------------------
 
     def _ranks(self, mass: Array) -> Array:
-        """Masses (n, M) -> ranks of the bins (n, M), finite or -inf.
+        """Masses (n, M) -> ranks of the bins (n, M), 1 at most.
 
         One bin of each row has the least rank there is: no region is empty.
         """
@@ -137,7 +137,6 @@ class DensitySplitRegressor(WithScoreParameter, BaseConformalRegressor):
 
     def _regions(self, X: Any, levels: Array) -> tuple[list[Region], str | None]:
         """The region at each level, and why some are the whole line, if so."""
-        edges = self.density_.grid.edges
         parts: list[list[Region]] = [[] for _ in levels]
         theta, cells = np.empty((len(X), len(levels))), np.empty(len(X), dtype=np.intp)
         for rows, some, mass in self._masses(X):
@@ -145,9 +144,9 @@ class DensitySplitRegressor(WithScoreParameter, BaseConformalRegressor):
             theta[rows] = self.calibration_.correction(levels, cells[rows])[:, 0]
             ranks, band = self._ranks(mass), check_band(self.score_.band(some))
             for part, limit in zip(parts, theta[rows].T, strict=True):
-                kept = Region.of_bins(ranks <= limit[:, None], edges)
-                part.append(self._in_responses(unbounded(kept, np.isposinf(limit)), band))
-        reason = self._shortage(theta, levels, cells) if np.isposinf(theta).any() else None
+                part.append(self._in_responses(kept(ranks, limit, self.density_.grid), band))
+        infinite = np.isposinf(theta)[:, None]
+        reason = self._why_infinite(infinite, levels, cells) if infinite.any() else None
         return [Region.concatenate(part) for part in parts], reason
 
     def _in_responses(self, region: Region, band: Band) -> Region:
@@ -195,28 +194,6 @@ class DensitySplitRegressor(WithScoreParameter, BaseConformalRegressor):
         regions, reason = self._regions(X, levels)
         return np.stack([region.hull for region in regions], axis=2), reason
 
-    def _shortage(self, theta: Array, levels: Array, cells: NDArray[Any]) -> str:
-        """Why some regions are the whole line."""
-        level = float(levels[np.isposinf(theta).any(axis=0)].max())
-        short = np.unique(cells[np.isposinf(theta).any(axis=1)])
-        smallest = min(self.calibration_.count(cell) for cell in short)
-        needed = ONE_SIDE.required_size(level)
-        if smallest >= needed:
-            return (
-                "Some regions are the whole line: too many calibration rows lie outside the range "
-                f"of the training scores for confidence level {level!r}; train on rows like them, "
-                "or ask for a lower level."
-            )
-        return (
-            f"Some regions are the whole line: {smallest} calibration rows came"
-            f"{self._name_cells(short)} and confidence level {level!r} needs at least {needed}; "
-            "call conformalize with more rows, or ask for a lower level."
-        )
-
-    def _name_cells(self, cells: NDArray[Any]) -> str:
-        """Which cells are short of rows, where there are several."""
-        return ""
-
     def _local(self, X: Any, level: float, extra: Any) -> dict[str, NDArray[Any]]:
         lower, upper, theta = np.empty((3, len(X)))
         size, fallback = np.full(len(X), float(self.calibration_.n)), np.zeros(len(X), dtype=bool)
@@ -240,22 +217,6 @@ class DensitySplitRegressor(WithScoreParameter, BaseConformalRegressor):
         """The law behind the density; one without laws where there is none."""
         return self.density_.law
 
-    def _point(self, X: Any) -> Array:
-        return self.score_.point(X)
-
-    def _guarantee(self) -> Guarantee:
-        frozen = ("no row given to fit was used to train the fitted model that came in",)
-        missing = ("calibration is still missing",)
-        return Guarantee(
-            confidence_level=self.confidence_level,
-            n_calibration=None if self.calibration_ is None else self.calibration_.n,
-            assumptions=(EXCHANGEABLE, *(frozen if self._frozen else ())),
-            caveats=(self._caveat(), *(missing if self.calibration_ is None else ())),
-        )
-
-    def _caveat(self) -> str:
-        return "this is an average over rows, not a promise at each x"
-
 
 def signed(V: Array, score: BaseScore) -> Array:
     """The upper scores (n,), of which the lower ones must be the negative."""
@@ -268,16 +229,20 @@ def signed(V: Array, score: BaseScore) -> Array:
 
 
 def rank_of(v: Array, ranks: Array, grid: Grid) -> Array:
-    """Ranks of scores v (n,) given those of the bins (n, M): +inf outside the grid."""
+    """Ranks of scores v (n,) given those of the bins (n, M)."""
     rows, (left, right) = np.arange(len(v)), grid.bins(v)
-    return np.where(left < 0, np.inf, np.minimum(ranks[rows, left], ranks[rows, right]))
+    inside = np.minimum(ranks[rows, left], ranks[rows, right])
+    return np.where(left < 0, AT_THE_ENDS + grid.beyond(v), inside)
 
 
-def unbounded(region: Region, whole: NDArray[np.bool_]) -> Region:
-    """The region with the whole line in these rows, all of whose bins are kept."""
+def kept(ranks: Array, theta: Array, grid: Grid) -> Region:
+    """Scores that rank theta (n,) at most, given the ranks of the bins (n, M)."""
+    region = Region.of_bins(ranks <= theta[:, None], grid.edges)
     starts, ends = region.starts.copy(), region.ends.copy()
+    # All bins are kept there: the region is one piece.
+    whole = theta >= AT_THE_ENDS
     pieces = region.offsets[:-1][whole]
-    starts[pieces], ends[pieces] = -np.inf, np.inf
+    starts[pieces], ends[pieces] = grid.extended(round_up(theta[whole], -AT_THE_ENDS))
     return Region(starts, ends, region.offsets)
 
 

@@ -28,7 +28,7 @@ class HPDSplitRegressor(DensitySplitRegressor):
         training rows that the law has not seen. "basis": a cosine series whose coefficients are
         regressed on x by a forest (FlexCode). Both are frozen by `fit`, and zero outside the range
         of the training scores, a little extended: where more than a share alpha of calibration
-        rows lies there, the region is the whole line.
+        rows lies there, the region is that range with as much more on both sides as they need.
     law : str or object, default=None
         The law of ``density="law"``; None is a forest with coarser leaves than that of "forest".
         There is no "auto": its search compares quantiles, which is not what makes a good density.
