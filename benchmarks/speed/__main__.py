@@ -12,6 +12,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "2"
 
 from benchmarks.speed import (
+    audit,
     auto,
     bars,
     baselines,
@@ -39,6 +40,7 @@ PARTS = {
     "peers": peers.time_peers,
     "forest": forest.time_forest,
     "auto": auto.time_auto,
+    "audit": audit.time_audit,
     "baselines": baselines.time_baselines,
 }
 

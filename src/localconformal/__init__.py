@@ -31,6 +31,7 @@ _HOMES = {
     ),
     "localconformal.regressors.table": ("methods",),
     "localconformal.regions": ("Region",),
+    "localconformal.audit": ("Audit", "Comparison", "compare"),
     "localconformal.scores": (
         "AbsoluteScore",
         "NormalisedScore",
@@ -71,7 +72,16 @@ _HOMES = {
         "ThetaQuantile",
     ),
 }
-_MODULES = ("adjustments", "datasets", "laws", "metrics", "quantiles", "regressors", "scores")
+_MODULES = (
+    "adjustments",
+    "audit",
+    "datasets",
+    "laws",
+    "metrics",
+    "quantiles",
+    "regressors",
+    "scores",
+)
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [*sorted(_HOME_OF), *_MODULES]

@@ -22,8 +22,10 @@ def data():
 
 def test_bands_frame_holds_every_row_of_every_method(data):
     X, y, oracle, bands = data
-    frame = plot_bands(Figure().subplots(), X, y, bands, oracle=oracle)
-    assert list(frame.columns) == ["method", "x", "y", "lower", "upper", "covered"]
+    _, frame = plot_bands(X, y, bands, oracle=oracle)
+    assert list(frame.columns) == [
+        "method", "x", "position", "y", "lower", "upper", "covered", "strip",
+    ]  # fmt: skip
     assert frame.groupby("method").size().to_dict() == {
         "narrow": 300,
         "wide": 300,
@@ -36,7 +38,7 @@ def test_bands_frame_holds_every_row_of_every_method(data):
 def test_bands_are_drawn_in_the_order_of_x(data):
     X, y, oracle, bands = data
     ax = Figure().subplots()
-    plot_bands(ax, X, y, bands, oracle=oracle)
+    assert plot_bands(X, y, bands, oracle=oracle, ax=ax)[0] is ax
     assert len(ax.lines) == 2 * (len(bands) + 1)
     for line in ax.lines:
         assert (np.diff(line.get_xdata()) >= 0).all()
@@ -50,12 +52,12 @@ def test_one_column_or_none_is_the_same_feature(data):
 def test_several_features_are_refused(data):
     X, y, _, bands = data
     with pytest.raises(ValueError, match="one feature"):
-        plot_bands(Figure().subplots(), np.hstack([X, X]), y, bands)
+        plot_bands(np.hstack([X, X]), y, bands)
 
 
 def test_regions_average_to_the_coverage_of_all_rows(data):
     X, y, _, bands = data
-    frame = plot_regions(Figure().subplots(), X, y, bands, EDGES)
+    _, frame = plot_regions(X, y, bands, EDGES)
     for name, part in frame.groupby("method"):
         assert part["rows"].sum() == len(y)
         average = np.average(part["coverage"], weights=part["rows"])
@@ -64,19 +66,21 @@ def test_regions_average_to_the_coverage_of_all_rows(data):
 
 def test_a_region_without_rows_has_no_coverage(data):
     X, y, _, bands = data
-    frame = plot_regions(Figure().subplots(), X, y, bands, [0.0, 5.0, 6.0])
+    _, frame = plot_regions(X, y, bands, [0.0, 5.0, 6.0])
     assert frame.loc[frame["left"] == 5.0, "coverage"].isna().all()
 
 
 def test_the_last_region_is_closed():
-    frame = plot_regions(Figure().subplots(), [1.0], [0.0], {"a": [[0, 0]]}, [0.0, 1.0])
+    _, frame = plot_regions([1.0], [0.0], {"a": [[0, 0]]}, [0.0, 1.0])
     assert frame["rows"].tolist() == [1]
 
 
 def test_comparison_returns_both_frames_and_draws_a_column_a_method(data, tmp_path):
     X, y, oracle, bands = data
     figure = Figure(layout="constrained")
-    drawn, counted = plot_comparison(figure, X, y, bands, EDGES, oracle=oracle, title="Title")
+    axes, frame = plot_comparison(X, y, bands, EDGES, oracle=oracle, title="Title", figure=figure)
+    drawn, counted = frame.loc["bands"], frame.loc["regions"]
+    assert axes.ravel().tolist() == figure.axes
     assert len(figure.axes) == 2 * len(bands)
     assert set(counted["method"]) == set(bands)
     assert set(drawn["method"]) == {*bands, "true quantiles"}
@@ -85,16 +89,59 @@ def test_comparison_returns_both_frames_and_draws_a_column_a_method(data, tmp_pa
 
 def test_comparison_without_oracle(data):
     X, y, _, bands = data
-    drawn, _ = plot_comparison(Figure(), X, y, bands, EDGES)
-    assert set(drawn["method"]) == set(bands)
+    _, frame = plot_comparison(X, y, bands, EDGES)
+    assert set(frame.loc["bands", "method"]) == set(bands)
+
+
+def test_regions_of_labels_are_refused(data):
+    _, y, _, bands = data
+    with pytest.raises(ValueError, match="labels; numbers were expected"):
+        plot_regions(["a", "b"] * 150, y, bands, EDGES)
+
+
+def test_regions_count_no_missing_feature(data):
+    X, y, _, bands = data
+    X = X.copy()
+    X[:10] = np.nan
+    _, frame = plot_regions(X, y, bands, EDGES)
+    assert frame.groupby("method")["rows"].sum().tolist() == [290, 290]
+
+
+def test_labels_and_missing_values_have_strips_of_their_own(data):
+    _, y, _, bands = data
+    labels = np.array(["a", "b", None], dtype=object)[np.arange(300) % 3]
+    frame = bands_frame(labels, y, bands)
+    assert set(frame["x"]) == {"a", "b", "missing"}
+    for name, strip in (("a", 0), ("b", 1), ("missing", 2)):
+        part = frame[frame["x"] == name]
+        assert set(part["strip"]) == {strip}
+        assert (np.abs(part["position"] - strip) < 0.5).all()
+        lengths = (part["upper"] - part["lower"])[part["method"] == "narrow"]
+        assert (np.diff(lengths) >= 0).all()
+
+
+def test_missing_numbers_stand_after_all_others(data):
+    X, y, _, bands = data
+    x = X[:, 0].copy()
+    x[:10] = np.nan
+    frame = bands_frame(x, y, bands)
+    missing = frame["x"].isna()
+    assert missing.sum() == 20
+    assert frame.loc[missing, "position"].min() > np.nanmax(x)
+    assert frame.loc[~missing, "position"].equals(frame.loc[~missing, "x"].rename("position"))
+
+
+def test_a_few_numbers_that_return_are_strips_in_their_order(data):
+    _, y, _, bands = data
+    frame = bands_frame(np.arange(300) % 4, y, bands)
+    assert frame.drop_duplicates("x")["x"].tolist() == ["0", "1", "2", "3"]
 
 
 def test_importing_the_plots_loads_no_matplotlib_and_drawing_no_pyplot():
     code = (
         "import sys, localconformal.plots as plots\n"
         "assert 'matplotlib' not in sys.modules\n"
-        "from matplotlib.figure import Figure\n"
-        "plots.plot_comparison(Figure(), [0, 1], [0, 1], {'a': [[0, 1], [0, 1]]}, [0, 1])\n"
+        "plots.plot_comparison([0, 1], [0, 1], {'a': [[0, 1], [0, 1]]}, [0, 1])\n"
         "assert 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -80,7 +80,6 @@ def draw(comparison: Comparison, path: Path) -> None:
 
     figure = Figure(figsize=(11, 5.4), layout="constrained")
     plot_comparison(
-        figure,
         comparison.X,
         comparison.y,
         comparison.intervals,
@@ -88,5 +87,6 @@ def draw(comparison: Comparison, path: Path) -> None:
         oracle=comparison.oracle,
         confidence_level=CONFIDENCE_LEVEL,
         title=f"The same {CONFIDENCE_LEVEL:.0%} promise, three ways to keep it",
+        figure=figure,
     )
     figure.savefig(path, dpi=100, pil_kwargs={"optimize": True})

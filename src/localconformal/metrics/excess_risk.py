@@ -182,8 +182,11 @@ def default_learner(X: Any, n: int, random_state: int) -> Learner:
             categorical_features=is_label,
             random_state=random_state,
         )
-        model.fit(features.values[others], seen)
-        return probability_of_cover(model, features.values[fold])
+        # Boosting cannot bin a column of which it knows nothing.
+        known = np.isfinite(features.values[others]).any(axis=0)
+        values = np.where(known, features.values, 0.0)
+        model.fit(values[others], seen)
+        return probability_of_cover(model, values[fold])
 
     return learn
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from localconformal.metrics import coverage, mean_length
-from localconformal.plots.bands import one_feature, plot_bands
+from localconformal.metrics import coverage, mean_length, share_infinite
+from localconformal.plots.bands import bands_frame, draw_bands
+from localconformal.plots.canvas import plain
 from localconformal.plots.regions import plot_regions
 from localconformal.plots.style import FAINT, INK, method_colours
 
@@ -22,7 +23,6 @@ MAX_POINTS = 500
 
 
 def plot_comparison(
-    figure: Figure,
     X: ArrayLike,
     y: ArrayLike,
     bands: Mapping[str, ArrayLike],
@@ -31,13 +31,12 @@ def plot_comparison(
     oracle: ArrayLike | None = None,
     confidence_level: float = 0.9,
     title: str = "",
-) -> tuple[Any, Any]:
+    figure: Figure | None = None,
+) -> tuple[NDArray[Any], Any]:
     """Draw one column a method: its band over one feature, and its coverage by region.
 
     Parameters
     ----------
-    figure : matplotlib.figure.Figure
-        Made by the caller with ``layout="constrained"``.
     X : array of shape (n,) or (n, 1)
     y : array of shape (n,)
     bands : dict of name -> intervals of shape (n, 2)
@@ -47,17 +46,27 @@ def plot_comparison(
         The true quantiles, where they are known.
     confidence_level : float, default=0.9
     title : str, default=""
+    figure : matplotlib.figure.Figure, default=None
+        Made by the caller with ``layout="constrained"``; None makes one.
 
     Returns
     -------
-    tuple of pandas.DataFrame
-        Of `plot_bands` and of `plot_regions`, over all methods.
+    axes : array of axes, of shape (2, methods)
+    frame : pandas.DataFrame
+        What is drawn: ``frame.loc["bands"]`` has the columns of `bands_frame` for the first 500
+        rows, ``frame.loc["regions"]`` those of `regions_frame` for all.
+
+    Examples
+    --------
+    >>> axes, frame = plot_comparison([0, 1], [5, 6], {"a": [[4, 7], [4, 5]]}, [0, 1])
+    >>> frame.loc["regions", "coverage"].tolist()
+    [0.5]
     """
     import pandas as pd
+    from matplotlib.figure import Figure
 
-    x, y = one_feature(X), np.asarray(y, dtype=np.float64)
-    shown = slice(0, MAX_POINTS)
-    truth = None if oracle is None else np.asarray(oracle)[shown]
+    if figure is None:
+        figure = Figure(figsize=(1.5 + 3.2 * len(bands), 5.4), layout="constrained")
     axes = figure.subplots(
         2, len(bands), squeeze=False, sharex=True, sharey="row", height_ratios=(3, 1)
     )
@@ -65,32 +74,42 @@ def plot_comparison(
     for column, (name, colour) in enumerate(
         zip(bands, method_colours(len(bands))[::-1], strict=True)
     ):
-        intervals = np.asarray(bands[name], dtype=np.float64)
         above, below = axes[:, column]
-        one = {name: intervals[shown]}
-        drawn.append(plot_bands(above, x[shown], y[shown], one, oracle=truth, colours=[colour]))
-        counted.append(
-            plot_regions(
-                below,
-                x,
-                y,
-                {name: intervals},
-                edges,
-                confidence_level=confidence_level,
-                colours=[colour],
-            )
+        drawn.append(_first_rows(X, y, name, bands[name], oracle))
+        draw_bands(above, drawn[-1], {name: colour})
+        _, regions = plot_regions(
+            X,
+            y,
+            {name: bands[name]},
+            edges,
+            confidence_level=confidence_level,
+            colours=[colour],
+            ax=below,
         )
-        _head(above, name, colour, y, intervals)
+        counted.append(regions)
+        _head(above, name, colour, y, bands[name])
     _label(axes, np.asarray(edges, dtype=np.float64), confidence_level)
     if title:
         figure.suptitle(title, fontsize=14, fontweight="bold", color=INK, x=0.01, ha="left")
-    return pd.concat(drawn, ignore_index=True), pd.concat(counted, ignore_index=True)
+    parts = {"bands": pd.concat(drawn), "regions": pd.concat(counted)}
+    return axes, pd.concat(parts, names=["panel", "row"])
+
+
+def _first_rows(X: Any, y: ArrayLike, name: str, intervals: ArrayLike, oracle: Any) -> Any:
+    """The frame of the rows that are drawn."""
+    shown = slice(0, MAX_POINTS)
+    truth = None if oracle is None else np.asarray(oracle)[shown]
+    return bands_frame(
+        np.asarray(X)[shown], np.asarray(y)[shown], {name: np.asarray(intervals)[shown]}, truth
+    )
 
 
 def _head(ax: Axes, name: str, colour: str, y: Any, intervals: Any) -> None:
     """The method's name, and its two numbers, above its panel."""
     summary = f"covers {coverage(y, intervals):.1%}   mean length {mean_length(y, intervals):.2f}"
-    ax.set_title(name, fontsize=12, fontweight="bold", color=colour, loc="left", pad=20)
+    infinite = share_infinite(y, intervals)
+    summary += f"   {infinite:.1%} infinite" if infinite > 0 else ""
+    ax.set_title(plain(name), fontsize=12, fontweight="bold", color=colour, loc="left", pad=20)
     ax.annotate(summary, (0, 1), (0, 6), "axes fraction", "offset points", color=INK, fontsize=10)
 
 

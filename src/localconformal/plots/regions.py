@@ -9,30 +9,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from localconformal.columns import LABEL
 from localconformal.metrics import coverage
-from localconformal.plots.bands import one_feature
-from localconformal.plots.style import INK, clean, method_colours
+from localconformal.plots.bands import check_bands
+from localconformal.plots.canvas import make_axes
+from localconformal.plots.feature import numbers_of, read_one_column
+from localconformal.plots.style import IDEAL, INK, clean, method_colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 def plot_regions(
-    ax: Axes,
-    X: ArrayLike,
+    X: Any,
     y: ArrayLike,
     bands: Mapping[str, ArrayLike],
     edges: ArrayLike,
     *,
     confidence_level: float = 0.9,
     colours: Sequence[str] | None = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> tuple[Axes, Any]:
     """Draw each method's coverage in each region as bars, and the level promised as a line.
 
     Parameters
     ----------
-    ax : matplotlib axes
-    X : array of shape (n,) or (n, 1)
+    X : array of shape (n,) or (n, 1), series, or frame of one column
+        Numbers; rows outside every region, and missing values, are not counted.
     y : array of shape (n,)
     bands : dict of name -> intervals of shape (n, 2)
     edges : array of shape (R + 1,)
@@ -40,22 +43,25 @@ def plot_regions(
     confidence_level : float, default=0.9
     colours : list of str, default=None
         One a method; None takes the library's own.
+    ax : matplotlib axes, default=None
+        None makes a figure.
 
     Returns
     -------
-    pandas.DataFrame
+    ax : matplotlib axes
+    frame : pandas.DataFrame
         What is drawn: see `regions_frame`.
 
     Examples
     --------
-    >>> from matplotlib.figure import Figure
     >>> intervals = {"a": [[0, 1], [0, 1]]}
-    >>> frame = plot_regions(Figure().subplots(), [0.2, 1.2], [0.5, 3.0], intervals, [0, 1, 2])
+    >>> ax, frame = plot_regions([0.2, 1.2], [0.5, 3.0], intervals, [0, 1, 2])
     >>> frame["coverage"].tolist()
     [1.0, 0.0]
     """
     frame = regions_frame(X, y, bands, edges)
     colours = method_colours(len(bands)) if colours is None else colours
+    ax = make_axes(ax)
     share = 0.82 / len(bands)
     for position, (name, colour) in enumerate(zip(bands, colours, strict=True)):
         bars = frame[frame["method"] == name]
@@ -63,25 +69,22 @@ def plot_regions(
         centre = bars["left"] + width * (0.09 + share * (position + 0.5))
         ax.bar(centre, bars["coverage"], width=width * share * 0.96, color=colour, alpha=0.85)
         for x, height in zip(centre, bars["coverage"], strict=True):
-            _write(ax, x, "no rows" if np.isnan(height) else f"{100 * height:.0f}")
-    ax.axhline(confidence_level, color=INK, lw=1.0, ls=(0, (4, 2)))
+            _write(ax, x, height)
+    ax.axhline(confidence_level, color=INK, lw=1.0, ls=IDEAL)
     # From zero, bars of 85 % and 95 % look the same.
     ax.set_ylim(0.5 if frame["coverage"].min() > 0.5 else 0.0, 1.04)
     clean(ax)
-    return frame
+    return ax, frame
 
 
-def _write(ax: Axes, x: float, text: str) -> None:
+def _write(ax: Axes, x: float, share: float) -> None:
     """A number at the foot of a bar, where no line crosses it."""
+    text, colour = ("no rows", INK) if np.isnan(share) else (f"{100 * share:.0f}", "white")
     foot = ax.get_xaxis_transform()
-    ax.text(
-        x, 0.07, text, transform=foot, ha="center", color="white", fontsize=9, fontweight="bold"
-    )
+    ax.text(x, 0.07, text, transform=foot, ha="center", color=colour, fontsize=9, fontweight="bold")
 
 
-def regions_frame(
-    X: ArrayLike, y: ArrayLike, bands: Mapping[str, ArrayLike], edges: ArrayLike
-) -> Any:
+def regions_frame(X: Any, y: ArrayLike, bands: Mapping[str, ArrayLike], edges: ArrayLike) -> Any:
     """The data of `plot_regions`: columns method, left, right, rows, coverage (NaN if no rows).
 
     Examples
@@ -91,13 +94,19 @@ def regions_frame(
     """
     import pandas as pd
 
-    x, y = one_feature(X), np.asarray(y, dtype=np.float64)
+    named = check_bands(y, bands, None)
+    column = read_one_column(X, len(next(iter(named.values()))))
+    if column.kind == LABEL:
+        raise ValueError(
+            f"{column.name} has labels; numbers were expected for regions between edges: use "
+            "plot_feature_coverage."
+        )
+    x, y = numbers_of(column), np.asarray(y, dtype=np.float64)
     cuts = np.asarray(edges, dtype=np.float64)
     region = np.searchsorted(cuts, x, side="right") - 1
     region[x == cuts[-1]] = len(cuts) - 2
     records = []
-    for name, intervals in bands.items():
-        bounds = np.asarray(intervals, dtype=np.float64)
+    for name, bounds in named.items():
         for r, (left, right) in enumerate(pairwise(cuts)):
             inside = region == r
             share = coverage(y[inside], bounds[inside]) if inside.any() else np.nan

@@ -14,6 +14,12 @@ POINT = "#8d93a5"
 MISS = "#d62246"
 #: Told apart by colour-blind readers too; in the order in which methods are drawn.
 METHOD_COLOURS = ("#0f7b6c", "#3566b8", "#e08a1e", "#8e4ea8", "#5b6770")
+MAIN, SECOND = METHOD_COLOURS[:2]
+#: Of the level that was promised, the diagonal, the true quantiles: what is ideal.
+IDEAL = (0, (4, 2))
+#: Light for little, dark for much; even in grey and for colour-blind readers.
+WEIGHT_COLOURS = "viridis_r"
+LABEL_SIZE, SMALL_SIZE = 9.5, 8.5
 
 
 def method_colours(n: int) -> list[str]:

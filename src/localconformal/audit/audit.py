@@ -1,0 +1,248 @@
+"""For whom do the intervals fail? An audit of anyone's intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from localconformal.audit.bins import feature_cells
+from localconformal.audit.cells import Cell, Rows
+from localconformal.audit.columns import as_table, read_table
+from localconformal.audit.groups import group_cells, group_partitions, size_cells
+from localconformal.audit.rules import Rule, find_rules
+from localconformal.audit.summary import Summary, summarise
+from localconformal.frames import make_frame
+from localconformal.metrics import WorstSlab
+from localconformal.metrics._check import check_levels, check_pair
+from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.size import lengths
+from localconformal.parallel import in_threads
+from localconformal.quantiles import Array
+
+#: What `Audit.frame` knows.
+PARTS = ("summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A part of the rows whose coverage is off the target by more than chance.
+
+    Attributes
+    ----------
+    part : str
+        "rules", "features", "groups" or "sizes".
+    text : str
+        Which rows.
+    n : int
+    coverage, gap, lower, upper : float
+    adjusted_p_value : float
+        For the number of tests in its part.
+    """
+
+    part: str
+    text: str
+    n: int
+    coverage: float
+    gap: float
+    lower: float
+    upper: float
+    adjusted_p_value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an audit found; every part is plain data, and a frame by ``frame(part)``.
+
+    Attributes
+    ----------
+    summary : Summary
+        Coverage, length and conditional coverage over all rows.
+    features : tuple of Cell
+        Bins of every feature, the most significant first.
+    groups : tuple of Cell
+        Groups as they were named.
+    sizes : tuple of Cell
+        Strata of the length, from the shortest on.
+    slab : WorstSlab
+        The slab of the features that covers worst, on rows that did not find it.
+    rules : tuple of Rule
+        Regions found on one half of the rows and tested on the other, the most significant first.
+    notes : tuple of str
+        What was small, missing, undefined, left out or drawn.
+    """
+
+    summary: Summary
+    features: tuple[Cell, ...]
+    groups: tuple[Cell, ...]
+    sizes: tuple[Cell, ...]
+    slab: WorstSlab
+    rules: tuple[Rule, ...]
+    notes: tuple[str, ...]
+
+    def failures(self, alpha: float = 0.05) -> tuple[Failure, ...]:
+        """All that is significant at ``alpha``: rules, features, groups, sizes, worst first.
+
+        Each of the four parts errs, even once, with probability ``alpha`` at most.
+
+        Parameters
+        ----------
+        alpha : float, default=0.05
+        """
+        found: list[Failure] = []
+        for part in ("rules", "features", "groups", "sizes"):
+            hits = [one for one in getattr(self, part) if one.adjusted_p_value <= alpha]
+            found += [
+                Failure(part, **{name: getattr(one, name) for name in FAILURE_FIELDS})
+                for one in sorted(hits, key=lambda one: one.gap)
+            ]
+        return tuple(found)
+
+    def frame(self, part: str = "summary") -> Any:
+        """One part as a pandas frame.
+
+        Parameters
+        ----------
+        part : str, default="summary"
+            "summary", "rules", "features", "groups", "sizes", "slab", "failures" or "notes".
+        """
+        if part not in PARTS:
+            raise ValueError(f"part is {part!r}; one of {', '.join(PARTS)} was expected.")
+        if part == "summary":
+            values = asdict(self.summary)
+            return make_frame({"metric": list(values), "value": list(values.values())}, None)
+        if part == "slab":
+            return self.slab.frame()
+        if part == "notes":
+            return make_frame({"note": list(self.notes)}, None)
+        kinds: dict[str, Any] = {"rules": Rule, "failures": Failure}
+        rows = self.failures() if part == "failures" else getattr(self, part)
+        names = [f.name for f in fields(kinds.get(part, Cell)) if f.name != "conditions"]
+        return make_frame({name: [getattr(row, name) for row in rows] for name in names}, None)
+
+    def __str__(self) -> str:
+        from localconformal.audit.sentences import audit_text
+
+        return audit_text(self)
+
+    def _repr_html_(self) -> str:
+        from localconformal.audit.html import audit_fragment
+
+        return audit_fragment(self)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a self-contained page; the file is whole or not there.
+
+        Parameters
+        ----------
+        path : str or Path
+        """
+        from localconformal.audit.html import audit_page, write_page
+
+        return write_page(path, audit_page(self))
+
+
+FAILURE_FIELDS = [field.name for field in fields(Failure) if field.name != "part"]
+
+
+def audit(
+    X: Any,
+    y: ArrayLike,
+    intervals: ArrayLike,
+    groups: Any = None,
+    *,
+    confidence_level: float = 0.9,
+    y_pred: ArrayLike | None = None,
+    random_state: int = 0,
+) -> Audit:
+    """Where, and for whom, intervals cover too rarely or too often.
+
+    The rows must be new to whatever made the intervals. Then bands are exact given the intervals:
+    a coverage within its band may be the target, one outside is off by more than chance.
+    Bins, groups, strata and rules are adjusted for their number by Holm's method.
+
+    Parameters
+    ----------
+    X : array of shape (n,) or (n, d), or frame
+        Numbers, times and labels; missing values are a bin of their own.
+    y : array of shape (n,)
+    intervals : array of shape (n, 2)
+        Lower and upper bounds of one level, made by any method.
+    groups : array of shape (n,), str or dict, default=None
+        Labels, the name of a column of X, or several of them as name -> labels.
+    confidence_level : float, default=0.9
+        What the intervals were made for.
+    y_pred : array of shape (n,), default=None
+        Point predictions, for the correlation of length and error; None is the centre.
+    random_state : int, default=0
+        Seed of the halves behind the rules, and of all that is drawn.
+
+    Returns
+    -------
+    Audit
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(2000, 2))
+    >>> y = rng.normal(size=2000) * np.where(X[:, 0] > 0.75, 2.0, 1.0)
+    >>> found = audit(X, y, np.tile([-1.645, 1.645], (2000, 1)))
+    >>> found.rules[0].text
+    'x0 > 0.7435'
+    >>> found.rules[0].upper < 0.9
+    True
+    """
+    y_checked, bounds = check_one_level(y, intervals)
+    check_levels(confidence_level, bounds)
+    table = read_table(X, len(y_checked))
+    rows = Rows(is_covered(y_checked, bounds), lengths(bounds), float(confidence_level))
+    named = group_partitions(as_table(X), groups, len(y_checked))
+    tasks: list[Callable[[], Any]] = [
+        lambda: find_rules(table.columns, rows, random_state),
+        lambda: summarise(table, y_checked, bounds, rows.confidence_level, y_pred, random_state),
+    ]
+    (rules, rule_notes), (summary, slab, summary_notes) = in_threads(tasks)
+    by_group, group_notes = group_cells(named, rows)
+    by_size, size_notes = size_cells(bounds, rows)
+    return Audit(
+        summary=summary,
+        features=feature_cells(table.columns, rows),
+        groups=by_group,
+        sizes=by_size,
+        slab=slab,
+        rules=rules,
+        notes=(
+            *shift_notes(summary),
+            *summary_notes,
+            *table.notes,
+            *group_notes,
+            *size_notes,
+            *rule_notes,
+        ),
+    )
+
+
+def shift_notes(summary: Summary) -> list[str]:
+    """Whether every gap holds one that all rows share."""
+    if summary.p_value >= 0.05:
+        return []
+    return [
+        f"Coverage of all rows is off {100 * summary.confidence_level:g} % by more than chance; "
+        "bins, groups and rules are compared with the target, so that this is part of every gap."
+    ]
+
+
+def check_one_level(y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
+    """y (n,) and bounds (n, 2) of one level."""
+    bounds = np.asarray(intervals, dtype=np.float64)
+    if bounds.ndim == 3 and bounds.shape[2] != 1:
+        raise ValueError(
+            f"intervals have shape {bounds.shape}, {bounds.shape[2]} levels; one level was "
+            "expected: pass intervals[:, :, k] for each."
+        )
+    y_checked, bounds = check_pair(y, bounds[:, :, 0] if bounds.ndim == 3 else bounds)
+    return y_checked.reshape(-1), bounds

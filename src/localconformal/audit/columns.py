@@ -1,0 +1,201 @@
+"""The columns of X as the audit sees them: each value by its place among the distinct ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from localconformal.columns import LABEL, NUMBER
+from localconformal.frames import check_frame, columns_of, is_frame
+from localconformal.metrics.features import read_features
+from localconformal.quantiles import Array
+
+TIME, DURATION = "time", "duration"
+MISSING = -1
+#: Labels of fewer rows share a bin.
+FEWEST_LABEL_ROWS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of n rows.
+
+    Attributes
+    ----------
+    name : str
+    kind : "number", "time", "duration" or "label"
+    codes : array of ints of shape (n,)
+        Place of each row's value among the distinct ones; -1 where missing. A label beyond those
+        in ``labels`` has the code ``len(labels)``.
+    values : array of shape (distinct,)
+        The distinct numbers, ascending; times in seconds. Empty for labels.
+    labels : tuple of str
+        From the most frequent on; empty for numbers.
+    """
+
+    name: str
+    kind: str
+    codes: NDArray[np.int32]
+    values: Array
+    labels: tuple[str, ...]
+
+    @property
+    def n_missing(self) -> int:
+        """Rows without a value."""
+        return int(np.sum(self.codes == MISSING))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all rows hold the same, missing values included."""
+        return bool(np.all(self.codes == self.codes[0]))
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether it has labels, none of them with enough rows for a bin, as an identifier."""
+        named = self.codes[(self.codes != MISSING) & (self.codes < len(self.labels))]
+        return self.kind == LABEL and np.bincount(named).max(initial=0) < FEWEST_LABEL_ROWS
+
+
+def as_table(X: Any) -> Any:
+    """A frame as it is; an array, or a series, with two axes."""
+    if is_frame(check_frame(X)):
+        return X
+    array = np.asarray(X)
+    return array.reshape(-1, 1) if array.ndim == 1 else array
+
+
+def read_columns(X: Any, n: int) -> list[Column]:
+    """Every column of an array (n, d) or a frame; infinite values are missing."""
+    features = read_features(X, n)
+    names, kinds = column_names(X, features.names), column_kinds(X, len(features.names))
+    return [
+        make_column(name, kind, values, labels)
+        for name, kind, values, labels in zip(
+            names, kinds, features.values.T, features.labels, strict=True
+        )
+    ]
+
+
+def make_column(name: str, kind: str | None, values: Array, labels: list[str] | None) -> Column:
+    """A column of numbers, or of codes of labels; kind None is a boolean's."""
+    if labels is not None:
+        codes = np.where(np.isnan(values), MISSING, values).astype(np.int32)
+        return Column(name, LABEL, codes, np.empty(0), tuple(labels))
+    known = np.isfinite(values)
+    distinct, place = np.unique(values[known], return_inverse=True)
+    codes = np.full(len(values), MISSING, dtype=np.int32)
+    if kind is None:
+        codes[known] = values[known]
+        return Column(name, LABEL, codes, np.empty(0), ("False", "True"))
+    codes[known] = place
+    return Column(name, kind, codes, distinct, ())
+
+
+def column_names(X: Any, names: list[str]) -> list[str]:
+    """Names of a frame's columns as unique texts; x0, x1, ... for an array."""
+    if not is_frame(X):
+        return [f"x{j}" for j in range(len(names))]
+    # Names such as 1 and "1" differ only before they are texts.
+    repeated = {name for name in names if names.count(name) > 1}
+    return [
+        f"{name} (column {j})" if name in repeated or not name.strip() else name
+        for j, name in enumerate(names)
+    ]
+
+
+def column_kinds(X: Any, width: int) -> list[str | None]:
+    """How the numbers of each column are to be read; None for booleans."""
+    if not is_frame(X):
+        return [None if np.asarray(X).dtype.kind == "b" else NUMBER] * width
+    return [kind_of(column.dtype) for column in columns_of(X)]
+
+
+def kind_of(dtype: Any) -> str | None:
+    """The kind of a frame's column; None for booleans."""
+    if dtype == nw.Boolean:
+        return None
+    if dtype in (nw.Datetime, nw.Date):
+        return TIME
+    return DURATION if dtype == nw.Duration else NUMBER
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The columns of X that tell rows apart, each once.
+
+    Attributes
+    ----------
+    X : array or frame
+        Those columns as they came; a column of zeros if there are none.
+    columns : list of Column
+    notes : tuple of str
+        What was left out, and where values are missing.
+    """
+
+    X: Any
+    columns: list[Column]
+    notes: tuple[str, ...]
+
+
+def read_table(X: Any, n: int) -> Table:
+    """What an audit looks at, of an array (n,) or (n, d), a series or a frame."""
+    given = as_table(X)
+    columns = read_columns(given, n)
+    reasons = reasons_to_leave_out(columns)
+    left_out = {name for names in reasons.values() for name in names}
+    kept = [j for j, column in enumerate(columns) if column.name not in left_out]
+    notes = [
+        f"Left out, as {reason}: {listing(list(names.values()))}."
+        for reason, names in reasons.items()
+        if names
+    ]
+    remaining = [columns[j] for j in kept]
+    return Table(take_columns(given, kept), remaining, (*notes, *missing_notes(remaining)))
+
+
+def reasons_to_leave_out(columns: list[Column]) -> dict[str, dict[str, str]]:
+    """Why -> columns by name, as they are to be told."""
+    constant, scattered, repeated = {}, {}, {}
+    first: dict[bytes, str] = {}
+    for column in columns:
+        name = column.name
+        # Equal codes part the rows alike, whatever the values are.
+        key = column.codes.tobytes()
+        if column.is_constant:
+            constant[name] = name
+        elif column.is_scattered:
+            scattered[name] = name
+        elif first.setdefault(key, name) != name:
+            repeated[name] = f"{name} (as {first[key]})"
+    return {
+        "all rows hold the same value": constant,
+        "no label has enough rows": scattered,
+        "the rows are ordered as by another column": repeated,
+    }
+
+
+def take_columns(X: Any, kept: list[int]) -> Any:
+    """Some columns of an array or a frame, by position."""
+    if not kept:
+        return np.zeros((len(X), 1))
+    if not is_frame(X):
+        return X[:, kept]
+    return nw.from_native(X, eager_only=True)[:, kept].to_native()
+
+
+def missing_notes(columns: list[Column]) -> list[str]:
+    """A sentence on the columns with missing values."""
+    found = [f"{c.name} ({c.n_missing:,})" for c in columns if c.n_missing]
+    if not found:
+        return []
+    return [f"Missing (or infinite) values are a bin of their own in {listing(found)}."]
+
+
+def listing(names: list[str], most: int = 10) -> str:
+    """Names with commas; those beyond the first few are counted."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

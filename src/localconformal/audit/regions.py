@@ -1,0 +1,267 @@
+"""Regions of under- and over-coverage: proposed by shallow trees, chosen one after the other.
+
+The trees learn whether rows are covered, minus the target. Their nodes, inner ones included, are
+boxes: conjunctions of at most three conditions. A tree is greedy, so that several are grown, each
+looking at a part of the columns at every split and with leaves of other sizes. Boxes are judged
+by how unlikely their coverage is at the target,
+
+    n KL(coverage, target) - COST (bounds),
+
+and the bounds of the better boxes are searched anew, one condition at a time, which drops those
+that do not pay their cost. Then the best box is taken, its rows are put aside, and the others are
+judged by the rows that they have left: a larger box that is off only because it holds the first
+one is not told as a second finding.
+
+All of this looks at one half of the rows. What comes out is honest only on the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import rel_entr
+from sklearn.tree import DecisionTreeRegressor
+
+from localconformal.audit.columns import MISSING, Column
+from localconformal.audit.conditions import (
+    Condition,
+    label_condition,
+    missing_condition,
+    range_condition,
+)
+from localconformal.columns import LABEL
+from localconformal.quantiles import Array
+
+MAX_DEPTH, MAX_RULES = 3, 10
+#: Least share of the finding rows in a region, and least number of them.
+LEAF_SHARES, FEWEST_ROWS = (0.02, 0.05, 0.1), 20
+#: A region of nearly all rows is what the summary tells.
+LARGEST_SHARE = 0.9
+TREES_OF_A_KIND = 8
+#: Boxes whose bounds are searched anew, and places tried for a bound.
+MAX_REFINED, PLACES = 40, 40
+#: Labels that a rule may name, of one column.
+MAX_LABELS = 20
+#: What a bound must add to the log-likelihood ratio: as much as a p-value of 0.005.
+COST = 4.0
+#: A region less unlikely than this on the rows that found it is not worth a test.
+LEAST_SCORE = 0.0
+
+#: (axis, low, high) of each condition low < point <= high, by axis
+Box = tuple[tuple[int, int, int], ...]
+Mask = NDArray[np.bool_]
+Counts = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """What a tree splits on: the order of a column, one of its labels, or its missing values.
+
+    Attributes
+    ----------
+    points : array of ints of shape (m,)
+        From 0 to ``last``; -1 for a missing number.
+    last : int
+    say : callable
+        The condition low < point <= high.
+    """
+
+    points: NDArray[np.int32]
+    last: int
+    say: Callable[[int, int], Condition]
+
+
+def find_regions(
+    columns: list[Column],
+    rows: NDArray[np.intp],
+    covered: Mask,
+    confidence_level: float,
+    random_state: int,
+) -> list[tuple[Condition, ...]]:
+    """Conditions of the regions found on these rows, the most conspicuous first.
+
+    Parameters
+    ----------
+    columns : list of Column
+    rows : array of shape (m,)
+        Positions of the rows to look at.
+    covered : array of shape (m,)
+        Whether these are covered.
+    confidence_level : float
+    random_state : int
+    """
+    fewest = max(FEWEST_ROWS, int(np.ceil(LEAF_SHARES[0] * len(rows))))
+    axes = make_axes(columns, rows, fewest)
+    if not axes:
+        return []
+    search = Search(axes, covered, confidence_level, fewest)
+    boxes = search.best(
+        propose_boxes(axes, covered.astype(np.float64) - confidence_level, random_state)
+    )
+    chosen = search.choose(sorted({search.refine(box) for box in boxes} - {()}))
+    return [tuple(axes[j].say(low, high) for j, low, high in box) for box in chosen]
+
+
+def make_axes(columns: list[Column], rows: NDArray[np.intp], fewest: int) -> list[Axis]:
+    """All that a tree may split these rows on, so that ``fewest`` are on either side."""
+    axes = []
+    for column in columns:
+        codes = column.codes[rows]
+        if column.kind != LABEL:
+            axes.append(Axis(codes, len(column.values) - 1, saying_range(column)))
+        counts = np.bincount(codes + 1, minlength=len(column.labels) + 1)
+        if fewest <= counts[0] <= len(rows) - fewest:
+            axes.append(Axis((codes == MISSING).astype(np.int32), 1, saying_missing(column)))
+        for label in range(min(len(column.labels), MAX_LABELS)):
+            if fewest <= counts[label + 1] <= len(rows) - fewest:
+                points = (codes == label).astype(np.int32)
+                axes.append(Axis(points, 1, saying_label(column, label)))
+    return axes
+
+
+def saying_range(column: Column) -> Callable[[int, int], Condition]:
+    """Conditions on the order of a column."""
+    return lambda low, high: range_condition(column, low + 1, high)
+
+
+def saying_missing(column: Column) -> Callable[[int, int], Condition]:
+    """Conditions on its missing values, marked by 1."""
+    return lambda low, high: missing_condition(column, negated=high == 0)
+
+
+def saying_label(column: Column, label: int) -> Callable[[int, int], Condition]:
+    """Conditions on one of its labels, marked by 1."""
+    return lambda low, high: label_condition(column, label, negated=high == 0)
+
+
+def propose_boxes(axes: list[Axis], target: Array, random_state: int) -> set[Box]:
+    """The nodes of shallow trees of the target (m,) on the axes."""
+    # Missing numbers go with the median here, and fulfil no condition on their order later.
+    points = np.stack([fill_missing(axis.points) for axis in axes], axis=1).astype(np.float32)
+    boxes: set[Box] = set()
+    rng = np.random.default_rng(random_state)
+    for share in LEAF_SHARES:
+        for max_features in (None, *(TREES_OF_A_KIND * (1 / 3,))):
+            tree = DecisionTreeRegressor(
+                max_depth=MAX_DEPTH,
+                min_samples_leaf=max(FEWEST_ROWS, int(np.ceil(share * len(target)))),
+                max_features=max_features,
+                random_state=int(rng.integers(2**31)),
+            ).fit(points, target)
+            boxes.update(boxes_of(tree.tree_, [axis.last for axis in axes]))
+    return boxes
+
+
+def fill_missing(points: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Points with the median of the known ones for those missing."""
+    known = points[points != MISSING]
+    middle = int(np.median(known)) if len(known) else 0
+    return np.where(points == MISSING, middle, points)
+
+
+def boxes_of(tree: Any, last: list[int]) -> Iterator[Box]:
+    """The box of every node below the root."""
+    nodes: list[tuple[int, dict[int, tuple[int, int]]]] = [(0, {})]
+    while nodes:
+        node, sides = nodes.pop()
+        if sides:
+            yield tuple((j, *sides[j]) for j in sorted(sides))
+        left, right = tree.children_left[node], tree.children_right[node]
+        if left == right:
+            continue
+        j, cut = int(tree.feature[node]), int(np.floor(tree.threshold[node]))
+        low, high = sides.get(j, (-1, last[j]))
+        nodes += [(left, {**sides, j: (low, cut)}), (right, {**sides, j: (cut, high)})]
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Boxes judged on the rows that find them."""
+
+    axes: list[Axis]
+    covered: Mask
+    confidence_level: float
+    fewest: int
+
+    def mask(self, box: Box) -> Mask:
+        """Which rows lie in the box."""
+        inside = np.ones(len(self.covered), dtype=bool)
+        for j, low, high in box:
+            points = self.axes[j].points
+            inside &= (points > low) & (points <= high)
+        return inside
+
+    def cost(self, box: Box) -> float:
+        """What its bounds cost; to leave missing numbers out costs as much as one bound."""
+        bounds = [max(1, (low > -1) + (high < self.axes[j].last)) for j, low, high in box]
+        return COST * float(sum(bounds))
+
+    def evidence(self, n: Counts, hits: Counts) -> Array:
+        """n KL(coverage, target) for each count of rows; -inf for too few or nearly all."""
+        share, tau = hits / np.maximum(n, 1), self.confidence_level
+        divergence = rel_entr(share, tau) + rel_entr(1.0 - share, 1.0 - tau)
+        fits = (n >= self.fewest) & (n <= LARGEST_SHARE * len(self.covered))
+        return np.where(fits, n * divergence, -np.inf)
+
+    def scores(self, boxes: list[Box], masks: Mask) -> Array:
+        """Evidence less cost of each box, by its mask (K, m)."""
+        costs = np.array([self.cost(box) for box in boxes])
+        return self.evidence(masks.sum(axis=1), (masks & self.covered).sum(axis=1)) - costs
+
+    def best(self, boxes: set[Box]) -> list[Box]:
+        """The boxes worth refining."""
+        ordered = sorted(boxes)
+        scores = self.scores(ordered, np.stack([self.mask(box) for box in ordered]))
+        return [ordered[i] for i in np.argsort(-scores, kind="stable")[:MAX_REFINED]]
+
+    def refine(self, box: Box) -> Box:
+        """The box with the bounds of each condition searched anew, until nothing is gained."""
+        for _ in range(MAX_DEPTH):
+            before = box
+            for j, _, _ in before:
+                box = self.search_axis(tuple(part for part in box if part[0] != j), j)
+            if box == before:
+                break
+        return box
+
+    def search_axis(self, others: Box, j: int) -> Box:
+        """The other conditions with the best bounds on one axis, or with none."""
+        inside, axis = self.mask(others), self.axes[j]
+        known = inside & (axis.points > -1)
+        points = axis.points[known]
+        if len(points) == 0:
+            return others
+        edges = np.unique(np.quantile(points, np.linspace(0, 1, PLACES + 1), method="lower"))
+        edges = np.unique([-1, *edges, axis.last])
+        place = np.searchsorted(edges, points)
+        n, hits = (
+            np.cumsum(np.bincount(place[rows], minlength=len(edges)))
+            for rows in (slice(None), self.covered[known])
+        )
+        gains = self.evidence(n - n[:, None], hits - hits[:, None])
+        bounds = (edges > -1)[:, None] + (edges < axis.last).astype(np.float64)
+        gains -= COST * np.maximum(1.0, bounds)
+        low, high = np.unravel_index(int(np.argmax(gains)), gains.shape)
+        alone = self.evidence(inside.sum(), (inside & self.covered).sum())
+        if not gains[low, high] > alone:
+            return others
+        return tuple(sorted([*others, (j, int(edges[low]), int(edges[high]))]))
+
+    def choose(self, boxes: list[Box]) -> list[Box]:
+        """The best box, then the best of what is left, and so on."""
+        if not boxes:
+            return []
+        masks = np.stack([self.mask(box) for box in boxes])
+        chosen: list[Box] = []
+        while len(chosen) < MAX_RULES:
+            scores = self.scores(boxes, masks)
+            best = int(np.argmax(scores))
+            if not scores[best] >= LEAST_SCORE:
+                break
+            chosen.append(boxes[best])
+            masks &= ~masks[best]
+        return chosen

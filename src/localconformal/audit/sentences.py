@@ -1,0 +1,158 @@
+"""An audit and a comparison as plain text: sentences, and columns that line up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from localconformal.audit.summary import Summary
+
+if TYPE_CHECKING:
+    from localconformal.audit.audit import Audit
+
+MOST_LINES, WIDEST = 10, 90
+TITLES = {
+    "rules": "Rules",
+    "features": "Bins of features",
+    "groups": "Groups",
+    "sizes": "Strata of the length",
+}
+
+
+def coverage_sentence(region: Any, confidence_level: float) -> str:
+    """Which rows, their coverage with its band, how many they are, and the target.
+
+    ``region`` is a rule, a cell or a failure.
+    """
+    return f"{one_line(region.text)}: {coverage_phrase(region, confidence_level)}"
+
+
+def coverage_phrase(region: Any, confidence_level: float) -> str:
+    """71 % [64, 77] of 312 rows, target 90 %."""
+    digits = digits_of_band(region.lower, region.upper, confidence_level)
+    share, low, high = (
+        f"{100 * value:.{digits}f}" for value in (region.coverage, region.lower, region.upper)
+    )
+    target = f"{100 * confidence_level:g} %"
+    rows = "1 row" if region.n == 1 else f"{region.n:,} rows"
+    return f"{share} % [{low}, {high}] of {rows}, target {target}"
+
+
+def digits_of_band(lower: float, upper: float, confidence_level: float) -> int:
+    """Decimals of a band in per cent: none, or as few as keep the target in or out of it."""
+    digits = 0 if upper - lower > 0.02 else 1
+    outside = not lower <= confidence_level <= upper
+    while digits < 3:
+        low, high = round(100 * lower, digits), round(100 * upper, digits)
+        if (not low <= 100 * confidence_level <= high) == outside:
+            break
+        digits += 1
+    return digits
+
+
+def one_line(text: str, width: int = WIDEST) -> str:
+    """Text from data without line breaks, and not endless."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else f"{flat[: width - 3]}..."
+
+
+def number(value: float) -> str:
+    """Four digits; a dash for what is undefined."""
+    return "-" if math.isnan(value) else f"{value:,.4g}"
+
+
+def probability(value: float) -> str:
+    """A p-value; small ones by their bound."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def p_phrase(value: float) -> str:
+    """p = 0.031, or p < 0.001."""
+    return f"p {probability(value)}" if value < 0.001 else f"p = {probability(value)}"
+
+
+def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
+    """Name, value and how to read it, of each number worth a line."""
+    verdict = "within chance of the target" if summary.p_value >= 0.05 else "off the target"
+    slab = f"{100 * summary.worst_slab_coverage:.1f} %" if summary.worst_slab_n else "-"
+    band = f"[{100 * summary.worst_slab_lower:.1f}, {100 * summary.worst_slab_upper:.1f}]"
+    lines = [
+        (
+            "coverage",
+            f"{100 * summary.coverage:.1f} %",
+            f"[{100 * summary.lower:.1f}, {100 * summary.upper:.1f}], {verdict}, "
+            f"{p_phrase(summary.p_value)}",
+        ),
+        ("mean length", number(summary.mean_length), f"median {number(summary.median_length)}"),
+        ("interval score", number(summary.interval_score), "lower is better"),
+        ("corr(length, covered)", number(summary.length_coverage_corr), "0 is ideal"),
+        ("corr(length, error)", number(summary.length_error_corr), "higher tells more"),
+        (
+            "HSIC(length, covered)",
+            number(summary.hsic),
+            f"0 is ideal, {p_phrase(summary.hsic_p_value)}",
+        ),
+        ("worst slab", slab, f"{band} on {summary.worst_slab_n:,} rows that did not find it"),
+        (
+            "excess risk, L1",
+            number(summary.excess_risk_l1),
+            f"± {number(summary.excess_risk_l1_error)}; 0 is ideal, below 0 is noise",
+        ),
+    ]
+    if summary.share_infinite > 0:
+        finite = f"the finite ones are {number(summary.mean_finite_length)} long on average"
+        lines.insert(2, ("infinite", f"{100 * summary.share_infinite:.3g} %", finite))
+    if summary.share_empty > 0:
+        lines.insert(2, ("empty", f"{100 * summary.share_empty:.3g} %", "cover nothing"))
+    return lines
+
+
+def heading(audit: Audit) -> str:
+    """What was audited."""
+    summary = audit.summary
+    rows = "1 row" if summary.n == 1 else f"{summary.n:,} rows"
+    return f"Coverage audit of {rows}, target {100 * summary.confidence_level:g} %"
+
+
+def audit_text(audit: Audit) -> str:
+    """The whole audit as text."""
+    lines = [heading(audit), *aligned(summary_lines(audit.summary)), ""]
+    for part, title in TITLES.items():
+        lines += part_lines(audit, part, title)
+    if audit.notes:
+        lines += ["Notes", *(f"  - {' '.join(note.split())}" for note in audit.notes)]
+    return "\n".join(lines).rstrip()
+
+
+def part_lines(audit: Audit, part: str, title: str) -> list[str]:
+    """What is significant in one part, and how much was tested."""
+    tested = getattr(audit, part)
+    if not tested:
+        return []
+    level = audit.summary.confidence_level
+    hits = [one for one in audit.failures() if one.part == part]
+    lines = [f"{title}: {verdict(len(hits), len(tested))}"]
+    lines += [f"  {coverage_sentence(one, level)}" for one in hits[:MOST_LINES]]
+    if len(hits) > MOST_LINES:
+        lines.append(f'  and {len(hits) - MOST_LINES} more: see frame("failures")')
+    return [*lines, ""]
+
+
+def verdict(n_hits: int, n_tested: int) -> str:
+    """How many of how many are significant."""
+    if n_hits == 0:
+        return f"none of {n_tested} is off the target by more than chance (5 %, Holm)"
+    verb = "is" if n_hits == 1 else "are"
+    return f"{n_hits} of {n_tested} {verb} off the target by more than chance (5 %, Holm)"
+
+
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of texts as lines: the first and last column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = []
+    for first, *middle, last in table:
+        cells = [first.ljust(widths[0])]
+        cells += [text.rjust(width) for text, width in zip(middle, widths[1:-1], strict=True)]
+        lines.append(("  " + "  ".join([*cells, last])).rstrip())
+    return lines

@@ -1,0 +1,200 @@
+"""Methods side by side in three numbers: coverage, length, interval score, with paired bands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import t as student
+
+from localconformal.metrics import binomial_band, interval_score
+from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.size import lengths
+from localconformal.plots.canvas import (
+    caption,
+    extent,
+    make_panels,
+    name_axes,
+    panel_inches,
+    percent,
+    plain,
+    say_odd,
+)
+from localconformal.plots.coverage_rows import VERDICTS, verdicts, write_beside
+from localconformal.plots.rows import one_level
+from localconformal.plots.style import IDEAL, INK, MAIN, MISS, POINT, clean
+from localconformal.quantiles import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COVERAGE, LENGTH, SCORE = "coverage", "mean length", "interval score"
+BASE, BETTER, WORSE, ALIKE = "base", "better", "worse", "alike"
+#: name -> (colour, marker); to the left is better.
+STANDINGS = {BASE: (INK, "D"), BETTER: (MAIN, "<"), WORSE: (MISS, ">"), ALIKE: (POINT, "o")}
+
+
+def plot_methods(
+    y: ArrayLike,
+    methods: Mapping[str, ArrayLike],
+    confidence_level: float = 0.9,
+    *,
+    baseline: str | None = None,
+    probability: float = 0.95,
+    ax: Any = None,
+) -> tuple[list[Axes], Any]:
+    """Draw coverage, mean length and interval score of each method on the same rows.
+
+    The band of a coverage is the exact binomial one. Those of lengths and scores are paired:
+    d_i is the difference of row i from the baseline, and the bar is the value of the method
+    plus or minus t_{n-1} sd(d) / sqrt(n), so that where it does not reach the baseline's line
+    the two differ by more than chance. Rows are taken as independent.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+    methods : dict of name -> intervals of shape (n, 2)
+    confidence_level : float, default=0.9
+    baseline : str, default=None
+        The method with which the others are compared; None is the first.
+    probability : float, default=0.95
+        With which each band holds, on its own.
+    ax : three matplotlib axes, default=None
+        None makes a figure.
+
+    Returns
+    -------
+    ax : list of three matplotlib axes
+    frame : pandas.DataFrame
+        One row for each method and metric: method, metric, value, lower, upper (the bar),
+        difference (from the baseline), baseline, confidence_level.
+
+    Examples
+    --------
+    >>> methods = {"a": [[0.0, 1.0], [0.0, 1.0]], "b": [[0.0, 3.0], [0.0, 2.0]]}
+    >>> axes, frame = plot_methods([0.5, 0.7], methods)
+    >>> frame.loc[frame["metric"] == "mean length", "difference"].tolist()
+    [0.0, 1.5]
+    """
+    if not methods or (baseline is not None and baseline not in methods):
+        raise ValueError(
+            f"methods are {list(methods)} and baseline is {baseline!r}; at least one method, and "
+            "one of them as the baseline, were expected."
+        )
+    checked = {name: one_level(y, intervals) for name, intervals in methods.items()}
+    base = next(iter(methods)) if baseline is None else baseline
+    frame = methods_frame(checked, base, confidence_level, probability)
+    size = (9.6, 1.6 + 0.36 * len(methods))
+    panels = make_panels(ax, 3, size, sharey=True)
+    for panel, metric in zip(panels, (COVERAGE, LENGTH, SCORE), strict=True):
+        draw_metric(panel, frame[frame["metric"] == metric], metric)
+    panels[0].set_yticks(np.arange(len(methods)), [plain(name, 24) for name in methods])
+    describe(panels, checked, base, probability)
+    return panels, frame
+
+
+def methods_frame(
+    checked: Mapping[str, tuple[Array, Array]], base: str, level: float, probability: float
+) -> Any:
+    """The numbers of each method, metric by metric."""
+    import pandas as pd
+
+    parts = {
+        name: {
+            COVERAGE: is_covered(y, bounds).astype(np.float64),
+            LENGTH: lengths(bounds),
+            SCORE: row_scores(y, bounds, level),
+        }
+        for name, (y, bounds) in checked.items()
+    }
+    records = []
+    for metric in (COVERAGE, LENGTH, SCORE):
+        reference = parts[base][metric]
+        for name, numbers in parts.items():
+            values, value = numbers[metric], float(numbers[metric].mean())
+            if metric == COVERAGE:
+                ends = binomial_band(int(values.sum()), len(values), probability)
+            else:
+                room = paired_room(values, reference, probability) if name != base else np.nan
+                ends = value - room, value + room
+            difference = 0.0 if name == base else value - float(reference.mean())
+            records.append((name, metric, value, *ends, difference, base, level))
+    columns = ["method", "metric", "value", "lower", "upper", "difference"]
+    return pd.DataFrame(records, columns=[*columns, "baseline", "confidence_level"])
+
+
+def row_scores(y: Array, bounds: Array, level: float) -> Array:
+    """The interval score of each row (n,): each is a level of its own, of a single y of 0."""
+    around = (bounds - y[:, None]).T[None]
+    return np.asarray(interval_score([0.0], around, np.full(len(y), level)))
+
+
+def paired_room(values: Array, reference: Array, probability: float) -> float:
+    """Half the band of the mean difference of two numbers a row; NaN where it is undefined."""
+    n = len(values)
+    if n < 2 or not (np.isfinite(values).all() and np.isfinite(reference).all()):
+        return float("nan")
+    deviation = float(np.std(values - reference, ddof=1))
+    return float(student.ppf(0.5 + probability / 2.0, n - 1)) * deviation / float(np.sqrt(n))
+
+
+def draw_metric(ax: Axes, part: Any, metric: str) -> None:
+    """One panel: a dot and a bar a method, from the top; infinite values stand at the edge."""
+    value = part["value"].to_numpy()
+    low, high = extent(value, part["lower"].to_numpy(), part["upper"].to_numpy())
+    looks = [VERDICTS[v] for v in verdicts(part)] if metric == COVERAGE else standings(part)
+    for p, v, lower, upper, (colour, marker) in zip(
+        range(len(part)), value, part["lower"], part["upper"], looks, strict=True
+    ):
+        ax.hlines(p, lower, upper, color=colour, lw=2.2, alpha=0.6)
+        ax.scatter(
+            min(v, high), p, s=34, color=colour, marker=marker, lw=0, zorder=3, clip_on=False
+        )
+        text = f"{100 * v:.1f}" if metric == COVERAGE else f"{v:.4g}"
+        write_beside(ax, p, text)
+    if metric == COVERAGE:
+        level = part["confidence_level"].iloc[0]
+        low, high = min(low, level - 0.02), min(max(high, level + 0.02), 1.005)
+        ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
+        ax.axvline(level, color=INK, lw=1.0, ls=IDEAL, zorder=0)
+    else:
+        of_base = value[(part["method"] == part["baseline"]).to_numpy()][0]
+        ax.axvline(min(of_base, high), color=INK, lw=1.0, ls=":", zorder=0)
+    ax.set_xlim(low, high)
+    ax.set_ylim(len(part) - 0.5, -0.5)
+    ax.locator_params(axis="x", nbins=max(2, int(1.5 * panel_inches(ax))))
+    clean(ax)
+    ax.tick_params(axis="y", length=0)
+    name_axes(ax, "coverage, %" if metric == COVERAGE else metric, "")
+
+
+def standings(part: Any) -> list[tuple[str, str]]:
+    """Look of each method: is it lower than the baseline, or higher, by more than chance?"""
+    room, difference = part["upper"] - part["value"], part["difference"]
+    is_base = part["method"] == part["baseline"]
+    # An infinite value is worse, or better than an infinite one, without a band.
+    apart = (np.abs(difference) > room) | np.isinf(difference)
+    named = np.select(
+        [is_base, apart & (difference < 0), apart & (difference > 0)], [BASE, BETTER, WORSE], ALIKE
+    )
+    return [STANDINGS[name] for name in named]
+
+
+def describe(
+    panels: list[Axes], checked: Mapping[str, tuple[Array, Array]], base: str, probability: float
+) -> None:
+    """What bars and marks mean, under the panels."""
+    share = percent(probability)
+    odd = [
+        f"{plain(name, 24)}: {text}"
+        for name, (_, bounds) in checked.items()
+        if (text := say_odd(bounds, infinite="their mean at the edge"))
+    ]
+    said = [
+        f"Bars: exact {share} bands of the coverage (dashed: the level); of length and score, "
+        f"{share} bands of the difference from {plain(base, 24)} (dotted).",
+        "Interval score: length plus misses, lower is better (◀).",
+    ]
+    caption(panels[0], [*said, *odd], n_panels=3)

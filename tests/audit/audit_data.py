@@ -1,0 +1,41 @@
+"""Rows whose coverage is known at every x."""
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+LEVEL = 0.9
+REACH = norm.ppf(0.95)
+
+
+def table(n, seed):
+    """Eight features: numbers, one with missing values, counts, and labels."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, 5)), columns=list("abcde"))
+    X.loc[rng.uniform(size=n) < 0.1, "e"] = np.nan
+    X["hour"] = rng.integers(0, 24, n)
+    X["weather"] = pd.Categorical(rng.choice(["clear", "rain", "snow"], n, p=[0.45, 0.2, 0.35]))
+    X["holiday"] = rng.uniform(size=n) < 0.1
+    return X
+
+
+def respond(X, seed, coverage):
+    """y and symmetric intervals of many lengths that cover with this probability, row by row."""
+    rng = np.random.default_rng([seed, 1])
+    scale = rng.uniform(0.5, 2.0, len(X))
+    half = scale * REACH
+    y = half / norm.ppf((1 + coverage) / 2) * rng.normal(size=len(X))
+    return y, np.stack([-half, half], axis=1)
+
+
+def oracle(n, seed):
+    """X, y and intervals that cover with probability 0.9 at every x."""
+    X = table(n, seed)
+    return X, *respond(X, seed, np.full(n, LEVEL))
+
+
+def planted(n, seed):
+    """The same, but for a tenth of the rows, which are covered with probability 0.7."""
+    X = table(n, seed)
+    where = ((X["weather"] == "snow") & (X["hour"] < 7)).to_numpy()
+    return X, *respond(X, seed, np.where(where, 0.7, LEVEL)), where

@@ -1,0 +1,171 @@
+"""Rules: honest on the other half, and found where something is wrong."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from audit_data import LEVEL, oracle, planted
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from localconformal.audit import regions
+from localconformal.audit.cells import Rows
+from localconformal.audit.columns import as_table, read_columns
+from localconformal.audit.conditions import between, range_condition
+from localconformal.audit.rules import find_rules
+from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.size import lengths
+
+
+def rules_of(X, y, intervals, seed=0):
+    rows = Rows(is_covered(y, intervals), lengths(intervals), LEVEL)
+    return find_rules(read_columns(as_table(X), len(y)), rows, seed)[0]
+
+
+def is_significant(rule):
+    return rule.adjusted_p_value <= 0.05
+
+
+def overlaps(rule, X, where):
+    """At least half of the rows in either are in both, and the coverage is below the target."""
+    inside = rule.rows(X)
+    return rule.gap < 0 and np.sum(inside & where) >= 0.5 * np.sum(inside | where)
+
+
+def count_false_alarms(repeats, n):
+    return sum(
+        any(map(is_significant, rules_of(*oracle(n, seed), seed))) for seed in range(repeats)
+    )
+
+
+def count_found(repeats):
+    found = 0
+    for seed in range(repeats):
+        X, y, intervals, where = planted(5_000, seed)
+        rules = rules_of(X, y, intervals, seed)
+        found += any(is_significant(rule) and overlaps(rule, X, where) for rule in rules)
+    return found
+
+
+@pytest.mark.parametrize("least_score", [regions.LEAST_SCORE, -1e6])
+def test_oracle_intervals_raise_few_alarms(monkeypatch, least_score):
+    """Also when ten regions are tested, however little they stand out."""
+    monkeypatch.setattr(regions, "LEAST_SCORE", least_score)
+    assert count_false_alarms(15, 500) <= binom.ppf(0.99, 15, 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("least_score", [regions.LEAST_SCORE, -1e6])
+def test_oracle_intervals_raise_alarms_in_five_percent_of_200_repeats_at_most(
+    monkeypatch, least_score
+):
+    monkeypatch.setattr(regions, "LEAST_SCORE", least_score)
+    assert count_false_alarms(200, 2_000) <= binom.ppf(0.975, 200, 0.05)
+
+
+def test_a_planted_failure_is_found():
+    assert count_found(10) >= 9
+
+
+@pytest.mark.slow
+def test_a_planted_failure_is_found_in_95_percent_of_200_repeats():
+    assert count_found(200) >= 190
+
+
+def test_overcoverage_is_found_too():
+    X, y, intervals = oracle(4_000, 0)
+    easy = (X["a"] > 0.8).to_numpy()
+    intervals[easy] *= 3.0
+    best = rules_of(X, y, intervals)[0]
+    assert best.lower > LEVEL
+    assert overlaps_either_way(best.rows(X), easy)
+
+
+def overlaps_either_way(inside, where):
+    return np.sum(inside & where) >= 0.5 * np.sum(inside | where)
+
+
+def test_missing_values_and_labels_are_named():
+    X, y, intervals = oracle(3_000, 1)
+    y = np.where(X["e"].isna(), 2.0 * y, y)
+    assert rules_of(X, y, intervals)[0].text == "e is missing"
+    X, y, intervals = oracle(3_000, 2)
+    y = np.where(X["weather"] == "rain", 2.0 * y, y)
+    assert rules_of(X, y, intervals)[0].text == "weather = rain"
+
+
+def test_a_rule_counts_the_rows_it_describes():
+    X, y, intervals, _ = planted(5_000, 3)
+    covered = is_covered(y, intervals)
+    for rule in rules_of(X, y, intervals):
+        inside = rule.rows(X)
+        assert inside.sum() == rule.n + rule.found_n
+        hits = rule.n * rule.coverage + rule.found_n * rule.found_coverage
+        assert covered[inside].sum() == round(hits)
+        assert len(rule.conditions) <= 3
+        assert rule.lower <= rule.coverage <= rule.upper
+
+
+def test_at_most_ten_rules_of_regions_that_have_rows(monkeypatch):
+    monkeypatch.setattr(regions, "LEAST_SCORE", -1e6)
+    rules = rules_of(*oracle(3_000, 4))
+    assert 1 < len(rules) <= 10
+    assert all(rule.n > 0 for rule in rules)
+    assert len({rule.text for rule in rules}) == len(rules)
+
+
+def test_the_seed_decides():
+    X, y, intervals, _ = planted(5_000, 5)
+    assert rules_of(X, y, intervals, 1) == rules_of(X, y, intervals, 1)
+    first, second = (rules_of(X, y, intervals, seed)[0] for seed in (1, 2))
+    assert first.n != second.n
+
+
+def test_a_wide_table_is_searched_on_fewer_rows(monkeypatch):
+    monkeypatch.setattr("localconformal.audit.rules.MAX_FIND_ROWS", 2_000)
+    X, y, intervals, _ = planted(6_000, 6)
+    rows = Rows(is_covered(y, intervals), lengths(intervals), LEVEL)
+    rules, notes = find_rules(read_columns(X, len(y)), rows, 0)
+    assert "found on 2,000 rows and tested on the other 4,000" in notes[0]
+    assert is_significant(rules[0])
+
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(numbers, numbers)
+def test_a_bound_in_few_digits_parts_the_same_values(a, b):
+    low, high = sorted([a, b])
+    if low < high:
+        assert low <= between(low, high) < high
+
+
+@given(st.integers(-500, 500), st.integers(1, 500), st.integers(0, 3))
+def test_no_number_with_fewer_decimals_would_do(a, width, decimals):
+    low, high = a / 10**decimals, (a + width) / 10**decimals
+    said = between(low, high)
+    for fewer in range(decimals):
+        if said != round(said, fewer):
+            step = 10**fewer
+            between_them = np.arange(np.floor(low * step) - 1, np.ceil(high * step) + 2) / step
+            assert not np.any((between_them >= low) & (between_them < high))
+
+
+@given(st.lists(numbers, min_size=2, max_size=30, unique=True), st.data())
+def test_a_condition_holds_for_the_very_values_it_was_made_for(values, data):
+    column = read_columns(as_table(np.array([*values, np.nan])), len(values) + 1)[0]
+    last = len(column.values) - 1
+    start = data.draw(st.integers(0, last))
+    end = data.draw(st.integers(start, last))
+    holds = range_condition(column, start, end).holds(column)
+    assert np.array_equal(holds, (column.codes >= start) & (column.codes <= end))
+
+
+def test_conditions_on_times_are_dates():
+    days = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=48, freq="h")})
+    (column,) = read_columns(days, 48)
+    assert range_condition(column, 0, 11).text == "day <= 2024-01-01 11:00"
+    assert range_condition(column, 24, 47).text == "day > 2024-01-01 23:00"
+    spans = pd.DataFrame({"wait": pd.to_timedelta(np.arange(5), unit="D")})
+    (column,) = read_columns(spans, 5)
+    assert range_condition(column, 0, 1).text == "wait <= 1 day, 0:00:00"
