@@ -80,6 +80,7 @@ _MODULES = (
     "metrics",
     "quantiles",
     "regressors",
+    "report",
     "scores",
 )
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -1,0 +1,195 @@
+// One function a kind of chart: (spec, columns, width) -> [height, SVG nodes].
+
+function zip(columns) {
+  const names = Object.keys(columns);
+  return columns[names[0]].map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
+}
+
+// The same ends for every option, so that what is chosen from can be compared by eye.
+function forestEnds(spec) {
+  const all = spec.options.flatMap((option) => zip(option.columns));
+  const finite = (names) => all.flatMap((row) => names.map((name) => number(row[name]))).filter(Number.isFinite);
+  if (!spec.share) return null;
+  const low = Math.min(spec.reference - 0.05, ...finite(["value"]).map((v) => v - 0.04));
+  return [Math.max(0, Math.floor(low * 20) / 20), 1];
+}
+
+function differenceEnds(rows) {
+  const ends = rows.flatMap((row) => [row.lower, row.upper, row.value]).map(number).filter(Number.isFinite);
+  const low = Math.min(0, ...ends);
+  const high = Math.max(0, ...ends);
+  const room = (high - low || 1) * 0.06;
+  return [low - room, high + room];
+}
+
+// The longest label of all options, so that the axis stays where it is when another is chosen.
+function labelRoom(spec, width) {
+  const longest = Math.max(...spec.options.flatMap((option) => option.columns.label.map((label) => label.length)));
+  return Math.min(longest * 6.8 + 28, width * 0.42);
+}
+
+function forest(spec, columns, width) {
+  const rows = zip(columns);
+  const narrow = width < 420;
+  const left = narrow ? 4 : labelRoom(spec, width);
+  const right = width - (narrow ? 62 : 70);
+  const step = narrow ? 46 : 30;
+  const [low, high] = forestEnds(spec) || differenceEnds(rows);
+  const place = scale(low, high, left, right - 8);
+  const top = 24;
+  const bottom = top + step * rows.length;
+  const format = spec.share ? (v) => percent(v, 0) : say;
+  const exact = spec.share ? percent : say;
+  const target = place(spec.reference);
+  const nodes = xAxis(place, top, bottom, format, "", narrow ? 3 : 5);
+  nodes.push(line(target, top - 4, target, bottom, "target"));
+  const anchor = target > right - 60 ? "end" : "middle";
+  const name = spec.share ? `target ${format(spec.reference)}` : "no difference";
+  nodes.push(text(target, top - 10, name, { class: "axis", "text-anchor": anchor }));
+  rows.forEach((row, i) => {
+    const middle = top + step * (i + (narrow ? 0.68 : 0.5));
+    const group = svg("g", { class: `mark ${row.state}`, "data-tip": forestTip(row, exact) });
+    group.append(
+      svg("rect", { x: 0, y: top + step * i, width, height: step, class: "hit" }),
+      text(narrow ? left : left - 16, narrow ? middle - 14 : middle + 4,
+        fit(row.label, narrow ? width - 8 : left - 18), { class: "label", "text-anchor": narrow ? "start" : "end" }),
+      text(width - 4, middle + 4, exact(row.value), { class: "value", "text-anchor": "end" }),
+    );
+    if (!Number.isNaN(number(row.lower))) {
+      group.append(line(place(number(row.lower)), middle, place(number(row.upper)), middle, "range"));
+    }
+    if (!Number.isNaN(number(row.value))) group.append(mark(place(number(row.value)), middle, row.state));
+    nodes.push(group);
+  });
+  return [bottom + 28, nodes];
+}
+
+function forestTip(row, exact) {
+  return `${row.label}\n${exact(row.value)} (${exact(row.lower)} to ${exact(row.upper)})\n${say(row.rows)} rows`;
+}
+
+function bars(spec, columns, width) {
+  const rows = zip(columns);
+  const narrow = width < 420;
+  const left = narrow ? 4 : labelRoom(spec, width);
+  const step = narrow ? 44 : 28;
+  const most = Math.max(...rows.map((row) => Math.abs(row.weight)));
+  const place = scale(-most, most, left, width - 62);
+  const nodes = [line(place(0), 0, place(0), step * rows.length, "base")];
+  rows.forEach((row, i) => {
+    const middle = step * (i + (narrow ? 0.7 : 0.5));
+    const [from, to] = [place(Math.min(0, row.weight)), place(Math.max(0, row.weight))];
+    nodes.push(
+      svg("g", { class: "mark", "data-tip": `${row.label}\n${say(row.weight)}` },
+        svg("rect", { x: from, y: middle - 7, width: Math.max(1, to - from), height: 14, class: "bar" }),
+        text(narrow ? left : left - 16, narrow ? middle - 13 : middle + 4, fit(row.label, narrow ? width : left - 18),
+          { class: "label", "text-anchor": narrow ? "start" : "end" }),
+        text(width - 4, middle + 4, say(row.weight), { class: "value", "text-anchor": "end" })),
+    );
+  });
+  return [step * rows.length + 8, nodes];
+}
+
+function frame(width, height) {
+  return { left: 52, right: width - 12, top: 34, bottom: height - 46 };
+}
+
+function histogram(spec, columns, width) {
+  const rows = zip(columns);
+  const height = Math.min(320, Math.max(240, width * 0.45));
+  const box = frame(width, height);
+  const most = Math.max(...rows.map((row) => row.covered + row.missed));
+  const x = scale(rows[0].from, rows[rows.length - 1].to, box.left, box.right);
+  const y = scale(0, most * 1.05, box.bottom, box.top);
+  const nodes = [
+    ...yAxis(y, box.left, box.right, say, "rows", 4),
+    ...xAxis(x, box.bottom, box.bottom, say, "length of the interval", width < 560 ? 4 : 7),
+  ];
+  for (const row of rows) {
+    const [from, to] = [x(row.from) + 0.5, x(row.to) - 0.5];
+    const total = row.covered + row.missed;
+    const tip = `${say(row.from)} to ${say(row.to)}\n${say(total)} rows, ${say(row.missed)} missed`;
+    nodes.push(
+      svg("g", { class: "mark", "data-tip": tip },
+        svg("rect", { x: from, y: box.top, width: Math.max(1, to - from), height: box.bottom - box.top, class: "hit" }),
+        svg("rect", { x: from, y: y(total), width: Math.max(1, to - from), height: y(row.missed) - y(total), class: "bar quiet" }),
+        svg("rect", { x: from, y: y(row.missed), width: Math.max(1, to - from), height: box.bottom - y(row.missed), class: "bar miss" })),
+    );
+  }
+  nodes.push(line(box.left, box.bottom, box.right, box.bottom, "base"));
+  return [height, nodes];
+}
+
+function scatter(spec, columns, width) {
+  const rows = zip(columns);
+  const height = Math.min(420, Math.max(280, width * 0.62));
+  const box = frame(width, height);
+  const x = scale(0, (number(spec.ends[0]) || 1) * 1.04, box.left, box.right);
+  const y = scale(0, (number(spec.ends[1]) || 1) * 1.04, box.bottom, box.top);
+  const nodes = [
+    ...yAxis(y, box.left, box.right, say, "distance of y from the centre", 5),
+    ...xAxis(x, box.top, box.bottom, say, "length of the interval", width < 560 ? 4 : 7),
+  ];
+  const end = Math.min(x.high, 2 * y.high);
+  // Misses last: they must not hide under the many.
+  for (const row of [...rows].sort((a, b) => Number(b.covered) - Number(a.covered))) {
+    const tip = `length ${say(row.length)}, error ${say(row.error)}\n${row.covered ? "covered" : "missed"}`;
+    nodes.push(svg("circle", {
+      cx: x(row.length), cy: y(row.error), r: row.covered ? 2.2 : 2.8, class: row.covered ? "point" : "point miss", "data-tip": tip,
+    }));
+  }
+  nodes.push(line(x(0), y(0), x(end), y(end / 2), "target"));
+  return [height, nodes];
+}
+
+function intervals(spec, columns, width) {
+  const rows = zip(columns);
+  const height = Math.min(380, Math.max(260, width * 0.5));
+  const box = frame(width, height);
+  const end = (number(spec.end) || 1) * 1.05;
+  const x = scale(0, rows.length, box.left, box.right);
+  const y = scale(-end, end, box.bottom, box.top);
+  const nodes = yAxis(y, box.left, box.right, say, "difference from the centre", 5);
+  nodes.push(text(box.right, box.bottom + 22, "rows, the shortest interval first", { class: "axis", "text-anchor": "end" }));
+  rows.forEach((row, i) => {
+    const [lower, upper, value, centre] = [row.lower, row.upper, row.y, row.centre].map(number);
+    const place = x(i + 0.5);
+    const tip = `row ${say(row.row)}: y ${say(value)}\n${say(lower)} to ${say(upper)}`;
+    nodes.push(
+      svg("g", { class: row.covered ? "mark row" : "mark row miss", "data-tip": tip },
+        svg("rect", { x: x(i), y: box.top, width: x(i + 1) - x(i), height: box.bottom - box.top, class: "hit" }),
+        line(place, y(lower - centre), place, y(upper - centre), "range"),
+        svg("circle", { cx: place, cy: y(value - centre), r: row.covered ? 1.7 : 2.8, class: "dot" })),
+    );
+  });
+  return [height - 10, nodes];
+}
+
+function curve(spec, columns, width) {
+  const rows = zip(columns);
+  const height = Math.min(400, Math.max(280, width * 0.6));
+  const box = frame(width, height);
+  const format = (v) => percent(v, 0);
+  const low = Math.max(0, Math.min(...rows.flatMap((row) => [row.confidence_level, row.lower])) - 0.05);
+  const x = scale(low, 1, box.left, box.right);
+  const y = scale(low, 1, box.bottom, box.top);
+  const nodes = [
+    ...yAxis(y, box.left, box.right, format, "coverage observed", 5),
+    ...xAxis(x, box.top, box.bottom, format, "confidence level asked for", width < 560 ? 4 : 6),
+  ];
+  const path = (points) => points.map(([a, b]) => `${x(a)},${y(b)}`).join(" ");
+  const up = rows.map((row) => [row.confidence_level, row.upper]);
+  const down = rows.map((row) => [row.confidence_level, row.lower]).reverse();
+  nodes.push(
+    svg("polygon", { points: path([...up, ...down]), class: "area" }),
+    line(x(low), y(low), x(1), y(1), "target"),
+    svg("polyline", { points: path(rows.map((row) => [row.confidence_level, row.coverage])), class: "curve" }),
+  );
+  for (const row of rows) {
+    const tip = `asked ${percent(row.confidence_level)}, got ${percent(row.coverage)}\nmean length ${say(row.mean_length)}`;
+    nodes.push(svg("circle", { cx: x(row.confidence_level), cy: y(row.coverage), r: 4, class: "knot", "data-tip": tip }));
+  }
+  return [height, nodes];
+}
+
+const KINDS = { forest, bars, histogram, scatter, intervals, curve };

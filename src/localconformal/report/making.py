@@ -1,0 +1,171 @@
+"""How the intervals were made, and from what: the model, the data, the versions."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from localconformal import __version__
+from localconformal.audit import Audit, Comparison
+from localconformal.audit.columns import MISSING, as_table, read_columns
+from localconformal.audit.conditions import say_value
+from localconformal.columns import LABEL as LABELS
+from localconformal.frames import columns_of, is_frame
+from localconformal.report.plain import LABEL, PARAGRAPH, TEXT, say_number, say_rows, short
+from localconformal.report.regions import coverage_columns, forest, state
+
+MAX_REPR, MAX_COLUMNS, MAX_CANDIDATES, MAX_METHODS = 4_000, 200, 60, 60
+PACKAGES = ("numpy", "scipy", "sklearn", "numba")
+
+
+def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> dict[str, Any]:
+    """A table of texts, the first column the name of its row."""
+    texts = [[say(value) for value in row] for row in rows]
+    return {"title": title, "columns": [short(name, LABEL) for name in columns], "rows": texts}
+
+
+def say(value: Any) -> str:
+    """A value as text of one line."""
+    if isinstance(value, float):
+        return say_number(value)
+    return f"{value:,}" if type(value) is int else short(value)
+
+
+def model_facts(model: Any) -> dict[str, Any]:
+    """The model as it was set, its fit report, and the candidates it chose from."""
+    if model is None:
+        return {"model": None, "tables": []}
+    text = repr(model)
+    shown = text if len(text) <= MAX_REPR else f"{text[:MAX_REPR]}..."
+    report = getattr(model, "fit_report_", {})
+    tables = [
+        table(f"Fit: {name}", ("stage", name), part.items())
+        for name, part in (report.items() if isinstance(report, Mapping) else ())
+        if isinstance(part, Mapping)
+    ]
+    selection = getattr(model, "selection_", None)
+    if is_frame(selection):
+        columns = columns_of(selection)
+        rows = list(zip(*(column.to_list() for column in columns), strict=True))
+        names = [column.name for column in columns]
+        tables.append(table("Candidates, the best first", names, rows[:MAX_CANDIDATES]))
+    return {"model": shown, "tables": tables}
+
+
+def data_facts(audit: Audit, X: Any, model: Any, seed: int) -> list[dict[str, Any]]:
+    """Rows, columns, missing values, versions and seeds."""
+    facts: list[tuple[str, Any]] = [("rows audited", audit.summary.n)]
+    tables = []
+    if X is not None:
+        columns = column_rows(X, audit.summary.n)
+        facts += [
+            ("columns", len(columns)),
+            ("columns with missing values", sum(row[2] > 0 for row in columns)),
+        ]
+        names = ("column", "kind", "missing", "distinct", "range or most frequent")
+        left_out = len(columns) - MAX_COLUMNS
+        title = f"Columns, the first {MAX_COLUMNS}" if left_out > 0 else "Columns"
+        tables.append(table(title, names, columns[:MAX_COLUMNS]))
+    facts += [("seed of the samples on this page", seed)]
+    if model is not None and hasattr(model, "random_state"):
+        facts.append(("random_state of the model", model.random_state))
+    return [
+        table("Facts", ("fact", "value"), facts),
+        table("Versions", ("package", "version"), versions(X, model)),
+        *tables,
+    ]
+
+
+def column_rows(X: Any, n: int) -> list[tuple[Any, ...]]:
+    """Name, kind, missing values, distinct values and range of each column."""
+    if len(X) != n:
+        raise ValueError(
+            f"X has {say_rows(len(X))}; the audit's {say_rows(n)} were expected: pass what was "
+            "audited."
+        )
+    rows = []
+    for column in read_columns(as_table(X), n):
+        known = column.codes[column.codes != MISSING]
+        is_label = column.kind == LABELS
+        ends = [column.values[0], column.values[-1]] if len(column.values) else []
+        span = " to ".join(say_value(end, column.kind) for end in ends)
+        first = column.labels[0] if column.labels else ""
+        distinct = len(set(known.tolist())) if is_label else len(column.values)
+        rows.append(
+            (
+                short(column.name, LABEL),
+                column.kind,
+                column.n_missing,
+                distinct,
+                first if is_label else span,
+            )
+        )
+    return rows
+
+
+def versions(X: Any, model: Any) -> list[tuple[str, str]]:
+    """Of Python, of this library, and of what it and the model stand on."""
+    used = [type(one).__module__ for one in (X, model, getattr(model, "estimator", None))]
+    roots = dict.fromkeys([*PACKAGES, *sorted(name.split(".")[0] for name in used)])
+    found = [("Python", platform.python_version()), ("localconformal", __version__)]
+    for root in roots:
+        version = getattr(sys.modules.get(root), "__version__", None)
+        if version is not None and root != "localconformal":
+            found.append((root, str(version)))
+    return found
+
+
+def describe_comparison(comparison: Comparison) -> dict[str, Any]:
+    """Methods side by side: two tables and two charts."""
+    methods, differences = comparison.texts()
+    shown = comparison.methods[:MAX_METHODS]
+    level = shown[0].summary.confidence_level
+    gaps = [(m, state(m.summary.coverage - level, m.summary.p_value)) for m in shown]
+    columns = coverage_columns((m.name, m.summary, beyond) for m, beyond in gaps)
+    lead = "On the same rows, with the exact 95 % band; the dashed line is the target."
+    charts = {"methods": forest("Coverage of each method", lead, level, [("", columns)])}
+    if len(comparison.methods) > 1:
+        charts["differences"] = differences_chart(comparison)
+    left_out = len(comparison.methods) - MAX_METHODS
+    notes = [f"The first {MAX_METHODS} methods are shown."] if left_out > 0 else []
+    return {
+        "heading": comparison.heading(),
+        "tables": [
+            table("Methods", methods[0], methods[1 : MAX_METHODS + 1]),
+            table(
+                comparison.differences_heading(),
+                [name.replace("_", " ") for name in differences[0]],
+                differences[1:MAX_METHODS],
+            ),
+        ],
+        "charts": charts,
+        "notes": notes + [short(note, PARAGRAPH) for note in comparison.notes[:MAX_METHODS]],
+    }
+
+
+def differences_chart(comparison: Comparison) -> dict[str, Any]:
+    """Paired differences from the best method, metric by metric."""
+    options = []
+    metrics = {"interval_score": "interval score", "length": "length", "coverage": "coverage"}
+    paired = comparison.paired()
+    for metric, name in metrics.items():
+        rows = [row for row in paired if row.metric == metric][:MAX_METHODS]
+        columns = {
+            "label": [short(row.method, LABEL) for row in rows],
+            "rows": [row.n for row in rows],
+            "value": [row.difference for row in rows],
+            "lower": [row.lower for row in rows],
+            "upper": [row.upper for row in rows],
+            "state": ["apart" if row.lower > 0 or row.upper < 0 else "within" for row in rows],
+        }
+        options.append((name, columns))
+    best = short(comparison.best, TEXT)
+    lead = (
+        f"Each method less {best}, row by row, with the 95 % confidence interval of the mean "
+        "difference; lower scores and lengths are better."
+    )
+    return forest(
+        "Differences between methods", lead, 0.0, options, choose="Metric", share=False, note=""
+    )

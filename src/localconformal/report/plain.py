@@ -1,0 +1,92 @@
+"""What a page may hold: plain data that JSON can say, and texts of a bounded length."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from localconformal.audit.sentences import one_line
+
+#: Characters of a name in a chart, of a condition in a table, of a paragraph.
+LABEL, TEXT, PARAGRAPH = 56, 120, 600
+#: Digits kept of a number: a page of 400 pixels shows no more.
+DIGITS = 6
+
+
+def plain(value: Any) -> Any:
+    """Numbers, texts, lists and dicts alone; NaN and infinities as texts that say so.
+
+    "NaN", "Infinity" and "-Infinity" are read as numbers by ``float`` and by JavaScript's
+    ``Number``; JSON has no such numbers. Lone surrogates and control characters, which no file
+    and no page can hold, become U+FFFD.
+
+    Examples
+    --------
+    >>> plain({"a": (np.float64(1 / 3), math.inf), "b": None, "c": np.bool_(True)})
+    {'a': [0.333333, 'Infinity'], 'b': None, 'c': True}
+    """
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        return "".join(c if is_writable(c) else "\N{REPLACEMENT CHARACTER}" for c in value)
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return plain_float(value)
+    if isinstance(value, Mapping):
+        return {plain(str(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return plain(str(value))
+
+
+def plain_float(value: float) -> float | str:
+    """Six digits of a finite number; the others as texts."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return float(f"{value:.{DIGITS}g}")
+
+
+def is_writable(character: str) -> bool:
+    """Whether a page can hold it: line breaks, and all but control characters and surrogates."""
+    return character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cs")
+
+
+def short(text: Any, width: int = TEXT) -> str:
+    """Text from data on one line, and not endless."""
+    return one_line(str(text), width)
+
+
+def say_number(value: float) -> str:
+    """Four digits; a dash for what is undefined."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    return f"{value:,.4g}".replace("-", "−")
+
+
+def say_share(share: float) -> str:
+    """As a percentage."""
+    return "–" if math.isnan(share) else f"{100 * share:.1f} %"
+
+
+def say_band(region: Any) -> str:
+    """The band of a coverage, in percent."""
+    return f"{100 * region.lower:.1f} to {100 * region.upper:.1f}"
+
+
+def say_rows(n: int) -> str:
+    """How many rows."""
+    return "1 row" if n == 1 else f"{n:,} rows"
+
+
+def say_level(level: float) -> str:
+    """A target as a percentage."""
+    return f"{100 * level:.6g} %"

@@ -1,0 +1,159 @@
+"""Rules, groups and bins: rows of the tables, and charts of their coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from localconformal.audit import Audit, Cell
+from localconformal.audit.sentences import coverage_sentence, verdict
+from localconformal.report.plain import LABEL, TEXT, short
+from localconformal.report.words import ALPHA
+
+#: Rows of one table; features, and parts of one, in a chart.
+MAX_ROWS, MAX_OPTIONS, MAX_PARTS = 400, 60, 40
+UNDER, OVER, WITHIN = "under", "over", "within"
+TABLES = {
+    "rules": ("Rules", "No rule was found to be tested."),
+    "groups": ("Groups", "No groups were named: pass groups= to the audit."),
+    "features": ("Feature bins", "No feature tells rows apart."),
+}
+READING = (
+    "All rows, and the part of each kind that covers worst. The mark is the coverage, the bar its "
+    "exact 95 % band; in colour where it is off by more than chance, for all that was looked at."
+)
+
+
+def state(gap: float, p_value: float) -> str:
+    """Is a coverage below the target, or above it, by more than chance?"""
+    if p_value > ALPHA:
+        return WITHIN
+    return UNDER if gap < 0 else OVER
+
+
+def region_state(region: Any) -> str:
+    """The same of a rule or a cell, for the number of parts looked at."""
+    return state(region.gap, region.adjusted_p_value)
+
+
+def failures(audit: Audit) -> dict[str, Any]:
+    """Rules as sentences, and every part in tables."""
+    level = audit.summary.confidence_level
+    hits = [rule for rule in audit.rules if rule.adjusted_p_value <= ALPHA]
+    return {
+        "sentences": [
+            {"state": region_state(r), "text": coverage_sentence(r, level)}
+            for r in sorted(hits, key=lambda rule: rule.gap)
+        ],
+        "searched": bool(audit.rules),
+        "level": level,
+        "tables": [region_table(audit, part) for part in TABLES],
+    }
+
+
+def region_table(audit: Audit, part: str) -> dict[str, Any]:
+    """One family of tests, the most significant first."""
+    title, empty = TABLES[part]
+    tested = sorted(getattr(audit, part), key=lambda one: one.p_value)
+    hits = sum(one.adjusted_p_value <= ALPHA for one in tested)
+    return {
+        "id": part,
+        "title": title,
+        "text": verdict(hits, len(tested)) if tested else empty,
+        "rows": [region_row(one) for one in tested[:MAX_ROWS]],
+        "left_out": max(0, len(tested) - MAX_ROWS),
+    }
+
+
+def region_row(region: Any) -> dict[str, Any]:
+    """A rule or a cell."""
+    names = ("n", "coverage", "lower", "upper", "gap", "mean_length", "adjusted_p_value")
+    return {
+        "text": short(region.text, TEXT),
+        **{name: getattr(region, name) for name in names},
+        "state": region_state(region),
+    }
+
+
+def forest(
+    title: str, lead: str, reference: float, options: Sequence[tuple[str, Any]], **more: Any
+) -> dict[str, Any]:
+    """A chart of values with their bands, one row each; several options can be chosen from."""
+    return {
+        "kind": "forest",
+        "title": title,
+        "lead": lead,
+        "reference": reference,
+        "share": True,
+        "options": [{"label": label, "columns": columns} for label, columns in options],
+        **more,
+    }
+
+
+def coverage_columns(regions: Iterable[tuple[str, Any, str]]) -> dict[str, list[Any]]:
+    """Columns of a forest, of (label, what has a coverage with its band, state)."""
+    rows = [
+        (short(label, LABEL), r.n, r.coverage, r.lower, r.upper, beyond)
+        for label, r, beyond in regions
+    ]
+    names = ("label", "rows", "value", "lower", "upper", "state")
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
+
+def part_charts(audit: Audit) -> dict[str, Any]:
+    """Coverage by group, by feature bin and by length, those there are."""
+    level = audit.summary.confidence_level
+    charts = {}
+    named = {
+        "groups": ("Coverage by group", "Is every group covered alike?", "Groups"),
+        "features": (
+            "Coverage by feature",
+            "Is coverage the same all along a feature? Those that are off most come first.",
+            "Feature",
+        ),
+    }
+    for part, (title, lead, name) in named.items():
+        if cells := getattr(audit, part):
+            options, note = cell_options(cells)
+            charts[part] = forest(title, lead, level, options, choose=name, note=note)
+    if audit.sizes:
+        lead = "From the shortest to the longest: are long and short intervals covered alike?"
+        columns = coverage_columns((c.label, c, region_state(c)) for c in audit.sizes)
+        charts["sizes"] = forest("Coverage by length", lead, level, [("", columns)])
+    return charts
+
+
+def cell_options(cells: Sequence[Cell]) -> tuple[list[tuple[str, Any]], str]:
+    """What the rows are parted by, the most significant first, each with its parts in order."""
+    by: dict[str, list[Cell]] = {}
+    for cell in sorted(cells, key=lambda one: one.p_value):
+        by.setdefault(cell.by, []).append(cell)
+    options = []
+    for name, parts in list(by.items())[:MAX_OPTIONS]:
+        kept = sorted(parts[:MAX_PARTS], key=lambda cell: cell.position)
+        columns = coverage_columns((c.label, c, region_state(c)) for c in kept)
+        options.append((short(name, LABEL), columns))
+    notes = []
+    if len(by) > MAX_OPTIONS:
+        notes.append(f"The {MAX_OPTIONS} of {len(by):,} that are off most can be chosen.")
+    if any(len(parts) > MAX_PARTS for parts in by.values()):
+        notes.append(f"Of more than {MAX_PARTS} parts, those that are off most are shown.")
+    return options, " ".join(notes)
+
+
+def glance_chart(audit: Audit) -> dict[str, Any]:
+    """All rows, and the part of each kind that covers least."""
+    summary, slab = audit.summary, audit.slab
+    level = summary.confidence_level
+    rows: list[tuple[str, Any, str]] = [
+        ("All rows", summary, state(summary.coverage - level, summary.p_value))
+    ]
+    kinds = {"rules": "Rule: ", "groups": "Group: ", "features": "Bin: ", "sizes": "Interval "}
+    for part, name in kinds.items():
+        if tested := getattr(audit, part):
+            worst = min(tested, key=lambda one: (one.adjusted_p_value > ALPHA, one.gap))
+            rows.append((f"{name}{worst.text}", worst, region_state(worst)))
+    if slab.n:
+        beyond = UNDER if slab.upper < level else OVER if slab.lower > level else WITHIN
+        rows.append(("Slab of the features", slab, beyond))
+    return forest("At a glance", READING, level, [("", coverage_columns(rows))])

@@ -1,0 +1,103 @@
+"""Everything the page says, as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from localconformal.audit import Audit, Comparison
+from localconformal.audit.compare import intervals_of
+from localconformal.audit.sentences import summary_lines
+from localconformal.metrics import CoverageLengthCurve
+from localconformal.report.making import data_facts, describe_comparison, model_facts
+from localconformal.report.plain import PARAGRAPH, TEXT, plain, short
+from localconformal.report.points import check_rows, curve_chart, row_charts
+from localconformal.report.regions import failures, glance_chart, part_charts
+from localconformal.report.slab import describe_slab
+from localconformal.report.words import headline, promise
+
+TITLE = "How well do these intervals cover?"
+MAX_NOTES = 60
+#: The charts of the page that are about rows, in their order.
+CHARTS = ("groups", "features", "sizes", "lengths", "errors", "curve", "intervals")
+
+
+def summarise(
+    audit: Audit,
+    *,
+    model: Any = None,
+    title: str = TITLE,
+    comparison: Comparison | None = None,
+    curve: CoverageLengthCurve | None = None,
+    X: Any = None,
+    y: ArrayLike | None = None,
+    intervals: ArrayLike | None = None,
+    random_state: int = 0,
+) -> dict[str, Any]:
+    """The content of a report as numbers, texts, lists and dicts that JSON can say.
+
+    NaN and infinities are the texts "NaN", "Infinity" and "-Infinity". The size is bounded
+    whatever the number of rows, columns and groups: rows are counted or drawn with a seed, long
+    tables and texts are cut, and what was cut is said.
+
+    Parameters
+    ----------
+    audit : Audit
+    model : fitted estimator, default=None
+        What made the intervals: asked for its promise and how it was fitted, and for the
+        intervals of X where none are given.
+    title : str, default="How well do these intervals cover?"
+        Above the headline, and of the browser's window.
+    comparison : Comparison, default=None
+    curve : CoverageLengthCurve, default=None
+        Of `localconformal.metrics.coverage_length_curve`.
+    X : array or frame of shape (n, d), default=None
+    y : array of shape (n,), default=None
+    intervals : array of shape (n, 2), default=None
+        The rows that were audited, for the charts of lengths, errors and intervals.
+    random_state : int, default=0
+        Seed of the rows drawn.
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from localconformal.audit import audit
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.uniform(size=(200, 1)), rng.uniform(size=200)
+    >>> found = summarise(audit(X, y, np.tile([0.05, 0.95], (200, 1))))
+    >>> found["headline"]["text"]
+    '92.0 % of 200 rows lie in their interval. The target is 90 %.'
+    """
+    charts = {"glance": glance_chart(audit), **part_charts(audit)}
+    if intervals is None and model is not None and X is not None and y is not None:
+        intervals = intervals_of(model, X, audit.summary.confidence_level)
+    if y is not None and intervals is not None:
+        charts |= row_charts(*check_rows(audit, y, intervals), random_state)
+    if curve is not None:
+        charts["curve"] = curve_chart(curve)
+    slab = describe_slab(audit.slab, audit.summary.confidence_level)
+    compared = None if comparison is None else describe_comparison(comparison)
+    if slab["chart"] is not None:
+        charts["slab"] = slab["chart"]
+    if compared is not None:
+        charts |= compared.pop("charts")
+    summary = {
+        "title": short(title, TEXT),
+        "headline": headline(audit),
+        "numbers": summary_lines(audit.summary),
+        "guarantee": promise(audit, model),
+        "failures": failures(audit),
+        "charts": charts,
+        "slab": slab["lines"],
+        "comparison": compared,
+        "making": model_facts(model),
+        "facts": data_facts(audit, X, model, random_state),
+        "notes": [short(note, PARAGRAPH) for note in audit.notes[:MAX_NOTES]],
+    }
+    content: dict[str, Any] = plain(summary)
+    return content

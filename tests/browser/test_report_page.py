@@ -1,0 +1,215 @@
+"""The report in a real browser: nothing is asked of the network, and everything works."""
+
+import pytest
+
+CONTROLS = "a[href], button, input, select, summary, [tabindex='0']"
+REGIONS = "[data-regions='features']"
+#: In the first the new width is seen, in the second the charts are drawn again.
+THREE_FRAMES = """() => new Promise((done) => {
+    const next = requestAnimationFrame;
+    next(() => next(() => next(done)));
+})"""
+
+
+def texts(page, selector):
+    return page.locator(selector).all_inner_texts()
+
+
+def shown_rows(page, part="features"):
+    return texts(page, f"[data-regions='{part}'] tbody tr:not([hidden]) th")
+
+
+def column(page, number, part="features"):
+    """The values that a column sorts by, of the rows shown."""
+    cells = page.locator(f"[data-regions='{part}'] tbody tr:not([hidden]) td:nth-child({number})")
+    return [float(value) for value in cells.evaluate_all("cells => cells.map(c => c.dataset.v)")]
+
+
+def check_charts(page):
+    """Every chart is drawn with a title, marks and no undefined place; the page fits."""
+    plots = page.locator("figure .plot")
+    assert plots.count() == page.locator("figure .plot > svg[role=img]").count() >= 6
+    for svg in page.locator("figure .plot > svg").all():
+        found = svg.evaluate(
+            """node => [node.querySelector(':scope > title').textContent,
+                        node.querySelector(':scope > desc').textContent,
+                        node.querySelectorAll('path, rect, circle').length, node.outerHTML]"""
+        )
+        assert all(found)
+        assert "NaN" not in found[3]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("name", ["ordinary", "hostile", "few"])
+def test_every_chart_is_drawn_and_the_page_fits_a_desk_and_a_phone(open_page, name):
+    page = open_page(name, width=1400)
+    check_charts(page)
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.evaluate(THREE_FRAMES)
+    widths = page.locator(".plot svg").evaluate_all("all => all.map(s => s.viewBox.baseVal.width)")
+    assert max(widths) < 390
+    check_charts(page)
+
+
+def test_it_opens_on_a_phone(open_page):
+    page = open_page(width=390)
+    check_charts(page)
+    assert page.evaluate("document.querySelector('.plot svg').viewBox.baseVal.width") < 390
+
+
+def test_names_from_data_stay_text(open_page):
+    page = open_page("hostile")
+    assert page.locator("h1 script, main script, main img, main b").count() == 0
+    assert page.title() == "<script>alert(1)</script>"
+    assert any("<script>alert(1)</script>" in text for text in shown_rows(page))
+    select = page.locator("[data-chart='features'] select")
+    select.select_option(label="<script>alert(1)</script>")
+    assert "<script>" in page.locator("[data-chart='features'] svg > title").text_content()
+    for summary in page.locator("summary").all():
+        summary.click()
+    assert page.locator("main script, main img, main b").count() == 0
+
+
+def test_the_filter_and_the_checkbox_choose_rows(open_page):
+    page = open_page()
+    total = page.locator(f"{REGIONS} tbody tr").count()
+    assert len(shown_rows(page)) == 10 < total
+    page.get_by_role("button", name=f"Show all {total}").click()
+    assert len(shown_rows(page)) == total
+    page.get_by_label("Filter").fill("WEATHER")
+    assert sorted(shown_rows(page)) == ["weather = clear", "weather = rain", "weather = snow"]
+    assert shown_rows(page, "groups") == shown_rows(page)
+    page.get_by_label("Filter").fill("")
+    page.get_by_label("Only beyond chance").check()
+    states = page.locator(f"{REGIONS} tbody tr:not([hidden])").evaluate_all(
+        "rows => rows.map(row => row.dataset.state)"
+    )
+    assert 0 < len(states) < total
+    assert "within" not in states
+    assert f"{len(states)} of {total} shown." in texts(page, f"{REGIONS} .count")
+    page.get_by_label("Filter").fill("no such column")
+    assert shown_rows(page) == []
+
+
+def test_headers_sort_by_keyboard(open_page):
+    page = open_page()
+    page.locator(f"{REGIONS} .more").click()
+    head = page.locator(f"{REGIONS} thead th", has_text="Coverage")
+    head.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert column(page, 3) == sorted(column(page, 3))
+    page.keyboard.press("Space")
+    assert head.get_attribute("aria-sort") == "descending"
+    assert column(page, 3) == sorted(column(page, 3), reverse=True)
+    assert page.locator(f"{REGIONS} [aria-sort]").count() == 1
+
+
+def test_text_and_infinite_columns_sort_too(open_page):
+    page = open_page("few")
+    page.locator(f"{REGIONS} thead button", has_text="Which rows").click()
+    names = shown_rows(page)
+    page.locator(f"{REGIONS} thead button", has_text="Which rows").click()
+    assert names != shown_rows(page)
+    page.locator(f"{REGIONS} thead button", has_text="Mean length").click()
+    assert column(page, 5) == sorted(column(page, 5))
+
+
+def test_the_theme_can_be_toggled(open_page):
+    page = open_page(color_scheme="light")
+    button = page.get_by_role("button", name="Dark mode")
+    paper = "getComputedStyle(document.body).backgroundColor"
+    page.emulate_media(color_scheme="dark")
+    of_the_system = page.evaluate(paper)
+    assert button.get_attribute("aria-pressed") == "true"
+    page.emulate_media(color_scheme="light")
+    light = page.evaluate(paper)
+    button.click()
+    dark = page.evaluate(paper)
+    assert dark == of_the_system != light
+    assert button.get_attribute("aria-pressed") == "true"
+    button.click()
+    assert page.evaluate(paper) == light
+
+
+def test_a_feature_can_be_chosen_and_every_chart_has_a_table(open_page):
+    page = open_page()
+    figure = page.locator("[data-chart='features']")
+    figure.locator("select").select_option(label="hour")
+    figure.locator("summary").click()
+    labels = figure.locator(".plot .label").all_text_contents()
+    assert labels == texts(page, "[data-chart='features'] tbody th")
+    for other in page.locator("figure").all():
+        if not other.locator("tbody").count():
+            other.locator("summary").click()
+        other.locator("tbody tr").first.wait_for()
+
+
+def test_pointing_at_a_mark_tells_its_numbers(open_page):
+    page = open_page()
+    page.locator("[data-chart='glance'] g.mark").first.hover()
+    assert "All rows" in page.locator("#tip").inner_text()
+    page.mouse.move(5, 5)
+    assert page.locator("#tip").is_hidden()
+
+
+def test_tab_reaches_every_control(open_page):
+    page = open_page()
+    number = page.evaluate(
+        """selector => {
+            const all = [...document.querySelectorAll(selector)].filter(e => e.checkVisibility());
+            all.forEach((element, i) => { element.dataset.place = i; });
+            return all.length;
+        }""",
+        CONTROLS,
+    )
+    reached = set()
+    for _ in range(number + 2):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.dataset.place"))
+    assert {str(i) for i in range(number)} <= reached
+
+
+def test_no_control_is_without_a_name(open_page):
+    page = open_page()
+    session = page.context.new_cdp_session(page)
+    tree = session.send("Accessibility.getFullAXTree")["nodes"]
+    asked = {"button", "checkbox", "combobox", "link", "searchbox", "textbox", "region", "image"}
+    asked |= {"DisclosureTriangle", "navigation"}
+    nodes = [n for n in tree if not n["ignored"] and n["role"]["value"] in asked]
+    assert {"button", "checkbox", "combobox", "searchbox"} <= {n["role"]["value"] for n in nodes}
+    assert [n["role"]["value"] for n in nodes if not n["name"]["value"].strip()] == []
+
+
+CONTRAST = """selector => {
+    const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+    const light = (colour) => {
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((v) => v / 255)
+            .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+    };
+    const ink = light(getComputedStyle(document.querySelector(selector)).color);
+    const paper = light(getComputedStyle(document.body).backgroundColor);
+    return Math.max(ink, paper) / Math.min(ink, paper);
+}"""
+
+
+def test_text_stands_out_from_the_paper(open_page):
+    page = open_page()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for selector in ("h1", ".lead", ".kicker", ".note", "[data-state='under'] .share", "nav a"):
+            assert page.evaluate(CONTRAST, selector) > 4.5, (scheme, selector)
+
+
+def test_it_prints(open_page):
+    page = open_page(color_scheme="dark")
+    page.emulate_media(media="print")
+    assert page.locator("#theme").is_hidden()
+    assert page.locator(".controls").is_hidden()
+    assert page.locator("nav").is_hidden()
+    assert page.locator("figure .plot svg").first.is_visible()
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+    assert len(page.pdf()) > 20_000

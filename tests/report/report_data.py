@@ -1,0 +1,64 @@
+"""Audits to report on: an ordinary one, and awkward ones."""
+
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import LinearRegression
+
+from localconformal import SplitConformalRegressor
+from localconformal.audit import audit, compare
+from localconformal.metrics import coverage_length_curve
+
+HOSTILE = "<script>alert(1)</script>"
+#: They would break out of attributes, of JSON, of script elements and of lines.
+AWKWARD = ['"><img src=x onerror=alert(1)>', "</script><b>", "a\u2028b\u2029c", "&amp;'"]
+#: No file can hold it.
+UNWRITABLE = "\ud800\x00"
+
+
+def rows(n, seed=0):
+    """A table of numbers, labels and missing values; intervals fail for snow before seven."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"temperature": rng.normal(size=n), "hour": rng.integers(0, 24, n)})
+    X["weather"] = rng.choice(["clear", "rain", "snow"], n)
+    X.loc[rng.uniform(size=n) < 0.1, "temperature"] = np.nan
+    fails = (X["weather"] == "snow") & (X["hour"] < 7)
+    scale = rng.uniform(0.5, 2.0, n)
+    y = scale * rng.normal(size=n) * np.where(fails, 3.0, 1.0)
+    return X, y, scale[:, None] * np.array([-1.645, 1.645])
+
+
+def ordinary(n=2_000, seed=0):
+    """Arguments of a report with everything in it."""
+    X, y, intervals = rows(n, seed)
+    numbers = X[["hour"]]
+    model = SplitConformalRegressor(LinearRegression(), random_state=0).fit(numbers, y)
+    levels = [0.5, 0.8, 0.9]
+    several = model.predict_interval(numbers, confidence_level=levels)
+    return {
+        "audit": audit(X, y, intervals, groups="weather"),
+        "model": model,
+        "comparison": compare({"scaled": intervals, "split": several[:, :, 2]}, numbers, y),
+        "curve": coverage_length_curve(y, several, levels),
+        "X": X,
+        "y": y,
+        "intervals": intervals,
+    }
+
+
+def hostile(n=400, seed=0):
+    """The same with names and labels that are markup, or cannot be written."""
+    X, y, intervals = rows(n, seed)
+    X = X.rename(columns={"hour": HOSTILE})
+    X["label"] = np.resize([HOSTILE, *AWKWARD], n)
+    for i, name in enumerate(AWKWARD):
+        X[name] = np.random.default_rng(i).normal(size=n)
+    return {
+        "audit": audit(
+            X, y, intervals, groups={HOSTILE: np.array(X["label"]), UNWRITABLE: X["weather"]}
+        ),
+        "comparison": compare({HOSTILE: intervals, "b": 2 * intervals}, X[[HOSTILE]], y),
+        "title": HOSTILE,
+        "X": X,
+        "y": y,
+        "intervals": intervals,
+    }
