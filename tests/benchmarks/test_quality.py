@@ -43,6 +43,7 @@ def test_a_failure_and_a_time_out_are_records(monkeypatch):
         raise ZeroDivisionError("no reason")
 
     monkeypatch.setitem(task.METHODS, "failing", fail)
+
     def work(rows, base, seed):
         while True:
             pass
