@@ -20,8 +20,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from conftest import ESTIMATORS, NOT_VALID, awkward_data, light, smooth_data
 
 
-@parametrize_with_checks([cls() for cls in ESTIMATORS])
+@parametrize_with_checks([light(cls) for cls in ESTIMATORS])
 def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([cls() for cls in ESTIMATORS])
+def test_scikit_learn_contract_without_arguments(estimator, check):
     check(estimator)
 
 

@@ -126,6 +126,7 @@ def test_no_budget_means_the_forest_law():
     assert model.fit_report_["rows"]["selection"] == 0
 
 
+@pytest.mark.slow
 def test_a_small_budget_looks_at_fewer_rows():
     model = slcp(selection_budget=3.5).fit(*bumpy(600))
     assert 150 <= model.fit_report_["rows"]["selection"] < 450
@@ -145,6 +146,7 @@ def test_a_law_that_was_named_has_no_table():
         _ = model.selection_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "params",
     [
@@ -198,6 +200,7 @@ def constant_response(seed=0):
     return X, np.full(len(X), 2.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
     [zero_inflated, with_categories, pytest.param(constant_response, marks=pytest.mark.slow)],

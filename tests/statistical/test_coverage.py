@@ -86,6 +86,13 @@ def check(model, data, two_sided, d=2):
 DATA = pytest.mark.parametrize("data", [awkward_data, smooth_data], ids=["ties", "continuous"])
 SIDES = pytest.mark.parametrize("sides", ["joint", "union", "absolute"])
 LAW = KernelLaw(bandwidth=0.4)
+
+
+def quick_or_slow(cls):
+    """Those with a density take seconds, and have coverage tests of their own."""
+    return pytest.param(cls, marks=pytest.mark.slow) if "density" in cls().get_params() else cls
+
+
 #: Two corrections, several cells or a mass at infinity for each row round up more than once; the
 #: hull of a region is larger than it.
 CONSERVATIVE = {
@@ -99,8 +106,12 @@ CONSERVATIVE = {
 }
 
 
-@DATA
-@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize(
+    "data",
+    [awkward_data, pytest.param(smooth_data, marks=pytest.mark.slow)],
+    ids=["ties", "continuous"],
+)
+@pytest.mark.parametrize("cls", map(quick_or_slow, ESTIMATORS), ids=lambda cls: cls.__name__)
 def test_every_estimator(cls, data):
     model = light(cls, calibration_size=None)
     check(model, data, data is smooth_data and cls.__name__ not in CONSERVATIVE)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from typing import TypeVar
-
-T = TypeVar("T")
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
-def announced(candidates: Mapping[str, T], n: int) -> Iterator[tuple[str, T]]:
-    """The items one by one, each announced on one line that is gone at the end."""
+@contextmanager
+def announcing(count: int, n: int) -> Iterator[Callable[[str], None]]:
+    """A function that names the candidate begun, on one line that is gone at the end."""
     show = sys.stderr is not None and sys.stderr.isatty()
+    begun: list[str] = []
+
+    def announce(name: str) -> None:
+        begun.append(name)
+        if show:
+            sys.stderr.write(f"\r\x1b[Klaw {len(begun)}/{count} on {n} rows: {name} ")
+            sys.stderr.flush()
+
     try:
-        for step, (name, candidate) in enumerate(candidates.items(), start=1):
-            if show:
-                sys.stderr.write(f"\r\x1b[Klaw {step}/{len(candidates)} on {n} rows: {name} ")
-                sys.stderr.flush()
-            yield name, candidate
+        yield announce
     finally:
         if show:
             sys.stderr.write("\r\x1b[K")
