@@ -49,7 +49,9 @@ def regret(scores):
     if mean is None:
         return []
     text = "geometric mean auto / best single law of ours (chosen with hindsight)"
-    return [line(text, f"{mean.mean:.3f} ± {mean.error:.3f}", REGRET, mean.mean <= REGRET)]
+    # A law that was run on one seed has no standard error, nor then has the mean.
+    error = f" ± {mean.error:.3f}" if np.isfinite(mean.error) else ""
+    return [line(text, f"{mean.mean:.3f}{error}", REGRET, mean.mean <= REGRET)]
 
 
 def coverage(frame):
