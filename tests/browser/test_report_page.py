@@ -9,6 +9,7 @@ import pytest
 # The reports are those of the tests beside.
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 
+pytestmark = pytest.mark.slow
 CHROMIUM = shutil.which("chromium")
 CONTROLS = "a[href], button, input, select, summary, [tabindex='0']"
 REGIONS = "[data-regions='features']"

@@ -8,6 +8,8 @@ from sklearn.linear_model import LogisticRegression
 
 from localconformal import metrics
 
+# Importing the peers takes longer than what is compared.
+pytestmark = pytest.mark.slow
 LEVELS = np.array([0.5, 0.8, 0.9])
 
 

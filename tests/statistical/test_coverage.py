@@ -117,15 +117,17 @@ def test_every_estimator(cls, data):
     check(model, data, data is smooth_data and cls.__name__ not in CONSERVATIVE)
 
 
+#: Inverted numerically, which takes its time.
+BY_HAND = pytest.param(MonotoneAdjustment(slcp_by_hand), marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     "data",
     [awkward_data, pytest.param(smooth_data, marks=pytest.mark.slow)],
     ids=["ties", "continuous"],
 )
 @SIDES
-@pytest.mark.parametrize(
-    "adjustment", [*ADJUSTMENTS, MonotoneAdjustment(slcp_by_hand)], ids=name_of
-)
+@pytest.mark.parametrize("adjustment", [*ADJUSTMENTS, BY_HAND], ids=name_of)
 def test_every_adjustment_and_side(adjustment, sides, data):
     model = LocalizedConformalRegressor(
         LinearRegression(),
