@@ -15,6 +15,7 @@ SOURCE = Path(localconformal.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 #: A module imports only from those above it.
 LAYERS = [
+    "files",
     "parallel",
     "quantiles",
     "frames",
@@ -36,9 +37,12 @@ LAYERS = [
     "audit",
     "plots",
     "report",
+    "tables",
+    "persistence",
     "distributed",
     "torch",
     "experiments",
+    "workflow",
     "cli",
 ]
 MAX_FILE, MAX_BODY = 400, 60

@@ -117,8 +117,8 @@ def test_every_estimator(cls, data):
     check(model, data, data is smooth_data and cls.__name__ not in CONSERVATIVE)
 
 
-#: Inverted numerically, which takes its time.
-BY_HAND = pytest.param(MonotoneAdjustment(slcp_by_hand), marks=pytest.mark.slow)
+#: The default runs by default; the last one is inverted numerically.
+OTHERS = [name for name in ADJUSTMENTS if name != "additive"] + [MonotoneAdjustment(slcp_by_hand)]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,11 @@ BY_HAND = pytest.param(MonotoneAdjustment(slcp_by_hand), marks=pytest.mark.slow)
     ids=["ties", "continuous"],
 )
 @SIDES
-@pytest.mark.parametrize("adjustment", [*ADJUSTMENTS, BY_HAND], ids=name_of)
+@pytest.mark.parametrize(
+    "adjustment",
+    ["additive", *(pytest.param(other, marks=pytest.mark.slow) for other in OTHERS)],
+    ids=name_of,
+)
 def test_every_adjustment_and_side(adjustment, sides, data):
     model = LocalizedConformalRegressor(
         LinearRegression(),
