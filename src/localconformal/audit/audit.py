@@ -74,6 +74,8 @@ class Audit:
         Regions found on one half of the rows and tested on the other, the most significant first.
     notes : tuple of str
         What was small, missing, undefined, left out or drawn.
+    random_state : int
+        The seed that the audit was made with: the same rows and seed find the same.
     """
 
     summary: Summary
@@ -83,6 +85,7 @@ class Audit:
     slab: WorstSlab
     rules: tuple[Rule, ...]
     notes: tuple[str, ...]
+    random_state: int
 
     def failures(self, alpha: float = 0.05) -> tuple[Failure, ...]:
         """All that is significant at ``alpha``: rules, features, groups, sizes, worst first.
@@ -223,6 +226,7 @@ def audit(
             *size_notes,
             *rule_notes,
         ),
+        random_state=random_state,
     )
 
 
