@@ -1,0 +1,153 @@
+"""How the documentation is built: ``python -m sphinx -W --keep-going docs docs/_build/html``."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx_gallery.sorting import ExplicitOrder
+from typer.testing import CliRunner
+
+import localconformal
+from localconformal.cli.app import COMMANDS
+from localconformal.cli.app import app as command_line
+
+project = "localconformal"
+author = "The localconformal developers"
+project_copyright = "the localconformal developers"
+version = release = localconformal.__version__
+language = "en_GB"
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "_templates"]
+templates_path = ["_templates"]
+default_role = "obj"
+
+# Pages are Markdown; headings get anchors, so that other pages can link to them.
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+# Two pages whose names differ only in case are one file on some systems.
+autosummary_filename_map = {
+    "localconformal.audit.Audit": "localconformal.audit.Audit-class",
+    "localconformal.metrics.HSIC": "localconformal.metrics.HSIC-class",
+}
+
+EXAMPLES = [
+    "plot_first_steps.py",
+    "plot_any_model.py",
+    "plot_categorical.py",
+    "plot_groups.py",
+    "plot_covariate_shift.py",
+    "plot_bimodal.py",
+    "plot_distribution.py",
+    "plot_embeddings.py",
+    "plot_million_rows.py",
+    "plot_audit.py",
+    "plot_moving.py",
+]
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": ExplicitOrder(EXAMPLES),
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "doc_module": ("localconformal",),
+    "backreferences_dir": "gallery/backreferences",
+    "prefer_full_module": {r"localconformal"},
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "localconformal"
+html_static_path = ["_static"]
+html_css_files = ["style.css"]
+html_theme_options = {
+    "header_links_before_dropdown": 6,
+    "navbar_end": ["theme-switcher"],
+    "secondary_sidebar_items": ["page-toc"],
+}
+html_sidebars = {"index": [], "which_method": []}
+html_show_sourcelink = False
+html_math_renderer = "mathml"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+VERBATIM = ".. code-block:: text"
+
+#: Files outside docs/ that are pages here; on a code host the link as written is the right one.
+PAGES = {"../benchmarks/results/quality.md": "quality.md"}
+
+
+def link_pages(app: Any, name: str, content: list[str]) -> None:
+    """Turn links to such files into links to their pages."""
+    for path, page in PAGES.items():
+        content[0] = content[0].replace(f"]({path})", f"]({page})")
+
+
+def write_help(app: Any) -> None:
+    """What every command prints when asked for help, as files that a page includes."""
+    folder = Path(app.srcdir, "generated", "help")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("localconformal", *(command.__name__ for command in COMMANDS)):
+        arguments = ["--help"] if name == "localconformal" else [name, "--help"]
+        asked = CliRunner().invoke(
+            command_line, arguments, prog_name="localconformal", catch_exceptions=False
+        )
+        folder.joinpath(f"{name}.txt").write_text(asked.output, encoding="utf-8")
+
+
+def keep_formulas(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Leave indented formulas as they are: lines of their own, not a quotation."""
+    ends = [number for number, line in enumerate(lines) if line.startswith((":", ".. "))]
+    for number in range(min(ends, default=len(lines)) - 1, 0, -1):
+        if lines[number].startswith("    ") and not lines[number - 1].strip():
+            lines[number:number] = [VERBATIM, ""]
+
+
+def keep_bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Leave |v| in a docstring a size: reStructuredText would look for a substitution "v"."""
+    verbatim = False
+    for number, line in enumerate(lines):
+        if line.strip():
+            starts = line.lstrip().startswith(">>>") or line == VERBATIM
+            verbatim = starts or (verbatim and line.startswith(" "))
+        if not verbatim:
+            pieces = re.split(r"(``.*?``)", line)
+            pieces[::2] = [piece.replace("|", r"\|") for piece in pieces[::2]]
+            lines[number] = "".join(pieces)
+
+
+def visit_math(translator: Any, node: Any, block: bool) -> None:
+    """Formulas as MathML, which browsers draw by themselves: pages ask no other host."""
+    translator.body.append(tex2mathml(node.astext(), as_block=block))
+    raise nodes.SkipNode
+
+
+def setup(app: Any) -> None:
+    """Read by Sphinx; numpydoc has done its part before docstrings come here."""
+    app.add_html_math_renderer(
+        "mathml",
+        inline_renderers=(partial(visit_math, block=False), None),
+        block_renderers=(partial(visit_math, block=True), None),
+    )
+    app.connect("builder-inited", write_help)
+    app.connect("source-read", link_pages)
+    app.connect("autodoc-process-docstring", keep_formulas, priority=900)
+    app.connect("autodoc-process-docstring", keep_bars, priority=901)

@@ -1,0 +1,184 @@
+"""A score, a law and an adjustment of one's own: the classes of docs/extending.md, and their laws.
+
+The page includes these classes from here, so that what it shows is what is tested.
+"""
+
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+
+from localconformal import KernelLaw, LocalizedConformalRegressor, UniformLaw
+from localconformal.adjustments import BaseAdjustment
+from localconformal.engine.reference import ReferenceEngine
+from localconformal.intervals import round_up
+from localconformal.laws import BaseLaw, SidedLaw
+from localconformal.laws.base import check_reference_scores
+from localconformal.metrics import coverage, coverage_band
+from localconformal.models import fit_model, is_frozen, predict_column
+from localconformal.quantiles import MASS_GUARD
+from localconformal.scores import Band, BaseScore
+
+
+class RelativeScore(BaseScore):
+    """V = (y - mu(x)) / (floor + |mu(x)|): errors in units of the prediction."""
+
+    def __init__(self, floor=1.0):
+        self.floor = floor
+
+    def fit(self, estimator, X, y, *, confidence_level=0.9, random_state=0, fit_params=None):
+        self.model_ = fit_model(estimator, X, y, fit_params)
+        return self
+
+    def point(self, X):
+        return predict_column(self.model_, X)
+
+    def band(self, X):
+        mu = self.point(X)
+        return Band.around(mu, unit=self.floor + np.abs(mu))
+
+    def is_frozen(self, estimator):
+        return is_frozen(estimator)
+
+
+@dataclass(frozen=True)
+class SameLabel:
+    """1{X_j has the label of x}; everybody, where no reference row has it."""
+
+    labels: np.ndarray
+
+    def __call__(self, rows):
+        same = rows[:, None] == self.labels
+        alone = ~same.any(axis=1)
+        return np.where(alone[:, None], 1.0, same), alone
+
+
+class LabelLaw(BaseLaw):
+    """F(v | x) = share of scores up to v among reference rows with the same value in one column."""
+
+    def __init__(self, column=0):
+        self.column = column
+
+    def fit(self, X, v, *, outputs=None):
+        scores = check_reference_scores(v)
+        order = np.argsort(scores, kind="stable")
+        self.engine_ = ReferenceEngine(scores[order], SameLabel(self.rows(X)[order]))
+        return self
+
+    def rows(self, X):
+        return np.asarray(X)[:, self.column]
+
+
+class ShrunkQuantile(BaseAdjustment):
+    """p = v - share Q(tau; F); T = share Q(tau; F) + theta: split conformal at 0, SLCP at 1."""
+
+    def __init__(self, share=0.5):
+        self.share = share
+
+    def score(self, V, F, levels):
+        return V[:, :, None] - self.share * F.quantile(levels)
+
+    def threshold(self, theta, F, levels):
+        return round_up(self.share * F.quantile(levels), theta)
+
+
+OWN = {
+    "score": {"score": RelativeScore(), "law": KernelLaw(random_state=0)},
+    "law": {"law": LabelLaw(column=1)},
+    "adjustment": {"adjustment": ShrunkQuantile(0.5), "law": KernelLaw(random_state=0)},
+    "all": {"score": RelativeScore(), "law": LabelLaw(1), "adjustment": ShrunkQuantile(0.5)},
+}
+
+
+def rows(n, seed):
+    """The noise depends on a label (column 1) and grows with the mean."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.uniform(1, 5, n), rng.integers(0, 3, n)])
+    return X, 3 * X[:, 0] + (0.1 + X[:, 1]) * X[:, 0] * rng.standard_normal(n)
+
+
+X, Y = rows(800, seed=0)
+X_NEW, Y_NEW = rows(2_000, seed=1)
+
+
+def own(**parts):
+    return LocalizedConformalRegressor(LinearRegression(), random_state=0, **parts)
+
+
+@pytest.fixture(scope="module", params=OWN)
+def model(request):
+    return own(**OWN[request.param]).fit(X, Y)
+
+
+def test_coverage_is_kept(model):
+    low, high = coverage_band(200, len(Y_NEW), 0.9, probability=0.999)
+    assert low <= coverage(Y_NEW, model.predict_interval(X_NEW)) <= high
+
+
+def test_a_row_is_answered_by_itself_and_after_a_pickle(model):
+    together = model.predict_interval(X_NEW[:20])
+    alone = np.vstack([model.predict_interval(X_NEW[[i]]) for i in range(20)])
+    np.testing.assert_allclose(alone, together, rtol=1e-12)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_interval(X_NEW[:20]), together)
+
+
+def test_parts_are_parameters():
+    model = clone(own(**OWN["all"])).set_params(adjustment__share=0.25, law__column=0)
+    assert model.adjustment.share == 0.25
+    assert model.law.column == 0
+
+
+def test_the_score_and_its_bounds_are_inverses():
+    score = RelativeScore().fit(LinearRegression(), X, Y)
+    band = score.band(X_NEW)
+    rng = np.random.default_rng(2)
+    T = rng.normal(size=(len(X_NEW), 2, 1))
+    lower, upper = score.bounds(band, T)[:, :, 0].T
+    V = score.values(band, Y_NEW)
+    np.testing.assert_array_equal(lower <= Y_NEW, V[:, 0] <= T[:, 0, 0])
+    np.testing.assert_array_equal(upper >= Y_NEW, V[:, 1] <= T[:, 1, 0])
+
+
+def test_the_law_keeps_the_law_of_inverses():
+    v = np.round(np.random.default_rng(3).normal(size=len(X)), 1)
+    law = LabelLaw(1).fit(X, v)
+    asked = np.tile(np.linspace(-3, 3, 25), (30, 1))
+    below = law.cdf(X_NEW[:30], asked, side="left")
+    for t in (0.05, 0.3, 0.5, 0.95):
+        within = asked <= law.upper_quantile(X_NEW[:30], [t])
+        np.testing.assert_array_equal(below <= t + MASS_GUARD, within)
+
+
+def test_the_law_is_that_of_its_label_and_of_all_rows_for_a_new_label():
+    law, everybody = LabelLaw(1).fit(X, Y), UniformLaw().fit(X, Y)
+    of_label = UniformLaw().fit(X[X[:, 1] == 2], Y[X[:, 1] == 2])
+    levels, known, unknown = [0.1, 0.5, 0.9], [[1.0, 2.0]], [[1.0, 7.0]]
+    np.testing.assert_array_equal(law.quantile(known, levels), of_label.quantile(known, levels))
+    np.testing.assert_array_equal(
+        law.quantile(unknown, levels), everybody.quantile(unknown, levels)
+    )
+    assert law.fallback(unknown).all()
+    assert not law.fallback(known).any()
+
+
+def test_p_at_most_theta_implies_v_at_most_the_threshold():
+    v = np.round(np.random.default_rng(4).normal(size=len(X)), 1)
+    V, levels = np.column_stack([-v, v]), np.array([[0.95], [0.95]])
+    F = SidedLaw.fit(LabelLaw(1), X, V, None).at(X)
+    adjustment = ShrunkQuantile(1 / 3)
+    p = adjustment.score(V, F, levels)
+    for theta in p[:20]:
+        T = adjustment.threshold(theta, F, levels)
+        assert np.all((V[:, :, None] <= T)[p <= theta])
+
+
+@pytest.mark.parametrize(("share", "name"), [(1.0, "additive"), (0.0, "plain")])
+def test_the_ends_of_the_adjustment_are_those_of_the_library(share, name):
+    law = KernelLaw(random_state=0)
+    ours = own(adjustment=ShrunkQuantile(share), law=law).fit(X, Y).predict_interval(X_NEW)
+    theirs = own(adjustment=name, law=law).fit(X, Y).predict_interval(X_NEW)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
