@@ -115,6 +115,10 @@ class Calibration:
     known: dict[float, dict[Any, Array]] = field(default_factory=dict, compare=False)
     _adjusted: dict[float, Array] = field(default_factory=dict, compare=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is computed once a level: it comes back by itself, and files stay plain."""
+        return {**vars(self), "known": {}, "_adjusted": {}}
+
     @property
     def n(self) -> int:
         """Number of calibration rows."""

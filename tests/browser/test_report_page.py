@@ -13,6 +13,7 @@ pytestmark = pytest.mark.slow
 CHROMIUM = shutil.which("chromium")
 CONTROLS = "a[href], button, input, select, summary, [tabindex='0']"
 REGIONS = "[data-regions='features']"
+SHOWN = "tbody tr:not([hidden]):not(.folded)"
 #: In the first the new width is seen, in the second the charts are drawn again.
 THREE_FRAMES = """() => new Promise((done) => {
     const next = requestAnimationFrame;
@@ -34,7 +35,7 @@ def browser():
 @pytest.fixture(scope="session")
 def reports(tmp_path_factory):
     """Paths by name; made once."""
-    from report_data import hostile, ordinary, rows
+    from report_data import hostile, many_failures, ordinary, rows
 
     from localconformal.audit import audit
     from localconformal.report import write_report
@@ -43,7 +44,7 @@ def reports(tmp_path_factory):
     X, y, intervals = rows(30)
     intervals[:3, 1] = float("inf")
     few = {"audit": audit(X, y, intervals), "X": X, "y": y, "intervals": intervals}
-    made = {"ordinary": ordinary(), "hostile": hostile(), "few": few}
+    made = {"ordinary": ordinary(), "hostile": hostile(), "few": few, "many": many_failures()}
     return {
         name: write_report(**given, path=folder / f"{name}.html") for name, given in made.items()
     }
@@ -85,12 +86,12 @@ def texts(page, selector):
 
 
 def shown_rows(page, part="features"):
-    return texts(page, f"[data-regions='{part}'] tbody tr:not([hidden]) th")
+    return texts(page, f"[data-regions='{part}'] {SHOWN} th")
 
 
 def column(page, number, part="features"):
     """The values that a column sorts by, of the rows shown."""
-    cells = page.locator(f"[data-regions='{part}'] tbody tr:not([hidden]) td:nth-child({number})")
+    cells = page.locator(f"[data-regions='{part}'] {SHOWN} td:nth-child({number})")
     return [float(value) for value in cells.evaluate_all("cells => cells.map(c => c.dataset.v)")]
 
 
@@ -150,7 +151,7 @@ def test_the_filter_and_the_checkbox_choose_rows(open_page):
     assert shown_rows(page, "groups") == shown_rows(page)
     page.get_by_label("Filter").fill("")
     page.get_by_label("Only beyond chance").check()
-    states = page.locator(f"{REGIONS} tbody tr:not([hidden])").evaluate_all(
+    states = page.locator(f"{REGIONS} {SHOWN}").evaluate_all(
         "rows => rows.map(row => row.dataset.state)"
     )
     assert 0 < len(states) < total
@@ -244,7 +245,7 @@ def test_no_control_is_without_a_name(open_page):
     session = page.context.new_cdp_session(page)
     tree = session.send("Accessibility.getFullAXTree")["nodes"]
     asked = {"button", "checkbox", "combobox", "link", "searchbox", "textbox", "region", "image"}
-    asked |= {"DisclosureTriangle", "navigation"}
+    asked |= {"DisclosureTriangle", "navigation", "table"}
     nodes = [n for n in tree if not n["ignored"] and n["role"]["value"] in asked]
     assert {"button", "checkbox", "combobox", "searchbox"} <= {n["role"]["value"] for n in nodes}
     assert [n["role"]["value"] for n in nodes if not n["name"]["value"].strip()] == []
@@ -271,6 +272,62 @@ def test_text_stands_out_from_the_paper(open_page):
         page.emulate_media(color_scheme=scheme)
         for selector in ("h1", ".lead", ".kicker", ".note", "[data-state='under'] .share", "nav a"):
             assert page.evaluate(CONTRAST, selector) > 4.5, (scheme, selector)
+
+
+def test_the_feature_that_is_shown_stands_in_the_title(open_page):
+    page = open_page()
+    figure = page.locator("[data-chart='features']")
+    for name in ("temperature", "weather"):
+        figure.locator("select").select_option(label=name)
+        assert figure.locator("h3").inner_text() == f"Coverage by feature: {name}"
+    page.emulate_media(media="print")
+    assert figure.locator("select").is_hidden()
+    assert figure.locator("h3").is_visible()
+
+
+def printed_rows(page, part="features"):
+    return page.locator(f"[data-regions='{part}'] tbody tr").evaluate_all(
+        "rows => rows.filter(r => r.checkVisibility()).map(r => r.dataset.state)"
+    )
+
+
+def test_all_that_is_beyond_chance_is_printed(open_page):
+    page = open_page("many")
+    states = page.locator(f"{REGIONS} tbody tr").evaluate_all(
+        "all => all.map(r => r.dataset.state)"
+    )
+    beyond = [state for state in states if state != "within"]
+    assert len(states) > len(beyond) > 10
+    assert len(shown_rows(page)) == 10
+    page.emulate_media(media="print")
+    assert printed_rows(page) == beyond
+    assert f"{len(beyond)} of {len(states)} printed" in texts(page, f"{REGIONS} .printed")[0]
+    page.emulate_media(media="screen")
+    page.get_by_label("Filter").fill("no such column")
+    page.emulate_media(media="print")
+    assert printed_rows(page) == []
+
+
+def test_paper_has_all_numbers_and_charts_of_its_width(open_page):
+    page = open_page()
+    width = "document.querySelector('.plot svg').viewBox.baseVal.width"
+    numbers = page.locator(".numbers table")
+    on_screen = page.evaluate(width)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert numbers.is_visible()
+    assert page.evaluate(width) < on_screen
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert numbers.is_hidden()
+    assert page.evaluate(width) == on_screen
+
+
+def test_what_the_calibration_set_explains_is_drawn(open_page):
+    page = open_page()
+    box = page.locator("[data-chart='glance'] rect.expected")
+    assert box.count() == 1
+    assert "calibration set of 500 rows" in texts(page, "[data-chart='glance'] .lead")[0]
 
 
 def test_it_prints(open_page):

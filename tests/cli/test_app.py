@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 import localconformal
 from localconformal import cli
 from localconformal.cli.app import COMMANDS, app
-from localconformal.cli.files import write_whole
+from localconformal.cli.console import EXIT_CODES
+from localconformal.files import write_together, write_whole
 
 
 def test_version():
@@ -19,9 +20,28 @@ def test_version():
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)
 def test_every_command_has_a_page_of_help(command):
-    result = CliRunner().invoke(app, [command.__name__, "--help"])
+    result = CliRunner().invoke(app, [command.__name__, "--help"], terminal_width=80)
     assert result.exit_code == 0
     assert command.__doc__.strip().splitlines()[0][:30] in result.stdout
+    assert f"localconformal {command.__name__}" in result.stdout.partition("Example:")[2]
+    lines = result.stdout.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+
+
+def test_help_says_the_exit_codes():
+    result = CliRunner().invoke(app, ["--help"])
+    for code, meaning in EXIT_CODES.items():
+        assert f"{code}  {meaning}" in result.stdout
+
+
+def test_help_loads_none_of_the_heavy_packages():
+    code = (
+        "import sys, localconformal.cli.app\n"
+        "print([m for m in ('sklearn', 'pandas', 'matplotlib', 'numba') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("missing", cli.NEEDED)
@@ -38,7 +58,7 @@ def test_a_missing_extra_is_one_sentence_and_exit_code_one(missing, monkeypatch)
 def test_without_the_extra_the_module_still_imports():
     code = (
         "import sys\n"
-        "for name in ('typer', 'rich', 'matplotlib', 'pandas'): sys.modules[name] = None\n"
+        "for name in ('typer', 'rich', 'matplotlib', 'pandas', 'skops'): sys.modules[name] = None\n"
         "import localconformal.cli as cli\n"
         "cli.main()\n"
     )
@@ -77,6 +97,26 @@ class TestWriteWhole:
     def test_a_folder_that_cannot_be_made_is_one_sentence(self, tmp_path):
         (tmp_path / "file").touch()
         result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "file" / "below")])
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert result.stderr.startswith("Cannot write to")
         assert len(result.stderr.strip().splitlines()) == 1
+
+
+class TestWriteTogether:
+    def test_an_interruption_leaves_nothing_not_even_the_folder(self, tmp_path):
+        def interrupted(part):
+            part.write_text("half")
+            raise KeyboardInterrupt
+
+        writers = {
+            tmp_path / "new" / "folder" / "a.txt": lambda part: part.write_text("whole"),
+            tmp_path / "new" / "folder" / "b.txt": interrupted,
+        }
+        with pytest.raises(KeyboardInterrupt):
+            write_together(writers)
+        assert not list(tmp_path.iterdir())
+
+    def test_a_folder_in_the_way_is_one_sentence(self, tmp_path):
+        (tmp_path / "a.txt").mkdir()
+        with pytest.raises(OSError, match="it is a folder"):
+            write_whole(tmp_path / "a.txt", lambda part: part.write_text(""))

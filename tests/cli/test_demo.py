@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 from rich.console import Console
@@ -64,14 +66,27 @@ def test_the_conclusion_quotes_the_table(comparison):
     assert f"{comparison.summaries[SLCP].mean_length:.2f}" in conclusion(comparison)
 
 
-def test_the_command_prints_the_table_and_writes_only_the_plot(run):
+def test_the_command_prints_the_table_and_writes_the_plot_and_the_report(run):
     result, out = run
     assert result.exit_code == 0
     for word in ("coverage", "length", "score", SLCP, SPLIT, "CQR", ORACLE):
         assert word in result.stdout
-    assert result.stdout.splitlines()[-1] == f"Plot: {out / 'demo.png'}"
-    assert [path.name for path in out.iterdir()] == ["demo.png"]
+    plot, report = result.stdout.splitlines()[-2:]
+    assert plot == f"Plot:   {out / 'demo.png'}"
+    assert report == f"Report: {out / 'report.html'}"
+    assert sorted(path.name for path in out.iterdir()) == ["demo.png", "report.html"]
     assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert SPLIT in page
+    assert "5,000" in page
+
+
+def test_json_is_all_that_is_printed(tmp_path):
+    result = CliRunner().invoke(app, ["demo", "--json", "--out", str(tmp_path)])
+    document = json.loads(result.stdout)
+    assert document["methods"][SLCP]["coverage"] > 0.85
+    assert document["files"]["report"] == str(tmp_path / "report.html")
+    assert result.stderr == ""
 
 
 def test_nothing_but_the_results_is_printed_when_this_is_no_terminal(run):

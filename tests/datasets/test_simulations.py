@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from localconformal.datasets import SIMULATIONS, load_simulation
+from localconformal.datasets import SIMULATIONS, load_simulation, shifted_simulation
 from localconformal.metrics import coverage, mean_length
 
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
@@ -15,15 +15,25 @@ def test_oracle_quantiles_are_those_of_many_draws(simulation):
         X = np.tile(x, (40_000, 1))
         y = simulation.draw_response(np.random.default_rng(1), X)
         # Five standard errors of the share of draws below a quantile.
-        below = (y[:, None] <= simulation.quantile(X, LEVELS)).mean(axis=0)
+        below = (y[:, None] <= simulation.quantile(X[:1], LEVELS)).mean(axis=0)
         np.testing.assert_allclose(below, LEVELS, atol=5 * 0.5 / np.sqrt(len(y)))
-        assert abs(y.mean() - simulation.mean(X)[0]) <= 5 * y.std() / np.sqrt(len(y))
+        assert abs(y.mean() - simulation.mean(X[:1])[0]) <= 5 * y.std() / np.sqrt(len(y))
+
+
+@every_simulation
+def test_the_distribution_function_inverts_the_quantiles(simulation):
+    X, _ = simulation.sample(50, random_state=4)
+    quantiles = simulation.quantile(X, LEVELS)
+    for level, at in zip(LEVELS, quantiles.T, strict=True):
+        np.testing.assert_allclose(simulation.cdf(X, at), level, atol=1e-6)
+    np.testing.assert_allclose(simulation.coverage(X, quantiles[:, [0, -1]]), 0.9, atol=1e-6)
+    np.testing.assert_array_equal(simulation.coverage(X, quantiles[:, [-1, 0]]), 0.0)
 
 
 @every_simulation
 def test_oracle_interval_covers_its_level(simulation):
-    X, y = simulation.sample(50_000, random_state=2)
-    assert coverage(y, simulation.quantile(X, [0.05, 0.95])) == pytest.approx(0.9, abs=0.007)
+    X, y = simulation.sample(10_000, random_state=2)
+    assert coverage(y, simulation.quantile(X, [0.05, 0.95])) == pytest.approx(0.9, abs=0.015)
 
 
 @every_simulation
@@ -40,9 +50,9 @@ def test_the_seed_fixes_the_sample(simulation):
     assert not np.array_equal(first[1], other[1])
 
 
-@pytest.mark.parametrize(("name", "length"), [("sim1", 1.216), ("sim2", 1.234)])
+@pytest.mark.parametrize(("name", "length"), [("sim1", 1.216), ("sim2", 1.234), ("sim3", 2.46)])
 def test_oracle_mean_lengths_of_the_paper(name, length):
-    X = np.linspace(0, 5, 100_001)[:, None]
+    X = np.linspace(0, 5, 5_001)[:, None]
     ideal = load_simulation(name).quantile(X, [0.05, 0.95])
     assert mean_length(None, ideal) == pytest.approx(length, rel=0.01)
 
@@ -61,3 +71,26 @@ def test_sampling_leaves_the_global_generator_alone():
 def test_unknown_name_lists_the_known_ones():
     with pytest.raises(ValueError, match=r"no simulation 'sim9'.*sim1"):
         load_simulation("sim9")
+
+
+@pytest.mark.parametrize(
+    ("name", "length"),
+    [("heteroscedastic", 8.2), ("heteroscedastic_plus_one", 11.5), ("bimodal", 5.2)],
+)
+def test_oracle_mean_lengths_of_izbicki(name, length):
+    X, _ = load_simulation(name).sample(2_000, random_state=0)
+    ideal = load_simulation(name).quantile(X, [0.05, 0.95])
+    assert mean_length(None, ideal) == pytest.approx(length, rel=0.05)
+
+
+def test_a_shift_moves_features_and_keeps_the_law_of_the_response():
+    X = np.linspace(-1, 1, 9)[:, None]
+    plain, moved = load_simulation("covariate_shift"), shifted_simulation(0.1)
+    np.testing.assert_array_equal(plain.quantile(X, LEVELS), moved.quantile(X, LEVELS))
+    assert np.abs(moved.sample(500, 0)[0]).mean() > np.abs(plain.sample(500, 0)[0]).mean() + 0.2
+
+
+@pytest.mark.parametrize("a", [0.0, -1.0, 1.5])
+def test_a_shift_that_is_none_is_refused(a):
+    with pytest.raises(ValueError, match="a is"):
+        shifted_simulation(a)

@@ -141,7 +141,7 @@ def captions(ax):
 def test_infinite_and_empty_intervals_are_counted(name):
     axes = axes_of(PLOTS[name][1](*make(400), None))
     assert "2 of 400 intervals are infinite" in captions(axes[0])
-    assert "1 of 400 intervals are empty" in captions(axes[0])
+    assert "1 of 400 intervals is empty" in captions(axes[0])
 
 
 @pytest.mark.parametrize("name", ["bands", "sorted", "sorted by prediction"])

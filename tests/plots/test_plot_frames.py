@@ -59,7 +59,7 @@ def test_missing_groups_are_a_group(data):
     _, y, intervals = data
     groups = pd.Series(pd.Categorical(["a", None, "b"] * (N // 3)), name="kind")
     ax, frame = plot_group_coverage(y, intervals, groups)
-    assert frame["group"].tolist() == ["(missing)", "a", "b"]
+    assert frame["group"].tolist() == ["a", "b", "missing"]
     assert frame["n"].tolist() == [N // 3] * 3
     assert ax.get_ylabel() == "kind"
 
@@ -114,6 +114,24 @@ def test_sorted_rows_are_all_there_in_order(data, by):
     drawn = points(ax)
     order = np.argsort(drawn[:, 0])
     np.testing.assert_allclose(drawn[order, 1], frame["y"] - base)
+
+
+def test_intervals_of_one_length_are_not_sorted_by_rounding():
+    centre = np.random.default_rng(0).gamma(1.0, 100.0, N)
+    intervals = np.stack([centre - 126.7, centre + 126.7], axis=1)
+    assert len(set(intervals[:, 1] - intervals[:, 0])) > 1
+    ax, frame = plot_sorted(centre, intervals, max_points=N)
+    assert frame["row"].tolist() == list(range(N))
+    assert frame["length"].nunique() == 1
+    assert "All intervals are of one length" in caption_of(ax)
+
+
+def test_infinite_intervals_are_said_to_be_seen_from_y(data):
+    _, y, intervals = data
+    intervals[3] = -np.inf, np.inf
+    assert f"1 of {N} intervals is infinite" in caption_of(plot_sorted(y, intervals)[0])
+    assert "seen from y" in caption_of(plot_sorted(y, intervals)[0])
+    assert "seen from y" not in caption_of(plot_sorted(y, intervals, y_pred=y)[0])
 
 
 def test_sorting_by_something_else_is_refused(data):

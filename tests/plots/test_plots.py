@@ -1,13 +1,16 @@
+import io
 import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
 from localconformal.datasets import load_simulation
 from localconformal.metrics import coverage
 from localconformal.plots import bands_frame, plot_bands, plot_comparison, plot_regions
+from localconformal.plots.canvas import CAPTION
 
 EDGES = np.arange(6.0)
 
@@ -20,11 +23,16 @@ def data():
     return X, y, oracle, {"narrow": oracle * 0.5, "wide": oracle + np.array([-1.0, 1.0])}
 
 
+def caption_of(ax):
+    return " ".join(t.get_text() for t in ax.texts if t.get_gid() == CAPTION).replace("\n", " ")
+
+
 def test_bands_frame_holds_every_row_of_every_method(data):
     X, y, oracle, bands = data
     _, frame = plot_bands(X, y, bands, oracle=oracle)
     assert list(frame.columns) == [
         "method", "x", "position", "y", "lower", "upper", "covered", "strip",
+        "shape", "band_lower", "band_upper",
     ]  # fmt: skip
     assert frame.groupby("method").size().to_dict() == {
         "narrow": 300,
@@ -49,6 +57,61 @@ def test_one_column_or_none_is_the_same_feature(data):
     assert bands_frame(X, y, bands).equals(bands_frame(X[:, 0], y, bands))
 
 
+def jumping(n, seed=0):
+    """Intervals that depend on another feature, along one of whole numbers."""
+    rng = np.random.default_rng(seed)
+    x, centre = rng.integers(0, 30, n).astype(float), rng.normal(size=n)
+    return x, centre + rng.normal(size=n), centre[:, None] + np.array([-1.6, 1.6])
+
+
+def test_a_smooth_band_is_a_line_through_its_rows(data):
+    X, y, oracle, bands = data
+    frame = bands_frame(X, y, bands, oracle)
+    assert set(frame["shape"]) == {"line"}
+    np.testing.assert_array_equal(frame["band_lower"], frame["lower"])
+
+
+def test_bounds_that_jump_are_medians_in_bins_not_a_zigzag():
+    x, y, intervals = jumping(2_000)
+    ax, frame = plot_bands(x, y, {"a": intervals})
+    assert set(frame["shape"]) == {"bins"}
+    line = ax.lines[0].get_xydata()
+    np.testing.assert_array_equal(line, frame[["position", "band_lower"]])
+    assert len(np.unique(line, axis=0)) <= 40
+    in_bins = frame.groupby("x")[["lower", "band_lower"]].agg(["median", "std"])
+    centre, middle = in_bins["lower"]["median"], in_bins["band_lower"]["median"]
+    np.testing.assert_allclose(centre, middle, atol=0.2)
+    assert (in_bins["band_lower"]["std"] == 0).all()
+    assert "medians of the bounds" in caption_of(ax)
+    assert frame["covered"].mean() == coverage(y, intervals)
+
+
+def test_a_few_rows_that_jump_are_bars():
+    x, y, intervals = jumping(100)
+    ax, frame = plot_bands(x, y, {"a": intervals})
+    assert set(frame["shape"]) == {"bars"}
+    assert len(ax.lines) == 0
+    assert len(ax.collections[0].get_segments()) == 100
+
+
+@pytest.mark.parametrize("bounds", [[-np.inf, np.inf], [1.0, 0.0], [-1e300, 1e300]])
+def test_odd_intervals_among_those_that_jump(bounds):
+    x, y, intervals = jumping(1_000)
+    intervals[x < 15] = bounds
+    ax, frame = plot_bands(x, y, {"a": intervals})
+    ax.figure.savefig(io.BytesIO(), dpi=30)
+    assert (frame["band_lower"].isna() == (frame["lower"] > frame["upper"])).all()
+
+
+def test_no_method_may_have_the_name_of_the_oracle(data):
+    X, y, oracle, bands = data
+    with pytest.raises(ValueError, match="the name of oracle"):
+        plot_bands(X, y, {"true quantiles": bands["wide"]}, oracle=oracle)
+    ax, frame = plot_bands(X, y, {"true quantiles": oracle})
+    assert frame["covered"].mean() == coverage(y, oracle)
+    assert len(ax.lines) == 2
+
+
 def test_several_features_are_refused(data):
     X, y, _, bands = data
     with pytest.raises(ValueError, match="one feature"):
@@ -62,6 +125,17 @@ def test_regions_average_to_the_coverage_of_all_rows(data):
         assert part["rows"].sum() == len(y)
         average = np.average(part["coverage"], weights=part["rows"])
         assert average == pytest.approx(coverage(y, bands[name]))
+
+
+def test_regions_are_named_counted_and_in_per_cent(data):
+    X, y, _, bands = data
+    ax, _ = plot_regions(pd.Series(X[:, 0], name="depth"), y, bands, EDGES[:4])
+    ax.figure.savefig(io.BytesIO(), dpi=30)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("depth", "coverage, %")
+    assert max(float(tick.get_text()) for tick in ax.get_yticklabels()) >= 90
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(bands)
+    outside = int((X[:, 0] > 3).sum())
+    assert f"{outside} of 300 rows are in no region" in caption_of(ax)
 
 
 def test_a_region_without_rows_has_no_coverage(data):
@@ -143,5 +217,22 @@ def test_importing_the_plots_loads_no_matplotlib_and_drawing_no_pyplot():
         "assert 'matplotlib' not in sys.modules\n"
         "plots.plot_comparison([0, 1], [0, 1], {'a': [[0, 1], [0, 1]]}, [0, 1])\n"
         "assert 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("missing", ["pandas", "matplotlib"])
+def test_a_package_that_is_missing_is_named_with_its_extra(missing):
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        "from localconformal import plots\n"
+        "for draw in (getattr(plots, name) for name in plots.__all__ if 'plot_' in name):\n"
+        "    try:\n"
+        "        draw([0.0], [[0.0, 1.0]], [0.5])\n"
+        "    except ImportError as error:\n"
+        f"        assert str(error).startswith(draw.__name__ + ' needs {missing}')\n"
+        "        assert \"pip install 'localconformal[plots]'\" in str(error)\n"
+        "    else:\n"
+        "        raise AssertionError(draw)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -62,3 +62,12 @@ def hostile(n=400, seed=0):
         "y": y,
         "intervals": intervals,
     }
+
+
+def many_failures(n=4_000, seed=0):
+    """More than ten bins beyond chance: the noise grows with the first of three columns."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.uniform(size=(n, 1)), columns=["a"])
+    X["like a"], X["other"] = X["a"] + rng.normal(0, 0.1, n), rng.uniform(size=n)
+    y = rng.normal(size=n) * (0.2 + 2 * X["a"].to_numpy())
+    return {"audit": audit(X, y, np.tile([-2.5, 2.5], (n, 1)))}

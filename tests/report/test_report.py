@@ -117,6 +117,23 @@ def test_how_the_intervals_were_made_and_from_what(summary):
     ).keys()
 
 
+# ---- model and methods ------------------------------------------------------------------------
+
+
+def test_comparisons_are_in_per_cent_and_points(arguments, summary):
+    methods, differences = summary["comparison"]["tables"]
+    found = {method.name: method.summary for method in arguments["comparison"].methods}
+    for name, coverage, *_ in methods["rows"]:
+        assert coverage == f"{100 * found[name].coverage:.1f} %"
+    assert differences["columns"][-1] == "coverage, in points"
+    row = next(r for r in arguments["comparison"].paired() if r.metric == "coverage")
+    assert float(differences["rows"][0][-1].split(" ")[0].replace("−", "-")) == pytest.approx(
+        100 * row.difference, abs=0.1
+    )
+    text = " ".join(cell for table in (methods, differences) for r in table["rows"] for cell in r)
+    assert not re.search(r"\de[-+−]", text)
+
+
 def test_a_selection_is_shown(arguments):
     class Chosen:
         selection_ = pd.DataFrame({"law": ["forest"], "interval_score": [1.25]})
@@ -178,6 +195,12 @@ def test_json_cannot_leave_its_element(text):
     assert json.loads(inside) == {"a": text}
 
 
+def test_every_table_has_a_name(summary):
+    tables = re.findall(r"<table[^>]*>", render(summary))
+    assert len(tables) > 8
+    assert all("aria-label=" in table for table in tables)
+
+
 def test_the_page_forbids_all_requests(summary):
     page = render(summary)
     assert "default-src &#x27;none&#x27;" in page
@@ -215,6 +238,59 @@ def test_intervals_that_are_all_alike(bounds):
     summary = summarise_rows(X, y, np.tile(bounds, (60, 1)))
     assert "lengths" not in summary["charts"]
     render(summary)
+
+
+def test_intervals_of_one_length_are_not_sorted_by_rounding():
+    centre = np.random.default_rng(0).gamma(1.0, 100.0, 100)
+    intervals = np.stack([centre - 126.7, centre + 126.7], axis=1)
+    chart = summarise_rows(centre[:, None], centre + 1, intervals)["charts"]["intervals"]
+    assert chart["options"][0]["columns"]["row"] == list(range(100))
+    assert chart["title"] == "Intervals, all of one length"
+    assert chart["order"] == "rows, as they came"
+
+
+@pytest.mark.parametrize(
+    ("n_endless", "said"),
+    [
+        (1, "1 row with an infinite bound has no centre, and is seen from y."),
+        (2, "2 rows with infinite bounds have no centre, and are seen from y."),
+    ],
+)
+def test_rows_without_a_centre_are_said(n_endless, said):
+    X, y, intervals = rows(100)
+    intervals[:n_endless, 1] = np.inf
+    charts = summarise_rows(X, y, intervals)["charts"]
+    assert said in charts["intervals"]["note"]
+    assert "left out" in charts["errors"]["note"]
+
+
+def test_one_row_stands_at_the_edge_and_several_stand_there():
+    for n, said in ((150, "1 row beyond the axes stands"), (2_000, "rows beyond the axes stand")):
+        X, y, _ = rows(n)
+        chart = summarise_rows(X, y, np.tile([-2.0, 2.0], (n, 1)))["charts"]["errors"]
+        assert f"{said} at their edge." in chart["note"]
+
+
+def test_a_long_name_keeps_its_condition():
+    X, y, intervals = rows(2_000)
+    name = "a column of a very long name " * 10
+    X = X.rename(columns={"hour": name})[[name, "weather"]]
+    summary = summarise_rows(X, y, intervals)
+    texts = [row["text"] for row in summary["failures"]["tables"][2]["rows"]]
+    long = [text for text in texts if "weather" not in text]
+    assert len(set(long)) == len(long) > 5
+    assert all(re.search(r"(<=|>|=) \d+$", text) for text in long)
+    glance = summary["charts"]["glance"]["options"][0]["columns"]["label"]
+    assert any(label.startswith("Rule: ") and re.search(r"\d|snow", label) for label in glance)
+
+
+def test_the_worst_slab_is_in_the_units_of_its_column():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"hour": rng.integers(0, 24, 4_000)})
+    y = rng.normal(size=4_000) * np.where(X["hour"].isin([17, 18, 19]), 4.0, 1.0)
+    summary = summarise_rows(X, y, np.tile([-1.645, 1.645], (4_000, 1)))
+    assert "hour 17 to 19" in summary["slab"][0]
+    assert "standard deviations" not in " ".join(summary["slab"])
 
 
 @pytest.mark.parametrize("n", [1, 2, 30])

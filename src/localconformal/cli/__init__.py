@@ -6,7 +6,7 @@ import sys
 from importlib.util import find_spec
 
 #: What the extra "cli" brings and the core does not.
-NEEDED = ("typer", "rich", "matplotlib", "pandas")
+NEEDED = ("typer", "rich", "matplotlib", "pandas", "pyarrow", "skops")
 
 
 def main() -> None:

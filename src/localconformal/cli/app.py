@@ -7,12 +7,28 @@ from typing import Annotated
 import typer
 
 from localconformal import __version__
+from localconformal.cli.audit import audit
+from localconformal.cli.bench import bench
+from localconformal.cli.compare import compare
+from localconformal.cli.console import EXIT_CODES, answering
+from localconformal.cli.datasets import datasets
 from localconformal.cli.demo import demo
+from localconformal.cli.methods import methods
+from localconformal.cli.predict import predict
+from localconformal.cli.reproduce import reproduce
+from localconformal.cli.run import run
 
 #: One function a command, one file a function; its name and docstring are what the user sees.
-COMMANDS = (demo,)
+COMMANDS = (demo, run, predict, audit, compare, methods, datasets, bench, reproduce)
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    epilog="\b\nExit codes:\n"
+    + "\n".join(f"{code:>5}  {what}" for code, what in EXIT_CODES.items()),
+)
 
 
 def _print_version(asked: bool) -> None:
@@ -35,4 +51,4 @@ def localconformal(
 
 
 for command in COMMANDS:
-    app.command()(command)
+    app.command()(answering(command))

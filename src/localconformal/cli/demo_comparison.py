@@ -53,10 +53,11 @@ class Summary:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Test rows, the intervals of each method on them, and what they are worth."""
+    """Test rows, the methods, their intervals on these rows, and what they are worth."""
 
     X: Array
     y: Array
+    models: dict[str, Any]
     intervals: dict[str, Array]
     oracle: Array
     summaries: dict[str, Summary]
@@ -68,18 +69,20 @@ def compare(seed: int = 0, on_step: Callable[[str], None] = lambda name: None) -
     rng = np.random.default_rng(seed)
     X_train, y_train = simulation.sample(N_TRAIN, rng)
     X, y = simulation.sample(N_TEST, rng)
-    intervals = {}
+    models = {}
     # On so few rows a second thread costs more than it brings, above all on a busy machine.
     with threadpool_limits(limits=1):
         for name, (method, loss) in METHODS.items():
             on_step(name)
             base = HistGradientBoostingRegressor(**SETTINGS, **loss, random_state=seed)
             model = method(base, confidence_level=CONFIDENCE_LEVEL, random_state=seed)
-            intervals[name] = model.fit(X_train, y_train).predict_interval(X)
-    on_step("measuring")
+            models[name] = model.fit(X_train, y_train)
+        on_step("measuring")
+        intervals = {name: model.predict_interval(X) for name, model in models.items()}
     tail = (1.0 - CONFIDENCE_LEVEL) / 2.0
     oracle = simulation.quantile(X, [tail, 1.0 - tail])
-    return Comparison(X, y, intervals, oracle, _summaries(X, y, {**intervals, ORACLE: oracle}))
+    summaries = _summaries(X, y, {**intervals, ORACLE: oracle})
+    return Comparison(X, y, models, intervals, oracle, summaries)
 
 
 def _summaries(X: Array, y: Array, bands: dict[str, Array]) -> dict[str, Summary]:

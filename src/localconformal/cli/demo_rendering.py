@@ -1,10 +1,11 @@
-"""A comparison as a table, a picture and two sentences."""
+"""A comparison as a table, a picture, a page, a record and two sentences."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -90,3 +91,34 @@ def draw(comparison: Comparison, path: Path) -> None:
         figure=figure,
     )
     figure.savefig(path, dpi=100, pil_kwargs={"optimize": True})
+
+
+def write_page(comparison: Comparison, path: Path) -> None:
+    """The audit of SLCP with the other methods beside it, as one HTML page."""
+    import pandas as pd
+
+    from localconformal.audit import audit, compare
+    from localconformal.report import write_report
+
+    X, intervals = pd.DataFrame(comparison.X, columns=["x"]), comparison.intervals
+    write_report(
+        audit(X, comparison.y, intervals[SLCP], confidence_level=CONFIDENCE_LEVEL),
+        path,
+        model=comparison.models[SLCP],
+        title="The demo: SLCP on simulated data whose noise grows with x",
+        comparison=compare(intervals, X, comparison.y, confidence_level=CONFIDENCE_LEVEL),
+        X=X,
+        y=comparison.y,
+        intervals=intervals[SLCP],
+    )
+
+
+def record(comparison: Comparison) -> dict[str, Any]:
+    """The table as plain data."""
+    return {
+        "confidence_level": CONFIDENCE_LEVEL,
+        "rows": {"fit": N_TRAIN, "new": N_TEST},
+        "edges_of_regions": EDGES.tolist(),
+        "methods": {name: asdict(summary) for name, summary in comparison.summaries.items()},
+        "conclusion": conclusion(comparison),
+    }

@@ -1,5 +1,17 @@
-"""Data with known truth."""
+"""Data with known truth, and real data by name."""
 
-from localconformal.datasets.simulations import SIMULATIONS, Simulation, load_simulation
+from localconformal.datasets.dataset import Dataset, load_dataset
+from localconformal.datasets.simulation import Simulation
+from localconformal.datasets.simulations import SIMULATIONS, load_simulation, shifted_simulation
+from localconformal.datasets.table import DATASETS, DatasetEntry
 
-__all__ = ["SIMULATIONS", "Simulation", "load_simulation"]
+__all__ = [
+    "DATASETS",
+    "SIMULATIONS",
+    "Dataset",
+    "DatasetEntry",
+    "Simulation",
+    "load_dataset",
+    "load_simulation",
+    "shifted_simulation",
+]

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from localconformal.metrics.coverage import is_covered
-from localconformal.metrics.size import lengths
+from localconformal.metrics.size import tied_lengths
+from localconformal.plots.band_shape import BARS, BINS, band_shape
 from localconformal.plots.canvas import (
     add_legend,
     caption,
@@ -20,6 +21,7 @@ from localconformal.plots.canvas import (
     plain,
     say_odd,
 )
+from localconformal.plots.extra import needs
 from localconformal.plots.feature import NOT_A_STRIP, Feature, dress_axis, read_feature
 from localconformal.plots.rows import MAX_POINTS, drawn_rows, one_level, say_drawn
 from localconformal.plots.style import IDEAL, INK, MISS, POINT, clean, method_colours
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 ORACLE = "true quantiles"
 
 
+@needs("matplotlib", "pandas")
 def plot_bands(
     X: Any,
     y: ArrayLike,
@@ -48,6 +51,10 @@ def plot_bands(
     of which there are only a few have a strip of the axis each, where rows stand from the shortest
     interval (of the first method) to the longest.
 
+    A band is a line through the rows where its bounds are smooth in x. Where they jump from row
+    to row, since they depend on more than this feature, up to 150 rows have a bar each; of more,
+    the band is the median of the bounds in at most 40 bins of x, and the caption says so.
+
     Parameters
     ----------
     X : array of shape (n,) or (n, 1), series, or frame of one column
@@ -55,7 +62,7 @@ def plot_bands(
     y : array of shape (n,)
     bands : dict of name -> intervals of shape (n, 2)
     oracle : array of shape (n, 2), default=None
-        The true quantiles at the rows of X, where they are known.
+        The true quantiles at the rows of X, where they are known; no method may have this name.
     colours : list of str, default=None
         One a method; None takes the library's own.
     max_points : int, default=5000
@@ -89,18 +96,21 @@ def plot_bands(
     add_legend(ax, loc="best")
     odd = [(name, say_odd(intervals)) for name, intervals in named.items()]
     said = [f"{plain(name)}: {text}" if len(odd) > 1 else text for name, text in odd if text]
-    caption(ax, [say_drawn(len(rows), len(response)), *said])
+    caption(ax, [say_drawn(len(rows), len(response)), say_shapes(frame), *said])
     return ax, frame
 
 
+@needs("pandas")
 def bands_frame(
     X: Any, y: ArrayLike, bands: Mapping[str, ArrayLike], oracle: ArrayLike | None = None
 ) -> Any:
-    """The data of `plot_bands`: columns method, x, position, y, lower, upper, covered, strip.
+    """The data of `plot_bands`: method, x, position, y, lower, upper, covered, strip and the band.
 
     ``position`` is the place on the axis, in ascending order: that of x where it is a number
     (days since 1970 where it is a time), and within the strip of a label or of missing values.
-    ``strip`` is the number of that strip, -1 for rows at their number.
+    ``strip`` is the number of that strip, -1 for rows at their number. ``shape`` is how the band
+    of the method is drawn there: "line" or "bars" at ``lower`` and ``upper``, or "bins", a line at
+    the medians ``band_lower`` and ``band_upper`` of the bounds of a bin (the bounds otherwise).
 
     Examples
     --------
@@ -118,6 +128,11 @@ def check_bands(
     """The bands by name, the true quantiles last; all checked."""
     if not bands:
         raise ValueError("bands are empty; at least one method's intervals were expected.")
+    if oracle is not None and ORACLE in bands:
+        raise ValueError(
+            f"bands have a method called {ORACLE!r}, the name of oracle; another was expected: "
+            "rename the method, or leave out one of the two."
+        )
     named = {**bands, **({} if oracle is None else {ORACLE: oracle})}
     return {name: one_level(y, intervals)[1] for name, intervals in named.items()}
 
@@ -128,11 +143,12 @@ def frame_of_rows(
     """The frame of these rows of y and the intervals, of which the feature has only these."""
     import pandas as pd
 
-    position = feature.positions(lengths(next(iter(named.values()))[rows]))
+    position = feature.positions(tied_lengths(next(iter(named.values())))[rows])
     order = np.argsort(position, kind="stable")
-    chosen = rows[order]
+    chosen, numbered = rows[order], feature.strip[order] == NOT_A_STRIP
     parts = []
     for name, bounds in named.items():
+        shape, band = band_shape(position[order], bounds[chosen], numbered)
         columns = {
             "method": name,
             "x": feature.values[order],
@@ -142,9 +158,25 @@ def frame_of_rows(
             "upper": bounds[chosen, 1],
             "covered": is_covered(y[chosen], bounds[chosen]),
             "strip": feature.strip[order],
+            "shape": shape,
+            "band_lower": band[:, 0],
+            "band_upper": band[:, 1],
         }
         parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)
+
+
+def say_shapes(frame: Any) -> str:
+    """A sentence on bands that are medians in bins, if there are any."""
+    binned = frame[frame["shape"] == BINS]
+    if len(binned) == 0:
+        return ""
+    names = [plain(name, 24) for name in binned["method"].unique()]
+    whose = "" if len(names) == frame["method"].nunique() else f" of {' and '.join(names)}"
+    return (
+        f"Intervals{whose} depend on more than this feature: their band has the medians of the "
+        "bounds in bins of it, and a row outside it may lie in its own interval."
+    )
 
 
 def draw_bands(ax: Axes, frame: Any, colours: Mapping[str, str]) -> None:
@@ -153,8 +185,8 @@ def draw_bands(ax: Axes, frame: Any, colours: Mapping[str, str]) -> None:
     for name, colour in colours.items():
         band = frame[frame["method"] == name]
         draw_band(ax, band, low, high, plain(name), color=colour, lw=1.1)
-    if (frame["method"] == ORACLE).any():
-        ideal = frame[frame["method"] == ORACLE]
+    ideal = frame[frame["method"] == ORACLE]
+    if len(ideal) and ORACLE not in colours:
         draw_band(ax, ideal, low, high, ORACLE, shade=False, color=INK, lw=1.3, ls=IDEAL)
     draw_rows(ax, frame, mark_misses=len(colours) == 1)
     if np.isinf(frame[["lower", "upper"]].to_numpy()).any():
@@ -165,11 +197,10 @@ def draw_bands(ax: Axes, frame: Any, colours: Mapping[str, str]) -> None:
 def draw_band(
     ax: Axes, band: Any, low: float, high: float, label: str, shade: bool = True, **line: Any
 ) -> None:
-    """A band through the rows at their numbers; a bar for each row in a strip, or alone."""
+    """A line through the rows that are joined; a bar for each of the others."""
     x = band["position"].to_numpy()
-    lower, upper = drawable(band[["lower", "upper"]].to_numpy(), low, high).T
-    numbered = (band["strip"] == NOT_A_STRIP).to_numpy()
-    joined = numbered & (numbered.sum() > 1)
+    lower, upper = drawable(band[["band_lower", "band_upper"]].to_numpy(), low, high).T
+    joined = (band["shape"] != BARS).to_numpy()
     name: str | None = label
     if joined.any():
         if shade:

@@ -9,12 +9,14 @@ from numpy.typing import ArrayLike
 
 from localconformal.metrics import coverage_length_curve
 from localconformal.plots.canvas import add_legend, caption, make_panels, name_axes, percent
+from localconformal.plots.extra import needs
 from localconformal.plots.style import IDEAL, INK, MAIN, SECOND, clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@needs("matplotlib", "pandas")
 def plot_calibration(
     y: ArrayLike,
     intervals: ArrayLike,

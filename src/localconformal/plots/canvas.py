@@ -131,12 +131,11 @@ def drawable(bounds: Array, low: float, high: float) -> Array:
 def say_odd(bounds: Array, infinite: str = "drawn to the edge") -> str:
     """A sentence on intervals (n, 2) that are infinite or empty, if any are."""
     endless, empty = int(np.isinf(lengths(bounds)).sum()), int(is_empty(bounds).sum())
-    said = []
-    if endless:
-        said.append(f"{endless:,} of {len(bounds):,} intervals are infinite, {infinite}.")
-    if empty:
-        said.append(f"{empty:,} of {len(bounds):,} intervals are empty, and not drawn.")
-    return " ".join(said)
+    return " ".join(
+        f"{count:,} of {len(bounds):,} intervals {'is' if count == 1 else 'are'} {what}."
+        for count, what in ((endless, f"infinite, {infinite}"), (empty, "empty, and not drawn"))
+        if count
+    )
 
 
 def percent(share: float) -> str:

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from localconformal.metrics import coverage, mean_length, share_infinite
-from localconformal.plots.bands import bands_frame, draw_bands
-from localconformal.plots.canvas import plain
-from localconformal.plots.regions import plot_regions
+from localconformal.plots.bands import bands_frame, draw_bands, say_shapes
+from localconformal.plots.canvas import caption, plain
+from localconformal.plots.extra import needs
+from localconformal.plots.regions import draw_regions, regions_frame
 from localconformal.plots.style import FAINT, INK, method_colours
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 MAX_POINTS = 500
 
 
+@needs("matplotlib", "pandas")
 def plot_comparison(
     X: ArrayLike,
     y: ArrayLike,
@@ -77,21 +79,15 @@ def plot_comparison(
         above, below = axes[:, column]
         drawn.append(_first_rows(X, y, name, bands[name], oracle))
         draw_bands(above, drawn[-1], {name: colour})
-        _, regions = plot_regions(
-            X,
-            y,
-            {name: bands[name]},
-            edges,
-            confidence_level=confidence_level,
-            colours=[colour],
-            ax=below,
-        )
-        counted.append(regions)
+        counted.append(regions_frame(X, y, {name: bands[name]}, edges))
+        draw_regions(below, counted[-1], {name: colour}, confidence_level)
         _head(above, name, colour, y, bands[name])
     _label(axes, np.asarray(edges, dtype=np.float64), confidence_level)
+    bands_drawn = pd.concat(drawn)
+    caption(axes[1, 0], [say_shapes(bands_drawn)], n_panels=len(bands))
     if title:
         figure.suptitle(title, fontsize=14, fontweight="bold", color=INK, x=0.01, ha="left")
-    parts = {"bands": pd.concat(drawn), "regions": pd.concat(counted)}
+    parts = {"bands": bands_drawn, "regions": pd.concat(counted)}
     return axes, pd.concat(parts, names=["panel", "row"])
 
 

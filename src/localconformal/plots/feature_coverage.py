@@ -12,6 +12,7 @@ from localconformal.audit.columns import MISSING, Column
 from localconformal.columns import LABEL
 from localconformal.metrics.groups import group_coverage
 from localconformal.plots.coverage_rows import draw_coverage_rows, most_frequent
+from localconformal.plots.extra import needs
 from localconformal.plots.feature import MISSING_STRIP, OTHER_STRIP, read_one_column
 from localconformal.plots.rows import one_level
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@needs("matplotlib", "pandas")
 def plot_feature_coverage(
     X: Any,
     y: ArrayLike,

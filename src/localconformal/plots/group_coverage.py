@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from localconformal.metrics.groups import group_coverage
 from localconformal.plots.coverage_rows import draw_coverage_rows, most_frequent
+from localconformal.plots.extra import needs
+from localconformal.plots.feature import MISSING_STRIP
 from localconformal.plots.rows import one_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MISSING_GROUP = "(missing)"
 
-
+@needs("matplotlib", "pandas")
 def plot_group_coverage(
     y: ArrayLike,
     intervals: ArrayLike,
@@ -55,20 +55,13 @@ def plot_group_coverage(
     [1.0, 0.5]
     """
     counted: Any = group_coverage(
-        *one_level(y, intervals), name_missing(groups), confidence_level, probability=probability
+        *one_level(y, intervals), groups, confidence_level, probability=probability
     )
-    frame, notes = most_frequent(counted.frame())
+    table = counted.frame()
+    if table["group"].isna().any():
+        known = table["group"].notna()
+        table["group"] = table["group"].astype(object).where(known, MISSING_STRIP)
+    frame, notes = most_frequent(table)
     name = getattr(groups, "name", None)
     title = "group" if name is None else str(name)
     return draw_coverage_rows(ax, frame, title, probability, notes), frame
-
-
-def name_missing(groups: Any) -> NDArray[Any]:
-    """Labels (n,), missing ones said in words."""
-    import pandas as pd
-
-    labels = np.asarray(groups)
-    missing = np.asarray(pd.isna(labels))
-    if missing.any():
-        labels = np.where(missing, MISSING_GROUP, labels.astype(object))
-    return labels

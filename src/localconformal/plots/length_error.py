@@ -19,6 +19,7 @@ from localconformal.plots.canvas import (
     percent,
     say_odd,
 )
+from localconformal.plots.extra import needs
 from localconformal.plots.rows import MAX_POINTS, drawn_rows, one_level, say_drawn
 from localconformal.plots.sorted_intervals import centres
 from localconformal.plots.style import IDEAL, INK, MAIN, MISS, POINT, SECOND, clean
@@ -31,6 +32,7 @@ ROW, MEAN, QUANTILE = "row", "mean", "quantile"
 MAX_BINS, FEWEST_ROWS = 10, 20
 
 
+@needs("matplotlib", "pandas")
 def plot_length_error(
     y: ArrayLike,
     intervals: ArrayLike,

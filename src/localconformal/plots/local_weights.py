@@ -14,6 +14,7 @@ from localconformal.frames import is_frame, stack_rows
 from localconformal.laws.base import BaseLaw
 from localconformal.laws.localizer import Localizer, NeighborsLocalizer
 from localconformal.plots.canvas import caption, make_axes, name_axes, percent
+from localconformal.plots.extra import needs
 from localconformal.plots.feature import Feature, dress_axis, pick_feature
 from localconformal.plots.rows import MAX_POINTS, drawn_rows
 from localconformal.plots.style import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 GOLDEN = 0.6180339887498949
 
 
+@needs("matplotlib", "pandas")
 def plot_local_weights(
     model: Any,
     x: Any,

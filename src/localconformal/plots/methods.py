@@ -23,6 +23,7 @@ from localconformal.plots.canvas import (
     say_odd,
 )
 from localconformal.plots.coverage_rows import VERDICTS, verdicts, write_beside
+from localconformal.plots.extra import needs
 from localconformal.plots.rows import one_level
 from localconformal.plots.style import IDEAL, INK, MAIN, MISS, POINT, clean
 from localconformal.quantiles import Array
@@ -36,6 +37,7 @@ BASE, BETTER, WORSE, ALIKE = "base", "better", "worse", "alike"
 STANDINGS = {BASE: (INK, "D"), BETTER: (MAIN, "<"), WORSE: (MISS, ">"), ALIKE: (POINT, "o")}
 
 
+@needs("matplotlib", "pandas")
 def plot_methods(
     y: ArrayLike,
     methods: Mapping[str, ArrayLike],

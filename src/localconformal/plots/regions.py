@@ -12,14 +12,24 @@ from numpy.typing import ArrayLike
 from localconformal.columns import LABEL
 from localconformal.metrics import coverage
 from localconformal.plots.bands import check_bands
-from localconformal.plots.canvas import make_axes
+from localconformal.plots.canvas import (
+    add_legend,
+    caption,
+    make_axes,
+    name_axes,
+    percent,
+    plain,
+)
+from localconformal.plots.extra import needs
 from localconformal.plots.feature import numbers_of, read_one_column
+from localconformal.plots.rows import say_rows
 from localconformal.plots.style import IDEAL, INK, clean, method_colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@needs("matplotlib", "pandas")
 def plot_regions(
     X: Any,
     y: ArrayLike,
@@ -30,7 +40,7 @@ def plot_regions(
     colours: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> tuple[Axes, Any]:
-    """Draw each method's coverage in each region as bars, and the level promised as a line.
+    """Draw each method's coverage in each region as bars, in per cent, and the level as a line.
 
     Parameters
     ----------
@@ -60,21 +70,43 @@ def plot_regions(
     [1.0, 0.0]
     """
     frame = regions_frame(X, y, bands, edges)
-    colours = method_colours(len(bands)) if colours is None else colours
+    chosen = method_colours(len(bands)) if colours is None else colours
     ax = make_axes(ax)
-    share = 0.82 / len(bands)
-    for position, (name, colour) in enumerate(zip(bands, colours, strict=True)):
+    draw_regions(ax, frame, dict(zip(bands, chosen, strict=True)), confidence_level)
+    n = len(np.asarray(y))
+    name_axes(ax, plain(read_one_column(X, n).name), "coverage, %")
+    if len(bands) > 1:
+        add_legend(ax, loc="lower left", ncols=3, bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
+    caption(ax, describe(frame[frame["method"] == next(iter(bands))], n, confidence_level))
+    return ax, frame
+
+
+def draw_regions(ax: Axes, frame: Any, colours: Mapping[str, str], level: float) -> None:
+    """The bars of a frame of `regions_frame`, side by side in their region, and the level."""
+    share = 0.82 / len(colours)
+    for position, (name, colour) in enumerate(colours.items()):
         bars = frame[frame["method"] == name]
         width = bars["right"] - bars["left"]
         centre = bars["left"] + width * (0.09 + share * (position + 0.5))
-        ax.bar(centre, bars["coverage"], width=width * share * 0.96, color=colour, alpha=0.85)
+        look: dict[str, Any] = {"color": colour, "alpha": 0.85, "label": plain(name)}
+        ax.bar(centre, bars["coverage"], width=width * share * 0.96, **look)
         for x, height in zip(centre, bars["coverage"], strict=True):
             _write(ax, x, height)
-    ax.axhline(confidence_level, color=INK, lw=1.0, ls=IDEAL)
+    ax.axhline(level, color=INK, lw=1.0, ls=IDEAL)
     # From zero, bars of 85 % and 95 % look the same.
     ax.set_ylim(0.5 if frame["coverage"].min() > 0.5 else 0.0, 1.04)
+    ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
     clean(ax)
-    return ax, frame
+
+
+def describe(regions: Any, n: int, level: float) -> list[str]:
+    """What the bars rest on, of the regions of one method."""
+    fewest, most, inside = (int(regions["rows"].agg(how)) for how in ("min", "max", "sum"))
+    rows = f"{fewest:,} to {most:,} rows" if fewest < most else say_rows(most)
+    said = [f"Dashed: the level, {percent(level)}. Each region has {rows}."]
+    if inside < n:
+        said.append(f"{n - inside:,} of {n:,} rows are in no region, or missing.")
+    return said
 
 
 def _write(ax: Axes, x: float, share: float) -> None:
@@ -84,6 +116,7 @@ def _write(ax: Axes, x: float, share: float) -> None:
     ax.text(x, 0.07, text, transform=foot, ha="center", color=colour, fontsize=9, fontweight="bold")
 
 
+@needs("pandas")
 def regions_frame(X: Any, y: ArrayLike, bands: Mapping[str, ArrayLike], edges: ArrayLike) -> Any:
     """The data of `plot_regions`: columns method, left, right, rows, coverage (NaN if no rows).
 

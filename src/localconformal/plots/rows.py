@@ -38,6 +38,11 @@ def drawn_rows(n: int, max_points: int, random_state: int) -> NDArray[np.intp]:
     return np.sort(np.random.default_rng(random_state).choice(n, max_points, replace=False))
 
 
+def say_rows(n: int) -> str:
+    """How many rows."""
+    return "1 row" if n == 1 else f"{n:,} rows"
+
+
 def say_drawn(n_drawn: int, n: int) -> str:
     """A sentence on rows that are counted and not drawn, if there are any."""
-    return "" if n_drawn == n else f"{n_drawn:,} rows drawn, at random, of {n:,}."
+    return "" if n_drawn == n else f"{say_rows(n_drawn)} drawn, at random, of {n:,}."

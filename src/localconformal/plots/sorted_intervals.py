@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from localconformal.metrics import coverage
 from localconformal.metrics.correlation import check_prediction
 from localconformal.metrics.coverage import is_covered
-from localconformal.metrics.size import lengths
+from localconformal.metrics.size import tied_lengths
 from localconformal.plots.canvas import (
     add_legend,
     caption,
@@ -21,6 +21,7 @@ from localconformal.plots.canvas import (
     percent,
     say_odd,
 )
+from localconformal.plots.extra import needs
 from localconformal.plots.rows import drawn_rows, one_level, say_drawn
 from localconformal.plots.style import INK, MAIN, MISS, clean
 from localconformal.quantiles import Array
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 LENGTH, PREDICTION = "length", "prediction"
 
 
+@needs("matplotlib", "pandas")
 def plot_sorted(
     y: ArrayLike,
     intervals: ArrayLike,
@@ -44,7 +46,8 @@ def plot_sorted(
     """Draw each row's interval as a line and its y as a point, rows sorted, missed rows marked.
 
     Sorted by length, intervals and y are drawn relative to the prediction: the fan shows how far
-    lengths differ. Sorted by prediction they are drawn as they are.
+    lengths differ; intervals of one length, up to rounding, stand as they were given. Sorted by
+    prediction they are drawn as they are.
 
     Parameters
     ----------
@@ -82,8 +85,21 @@ def plot_sorted(
     ax = make_axes(ax)
     draw_sorted(ax, frame, by)
     told = f"{percent(float(coverage(response, bounds)))} of {len(response):,} rows are covered."
-    caption(ax, [told, say_drawn(len(rows), len(response)), say_odd(bounds)])
+    caption(ax, [told, say_drawn(len(rows), len(response)), *say_order(bounds, by, y_pred)])
     return ax, frame
+
+
+def say_order(bounds: Array, by: str, y_pred: ArrayLike | None) -> list[str]:
+    """What the order and the centre hide: lengths that are all one, intervals without a centre."""
+    length = tied_lengths(bounds)
+    tied = by == LENGTH and len(length) > 1 and np.isfinite(length[0]) and len(set(length)) == 1
+    infinite = "drawn to the edge"
+    if by == LENGTH and y_pred is None:
+        infinite += " and seen from y, for want of a centre"
+    return [
+        "All intervals are of one length: rows stand as given." if tied else "",
+        say_odd(bounds, infinite),
+    ]
 
 
 def centres(y: Array, bounds: Array, y_pred: ArrayLike | None) -> Array:
@@ -107,7 +123,7 @@ def sorted_frame(y: Array, bounds: Array, prediction: Array, rows: Any, by: str)
             "prediction": prediction[rows],
             "lower": bounds[rows, 0],
             "upper": bounds[rows, 1],
-            "length": lengths(bounds[rows]),
+            "length": tied_lengths(bounds)[rows],
             "covered": is_covered(y[rows], bounds[rows]),
         }
     )

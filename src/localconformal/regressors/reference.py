@@ -57,6 +57,17 @@ class ScoreTask:
 
 
 @dataclass(frozen=True)
+class PointOf:
+    """Point predictions of a score; an object, for model files cannot hold an inherited method."""
+
+    score: BaseScore
+
+    def __call__(self, X: Any) -> Array:
+        """mu(x) of each row, (n,)."""
+        return self.score.point(X)
+
+
+@dataclass(frozen=True)
 class Reference:
     """The final score, the rows of the law, their scores V (n, 2), predictions and responses."""
 
@@ -70,7 +81,7 @@ class Reference:
     def outputs(self) -> Outputs:
         """What laws may know of the point model."""
         model = getattr(self.score, "model_", None)
-        return Outputs(Once(self.score.point), self.point, self.y, model)
+        return Outputs(Once(PointOf(self.score)), self.point, self.y, model)
 
 
 def cross_fit(task: ScoreTask) -> Reference:

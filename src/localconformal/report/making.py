@@ -8,15 +8,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from localconformal import __version__
-from localconformal.audit import Audit, Comparison
+from localconformal.audit import Audit
 from localconformal.audit.columns import MISSING, as_table, read_columns
 from localconformal.audit.conditions import say_value
 from localconformal.columns import LABEL as LABELS
 from localconformal.frames import columns_of, is_frame
-from localconformal.report.plain import LABEL, PARAGRAPH, TEXT, say_number, say_rows, short
-from localconformal.report.regions import coverage_columns, forest, state
+from localconformal.report.plain import LABEL, say_number, say_rows, short
 
-MAX_REPR, MAX_COLUMNS, MAX_CANDIDATES, MAX_METHODS = 4_000, 200, 60, 60
+MAX_REPR, MAX_COLUMNS, MAX_CANDIDATES = 4_000, 200, 60
 PACKAGES = ("numpy", "scipy", "sklearn", "numba")
 
 
@@ -115,57 +114,3 @@ def versions(X: Any, model: Any) -> list[tuple[str, str]]:
         if version is not None and root != "localconformal":
             found.append((root, str(version)))
     return found
-
-
-def describe_comparison(comparison: Comparison) -> dict[str, Any]:
-    """Methods side by side: two tables and two charts."""
-    methods, differences = comparison.texts()
-    shown = comparison.methods[:MAX_METHODS]
-    level = shown[0].summary.confidence_level
-    gaps = [(m, state(m.summary.coverage - level, m.summary.p_value)) for m in shown]
-    columns = coverage_columns((m.name, m.summary, beyond) for m, beyond in gaps)
-    lead = "On the same rows, with the exact 95 % band; the dashed line is the target."
-    charts = {"methods": forest("Coverage of each method", lead, level, [("", columns)])}
-    if len(comparison.methods) > 1:
-        charts["differences"] = differences_chart(comparison)
-    left_out = len(comparison.methods) - MAX_METHODS
-    notes = [f"The first {MAX_METHODS} methods are shown."] if left_out > 0 else []
-    return {
-        "heading": comparison.heading(),
-        "tables": [
-            table("Methods", methods[0], methods[1 : MAX_METHODS + 1]),
-            table(
-                comparison.differences_heading(),
-                [name.replace("_", " ") for name in differences[0]],
-                differences[1:MAX_METHODS],
-            ),
-        ],
-        "charts": charts,
-        "notes": notes + [short(note, PARAGRAPH) for note in comparison.notes[:MAX_METHODS]],
-    }
-
-
-def differences_chart(comparison: Comparison) -> dict[str, Any]:
-    """Paired differences from the best method, metric by metric."""
-    options = []
-    metrics = {"interval_score": "interval score", "length": "length", "coverage": "coverage"}
-    paired = comparison.paired()
-    for metric, name in metrics.items():
-        rows = [row for row in paired if row.metric == metric][:MAX_METHODS]
-        columns = {
-            "label": [short(row.method, LABEL) for row in rows],
-            "rows": [row.n for row in rows],
-            "value": [row.difference for row in rows],
-            "lower": [row.lower for row in rows],
-            "upper": [row.upper for row in rows],
-            "state": ["apart" if row.lower > 0 or row.upper < 0 else "within" for row in rows],
-        }
-        options.append((name, columns))
-    best = short(comparison.best, TEXT)
-    lead = (
-        f"Each method less {best}, row by row, with the 95 % confidence interval of the mean "
-        "difference; lower scores and lengths are better."
-    )
-    return forest(
-        "Differences between methods", lead, 0.0, options, choose="Metric", share=False, note=""
-    )

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from localconformal.audit.sentences import one_line
-
-#: Characters of a name in a chart, of a condition in a table, of a paragraph.
-LABEL, TEXT, PARAGRAPH = 56, 120, 600
+#: Characters of a name in a chart, of a text in a table, of the conditions of a rule, whose names
+#: the audit has cut, and of a paragraph.
+LABEL, TEXT, CONDITIONS, PARAGRAPH = 56, 120, 400, 600
 #: Digits kept of a number: a page of 400 pixels shows no more.
 DIGITS = 6
 
@@ -59,8 +58,18 @@ def is_writable(character: str) -> bool:
 
 
 def short(text: Any, width: int = TEXT) -> str:
-    """Text from data on one line, and not endless."""
-    return one_line(str(text), width)
+    """Text from data on one line, and not endless: it is cut inside, since ends tell more apart.
+
+    Examples
+    --------
+    >>> short("a name\\nof two lines"), short("a very long name <= 7", 16)
+    ('a name of two lines', 'a very lon…<= 7')
+    """
+    flat = " ".join(str(text).split())
+    if len(flat) <= width:
+        return flat
+    tail = width // 3
+    return f"{flat[: width - tail - 1].rstrip()}…{flat[-tail:].lstrip()}"
 
 
 def say_number(value: float) -> str:
@@ -85,6 +94,17 @@ def say_band(region: Any) -> str:
 def say_rows(n: int) -> str:
     """How many rows."""
     return "1 row" if n == 1 else f"{n:,} rows"
+
+
+def say_rows_that(n: int, one: str, many: str) -> str:
+    """How many rows, and what they do.
+
+    Examples
+    --------
+    >>> say_rows_that(1, "is left out", "are left out")
+    '1 row is left out.'
+    """
+    return f"{say_rows(n)} {one if n == 1 else many}."
 
 
 def say_level(level: float) -> str:

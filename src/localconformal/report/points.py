@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from localconformal.audit import Audit
-from localconformal.audit.audit import check_one_level
+from localconformal.audit.inputs import check_one_level
 from localconformal.metrics import CoverageLengthCurve
 from localconformal.metrics.coverage import is_covered
-from localconformal.metrics.size import lengths, tied_lengths
+from localconformal.metrics.size import tied_lengths
 from localconformal.quantiles import Array
-from localconformal.report.plain import say_number, say_rows
+from localconformal.report.plain import say_number, say_rows, say_rows_that
 
 MAX_POINTS, MAX_INTERVALS, MAX_BARS, MAX_LEVELS = 1_500, 120, 40, 200
 #: Axes end here; the few rows beyond stand at the edge, and are counted.
@@ -37,11 +37,11 @@ def row_charts(y: Array, bounds: Array, seed: int) -> dict[str, Any]:
     """Length distribution, length against error and sorted intervals, those that can be drawn."""
     covered, length = is_covered(y, bounds), tied_lengths(bounds)
     finite = np.flatnonzero(np.isfinite(bounds).all(axis=1) & np.isfinite(length))
-    charts = {"intervals": sorted_intervals(y, bounds, covered, seed)}
+    charts = {"intervals": sorted_intervals(y, bounds, covered, length, seed)}
     if len(finite) and np.ptp(length[finite]) > 0:
         charts["lengths"] = length_histogram(length, covered, finite)
     if len(finite):
-        charts["errors"] = error_scatter(y, bounds, covered, finite, seed)
+        charts["errors"] = error_scatter(y, bounds, covered, length, finite, seed)
     return charts
 
 
@@ -65,6 +65,12 @@ def say_drawn(drawn: int, n: int, seed: int) -> str:
     return f"{drawn:,} of {say_rows(n)}, drawn at random with seed {seed}."
 
 
+def say_left_out(n: int) -> str:
+    """Of rows that have no place on a chart of lengths."""
+    said = ("with an infinite bound is left out", "with infinite bounds are left out")
+    return say_rows_that(n, *said) if n else ""
+
+
 def length_histogram(
     length: Array, covered: NDArray[np.bool_], finite: NDArray[np.intp]
 ) -> dict[str, Any]:
@@ -78,14 +84,14 @@ def length_histogram(
     hit = covered[finite]
     notes = [f"All {say_rows(len(length))}."]
     if beyond := int(np.sum(known > top)):
-        notes.append(f"{say_rows(beyond)} longer than {say_number(top)} are in the last bar.")
-    if len(known) < len(length):
-        notes.append(f"{say_rows(len(length) - len(known))} with infinite bounds are left out.")
+        verb = "is" if beyond == 1 else "are"
+        notes.append(f"{say_rows(beyond)} longer than {say_number(top)} {verb} in the last bar.")
+    notes.append(say_left_out(len(length) - len(known)))
     return one_option(
         "histogram",
         "How long the intervals are",
         "Rows by the length of their interval; in colour those that it misses.",
-        " ".join(notes),
+        " ".join(filter(None, notes)),
         {
             "from": edges[:-1],
             "to": edges[1:],
@@ -99,49 +105,56 @@ def error_scatter(
     y: Array,
     bounds: Array,
     covered: NDArray[np.bool_],
+    length: Array,
     finite: NDArray[np.intp],
     seed: int,
 ) -> dict[str, Any]:
     """Distance of y from the centre against length: above the line, a row is missed."""
     rows = draw(finite, MAX_POINTS, seed)
-    length = lengths(bounds[rows])
+    length = length[rows]
     error = np.abs(y[rows] - bounds[rows].mean(axis=1))
     ends = [float(np.quantile(values, EDGE)) for values in (length, error)]
     beyond = int(np.sum((length > ends[0]) | (error > ends[1])))
-    note = say_drawn(len(rows), len(y), seed)
+    notes = [say_drawn(len(rows), len(y), seed)]
     if beyond:
-        note += f" {say_rows(beyond)} beyond the axes stand at their edge."
-    if len(finite) < len(y):
-        note += f" {say_rows(len(y) - len(finite))} with infinite bounds are left out."
+        stands = ("beyond the axes stands at their edge", "beyond the axes stand at their edge")
+        notes.append(say_rows_that(beyond, *stands))
+    notes.append(say_left_out(len(y) - len(finite)))
     chart = one_option(
         "scatter",
         "Are intervals longer where errors are larger?",
         "Each row by the length of its interval and the distance of y from its centre. Rows above "
         "the line, where the error is half the length, are missed.",
-        note,
+        " ".join(filter(None, notes)),
         {"length": length, "error": error, "covered": covered[rows]},
     )
     return {**chart, "ends": ends}
 
 
 def sorted_intervals(
-    y: Array, bounds: Array, covered: NDArray[np.bool_], seed: int
+    y: Array, bounds: Array, covered: NDArray[np.bool_], length: Array, seed: int
 ) -> dict[str, Any]:
-    """A sample of intervals, the shortest first."""
+    """A sample of intervals, the shortest first; as they came where they are of one length."""
     rows = draw(np.arange(len(y)), MAX_INTERVALS, seed)
-    rows = rows[np.argsort(lengths(bounds[rows]), kind="stable")]
+    rows = rows[np.argsort(length[rows], kind="stable")]
     lower, upper = bounds[rows].T
     with np.errstate(invalid="ignore"):
         centre = lower / 2 + upper / 2
-    # Half a line has no centre; its row stands at y.
+    endless = int(np.sum(~np.isfinite(centre)))
     centre = np.where(np.isfinite(centre), centre, y[rows])
     away = np.abs(np.concatenate([lower, upper, y[rows]]) - np.tile(centre, 3))
     known = away[np.isfinite(away)]
+    tied = np.isfinite(length[0]) and bool((length == length[0]).all())
+    notes = [say_drawn(len(rows), len(y), seed)]
+    if endless:
+        none = "with an infinite bound has no centre, and is seen from y"
+        several = "with infinite bounds have no centre, and are seen from y"
+        notes.append(say_rows_that(endless, none, several))
     chart = one_option(
         "intervals",
-        "Intervals, the shortest first",
+        "Intervals, all of one length" if tied else "Intervals, the shortest first",
         "Each line is the interval of one row, seen from its centre; each dot is its y.",
-        say_drawn(len(rows), len(y), seed),
+        " ".join(notes),
         {
             "row": rows,
             "lower": lower,
@@ -151,7 +164,8 @@ def sorted_intervals(
             "covered": covered[rows],
         },
     )
-    return {**chart, "end": float(np.quantile(known, EDGE))}
+    order = "as they came" if tied else "the shortest interval first"
+    return {**chart, "end": float(np.quantile(known, EDGE)), "order": f"rows, {order}"}
 
 
 def curve_chart(curve: CoverageLengthCurve) -> dict[str, Any]:

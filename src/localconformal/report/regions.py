@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from localconformal.audit import Audit, Cell
-from localconformal.audit.sentences import coverage_sentence, verdict
-from localconformal.report.plain import LABEL, TEXT, short
+from localconformal.audit import Audit, Cell, Summary
+from localconformal.audit.sentences import coverage_phrase, part_verdict
+from localconformal.audit.significance import stands_out
+from localconformal.report.expectation import say_calibration
+from localconformal.report.plain import CONDITIONS, LABEL, short
 from localconformal.report.words import ALPHA
 
 #: Rows of one table; features, and parts of one, in a chart.
@@ -36,13 +38,20 @@ def region_state(region: Any) -> str:
     return state(region.gap, region.adjusted_p_value)
 
 
+def overall_state(summary: Summary) -> str:
+    """The same of all rows, for which the draw of the calibration rows is chance too."""
+    if summary.is_explained:
+        return WITHIN
+    return state(summary.coverage - summary.confidence_level, summary.p_value)
+
+
 def failures(audit: Audit) -> dict[str, Any]:
     """Rules as sentences, and every part in tables."""
     level = audit.summary.confidence_level
     hits = [rule for rule in audit.rules if rule.adjusted_p_value <= ALPHA]
     return {
         "sentences": [
-            {"state": region_state(r), "text": coverage_sentence(r, level)}
+            {"state": region_state(r), "text": region_sentence(r, level)}
             for r in sorted(hits, key=lambda rule: rule.gap)
         ],
         "searched": bool(audit.rules),
@@ -51,15 +60,25 @@ def failures(audit: Audit) -> dict[str, Any]:
     }
 
 
+def region_sentence(region: Any, level: float) -> str:
+    """Which rows, and how they are covered."""
+    return f"{short(region.text, CONDITIONS)}: {coverage_phrase(region, level)}"
+
+
 def region_table(audit: Audit, part: str) -> dict[str, Any]:
-    """One family of tests, the most significant first."""
+    """One family of tests, the most significant first.
+
+    Where all rows are off the target, what stands out from the other rows comes before the rest.
+    """
     title, empty = TABLES[part]
-    tested = sorted(getattr(audit, part), key=lambda one: one.p_value)
-    hits = sum(one.adjusted_p_value <= ALPHA for one in tested)
+    shifted = audit.is_shifted
+    tested = sorted(
+        getattr(audit, part), key=lambda one: (shifted and not stands_out(one), one.p_value)
+    )
     return {
         "id": part,
         "title": title,
-        "text": verdict(hits, len(tested)) if tested else empty,
+        "text": part_verdict(audit, part) if tested else empty,
         "rows": [region_row(one) for one in tested[:MAX_ROWS]],
         "left_out": max(0, len(tested) - MAX_ROWS),
     }
@@ -69,7 +88,7 @@ def region_row(region: Any) -> dict[str, Any]:
     """A rule or a cell."""
     names = ("n", "coverage", "lower", "upper", "gap", "mean_length", "adjusted_p_value")
     return {
-        "text": short(region.text, TEXT),
+        "text": short(region.text, CONDITIONS),
         **{name: getattr(region, name) for name in names},
         "state": region_state(region),
     }
@@ -145,9 +164,7 @@ def glance_chart(audit: Audit) -> dict[str, Any]:
     """All rows, and the part of each kind that covers least."""
     summary, slab = audit.summary, audit.slab
     level = summary.confidence_level
-    rows: list[tuple[str, Any, str]] = [
-        ("All rows", summary, state(summary.coverage - level, summary.p_value))
-    ]
+    rows: list[tuple[str, Any, str]] = [("All rows", summary, overall_state(summary))]
     kinds = {"rules": "Rule: ", "groups": "Group: ", "features": "Bin: ", "sizes": "Interval "}
     for part, name in kinds.items():
         if tested := getattr(audit, part):
@@ -155,5 +172,9 @@ def glance_chart(audit: Audit) -> dict[str, Any]:
             rows.append((f"{name}{worst.text}", worst, region_state(worst)))
     if slab.n:
         beyond = UNDER if slab.upper < level else OVER if slab.lower > level else WITHIN
-        rows.append(("Slab of the features", slab, beyond))
-    return forest("At a glance", READING, level, [("", coverage_columns(rows))])
+        rows.append((f"Slab: {audit.slab_text}", slab, beyond))
+    lead, more = READING, {}
+    if summary.n_calibration:
+        lead += f" The box around all rows is what {say_calibration(summary)} explains."
+        more["expected"] = [summary.expected_lower, summary.expected_upper]
+    return forest("At a glance", lead, level, [("", coverage_columns(rows))], **more)

@@ -163,7 +163,7 @@ def hero(summary: dict[str, Any]) -> Markup:
         tag("p", tight(" ".join(head["verdict"])), class_="verdict"),
         tag("dl", *figures, class_="figures"),
         chart(summary, "glance"),
-        tag("details", tag("summary", "All numbers"), plain_table(numbers)),
+        tag("details", tag("summary", "All numbers"), plain_table(numbers), class_="numbers"),
         class_="hero",
         id="headline",
     )
@@ -237,8 +237,9 @@ def charts(summary: dict[str, Any]) -> Markup:
 def chart(summary: dict[str, Any], name: str) -> Markup:
     """The place of a chart, what it shows, and the table behind it; the script draws it."""
     spec = summary["charts"][name]
-    choice = None
+    choice = chosen = None
     if len(spec["options"]) > 1:
+        chosen = tag("span", f": {spec['options'][0]['label']}", class_="chosen")
         choices = [
             tag("option", option["label"], value=i) for i, option in enumerate(spec["options"])
         ]
@@ -248,7 +249,7 @@ def chart(summary: dict[str, Any], name: str) -> Markup:
     is_coverage = spec["kind"] == "forest" and spec["share"]
     return tag(
         "figure",
-        tag("figcaption", tag("h3", spec["title"]), tag("p", spec["lead"], class_="lead")),
+        tag("figcaption", tag("h3", spec["title"], chosen), tag("p", spec["lead"], class_="lead")),
         choice,
         tag("div", class_="plot"),
         tag("p", *legend, class_="legend") if is_coverage else None,
@@ -297,8 +298,9 @@ def footer() -> Markup:
         "footer",
         tag(
             "p",
-            "Bands are exact binomial 95 % bands, given the intervals. “Beyond chance” means that "
-            "the adjusted p-value (Holm) is at most 0.05. The rows must be new to whatever made "
-            "the intervals.",
+            "Bands are exact binomial 95 % bands, given the intervals; what a calibration set "
+            "explains is a Beta-binomial 95 % band, over its draw and that of these rows. “Beyond "
+            "chance” means that the adjusted p-value (Holm) is at most 0.05. The rows must be new "
+            "to whatever made the intervals.",
         ),
     )

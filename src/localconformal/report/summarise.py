@@ -7,10 +7,12 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from localconformal.audit import Audit, Comparison
-from localconformal.audit.compare import intervals_of
+from localconformal.audit.inputs import intervals_of
 from localconformal.audit.sentences import summary_lines
 from localconformal.metrics import CoverageLengthCurve
-from localconformal.report.making import data_facts, describe_comparison, model_facts
+from localconformal.report.expectation import with_expected_band
+from localconformal.report.making import data_facts, model_facts
+from localconformal.report.methods import describe_comparison
 from localconformal.report.plain import PARAGRAPH, TEXT, plain, short
 from localconformal.report.points import check_rows, curve_chart, row_charts
 from localconformal.report.regions import failures, glance_chart, part_charts
@@ -45,8 +47,8 @@ def summarise(
     ----------
     audit : Audit
     model : fitted estimator, default=None
-        What made the intervals: asked for its promise and how it was fitted, and for the
-        intervals of X where none are given.
+        What made the intervals: asked for its promise, how it was fitted, by how many rows it was
+        calibrated, and for the intervals of X where none are given.
     title : str, default="How well do these intervals cover?"
         Above the headline, and of the browser's window.
     comparison : Comparison, default=None
@@ -55,7 +57,8 @@ def summarise(
     X : array or frame of shape (n, d), default=None
     y : array of shape (n,), default=None
     intervals : array of shape (n, 2), default=None
-        The rows that were audited, for the charts of lengths, errors and intervals.
+        The rows that were audited, for the charts of lengths, errors and intervals; without
+        intervals, or a model that gives them, these charts are left out.
     random_state : int, default=0
         Seed of the rows drawn.
 
@@ -73,6 +76,7 @@ def summarise(
     >>> found["headline"]["text"]
     '92.0 % of 200 rows lie in their interval. The target is 90 %.'
     """
+    audit = with_expected_band(audit, model)
     charts = {"glance": glance_chart(audit), **part_charts(audit)}
     if intervals is None and model is not None and X is not None and y is not None:
         intervals = intervals_of(model, X, audit.summary.confidence_level)
@@ -80,7 +84,7 @@ def summarise(
         charts |= row_charts(*check_rows(audit, y, intervals), random_state)
     if curve is not None:
         charts["curve"] = curve_chart(curve)
-    slab = describe_slab(audit.slab, audit.summary.confidence_level)
+    slab = describe_slab(audit)
     compared = None if comparison is None else describe_comparison(comparison)
     if slab["chart"] is not None:
         charts["slab"] = slab["chart"]

@@ -41,7 +41,8 @@ def plain_table(table: dict[str, Any]) -> Markup | None:
         tag("tr", tag("th", row[0], scope="row"), *(tag("td", text) for text in row[1:]))
         for row in table["rows"]
     ]
-    made = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
+    parts = tag("thead", tag("tr", *head)), tag("tbody", *body)
+    made = tag("table", *parts, aria_label=table["title"])
     title = tag("h3", table["title"])
     return tag("div", title, scroll_region(table["title"], made), class_="plain-table")
 
@@ -58,7 +59,8 @@ def region_table(table: dict[str, Any], level: float) -> Markup:
         for name, numeric in REGION_COLUMNS
     ]
     body = [region_row(row, level, min(low, level - 0.05)) for row in table["rows"]]
-    made = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body), class_="regions")
+    parts = tag("thead", tag("tr", *head)), tag("tbody", *body)
+    made = tag("table", *parts, class_="regions", aria_label=table["title"])
     left = table["left_out"]
     more = f"{left:,} more, less significant, are not on this page: see the audit's frame."
     return tag(
@@ -66,7 +68,12 @@ def region_table(table: dict[str, Any], level: float) -> Markup:
         title,
         said,
         scroll_region(table["title"], made),
-        tag("p", tag("span", class_="count", aria_live="polite"), class_="tally"),
+        tag(
+            "p",
+            tag("span", class_="count", aria_live="polite"),
+            tag("span", class_="printed"),
+            class_="tally",
+        ),
         tag("p", more, class_="note") if left else None,
         data_regions=table["id"],
     )

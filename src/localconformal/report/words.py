@@ -6,7 +6,9 @@ from typing import Any
 
 from localconformal.audit import Audit, Failure
 from localconformal.audit.sentences import coverage_phrase
+from localconformal.report.expectation import say_calibration, say_expected
 from localconformal.report.plain import (
+    CONDITIONS,
     PARAGRAPH,
     say_band,
     say_level,
@@ -47,13 +49,20 @@ def overall_sentence(audit: Audit) -> str:
     summary = audit.summary
     if summary.p_value >= ALPHA:
         return "Over all rows the difference is within chance."
+    drawn = say_calibration(summary)
+    if summary.is_explained:
+        return (
+            f"Over all rows that is within what {drawn} explains: on as many rows, 95 % of such "
+            f"sets cover {say_expected(summary)} %."
+        )
+    beyond = f" and {drawn} explain" if summary.n_calibration else " explains"
     if summary.coverage < summary.confidence_level:
         return (
-            "Over all rows that is less than chance explains: the intervals are too short, or "
+            f"Over all rows that is less than chance{beyond}: the intervals are too short, or "
             "these rows differ from those they were made for."
         )
     return (
-        "Over all rows that is more than chance explains: the intervals are longer than the "
+        f"Over all rows that is more than chance{beyond}: the intervals are longer than the "
         "target asks for."
     )
 
@@ -65,11 +74,19 @@ def parts_sentences(audit: Audit, failures: tuple[Failure, ...]) -> list[str]:
         return ["There were no parts of the rows to look at one by one."]
     if not failures:
         return [f"None of the {tested} parts looked at one by one is off by more than chance."]
+    told = failures
     lines = [f"Coverage is off by more than chance in {say_parts(failures)}."]
-    worst = min(failures, key=lambda failure: failure.gap)
-    if worst.gap < 0:
+    if audit.is_shifted:
+        told = tuple(failure for failure in failures if failure.stands_out)
+        lines.append(
+            f"Of these, {say_parts(told)} also differ from the other rows."
+            if told
+            else "None of these differs from the other rows."
+        )
+    worst = min(told, key=lambda failure: failure.gap, default=None)
+    if worst is not None and worst.gap < 0:
         phrase = coverage_phrase(worst, audit.summary.confidence_level)
-        lines.append(f"It fails most where {short(worst.text)}: {phrase}.")
+        lines.append(f"It fails most where {short(worst.text, CONDITIONS)}: {phrase}.")
     return lines
 
 
@@ -91,9 +108,12 @@ def figures(audit: Audit, failures: tuple[Failure, ...]) -> list[dict[str, str]]
     if summary.share_infinite > 0:
         finite = say_number(summary.mean_finite_length)
         length = f"{100 * summary.share_infinite:.3g} % are infinite, the others {finite}"
+    band = f"95 % band: {say_band(summary)}"
+    if summary.n_calibration:
+        band += f"; {say_calibration(summary)} explains {say_expected(summary)}"
     rows = [
         ("Target", say_level(summary.confidence_level), "of rows in their interval"),
-        ("Observed", say_share(summary.coverage), f"95 % band: {say_band(summary)}"),
+        ("Observed", say_share(summary.coverage), band),
         ("Mean length", say_number(summary.mean_length), length),
         ("Off target", f"{len(failures)} of {tested}", "parts of the rows, beyond chance"),
     ]

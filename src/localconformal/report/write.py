@@ -38,8 +38,8 @@ def write_report(
     audit : Audit
     path : str or Path
     model : fitted estimator, default=None
-        What made the intervals: asked for its promise and how it was fitted, and for the
-        intervals of X where none are given.
+        What made the intervals: asked for its promise, how it was fitted, by how many rows it was
+        calibrated, and for the intervals of X where none are given.
     title : str, default="How well do these intervals cover?"
         Above the headline, and of the browser's window.
     comparison : Comparison, default=None
@@ -48,7 +48,8 @@ def write_report(
     X : array or frame of shape (n, d), default=None
     y : array of shape (n,), default=None
     intervals : array of shape (n, 2), default=None
-        The rows that were audited, for the charts of lengths, errors and intervals.
+        The rows that were audited, for the charts of lengths, errors and intervals; without
+        intervals, or a model that gives them, these charts are left out.
     random_state : int, default=0
         Seed of the rows drawn.
 
@@ -64,8 +65,8 @@ def write_report(
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.uniform(size=(200, 1)), rng.uniform(size=200)
     >>> intervals = np.tile([0.05, 0.95], (200, 1))
-    >>> folder = tempfile.mkdtemp()
-    >>> page = write_report(audit(X, y, intervals), f"{folder}/report.html", X=X, y=y)
+    >>> path = f"{tempfile.mkdtemp()}/report.html"
+    >>> page = write_report(audit(X, y, intervals), path, X=X, y=y, intervals=intervals)
     >>> page.stat().st_size < 3_000_000
     True
     """

@@ -46,6 +46,11 @@ function forest(spec, columns, width) {
   const anchor = target > right - 60 ? "end" : "middle";
   const name = spec.share ? `target ${format(spec.reference)}` : "no difference";
   nodes.push(text(target, top - 10, name, { class: "axis", "text-anchor": anchor }));
+  if (spec.expected) {
+    const [from, to] = spec.expected.map((share) => place(number(share)));
+    const middle = top + step * (narrow ? 0.68 : 0.5);
+    nodes.push(svg("rect", { x: from, y: middle - 10, width: Math.max(1, to - from), height: 20, class: "expected" }));
+  }
   rows.forEach((row, i) => {
     const middle = top + step * (i + (narrow ? 0.68 : 0.5));
     const group = svg("g", { class: `mark ${row.state}`, "data-tip": forestTip(row, exact) });
@@ -150,7 +155,7 @@ function intervals(spec, columns, width) {
   const x = scale(0, rows.length, box.left, box.right);
   const y = scale(-end, end, box.bottom, box.top);
   const nodes = yAxis(y, box.left, box.right, say, "difference from the centre", 5);
-  nodes.push(text(box.right, box.bottom + 22, "rows, the shortest interval first", { class: "axis", "text-anchor": "end" }));
+  nodes.push(text(box.right, box.bottom + 22, spec.order, { class: "axis", "text-anchor": "end" }));
   rows.forEach((row, i) => {
     const [lower, upper, value, centre] = [row.lower, row.upper, row.y, row.centre].map(number);
     const place = x(i + 0.5);

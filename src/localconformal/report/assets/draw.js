@@ -86,8 +86,9 @@ function mark(x, y, state) {
   return svg("path", { d: SHAPES[state] || SHAPES.within, transform: `translate(${x},${y})`, class: "dot" });
 }
 
-// As much of a label as fits, about so many pixels a letter.
+// As much of a label as fits, about so many pixels a letter; cut inside, since a condition ends it.
 function fit(label, width) {
   const most = Math.max(4, Math.floor(width / 6.6));
-  return label.length <= most ? label : `${label.slice(0, most - 1)}…`;
+  const tail = Math.floor(most / 3);
+  return label.length <= most ? label : `${label.slice(0, most - tail - 1).trimEnd()}…${label.slice(-tail).trimStart()}`;
 }

@@ -2,6 +2,7 @@
 
 const CHARTS = JSON.parse(document.getElementById("charts").textContent);
 const FIRST_ROWS = 10;
+const PAPER_WIDTH = 700;
 let drawn = 0;
 
 // ---- charts -------------------------------------------------------------------------------
@@ -11,14 +12,15 @@ function chartOf(figure) {
   return [spec, spec.options[Number(figure.querySelector("select")?.value ?? 0)]];
 }
 
-function drawChart(figure) {
+function drawChart(figure, given) {
   const [spec, option] = chartOf(figure);
   const plot = figure.querySelector(".plot");
-  const width = Math.max(260, Math.floor(plot.clientWidth));
+  const width = given ?? Math.max(260, Math.floor(plot.clientWidth));
   const [height, nodes] = KINDS[spec.kind](spec, option.columns, width);
   drawn += 1;
   const [title, desc] = [`chart-title-${drawn}`, `chart-desc-${drawn}`];
   const name = option.label ? `${spec.title}: ${option.label}` : spec.title;
+  figure.querySelector(".chosen")?.replaceChildren(`: ${option.label}`);
   plot.replaceChildren(
     svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-labelledby": title, "aria-describedby": desc },
       svg("title", { id: title }, name), svg("desc", { id: desc }, `${spec.lead} The same numbers stand in the table below.`), ...nodes),
@@ -49,7 +51,8 @@ function fillTable(figure) {
   const head = names.map((name) => html("th", { scope: "col" }, HEADINGS[name] ?? name));
   const body = zip(option.columns).map((row) =>
     html("tr", {}, ...names.map((name, i) => html(i ? "td" : "th", i ? {} : { scope: "row" }, cellText(spec, name, row[name])))));
-  place.replaceChildren(html("table", {}, html("thead", {}, html("tr", {}, ...head)), html("tbody", {}, ...body)));
+  const named = { "aria-label": `${spec.title}, as a table` };
+  place.replaceChildren(html("table", named, html("thead", {}, html("tr", {}, ...head)), html("tbody", {}, ...body)));
 }
 
 function startCharts() {
@@ -127,14 +130,21 @@ function showRows(section) {
   const asked = document.getElementById("filter").value.trim().toLowerCase();
   const only = document.getElementById("significant").checked;
   const rows = [...section.querySelectorAll("tbody tr")];
-  const wanted = rows.filter((row) =>
-    row.cells[0].textContent.toLowerCase().includes(asked) && !(only && row.dataset.state === "within"));
+  const isWanted = (row) =>
+    row.cells[0].textContent.toLowerCase().includes(asked) && !(only && row.dataset.state === "within");
+  const wanted = rows.filter(isWanted);
   const more = section.querySelector(".more");
   const shown = new Set(more.dataset.all ? wanted : wanted.slice(0, FIRST_ROWS));
-  for (const row of rows) row.hidden = !shown.has(row);
+  for (const row of rows) {
+    row.hidden = !isWanted(row);
+    row.classList.toggle("folded", !row.hidden && !shown.has(row));
+  }
+  const printed = wanted.filter((row) => shown.has(row) || row.dataset.state !== "within");
   more.hidden = wanted.length <= FIRST_ROWS;
   more.textContent = more.dataset.all ? "Show fewer" : `Show all ${wanted.length}`;
   section.querySelector(".count").textContent = `${shown.size} of ${rows.length} shown.`;
+  const which = printed.length < wanted.length ? `: the first ${shown.size}, and all beyond chance` : "";
+  section.querySelector(".printed").textContent = `${printed.length} of ${rows.length} printed${which}.`;
 }
 
 function startTables() {
@@ -162,6 +172,23 @@ function startTables() {
   showAll();
 }
 
+// ---- paper --------------------------------------------------------------------------------
+
+// Charts as wide as a page, so that their letters are as large as the text; all numbers unfold.
+function startPrinting() {
+  const figures = [...document.querySelectorAll("figure[data-chart]")];
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll(".numbers:not([open])")];
+    folded.forEach((details) => { details.open = true; });
+    figures.forEach((figure) => drawChart(figure, PAPER_WIDTH));
+  });
+  addEventListener("afterprint", () => {
+    folded.forEach((details) => { details.open = false; });
+    figures.forEach((figure) => drawChart(figure));
+  });
+}
+
 // ---- light and dark -----------------------------------------------------------------------
 
 function startTheme() {
@@ -182,3 +209,4 @@ startTheme();
 startTables();
 startCharts();
 startTips();
+startPrinting();

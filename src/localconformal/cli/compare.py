@@ -1,0 +1,83 @@
+"""``localconformal compare``: all methods on one table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from localconformal.cli.audit import split_names
+from localconformal.cli.compare_rendering import conclusion, standings_table
+from localconformal.cli.console import Data, Json, Seed, show, steps, to_json
+from localconformal.cli.run import Columns, check_numbers
+
+
+def compare(
+    data: Data,
+    target: Annotated[
+        str, typer.Option("--target", "-t", help="Column to predict.", show_default=False)
+    ],
+    methods: Annotated[
+        Columns,
+        typer.Option(help="Names of: localconformal methods; a,b or repeated.", show_default="all"),
+    ] = None,
+    features: Annotated[
+        Columns, typer.Option(help="Columns to predict from: a,b or repeated.", show_default="all")
+    ] = None,
+    model: Annotated[
+        str, typer.Option(help="hgb, forest, linear, or a .skops file to fit anew.")
+    ] = "hgb",
+    level: Annotated[
+        float, typer.Option("--level", "-l", help="Share of rows to cover, inside (0, 1).")
+    ] = 0.9,
+    test_size: Annotated[float, typer.Option(help="Share of rows held out to test on.")] = 0.2,
+    repeats: Annotated[int, typer.Option(help="Random splits to average over.")] = 1,
+    seed: Seed = 0,
+    out: Annotated[
+        Path, typer.Option(help="Folder of the results; made if needed.", file_okay=False)
+    ] = Path("localconformal-compare"),
+    as_json: Json = False,
+) -> None:
+    """Compare methods on one table: the same rows, the same base model, ranked.
+
+    All methods take some minutes. Writes compare.csv, compare.json and report.html.
+
+    \b
+    Example:  localconformal compare homes.csv --target price --out compared
+              localconformal compare homes.csv -t price --methods slcp,cqr,split
+    """
+    from localconformal.files import write_together
+    from localconformal.tables import read_table, write_table
+    from localconformal.tables.source import column_names
+    from localconformal.workflow.comparison import compare_table, count_steps
+    from localconformal.workflow.comparison_output import (
+        comparison_frame,
+        comparison_record,
+        write_comparison_page,
+    )
+    from localconformal.workflow.model import Settings
+    from localconformal.workflow.running import Task
+
+    check_numbers([level], test_size)
+    names = split_names(methods, [])
+    chosen = tuple(split_names(features, column_names(data)))
+    table = read_table(data, columns=[target, *chosen] if chosen else None)
+    settings = Settings(model=model, levels=(level,), features=chosen, seed=seed)
+    task = Task(target, settings, test_size=test_size)
+    with steps(count_steps(names, repeats)) as on_step:
+        found = compare_table(
+            table, task, names, repeats=repeats, source=str(data), on_step=on_step
+        )
+    record = {"data": data, "target": target, "model": model, **comparison_record(found)}
+    paths = write_together(
+        {
+            out / "report.html": lambda part: write_comparison_page(found, part, random_state=seed),
+            out / "compare.csv": lambda part: write_table([comparison_frame(found)], part),
+            out / "compare.json": lambda part: part.write_text(to_json(record), "utf-8"),
+        }
+    )
+    files = dict(zip(("report", "table", "data"), paths, strict=True))
+    said = [f"{name.capitalize() + ':':<8} {path}" for name, path in files.items()]
+    parts = [*found.notes, standings_table(found), *conclusion(found), *said]
+    show({**record, "files": files}, parts, as_json)

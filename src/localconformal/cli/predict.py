@@ -1,0 +1,61 @@
+"""``localconformal predict``: intervals for new rows, however many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from localconformal.cli.console import Json, counting, show
+from localconformal.cli.run import check_numbers
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="model.skops of a run.", show_default=False)],
+    data: Annotated[
+        Path, typer.Argument(help="New rows: a CSV or Parquet file.", show_default=False)
+    ],
+    level: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--level", "-l", help="Share to cover; repeatable.", show_default="as in the run"
+        ),
+    ] = None,
+    identifier: Annotated[
+        str | None,
+        typer.Option("--id", help="Column that names rows.", show_default="as in the run"),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="File to write: .csv or .parquet.", dir_okay=False)
+    ] = Path("intervals.csv"),
+    batch_rows: Annotated[int, typer.Option(help="Rows held in memory at a time.", min=1)] = 65_536,
+    as_json: Json = False,
+) -> None:
+    """Predict new rows with the model of a run.
+
+    Reads and writes in batches, so that files may be larger than memory. Rows keep their order;
+    the column row has their position in the input, from 0.
+
+    \b
+    Example:  localconformal predict homes/model.skops new.csv --out new-intervals.csv
+    """
+    from localconformal.files import write_whole
+    from localconformal.persistence import ModelFileError, load_model
+    from localconformal.tables.write import check_suffix
+    from localconformal.workflow.model import TableModel
+    from localconformal.workflow.predicting import FilePrediction
+
+    check_numbers(level or [], 0.5)
+    check_suffix(out)
+    fitted = load_model(model)
+    if not isinstance(fitted, TableModel):
+        raise ModelFileError(
+            f"{model} holds a {type(fitted).__name__}; the model.skops of a run was expected."
+        )
+    task = FilePrediction(fitted, data, level or (), identifier, batch_rows)
+    with counting("predicting") as on_rows:
+        path = write_whole(out, lambda part: task.write(part, on_rows))
+    document = {"rows": task.rows, "file": path, "target": fitted.target, "notes": task.notes()}
+    sentences = [f"{task.rows:,} rows predicted.", *task.notes(), f"Intervals: {path}"]
+    show(document, sentences, as_json)

@@ -1,0 +1,135 @@
+"""A table in batches of rows: files larger than memory, read with bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from localconformal.tables.arrow import (
+    ARROW_TYPES,
+    TIME,
+    convert_options,
+    parse_options,
+    read_options,
+    to_pandas,
+)
+from localconformal.tables.errors import TableError, check_columns
+from localconformal.tables.source import column_names, csv_header, is_csv, sentences
+
+DEFAULT_ROWS = 65_536
+
+
+def table_batches(
+    path: str | Path, types: Mapping[str, str], *, rows: int = DEFAULT_ROWS
+) -> Iterator[pd.DataFrame]:
+    """The named columns of a CSV or Parquet file, batch by batch, in the order of the file.
+
+    The types are told, not found: a batch in which a column happens to be empty, or whole numbers
+    only, has the types of all others. What is wrong with the head of the file is said at once,
+    what is wrong further down when it is met.
+
+    Parameters
+    ----------
+    path : str or Path
+    types : column -> "number", "text" or "time"
+        "number" comes as float64, "text" as strings, "time" as the times that Parquet holds and
+        else as strings to be parsed; all of them with missing values.
+    rows : int, default=65536
+        Of a batch; the last may have fewer.
+
+    Yields
+    ------
+    pandas frame
+        Its index is the position of each row in the file, from 0.
+
+    Raises
+    ------
+    TableError
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "rows.csv"
+    >>> _ = path.write_text("a,b\\n1,x\\n2,\\n3,z\\n")
+    >>> [batch["a"].tolist() for batch in table_batches(path, {"a": "number"}, rows=2)]
+    [[1.0, 2.0], [3.0]]
+    """
+    path = Path(path)
+    names = column_names(path)
+    check_columns(types, names, str(path))
+    read = csv_batches if is_csv(path) else parquet_batches
+    return frames(path, regroup(read(path, names, types), rows), types)
+
+
+def frames(path: Path, tables: Iterator[Any], types: Mapping[str, str]) -> Iterator[pd.DataFrame]:
+    """Each table as a frame with the numbers of its rows."""
+    begun = 0
+    with sentences(path):
+        for table in tables:
+            frame = to_pandas(as_told(table, types, path), path)
+            frame.index = pd.RangeIndex(begun, begun + len(frame))
+            begun += len(frame)
+            yield frame
+    if begun == 0:
+        raise TableError(f"{path} has a header and no rows; at least one row was expected.")
+
+
+def csv_batches(path: Path, names: list[str], types: Mapping[str, str]) -> Iterator[Any]:
+    """Record batches of a CSV file."""
+    raw = dict(zip(names, csv_header(path), strict=True))
+    told = {raw[name]: ARROW_TYPES[kind] for name, kind in types.items()}
+    reader = pyarrow.csv.open_csv(
+        path,
+        read_options=read_options(),
+        parse_options=parse_options(),
+        convert_options=convert_options(list(told), told),
+    )
+    with reader:
+        for batch in reader:
+            yield batch.rename_columns(list(types))
+
+
+def parquet_batches(path: Path, names: list[str], types: Mapping[str, str]) -> Iterator[Any]:
+    """Record batches of a Parquet file."""
+    with pq.ParquetFile(path) as file:
+        yield from file.iter_batches(columns=list(types))
+
+
+def regroup(batches: Iterator[Any], rows: int) -> Iterator[Any]:
+    """Tables of exactly ``rows`` rows, the last with what is left."""
+    held: list[Any] = []
+    for batch in batches:
+        held.append(batch)
+        while sum(len(one) for one in held) >= rows:
+            table = pa.Table.from_batches(held)
+            yield table.slice(0, rows)
+            held = table.slice(rows).to_batches()
+    if sum(len(one) for one in held):
+        yield pa.Table.from_batches(held)
+
+
+def as_told(table: Any, types: Mapping[str, str], path: Path) -> Any:
+    """Columns of Parquet, which have types of their own, in those that were told."""
+    columns = [told(table.column(name), kind, name, path) for name, kind in types.items()]
+    return pa.table(columns, names=list(types))
+
+
+def told(column: Any, kind: str, name: str, path: Path) -> Any:
+    """One column in the type that was told; times stay times where Parquet has them."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if kind == TIME and pa.types.is_temporal(column.type):
+        return column
+    try:
+        return column.cast(ARROW_TYPES[kind])
+    except pa.ArrowException as error:
+        raise TableError(
+            f"{path} has values of the type {column.type} in column {name!r}, which cannot be read "
+            f"as {kind}; convert the column as the model had it."
+        ) from error

@@ -1,0 +1,78 @@
+"""Tables to disk, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from localconformal.tables.errors import TableError, listing
+
+#: A spreadsheet takes a text that begins so for a formula, and runs it.
+FORMULA_BEGINNINGS = ("=", "+", "-", "@", "\t", "\r")
+WRITERS: dict[str, Any] = {".csv": pa.csv.CSVWriter, ".parquet": pq.ParquetWriter}
+
+
+def check_suffix(path: Path) -> None:
+    """The suffix of a file to be written is one of those that can be."""
+    if path.suffix.lower() not in WRITERS:
+        raise TableError(
+            f"{path} ends in {path.suffix or 'no suffix'!r}; one of {listing(WRITERS)} was "
+            "expected of a table to write."
+        )
+
+
+def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
+    """Write frames of the same columns below each other, CSV or Parquet by suffix; count the rows.
+
+    The index is left out. In CSV, texts that a spreadsheet would run as a formula begin with an
+    apostrophe; Parquet keeps them as they are.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "rows.csv"
+    >>> write_table([pd.DataFrame({"id": ["=1+1", "b"], "lower": [-1.5, 2.0]})], path)
+    2
+    >>> print(path.read_text())
+    "id","lower"
+    "'=1+1",-1.5
+    "b",2
+    """
+    check_suffix(path)
+    is_csv, rows = path.suffix.lower() == ".csv", 0
+    file: Any = None
+    schema: Any = None
+    try:
+        for frame in frames:
+            shown = harmless_texts(frame) if is_csv else frame
+            # The first batch decides the types.
+            table = pa.Table.from_pandas(shown, schema, preserve_index=False)
+            if file is None:
+                schema = table.schema
+                file = WRITERS[path.suffix.lower()](path, schema)
+            file.write_table(table)
+            rows += len(frame)
+    finally:
+        if file is not None:
+            file.close()
+    return rows
+
+
+def harmless(text: Any) -> Any:
+    """A text with an apostrophe before it if a spreadsheet would take it for a formula."""
+    return f"'{text}" if isinstance(text, str) and text.startswith(FORMULA_BEGINNINGS) else text
+
+
+def harmless_texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with harmless names and texts; numbers keep their sign."""
+    texts = frame.select_dtypes(exclude=["number", "bool", "datetime", "datetimetz"])
+    shown = frame.copy(deep=False)
+    for name in texts:
+        shown[name] = texts[name].map(harmless, na_action="ignore")
+    return shown.rename(columns=harmless)

@@ -1,0 +1,1 @@
+"""What the commands do, as functions: from tables to results, without a terminal."""

@@ -1,0 +1,186 @@
+"""A table, a model and its intervals: what `run` fits, saves and `predict` uses."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from localconformal.columns import is_missing
+from localconformal.quantiles import Array
+from localconformal.regressors.base import intervals_frame
+from localconformal.splitting import split_rows
+from localconformal.tables.errors import check_columns
+from localconformal.workflow.base_models import make_base_model
+from localconformal.workflow.methods import find_method
+from localconformal.workflow.preparation import Preparation, learn_preparation
+
+#: Share of the rows to fit that calibrate.
+CALIBRATION_SHARE = 0.25
+#: Groups decide the cells of this method, and only of this.
+CELL_METHOD = "mondrian"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is to be fitted.
+
+    Attributes
+    ----------
+    method : str
+        Short name of `localconformal.workflow.methods`.
+    model : str
+        "hgb", "forest", "linear", or the path of a model file.
+    levels : tuple of float
+        The first is the one the estimator is set to.
+    law : str or None
+        For methods that have one; None is the method's default.
+    features : tuple of str
+        Columns that the model sees; none named is all of them.
+    groups : tuple of str
+        Columns whose labels are the cells of "mondrian".
+    seed : int
+    """
+
+    method: str = "slcp"
+    model: str = "hgb"
+    levels: tuple[float, ...] = (0.9,)
+    law: str | None = None
+    features: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A fitted estimator that takes raw tables.
+
+    Attributes
+    ----------
+    preparation : Preparation
+    regressor : fitted estimator of this library
+    levels : tuple of float
+        Answered where no others are asked for.
+    cells : tuple of str
+        Columns that say in which cell a row is, if cells were calibrated by group.
+    target : str
+    identifier : str or None
+        Column that names rows.
+    """
+
+    preparation: Preparation
+    regressor: Any
+    levels: tuple[float, ...]
+    cells: tuple[str, ...] = ()
+    target: str = ""
+    identifier: str | None = None
+
+    @property
+    def stored_types(self) -> dict[str, str]:
+        """Columns that `predict` reads of a file, and as what."""
+        return {**dict.fromkeys(self.cells, "text"), **self.preparation.stored_types}
+
+    def predict_interval(self, table: Any, confidence_level: Any = None) -> Array:
+        """Intervals (n, 2), or (n, 2, L) for a list of levels, of raw rows."""
+        X, _ = self.preparation.transform(table)
+        return self._intervals(X, table, confidence_level)
+
+    def predict(self, table: Any, levels: Sequence[float] = ()) -> tuple[Any, dict[str, int]]:
+        """Predictions and bounds of raw rows as a frame, and how many values were not usable.
+
+        Parameters
+        ----------
+        table : pandas frame
+        levels : sequence of float, default=()
+            None asked for is the model's own.
+        """
+        X, lost = self.preparation.transform(table)
+        asked = np.asarray(levels or self.levels, dtype=np.float64)
+        intervals = self._intervals(X, table, asked)
+        made = intervals_frame(intervals, asked[0] if len(asked) == 1 else asked, X)
+        made.insert(0, "predicted", self.regressor.predict(X))
+        return made, lost
+
+    def _intervals(self, X: Any, table: Any, level: Any) -> Array:
+        extra = {"groups": cell_labels(table, self.cells)} if self.cells else {}
+        return np.asarray(self.regressor.predict_interval(X, level, **extra))
+
+
+def fit_table_model(X: Any, y: Array, settings: Settings) -> TableModel:
+    """Split rows, learn the preparation and the model on one part, calibrate on the other.
+
+    Parameters
+    ----------
+    X : pandas frame of shape (n, d)
+        Raw feature columns, and those of the groups.
+    y : array of shape (n,)
+    settings : Settings
+
+    Returns
+    -------
+    TableModel
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"size": rng.uniform(size=300), "kind": rng.choice(["a", "b"], 300)})
+    >>> y = X["size"].to_numpy() + 0.1 * rng.normal(size=300)
+    >>> model = fit_table_model(X, y, Settings(method="split", model="linear"))
+    >>> model.predict_interval(X[:2]).shape
+    (2, 2)
+    """
+    train, calibration = split_rows(len(y), CALIBRATION_SHARE, settings.seed)
+    preparation = learn_preparation(X.iloc[train][list(settings.features or X.columns)])
+    regressor = make_regressor(settings)
+    cells = settings.groups if settings.method == CELL_METHOD else ()
+    parts = []
+    for rows in (train, calibration):
+        prepared, _ = preparation.transform(X.iloc[rows])
+        extra = {"groups": cell_labels(X.iloc[rows], cells)} if cells else {}
+        parts.append((prepared, y[rows], extra))
+    (X_train, y_train, extra), (X_cal, y_cal, extra_cal) = parts
+    regressor.fit(X_train, y_train, **extra)
+    with warnings.catch_warnings():
+        # The parts come from one table: alike values are other records, not the same ones.
+        warnings.filterwarnings("ignore", message=".* identical to training", category=UserWarning)
+        regressor.conformalize(X_cal, y_cal, **extra_cal)
+    return TableModel(preparation, regressor, tuple(settings.levels), cells)
+
+
+def make_regressor(settings: Settings) -> Any:
+    """The unfitted estimator; `conformalize` is to follow its `fit`."""
+    method = find_method(settings.method)
+    known = method.estimator().get_params()
+    if settings.law is not None and "law" not in known:
+        raise ValueError(
+            f"law={settings.law!r} came with the method {method.name!r}, which has no law; leave "
+            "it out or choose another method."
+        )
+    own = {} if settings.law is None else {"law": settings.law}
+    return method.estimator(
+        make_base_model(settings.model, method.name, settings.seed),
+        confidence_level=settings.levels[0],
+        calibration_size=None,
+        random_state=settings.seed,
+        **own,
+    )
+
+
+def cell_labels(table: Any, columns: Sequence[str]) -> Any:
+    """One label a row: the values of these columns as text, side by side."""
+    check_columns(columns, list(table.columns), "The table")
+    texts = [
+        ["missing" if is_missing(value) else label_text(value) for value in table[name]]
+        for name in columns
+    ]
+    return np.array([" | ".join(row) for row in zip(*texts, strict=True)])
+
+
+def label_text(value: Any) -> str:
+    """A value as text, alike whether it was read as 2, 2.0 or "2", as True or "true"."""
+    text = f"{value:.15g}" if isinstance(value, float) else str(value)
+    return text.lower() if text.lower() in ("true", "false") else text

@@ -1,0 +1,106 @@
+"""The files of a run: intervals, report, model and run.json, all of them or none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from localconformal.files import write_together
+from localconformal.persistence import model_bytes, model_types
+from localconformal.report import write_report
+from localconformal.tables import write_table
+from localconformal.workflow.predicting import FilePrediction
+from localconformal.workflow.running import Run
+
+TRUSTED_NOTE = (
+    "Types that skops.io.load wants to be told for model.skops; localconformal asks a list of its "
+    "own, never this file."
+)
+
+
+def write_run(
+    run: Run,
+    folder: Path,
+    record: Mapping[str, Any],
+    new: FilePrediction | None = None,
+) -> dict[str, Path]:
+    """Write everything, and return the paths by what they are.
+
+    Parameters
+    ----------
+    run : Run
+    folder : Path
+        Made if needed; files of the same names are replaced.
+    record : mapping
+        What run.json says, plain data; the files are added.
+    new : FilePrediction, default=None
+        Rows to predict beside those held out.
+    """
+    data = model_bytes(run.model)
+    trusted = {"note": TRUSTED_NOTE, "trusted": model_types(data)}
+    seed = record["task"]["settings"]["seed"]
+    writers: dict[str, tuple[str, Callable[[Path], object]]] = {
+        "intervals": ("intervals.parquet", lambda part: write_table([run.table], part)),
+        "intervals as CSV": ("intervals.csv", lambda part: write_table([run.table], part)),
+        "report": ("report.html", lambda part: write_run_report(run, part, seed)),
+        "model": ("model.skops", lambda part: part.write_bytes(data)),
+        "types of the model": ("model.trusted.json", lambda part: write_json(trusted, part)),
+    }
+    if new is not None:
+        writers |= new_writers(new)
+    paths = {what: folder / name for what, (name, _) in writers.items()}
+    paths["record"] = folder / "run.json"
+    files = {what: path.name for what, path in paths.items()}
+    whole = {paths[what]: write for what, (_, write) in writers.items()}
+    write_together(
+        {**whole, paths["record"]: lambda part: write_json({**record, "files": files}, part)}
+    )
+    return paths
+
+
+def new_writers(new: FilePrediction) -> dict[str, tuple[str, Callable[[Path], object]]]:
+    """Intervals of new rows: predicted once, into Parquet, and copied to CSV."""
+    made: list[Path] = []
+
+    def predict(part: Path) -> None:
+        new.write(part)
+        made.append(part)
+
+    return {
+        "new intervals": ("new-intervals.parquet", predict),
+        "new intervals as CSV": (
+            "new-intervals.csv",
+            lambda part: write_table(parquet_frames(made[0]), part),
+        ),
+    }
+
+
+def parquet_frames(path: Path) -> Iterator[Any]:
+    """The rows of a Parquet file, batch by batch."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches():
+            yield batch.to_pandas()
+
+
+def write_run_report(run: Run, path: Path, seed: int) -> None:
+    """The audit of the rows held out, as a page."""
+    target = run.model.target
+    write_report(
+        run.audit,
+        path,
+        model=run.model.regressor,
+        title=f"Prediction intervals for {target}: how well do they cover?",
+        X=run.X,
+        y=run.y,
+        intervals=run.intervals[:, :, 0],
+        random_state=seed,
+    )
+
+
+def write_json(document: Mapping[str, Any], path: Path) -> None:
+    """JSON for people: indented, UTF-8."""
+    path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

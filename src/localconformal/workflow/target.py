@@ -1,0 +1,69 @@
+"""The column to predict: numbers, or a sentence on why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pandas.api import types as kinds
+
+from localconformal.quantiles import Array
+from localconformal.tables import TableError
+from localconformal.workflow.columns import as_floats, numbers_in
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Values of the target (n,), and in which rows they are known and finite (n,)."""
+
+    values: Array
+    known: NDArray[np.bool_]
+
+    def notes(self, name: str) -> tuple[str, ...]:
+        """A sentence on rows without a value."""
+        count = int(np.count_nonzero(~self.known))
+        if not count:
+            return ()
+        return (f"{count:,} of {len(self.known):,} rows have no finite {name!r}: left out.",)
+
+
+def read_target(column: Any) -> Target:
+    """The numbers of a target; texts, flags, times and a constant are refused.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> read_target(pd.Series([1.5, None, 2.0], name="price")).known
+    array([ True, False,  True])
+    """
+    name = column.name
+    if kinds.is_bool_dtype(column) or kinds.is_datetime64_any_dtype(column):
+        raise TableError(
+            f"the target {name!r} holds {'times' if not kinds.is_bool_dtype(column) else 'flags'}; "
+            "numbers were expected: convert it, or choose another target."
+        )
+    if not kinds.is_numeric_dtype(column):
+        check_numbers(column)
+    values = as_floats(column)
+    known = np.isfinite(values)
+    if not known.any():
+        raise TableError(f"the target {name!r} has no finite value; numbers were expected.")
+    if np.ptp(values[known]) == 0:
+        raise TableError(
+            f"the target {name!r} is {values[known][0]:g} in every row; there is nothing to "
+            "predict: choose another target."
+        )
+    return Target(values, known)
+
+
+def check_numbers(column: Any) -> None:
+    """Texts that are all numbers, or missing."""
+    wrong = column[numbers_in(column).isna() & column.notna()]
+    if len(wrong):
+        raise TableError(
+            f"the target {column.name!r} holds text such as {str(wrong.iloc[0])[:40]!r} in "
+            f"{len(wrong):,} of {len(column):,} rows; numbers were expected: correct these values "
+            "or leave them empty."
+        )

@@ -1,0 +1,217 @@
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import ExtraTreesRegressor
+from table_files import QUICK, assert_refused, call, call_json, homes, write
+
+import localconformal
+from localconformal.persistence import load_model, save_model
+from localconformal.tables import read_table
+
+FILES = {
+    "intervals.parquet",
+    "intervals.csv",
+    "report.html",
+    "model.skops",
+    "model.trusted.json",
+    "run.json",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("run")
+
+
+@pytest.fixture(scope="module")
+def data(folder):
+    return write(homes(), folder / "homes.csv")
+
+
+@pytest.fixture(scope="module")
+def done(folder, data):
+    new = write(homes(50, seed=1).drop(columns="price").assign(region="west"), folder / "new.csv")
+    out = folder / "made" / "out"
+    options = ["--target", "price", "--id", "key", "--groups", "region", "--new", new]
+    return call("run", data, *options, "--level", 0.9, "--level", 0.5, *QUICK, "--out", out), out
+
+
+class TestFiles:
+    def test_all_of_them_and_nothing_else(self, done):
+        result, out = done
+        assert result.exit_code == 0, result.stderr
+        new = {"new-intervals.parquet", "new-intervals.csv"}
+        assert {path.name for path in out.iterdir()} == FILES | new
+
+    def test_intervals_keep_row_ids_and_values(self, done, data):
+        _, out = done
+        rows, raw = read_table(out / "intervals.parquet"), read_table(data)
+        assert list(rows)[:4] == ["row", "key", "actual", "predicted"]
+        assert rows["key"].tolist() == raw["key"].iloc[rows["row"]].tolist()
+        np.testing.assert_array_equal(rows["actual"], raw["price"].iloc[rows["row"]])
+        assert len(rows) == 80
+
+    def test_csv_says_the_same_without_formulas(self, done):
+        _, out = done
+        rows, text = read_table(out / "intervals.parquet"), read_table(out / "intervals.csv")
+        pd.testing.assert_frame_equal(text.drop(columns="key"), rows.drop(columns="key"))
+        assert not text["key"].str.startswith(("=", "+", "-", "@")).any()
+        assert text["key"].str.lstrip("'").tolist() == rows["key"].tolist()
+
+    def test_new_rows_are_predicted_in_their_order(self, done, folder):
+        _, out = done
+        rows = read_table(out / "new-intervals.parquet")
+        assert rows["row"].tolist() == list(range(50))
+        assert rows["key"].tolist() == read_table(folder / "new.csv")["key"].tolist()
+        model = load_model(out / "model.skops")
+        expected = model.predict_interval(read_table(folder / "new.csv"), [0.9, 0.5])
+        np.testing.assert_array_equal(rows["lower_0.9"], expected[:, 0, 0])
+        np.testing.assert_array_equal(rows["upper_0.5"], expected[:, 1, 1])
+
+    def test_the_report_is_a_page_about_this_run(self, done):
+        _, out = done
+        page = (out / "report.html").read_text(encoding="utf-8")
+        assert page.startswith("<!doctype html>")
+        assert "price" in page
+        # What was done to the table.
+        assert "Read as a time" in page
+
+    def test_the_record_has_all_that_it_takes_to_do_it_again(self, done):
+        _, out = done
+        record = json.loads((out / "run.json").read_text(encoding="utf-8"))
+        assert record["versions"]["localconformal"] == localconformal.__version__
+        assert record["command"].startswith("localconformal ")
+        assert record["task"]["settings"]["seed"] == 0
+        assert record["seconds"]["fit and calibrate"] > 0
+        assert record["rows"]["input"] == 400
+        assert any("Read as a time" in note for note in record["preparation"])
+        assert record["guarantee"]["finite_sample"] is True
+        low, high = record["coverage"][0]["band"]
+        assert low < 0.9 < high
+        assert set(record["files"].values()) == {path.name for path in out.iterdir()}
+
+    def test_the_types_beside_the_model_are_those_skops_asks_for(self, done):
+        import skops.io
+
+        _, out = done
+        trusted = json.loads((out / "model.trusted.json").read_text())["trusted"]
+        assert trusted == skops.io.get_untrusted_types(file=out / "model.skops")
+        assert skops.io.load(out / "model.skops", trusted=trusted).target == "price"
+
+
+class TestTerminal:
+    def test_the_summary_has_rows_coverage_notes_and_paths(self, done):
+        result, out = done
+        for words in ("400 rows", "90% intervals cover", "50% intervals cover", "held out"):
+            assert words in result.stdout
+        assert "values of 'region' are none that training rows had" in " ".join(
+            result.stdout.split()
+        )
+        assert str(out / "report.html") in result.stdout
+        assert "\x1b" not in result.stdout
+        assert result.stderr == ""
+
+    def test_json_is_one_document(self, data, tmp_path):
+        document = call_json("run", data, "-t", "price", *QUICK, "--out", tmp_path)
+        assert document["files"]["report"] == str(tmp_path / "report.html")
+        assert document["task"]["target"] == "price"
+
+    def test_a_seed_gives_the_same_files(self, data, tmp_path):
+        for name in ("first", "second"):
+            call_json("run", data, "-t", "price", *QUICK, "--out", tmp_path / name, "--seed", 3)
+        for file in ("intervals.csv", "model.trusted.json"):
+            assert (tmp_path / "first" / file).read_bytes() == (
+                tmp_path / "second" / file
+            ).read_bytes()
+
+
+class TestOptions:
+    def test_features_come_with_commas_or_repeated(self, tmp_path):
+        data = write(homes(800), tmp_path / "homes.csv")
+        ways = (["--features", "size,region"], ["--features", "size", "--features", "region"])
+        found = [
+            call_json("run", data, "-t", "price", *way, *QUICK, "--out", tmp_path)["features"]
+            for way in ways
+        ]
+        assert found == [["size", "region"]] * 2
+
+    def test_a_model_of_ones_own(self, data, tmp_path):
+        path = save_model(ExtraTreesRegressor(5, random_state=0), tmp_path / "mine.skops")
+        options = ["--method", "split", "--model", path, "--out", tmp_path / "out"]
+        document = call_json("run", data, "-t", "price", *options)
+        model = load_model(document["files"]["model"]).regressor
+        assert type(model.score_.model_.steps[-1][1]) is ExtraTreesRegressor
+
+    @pytest.mark.parametrize("law", ["kernel", "forest"])
+    def test_a_law(self, data, tmp_path, law):
+        options = ["--model", "linear", "--law", law, "--out", tmp_path]
+        document = call_json("run", data, "-t", "price", *options)
+        assert document["task"]["settings"]["law"] == law
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (["--level", "1.5"], "--level is 1.5"),
+            (["--test-size", "0"], "--test-size is 0"),
+            (["--model", "hbg"], "did you mean hgb"),
+            (["--method", "slpc"], "did you mean slcp"),
+            (["--method", "split", "--law", "kernel"], "has no law"),
+            (["--law", "kernal", "--model", "linear"], "law"),
+            (["--features", "sise"], "did you mean 'size'"),
+            (["--id", "kye"], "did you mean 'key'"),
+            (["--groups", "regio"], "did you mean 'region'"),
+            (["--new", "none.csv", *QUICK], "none.csv does not exist"),
+        ],
+    )
+    def test_what_cannot_be_meant_is_refused(self, data, tmp_path, options, words):
+        result = call("run", data, "-t", "price", "--out", tmp_path / "out", *options)
+        assert_refused(result, words)
+        assert not list(tmp_path.iterdir())
+
+
+DATA = Path(os.environ.get("LOCALCONFORMAL_DATA", "../shared/data"))
+BIKE = "datetime,season,holiday,workingday,weather,temp,atemp,humidity,windspeed"
+#: name -> (target, options): what each set is used for.
+REAL = {
+    "bike": ("count", ["--features", BIKE, "--groups", "weather"]),
+    "concrete": ("Concrete compressive strength(MPa, megapascals) ", []),
+    "star": ("math3", ["--groups", "ethnicity"]),
+}
+
+
+def run_on_real_data(name, suffix, folder, rows, options):
+    if not (DATA / f"{name}.parquet").exists():
+        pytest.skip(f"no {name}.parquet in LOCALCONFORMAL_DATA")
+    target, own = REAL[name]
+    frame = pd.read_parquet(DATA / f"{name}.parquet")
+    frame = frame.sample(min(rows, len(frame)), random_state=0)
+    data = write(frame.reset_index(drop=True), folder / f"{name}{suffix}")
+    return call_json("run", data, "-t", target, *own, *options, "--out", folder / "out")
+
+
+def assert_sound(document, folder):
+    (row,) = document["coverage"]
+    assert row["band"][0] <= row["coverage"] <= row["band"][1]
+    rows = read_table(folder / "out" / "intervals.parquet")
+    inside = (rows["lower"] <= rows["actual"]) & (rows["actual"] <= rows["upper"])
+    assert inside.mean() == pytest.approx(row["coverage"])
+    page = (folder / "out" / "report.html").read_text(encoding="utf-8")
+    assert f"{100 * row['coverage']:.1f} %" in page
+
+
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_real_data_are_covered_within_the_band(name, suffix, tmp_path):
+    options = ["--model", "linear", "--law", "kernel"]
+    assert_sound(run_on_real_data(name, suffix, tmp_path, 1500, options), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_real_data_in_full_with_the_defaults(name, suffix, tmp_path):
+    assert_sound(run_on_real_data(name, suffix, tmp_path, 10**6, []), tmp_path)

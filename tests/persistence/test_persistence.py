@@ -1,0 +1,224 @@
+"""A model from a file is the model that was saved; no file makes anything else."""
+
+import io
+import json
+import pickle
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+from lightgbm import LGBMRegressor
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LinearRegression
+from sklearn.preprocessing import FunctionTransformer
+from xgboost import XGBRegressor
+
+from conftest import ESTIMATORS, light, smooth_data
+from localconformal import SLCPRegressor, SplitConformalRegressor
+from localconformal.persistence import ModelFileError, load_model, model_bytes, save_model
+from localconformal.persistence.allowed import is_allowed
+
+
+def round_trip(model, folder):
+    return load_model(save_model(model, folder / "model.skops"))
+
+
+def mixed_frame(n, seed):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n)})
+    X["c"] = pd.Categorical(rng.choice(["u", "v", "w"], n))
+    X.loc[::9, "a"] = np.nan
+    return X, X["b"].to_numpy() + rng.normal(size=n)
+
+
+class TestRoundTrip:
+    def test_every_estimator_gives_the_same_bits(self, estimator_class, tmp_path):
+        X, y = smooth_data(200, 0)
+        model = light(estimator_class).fit(X, y)
+        again = round_trip(model, tmp_path)
+        new, _ = smooth_data(40, 1)
+        for level in (0.9, [0.5, 0.8]):
+            np.testing.assert_array_equal(
+                again.predict_interval(new, level), model.predict_interval(new, level)
+            )
+        np.testing.assert_array_equal(again.predict(new), model.predict(new))
+        assert str(again.guarantee_) == str(model.guarantee_)
+
+    @pytest.mark.parametrize("law", ["forest", "learned", "neighbors", "uniform"])
+    def test_every_law_does_on_frames_with_categories_and_gaps(self, law, tmp_path):
+        X, y = mixed_frame(200, 0)
+        base = HistGradientBoostingRegressor(categorical_features="from_dtype", max_iter=10)
+        model = SLCPRegressor(base, law=law, reference="holdout", random_state=0).fit(X, y)
+        again = round_trip(model, tmp_path)
+        np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+
+    @pytest.mark.parametrize("score", ["quantile", "normalised", "response", "absolute"])
+    def test_every_score_does(self, score, tmp_path):
+        X, y = smooth_data(200, 0)
+        base = HistGradientBoostingRegressor(max_iter=10)
+        model = SLCPRegressor(base, score=score, law="forest", reference="holdout", random_state=0)
+        again = round_trip(model.fit(X, y), tmp_path)
+        np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+
+    @pytest.mark.parametrize(
+        "base",
+        [
+            RandomForestRegressor(5),
+            GradientBoostingRegressor(n_estimators=5),
+            LGBMRegressor(n_estimators=5, verbose=-1),
+            XGBRegressor(n_estimators=5),
+        ],
+        ids=lambda base: type(base).__name__,
+    )
+    def test_models_of_trees_do(self, base, tmp_path):
+        X, y = smooth_data(120, 0)
+        model = SplitConformalRegressor(base, random_state=0).fit(X, y)
+        again = round_trip(model, tmp_path)
+        np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+
+    def test_a_loaded_model_takes_a_new_calibration_set(self, tmp_path):
+        X, y = smooth_data(200, 0)
+        model = light(SLCPRegressor).fit(X, y)
+        again = round_trip(model, tmp_path)
+        fresh = smooth_data(100, 1)
+        expected = model.conformalize(*fresh).predict_interval(X)
+        np.testing.assert_array_equal(again.conformalize(*fresh).predict_interval(X), expected)
+
+
+@pytest.fixture(scope="module")
+def saved():
+    X, y = smooth_data(120, 0)
+    return model_bytes(SplitConformalRegressor(RandomForestRegressor(3), random_state=0).fit(X, y))
+
+
+def rewritten(data, change):
+    """The archive with its files passed through ``change(name, content)``, check sums right."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, change(name, old.read(name)))
+    return out.getvalue()
+
+
+def refuse(tmp_path, data, words):
+    path = tmp_path / "model.skops"
+    path.write_bytes(data)
+    with pytest.raises(ModelFileError, match=words) as caught:
+        load_model(path)
+    assert "\n" not in str(caught.value)
+
+
+EXECUTED = []
+
+
+class Tells:
+    """Unpickling this would be noticed."""
+
+    def __reduce__(self):
+        return (EXECUTED.append, ("unpickled",))
+
+
+class TestBadFiles:
+    def test_a_missing_file(self, tmp_path):
+        with pytest.raises(ModelFileError, match="does not exist"):
+            load_model(tmp_path / "none.skops")
+
+    @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+    def test_a_truncated_file(self, tmp_path, saved, share):
+        refuse(tmp_path, saved[: int(share * len(saved))], "not a whole model file")
+
+    def test_altered_bytes(self, tmp_path, saved):
+        content = bytearray(saved)
+        content[len(content) // 3] ^= 0xFF
+        refuse(tmp_path, bytes(content), "was altered")
+
+    def test_a_pickle_is_not_opened(self, tmp_path):
+        refuse(tmp_path, pickle.dumps(Tells()), "not a whole model file")
+        assert EXECUTED == []
+
+    def test_a_pickle_inside_is_not_opened(self, tmp_path, saved):
+        harm = io.BytesIO()
+        np.save(harm, np.array([Tells()], dtype=object), allow_pickle=True)
+        data = rewritten(saved, lambda name, old: harm.getvalue() if name.endswith("npy") else old)
+        refuse(tmp_path, data, "was altered")
+        assert EXECUTED == []
+
+    @pytest.mark.parametrize("name", ["os.system", "builtins.eval", "localconformal.files.Path"])
+    def test_another_type_is_named_and_not_made(self, tmp_path, saved, name):
+        module, _, attribute = name.rpartition(".")
+
+        def change(part, old):
+            if part != "schema.json":
+                return old
+            schema = json.loads(old)
+            schema["content"]["content"]["estimator"] = {
+                "__class__": attribute,
+                "__module__": module,
+                "__loader__": "FunctionNode",
+                "__id__": 1,
+            }
+            return json.dumps(schema)
+
+        refuse(tmp_path, rewritten(saved, change), name)
+
+    def test_the_list_beside_the_file_is_no_authority(self, tmp_path, saved):
+        data = skops.io.dumps(FunctionTransformer(print))
+        (tmp_path / "model.trusted.json").write_text(json.dumps({"trusted": ["builtins.print"]}))
+        refuse(tmp_path, data, "builtins.print")
+
+    def test_a_tree_that_leads_outside_itself(self, tmp_path):
+        X, y = smooth_data(120, 0)
+        for base, attribute, field in (
+            (RandomForestRegressor(2), None, "left_child"),
+            (HistGradientBoostingRegressor(max_iter=2), "nodes", "left"),
+        ):
+            model = SplitConformalRegressor(base, random_state=0).fit(X, y)
+            inner = model.score_.model_
+            if attribute is None:
+                tree = inner.estimators_[0].tree_
+                state = tree.__getstate__()
+                state["nodes"][field][0] = 10**6
+                tree.__setstate__(state)
+            else:
+                inner._predictors[0][0].nodes[field][0] = 10**6
+            refuse(tmp_path, model_bytes(model), "outside itself")
+
+
+class TestSaving:
+    def test_what_could_not_be_loaded_is_not_saved(self, tmp_path):
+        X, y = smooth_data(100, 0)
+        model = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
+        model.note_ = FunctionTransformer(print)
+        with pytest.raises(ModelFileError, match=r"builtins\.print"):
+            save_model(model, tmp_path / "model.skops")
+        model.note_ = lambda x: x
+        with pytest.raises(ModelFileError):
+            save_model(model, tmp_path / "model.skops")
+        assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "localconformal.files.write_whole",
+        "localconformal.cli.main",
+        "localconformal.regressors.base.np",
+        "localconformal.regressors.base.BaseEstimator",
+        "localconformal.regressors.nothing.Here",
+        "localconformal",
+        "localconformalevil.regressors.Thing",
+        "",
+    ],
+)
+def test_only_classes_of_the_parts_of_a_model_are_on_the_list(name):
+    assert not is_allowed(name)
+
+
+def test_every_estimator_is_on_the_list():
+    assert all(is_allowed(f"{cls.__module__}.{cls.__name__}") for cls in ESTIMATORS)

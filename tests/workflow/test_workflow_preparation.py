@@ -1,0 +1,182 @@
+"""A preparation is a function of training rows and the row alone, and says what it did."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from localconformal.tables import TableError, read_table, table_batches
+from localconformal.workflow.preparation import MOST_LABELS, learn_preparation
+from localconformal.workflow.target import read_target
+from localconformal.workflow.times import FORMATS, ISO, find_format, parse_times
+
+N = 120
+
+
+def table(seed=0, n=N):
+    rng = np.random.default_rng(seed)
+    times = pd.Timestamp("2021-03-01") + pd.to_timedelta(rng.integers(0, 10**7, n), unit="s")
+    return pd.DataFrame(
+        {
+            "number": np.where(rng.uniform(size=n) < 0.1, np.nan, rng.normal(size=n)),
+            "infinite": np.where(np.arange(n) % 10 == 0, np.inf, rng.normal(size=n)),
+            "flag": rng.choice([True, False], n),
+            "label": rng.choice(["a", "b", None], n),
+            "time": times,
+            "written": times.strftime("%d/%m/%Y %H:%M"),
+            "same": 1,
+            "empty": np.full(n, np.nan),
+            "name": [f"person {i} {seed}" for i in range(n)],
+            "id": np.arange(n),
+            "almost": np.where(np.arange(n) % 10 == 0, "?", (np.arange(n) % 7).astype(str)),
+        }
+    )
+
+
+def note_about(preparation, name):
+    return " ".join(note for note in preparation.notes if repr(name) in note)
+
+
+class TestWhatIsLearned:
+    @pytest.mark.parametrize(
+        ("name", "words"),
+        [
+            ("same", "same value"),
+            ("empty", "no value"),
+            ("name", "identifier"),
+            ("id", "numbers the rows"),
+            ("number", "Missing values are kept"),
+            ("infinite", "Infinite values count as missing"),
+            ("flag", "1 (true) and 0 (false)"),
+            ("label", "categories"),
+            ("time", "Read as a time"),
+            ("written", "written %d/%m/%Y %H:%M"),
+            ("almost", "most of the texts are numbers"),
+        ],
+    )
+    def test_everything_done_is_said(self, name, words):
+        assert words in note_about(learn_preparation(table()), name)
+
+    def test_what_comes_out_is_numbers_and_categories(self):
+        prepared, lost = learn_preparation(table()).transform(table())
+        kinds = {str(kind) for kind in prepared.dtypes}
+        assert kinds == {"float64", "category"}
+        assert lost == {"infinite": N // 10}
+        assert not {"same", "empty", "name", "id"} & set(prepared)
+        assert prepared["number"].isna().equals(table()["number"].isna())
+        assert prepared["flag"].isin([0.0, 1.0]).all()
+
+    def test_parts_of_a_time_are_those_of_the_calendar(self):
+        raw = table()
+        prepared, _ = learn_preparation(raw[["time"]]).transform(raw)
+        assert prepared["time.month"].tolist() == raw["time"].dt.month.tolist()
+        assert prepared["time.weekday"].tolist() == raw["time"].dt.day_of_week.tolist()
+        hours = raw["time"].dt.hour + raw["time"].dt.minute / 60 + raw["time"].dt.second / 3600
+        np.testing.assert_allclose(prepared["time.hour"], hours)
+
+    def test_parts_that_never_differ_are_left_out(self):
+        days = pd.DataFrame({"day": ["2020-05-01", "2020-05-02", "2020-05-09"]})
+        prepared, _ = learn_preparation(days).transform(days)
+        assert {"day.hour", "day.month"}.isdisjoint(prepared)
+
+    def test_labels_beyond_the_most_frequent_are_missing(self):
+        labels = [f"l{i:04}" for i in range(MOST_LABELS + 50) for _ in range(4)] + ["rare"]
+        frame = pd.DataFrame({"label": labels})
+        learned = learn_preparation(frame)
+        prepared, lost = learned.transform(frame)
+        assert prepared["label"].nunique() == MOST_LABELS
+        assert lost["label"] == 4 * 50 + 1
+        assert "most frequent" in note_about(learned, "label")
+
+    def test_nothing_left_is_one_sentence(self):
+        with pytest.raises(TableError, match="tells training rows apart"):
+            learn_preparation(pd.DataFrame({"a": [1, 1], "b": [None, None]}))
+
+
+class TestLaterRows:
+    def test_rows_are_read_one_by_one(self):
+        learned, raw = learn_preparation(table()), table(seed=1)
+        whole, _ = learned.transform(raw)
+        apart = pd.concat([learned.transform(raw.iloc[[i]])[0] for i in range(20)])
+        pd.testing.assert_frame_equal(whole.iloc[:20], apart)
+
+    def test_the_order_of_training_rows_decides_nothing(self):
+        raw = table()
+        shuffled = raw.sample(frac=1.0, random_state=1)
+        assert learn_preparation(raw) == learn_preparation(shuffled)
+
+    def test_unknown_labels_and_unreadable_times_are_missing_and_counted(self):
+        learned = learn_preparation(table())
+        raw = table()[:3].assign(label="new", written=["x", "2021-01-01", None])
+        prepared, lost = learned.transform(raw)
+        assert prepared["label"].isna().all()
+        assert prepared["written.days"].isna().all()
+        assert (lost["label"], lost["written"]) == (3, 2)
+
+    def test_a_column_that_is_gone_or_of_another_kind_is_one_sentence(self):
+        learned = learn_preparation(table())
+        with pytest.raises(TableError, match="no column 'number'"):
+            learned.transform(table().drop(columns="number"))
+        with pytest.raises(TableError, match="'number' holds 'x'"):
+            learned.transform(table().assign(number="x"))
+        with pytest.raises(TableError, match="'time' holds numbers"):
+            learned.transform(table().assign(time=1.5))
+
+    @pytest.mark.parametrize("learned_from", ["csv", "parquet"])
+    @pytest.mark.parametrize("used_on", ["csv", "parquet"])
+    def test_formats_and_batches_give_the_same_numbers(self, tmp_path, learned_from, used_on):
+        raw = table()
+        raw.to_csv(tmp_path / "t.csv", index=False)
+        raw.to_parquet(tmp_path / "t.parquet")
+        learned = learn_preparation(read_table(tmp_path / f"t.{learned_from}"))
+        expected, _ = learned.transform(read_table(tmp_path / f"t.{learned_from}"))
+        batches = table_batches(tmp_path / f"t.{used_on}", learned.stored_types, rows=50)
+        found = pd.concat([learned.transform(batch)[0] for batch in batches])
+        pd.testing.assert_frame_equal(found, expected)
+
+
+class TestTimes:
+    @pytest.mark.parametrize("written", FORMATS[1:])
+    def test_every_format_is_found_from_its_own_texts(self, written):
+        times = pd.Series(pd.to_datetime(["2021-12-31 23:59:58", "2022-01-13 01:02:03"]))
+        texts = times.dt.strftime(written)
+        found = find_format(texts)
+        assert found is not None
+        assert parse_times(texts, found).dt.strftime(written).tolist() == texts.tolist()
+
+    def test_zones_become_universal_time(self):
+        texts = pd.Series(["2020-01-01T00:30:00+02:00", "2020-01-01T00:00:00Z"])
+        assert parse_times(texts, find_format(texts)).dt.hour.tolist() == [22, 0]
+
+    @pytest.mark.parametrize("texts", [["a", "b"], ["2020-01-01", "x"], ["1-2-3-4"], ["12", "13"]])
+    def test_other_texts_are_no_times(self, texts):
+        assert find_format(pd.Series(texts)) is None
+
+    def test_iso_comes_first(self):
+        assert find_format(pd.Series(["2020-01-02", "2020-03-04"])) == ISO
+
+
+class TestTarget:
+    def test_missing_and_infinite_values_are_told_apart_and_said(self):
+        target = read_target(pd.Series([1.0, np.nan, np.inf, 2.0], name="y"))
+        assert target.known.tolist() == [True, False, False, True]
+        assert target.notes("y") == ("2 of 4 rows have no finite 'y': left out.",)
+
+    def test_numbers_written_as_text_are_numbers(self):
+        assert read_target(pd.Series(["1", None, "2.5"], name="y")).values[[0, 2]].tolist() == [
+            1,
+            2.5,
+        ]
+
+    @pytest.mark.parametrize(
+        ("values", "words"),
+        [
+            (["1", "many", "2"], "text such as 'many' in 1 of 3"),
+            ([True, False, True], "holds flags"),
+            (pd.to_datetime(["2020-01-01"] * 3), "holds times"),
+            ([5, 5, 5], "is 5 in every row"),
+            ([np.nan, np.nan, np.nan], "no finite value"),
+        ],
+    )
+    def test_what_is_no_target_is_one_sentence(self, values, words):
+        with pytest.raises(TableError, match=words):
+            read_target(pd.Series(values, name="y"))

@@ -1,0 +1,184 @@
+"""A run keeps its parts apart, and its model is the same from a file."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.linear_model import LogisticRegression
+
+from conftest import ESTIMATORS
+from localconformal.persistence import ModelFileError, load_model, save_model
+from localconformal.tables import TableError
+from localconformal.workflow.base_models import MODELS, make_base_model
+from localconformal.workflow.methods import named_methods
+from localconformal.workflow.model import Settings, fit_table_model
+from localconformal.workflow.running import Task, coverage_rows, run_record, run_table
+
+QUICK = Settings(method="split", model="linear")
+
+
+def homes(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    size = rng.uniform(20, 200, n)
+    region = rng.choice(["north", "south", "east"], n)
+    price = 3 * size + np.where(region == "north", 50, 0) + size * rng.normal(size=n)
+    return pd.DataFrame(
+        {
+            "size": np.where(rng.uniform(size=n) < 0.05, np.nan, size),
+            "region": region,
+            "sold": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, n), unit="D"),
+            "price": price,
+        }
+    )
+
+
+class TestModels:
+    @pytest.mark.parametrize("model", MODELS)
+    @pytest.mark.parametrize("method", ["split", "cqr"])
+    def test_every_base_model_takes_categories_times_and_gaps(self, model, method, tmp_path):
+        raw = homes(300)
+        X, y = raw.drop(columns="price"), raw["price"].to_numpy()
+        settings = Settings(method=method, model=model)
+        if (model, method) == ("forest", "cqr"):
+            with pytest.raises(ValueError, match="has no quantiles"):
+                fit_table_model(X, y, settings)
+            return
+        fitted = fit_table_model(X, y, settings)
+        later = X[:20].assign(region="nowhere", size=np.nan)
+        assert np.isfinite(fitted.predict_interval(later)).all()
+        again = load_model(save_model(fitted, tmp_path / "model.skops"))
+        np.testing.assert_array_equal(
+            again.predict_interval(X, [0.5, 0.9]), fitted.predict_interval(X, [0.5, 0.9])
+        )
+
+    def test_every_method_has_a_short_name(self):
+        assert {method.estimator for method in named_methods()} == set(ESTIMATORS)
+
+    def test_a_model_from_a_file_is_fitted_anew(self, tmp_path):
+        raw = homes(300)
+        X, y = raw.drop(columns="price"), raw["price"].to_numpy()
+        path = save_model(ExtraTreesRegressor(5), tmp_path / "mine.skops")
+        fitted = fit_table_model(X, y, Settings(method="split", model=str(path)))
+        assert np.isfinite(fitted.predict_interval(X)).all()
+
+    def test_a_file_without_a_regressor_is_one_sentence(self, tmp_path):
+        path = save_model(LogisticRegression(), tmp_path / "mine.skops")
+        with pytest.raises(ValueError, match="LogisticRegression; a regressor"):
+            make_base_model(str(path), "split", 0)
+        with pytest.raises(ValueError, match="no model 'hbg'; did you mean hgb"):
+            make_base_model("hbg", "split", 0)
+        with pytest.raises(ModelFileError, match="does not exist"):
+            make_base_model("none.skops", "split", 0)
+
+    def test_a_law_for_a_method_without_one_is_one_sentence(self):
+        raw = homes(100)
+        with pytest.raises(ValueError, match="has no law"):
+            fit_table_model(
+                raw[["size"]], raw["price"].to_numpy(), Settings(method="split", law="kernel")
+            )
+
+
+class TestRun:
+    def test_parts_are_disjoint_and_add_up(self):
+        run = run_table(homes(), Task("price", QUICK))
+        rows = run.rows
+        assert rows["train"] + rows["calibrate"] + rows["hold out"] == rows["input"] == 600
+        assert len(run.table) == rows["hold out"] == 120
+
+    def test_held_out_rows_change_nothing_that_was_learned(self):
+        raw = homes()
+        first = run_table(raw, Task("price", QUICK))
+        held = first.table["row"].to_numpy()
+        spoilt = raw.copy()
+        spoilt.loc[held, "region"] = "elsewhere"
+        spoilt.loc[held, "price"] *= 100
+        second = run_table(spoilt, Task("price", QUICK))
+        assert second.model.preparation == first.model.preparation
+        rest = raw.drop(index=held)
+        np.testing.assert_array_equal(
+            second.model.predict_interval(rest), first.model.predict_interval(rest)
+        )
+
+    def test_calibration_rows_change_nothing_that_was_learned(self):
+        raw = homes(400)
+        X, y = raw.drop(columns="price"), raw["price"].to_numpy()
+        first = fit_table_model(X, y, QUICK)
+        assert "elsewhere" not in str(first.preparation)
+        for row in range(0, 400, 40):
+            changed = X.copy()
+            changed.loc[row, "region"] = "elsewhere"
+            second = fit_table_model(changed, y, QUICK)
+            in_training = "elsewhere" in str(second.preparation)
+            same = second.preparation == first.preparation
+            assert in_training != same
+
+    def test_rows_keep_their_position_and_their_name(self):
+        raw = homes()
+        raw["key"] = [f"k{i}" for i in range(len(raw))]
+        raw.loc[::7, "price"] = np.nan
+        run = run_table(raw, Task("price", QUICK, identifier="key"))
+        position = run.table["row"].to_numpy()
+        assert run.table["key"].tolist() == raw["key"].iloc[position].tolist()
+        np.testing.assert_array_equal(run.table["actual"], raw["price"].iloc[position])
+        assert "key" not in run.X
+        named = run_table(raw.set_index("key"), Task("price", QUICK))
+        assert named.table["key"].tolist() == run.table["key"].tolist()
+        assert named.model.identifier == "key"
+
+    def test_the_level_is_kept_within_its_band_on_most_seeds(self):
+        inside = []
+        for seed in range(8):
+            run = run_table(homes(seed=seed), Task("price", QUICK))
+            (row,) = coverage_rows(run)
+            inside.append(row["band"][0] <= row["coverage"] <= row["band"][1])
+        assert sum(inside) >= 6
+
+    def test_levels_are_nested_columns(self):
+        settings = Settings(method="split", model="linear", levels=(0.9, 0.5))
+        run = run_table(homes(), Task("price", settings))
+        found = run.table
+        assert (found["lower_0.9"] <= found["lower_0.5"]).all()
+        assert (found["upper_0.9"] >= found["upper_0.5"]).all()
+        assert [row["level"] for row in coverage_rows(run)] == [0.9, 0.5]
+
+    def test_groups_are_audited_and_are_the_cells_of_mondrian(self):
+        settings = Settings(
+            method="mondrian", model="linear", features=("size",), groups=("region",)
+        )
+        run = run_table(homes(1200), Task("price", settings))
+        assert list(run.X) == ["size"]
+        assert {"north", "south", "east"} <= {
+            word for cell in run.audit.groups for word in cell.text.replace("'", " ").split()
+        }
+        assert run.model.stored_types == {"region": "text", "size": "number"}
+        assert run.model.regressor.guarantee_.conditional_on == "cell"
+
+    def test_the_record_is_plain_and_says_what_was_done(self):
+        raw = homes()
+        raw.loc[:9, "price"] = np.nan
+        task = Task("price", QUICK)
+        record = run_record(run_table(raw, task), task)
+        assert any("10 of 600 rows" in note for note in record["preparation"])
+        assert record["versions"]["localconformal"]
+        assert record["guarantee"]["marginal"] is True
+        assert record["task"]["settings"]["seed"] == 0
+
+    @pytest.mark.parametrize(
+        ("task", "words"),
+        [
+            (Task("prize", QUICK), "did you mean 'price'"),
+            (Task("price", Settings(features=("sise",))), "did you mean 'size'"),
+            (Task("price", Settings(features=("price",))), "cannot be features"),
+            (Task("region", QUICK), "holds text such as"),
+            (Task("price", QUICK, identifier="key"), "no column 'key'"),
+            (Task("price", Settings(method="nothing")), "no method 'nothing'"),
+        ],
+    )
+    def test_what_cannot_be_done_is_one_sentence(self, task, words):
+        with pytest.raises(ValueError, match=words) as caught:
+            run_table(homes(), task)
+        assert "\n" not in str(caught.value)
+
+    def test_two_rows_are_too_few(self):
+        with pytest.raises(TableError, match=r"has 2 row\(s\)"):
+            run_table(homes(2), Task("price", QUICK))
