@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 from zlib import crc32
 
@@ -53,7 +54,12 @@ def stack_rows(X: Any, others: Any) -> Any:
 
 
 def make_frame(columns: Mapping[str, Any], like: Any) -> Any:
-    """A frame of these columns: of the kind of ``like``, with its index; pandas for arrays."""
+    """A frame of these columns: of the kind of ``like``, with its index; pandas for arrays.
+
+    With None for ``like`` it is pandas, or polars where only that is installed.
+    """
+    if like is None:
+        return installed_frame()(dict(columns))
     if is_frame(like):
         native = nw.from_dict(
             dict(columns), backend=nw.get_native_namespace(nw.from_native(like))
@@ -69,6 +75,16 @@ def make_frame(columns: Mapping[str, Any], like: Any) -> Any:
             "or pass a polars frame."
         ) from error
     return pd.DataFrame(dict(columns))
+
+
+def installed_frame() -> Any:
+    """The class of data frames that is there to be used."""
+    for name in ("pandas", "polars"):
+        try:
+            return import_module(name).DataFrame
+        except ImportError:
+            continue
+    raise ImportError("a table of results needs pandas or polars: run `pip install pandas`.")
 
 
 def row_hashes(X: Any, y: NDArray[np.float64]) -> NDArray[np.uint64]:

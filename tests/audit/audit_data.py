@@ -39,3 +39,19 @@ def planted(n, seed):
     X = table(n, seed)
     where = ((X["weather"] == "snow") & (X["hour"] < 7)).to_numpy()
     return X, *respond(X, seed, np.where(where, 0.7, LEVEL)), where
+
+
+def both_sides(n, seed):
+    """One feature that covers everything below 0.3, and 65 % of the rows from 0.7 to 0.8."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.uniform(size=(n, 5)), columns=list("abcde"))
+    where = X["a"].between(0.7, 0.8).to_numpy()
+    y, intervals = respond(X, seed, np.where(where, 0.65, LEVEL))
+    return X, np.where(X["a"] < 0.3, 0.0, y), intervals, where
+
+
+def shifted(n, seed, worst=0.8):
+    """Coverage of 0.8 at every x, but for ``worst`` in a seventh of the rows."""
+    X = table(n, seed)
+    where = X["a"].to_numpy() > 1.07
+    return X, *respond(X, seed, np.where(where, worst, 0.8)), where

@@ -4,16 +4,22 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from audit_data import LEVEL, oracle, planted
+from audit_data import LEVEL, oracle, planted, shifted
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom, binomtest
+from scipy.stats import binom, binomtest, fisher_exact
 
 from localconformal.audit import audit
 from localconformal.audit.bins import feature_cells
 from localconformal.audit.cells import Rows
 from localconformal.audit.columns import read_table
-from localconformal.audit.significance import coverage_p_values, holm
+from localconformal.audit.significance import (
+    coverage_p_values,
+    holm,
+    rest_gaps,
+    rest_p_values,
+    stands_out,
+)
 from localconformal.metrics import (
     binomial_band,
     coverage,
@@ -91,10 +97,35 @@ def test_a_bin_counts_the_rows_its_text_names():
 
 
 def test_bins_are_ranked_and_adjusted_as_one_family():
-    cells = audit(*planted(4_000, 2)[:3]).features
+    cells = audit(*oracle(4_000, 2)).features
     p_values = [cell.p_value for cell in cells]
     assert p_values == sorted(p_values)
     assert np.allclose([cell.adjusted_p_value for cell in cells], holm(p_values))
+
+
+def test_where_all_rows_are_off_bins_that_stand_out_come_first():
+    found = audit(*shifted(4_000, 0, 0.6)[:3])
+    assert found.is_shifted
+    apart = [stands_out(cell) for cell in found.features]
+    assert apart == sorted(apart, reverse=True)
+    assert {cell.by for cell in found.features if stands_out(cell)} == {"a"}
+    assert sum(cell.adjusted_p_value <= 0.05 for cell in found.features) > 3 * sum(apart)
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.floats(0, 1), st.floats(0, 1))
+def test_p_values_against_the_rest_are_those_of_fishers_exact_test(n, others, share, other_share):
+    k, other_k = round(share * n), round(other_share * others)
+    table = [[k, n - k], [other_k, others - other_k]]
+    tails = [fisher_exact(table, side).pvalue for side in ("less", "greater")]
+    found = rest_p_values(k, n, k + other_k, n + others)
+    assert float(found) == pytest.approx(min(1.0, 2 * min(tails)), rel=1e-6)
+    gap = k / n - other_k / others
+    assert float(rest_gaps(k, n, k + other_k, n + others)) == pytest.approx(gap)
+
+
+def test_a_part_without_other_rows_differs_from_none():
+    assert rest_p_values(9, 10, 9, 10) == 1.0
+    assert np.isnan(rest_gaps(9, 10, 9, 10))
 
 
 def test_bins_of_oracle_intervals_raise_few_alarms():
@@ -124,6 +155,53 @@ def test_groups_are_those_of_the_metric():
         assert [cell.label for cell in cells] == list(expected.group)
         for name in ("n", "coverage", "gap", "lower", "upper"):
             assert [getattr(c, name) for c in cells] == getattr(expected, name).tolist()
+
+
+def test_groups_are_named_in_many_ways():
+    X, y, intervals = oracle(1_000, 3)
+    both = ["weather", "holiday"]
+    expected = audit(X, y, intervals, {name: X[name] for name in both}).groups
+    named = {name: name for name in both}
+    for groups in (both, tuple(both), X[both], pl.from_pandas(X[both]), named):
+        assert audit(X, y, intervals, groups).groups == expected
+    by_place = audit(X.to_numpy(), y, intervals, ["x6", "x7"]).groups
+    assert [cell.n for cell in by_place] == [cell.n for cell in expected]
+
+
+def test_labels_win_over_names_where_there_are_as_many():
+    y, intervals = np.zeros(2), np.tile([-1.0, 1.0], (2, 1))
+    X = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    assert [cell.text for cell in audit(X, y, intervals, ["a", "b"]).groups] == [
+        *("group = a", "group = b")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (np.zeros((300, 2)), "as a frame, or as a dict"),
+        (["a", "no such column"], r"names of columns of X \(a, b, c, d, e, hour, weather, holiday"),
+        ({"c": "no such column"}, "a column of X was expected"),
+        ({"c": [1, 2]}, "one label for each row"),
+    ],
+)
+def test_groups_that_are_refused(groups, message):
+    with pytest.raises(ValueError, match=message):
+        audit(*oracle(300, 0), groups)
+
+
+def test_missing_labels_are_one_group_under_one_name():
+    X, y, intervals = oracle(500, 4)
+    labels = np.array(["a", None, np.nan, pd.NA, "nan"] * 100, dtype=object)
+    for groups in (labels, list(labels), pd.Series(labels)):
+        cells = audit(X, y, intervals, groups).groups
+        assert [(cell.text, cell.n) for cell in cells] == [
+            *(("group = a", 100), ("group = nan", 100), ("group is missing", 300))
+        ]
+    times = np.array(["2024-01-01", "NaT"] * 250, dtype="M8[D]")
+    numbers = np.array([1.0, np.nan] * 250)
+    for groups in (times, numbers, pl.Series(["x", None] * 250)):
+        assert audit(X, y, intervals, groups).groups[-1].text == "group is missing"
 
 
 def test_several_kinds_of_groups_are_one_family():

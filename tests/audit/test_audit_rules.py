@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from audit_data import LEVEL, oracle, planted
+from audit_data import LEVEL, both_sides, oracle, planted, shifted
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
@@ -38,10 +38,10 @@ def count_false_alarms(repeats, n):
     )
 
 
-def count_found(repeats):
+def count_found(repeats, make=planted):
     found = 0
     for seed in range(repeats):
-        X, y, intervals, where = planted(5_000, seed)
+        X, y, intervals, where = make(5_000, seed)
         rules = rules_of(X, y, intervals, seed)
         found += any(is_significant(rule) and overlaps(rule, X, where) for rule in rules)
     return found
@@ -70,6 +70,42 @@ def test_a_planted_failure_is_found():
 @pytest.mark.slow
 def test_a_planted_failure_is_found_in_95_percent_of_200_repeats():
     assert count_found(200) >= 190
+
+
+def test_a_failure_is_found_where_its_feature_overcovers_elsewhere():
+    """All of the evidence for a box on the other side of the target must not hide this one."""
+    assert count_found(10, both_sides) >= 9
+    X, y, intervals, _ = both_sides(5_000, 0)
+    assert any(rule.lower > LEVEL for rule in rules_of(X, y, intervals))
+
+
+def test_coverage_that_is_off_everywhere_is_no_rule():
+    alarms = 0
+    for seed in range(12):
+        X, y, intervals, _ = shifted(2_000, seed)
+        alarms += len(rules_of(X, y, intervals, seed)) > 0
+    assert alarms <= binom.ppf(0.99, 12, 0.05)
+
+
+def test_a_failure_is_found_where_all_rows_are_off():
+    assert count_found(10, lambda n, seed: shifted(n, seed, 0.6)) >= 9
+
+
+def test_regions_that_are_covered_as_the_others_are_told_of(monkeypatch):
+    monkeypatch.setattr(regions, "LEAST_SCORE", -1e6)
+    X, y, intervals, _ = shifted(3_000, 0)
+    rows = Rows(is_covered(y, intervals), lengths(intervals), LEVEL)
+    rules, notes = find_rules(read_columns(X, len(y)), rows, 0)
+    assert rules == ()
+    assert "regions found are not told as rules" in notes[0]
+
+
+def test_a_rule_asks_for_the_columns_of_the_audit():
+    X, y, intervals, _ = both_sides(5_000, 1)
+    rule = rules_of(X, y, intervals)[0]
+    for other in (X[["b"]], X.to_numpy()):
+        with pytest.raises(ValueError, match="not a; the columns of the audit were expected"):
+            rule.rows(other)
 
 
 def test_overcoverage_is_found_too():

@@ -1,17 +1,19 @@
 """Text and HTML: readable, escaped, whole."""
 
+import re
 from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
-from audit_data import oracle, planted
+from audit_data import oracle, planted, shifted
 from hypothesis import given
 from hypothesis import strategies as st
 
 from localconformal.audit import audit, compare
 from localconformal.audit.html import write_page
 from localconformal.audit.sentences import coverage_phrase, coverage_sentence, digits_of_band
+from localconformal.metrics import coverage_band
 
 EVIL = "<script>alert(1)</script>"
 
@@ -109,9 +111,64 @@ def test_a_page_that_cannot_be_written_leaves_the_former_one(tmp_path):
 
 def test_a_long_list_of_failures_is_cut():
     X, y, intervals = oracle(6_000, 2)
-    text = str(audit(X, y, intervals * 0.3))
-    assert 'more: see frame("failures")' in text
+    groups = np.arange(6_000) % 20
+    assert 'and 10 more: see frame("failures")' in str(
+        audit(X, np.where(groups < 10, 0.0, y + 9.0), intervals, groups)
+    )
+
+
+def test_where_all_rows_are_off_only_what_differs_from_them_is_named():
+    found = audit(*shifted(4_000, 0)[:3])
+    text = str(found)
     assert "off 90 % by more than chance" in text
+    assert "none of them differs from the other rows too" in text
+    assert len(found.failures()) > 10
+    assert "target 90 %" not in text.split("Bins of features")[1].split("Worst slab")[0]
+    assert "lc-off" not in found._repr_html_().split("</style>")[1]
+    text = str(audit(*shifted(4_000, 0, 0.6)[:3]))
+    assert "a > " in text.split("Bins of features")[1].splitlines()[1]
+
+
+def test_the_calibration_set_may_explain_the_coverage():
+    X, y, intervals = oracle(5_000, 0)
+    longer = 1.06 * intervals
+    alone, known = audit(X, y, longer), audit(X, y, longer, n_calibration=300)
+    assert alone.summary.p_value < 0.05
+    assert np.isnan(alone.summary.expected_lower)
+    assert "off the target" in str(alone)
+    summary = known.summary
+    band = coverage_band(300, 5_000, 0.9)
+    assert (summary.expected_lower, summary.expected_upper) == band
+    assert "within what a calibration set of 300 rows explains" in str(known)
+    assert "with 95 % of calibration sets of 300 rows" in str(known)
+    assert "the draw of the calibration set can explain" in known.notes[0]
+    assert "off the target" in str(audit(X, y, 1.3 * intervals, n_calibration=300))
+
+
+def test_long_names_keep_what_is_said_of_them():
+    X, y, intervals, _ = planted(5_000, 0)
+    long = {name: f"the {name} {'of a very long kind ' * 8}, told last" for name in X}
+    text = str(audit(X.rename(columns=long), y, intervals))
+    rule = next(line for line in text.splitlines() if "told last" in line)
+    assert re.match(
+        r"  the hour .*\.\.\..*, told last <= \d and the weather .* = snow: \d\d %", rule
+    )
+
+
+def test_the_error_of_the_excess_risk_is_not_told_of_few_rows():
+    assert "too few rows to tell its error" in str(audit(*oracle(300, 0)))
+    assert "±" in str(audit(*oracle(600, 0))).split("excess risk")[1]
+
+
+def test_half_infinite_intervals_are_not_said_to_cover():
+    X, y, intervals = oracle(300, 0)
+    intervals[:30] = [5.0, np.inf]
+    found = audit(X, y, intervals)
+    assert "they cover" not in " ".join(found.notes)
+    assert found.summary.median_finite_length == pytest.approx(
+        np.median(np.diff(intervals[30:], axis=1))
+    )
+    assert f"median {found.summary.median_finite_length:.4g}" in str(found)
 
 
 def test_columns_line_up():

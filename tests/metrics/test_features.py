@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.sparse import csr_matrix
 
 from localconformal.metrics.features import MAX_LABELS, read_features, standardised
 
@@ -47,6 +48,23 @@ def test_arrays_of_objects_and_of_text():
     assert features.labels == [None, ["a", "b"]]
 
 
+def test_times_in_an_array_are_seconds_as_in_a_frame():
+    days = np.array(["2024-01-01", "NaT", "2024-01-03"], dtype="M8[D]")
+    for times in (days, days - days[0]):
+        features = read_features(times[:, None], 3)
+        framed = read_features(pd.DataFrame({"t": times}), 3)
+        np.testing.assert_array_equal(features.values, framed.values)
+        assert features.labels == [None]
+
+
+@pytest.mark.parametrize(
+    ("X", "message"), [(None, "it is None"), (csr_matrix(np.eye(3)), r"pass X\.toarray\(\)")]
+)
+def test_what_is_no_table_is_refused_by_name(X, message):
+    with pytest.raises(ValueError, match=message):
+        read_features(X, 3)
+
+
 def test_rare_labels_are_one_together():
     column = [str(i) for i in range(400)] + ["0"]
     features = read_features(pd.DataFrame({"id": column}), 401)
@@ -55,7 +73,13 @@ def test_rare_labels_are_one_together():
 
 
 def test_standardised_columns_have_mean_zero_and_variance_one_and_no_nan(frame):
-    points, names = standardised(read_features(frame, 4))
+    features = read_features(frame, 4)
+    found = standardised(features)
+    points, names = found.points, found.names
+    assert found.source.tolist() == [0, 1, 2, 3, 4, 4, 5, 5]
+    known = [0, 1, 3]
+    back = found.center[0] + found.scale[0] * points[known, 0]
+    np.testing.assert_allclose(back, features.values[known, 0])
     assert names[4:] == ["label=b", "label=a", "text=x", "text=y"]
     np.testing.assert_allclose(points.mean(axis=0), 0.0, atol=1e-9)
     whole = points[[0, 1, 3], 0]
@@ -65,11 +89,11 @@ def test_standardised_columns_have_mean_zero_and_variance_one_and_no_nan(frame):
 
 @pytest.mark.parametrize("column", [np.full(5, 7.3), np.full(5, np.nan), np.full(5, 1e308)])
 def test_a_column_that_says_nothing_is_zero(column):
-    points, _ = standardised(read_features(column[:, None], 5))
+    points = standardised(read_features(column[:, None], 5)).points
     np.testing.assert_array_equal(points, 0.0)
 
 
 def test_huge_and_tiny_units_do_not_matter():
     x = np.random.default_rng(0).normal(size=50)
-    points, _ = standardised(read_features(np.stack([x, 1e200 * x, 1e-200 * x], axis=1), 50))
+    points = standardised(read_features(np.stack([x, 1e200 * x, 1e-200 * x], axis=1), 50)).points
     np.testing.assert_allclose(points, points[:, :1] @ np.ones((1, 3)))

@@ -99,6 +99,23 @@ def test_labels_of_any_kind_missing_ones_a_group(labels):
     np.testing.assert_array_equal(result.n, [10, 10, 10])
 
 
+def test_all_that_is_missing_is_one_group_and_the_text_nan_another():
+    labels = ["a", None, float("nan"), pd.NA, "nan"] * 6
+    for groups in (labels, np.array(labels, dtype=object)):
+        result = group_coverage(np.zeros(30), np.tile([-1.0, 1.0], (30, 1)), groups)
+        assert list(result.group) == ["a", "nan", None]
+        np.testing.assert_array_equal(result.n, [6, 6, 18])
+
+
+def test_without_groups_the_gap_is_that_of_all_rows(problem):
+    y, intervals, _ = problem
+    gap = abs(coverage(y, intervals) - 0.8)
+    assert coverage_gap(y, intervals, confidence_level=0.8) == pytest.approx(gap)
+    levels = coverage_gap(y, np.stack([intervals, 2 * intervals], axis=2), None, [0.8, 0.9])
+    assert levels.shape == (2,)
+    assert levels[0] == pytest.approx(gap)
+
+
 def test_groups_of_another_length_are_refused():
     with pytest.raises(ValueError, match=r"groups have shape \(3,\); \(4,\) was expected"):
         group_coverage(np.zeros(4), np.zeros((4, 2)), [1, 2, 3])

@@ -105,6 +105,47 @@ def test_every_metric_that_is_a_number_is_a_scorer(model, data, name):
     assert scorer(fitted, X, y) == (value if NUMBERS[name] else -value)
 
 
+def test_the_gap_from_the_level_is_a_scorer_without_groups(model, data):
+    X, y = data
+    fitted = clone(model).set_params(confidence_level=0.8).fit(X, y)
+    gap = abs(coverage(y, fitted.predict_interval(X)) - 0.8)
+    scorer = make_interval_scorer(metrics.coverage_gap)
+    assert scorer(fitted, X, y) == pytest.approx(-gap)
+
+
+def test_crps_is_asked_of_the_estimator(model, data):
+    fitted = clone(model).fit(*data)
+    scorer = make_interval_scorer(metrics.crps)
+    assert scorer(fitted, *data) == -fitted.crps(*data)
+    with pytest.raises(ValueError, match="crps came with weights"):
+        make_interval_scorer(metrics.crps, weights=[1.0])
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("group_coverage", "coverage_gap"),
+        ("size_stratified_coverage", "size_stratified_coverage_score"),
+        ("coverage_length_curve", "interval_score"),
+        ("mean_squared_conditional_error", "excess_risk"),
+        ("mean_absolute_conditional_gap", "excess_risk"),
+        ("coverage_band", "coverage_gap"),
+        ("binomial_band", "coverage_gap"),
+    ],
+)
+def test_what_is_no_number_is_refused_before_any_fold(name, instead):
+    with pytest.raises(ValueError, match=f"^{name} .*; use {instead}\\.$"):
+        make_interval_scorer(getattr(metrics, name))
+
+
+def test_options_are_checked_before_any_fold():
+    with pytest.raises(ValueError, match="coverage takes no weighted"):
+        make_interval_scorer(coverage, weighted=True)
+    with pytest.raises(ValueError, match="<lambda> needs cost; pass cost= here"):
+        make_interval_scorer(lambda y_true, intervals, cost: 0.0)
+    assert make_interval_scorer(lambda y_true, intervals, **options: 0.0, cost=1.0)
+
+
 def test_groups_of_each_fold_come_from_its_rows(model, data):
     scorer = make_interval_scorer(metrics.coverage_gap, groups=by_half)
     assert np.all(cross_val_score(model, *data, cv=FOLDS, scoring=scorer) <= 0.0)

@@ -7,22 +7,22 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from localconformal.audit.bins import feature_cells
 from localconformal.audit.cells import Cell, Rows
 from localconformal.audit.columns import as_table, read_table
 from localconformal.audit.groups import group_cells, group_partitions, size_cells
+from localconformal.audit.inputs import check_level, check_one_level, common_level, intervals_of
 from localconformal.audit.rules import Rule, find_rules
+from localconformal.audit.significance import ALPHA, stands_out
+from localconformal.audit.slab import say_slab
 from localconformal.audit.summary import Summary, summarise
 from localconformal.frames import make_frame
 from localconformal.metrics import WorstSlab
-from localconformal.metrics._check import check_levels, check_pair
 from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import lengths
 from localconformal.parallel import in_threads
-from localconformal.quantiles import Array
 
 #: What `Audit.frame` knows.
 PARTS = ("summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes")
@@ -42,6 +42,8 @@ class Failure:
     coverage, gap, lower, upper : float
     adjusted_p_value : float
         For the number of tests in its part.
+    rest_gap, adjusted_rest_p_value : float
+        The same against the coverage of the other rows.
     """
 
     part: str
@@ -52,6 +54,13 @@ class Failure:
     lower: float
     upper: float
     adjusted_p_value: float
+    rest_gap: float
+    adjusted_rest_p_value: float
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether the coverage also is beyond that of the other rows, on the same side."""
+        return stands_out(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +79,11 @@ class Audit:
         Strata of the length, from the shortest on.
     slab : WorstSlab
         The slab of the features that covers worst, on rows that did not find it.
+    slab_text : str
+        Which rows it holds, in words.
     rules : tuple of Rule
-        Regions found on one half of the rows and tested on the other, the most significant first.
+        Regions found on one half of the rows and tested on the other, the most significant first;
+        where all rows are off the target, those that differ from the other rows too.
     notes : tuple of str
         What was small, missing, undefined, left out or drawn.
     random_state : int
@@ -83,14 +95,21 @@ class Audit:
     groups: tuple[Cell, ...]
     sizes: tuple[Cell, ...]
     slab: WorstSlab
+    slab_text: str
     rules: tuple[Rule, ...]
     notes: tuple[str, ...]
     random_state: int
 
+    @property
+    def is_shifted(self) -> bool:
+        """Whether all rows together are off the target by more than chance."""
+        return self.summary.p_value < ALPHA
+
     def failures(self, alpha: float = 0.05) -> tuple[Failure, ...]:
         """All that is significant at ``alpha``: rules, features, groups, sizes, worst first.
 
-        Each of the four parts errs, even once, with probability ``alpha`` at most.
+        Each of the four parts errs, even once, with probability ``alpha`` at most. Where
+        ``is_shifted``, most parts are off with the whole: those with ``stands_out`` say more.
 
         Parameters
         ----------
@@ -106,7 +125,7 @@ class Audit:
         return tuple(found)
 
     def frame(self, part: str = "summary") -> Any:
-        """One part as a pandas frame.
+        """One part as a frame: pandas, or polars where only that is installed.
 
         Parameters
         ----------
@@ -117,7 +136,8 @@ class Audit:
             raise ValueError(f"part is {part!r}; one of {', '.join(PARTS)} was expected.")
         if part == "summary":
             values = asdict(self.summary)
-            return make_frame({"metric": list(values), "value": list(values.values())}, None)
+            numbers = [float(value) for value in values.values()]
+            return make_frame({"metric": list(values), "value": numbers}, None)
         if part == "slab":
             return self.slab.frame()
         if part == "notes":
@@ -155,32 +175,41 @@ FAILURE_FIELDS = [field.name for field in fields(Failure) if field.name != "part
 def audit(
     X: Any,
     y: ArrayLike,
-    intervals: ArrayLike,
+    intervals: Any,
     groups: Any = None,
     *,
-    confidence_level: float = 0.9,
+    confidence_level: float | None = None,
     y_pred: ArrayLike | None = None,
+    n_calibration: int | None = None,
     random_state: int = 0,
 ) -> Audit:
     """Where, and for whom, intervals cover too rarely or too often.
 
     The rows must be new to whatever made the intervals. Then bands are exact given the intervals:
     a coverage within its band may be the target, one outside is off by more than chance.
-    Bins, groups, strata and rules are adjusted for their number by Holm's method.
+    Bins, groups, strata and rules are adjusted for their number by Holm's method. Where all rows
+    together are off the target, only rules that also differ from the other rows are told.
 
     Parameters
     ----------
-    X : array of shape (n,) or (n, d), or frame
+    X : array of shape (n,) or (n, d), series or frame
         Numbers, times and labels; missing values are a bin of their own.
     y : array of shape (n,)
-    intervals : array of shape (n, 2)
-        Lower and upper bounds of one level, made by any method.
-    groups : array of shape (n,), str or dict, default=None
-        Labels, the name of a column of X, or several of them as name -> labels.
-    confidence_level : float, default=0.9
-        What the intervals were made for.
+    intervals : array of shape (n, 2), (predictions, intervals), or fitted estimator
+        Lower and upper bounds of one level, made by any method; an estimator is asked for
+        ``predict_interval(X)``.
+    groups : labels of shape (n,), str, list of str, frame or dict, default=None
+        Labels; the name of a column of X, or several; a frame of labels; or a dict of
+        name -> labels or column. Labels may be made of y, as a range of it; intervals that are
+        valid on average promise nothing there.
+    confidence_level : float, default=None
+        What the intervals were made for, asked of an estimator that takes it. None is what the
+        estimator was set to, 0.9 for bounds.
     y_pred : array of shape (n,), default=None
         Point predictions, for the correlation of length and error; None is the centre.
+    n_calibration : int, default=None
+        Rows that calibrated the intervals: how far their draw alone moves the coverage is then
+        said too.
     random_state : int, default=0
         Seed of the halves behind the rules, and of all that is drawn.
 
@@ -190,6 +219,7 @@ def audit(
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(2000, 2))
     >>> y = rng.normal(size=2000) * np.where(X[:, 0] > 0.75, 2.0, 1.0)
@@ -199,14 +229,22 @@ def audit(
     >>> found.rules[0].upper < 0.9
     True
     """
-    y_checked, bounds = check_one_level(y, intervals)
-    check_levels(confidence_level, bounds)
+    target = common_level([intervals], confidence_level)
+    y_checked, bounds = check_one_level(y, intervals_of(intervals, X, confidence_level))
     table = read_table(X, len(y_checked))
-    rows = Rows(is_covered(y_checked, bounds), lengths(bounds), float(confidence_level))
+    rows = Rows(is_covered(y_checked, bounds), lengths(bounds), check_level(target, bounds))
     named = group_partitions(as_table(X), groups, len(y_checked))
     tasks: list[Callable[[], Any]] = [
         lambda: find_rules(table.columns, rows, random_state),
-        lambda: summarise(table, y_checked, bounds, rows.confidence_level, y_pred, random_state),
+        lambda: summarise(
+            table,
+            y_checked,
+            bounds,
+            rows.confidence_level,
+            y_pred,
+            random_state,
+            n_calibration,
+        ),
     ]
     (rules, rule_notes), (summary, slab, summary_notes) = in_threads(tasks)
     by_group, group_notes = group_cells(named, rows)
@@ -217,6 +255,7 @@ def audit(
         groups=by_group,
         sizes=by_size,
         slab=slab,
+        slab_text=say_slab(slab, table.columns),
         rules=rules,
         notes=(
             *shift_notes(summary),
@@ -232,21 +271,11 @@ def audit(
 
 def shift_notes(summary: Summary) -> list[str]:
     """Whether every gap holds one that all rows share."""
-    if summary.p_value >= 0.05:
+    if summary.p_value >= ALPHA:
         return []
+    reason = ", as the draw of the calibration set can explain" if summary.is_explained else ""
     return [
-        f"Coverage of all rows is off {100 * summary.confidence_level:g} % by more than chance; "
-        "bins, groups and rules are compared with the target, so that this is part of every gap."
+        f"Coverage of all rows is off {100 * summary.confidence_level:g} % by more than chance"
+        f"{reason}; bins, groups and rules are compared with the target, so that this is part of "
+        "every gap, and those named here differ from the other rows too."
     ]
-
-
-def check_one_level(y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
-    """y (n,) and bounds (n, 2) of one level."""
-    bounds = np.asarray(intervals, dtype=np.float64)
-    if bounds.ndim == 3 and bounds.shape[2] != 1:
-        raise ValueError(
-            f"intervals have shape {bounds.shape}, {bounds.shape[2]} levels; one level was "
-            "expected: pass intervals[:, :, k] for each."
-        )
-    y_checked, bounds = check_pair(y, bounds[:, :, 0] if bounds.ndim == 3 else bounds)
-    return y_checked.reshape(-1), bounds

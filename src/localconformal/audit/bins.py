@@ -12,6 +12,7 @@ from localconformal.audit.conditions import (
     label_condition,
     missing_condition,
     range_condition,
+    shortened,
 )
 from localconformal.columns import LABEL
 from localconformal.metrics.stratified import size_bins
@@ -24,7 +25,7 @@ MAX_LABEL_BINS = 20
 def feature_cells(columns: list[Column], rows: Rows) -> tuple[Cell, ...]:
     """The bins of all features, ranked, as one family of tests; a single bin says nothing."""
     partitions = [bin_column(column) for column in columns]
-    return ranked(count_cells([p for p in partitions if len(p.labels) > 1], rows))
+    return ranked(count_cells([p for p in partitions if len(p.labels) > 1], rows), rows)
 
 
 def bin_column(column: Column) -> Partition:
@@ -66,5 +67,6 @@ def label_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:
     place[order[:n_frequent]] = np.arange(n_frequent)
     bins = [label_condition(column, int(code)) for code in order[:n_frequent]]
     if len(known) > counts[order[:n_frequent]].sum():
-        bins.append(Condition(column.name, f"{column.name} is a rarer label", "rarer labels"))
+        text = f"{shortened(column.name)} is a rarer label"
+        bins.append(Condition(column.name, text, "rarer labels"))
     return place[column.codes], bins

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.audit.significance import coverage_p_values, holm
+from localconformal.audit.significance import (
+    coverage_p_values,
+    holm,
+    is_off,
+    rest_gaps,
+    rest_p_values,
+    stands_out,
+)
 from localconformal.metrics.groups import count_groups
 from localconformal.quantiles import Array
 
@@ -38,6 +45,10 @@ class Cell:
         Of the exact two-sided test that the coverage is the target.
     adjusted_p_value : float
         The same by Holm's method, for all cells of the part of the audit it stands in.
+    rest_gap : float
+        Coverage less that of all other rows; NaN where there are none.
+    adjusted_rest_p_value : float
+        Of the exact two-sided test that the two are equal, by Holm's method too.
     mean_length : float
     """
 
@@ -52,6 +63,8 @@ class Cell:
     upper: float
     p_value: float
     adjusted_p_value: float
+    rest_gap: float
+    adjusted_rest_p_value: float
     mean_length: float
 
 
@@ -94,13 +107,32 @@ def count_cells(partitions: Sequence[Partition], rows: Rows) -> tuple[Cell, ...]
     if not columns:
         return ()
     n_covered = np.rint(np.multiply(columns["n"], columns["coverage"]))
-    p_values = coverage_p_values(n_covered, columns["n"], rows.confidence_level)
-    columns["p_value"] = p_values.tolist()
-    columns["adjusted_p_value"] = holm(p_values).tolist()
+    columns |= tests_of(n_covered, np.array(columns["n"]), rows)
     cells = zip(*columns.values(), strict=True)
     return tuple(Cell(**dict(zip(columns, cell, strict=True))) for cell in cells)
 
 
-def ranked(cells: Sequence[Cell]) -> tuple[Cell, ...]:
-    """The most significant first; among equals the largest gap."""
-    return tuple(sorted(cells, key=lambda cell: (cell.p_value, -abs(cell.gap))))
+def tests_of(n_covered: Array, n: NDArray[np.intp], rows: Rows) -> dict[str, list[float]]:
+    """p-values of parts of these rows, against the target and against the rows left, as fields."""
+    everything = int(rows.covered.sum()), len(rows.covered)
+    p_values = coverage_p_values(n_covered, n, rows.confidence_level)
+    tests = {
+        "p_value": p_values,
+        "adjusted_p_value": holm(p_values),
+        "rest_gap": rest_gaps(n_covered, n, *everything),
+        "adjusted_rest_p_value": holm(rest_p_values(n_covered, n, *everything)),
+    }
+    return {name: values.tolist() for name, values in tests.items()}
+
+
+def ranked(cells: Sequence[Cell], rows: Rows) -> tuple[Cell, ...]:
+    """The most significant first, among equals the largest gap.
+
+    Where all rows are off the target, those that stand out from them come before the others.
+    """
+    shifted = is_off(int(rows.covered.sum()), len(rows.covered), rows.confidence_level)
+
+    def place(cell: Cell) -> tuple[bool, float, float]:
+        return shifted and not stands_out(cell), cell.p_value, -abs(cell.gap)
+
+    return tuple(sorted(cells, key=place))

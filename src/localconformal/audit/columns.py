@@ -8,6 +8,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from localconformal.columns import LABEL, NUMBER
 from localconformal.frames import check_frame, columns_of, is_frame
@@ -15,6 +16,9 @@ from localconformal.metrics.features import read_features
 from localconformal.quantiles import Array
 
 TIME, DURATION = "time", "duration"
+#: By the letter of an array's type; what is not here is a number, None a boolean.
+ARRAY_KINDS = {"b": None, "M": TIME, "m": DURATION}
+UNNAMED = "x0"
 MISSING = -1
 #: Labels of fewer rows share a bin.
 FEWEST_LABEL_ROWS = 10
@@ -61,8 +65,18 @@ class Column:
 
 
 def as_table(X: Any) -> Any:
-    """A frame as it is; an array, or a series, with two axes."""
+    """A frame as it is; a series as a frame of one column; an array with two axes."""
     if is_frame(check_frame(X)):
+        return X
+    if nw.dependencies.is_into_series(X):
+        series = nw.from_native(X, series_only=True)
+        return (
+            series.alias(UNNAMED if series.name in (None, "") else series.name)
+            .to_frame()
+            .to_native()
+        )
+    if X is None or issparse(X):
+        # Refused by name where columns are read.
         return X
     array = np.asarray(X)
     return array.reshape(-1, 1) if array.ndim == 1 else array
@@ -110,7 +124,7 @@ def column_names(X: Any, names: list[str]) -> list[str]:
 def column_kinds(X: Any, width: int) -> list[str | None]:
     """How the numbers of each column are to be read; None for booleans."""
     if not is_frame(X):
-        return [None if np.asarray(X).dtype.kind == "b" else NUMBER] * width
+        return [ARRAY_KINDS.get(np.asarray(X).dtype.kind, NUMBER)] * width
     return [kind_of(column.dtype) for column in columns_of(X)]
 
 

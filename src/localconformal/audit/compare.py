@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import partial
@@ -12,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from localconformal.audit.audit import check_one_level
 from localconformal.audit.cells import Partition, Rows
 from localconformal.audit.columns import Table, as_table, read_table
 from localconformal.audit.groups import group_cells, group_partitions
+from localconformal.audit.inputs import check_level, check_one_level, common_level, intervals_of
 from localconformal.audit.sentences import aligned, number, one_line
 from localconformal.audit.summary import Summary, summarise
 from localconformal.frames import make_frame
@@ -25,7 +24,6 @@ from localconformal.metrics.size import lengths
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
 
-LEVEL = "confidence_level"
 #: Columns of the text, by their fields of `Method`.
 SHOWN = {
     "coverage": "coverage",
@@ -211,13 +209,14 @@ def compare(
     Parameters
     ----------
     candidates : dict of name -> fitted estimator, or intervals of shape (n, 2)
-        Estimators are asked for ``predict_interval(X)``.
-    X : array of shape (n,) or (n, d), or frame
+        Estimators are asked for ``predict_interval(X)``; (predictions, intervals) will do too.
+    X : array of shape (n,) or (n, d), series or frame
     y : array of shape (n,)
     confidence_level : float, default=None
         Asked of each estimator, where its ``predict_interval`` takes it, and the target of the
-        metrics. None is what the estimators were set to, 0.9 where all candidates are intervals.
-    groups : array of shape (n,), str or dict, default=None
+        metrics. None is what the estimators were set to, all of which must then tell it, and 0.9
+        where all candidates are intervals.
+    groups : labels of shape (n,), str, list of str, frame or dict, default=None
         As in `audit`; adds the coverage of the worst group and the mean gap over groups.
     random_state : int, default=0
 
@@ -237,14 +236,20 @@ def compare(
     >>> [row.lower > 0 for row in found.paired() if row.metric == "interval_score"]
     [True]
     """
+    if not isinstance(candidates, Mapping):
+        raise ValueError(
+            f"candidates is a {type(candidates).__name__}; a dict of name -> estimator or "
+            'intervals was expected: pass {"mine": ...}.'
+        )
     if not candidates:
         raise ValueError("candidates is empty; at least one method was expected.")
-    level = common_level(candidates, confidence_level)
+    level = common_level(candidates.values(), confidence_level)
     asked = {
         str(name): check_one_level(y, intervals_of(candidate, X, confidence_level))
         for name, candidate in candidates.items()
     }
-    n = len(np.asarray(y))
+    y_checked, bounds = next(iter(asked.values()))
+    level, n = check_level(level, bounds), len(y_checked)
     table, parts = read_table(X, n), group_partitions(as_table(X), groups, n)
     described = in_threads(
         partial(describe, name, table, parts, *pair, level, random_state)
@@ -259,29 +264,6 @@ def compare(
             "Differences of score and length are those of rows where both methods are finite."
         )
     return Comparison(methods, tuple(notes))
-
-
-def common_level(candidates: Mapping[str, Any], confidence_level: float | None) -> float:
-    """The target: as given, or what all the estimators were set to."""
-    if confidence_level is not None:
-        return confidence_level
-    levels = {getattr(c, LEVEL) for c in candidates.values() if np.ndim(getattr(c, LEVEL, [])) == 0}
-    if len(levels) > 1:
-        raise ValueError(
-            f"the candidates were set to {LEVEL} {sorted(levels)}; one was expected: pass {LEVEL}=."
-        )
-    return levels.pop() if levels else 0.9
-
-
-def intervals_of(candidate: Any, X: Any, confidence_level: float | None) -> Any:
-    """The candidate's intervals for X, or the candidate if it is them."""
-    if not hasattr(candidate, "predict_interval"):
-        return candidate
-    takes = inspect.signature(candidate.predict_interval).parameters
-    asked = {LEVEL: confidence_level} if confidence_level is not None and LEVEL in takes else {}
-    found = candidate.predict_interval(X, **asked)
-    # MAPIE returns (predictions, intervals).
-    return found[1] if isinstance(found, tuple) else found
 
 
 def describe(

@@ -64,33 +64,47 @@ def range_condition(column: Column, first: int, last: int) -> Condition:
     values, final = column.values, len(column.values) - 1
     low = -math.inf if first == 0 else between(values[first - 1], values[first], column.kind)
     high = math.inf if last == final else between(values[last], values[last + 1], column.kind)
-    name = column.name
+    feature, name = column.name, shortened(column.name)
     if first == last:
         value = say_value(values[first], column.kind)
-        return Condition(name, f"{name} = {value}", value, low, high)
+        return Condition(feature, f"{name} = {value}", value, low, high)
     if first == 0 and last == final:
-        return Condition(name, f"{name} is known", "known", low, high)
+        return Condition(feature, f"{name} is known", "known", low, high)
     if first == 0 or last == final:
         sign, bound = ("<=", high) if first == 0 else (">", low)
         short = f"{sign} {say_value(bound, column.kind)}"
-        return Condition(name, f"{name} {short}", short, low, high)
+        return Condition(feature, f"{name} {short}", short, low, high)
     start, end = (say_value(bound, column.kind) for bound in (low, high))
-    return Condition(name, f"{start} < {name} <= {end}", f"{start} to {end}", low, high)
+    return Condition(feature, f"{start} < {name} <= {end}", f"{start} to {end}", low, high)
 
 
 def label_condition(column: Column, code: int, negated: bool = False) -> Condition:
     """That the label is this one, or is not."""
-    label = column.labels[code]
-    sign, short = ("!=", f"not {label}") if negated else ("=", label)
-    text = f"{column.name} {sign} {label}"
+    label, said = column.labels[code], shortened(column.labels[code])
+    sign, short = ("!=", f"not {said}") if negated else ("=", said)
+    text = f"{shortened(column.name)} {sign} {said}"
     return Condition(column.name, text, short, label=label, negated=negated)
 
 
 def missing_condition(column: Column, negated: bool = False) -> Condition:
     """That the value is missing, or is not."""
     state = "known" if negated else "missing"
-    text = f"{column.name} is {state}"
+    text = f"{shortened(column.name)} is {state}"
     return Condition(column.name, text, state, missing=True, negated=negated)
+
+
+def shortened(name: str, width: int = 60) -> str:
+    """A long name without its middle, so that what is said of it still fits.
+
+    Examples
+    --------
+    >>> shortened("hour"), shortened("counts of rentals, the casual ones included", 20)
+    ('hour', 'counts of...included')
+    """
+    if len(name) <= width:
+        return name
+    kept = width - 3
+    return f"{name[: kept - kept // 2]}...{name[-(kept // 2) :]}"
 
 
 def between(a: float, b: float, kind: str = NUMBER) -> float:

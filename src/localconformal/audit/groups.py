@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from localconformal.audit.cells import Cell, Partition, Rows, count_cells
 from localconformal.audit.columns import column_names, listing
-from localconformal.audit.conditions import say_number
+from localconformal.audit.conditions import say_number, shortened
+from localconformal.columns import is_missing
 from localconformal.frames import columns_of, is_frame
 from localconformal.metrics.groups import group_codes
 from localconformal.metrics.size import tied_lengths
@@ -27,24 +28,63 @@ def group_partitions(X: Any, groups: Any, n: int) -> list[Partition]:
     Parameters
     ----------
     X : array or frame
-    groups : None, array of labels of shape (n,), name of a column of X, or dict of name -> labels
+    groups : None, labels of shape (n,), one or several names of columns, frame, or dict
+        A dict has names, and labels or the name of a column for each.
     n : int
     """
     if groups is None:
         return []
+    return [
+        partition(name, column_named(X, given) if is_name(given) else given, n, names_in(X))
+        for name, given in named_groups(X, groups, n).items()
+    ]
+
+
+def named_groups(X: Any, groups: Any, n: int) -> dict[str, Any]:
+    """Name -> labels, or the name of a column of X."""
     if isinstance(groups, Mapping):
-        return [partition(str(name), labels, n) for name, labels in groups.items()]
-    if isinstance(groups, str) or np.ndim(groups) == 0:
-        return [partition(str(groups), column_named(X, groups), n)]
+        return {str(name): given for name, given in groups.items()}
+    if is_frame(groups):
+        return {str(column.name): column.to_native() for column in columns_of(groups)}
+    if is_name(groups):
+        return {str(groups): groups}
+    if is_listing(groups) and len(groups) != n and set(groups) <= set(names_in(X)):
+        return {str(name): name for name in groups}
+    if np.ndim(groups) > 1:
+        raise ValueError(
+            f"groups have shape {np.shape(groups)}; labels of shape ({n},) were expected: pass "
+            "several of them as a frame, or as a dict of name -> labels."
+        )
     name = getattr(groups, "name", None)
-    return [partition("group" if name is None else str(name), groups, n)]
+    return {"group" if name in (None, "") else str(name): groups}
 
 
-def partition(by: str, labels: ArrayLike, n: int) -> Partition:
-    """Rows by their labels."""
+def is_name(given: Any) -> bool:
+    """Whether it names a column, as a text or a number does."""
+    return isinstance(given, str) or (np.ndim(given) == 0 and not isinstance(given, Mapping))
+
+
+def is_listing(given: Any) -> bool:
+    """Whether it can be names in a list."""
+    return isinstance(given, list | tuple) and all(is_name(one) for one in given)
+
+
+def partition(by: str, labels: ArrayLike, n: int, names: list[Any]) -> Partition:
+    """Rows by their labels; ``names`` is what could have been meant."""
+    if np.shape(labels) != (n,):
+        raise ValueError(
+            f"groups have shape {np.shape(labels)}; one label for each row ({n},) was expected, or "
+            f"names of columns of X ({listing([str(name) for name in names])})."
+        )
     distinct, codes = group_codes(labels, n)
-    texts = [say_label(label) for label in distinct]
-    return Partition(by, codes, texts, [f"{by} = {text}" for text in texts])
+    name = shortened(by)
+    said = [None if is_missing(label) else shortened(say_label(label)) for label in distinct]
+    return Partition(
+        by,
+        codes,
+        ["missing" if text is None else text for text in said],
+        [f"{name} is missing" if text is None else f"{name} = {text}" for text in said],
+    )
 
 
 def say_label(label: Any) -> str:
@@ -52,23 +92,26 @@ def say_label(label: Any) -> str:
     return say_number(float(label)) if isinstance(label, np.number) else str(label)
 
 
+def names_in(X: Any) -> list[Any]:
+    """Names of the columns of X, as groups may call them."""
+    if is_frame(X):
+        return [column.name for column in columns_of(X)]
+    array = np.asarray(X)
+    return column_names(array, [str(j) for j in range(int(np.prod(array.shape[1:])))])
+
+
 def column_named(X: Any, name: Any) -> NDArray[Any]:
     """The values of one column of X."""
+    names = names_in(X)
+    if name not in names:
+        raise ValueError(
+            f"groups is {name!r}; a column of X was expected ({listing([str(n) for n in names])}), "
+            "or labels, one for each row."
+        )
+    place = names.index(name)
     if is_frame(X):
-        columns = columns_of(X)
-        names: list[Any] = [column.name for column in columns]
-        if name in names:
-            return np.asarray(columns[names.index(name)].to_numpy())
-    else:
-        array = np.asarray(X)
-        table = array.reshape(len(array), -1)
-        names = column_names(array, [str(j) for j in range(table.shape[1])])
-        if name in names:
-            return np.asarray(table[:, names.index(name)])
-    raise ValueError(
-        f"groups is {name!r}; a column of X was expected ({listing([str(n) for n in names])}), "
-        "or labels, one for each row."
-    )
+        return np.asarray(columns_of(X)[place].to_numpy())
+    return np.asarray(X)[:, place]
 
 
 def group_cells(partitions: list[Partition], rows: Rows) -> tuple[tuple[Cell, ...], list[str]]:

@@ -12,10 +12,12 @@ from localconformal.audit.sentences import (
     TITLES,
     heading,
     number,
+    part_verdict,
     probability,
+    slab_sentence,
     summary_lines,
-    verdict,
 )
+from localconformal.audit.significance import ALPHA, stands_out
 
 if TYPE_CHECKING:
     from localconformal.audit.audit import Audit
@@ -62,6 +64,8 @@ def audit_fragment(audit: Audit) -> str:
         html_table(["", "value", ""], [list(line) for line in summary_lines(audit.summary)], (2,)),
     ]
     parts += [part_table(audit, part, title) for part, title in TITLES.items()]
+    if audit.slab.n:
+        parts.append(f"<p>{escape(slab_sentence(audit))}</p>")
     if audit.notes:
         items = "".join(f"<li>{escape(note)}</li>" for note in audit.notes)
         parts.append(f"<h3>Notes</h3><ul>{items}</ul>")
@@ -73,16 +77,22 @@ def part_table(audit: Audit, part: str, title: str) -> str:
     tested = getattr(audit, part)
     if not tested:
         return ""
-    off = {one.text for one in audit.failures() if one.part == part}
+    # Where all rows are off the target, bold is what stands out from them as well.
     shown = tested[:MOST_ROWS]
     table = html_table(
         ["which rows", "rows", "coverage", "95 % band", "gap", "mean length", "adjusted p"],
         [region_cells(region) for region in shown],
-        marked=[i for i, region in enumerate(shown) if region.text in off],
+        marked=[i for i, region in enumerate(shown) if is_marked(audit, region)],
     )
     rest = len(tested) - len(shown)
     more = f'<p>and {rest} more: see frame("{part}")</p>' if rest else ""
-    return f"<h3>{title}: {verdict(len(off), len(tested))}</h3>{table}{more}"
+    return f"<h3>{title}: {part_verdict(audit, part)}</h3>{table}{more}"
+
+
+def is_marked(audit: Audit, region: Any) -> bool:
+    """Whether a rule or a cell is off by more than chance, and not only with all rows."""
+    is_significant = region.adjusted_p_value <= ALPHA
+    return bool(is_significant and (stands_out(region) or not audit.is_shifted))
 
 
 def region_cells(region: Any) -> list[str]:

@@ -8,9 +8,15 @@ by how unlikely their coverage is at the target,
     n KL(coverage, target) - COST (bounds),
 
 and the bounds of the better boxes are searched anew, one condition at a time, which drops those
-that do not pay their cost. Then the best box is taken, its rows are put aside, and the others are
-judged by the rows that they have left: a larger box that is off only because it holds the first
-one is not told as a second finding.
+that do not pay their cost. Boxes that are covered too rarely and those that are covered too often
+compete among themselves, and a box stays on its side: a feature that over-covers a lot somewhere
+would otherwise hide where it under-covers. Then the best box is taken, its rows are put aside, and
+the others are judged by the rows that they have left: a larger box that is off only because it
+holds the first one is not told as a second finding.
+
+Where all rows together are off the target, every box is. There a box must differ from the rows
+outside of it as well: with a share s inside, s' outside and s0 of all, n and n' rows, the evidence
+is at most n KL(s, s0) + n' KL(s', s0).
 
 All of this looks at one half of the rows. What comes out is honest only on the other.
 """
@@ -33,6 +39,7 @@ from localconformal.audit.conditions import (
     missing_condition,
     range_condition,
 )
+from localconformal.audit.significance import is_off
 from localconformal.columns import LABEL
 from localconformal.quantiles import Array
 
@@ -42,17 +49,21 @@ LEAF_SHARES, FEWEST_ROWS = (0.02, 0.05, 0.1), 20
 #: A region of nearly all rows is what the summary tells.
 LARGEST_SHARE = 0.9
 TREES_OF_A_KIND = 8
-#: Boxes whose bounds are searched anew, and places tried for a bound.
-MAX_REFINED, PLACES = 40, 40
+#: Boxes of either side whose bounds are searched anew, and places tried for a bound.
+MAX_REFINED, PLACES = 20, 40
 #: Labels that a rule may name, of one column.
 MAX_LABELS = 20
 #: What a bound must add to the log-likelihood ratio: as much as a p-value of 0.005.
 COST = 4.0
 #: A region less unlikely than this on the rows that found it is not worth a test.
 LEAST_SCORE = 0.0
+#: Sides of the target that a box can be on.
+UNDER, OVER = -1, 1
 
 #: (axis, low, high) of each condition low < point <= high, by axis
 Box = tuple[tuple[int, int, int], ...]
+#: A box and the side of the target that it is on.
+Sided = tuple[Box, int]
 Mask = NDArray[np.bool_]
 Counts = NDArray[np.intp]
 
@@ -98,11 +109,11 @@ def find_regions(
     axes = make_axes(columns, rows, fewest)
     if not axes:
         return []
-    search = Search(axes, covered, confidence_level, fewest)
-    boxes = search.best(
-        propose_boxes(axes, covered.astype(np.float64) - confidence_level, random_state)
-    )
-    chosen = search.choose(sorted({search.refine(box) for box in boxes} - {()}))
+    shifted = is_off(int(covered.sum()), len(covered), confidence_level)
+    search = Search(axes, covered, confidence_level, fewest, shifted)
+    proposed = propose_boxes(axes, covered.astype(np.float64) - confidence_level, random_state)
+    refined = {(search.refine(box, side), side) for box, side in search.best(proposed)}
+    chosen = search.choose(sorted((box, side) for box, side in refined if box))
     return [tuple(axes[j].say(low, high) for j, low, high in box) for box in chosen]
 
 
@@ -186,6 +197,7 @@ class Search:
     covered: Mask
     confidence_level: float
     fewest: int
+    shifted: bool
 
     def mask(self, box: Box) -> Mask:
         """Which rows lie in the box."""
@@ -200,35 +212,51 @@ class Search:
         bounds = [max(1, (low > -1) + (high < self.axes[j].last)) for j, low, high in box]
         return COST * float(sum(bounds))
 
-    def evidence(self, n: Counts, hits: Counts) -> Array:
-        """n KL(coverage, target) for each count of rows; -inf for too few or nearly all."""
-        share, tau = hits / np.maximum(n, 1), self.confidence_level
-        divergence = rel_entr(share, tau) + rel_entr(1.0 - share, 1.0 - tau)
-        fits = (n >= self.fewest) & (n <= LARGEST_SHARE * len(self.covered))
-        return np.where(fits, n * divergence, -np.inf)
+    def evidence(self, n: Counts, hits: Counts, side: Any) -> Array:
+        """n KL(coverage, target) for each count of rows on this side of the target.
 
-    def scores(self, boxes: list[Box], masks: Mask) -> Array:
-        """Evidence less cost of each box, by its mask (K, m)."""
+        -inf on the other side, and for too few rows or nearly all; where all rows are off the
+        target no more than what tells the rows from the others.
+        """
+        tau, share = self.confidence_level, hits / np.maximum(n, 1)
+        found, beyond = n * divergence(share, tau), side * (share - tau)
+        if self.shifted:
+            n_others = np.maximum(len(self.covered) - n, 1)
+            others = (self.covered.sum() - hits) / n_others
+            overall = self.covered.mean()
+            apart = n * divergence(share, overall) + n_others * divergence(others, overall)
+            found = np.minimum(found, apart)
+            beyond = np.minimum(beyond, side * (share - others))
+        fits = (n >= self.fewest) & (n <= LARGEST_SHARE * len(self.covered)) & (beyond > 0)
+        return np.where(fits, found, -np.inf)
+
+    def scores(self, boxes: list[Box], masks: Mask, sides: Any) -> Array:
+        """Evidence less cost of each box, by its mask (K, m) and its side."""
         costs = np.array([self.cost(box) for box in boxes])
-        return self.evidence(masks.sum(axis=1), (masks & self.covered).sum(axis=1)) - costs
+        return self.evidence(masks.sum(axis=1), (masks & self.covered).sum(axis=1), sides) - costs
 
-    def best(self, boxes: set[Box]) -> list[Box]:
-        """The boxes worth refining."""
+    def best(self, boxes: set[Box]) -> list[Sided]:
+        """The boxes worth refining, of either side."""
         ordered = sorted(boxes)
-        scores = self.scores(ordered, np.stack([self.mask(box) for box in ordered]))
-        return [ordered[i] for i in np.argsort(-scores, kind="stable")[:MAX_REFINED]]
+        masks = np.stack([self.mask(box) for box in ordered])
+        found: list[Sided] = []
+        for side in (UNDER, OVER):
+            scores = self.scores(ordered, masks, side)
+            first = np.argsort(-scores, kind="stable")[:MAX_REFINED]
+            found += [(ordered[i], side) for i in first if scores[i] > -np.inf]
+        return found
 
-    def refine(self, box: Box) -> Box:
+    def refine(self, box: Box, side: int) -> Box:
         """The box with the bounds of each condition searched anew, until nothing is gained."""
         for _ in range(MAX_DEPTH):
             before = box
             for j, _, _ in before:
-                box = self.search_axis(tuple(part for part in box if part[0] != j), j)
+                box = self.search_axis(tuple(part for part in box if part[0] != j), j, side)
             if box == before:
                 break
         return box
 
-    def search_axis(self, others: Box, j: int) -> Box:
+    def search_axis(self, others: Box, j: int, side: int) -> Box:
         """The other conditions with the best bounds on one axis, or with none."""
         inside, axis = self.mask(others), self.axes[j]
         known = inside & (axis.points > -1)
@@ -242,26 +270,32 @@ class Search:
             np.cumsum(np.bincount(place[rows], minlength=len(edges)))
             for rows in (slice(None), self.covered[known])
         )
-        gains = self.evidence(n - n[:, None], hits - hits[:, None])
+        gains = self.evidence(n - n[:, None], hits - hits[:, None], side)
         bounds = (edges > -1)[:, None] + (edges < axis.last).astype(np.float64)
         gains -= COST * np.maximum(1.0, bounds)
         low, high = np.unravel_index(int(np.argmax(gains)), gains.shape)
-        alone = self.evidence(inside.sum(), (inside & self.covered).sum())
+        alone = self.evidence(inside.sum(), (inside & self.covered).sum(), side)
         if not gains[low, high] > alone:
             return others
         return tuple(sorted([*others, (j, int(edges[low]), int(edges[high]))]))
 
-    def choose(self, boxes: list[Box]) -> list[Box]:
+    def choose(self, found: list[Sided]) -> list[Box]:
         """The best box, then the best of what is left, and so on."""
-        if not boxes:
+        if not found:
             return []
+        boxes, sides = [box for box, _ in found], np.array([side for _, side in found])
         masks = np.stack([self.mask(box) for box in boxes])
         chosen: list[Box] = []
         while len(chosen) < MAX_RULES:
-            scores = self.scores(boxes, masks)
+            scores = self.scores(boxes, masks, sides)
             best = int(np.argmax(scores))
             if not scores[best] >= LEAST_SCORE:
                 break
             chosen.append(boxes[best])
             masks &= ~masks[best]
         return chosen
+
+
+def divergence(share: Array, other: Any) -> Array:
+    """KL(share, other) of two shares."""
+    return np.asarray(rel_entr(share, other) + rel_entr(1.0 - share, 1.0 - other))

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.audit.cells import Rows
-from localconformal.audit.columns import Column, as_table, read_columns
+from localconformal.audit.cells import Rows, tests_of
+from localconformal.audit.columns import Column, as_table, listing, read_columns
 from localconformal.audit.conditions import Condition
 from localconformal.audit.regions import FEWEST_ROWS, find_regions
-from localconformal.audit.significance import coverage_p_values, holm
+from localconformal.audit.significance import is_off, stands_out
 from localconformal.metrics.binomial import binomial_band
 
 #: Regions are not found better with more rows than these, only more slowly.
@@ -37,7 +37,11 @@ class Rule:
     p_value : float
         Of the exact two-sided test that the coverage is the target.
     adjusted_p_value : float
-        The same by Holm's method, for all the rules tested.
+        The same by Holm's method, for all the regions tested.
+    rest_gap : float
+        Coverage less that of the other rows, of those that did not find it.
+    adjusted_rest_p_value : float
+        Of the exact two-sided test that the two are equal, by Holm's method too.
     mean_length : float
     found_n : int
     found_coverage : float
@@ -53,6 +57,8 @@ class Rule:
     upper: float
     p_value: float
     adjusted_p_value: float
+    rest_gap: float
+    adjusted_rest_p_value: float
     mean_length: float
     found_n: int
     found_coverage: float
@@ -60,6 +66,12 @@ class Rule:
     def rows(self, X: Any) -> NDArray[np.bool_]:
         """Which rows of X lie in the region; X with the columns of the audit."""
         columns = {column.name: column for column in read_columns(as_table(X), len(X))}
+        lost = [one.feature for one in self.conditions if one.feature not in columns]
+        if lost:
+            raise ValueError(
+                f"X has the columns {listing(list(columns))} and not {listing(lost)}; the columns "
+                "of the audit were expected, under their names."
+            )
         return holds(self.conditions, columns)
 
 
@@ -82,7 +94,17 @@ def find_rules(
     regions = find_regions(columns, find, rows.covered[find], rows.confidence_level, random_state)
     if not regions:
         notes.append(f"No rule stood out on the {n_find:,} rows that were searched for rules.")
-    return judge_regions(regions, columns, rows, find, test), notes
+    rules = judge_regions(regions, columns, rows, find, test)
+    if not is_off(int(rows.covered.sum()), n, rows.confidence_level):
+        return rules, notes
+    # Only a region that differs from the other rows says more than the summary does.
+    apart = tuple(rule for rule in rules if stands_out(rule))
+    if len(apart) < len(rules):
+        notes.append(
+            f"{len(rules) - len(apart)} of {len(rules)} regions found are not told as rules: they "
+            "are covered as the other rows are."
+        )
+    return apart, notes
 
 
 def judge_regions(
@@ -94,38 +116,28 @@ def judge_regions(
 ) -> tuple[Rule, ...]:
     """The regions that have rows to be tested on, as one family of tests."""
     by_name = {column.name: column for column in columns}
+    held = Rows(rows.covered[test], rows.length[test], rows.confidence_level)
     masks = [holds(conditions, by_name) for conditions in regions]
     kept = [i for i, mask in enumerate(masks) if mask[test].any()]
     n = np.array([masks[i][test].sum() for i in kept], dtype=np.intp)
-    hits = np.array([(masks[i] & rows.covered)[test].sum() for i in kept], dtype=np.intp)
-    lower, upper = binomial_band(hits, n)
-    p_values = coverage_p_values(hits, n, rows.confidence_level)
-    table = zip(
-        kept,
-        n,
-        hits,
-        np.atleast_1d(lower),
-        np.atleast_1d(upper),
-        p_values,
-        holm(p_values),
-        strict=True,
-    )
+    hits = np.array([(masks[i][test] & held.covered).sum() for i in kept], dtype=np.intp)
+    lower, upper = (np.atleast_1d(bound) for bound in binomial_band(hits, n))
+    tests = tests_of(hits.astype(np.float64), n, held)
     rules = [
         Rule(
             text=" and ".join(condition.text for condition in regions[i]),
             conditions=regions[i],
-            n=int(rule_n),
-            coverage=float(rule_hits / rule_n),
-            gap=float(rule_hits / rule_n - rows.confidence_level),
-            lower=float(low),
-            upper=float(high),
-            p_value=float(p),
-            adjusted_p_value=float(adjusted),
-            mean_length=float(rows.length[test][masks[i][test]].mean()),
+            n=int(n[place]),
+            coverage=float(hits[place] / n[place]),
+            gap=float(hits[place] / n[place] - rows.confidence_level),
+            lower=float(lower[place]),
+            upper=float(upper[place]),
+            **{name: values[place] for name, values in tests.items()},
+            mean_length=float(held.length[masks[i][test]].mean()),
             found_n=int(masks[i][find].sum()),
             found_coverage=float(rows.covered[find][masks[i][find]].mean()),
         )
-        for i, rule_n, rule_hits, low, high, p, adjusted in table
+        for place, i in enumerate(kept)
     ]
     return tuple(sorted(rules, key=lambda rule: (rule.p_value, -abs(rule.gap))))
 

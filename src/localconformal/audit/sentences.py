@@ -6,12 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from localconformal.audit.significance import ALPHA
 from localconformal.audit.summary import Summary
 
 if TYPE_CHECKING:
-    from localconformal.audit.audit import Audit
+    from localconformal.audit.audit import Audit, Failure
 
-MOST_LINES, WIDEST = 10, 90
+#: Conditions are three at most, of names and labels that are cut where they are made.
+MOST_LINES, WIDEST, WIDEST_SENTENCE = 10, 90, 400
+#: With fewer rows, the standard error of the excess risk is too small: by a third at 100.
+FEWEST_RISK_ROWS = 500
 TITLES = {
     "rules": "Rules",
     "features": "Bins of features",
@@ -25,7 +29,7 @@ def coverage_sentence(region: Any, confidence_level: float) -> str:
 
     ``region`` is a rule, a cell or a failure.
     """
-    return f"{one_line(region.text)}: {coverage_phrase(region, confidence_level)}"
+    return f"{one_line(region.text, WIDEST_SENTENCE)}: {coverage_phrase(region, confidence_level)}"
 
 
 def coverage_phrase(region: Any, confidence_level: float) -> str:
@@ -74,15 +78,14 @@ def p_phrase(value: float) -> str:
 
 def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
     """Name, value and how to read it, of each number worth a line."""
-    verdict = "within chance of the target" if summary.p_value >= 0.05 else "off the target"
     slab = f"{100 * summary.worst_slab_coverage:.1f} %" if summary.worst_slab_n else "-"
     band = f"[{100 * summary.worst_slab_lower:.1f}, {100 * summary.worst_slab_upper:.1f}]"
     lines = [
         (
             "coverage",
             f"{100 * summary.coverage:.1f} %",
-            f"[{100 * summary.lower:.1f}, {100 * summary.upper:.1f}], {verdict}, "
-            f"{p_phrase(summary.p_value)}",
+            f"[{100 * summary.lower:.1f}, {100 * summary.upper:.1f}], "
+            f"{overall_verdict(summary)}, {p_phrase(summary.p_value)}",
         ),
         ("mean length", number(summary.mean_length), f"median {number(summary.median_length)}"),
         ("interval score", number(summary.interval_score), "lower is better"),
@@ -97,15 +100,43 @@ def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
         (
             "excess risk, L1",
             number(summary.excess_risk_l1),
-            f"± {number(summary.excess_risk_l1_error)}; 0 is ideal, below 0 is noise",
+            f"{risk_error(summary)}; 0 is ideal, below 0 is noise",
         ),
     ]
     if summary.share_infinite > 0:
-        finite = f"the finite ones are {number(summary.mean_finite_length)} long on average"
+        finite = (
+            f"the finite ones are {number(summary.mean_finite_length)} long on average, median "
+            f"{number(summary.median_finite_length)}"
+        )
         lines.insert(2, ("infinite", f"{100 * summary.share_infinite:.3g} %", finite))
     if summary.share_empty > 0:
         lines.insert(2, ("empty", f"{100 * summary.share_empty:.3g} %", "cover nothing"))
+    if summary.n_calibration:
+        lines.insert(
+            1,
+            (
+                "expected",
+                f"{100 * summary.expected_lower:.1f} to {100 * summary.expected_upper:.1f} %",
+                f"with 95 % of calibration sets of {summary.n_calibration:,} rows",
+            ),
+        )
     return lines
+
+
+def overall_verdict(summary: Summary) -> str:
+    """Is the coverage of all rows the target, or what else explains it?"""
+    if summary.p_value >= ALPHA:
+        return "within chance of the target"
+    if summary.is_explained:
+        return f"within what a calibration set of {summary.n_calibration:,} rows explains"
+    return "off the target"
+
+
+def risk_error(summary: Summary) -> str:
+    """The standard error of the excess risk, where it can be told."""
+    if summary.excess_risk_n < FEWEST_RISK_ROWS:
+        return "too few rows to tell its error"
+    return f"± {number(summary.excess_risk_l1_error)}"
 
 
 def heading(audit: Audit) -> str:
@@ -120,6 +151,8 @@ def audit_text(audit: Audit) -> str:
     lines = [heading(audit), *aligned(summary_lines(audit.summary)), ""]
     for part, title in TITLES.items():
         lines += part_lines(audit, part, title)
+    if audit.slab.n:
+        lines += [slab_sentence(audit), ""]
     if audit.notes:
         lines += ["Notes", *(f"  - {' '.join(note.split())}" for note in audit.notes)]
     return "\n".join(lines).rstrip()
@@ -131,12 +164,36 @@ def part_lines(audit: Audit, part: str, title: str) -> list[str]:
     if not tested:
         return []
     level = audit.summary.confidence_level
-    hits = [one for one in audit.failures() if one.part == part]
-    lines = [f"{title}: {verdict(len(hits), len(tested))}"]
-    lines += [f"  {coverage_sentence(one, level)}" for one in hits[:MOST_LINES]]
-    if len(hits) > MOST_LINES:
-        lines.append(f'  and {len(hits) - MOST_LINES} more: see frame("failures")')
+    told = told_failures(audit, part)
+    lines = [f"{title}: {part_verdict(audit, part)}"]
+    lines += [f"  {coverage_sentence(one, level)}" for one in told[:MOST_LINES]]
+    if len(told) > MOST_LINES:
+        lines.append(f'  and {len(told) - MOST_LINES} more: see frame("failures")')
     return [*lines, ""]
+
+
+def told_failures(audit: Audit, part: str) -> list[Failure]:
+    """What is worth a line: where all rows are off the target, only what stands out from them."""
+    hits = [one for one in audit.failures() if one.part == part]
+    return [one for one in hits if one.stands_out] if audit.is_shifted else hits
+
+
+def part_verdict(audit: Audit, part: str) -> str:
+    """How many are significant; where all rows are off, how many differ from the others too."""
+    tested = getattr(audit, part)
+    hits = sum(one.adjusted_p_value <= ALPHA for one in tested)
+    text = verdict(hits, len(tested))
+    told = len(told_failures(audit, part))
+    if told == hits:
+        return text
+    verb = "differs" if told <= 1 else "differ"
+    return f"{text}, {told or 'none'} of them {verb} from the other rows too"
+
+
+def slab_sentence(audit: Audit) -> str:
+    """Which rows the worst slab holds, and their coverage."""
+    phrase = coverage_phrase(audit.slab, audit.summary.confidence_level)
+    return f"Worst slab: {one_line(audit.slab_text, WIDEST_SENTENCE)}: {phrase}"
 
 
 def verdict(n_hits: int, n_tested: int) -> str:

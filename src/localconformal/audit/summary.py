@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from localconformal.metrics import (
     ExcessRisk,
     WorstSlab,
     binomial_band,
+    coverage_band,
     excess_risk,
     hsic,
     interval_score,
@@ -52,9 +54,14 @@ class Summary:
         Exact 95 % binomial band of the coverage.
     p_value : float
         Of the exact two-sided test that it is the target.
+    n_calibration : int
+        Rows that calibrated the intervals; 0 where it is not known.
+    expected_lower, expected_upper : float
+        Where 95 % of calibration sets of this size, together with as many test rows as these, put
+        the coverage of split conformal intervals (`coverage_band`); NaN where it is not known.
     mean_length, median_length : float
         Of all intervals; infinite as the metrics of these names say.
-    mean_finite_length : float
+    mean_finite_length, median_finite_length : float
         Of the finite ones.
     share_infinite, share_empty : float
     interval_score : float
@@ -81,9 +88,13 @@ class Summary:
     lower: float
     upper: float
     p_value: float
+    n_calibration: int
+    expected_lower: float
+    expected_upper: float
     mean_length: float
     median_length: float
     mean_finite_length: float
+    median_finite_length: float
     share_infinite: float
     share_empty: float
     interval_score: float
@@ -102,6 +113,11 @@ class Summary:
     excess_risk_kl: float
     excess_risk_n: int
 
+    @property
+    def is_explained(self) -> bool:
+        """Whether the draw of the calibration set alone explains the coverage."""
+        return self.expected_lower <= self.coverage <= self.expected_upper
+
 
 def summarise(
     table: Table,
@@ -110,9 +126,12 @@ def summarise(
     confidence_level: float,
     y_pred: ArrayLike | None,
     random_state: int,
+    n_calibration: int | None = None,
 ) -> tuple[Summary, WorstSlab, list[str]]:
     """Summary, worst slab and what to know about them, of checked y (n,) and bounds (n, 2)."""
     n = len(y)
+    expected = expected_band(n_calibration, n, confidence_level)
+    finite = np.isfinite(bounds).all(axis=1)
     hits = int(is_covered(y, bounds).sum())
     lower, upper = binomial_band(hits, n)
     dependence = cast(HSIC, hsic(y, bounds, random_state=random_state))
@@ -125,9 +144,13 @@ def summarise(
         lower=float(lower),
         upper=float(upper),
         p_value=float(coverage_p_values(hits, n, confidence_level)),
+        n_calibration=n_calibration or 0,
+        expected_lower=expected[0],
+        expected_upper=expected[1],
         mean_length=float(mean_length(y, bounds)),
         median_length=float(median_length(y, bounds)),
-        mean_finite_length=mean_finite(y, bounds),
+        mean_finite_length=of_some(mean_length, y[finite], bounds[finite]),
+        median_finite_length=of_some(median_length, y[finite], bounds[finite]),
         share_infinite=float(share_infinite(y, bounds)),
         share_empty=float(share_empty(y, bounds)),
         interval_score=float(interval_score(y, bounds, confidence_level)),
@@ -149,10 +172,18 @@ def summarise(
     return summary, slab, summary_notes(summary, dependence.rounded)
 
 
-def mean_finite(y: Array, bounds: Array) -> float:
-    """Mean length of the finite intervals; NaN if there are none."""
-    finite = np.isfinite(bounds).all(axis=1)
-    return float(mean_length(y[finite], bounds[finite])) if finite.any() else float("nan")
+def expected_band(
+    n_calibration: int | None, n: int, confidence_level: float
+) -> tuple[float, float]:
+    """Where n rows' coverage lies for 95 % of calibration sets of this size; NaN if unknown."""
+    if n_calibration is None:
+        return float("nan"), float("nan")
+    return coverage_band(n_calibration, n, confidence_level)
+
+
+def of_some(metric: Callable[[Array, Array], Any], y: Array, bounds: Array) -> float:
+    """The metric of these rows; NaN if there are none."""
+    return float(metric(y, bounds)) if len(y) else float("nan")
 
 
 def find_slab(table: Table, y: Array, bounds: Array, random_state: int) -> WorstSlab:
@@ -184,7 +215,7 @@ def summary_notes(summary: Summary, rounded: bool) -> list[str]:
     said = {
         f"With so few rows ({n}) coverage is known to about ± "
         f"{50 * (summary.upper - summary.lower):.0f} points.": n < FEW_ROWS,
-        f"{100 * summary.share_infinite:.3g} % of the intervals are infinite: they cover, and make "
+        f"{100 * summary.share_infinite:.3g} % of the intervals are infinite: they make "
         "the mean length and the interval score infinite.": summary.share_infinite > 0,
         f"{100 * summary.share_empty:.3g} % of the intervals are empty, the lower bound being "
         "above the upper one: they cover nothing.": summary.share_empty > 0,

@@ -29,17 +29,22 @@ def check_intervals(intervals: ArrayLike) -> Array:
     return bounds
 
 
-def check_pair(y_true: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
-    """y, shaped to be compared with the bounds of each level, and intervals."""
+def check_pair(
+    y_true: ArrayLike, intervals: ArrayLike, name: str = "y_true"
+) -> tuple[Array, Array]:
+    """y, shaped to be compared with the bounds of each level, and intervals.
+
+    ``name`` is what the caller calls y.
+    """
     y, bounds = np.asarray(y_true, dtype=np.float64), check_intervals(intervals)
     if y.shape != bounds.shape[:1]:
         raise ValueError(
-            f"y_true has shape {y.shape} and intervals {bounds.shape}; (n,) was expected for "
-            "y_true, with as many rows as intervals."
+            f"{name} has shape {y.shape} and intervals {bounds.shape}; (n,) was expected for "
+            f"{name}, with as many rows as intervals."
         )
     if not np.isfinite(y).all():
         raise ValueError(
-            "y_true has NaN or infinity; finite numbers were expected: leave such rows out."
+            f"{name} has NaN or infinity; finite numbers were expected: leave such rows out."
         )
     return y.reshape(y.shape + (1,) * (bounds.ndim - 2)), bounds
 

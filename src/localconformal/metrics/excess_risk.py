@@ -39,7 +39,9 @@ class ExcessRisk:
     kl : float
         The same of E KL(pi(x), tau).
     l1_error, l2_error, kl_error : float
-        Standard errors; NaN for one row.
+        Standard errors given the classifiers of the folds; NaN for one row. The folds' share is
+        missing: of ideal intervals l1 / l1_error had the standard deviation 1.6 at 60 rows, 1.4 at
+        100, 1.2 at 200 and 1.1 at 500, where 1 is right.
     l1_over, l2_over, kl_over : float
         The part from rows said to be covered too often.
     l1_under, l2_under, kl_under : float

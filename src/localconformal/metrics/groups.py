@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from localconformal.columns import is_missing
 from localconformal.frames import make_frame
 from localconformal.metrics._check import (
     check_levels,
@@ -28,7 +29,7 @@ class GroupCoverage:
     Attributes
     ----------
     group : array of shape (G,)
-        Labels, sorted.
+        Labels, sorted; what is missing is the last, None, NaN or NaT.
     n : array of shape (G,)
         Rows of the group.
     coverage : array of shape (G,)
@@ -71,8 +72,8 @@ def group_coverage(
     y_true : array of shape (n,)
     intervals : array of shape (n, 2) or (n, 2, L)
     groups : array of shape (n,)
-        Labels of any kind; missing ones are a group. Labels of mixed kinds are told apart by
-        their text.
+        Labels of any kind; missing ones of whatever kind are one group. Labels of mixed kinds are
+        told apart by their text.
     confidence_level : float or array of shape (L,), default=0.9
     probability : float, default=0.95
         With which each band holds.
@@ -103,18 +104,22 @@ def group_coverage(
 def coverage_gap(
     y_true: ArrayLike,
     intervals: ArrayLike,
-    groups: ArrayLike,
+    groups: ArrayLike | None = None,
     confidence_level: float | ArrayLike = 0.9,
     *,
     weighted: bool = False,
 ) -> float | Array:
     """Mean over groups of |coverage - confidence_level|; 0 is ideal, and noise adds to it.
 
+    Without groups it is |coverage - confidence_level|, by which a search finds intervals that
+    cover what they should: the `coverage` itself is highest for the widest.
+
     Parameters
     ----------
     y_true : array of shape (n,)
     intervals : array of shape (n, 2) or (n, 2, L)
-    groups : array of shape (n,)
+    groups : array of shape (n,), default=None
+        None is one group of all rows.
     confidence_level : float or array of shape (L,), default=0.9
     weighted : bool, default=False
         Groups count by their rows, instead of equally.
@@ -128,9 +133,11 @@ def coverage_gap(
     >>> intervals = [[0.0, 1.0]] * 4
     >>> coverage_gap([0.5, 0.6, 0.7, 2.0], intervals, ["a", "a", "b", "b"], 0.75)
     0.25
+    >>> coverage_gap([0.5, 0.6, 0.7, 2.0], intervals, confidence_level=0.75)
+    0.0
     """
     y, bounds = check_pair(y_true, intervals)
-    _, codes = group_codes(groups, len(y))
+    _, codes = group_codes(np.zeros(len(y)) if groups is None else groups, len(y))
     levels, gaps = check_levels(confidence_level, bounds), []
     for part, level in zip(split_levels(bounds), levels, strict=True):
         counted = count_groups(codes, is_covered(y.reshape(-1), part), level)
@@ -160,14 +167,23 @@ def count_groups(
 
 
 def group_codes(groups: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Labels (G,), sorted, and the position of each row's label among them (n,)."""
+    """Labels (G,), sorted, and the position of each row's label among them (n,).
+
+    All that is missing (None, NaN, NaT, pandas.NA) is one label, the last: None among texts.
+    """
     given = np.asarray(groups)
     if given.shape != (n,):
         raise ValueError(
-            f"groups have shape {given.shape}; ({n},) was expected, one label for each row of "
-            "y_true."
+            f"groups have shape {given.shape}; ({n},) was expected, one label for each row."
         )
-    if given.dtype.kind == "O":
-        given = np.array([str(label) for label in given])
-    labels, codes = np.unique(given, return_inverse=True)
-    return labels, codes
+    if given.dtype.kind in "US" and not isinstance(groups, np.ndarray):
+        # NumPy makes texts of what is missing in a list of texts.
+        given = np.array(list(groups), dtype=object)  # type: ignore[arg-type]
+    if given.dtype.kind != "O":
+        return np.unique(given, return_inverse=True)
+    missing = np.array([is_missing(label) for label in given], dtype=bool)
+    texts = np.array([str(label) for label in given[~missing]])
+    labels, place = np.unique(texts, return_inverse=True)
+    codes = np.full(n, len(labels), dtype=np.intp)
+    codes[~missing] = place
+    return (np.array([*labels.tolist(), None], dtype=object) if missing.any() else labels), codes

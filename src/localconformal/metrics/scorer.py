@@ -9,10 +9,21 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from localconformal.metrics.binomial import binomial_band
+from localconformal.metrics.conditional import (
+    mean_absolute_conditional_gap,
+    mean_squared_conditional_error,
+)
 from localconformal.metrics.correlation import length_coverage_corr, length_error_corr
-from localconformal.metrics.coverage import coverage
+from localconformal.metrics.coverage import coverage, coverage_band
+from localconformal.metrics.crps import crps
+from localconformal.metrics.curve import coverage_length_curve
+from localconformal.metrics.groups import group_coverage
 from localconformal.metrics.slab import worst_slab_coverage
-from localconformal.metrics.stratified import size_stratified_coverage_score
+from localconformal.metrics.stratified import (
+    size_stratified_coverage,
+    size_stratified_coverage_score,
+)
 
 LEVEL = "confidence_level"
 GREATER_IS_BETTER = (
@@ -23,11 +34,28 @@ GREATER_IS_BETTER = (
 )
 #: Signed metrics, of which the scorer takes the absolute value.
 ZERO_IS_BEST = (length_coverage_corr,)
+TABLE, NO_INTERVALS = "returns a table", "does not judge y_true and intervals"
+#: What cannot be a score: why, and which metric can.
+REFUSED: dict[Callable[..., Any], tuple[str, str]] = {
+    group_coverage: (TABLE, "coverage_gap"),
+    size_stratified_coverage: (TABLE, "size_stratified_coverage_score"),
+    coverage_length_curve: (TABLE, "interval_score"),
+    mean_squared_conditional_error: (NO_INTERVALS, "excess_risk"),
+    mean_absolute_conditional_gap: (NO_INTERVALS, "excess_risk"),
+    binomial_band: (NO_INTERVALS, "coverage_gap"),
+    coverage_band: (NO_INTERVALS, "coverage_gap"),
+}
+#: Parameters that the scorer gives to a metric that takes them.
+GIVEN = ("X", LEVEL)
+VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @dataclass(frozen=True)
 class IntervalScorer:
-    """Callable (estimator, X, y) -> float that scores ``estimator.predict_interval(X)``."""
+    """Callable (estimator, X, y) -> float that scores ``estimator.predict_interval(X)``.
+
+    With the metric `crps` it asks ``estimator.crps(X, y)``: two bounds are no predictive law.
+    """
 
     metric: Callable[..., Any]
     greater_is_better: bool
@@ -35,6 +63,13 @@ class IntervalScorer:
 
     def __call__(self, estimator: Any, X: Any, y: ArrayLike) -> float:
         """Score the estimator's intervals; losses come negated, as in scikit-learn."""
+        value = self.value(estimator, X, y)
+        return value if self.greater_is_better else -value
+
+    def value(self, estimator: Any, X: Any, y: ArrayLike) -> float:
+        """The metric itself."""
+        if self.metric is crps:
+            return float(estimator.crps(X, y))
         level = self.options.get(LEVEL, getattr(estimator, LEVEL, None))
         asked = {} if level is None else {LEVEL: level}
         options, taken = dict(self.options), inspect.signature(self.metric).parameters
@@ -49,9 +84,7 @@ class IntervalScorer:
         if "groups" in taken and callable(options.get("groups")):
             options["groups"] = options["groups"](X)
         value = float(self.metric(y, estimator.predict_interval(X, **asked), **options))
-        if self.metric in ZERO_IS_BEST:
-            value = abs(value)
-        return value if self.greater_is_better else -value
+        return abs(value) if self.metric in ZERO_IS_BEST else value
 
 
 def make_interval_scorer(
@@ -67,11 +100,13 @@ def make_interval_scorer(
         ``metric(y_true, intervals, **options)`` that returns a number, or a result with one:
         the ``value`` of `hsic`, the ``l1`` of `excess_risk`, the ``coverage`` of
         `worst_slab_coverage`. A parameter ``X`` is given the features. `length_coverage_corr`,
-        which is ideal at 0, is scored by its absolute value.
+        which is ideal at 0, is scored by its absolute value. `crps` is asked of the estimator,
+        as ``estimator.crps(X, y)``.
     greater_is_better : bool, default=None
         False negates the metric, as for lengths and scores. None: True for `coverage`,
         `size_stratified_coverage_score`, `worst_slab_coverage` and `length_error_corr`, else
-        False.
+        False. A search by `coverage` takes the widest intervals; `coverage_gap`, which needs no
+        groups, takes those that cover most nearly what they should.
     **options
         Passed on to the metric. ``confidence_level`` also goes to ``predict_interval``; without
         it both use the estimator's own. ``groups`` may be a function of X.
@@ -88,5 +123,29 @@ def make_interval_scorer(
             f"metric is {metric!r}; a function of (y_true, intervals) was expected, such as "
             "localconformal.metrics.interval_score."
         )
+    check_metric(metric, options)
     better = metric in GREATER_IS_BETTER if greater_is_better is None else greater_is_better
     return IntervalScorer(metric, better, options)
+
+
+def check_metric(metric: Callable[..., Any], options: dict[str, Any]) -> None:
+    """Refuse, before any fold, what returns no number and options that are lacking or unknown."""
+    name = getattr(metric, "__name__", repr(metric))
+    if metric in REFUSED:
+        reason, instead = REFUSED[metric]
+        raise ValueError(f"{name} {reason}, so that it cannot be a score; use {instead}.")
+    if metric is crps:
+        if options:
+            raise ValueError(f"crps came with {', '.join(options)}; an estimator takes no options.")
+        return
+    taken = inspect.signature(metric).parameters
+    anything = any(one.kind is one.VAR_KEYWORD for one in taken.values())
+    unknown = [] if anything else [o for o in options if o not in taken and o != LEVEL]
+    if unknown:
+        raise ValueError(f"{name} takes no {', '.join(unknown)}; it takes {', '.join(taken)}.")
+    required = [one.name for one in list(taken.values())[2:] if one.default is one.empty]
+    lacking = [
+        one for one in required if one not in (*GIVEN, *options) and taken[one].kind not in VARIADIC
+    ]
+    if lacking:
+        raise ValueError(f"{name} needs {', '.join(lacking)}; pass {lacking[0]}= here.")

@@ -15,6 +15,7 @@ has a lesser mean; m becomes the mean of that segment, and so on until nothing i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,11 @@ class WorstSlab:
         a and b.
     columns : tuple of d str
         Names, or positions; ``name=label`` for the indicator of a label.
+    source : array of ints of shape (d,)
+        Position in X of the column behind each.
+    center, scale : array of shape (d,)
+        Mean and standard deviation of each: along one column the slab runs, in its own unit,
+        from center + scale * low to center + scale * high.
     """
 
     coverage: float
@@ -69,6 +75,9 @@ class WorstSlab:
     low: float
     high: float
     columns: tuple[str, ...]
+    source: NDArray[np.intp]
+    center: Array
+    scale: Array
 
     def __float__(self) -> float:
         return self.coverage
@@ -131,7 +140,8 @@ def worst_slab_coverage(
             f"delta={delta} and n_directions={n_directions}; a share in (0, 1] and no negative "
             "number were expected."
         )
-    points, names = standardised(read_features(X, len(y)))
+    features = standardised(read_features(X, len(y)))
+    points = features.points
     rng = np.random.default_rng(random_state)
     directions = draw_directions(points.shape[1], n_directions, rng)
     order = rng.permutation(len(y))
@@ -154,7 +164,10 @@ def worst_slab_coverage(
                 direction=v,
                 low=low,
                 high=high,
-                columns=tuple(names),
+                columns=tuple(features.names),
+                source=features.source,
+                center=features.center,
+                scale=features.scale,
             )
         )
     return one_or_all(results, bounds)
@@ -178,13 +191,17 @@ def in_slab(points: Array, v: Array, low: float, high: float) -> NDArray[np.bool
 def find_slab(
     points: Array, covered: NDArray[np.bool_], directions: Array, delta: float
 ) -> tuple[Array, float, float]:
-    """v (d,), a, b of the slab that covers worst; points (n, d), directions (M, d)."""
-    n = len(points)
+    """v (d,), a, b of the slab that covers worst; points (n, d), directions (M, d).
+
+    Of slabs that cover equally badly, one along the first d directions is taken: the columns.
+    """
+    n, d = points.shape
     fewest = max(1, int(np.ceil(delta * n)))
     best, found = np.inf, (directions[0], -np.inf, np.inf)
     step = max(1, BLOCK // n)
-    for start in range(0, len(directions), step):
-        block = directions[start : start + step]
+    starts = [*range(0, d, step), *range(d, len(directions), step)]
+    for start, end_of_block in pairwise([*starts, len(directions)]):
+        block = directions[start:end_of_block]
         projected = block @ points.T
         order = np.argsort(projected, axis=1)
         projected = np.take_along_axis(projected, order, axis=1)
