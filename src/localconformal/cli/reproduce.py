@@ -13,6 +13,7 @@ from localconformal.cli.console import INTERRUPTED, Json, complain, progress, sh
 from localconformal.cli.layout import empty_table
 
 ALL = "all"
+PAGES = ("paper.md", "paper.html")
 PRESET_HELP = "smoke (a minute or two), standard (5 repeats) or full (20 repeats, all rows)."
 
 
@@ -37,6 +38,7 @@ def reproduce(
               localconformal reproduce all --jobs 2 --out results
     """
     from localconformal.experiments import PRESETS, experiment_names, load_experiment
+    from localconformal.experiments.claims import write_claims
 
     if name is None:
         titles = {one: load_experiment(one).title for one in experiment_names()}
@@ -51,7 +53,10 @@ def reproduce(
     except KeyboardInterrupt:
         complain("Interrupted; what is finished is kept, and the same command goes on from there.")
         raise typer.Exit(INTERRUPTED) from None
-    show({"preset": preset, "experiments": records}, [overview(records)], as_json)
+    # What holds in the paper, claim by claim: from all that the folder has by now.
+    pages = [write_claims(folder, PRESETS[preset], folder / page) for page in PAGES]
+    record = {"preset": preset, "experiments": records, "pages": [str(page) for page in pages]}
+    show(record, [overview(records), f"What holds in the paper: {pages[-1]}"], as_json)
 
 
 def run_one(name: str, preset: Any, folder: Path, jobs: int) -> dict[str, Any]:
