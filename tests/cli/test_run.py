@@ -100,7 +100,7 @@ class TestFiles:
         _, out = done
         trusted = json.loads((out / "model.trusted.json").read_text())["trusted"]
         assert trusted == skops.io.get_untrusted_types(file=out / "model.skops")
-        assert skops.io.load(out / "model.skops", trusted=trusted).target == "price"
+        skops.io.load(out / "model.skops", trusted=trusted)
 
 
 class TestTerminal:

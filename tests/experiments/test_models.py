@@ -81,10 +81,6 @@ def test_quantile_models_do_not_cross(task):
     assert (answers[:, 2] > answers[:, 0]).mean() > 0.95
 
 
-def test_the_network_is_a_place_that_says_it_is_empty():
-    assert "left out" in FAMILIES["neural_net"].left_out
-
-
 def test_rounded_pinball_agrees_with_the_linear_program():
     split = noisy_split(400)
     ours = LinearQuantiles(width=0.01, penalty=0.0).fit(split.train.X, split.train.y)

@@ -23,6 +23,7 @@ from conftest import ESTIMATORS, light, smooth_data
 from localconformal import SLCPRegressor, SplitConformalRegressor
 from localconformal.persistence import ModelFileError, load_model, model_bytes, save_model
 from localconformal.persistence.allowed import is_allowed
+from localconformal.persistence.trees import parts_of
 
 
 def round_trip(model, folder):
@@ -81,6 +82,15 @@ class TestRoundTrip:
         model = SplitConformalRegressor(base, random_state=0).fit(X, y)
         again = round_trip(model, tmp_path)
         np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+
+    def test_what_is_shared_is_written_once_and_shared_again(self, tmp_path):
+        X, y = smooth_data(200, 0)
+        base = HistGradientBoostingRegressor(max_iter=10)
+        model = SLCPRegressor(base, law="forest", reference="holdout", random_state=0).fit(X, y)
+        before = len(list(parts_of(model)))
+        again = round_trip(model, tmp_path)
+        assert len(list(parts_of(again))) == len(list(parts_of(model))) == before
+        assert len(model_bytes(model)) < 0.7 * len(skops.io.dumps(model, compression=8))
 
     def test_a_loaded_model_takes_a_new_calibration_set(self, tmp_path):
         X, y = smooth_data(200, 0)

@@ -17,6 +17,7 @@ OWN_MODULES = (
     "engine",
     "laws",
     "models",
+    "persistence",
     "regressors",
     "scores",
     "selection",

@@ -8,6 +8,7 @@ from typing import Any
 
 from localconformal.files import write_whole
 from localconformal.persistence.allowed import is_allowed
+from localconformal.persistence.sharing import Flat, flatten, restore
 from localconformal.persistence.trees import check_trees
 
 #: Fast, and half the size.
@@ -52,8 +53,8 @@ def model_bytes(model: Any) -> bytes:
     import skops.io
 
     try:
-        data = skops.io.dumps(model, **COMPRESSION)
-        unknown = refused_types(data)
+        data = bytes(skops.io.dumps(flatten(model), **COMPRESSION))
+        unknown = refused_types(model_types(data))
     except Exception as error:
         raise ModelFileError(
             f"{type(model).__name__} cannot be saved ({one_line(error)}); use models and settings "
@@ -74,9 +75,9 @@ def model_types(data: bytes) -> list[str]:
     return list(skops.io.get_untrusted_types(data=data))
 
 
-def refused_types(data: bytes) -> list[str]:
-    """Types in a model file that are on no list."""
-    return [name for name in model_types(data) if not is_allowed(name)]
+def refused_types(names: list[str]) -> list[str]:
+    """Types that are on no list."""
+    return [name for name in names if not is_allowed(name)]
 
 
 def load_model(path: str | Path) -> Any:
@@ -105,23 +106,25 @@ def load_model(path: str | Path) -> Any:
     data = path.read_bytes()
     try:
         check_whole(path)
-        unknown = refused_types(data)
+        types = model_types(data)
     except Exception as error:
         raise altered(path, error) from error
+    unknown = refused_types(types)
     if unknown:
         raise ModelFileError(
             f"{path} names {', '.join(unknown)}, which no model file of this library may; it was "
             "not loaded."
         )
-    return construct(path, data)
+    return construct(path, data, types)
 
 
-def construct(path: Path, data: bytes) -> Any:
+def construct(path: Path, data: bytes, types: list[str]) -> Any:
     """The model of a file whose types are all on the list."""
     import skops.io
 
     try:
-        model = skops.io.loads(data, trusted=model_types(data))
+        loaded = skops.io.loads(data, trusted=types)
+        model = restore(loaded) if isinstance(loaded, Flat) else loaded
         check_trees(model)
     except ImportError as error:
         raise ModelFileError(

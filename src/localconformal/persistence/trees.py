@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree._tree import Tree
 
-#: Values that hold no others.
-PLAIN = (str, bytes, int, float, complex, bool, type(None), type, np.dtype, np.generic)
+from localconformal.persistence.sharing import PLAIN
 
 
 def check_trees(model: Any) -> None:

@@ -17,8 +17,8 @@ from localconformal.workflow.predicting import FilePrediction
 from localconformal.workflow.running import Run
 
 TRUSTED_NOTE = (
-    "Types that skops.io.load wants to be told for model.skops; localconformal asks a list of its "
-    "own, never this file."
+    "Types that skops.io.load would want to be told for model.skops. To load it, call "
+    "localconformal.persistence.load_model, which asks a list of its own and never this file."
 )
 
 

@@ -50,4 +50,4 @@ def choose(X: Array, y: Array, seed: int, preset: Preset) -> Unfitted:
     return Unfitted(mean, QuantileNetwork(LEVELS, **shared), mean, law)
 
 
-FAMILY = Family("neural_net", choose, why_left_out() or "The neural network is left out: soon.")
+FAMILY = Family("neural_net", choose, why_left_out())
