@@ -22,6 +22,7 @@ from benchmarks.speed import (
     peers,
     plot,
     processes,
+    table,
     whole,
 )
 
@@ -42,6 +43,7 @@ PARTS = {
     "auto": auto.time_auto,
     "audit": audit.time_audit,
     "baselines": baselines.time_baselines,
+    "predict_csv": table.predict_large_csv,
 }
 
 

@@ -157,3 +157,13 @@ def test_what_is_refused(change, message):
 def test_an_unknown_part_is_refused():
     with pytest.raises(ValueError, match="one of summary, rules"):
         audit(*rows(30)).frame("nonsense")
+
+
+@pytest.mark.parametrize("n", [20, 60, 400])
+@pytest.mark.parametrize("half_width", [0.1, 1.6, 9.0])
+def test_few_values_of_few_features_are_audited(n, half_width):
+    """No tree may find anything to split, and then there is no region."""
+    rng = np.random.default_rng(n)
+    X = np.column_stack([rng.integers(0, 2, n), rng.integers(0, 3, n)])
+    found = audit(X, rng.normal(size=n), np.tile([-half_width, half_width], (n, 1)))
+    assert found.summary.n_rows == n if hasattr(found.summary, "n_rows") else found.summary.n == n

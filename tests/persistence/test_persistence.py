@@ -21,6 +21,7 @@ from xgboost import XGBRegressor
 
 from conftest import ESTIMATORS, light, smooth_data
 from localconformal import SLCPRegressor, SplitConformalRegressor
+from localconformal.laws.blend_models import default_models
 from localconformal.persistence import ModelFileError, load_model, model_bytes, save_model
 from localconformal.persistence.allowed import is_allowed
 from localconformal.persistence.trees import parts_of
@@ -57,6 +58,19 @@ class TestRoundTrip:
         base = HistGradientBoostingRegressor(categorical_features="from_dtype", max_iter=10)
         model = SLCPRegressor(base, law=law, reference="holdout", random_state=0).fit(X, y)
         again = round_trip(model, tmp_path)
+        np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+
+    @pytest.mark.parametrize("name", default_models(0))
+    def test_every_model_that_auto_may_blend_does(self, name, tmp_path):
+        X, y = smooth_data(120, 0)
+        model = default_models(0)[name].fit(X, y)
+        np.testing.assert_array_equal(round_trip(model, tmp_path).predict(X), model.predict(X))
+
+    def test_what_auto_chooses_does(self, tmp_path):
+        X, y = mixed_frame(300, 0)
+        base = HistGradientBoostingRegressor(categorical_features="from_dtype", max_iter=10)
+        model = SLCPRegressor(base, reference="holdout", random_state=0, selection_budget=1)
+        again = round_trip(model.fit(X, y), tmp_path)
         np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
 
     @pytest.mark.parametrize("score", ["quantile", "normalised", "response", "absolute"])

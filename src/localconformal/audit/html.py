@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -18,6 +17,7 @@ from localconformal.audit.sentences import (
     summary_lines,
 )
 from localconformal.audit.significance import ALPHA, stands_out
+from localconformal.files import write_whole
 
 if TYPE_CHECKING:
     from localconformal.audit.audit import Audit
@@ -145,12 +145,5 @@ def html_table(
 
 
 def write_page(path: str | Path, page: str) -> Path:
-    """Write under another name, then rename: the file is whole or not there."""
-    path = Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(page, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    return path
+    """The file is whole or not there."""
+    return write_whole(Path(path), lambda part: part.write_text(page, encoding="utf-8"))

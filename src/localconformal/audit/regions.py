@@ -237,6 +237,8 @@ class Search:
 
     def best(self, boxes: set[Box]) -> list[Sided]:
         """The boxes worth refining, of either side."""
+        if not boxes:
+            return []
         ordered = sorted(boxes)
         masks = np.stack([self.mask(box) for box in ordered])
         found: list[Sided] = []

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from localconformal.cli.console import Json, Seed, show, steps, to_json
+from localconformal.cli.console import Json, Seed, show, split_names, steps, to_json
 
 DEFAULT_LEVEL = 0.9
 
@@ -110,11 +110,3 @@ def audit(
         said.append(f"The target of {target:.0%} is the default; --level sets another.")
     document = {**record, "files": {"report": report, "audit": written}}
     show(document, [*said, f"Report: {report}", f"Data:   {written}"], as_json)
-
-
-def split_names(given: list[str] | None, columns: list[str]) -> list[str]:
-    """Names that came one by one, or several with commas; a column's own comma stays."""
-    names: list[str] = []
-    for text in given or ():
-        names += [text] if text in columns else [name.strip() for name in text.split(",")]
-    return names

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from localconformal.cli.audit import split_names
 from localconformal.cli.compare_rendering import conclusion, standings_table
-from localconformal.cli.console import Data, Json, Seed, show, steps, to_json
+from localconformal.cli.console import Data, Json, Seed, show, split_names, steps, to_json
 from localconformal.cli.run import Columns, check_numbers
 
 

@@ -221,3 +221,11 @@ def progress() -> Any:
     return Progress(
         console=Console(stderr=True), transient=True, disable=not shown, redirect_stderr=False
     )
+
+
+def split_names(given: list[str] | None, columns: list[str]) -> list[str]:
+    """Names that came one by one, or several with commas; a column's own comma stays."""
+    names: list[str] = []
+    for text in given or ():
+        names += [text] if text in columns else [name.strip() for name in text.split(",")]
+    return names

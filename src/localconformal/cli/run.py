@@ -10,8 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from localconformal.cli.audit import split_names
-from localconformal.cli.console import Data, Json, Level, Seed, prose, sayable, show, steps
+from localconformal.cli.console import (
+    Data,
+    Json,
+    Level,
+    Seed,
+    prose,
+    sayable,
+    show,
+    split_names,
+    steps,
+)
 
 Columns = list[str] | None
 

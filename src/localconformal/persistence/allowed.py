@@ -34,6 +34,8 @@ FOREIGN_TYPES = frozenset(
         "numpy.dtype",
         "sklearn.compose._column_transformer.make_column_selector",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+        "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
         "sklearn.tree._tree.Tree",
         # A function that gradient boosting applies to columns with categories.
         "sklearn.utils.validation.check_array",
