@@ -47,6 +47,7 @@ def count_found(repeats, make=planted):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("least_score", [regions.LEAST_SCORE, -1e6])
 def test_oracle_intervals_raise_few_alarms(monkeypatch, least_score):
     """Also when ten regions are tested, however little they stand out."""
@@ -72,6 +73,7 @@ def test_a_planted_failure_is_found_in_95_percent_of_200_repeats():
     assert count_found(200) >= 190
 
 
+@pytest.mark.slow
 def test_a_failure_is_found_where_its_feature_overcovers_elsewhere():
     """All of the evidence for a box on the other side of the target must not hide this one."""
     assert count_found(10, both_sides) >= 9
@@ -79,6 +81,7 @@ def test_a_failure_is_found_where_its_feature_overcovers_elsewhere():
     assert any(rule.lower > LEVEL for rule in rules_of(X, y, intervals))
 
 
+@pytest.mark.slow
 def test_coverage_that_is_off_everywhere_is_no_rule():
     alarms = 0
     for seed in range(12):
@@ -87,6 +90,7 @@ def test_coverage_that_is_off_everywhere_is_no_rule():
     assert alarms <= binom.ppf(0.99, 12, 0.05)
 
 
+@pytest.mark.slow
 def test_a_failure_is_found_where_all_rows_are_off():
     assert count_found(10, lambda n, seed: shifted(n, seed, 0.6)) >= 9
 

@@ -248,6 +248,7 @@ class Outline(HTMLParser):
         assert self.open.pop() == name
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_in_both_forms(tmp_path):
     lengths = {**ALIKE, "SLCP": 1.0, "SLCP-auto": 0.9}
     store_rows(tmp_path, "table1", table1_rows(lengths))

@@ -40,6 +40,7 @@ def task(request):
     return split, models, found
 
 
+@pytest.mark.slow
 def test_every_method_runs_and_covers(task):
     _, _, found = task
     for name, (row, sets) in found.items():

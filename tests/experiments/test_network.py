@@ -26,6 +26,7 @@ def test_networks_are_trained_for_the_epochs_of_the_preset():
     assert np.all(np.diff(quantiles, axis=1) >= 0)
 
 
+@pytest.mark.slow
 def test_a_task_of_table_1_has_every_method_lvd_too():
     table = load_experiment("table1")
     (case,) = [

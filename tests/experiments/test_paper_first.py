@@ -32,6 +32,7 @@ def ran(request):
     return experiment, rows
 
 
+@pytest.mark.slow
 def test_every_method_of_a_task_is_measured(ran):
     _, rows = ran
     assert not [row["failed"] for row in rows if "failed" in row]

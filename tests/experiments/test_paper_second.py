@@ -99,6 +99,7 @@ def test_bins_hold_every_row_once_in_the_order_of_x():
     assert np.all(np.diff(x[evenly(x)]) >= 0)
 
 
+@pytest.mark.slow
 def test_a_narrow_law_is_found_to_harm_true_quantiles():
     """With the exact quantiles at hand, a noisy local law can only spread the coverage."""
     preset = replace(SMOKE, simulated_rows=1_000)

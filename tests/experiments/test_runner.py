@@ -141,6 +141,7 @@ for _ in range(5):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_killed_five_times_it_ends_with_the_same_table(quick, monkeypatch):
     seed = random.randrange(10**6)

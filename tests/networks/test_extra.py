@@ -40,6 +40,7 @@ def test_a_missing_package_is_named_with_its_remedy(name, missing):
     assert "pip install 'localconformal[torch]'" in last
 
 
+@pytest.mark.slow
 def test_experiments_run_without_and_say_what_is_left_out():
     code = (
         "from localconformal.experiments.models import FAMILIES\n"
@@ -51,6 +52,7 @@ def test_experiments_run_without_and_say_what_is_left_out():
     assert "pip install 'localconformal[torch]'" in done.stdout
 
 
+@pytest.mark.slow
 def test_neither_the_library_nor_its_experiments_load_torch_before_it_is_used():
     code = (
         "import sys, localconformal, localconformal.torch, localconformal.experiments.models\n"

@@ -211,6 +211,7 @@ def test_a_few_numbers_that_return_are_strips_in_their_order(data):
     assert frame.drop_duplicates("x")["x"].tolist() == ["0", "1", "2", "3"]
 
 
+@pytest.mark.slow
 def test_importing_the_plots_loads_no_matplotlib_and_drawing_no_pyplot():
     code = (
         "import sys, localconformal.plots as plots\n"
@@ -221,6 +222,7 @@ def test_importing_the_plots_loads_no_matplotlib_and_drawing_no_pyplot():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["pandas", "matplotlib"])
 def test_a_package_that_is_missing_is_named_with_its_extra(missing):
     code = (

@@ -211,6 +211,7 @@ def test_outputs_embedding_measures_distance_in_predictions():
     assert coverage(Y[TEST], model.predict_interval(X[TEST])) > LEAST
 
 
+@pytest.mark.slow
 def test_parallel_cross_fitting_gives_the_same():
     one, two = (
         SLCPRegressor(LinearRegression(), law="kernel", random_state=0, n_jobs=n) for n in (None, 2)

@@ -188,6 +188,7 @@ def mean_length(model, data, X):
     return float(np.mean(np.diff(model.fit(*data).predict_interval(X))))
 
 
+@pytest.mark.slow
 def test_two_pieces_where_the_truth_has_two_and_shorter_than_any_interval():
     data, (X, y) = bimodal(3000, seed=0), bimodal(1500, seed=1)
     region = HPDSplitRegressor(LinearRegression(), random_state=0).fit(*data).predict_region(X)
@@ -235,6 +236,7 @@ def shares_covered(model, data, redraws, training_sets=2, n=100):
     return np.array(shares), np.array(by_cell)
 
 
+@pytest.mark.slow
 @METHODS
 @pytest.mark.parametrize(
     ("data", "redraws"),

@@ -188,6 +188,7 @@ STATISTICAL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", STATISTICAL)
 def test_calibrated_on_average_for_continuous_responses(variant):
     """Without ties P(Y <= q_t) = k / (n + 1), and the CDF of new rows is uniform up to a step."""
@@ -198,6 +199,7 @@ def test_calibrated_on_average_for_continuous_responses(variant):
     assert np.all(np.abs(cdf - CHECKED) <= 1.0 / (N_CAL + 1) + spread())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [awkward_data, discrete_data], ids=["ties", "halves"])
 @pytest.mark.parametrize("variant", STATISTICAL)
 def test_no_tail_is_understated_with_ties(variant, data):

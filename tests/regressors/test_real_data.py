@@ -60,6 +60,7 @@ def test_coverage_on_real_tables(cls, load):
     assert coverage(y_new, frame.to_numpy()) >= low
 
 
+@pytest.mark.slow
 def test_localizing_pays_on_energy():
     """A local law around a point model beats CQR here: ENGINE 6 saw half its interval score."""
     X, X_new, y, y_new = split(energy)

@@ -17,7 +17,7 @@ from localconformal.selection.cost import affordable_rows
 from localconformal.selection.scoring import corrected, mean_interval_score
 from localconformal.splitting import split_rows
 
-N = 210
+N = 230
 
 
 def bumpy(n=N, seed=0):

@@ -33,6 +33,7 @@ def homes(n=600, seed=0):
 
 
 class TestModels:
+    @pytest.mark.slow
     @pytest.mark.parametrize("model", MODELS)
     @pytest.mark.parametrize("method", ["split", "cqr"])
     def test_every_base_model_takes_categories_times_and_gaps(self, model, method, tmp_path):
