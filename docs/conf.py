@@ -79,7 +79,7 @@ html_title = "localconformal"
 html_static_path = ["_static"]
 html_css_files = ["style.css"]
 html_theme_options = {
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 8,
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
 }

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 class UnwritableError(OSError):
@@ -46,10 +50,11 @@ def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> list[Pat
             parts[path] = reserve(path)
             write(parts[path])
         mode = 0o666 & ~_umask()
-        for path, part in parts.items():
-            # mkstemp makes private files; a result is as readable as any new file.
-            part.chmod(mode)
-            part.replace(path)
+        with uninterrupted():
+            for path, part in parts.items():
+                # mkstemp makes private files; a result is as readable as any new file.
+                part.chmod(mode)
+                part.replace(path)
     except BaseException:
         for part in parts.values():
             part.unlink(missing_ok=True)
@@ -58,6 +63,39 @@ def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> list[Pat
                 folder.rmdir()
         raise
     return list(parts)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C is too late here and has no effect, so that files are renamed together or not at all.
+
+    Only the main thread gets it, and only there can it be held.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: Any = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        # None is a handler that was not set by Python, and cannot be put back by it.
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+
+
+def check_folder(folder: Path) -> None:
+    """A folder is there to be written to, or can be made; nothing is made yet.
+
+    Examples
+    --------
+    >>> check_folder(Path(tempfile.mkdtemp()) / "not" / "yet")
+    """
+    there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    if not there.is_dir():
+        raise UnwritableError(
+            f"Cannot write to {folder}: {there} is no folder; choose another place."
+        )
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UnwritableError(f"Cannot write to {folder}: {there} is closed; choose another place.")
 
 
 def make_folder(folder: Path) -> list[Path]:

@@ -1,6 +1,10 @@
 import importlib.util
+import os
+import signal
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -33,6 +37,27 @@ def test_help_says_the_exit_codes():
     result = CliRunner().invoke(app, ["--help"])
     for code, meaning in EXIT_CODES.items():
         assert f"{code}  {meaning}" in result.stdout
+
+
+def test_help_has_an_example_and_whole_sentences():
+    result = CliRunner().invoke(app, ["--help"], terminal_width=80)
+    assert "Example:  localconformal run" in result.stdout
+    assert "..." not in result.stdout.partition("Commands:")[2]
+
+
+def test_threads_that_wait_do_not_spin_unless_asked_to():
+    code = (
+        "import os, sys, localconformal.cli as cli\n"
+        "sys.argv = ['localconformal', '--version']\n"
+        "try: cli.main()\n"
+        "except SystemExit: print(os.environ['OMP_WAIT_POLICY'])"
+    )
+    for given, expected in (({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")):
+        kept = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"}
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env={**kept, **given}
+        )
+        assert done.stdout.split()[-1] == expected
 
 
 def test_help_loads_none_of_the_heavy_packages():
@@ -115,6 +140,27 @@ class TestWriteTogether:
         with pytest.raises(KeyboardInterrupt):
             write_together(writers)
         assert not list(tmp_path.iterdir())
+
+    def test_an_interruption_between_renames_comes_too_late(self, tmp_path, monkeypatch):
+        rename = Path.replace
+
+        def interrupted(part, path):
+            os.kill(os.getpid(), signal.SIGINT)
+            return rename(part, path)
+
+        monkeypatch.setattr(Path, "replace", interrupted)
+        paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
+        before = signal.getsignal(signal.SIGINT)
+        assert write_together({path: lambda part: part.write_text("whole") for path in paths})
+        assert sorted(tmp_path.iterdir()) == paths
+        assert signal.getsignal(signal.SIGINT) is before
+
+    def test_works_in_another_thread(self, tmp_path):
+        writers = {tmp_path / "a.txt": lambda part: part.write_text("whole")}
+        thread = threading.Thread(target=write_together, args=(writers,))
+        thread.start()
+        thread.join()
+        assert (tmp_path / "a.txt").read_text() == "whole"
 
     def test_a_folder_in_the_way_is_one_sentence(self, tmp_path):
         (tmp_path / "a.txt").mkdir()

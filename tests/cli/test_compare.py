@@ -95,7 +95,7 @@ def test_json_is_one_document_and_failures_are_in_it(folder, tmp_path):
         (["--test-size", "0"], "--test-size is 0"),
         (["--repeats", "0"], "repeats is 0"),
         (["--features", "x,w"], "no column 'w'"),
-        (["--target", "<b>"], "holds text"),
+        (["--target", "<b>"], "holds 'b' (row 0"),
     ],
 )
 def test_bad_input_is_one_sentence_and_nothing_is_written(folder, tmp_path, args, word):

@@ -80,7 +80,7 @@ class TestRows:
     def test_new_labels_are_counted_and_said(self, model, new, tmp_path):
         other = write(read_table(new).assign(region="west"), tmp_path / "other.csv")
         result = call("predict", model, other, "--out", tmp_path / "a.csv")
-        assert "333 values of 'region' are none that training rows had" in result.stdout
+        assert "333 values of 'region' could not be found among the labels" in result.stdout
 
 
 class TestRefusals:

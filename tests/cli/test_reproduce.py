@@ -12,6 +12,9 @@ def test_without_a_name_the_experiments_are_listed():
     result = run(app, ["reproduce"])
     assert result.exit_code == 0
     assert "table1" in result.output
+    lines = result.output.splitlines()
+    width = max(len(line.split("  ")[0]) for line in lines)
+    assert all(line[width : width + 2] == "  " for line in lines)
     listed = json.loads(run(app, ["reproduce", "--json"]).stdout)
     assert listed["experiments"]["table1"].startswith("Table 1")
 
@@ -40,4 +43,5 @@ def test_without_data_every_task_says_where_to_put_the_file(tmp_path, monkeypatc
     result = run(app, ["reproduce", "meps21", "--preset", "smoke", "--out", str(tmp_path / "out")])
     assert result.exit_code == 0
     assert "meps_2017_util.parquet is not in" in result.stderr
+    assert str(tmp_path / "out" / "smoke" / "meps21.md") in result.stdout
     assert "did not finish" in (tmp_path / "out" / "smoke" / "meps21.md").read_text()

@@ -193,7 +193,7 @@ class TestBatches:
         path = save(tmp_path / "n.csv", "z,a\nq,1\nq,abc\n")
         with pytest.raises(TableError) as caught:
             list(table_batches(path, {"a": "number"}))
-        assert_one_sentence(caught, "invalid value 'abc' in column 'a'")
+        assert_one_sentence(caught, "the text 'abc' in column 'a' (row 1")
         pd.DataFrame({"a": ["1", "abc"]}).to_parquet(tmp_path / "n.parquet")
         with pytest.raises(TableError, match="'a'"):
             list(table_batches(tmp_path / "n.parquet", {"a": "number"}))
@@ -203,3 +203,28 @@ class TestBatches:
             table_batches(save(tmp_path / "t.csv", "a\n1\n"), {"b": "number"})
         with pytest.raises(TableError, match="no rows"):
             list(table_batches(save(tmp_path / "h.csv", "a,b\n"), {"b": "number"}))
+
+
+def test_a_single_column_may_have_a_space_in_its_name(tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_text("house size\n50\n80\n")
+    assert list(read_table(path)) == ["house size"]
+
+
+def test_large_numbers_are_texts_only_if_they_are_integers(tmp_path):
+    path = tmp_path / "large.csv"
+    path.write_text("a,b,c\n1234567890123456789012345,1e25,1\n,2.5,2\n")
+    table = read_table(path)
+    assert table["a"].iloc[0] == "1234567890123456789012345"
+    assert table["a"].isna().tolist() == [False, True]
+    assert table["b"].tolist() == [1e25, 2.5]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_columns_can_be_told_to_be_texts(tmp_path, suffix):
+    path = tmp_path / f"t{suffix}"
+    frame = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
+    frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
+    table = read_table(path, texts=["a"])
+    assert table["a"].tolist() == ["1", "2"]
+    assert table["b"].tolist() == [3, 4]

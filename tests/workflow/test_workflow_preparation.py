@@ -45,7 +45,6 @@ class TestWhatIsLearned:
             ("name", "identifier"),
             ("id", "numbers the rows"),
             ("number", "Missing values are kept"),
-            ("infinite", "Infinite values count as missing"),
             ("flag", "1 (true) and 0 (false)"),
             ("label", "categories"),
             ("time", "Read as a time"),
@@ -170,7 +169,7 @@ class TestTarget:
     @pytest.mark.parametrize(
         ("values", "words"),
         [
-            (["1", "many", "2"], "text such as 'many' in 1 of 3"),
+            (["1", "many", "2"], "holds 'many' \\(row 1"),
             ([True, False, True], "holds flags"),
             (pd.to_datetime(["2020-01-01"] * 3), "holds times"),
             ([5, 5, 5], "is 5 in every row"),

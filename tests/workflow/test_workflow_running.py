@@ -170,7 +170,7 @@ class TestRun:
             (Task("prize", QUICK), "did you mean 'price'"),
             (Task("price", Settings(features=("sise",))), "did you mean 'size'"),
             (Task("price", Settings(features=("price",))), "cannot be features"),
-            (Task("region", QUICK), "holds text such as"),
+            (Task("region", QUICK), "holds 'south' .row 0"),
             (Task("price", QUICK, identifier="key"), "no column 'key'"),
             (Task("price", Settings(method="nothing")), "no method 'nothing'"),
         ],
@@ -183,3 +183,12 @@ class TestRun:
     def test_two_rows_are_too_few(self):
         with pytest.raises(TableError, match=r"has 2 row\(s\)"):
             run_table(homes(2), Task("price", QUICK))
+
+
+def test_the_audit_speaks_of_dates():
+    done = run_table(homes(), Task("price", QUICK))
+    assert str(done.X["sold"].dtype).startswith("datetime64")
+    bins = done.audit.frame("features")
+    said = bins.loc[bins["text"].str.startswith("sold "), "text"]
+    assert len(said)
+    assert said.str.contains("20(?:19|20|21)-").all()

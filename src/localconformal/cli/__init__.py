@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 
@@ -17,6 +18,9 @@ def main() -> None:
             f"The localconformal command needs {', '.join(missing)}, which is not installed: "
             "run pip install 'localconformal[cli]'."
         )
+    # OpenMP reads it when scikit-learn is imported. Threads that wait spin by default: on a busy
+    # machine they keep those from the processor that have work, and 10 s of fitting took 200 s.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from localconformal.cli.app import app
 
     app()

@@ -26,8 +26,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    epilog="\b\nExit codes:\n"
-    + "\n".join(f"{code:>5}  {what}" for code, what in EXIT_CODES.items()),
+    epilog="\b\nExample:  localconformal run homes.csv --target price --out homes\n"
+    "          localconformal predict homes/model.skops new.csv --out new-intervals.csv\n\n"
+    "\b\nExit codes:\n" + "\n".join(f"{code:>5}  {what}" for code, what in EXIT_CODES.items()),
 )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from localconformal.cli.console import Json, Seed, show, split_names, steps, to_json
+from localconformal.cli.console import Json, Seed, percent, show, split_names, steps, to_json
 
 DEFAULT_LEVEL = 0.9
 
@@ -55,21 +55,23 @@ def audit(
     ] = Path("localconformal-audit"),
     as_json: Json = False,
 ) -> None:
-    """Audit anyone's intervals: where, and for whom, do they cover too rarely or too often?
+    """Audit anyone's intervals: where, for whom do they fail?
 
-    The rows must be new to whatever made the intervals.
+    Failing is to cover too rarely or too often, by more than chance. The rows must be
+    new to whatever made the intervals.
 
     \b
     Example:  localconformal audit predictions.csv --y price --lower low --upper high \\
                   --groups region --level 0.9 --out audited
     """
-    from localconformal.files import write_together
+    from localconformal.files import check_folder, write_together
     from localconformal.report import write_report
     from localconformal.tables import read_table
     from localconformal.tables.source import column_names
     from localconformal.workflow.auditing import audit_record, audit_table
 
     target = DEFAULT_LEVEL if level is None else level
+    check_folder(out)
     with steps(3) as on_step:
         on_step("reading")
         columns = column_names(predictions)
@@ -107,6 +109,6 @@ def audit(
         )
     said = [str(found.audit), *found.notes]
     if level is None:
-        said.append(f"The target of {target:.0%} is the default; --level sets another.")
+        said.append(f"The target of {percent(target)} is the default; --level sets another.")
     document = {**record, "files": {"report": report, "audit": written}}
     show(document, [*said, f"Report: {report}", f"Data:   {written}"], as_json)

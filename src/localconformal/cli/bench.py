@@ -23,11 +23,11 @@ def bench(
     features: Annotated[int, typer.Option(help="Columns of each row.")] = 10,
     as_json: Json = False,
 ) -> None:
-    """Time SLCP on this machine, beside the same formula in plain NumPy.
+    """Time SLCP on this machine, beside plain NumPy.
 
     Rows are simulated and the base model is a line: what is timed is the local law, its fit, the
-    calibration on 1,000 rows, and each prediction. It takes half a minute of processor time.
-    For quality on a table, see compare.
+    calibration on 1,000 rows, and each prediction; plain NumPy computes the same formula. It takes
+    half a minute of processor time. For quality on a table, see compare.
 
     \b
     Example:  localconformal bench

@@ -38,7 +38,7 @@ def compare(
     ] = Path("localconformal-compare"),
     as_json: Json = False,
 ) -> None:
-    """Compare methods on one table: the same rows, the same base model, ranked.
+    """Rank methods on one table: same rows, same base model.
 
     All methods take some minutes. Writes compare.csv, compare.json and report.html.
 
@@ -46,7 +46,7 @@ def compare(
     Example:  localconformal compare homes.csv --target price --out compared
               localconformal compare homes.csv -t price --methods slcp,cqr,split
     """
-    from localconformal.files import write_together
+    from localconformal.files import check_folder, write_together
     from localconformal.tables import read_table, write_table
     from localconformal.tables.source import column_names
     from localconformal.workflow.comparison import compare_table, count_steps
@@ -59,6 +59,7 @@ def compare(
     from localconformal.workflow.running import Task
 
     check_numbers([level], test_size)
+    check_folder(out)
     names = split_names(methods, [])
     chosen = tuple(split_names(features, column_names(data)))
     table = read_table(data, columns=[target, *chosen] if chosen else None)

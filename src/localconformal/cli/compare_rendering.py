@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from localconformal.cli.console import percent
 from localconformal.cli.layout import empty_table
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def standings_table(found: TableComparison) -> Any:
     """One line a method, the best first."""
     table = empty_table({"method": "left", **dict.fromkeys(HEADINGS, "right")})
     table.title = (
-        f"{100 * found.confidence_level:g} % intervals: {found.first.n_fit:,} rows to fit and "
+        f"{percent(found.confidence_level)} intervals: {found.first.n_fit:,} rows to fit and "
         f"calibrate, {len(found.first.y):,} new rows"
     )
     table.caption = "Score: mean length plus a price for every miss. Seconds: fit and calibrate."

@@ -50,6 +50,8 @@ from typing import Annotated, Any
 
 import typer
 
+from localconformal.workflow.messages import one_line
+
 #: Meaning of each exit code, as `localconformal --help` prints it.
 EXIT_CODES = {
     0: "done",
@@ -94,7 +96,7 @@ def sentence(error: Exception) -> str:
     """What an exception says, on one line."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}."
-    return " ".join(str(error).split()) or type(error).__name__
+    return one_line(str(error)) or type(error).__name__
 
 
 def complain(text: str) -> None:
@@ -109,7 +111,7 @@ def one_line_warnings() -> Iterator[None]:
 
     def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if issubclass(category, UserWarning):
-            said[" ".join(str(message).split())] = None
+            said[one_line(str(message))] = None
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -119,6 +121,17 @@ def one_line_warnings() -> Iterator[None]:
         finally:
             for text in said:
                 complain(f"Note: {text}")
+
+
+def percent(level: float) -> str:
+    """A level with all its digits.
+
+    Examples
+    --------
+    >>> percent(0.995), percent(0.29)
+    ('99.5 %', '29 %')
+    """
+    return f"{100 * level:g} %"
 
 
 def print_json(document: Mapping[str, Any]) -> None:

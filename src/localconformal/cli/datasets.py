@@ -58,12 +58,13 @@ def datasets(
 def write(name: str, out: Path) -> Path:
     """The data set as a file, whole or not there."""
     from localconformal.datasets import load_dataset
-    from localconformal.files import write_whole
+    from localconformal.files import check_folder, write_whole
     from localconformal.tables import write_table
     from localconformal.tables.write import check_suffix
     from localconformal.workflow.named_data import dataset_table
 
     check_suffix(out)
+    check_folder(out.parent)
     table = dataset_table(load_dataset(name))
     return write_whole(out, lambda part: write_table([table], part))
 

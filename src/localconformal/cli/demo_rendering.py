@@ -11,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from localconformal.cli.console import percent
 from localconformal.cli.demo_comparison import (
     CONFIDENCE_LEVEL,
     EDGES,
@@ -26,12 +27,13 @@ if TYPE_CHECKING:
 
 #: Regions hold about 1,000 test rows: a coverage further off than this is no accident.
 TOLERANCE = 0.03
+LEVEL = percent(CONFIDENCE_LEVEL)
 
 
 def table(comparison: Comparison) -> Table:
     """One row a method, the true quantiles last."""
     made = Table(
-        title=f"{CONFIDENCE_LEVEL:.0%} intervals: {N_TRAIN:,} rows to fit, {N_TEST:,} new rows",
+        title=f"{LEVEL} intervals: {N_TRAIN:,} rows to fit, {N_TEST:,} new rows",
         caption="Coverage in %, over all x and by region of x. Score: length plus misses.",
         box=SIMPLE_HEAD,
         collapse_padding=True,
@@ -64,11 +66,12 @@ def conclusion(comparison: Comparison) -> str:
     split, slcp = comparison.summaries[SPLIT], comparison.summaries[SLCP]
     ideal = comparison.summaries[ORACLE]
     return (
-        f"Every method covers about {CONFIDENCE_LEVEL:.0%} of new rows on average; the regions "
+        f"Every method covers about {LEVEL} of new rows on average; the regions "
         f"tell them apart. The noise grows with x: one width for all (split conformal) covers "
-        f"{split.by_region.max():.0%} of one region and only {split.by_region.min():.0%} of "
-        f"another, while SLCP stays between {slcp.by_region.min():.0%} and "
-        f"{slcp.by_region.max():.0%} and has a mean length of {slcp.mean_length:.2f}, not "
+        f"{100 * split.by_region.max():.0f} % of one region and only "
+        f"{100 * split.by_region.min():.0f} % of "
+        f"another, while SLCP stays between {100 * slcp.by_region.min():.0f} and "
+        f"{100 * slcp.by_region.max():.0f} % and has a mean length of {slcp.mean_length:.2f}, not "
         f"{split.mean_length:.2f}. Knowing the truth (last row) would give {ideal.mean_length:.2f}."
     )
 
@@ -87,7 +90,7 @@ def draw(comparison: Comparison, path: Path) -> None:
         EDGES,
         oracle=comparison.oracle,
         confidence_level=CONFIDENCE_LEVEL,
-        title=f"The same {CONFIDENCE_LEVEL:.0%} promise, three ways to keep it",
+        title=f"The same {LEVEL} promise, three ways to keep it",
         figure=figure,
     )
     figure.savefig(path, dpi=100, pil_kwargs={"optimize": True})

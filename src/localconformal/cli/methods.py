@@ -28,7 +28,7 @@ def methods(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the methods: what each promises, what it costs, what it is for.
+    """List the methods: promise, cost, and what each is for.
 
     \b
     Example:  localconformal methods

@@ -35,27 +35,30 @@ def predict(
     """Predict new rows with the model of a run.
 
     Reads and writes in batches, so that files may be larger than memory. Rows keep their order;
-    the column row has their position in the input, from 0.
+    the column row has their position in the input, from 0. Bounds are lower and upper, for several
+    levels lower_0.9, upper_0.9 and so on.
 
     \b
     Example:  localconformal predict homes/model.skops new.csv --out new-intervals.csv
     """
-    from localconformal.files import write_whole
-    from localconformal.persistence import ModelFileError, load_model
+    from localconformal.files import check_folder, write_whole
+    from localconformal.persistence import ModelFileError, load_model, reading_model
     from localconformal.tables.write import check_suffix
     from localconformal.workflow.model import TableModel
     from localconformal.workflow.predicting import FilePrediction
 
     check_numbers(level or [], 0.5)
     check_suffix(out)
+    check_folder(out.parent)
     fitted = load_model(model)
     if not isinstance(fitted, TableModel):
         raise ModelFileError(
             f"{model} holds a {type(fitted).__name__}; the model.skops of a run was expected."
         )
     task = FilePrediction(fitted, data, level or (), identifier, batch_rows)
-    with counting("predicting") as on_rows:
+    with counting("predicting") as on_rows, reading_model(model):
         path = write_whole(out, lambda part: task.write(part, on_rows))
     document = {"rows": task.rows, "file": path, "target": fitted.target, "notes": task.notes()}
-    sentences = [f"{task.rows:,} rows predicted.", *task.notes(), f"Intervals: {path}"]
+    rows = "1 row" if task.rows == 1 else f"{task.rows:,} rows"
+    sentences = [f"{rows} predicted.", *task.notes(), f"Intervals: {path}"]
     show(document, sentences, as_json)

@@ -29,7 +29,7 @@ def reproduce(
     jobs: Annotated[int, typer.Option(help="Tasks at a time.", min=1)] = 1,
     as_json: Json = False,
 ) -> None:
-    """Run experiments of the SLCP paper again, and compare with its numbers.
+    """Run the SLCP paper's experiments, beside its numbers.
 
     What is finished is kept: a run that was stopped goes on where it was.
 
@@ -42,7 +42,8 @@ def reproduce(
 
     if name is None:
         titles = {one: load_experiment(one).title for one in experiment_names()}
-        show({"experiments": titles}, [f"{one:<16} {titles[one]}" for one in titles], as_json)
+        width = max(map(len, titles))
+        show({"experiments": titles}, [f"{one:<{width}}  {titles[one]}" for one in titles], as_json)
         return
     if preset not in PRESETS:
         raise ValueError(f"There is no preset {preset!r}; choose one of {', '.join(PRESETS)}.")
@@ -56,7 +57,7 @@ def reproduce(
     # What holds in the paper, claim by claim: from all that the folder has by now.
     pages = [write_claims(folder, PRESETS[preset], folder / page) for page in PAGES]
     record = {"preset": preset, "experiments": records, "pages": [str(page) for page in pages]}
-    show(record, [overview(records), f"What holds in the paper: {pages[-1]}"], as_json)
+    show(record, [overview(records), *table_lines(records, pages[-1])], as_json)
 
 
 def run_one(name: str, preset: Any, folder: Path, jobs: int) -> dict[str, Any]:
@@ -100,8 +101,17 @@ def told() -> Iterator[Any]:
 def overview(records: list[dict[str, Any]]) -> Any:
     """A row for each experiment."""
     counted: dict[str, Literal["left", "right"]] = dict.fromkeys(records[0]["verdicts"], "right")
-    table = empty_table({"experiment": "left", **counted, "table": "left"})
+    table = empty_table({"experiment": "left", **counted})
     for record in records:
         counts = [str(count) for count in record["verdicts"].values()]
-        table.add_row(record["name"], *counts, record["files"][0])
+        table.add_row(record["name"], *counts)
     return table
+
+
+def table_lines(records: list[dict[str, Any]], page: Path) -> Iterator[str]:
+    """Where the table of each experiment is, and the page on all of them: whole, to be copied."""
+    paths = {record["name"]: record["files"][0] for record in records}
+    paths["What holds in the paper"] = str(page)
+    width = max(map(len, paths)) + 1
+    for name, path in paths.items():
+        yield f"{name + ':':<{width}} {path}"

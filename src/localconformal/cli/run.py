@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,12 +15,17 @@ from localconformal.cli.console import (
     Json,
     Level,
     Seed,
+    percent,
     prose,
     sayable,
     show,
     split_names,
     steps,
 )
+
+if TYPE_CHECKING:
+    from localconformal.audit import Audit
+    from localconformal.workflow.running import Run
 
 Columns = list[str] | None
 
@@ -58,49 +63,64 @@ def run(
     ] = Path("localconformal-run"),
     as_json: Json = False,
 ) -> None:
-    """Fit and calibrate on a table, check on rows held out, write it all down.
+    """Intervals for a table: fit, calibrate, check on held-out rows.
 
-    Writes intervals (CSV and Parquet), report.html, model.skops and run.json.
+    Writes intervals (CSV and Parquet), report.html, model.skops and run.json. Bounds are the
+    columns lower and upper; for several levels lower_0.9, upper_0.9 and so on, and the audit and
+    the report are about the first.
 
     \b
     Example:  localconformal run homes.csv --target price --out homes
               localconformal run homes.csv -t price --groups region --new new.csv
     """
+    from localconformal.files import check_folder
     from localconformal.tables import read_table
+    from localconformal.tables.errors import check_columns
+    from localconformal.tables.source import column_names
     from localconformal.workflow.model import Settings
     from localconformal.workflow.predicting import FilePrediction
     from localconformal.workflow.run_files import write_run
     from localconformal.workflow.running import STEPS, Task, run_record, run_table
 
     check_numbers(level, test_size)
+    check_folder(out)
+    new_columns = [] if new is None else column_names(new)
     with steps(len(STEPS)) as on_step:
         on_step(STEPS[0])
-        table = read_table(data)
-        columns = list(table.columns)
+        columns = column_names(data)
+        chosen, by = split_names(features, columns), split_names(groups, columns)
+        named = [] if identifier is None else [identifier]
+        wanted = [target, *named, *chosen, *by] if chosen else None
+        table = read_table(data, columns=wanted, texts=named)
         settings = Settings(
             method=method,
             model=model,
             levels=tuple(dict.fromkeys(level)),
             law=law,
-            features=tuple(split_names(features, columns)),
-            groups=tuple(split_names(groups, columns)),
+            features=tuple(chosen),
+            groups=tuple(by),
             seed=seed,
         )
         task = Task(target, settings, identifier, test_size)
-        done = run_table(table, task, source=str(data), on_step=on_step)
+
+        def check_new(types: Mapping[str, str]) -> None:
+            if new is not None:
+                check_columns(types, new_columns, str(new))
+
+        done = run_table(table, task, source=str(data), on_step=on_step, on_columns=check_new)
         on_step(STEPS[3])
         prediction = None if new is None else FilePrediction(done.model, new)
-        record = sayable(
-            {
-                "command": shlex.join(["localconformal", *sys.argv[1:]]),
-                "data": {"file": data, "new": new},
-                **run_record(done, task),
-            }
-        )
-        paths = write_run(done, out, record, prediction)
+        record = {
+            "command": shlex.join(["localconformal", *sys.argv[1:]]),
+            "data": {"file": data, "new": new},
+            **run_record(done, task),
+        }
+        # All that can fail comes before the files.
+        said, document = list(summary(record, done)), sayable(record)
+        paths = write_run(done, out, document, prediction)
     notes = [] if prediction is None else prediction.notes()
-    document = {**record, "notes": notes, "files": sayable(paths)}
-    show(document, summary(document, done), as_json)
+    whole = {**document, "notes": notes, "files": sayable(paths)}
+    show(whole, [*said, *map(prose, notes), "", *path_lines(paths)], as_json)
 
 
 def check_numbers(levels: list[float], test_size: float) -> None:
@@ -110,17 +130,20 @@ def check_numbers(levels: list[float], test_size: float) -> None:
             raise ValueError(f"{name} is {value:g}; a number inside (0, 1) was expected.")
 
 
-def summary(document: dict[str, Any], done: Any) -> Iterator[Any]:
-    """What a person wants to know, in a dozen lines."""
-    rows = document["rows"]
+def summary(record: Mapping[str, Any], done: Run) -> Iterator[Any]:
+    """What a person wants to know, in a dozen lines; numbers in the record are as measured."""
+    rows = record["rows"]
     yield (
         f"{rows['input']:,} rows: {rows['train']:,} to train, {rows['calibrate']:,} to calibrate, "
         f"{rows['hold out']:,} held out to check on."
     )
-    yield from map(prose, document["preparation"])
+    yield from map(prose, record["preparation"])
     yield ""
-    for row in document["coverage"]:
+    for row in record["coverage"]:
         yield coverage_line(row)
+    levels = done.model.levels
+    if len(levels) > 1:
+        yield f"The audit and the report are about {percent(levels[0])}, the first level."
     failures = done.audit.failures()
     yield prose(
         f"Where coverage fails: {len(failures)} part(s) of the data, see the report; the first: "
@@ -128,17 +151,34 @@ def summary(document: dict[str, Any], done: Any) -> Iterator[Any]:
         if failures
         else "Where coverage fails: nowhere by more than chance."
     )
-    yield from map(prose, document["notes"])
-    yield ""
-    for what, path in document["files"].items():
-        yield f"{what[0].upper()}{what[1:] + ':':<21} {path}"
+    if done.audit.groups:
+        yield prose(group_line(done.audit))
 
 
-def coverage_line(row: dict[str, Any]) -> str:
-    """Coverage at one level, with its band."""
-    band = row["band"]
-    expected = f" (chance gives {band[0]:.1%} to {band[1]:.1%})" if band else ""
+def group_line(audit: Audit) -> str:
+    """How many groups are off, and the worst of them."""
+    count = len(audit.groups)
+    off = [failure for failure in audit.failures() if failure.part == "groups"]
+    if not off:
+        return f"Groups: none of {count} is off by more than chance."
+    worst = max(off, key=lambda failure: abs(failure.gap))
     return (
-        f"{row['level']:.0%} intervals cover {row['coverage']:.1%} of rows held out{expected}; "
-        f"mean length {row['mean_length']:.4g}."
+        f"Groups: {len(off)} of {count} off by more than chance, the worst {worst.text}: "
+        f"{100 * worst.coverage:.1f} % of {worst.n:,} rows covered."
     )
+
+
+def coverage_line(row: Mapping[str, Any]) -> str:
+    """Coverage at one level, with its band."""
+    low, high = (100 * end for end in row["band"] or (0.0, 1.0))
+    expected = f" (chance gives {low:.1f} to {high:.1f} %)" if row["band"] else ""
+    return (
+        f"{percent(row['level'])} intervals cover {100 * row['coverage']:.1f} % of rows held out"
+        f"{expected}; mean length {row['mean_length']:.4g}."
+    )
+
+
+def path_lines(paths: Mapping[str, Path]) -> Iterator[str]:
+    """A line for each file."""
+    for what, path in paths.items():
+        yield f"{what[0].upper()}{what[1:] + ':':<21} {path}"

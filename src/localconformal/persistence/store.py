@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from localconformal.files import write_whole
 from localconformal.persistence.allowed import is_allowed
+from localconformal.persistence.digest import has_digest, sealed
+from localconformal.persistence.fields import check_fields
+from localconformal.persistence.leaves import check_leaves
 from localconformal.persistence.sharing import Flat, flatten, restore
 from localconformal.persistence.trees import check_trees
 
 #: Fast, and half the size.
 COMPRESSION = {"compression": zipfile.ZIP_DEFLATED, "compresslevel": 1}
+#: What a model may raise whose parts do not fit each other.
+MISFITS = (AttributeError, IndexError, KeyError, OverflowError, TypeError)
 
 
 class ModelFileError(ValueError):
@@ -53,7 +60,7 @@ def model_bytes(model: Any) -> bytes:
     import skops.io
 
     try:
-        data = bytes(skops.io.dumps(flatten(model), **COMPRESSION))
+        data = sealed(bytes(skops.io.dumps(flatten(model), **COMPRESSION)))
         unknown = refused_types(model_types(data))
     except Exception as error:
         raise ModelFileError(
@@ -83,9 +90,15 @@ def refused_types(names: list[str]) -> list[str]:
 def load_model(path: str | Path) -> Any:
     """Read a model file. Nothing is unpickled, and no type is made that is not on our list.
 
+    The file carries a SHA-256 digest of its content: one that was damaged or edited is refused.
+    The digest is no signature. Whoever means to deceive can write one that fits; such a file brings
+    no code, but its intervals can be wrong: load models from people you trust.
+
     Parameters
     ----------
     path : str or Path
+        Of a file from `save_model`; or of a scikit-learn model that skops wrote, which has no
+        digest.
 
     Returns
     -------
@@ -105,7 +118,7 @@ def load_model(path: str | Path) -> Any:
         )
     data = path.read_bytes()
     try:
-        check_whole(path)
+        is_sealed = has_digest(data)
         types = model_types(data)
     except Exception as error:
         raise altered(path, error) from error
@@ -115,17 +128,21 @@ def load_model(path: str | Path) -> Any:
             f"{path} names {', '.join(unknown)}, which no model file of this library may; it was "
             "not loaded."
         )
-    return construct(path, data, types)
+    return construct(path, data, types, is_sealed)
 
 
-def construct(path: Path, data: bytes, types: list[str]) -> Any:
+def construct(path: Path, data: bytes, types: list[str], is_sealed: bool) -> Any:
     """The model of a file whose types are all on the list."""
     import skops.io
 
     try:
         loaded = skops.io.loads(data, trusted=types)
+        if isinstance(loaded, Flat) and not is_sealed:
+            raise ValueError("its digest is missing")
         model = restore(loaded) if isinstance(loaded, Flat) else loaded
+        check_fields(model)
         check_trees(model)
+        check_leaves(model)
     except ImportError as error:
         raise ModelFileError(
             f"{path} needs {error.name or 'a package'}, which is not installed; install it."
@@ -135,12 +152,27 @@ def construct(path: Path, data: bytes, types: list[str]) -> Any:
     return model
 
 
-def check_whole(path: Path) -> None:
-    """Every part of the zip file has its check sum."""
-    with zipfile.ZipFile(path) as archive:
-        broken = archive.testzip()
-    if broken is not None:
-        raise ValueError(f"the check sum of {broken} is wrong")
+@contextmanager
+def reading_model(path: str | Path) -> Iterator[None]:
+    """Around predictions of a loaded model: parts that do not fit each other are the file's fault.
+
+    `AttributeError`, `IndexError`, `KeyError`, `OverflowError` and `TypeError` become a
+    `ModelFileError`. A file that was crafted with a digest that fits comes this far; errors about
+    the table (`ValueError`) pass.
+
+    Examples
+    --------
+    >>> with reading_model("model.skops"):
+    ...     [0.5][2**30]
+    Traceback (most recent call last):
+        ...
+    localconformal.persistence.store.ModelFileError: model.skops was altered, or written by \
+another version (list index out of range); make it again.
+    """
+    try:
+        yield
+    except MISFITS as error:
+        raise altered(Path(path), error) from error
 
 
 def altered(path: Path, error: Exception) -> ModelFileError:

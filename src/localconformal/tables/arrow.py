@@ -26,9 +26,9 @@ def parse_options() -> Any:
     return pa.csv.ParseOptions(newlines_in_values=True)
 
 
-def read_options() -> Any:
-    """Blocks that hold wide rows."""
-    return pa.csv.ReadOptions(block_size=BLOCK_BYTES)
+def read_options(*, use_threads: bool = True) -> Any:
+    """Blocks that hold wide rows; only a single thread can tell in which row a value is wrong."""
+    return pa.csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=use_threads)
 
 
 def convert_options(columns: list[str] | None, types: dict[str, Any] | None = None) -> Any:
@@ -69,8 +69,23 @@ def readable(column: Any, field: Any, path: Path) -> Any:
         )
     raise TableError(
         f"{path} has values of the type {field.type} in column {field.name!r}, which are neither "
-        "numbers, times nor texts; name the columns to use and leave it out."
+        "numbers, times nor texts; name the columns to use with --features, and leave it out."
     )
+
+
+def told(column: Any, kind: str, name: str, path: Path) -> Any:
+    """One column in the type that was told; times stay times where Parquet has them."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if kind == TIME and pa.types.is_temporal(column.type):
+        return column
+    try:
+        return column.cast(ARROW_TYPES[kind])
+    except pa.ArrowException as error:
+        raise TableError(
+            f"{path} has values of the type {column.type} in column {name!r}, which cannot be read "
+            f"as {kind}; convert the column as the model had it."
+        ) from error
 
 
 def is_scalar(kind: Any) -> bool:

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 
 from localconformal.tables.arrow import (
     ARROW_TYPES,
-    TIME,
     convert_options,
     parse_options,
     read_options,
     to_pandas,
+    told,
 )
 from localconformal.tables.errors import TableError, check_columns
 from localconformal.tables.source import column_names, csv_header, is_csv, sentences
@@ -83,12 +83,12 @@ def frames(path: Path, tables: Iterator[Any], types: Mapping[str, str]) -> Itera
 def csv_batches(path: Path, names: list[str], types: Mapping[str, str]) -> Iterator[Any]:
     """Record batches of a CSV file."""
     raw = dict(zip(names, csv_header(path), strict=True))
-    told = {raw[name]: ARROW_TYPES[kind] for name, kind in types.items()}
+    stored = {raw[name]: ARROW_TYPES[kind] for name, kind in types.items()}
     reader = pyarrow.csv.open_csv(
         path,
-        read_options=read_options(),
+        read_options=read_options(use_threads=False),
         parse_options=parse_options(),
-        convert_options=convert_options(list(told), told),
+        convert_options=convert_options(list(stored), stored),
     )
     with reader:
         for batch in reader:
@@ -118,18 +118,3 @@ def as_told(table: Any, types: Mapping[str, str], path: Path) -> Any:
     """Columns of Parquet, which have types of their own, in those that were told."""
     columns = [told(table.column(name), kind, name, path) for name, kind in types.items()]
     return pa.table(columns, names=list(types))
-
-
-def told(column: Any, kind: str, name: str, path: Path) -> Any:
-    """One column in the type that was told; times stay times where Parquet has them."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if kind == TIME and pa.types.is_temporal(column.type):
-        return column
-    try:
-        return column.cast(ARROW_TYPES[kind])
-    except pa.ArrowException as error:
-        raise TableError(
-            f"{path} has values of the type {column.type} in column {name!r}, which cannot be read "
-            f"as {kind}; convert the column as the model had it."
-        ) from error

@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from localconformal.tables.arrow import convert_options, parse_options, read_options, to_pandas
+from localconformal.tables.arrow import (
+    TEXT,
+    convert_options,
+    parse_options,
+    read_options,
+    to_pandas,
+    told,
+)
 from localconformal.tables.errors import TableError, check_columns
 from localconformal.tables.source import column_names, csv_header, is_csv, sentences
 
 #: More columns are no table of features but a matrix; those wanted are to be named.
 MOST_COLUMNS = 2_000
+#: Larger integers than 64 bits hold; as floats they lose digits.
+TOO_LARGE = 2.0**63
 
 
-def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pd.DataFrame:
+def read_table(
+    path: str | Path, *, columns: Sequence[str] | None = None, texts: Collection[str] = ()
+) -> pd.DataFrame:
     """A CSV (also ``.csv.gz``) or Parquet file as a pandas frame.
 
     Types of CSV columns are found from all their values: numbers, booleans, ISO times, texts.
-    An index that pandas stored in a Parquet file is the index again.
+    Integers of more than 64 bits are texts. An index that pandas stored in a Parquet file is the
+    index again.
 
     Parameters
     ----------
     path : str or Path
     columns : list of str, default=None
         Those to read, in this order; None is all of them.
+    texts : collection of str, default=()
+        Columns whose values are texts whatever they look like, such as names of rows.
 
     Returns
     -------
@@ -56,33 +72,68 @@ def read_table(path: str | Path, *, columns: Sequence[str] | None = None) -> pd.
     if len(wanted) > MOST_COLUMNS:
         raise TableError(
             f"{path} has {len(names):,} columns; at most {MOST_COLUMNS:,} were expected: name "
-            "those to use."
+            "those to use with --features."
         )
     with sentences(path):
-        table = read_csv(path, names, wanted) if is_csv(path) else read_parquet(path, wanted)
+        read = read_csv if is_csv(path) else read_parquet
+        table = read(path, names, wanted, texts)
     if len(table) == 0:
         raise TableError(f"{path} has a header and no rows; at least one row was expected.")
     return table
 
 
-def read_csv(path: Path, names: list[str], wanted: list[str]) -> pd.DataFrame:
+def read_csv(
+    path: Path, names: list[str], wanted: list[str], texts: Collection[str]
+) -> pd.DataFrame:
     """The wanted columns; nameless ones go by their position."""
     raw = dict(zip(names, csv_header(path), strict=True))
+    table = arrow_csv(path, raw, wanted, texts)
+    large = [name for name in wanted if holds_large(table.column(name))]
+    # Without names, Arrow would read every column.
+    written: Any = arrow_csv(path, raw, large, large) if large else None
+    for name in large:
+        if is_integer_text(written.column(name)):
+            table = table.set_column(wanted.index(name), name, written.column(name))
+    return to_pandas(table, path)
+
+
+def arrow_csv(path: Path, raw: dict[str, str], wanted: list[str], texts: Collection[str]) -> Any:
+    """Arrow's table of the wanted columns, named as here; ``raw`` has their names in the file."""
+    types = {raw[name]: pa.string() for name in texts if name in wanted}
     table = pyarrow.csv.read_csv(
         path,
         read_options=read_options(),
         parse_options=parse_options(),
-        convert_options=convert_options([raw[name] for name in wanted]),
+        convert_options=convert_options([raw[name] for name in wanted], types),
     )
-    return to_pandas(table.rename_columns(wanted), path)
+    return table.rename_columns(wanted)
 
 
-def read_parquet(path: Path, wanted: list[str]) -> pd.DataFrame:
+def holds_large(column: Any) -> bool:
+    """Whether the column has been read as floats and may hold integers that lost digits."""
+    if not pa.types.is_float64(column.type):
+        return False
+    largest = pc.max(pc.if_else(pc.is_finite(column), pc.abs(column), 0.0)).as_py()
+    return largest is not None and largest >= TOO_LARGE
+
+
+def is_integer_text(column: Any) -> bool:
+    """Whether all texts are digits alone."""
+    return bool(pc.all(pc.match_substring_regex(column, r"^\s*[+-]?\d+\s*$")).as_py())
+
+
+def read_parquet(
+    path: Path, names: list[str], wanted: list[str], texts: Collection[str]
+) -> pd.DataFrame:
     """The wanted columns, with the index that pandas stored."""
     file = pq.ParquetFile(path)
     index = index_name(file.schema_arrow)
     own = [name for name in wanted if name != index] if index else wanted
-    frame = to_pandas(file.read(columns=[*own, *([index] if index else [])]), path)
+    table = file.read(columns=[*own, *([index] if index else [])])
+    for name in set(texts) & set(table.column_names):
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, told(table.column(name), TEXT, name, path))
+    frame = to_pandas(table, path)
     if index is None:
         return frame
     frame = frame.set_index(index)

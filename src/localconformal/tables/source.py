@@ -15,10 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from localconformal.tables.errors import TableError, listing
+from localconformal.tables.errors import TableError, listing, why_no_number
 
 #: What else a file called CSV may be separated by.
-OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces", ":": "colons"}
+#: Those that a name may have too: they count only if the first row has as many.
+IN_NAMES = (" ", ":")
 #: A header is looked for in so many bytes.
 LONGEST_HEADER = 2**24
 
@@ -87,23 +89,25 @@ def csv_header(path: Path) -> list[str]:
     with FORMATS[format_of(path)](path, "rb") as stream:
         beginning = stream.read(LONGEST_HEADER)
     text = beginning.decode("utf-8-sig", errors="strict" if len(beginning) < 4096 else "replace")
-    header = next(csv.reader(io.StringIO(text, newline="")), [])
+    records = csv.reader(io.StringIO(text, newline=""))
+    header = next(records, [])
     if not any(name.strip() for name in header):
         raise TableError(f"{path} has no header; the names of the columns were expected first.")
     if any("\N{REPLACEMENT CHARACTER}" in name for name in header):
         raise TableError(not_utf8(path))
-    check_delimiter(path, header)
+    if len(header) == 1:
+        check_delimiter(path, header[0], next(records, None))
     return header
 
 
-def check_delimiter(path: Path, header: list[str]) -> None:
-    """Commas part the names, as far as one can tell."""
-    if len(header) > 1:
-        return
+def check_delimiter(path: Path, header: str, first_row: list[str] | None) -> None:
+    """A header without a comma is one name, as far as one can tell."""
     for delimiter, name in OTHER_DELIMITERS.items():
-        if delimiter in header[0]:
+        count = header.strip().count(delimiter)
+        is_name = delimiter in IN_NAMES and first_row is not None
+        if count and not (is_name and ",".join(first_row or ()).strip().count(delimiter) != count):
             raise TableError(
-                f"{path} seems to be separated by {name} ({short(header[0])} is one column); "
+                f"{path} seems to be separated by {name} ({short(header)} is one column); "
                 "commas were expected: save it with commas, or as Parquet."
             )
 
@@ -135,12 +139,17 @@ def sentences(path: Path) -> Iterator[None]:
 
 def what_happened(path: Path, message: str) -> str:
     """Arrow's message in the words of someone who has the file before them."""
-    not_a_number = re.search(r"column #(\d+): .*conversion error to double: (.+)", message)
+    not_a_number = re.search(
+        r"column #(\d+): (?:Row #(\d+): )?.*conversion error to double: invalid value '(.*)'",
+        message,
+    )
     if not_a_number:
-        name = csv_names(path)[int(not_a_number[1])]
+        column, line, value = not_a_number.groups()
+        # Arrow counts from 1, and the header as a row.
+        row = f" (row {int(line) - 2}, counted from 0)" if line else ""
         return (
-            f"{path} has an {not_a_number[2]} in column {name!r}, where numbers were expected; "
-            "correct it or leave it empty."
+            f"{path} has the text {value!r} in column {csv_names(path)[int(column)]!r}{row}, where "
+            f"numbers were expected; {why_no_number(value) or 'correct it or leave it empty'}."
         )
     if "invalid UTF8" in message:
         return not_utf8(path)

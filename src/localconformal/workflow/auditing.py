@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from localconformal.audit import Audit, audit
 from localconformal.quantiles import Array
 from localconformal.tables import TableError
-from localconformal.tables.errors import check_columns
+from localconformal.tables.errors import about, check_columns
+from localconformal.workflow.columns import as_floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +88,11 @@ def audit_table(
             "expected."
         )
     check_columns([*named, *groups, *features], list(table.columns), source)
-    numbers = np.column_stack([numeric_column(table, name) for name in named])
-    missing = np.asarray(np.isnan(numbers).any(axis=1))
-    known = ~missing
-    check_rows(numbers[known], named)
+    with about(source):
+        numbers = np.column_stack([as_floats(table[name], flags=False) for name in named])
+        missing = np.asarray(np.isnan(numbers).any(axis=1))
+        known = ~missing
+        check_rows(numbers[known], named)
     kept = table[known].reset_index(drop=True)
     X, notes = feature_frame(kept, named, features)
     labels = {name: kept[name] for name in groups} or None
@@ -112,23 +114,6 @@ def feature_frame(
         return others, ()
     note = "The table has no other column: failures are looked for along the order of its rows."
     return others.assign(row=np.arange(len(table))), (note,)
-
-
-def numeric_column(table: Any, name: str) -> Array:
-    """A column of numbers (n,); missing values are NaN."""
-    import pandas as pd
-
-    column = table[name]
-    if pd.api.types.is_bool_dtype(column) or not pd.api.types.is_numeric_dtype(column):
-        numbers = pd.to_numeric(column.astype("string"), errors="coerce")
-        wrong = column[numbers.isna() & column.notna()]
-        if len(wrong):
-            raise TableError(
-                f"column {name!r} holds {str(wrong.iloc[0])[:40]!r} (row {wrong.index[0]}, counted "
-                "from 0); numbers were expected."
-            )
-        column = numbers
-    return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def check_rows(numbers: Array, named: tuple[str, str, str]) -> None:

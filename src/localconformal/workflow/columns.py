@@ -6,6 +6,7 @@ returns the columns it makes with the number of values that it could not use.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from pandas.api import types as kinds
 from localconformal.quantiles import Array
 from localconformal.tables import TableError
 from localconformal.tables.arrow import NUMBER, TEXT, TIME
+from localconformal.tables.errors import why_no_number
 from localconformal.workflow.times import parse_times, time_parts
 
 #: How a flag may be written.
@@ -31,6 +33,7 @@ class NumberReader:
 
     name: str
     stored = NUMBER
+    lost = "could not be used, being infinite"
 
     def read(self, column: Any) -> Read:
         """Floats (n,)."""
@@ -45,6 +48,7 @@ class FlagReader:
 
     name: str
     stored = TEXT
+    lost = "could not be read as true or false"
 
     def read(self, column: Any) -> Read:
         """Floats (n,)."""
@@ -61,6 +65,7 @@ class LabelReader:
     name: str
     labels: tuple[str, ...]
     stored = TEXT
+    lost = "could not be found among the labels of training rows"
 
     def read(self, column: Any) -> Read:
         """Categories (n,)."""
@@ -78,6 +83,7 @@ class TimeReader:
     time_format: str
     parts: tuple[str, ...]
     stored = TIME
+    lost = "could not be read as a time"
 
     def read(self, column: Any) -> Read:
         """Floats, a column a part."""
@@ -94,22 +100,64 @@ class TimeReader:
 Reader = NumberReader | FlagReader | LabelReader | TimeReader
 
 
-def as_floats(column: Any) -> Array:
-    """A column as floats; texts that are no numbers are refused."""
-    if kinds.is_datetime64_any_dtype(column):
+def lost_notes(readers: Iterable[Reader], lost: Mapping[str, int]) -> list[str]:
+    """Sentences on values that could not be used.
+
+    Examples
+    --------
+    >>> lost_notes([NumberReader("size")], {"size": 1})
+    ["1 value of 'size' could not be used, being infinite: it counts as missing."]
+    """
+    why = {reader.name: reader.lost for reader in readers}
+    return [
+        f"1 value of {name!r} {why[name]}: it counts as missing."
+        if count == 1
+        else f"{count:,} values of {name!r} {why[name]}: they count as missing."
+        for name, count in lost.items()
+    ]
+
+
+def as_floats(column: Any, called: str = "column", *, flags: bool = True) -> Array:
+    """A column of numbers as floats (n,), missing ones NaN; whatever else it holds is refused.
+
+    Parameters
+    ----------
+    column : pandas series
+    called : str, default="column"
+        What messages call it.
+    flags : bool, default=True
+        Whether true and false are numbers, 1 and 0.
+    """
+    other = (
+        "times"
+        if kinds.is_datetime64_any_dtype(column)
+        else "flags"
+        if kinds.is_bool_dtype(column) and not flags
+        else None
+    )
+    if other:
         raise TableError(
-            f"column {column.name!r} holds times; numbers were expected, as in training rows."
+            f"{called} {column.name!r} holds {other}; numbers were expected: convert it, or choose "
+            "another column."
         )
     if not (kinds.is_numeric_dtype(column) or kinds.is_bool_dtype(column)):
         numbers = numbers_in(column)
-        wrong = column[numbers.isna() & column.notna()]
-        if len(wrong):
-            raise TableError(
-                f"column {column.name!r} holds {str(wrong.iloc[0])[:40]!r}; numbers were expected, "
-                "as in training rows."
-            )
+        refuse_texts(column[numbers.isna() & column.notna()], called)
         column = numbers
     return np.asarray(column.to_numpy(dtype="float64", na_value=np.nan))
+
+
+def refuse_texts(wrong: Any, called: str) -> None:
+    """A `TableError` on the first of these texts and its row, if there are any."""
+    if not len(wrong):
+        return
+    first, others = str(wrong.iloc[0]), len(wrong) - 1
+    more = f", and {others:,} other text{'s' * (others > 1)} in later rows" if others else ""
+    raise TableError(
+        f"{called} {wrong.name!r} holds {first[:40]!r} (row {wrong.index[0]}, counted from 0)"
+        f"{more}; numbers were expected: "
+        f"{why_no_number(first) or 'correct it or leave it empty'}."
+    )
 
 
 def numbers_in(column: Any) -> Any:

@@ -14,12 +14,12 @@ from localconformal.audit import Comparison, compare
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
 from localconformal.splitting import split_rows
-from localconformal.tables import TableError
+from localconformal.tables.errors import about
+from localconformal.workflow.messages import one_line
 from localconformal.workflow.methods import find_method, named_methods
 from localconformal.workflow.model import Settings, TableModel, fit_table_model
-from localconformal.workflow.running import LEAST_ROWS, Task, feature_names
+from localconformal.workflow.running import Task, known_rows
 from localconformal.workflow.standings import Seconds, Standing, rank_methods
-from localconformal.workflow.target import read_target
 
 MOST_REPEATS = 100
 
@@ -134,27 +134,20 @@ def compare_table(
     [1, 2]
     """
     names = check_request(methods, repeats)
-    features = feature_names(table, task, source)
-    target = read_target(table[task.target])
-    known = np.flatnonzero(target.known)
-    if len(known) < LEAST_ROWS:
-        raise TableError(
-            f"{source} has {len(known)} row(s) with a value of {task.target!r}; at least "
-            f"{LEAST_ROWS} were expected to fit, calibrate and test on."
-        )
-    rows, y = take_rows(table, known), target.values[known]
+    with about(source):
+        rows = known_rows(table, task, source)
     trials = [
         try_methods(
-            rows,
-            y,
+            rows.table,
+            rows.y,
             names,
-            replace(task, settings=replace(task.settings, features=features, seed=seed)),
+            replace(task, settings=replace(task.settings, features=rows.features, seed=seed)),
             on_step,
         )
         for seed in split_seeds(task.settings.seed, repeats)
     ]
     on_step("measuring")
-    return measure_trials(trials, names, task.settings, target.notes(task.target))
+    return measure_trials(trials, names, task.settings, rows.notes)
 
 
 def count_steps(methods: Sequence[str], repeats: int) -> int:
@@ -209,11 +202,6 @@ def attempt(settings: Settings, rows: Any, y: Array, test: Any) -> Attempt:
     return Attempt(model, intervals, seconds, tuple(dict.fromkeys(map(one_line, said))))
 
 
-def one_line(text: str) -> str:
-    """A message without line breaks."""
-    return " ".join(text.split())
-
-
 def measure_trials(
     trials: Sequence[Trial], names: Sequence[str], settings: Settings, notes: tuple[str, ...]
 ) -> TableComparison:
@@ -228,6 +216,8 @@ def measure_trials(
     warned = [
         f"{name}: {text}" for name, tried in first.attempts.items() for text in tried.warnings
     ]
+    model = first.attempts[kept[0]].model
+    _, lost = model.preparation.transform(first.test)
     return TableComparison(
         standings=rank_methods(measured, seconds, len(first.y) / first.n_fit),
         failed=failed,
@@ -235,7 +225,7 @@ def measure_trials(
         repeats=len(trials),
         first=first,
         comparison=measured[0],
-        notes=(*notes, *first.attempts[kept[0]].model.preparation.notes, *warned),
+        notes=(*notes, *model.notes(lost), *warned),
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from localconformal.regressors.base import intervals_frame
 from localconformal.splitting import split_rows
 from localconformal.tables.errors import check_columns
 from localconformal.workflow.base_models import make_base_model
+from localconformal.workflow.columns import lost_notes
 from localconformal.workflow.methods import find_method
 from localconformal.workflow.preparation import Preparation, learn_preparation
 
@@ -69,6 +71,8 @@ class TableModel:
     target : str
     identifier : str or None
         Column that names rows.
+    lost : tuple of (column, number of values)
+        Those of the fitted rows that could not be used.
     """
 
     preparation: Preparation
@@ -77,6 +81,7 @@ class TableModel:
     cells: tuple[str, ...] = ()
     target: str = ""
     identifier: str | None = None
+    lost: tuple[tuple[str, int], ...] = ()
 
     @property
     def stored_types(self) -> dict[str, str]:
@@ -98,18 +103,32 @@ class TableModel:
             None asked for is the model's own.
         """
         X, lost = self.preparation.transform(table)
+        return self.predict_prepared(X, table, levels), lost
+
+    def predict_prepared(self, X: Any, table: Any, levels: Sequence[float] = ()) -> Any:
+        """What `predict` makes of rows (n, d) whose preparation is at hand, beside the raw ones."""
         asked = np.asarray(levels or self.levels, dtype=np.float64)
         intervals = self._intervals(X, table, asked)
         made = intervals_frame(intervals, asked[0] if len(asked) == 1 else asked, X)
         made.insert(0, "predicted", self.regressor.predict(X))
-        return made, lost
+        return made
+
+    def notes(self, lost: Mapping[str, int]) -> tuple[str, ...]:
+        """What was done to the table; values lost in fitted rows and in these others together."""
+        together = Counter(dict(self.lost)) + Counter(lost)
+        return (*self.preparation.notes, *lost_notes(self.preparation.readers, together))
 
     def _intervals(self, X: Any, table: Any, level: Any) -> Array:
         extra = {"groups": cell_labels(table, self.cells)} if self.cells else {}
         return np.asarray(self.regressor.predict_interval(X, level, **extra))
 
 
-def fit_table_model(X: Any, y: Array, settings: Settings) -> TableModel:
+def fit_table_model(
+    X: Any,
+    y: Array,
+    settings: Settings,
+    on_columns: Callable[[Mapping[str, str]], None] = lambda types: None,
+) -> TableModel:
     """Split rows, learn the preparation and the model on one part, calibrate on the other.
 
     Parameters
@@ -118,6 +137,8 @@ def fit_table_model(X: Any, y: Array, settings: Settings) -> TableModel:
         Raw feature columns, and those of the groups.
     y : array of shape (n,)
     settings : Settings
+    on_columns : callable
+        Called with ``stored_types``, the columns that later rows must have, before the fit.
 
     Returns
     -------
@@ -137,9 +158,13 @@ def fit_table_model(X: Any, y: Array, settings: Settings) -> TableModel:
     preparation = learn_preparation(X.iloc[train][list(settings.features or X.columns)])
     regressor = make_regressor(settings)
     cells = settings.groups if settings.method == CELL_METHOD else ()
+    model = TableModel(preparation, regressor, tuple(settings.levels), cells)
+    on_columns(model.stored_types)
+    lost: Counter[str] = Counter()
     parts = []
     for rows in (train, calibration):
-        prepared, _ = preparation.transform(X.iloc[rows])
+        prepared, lost_here = preparation.transform(X.iloc[rows])
+        lost.update(lost_here)
         extra = {"groups": cell_labels(X.iloc[rows], cells)} if cells else {}
         parts.append((prepared, y[rows], extra))
     (X_train, y_train, extra), (X_cal, y_cal, extra_cal) = parts
@@ -148,7 +173,7 @@ def fit_table_model(X: Any, y: Array, settings: Settings) -> TableModel:
         # The parts come from one table: alike values are other records, not the same ones.
         warnings.filterwarnings("ignore", message=".* identical to training", category=UserWarning)
         regressor.conformalize(X_cal, y_cal, **extra_cal)
-    return TableModel(preparation, regressor, tuple(settings.levels), cells)
+    return replace(model, lost=tuple(lost.items()))
 
 
 def make_regressor(settings: Settings) -> Any:

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from localconformal.tables import DEFAULT_ROWS, table_batches, write_table
+from localconformal.tables.errors import about
 from localconformal.tables.source import column_names
+from localconformal.workflow.columns import lost_notes
 from localconformal.workflow.model import TableModel
+from localconformal.workflow.row_names import check_row_name
 
 
 @dataclass
@@ -56,8 +59,10 @@ class FilePrediction:
     def batches(self) -> Iterator[Any]:
         """Frames of ``row`` (from 0), the identifier, ``predicted`` and bounds."""
         identifier = self.name_of_rows()
+        check_row_name(identifier, self.levels or self.model.levels)
         for table in table_batches(self.path, self.types(), rows=self.batch_rows):
-            made, lost = self.model.predict(table, self.levels)
+            with about(str(self.path)):
+                made, lost = self.model.predict(table, self.levels)
             if identifier is not None:
                 made.insert(0, identifier, table[identifier])
             made.insert(0, "row", table.index.to_numpy())
@@ -71,10 +76,7 @@ class FilePrediction:
 
     def notes(self) -> list[str]:
         """Sentences on values that could not be used."""
-        return [
-            f"{count:,} values of {name!r} are none that training rows had; they count as missing."
-            for name, count in self.lost.items()
-        ]
+        return lost_notes(self.model.preparation.readers, self.lost)
 
 
 def announced(frames: Iterator[Any], on_rows: Callable[[int], None]) -> Iterator[Any]:

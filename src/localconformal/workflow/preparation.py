@@ -24,7 +24,7 @@ import pandas as pd
 from pandas.api import types as kinds
 
 from localconformal.tables import TableError
-from localconformal.tables.errors import check_columns, listing
+from localconformal.tables.errors import check_columns, listing, why_no_number
 from localconformal.workflow.columns import (
     FlagReader,
     LabelReader,
@@ -35,7 +35,7 @@ from localconformal.workflow.columns import (
     as_texts,
     numbers_in,
 )
-from localconformal.workflow.times import ISO, find_format, parse_times, time_parts
+from localconformal.workflow.times import ISO, TRIED_FIRST, find_format, parse_times, time_parts
 
 #: As many as gradient boosting takes as categories, with room to spare.
 MOST_LABELS = 200
@@ -52,7 +52,7 @@ LABEL = "Read as categories, so that other labels in later rows count as missing
 CUT = f"Only the {MOST_LABELS} most frequent labels are told apart, the others count as missing"
 ALMOST_NUMBER = "Read as categories, though most of the texts are numbers"
 MISSING = "Missing values are kept as such"
-INFINITE = "Infinite values count as missing"
+FOREIGN = "Not read as numbers, for a decimal comma or marks between thousands"
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,7 @@ def learn_number(name: str, known: Any, missing: list[str]) -> tuple[Reader | No
     is_named_so = name.startswith("Unnamed: ") or name.lower() in INDEX_NAMES
     if is_named_so and len(np.unique(values)) == len(values) and np.all(values % 1 == 0):
         return None, [ROW_NUMBER]
-    infinite = [INFINITE] if np.isinf(values).any() else []
-    return NumberReader(name), [*infinite, *missing]
+    return NumberReader(name), missing
 
 
 def learn_time(
@@ -182,15 +181,17 @@ def learn_time(
 def learn_labels(name: str, texts: Any, missing: list[str]) -> tuple[Reader | None, list[str]]:
     """Labels, the most frequent ones, unless nearly every row has its own."""
     counts = texts.value_counts()
+    is_foreign = sum(why_no_number(text) is not None for text in texts.iloc[:TRIED_FIRST])
+    foreign = [FOREIGN] if is_foreign > 0.5 * len(texts.iloc[:TRIED_FIRST]) else []
     if len(counts) > max(IDENTIFIER_LABELS, IDENTIFIER_SHARE * len(texts)):
-        return None, [IDENTIFIER]
+        return None, [*foreign, IDENTIFIER]
     # Ties go by the label, so that the order of rows decides nothing.
     ordered = sorted(counts.index, key=lambda label: (-counts[label], label))
     labels = tuple(sorted(str(label) for label in ordered[:MOST_LABELS]))
     is_mostly_number = numbers_in(texts).notna().mean() > 0.5
     said = [ALMOST_NUMBER if is_mostly_number else LABEL]
     said += [CUT] if len(counts) > MOST_LABELS else []
-    return LabelReader(name, labels), [*said, *missing]
+    return LabelReader(name, labels), [*foreign, *said, *missing]
 
 
 def sentences(said: Mapping[str, list[str]]) -> list[str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from localconformal.audit import Audit, audit
@@ -19,12 +21,16 @@ from localconformal.models import take_rows
 from localconformal.quantiles import Array
 from localconformal.splitting import split_rows
 from localconformal.tables import TableError
-from localconformal.tables.errors import check_columns, listing
+from localconformal.tables.errors import about, check_columns, listing
+from localconformal.workflow.columns import Reader, TimeReader
 from localconformal.workflow.model import Settings, TableModel, fit_table_model
+from localconformal.workflow.row_names import check_row_name, with_row_ids
 from localconformal.workflow.target import read_target
 
 #: Fewer rows leave too little to fit, calibrate and check on.
 LEAST_ROWS = 40
+#: The same of the parts, whatever share is held out.
+LEAST_HELD, LEAST_FITTED = 5, 20
 STEPS = ("reading", "fitting and calibrating", "auditing", "writing")
 PACKAGES = (
     "localconformal",
@@ -92,12 +98,35 @@ class Run:
     seconds: dict[str, float]
 
 
+@dataclass(frozen=True, eq=False)
+class KnownRows:
+    """The rows of a table that have a target.
+
+    Attributes
+    ----------
+    table : pandas frame of n rows
+    y : array of shape (n,)
+    positions : array of shape (n,)
+        In the input, from 0.
+    features : tuple of str
+    notes : tuple of str
+        On rows left out.
+    """
+
+    table: Any
+    y: Array
+    positions: NDArray[np.intp]
+    features: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
 def run_table(
     table: Any,
     task: Task,
     *,
     source: str = "The table",
     on_step: Callable[[str], None] = lambda name: None,
+    on_columns: Callable[[Mapping[str, str]], None] = lambda types: None,
 ) -> Run:
     """Hold rows out, fit and calibrate on the others, audit on those held out.
 
@@ -109,12 +138,30 @@ def run_table(
         What messages call the table.
     on_step : callable
         Called with the name of each step as it begins.
+    on_columns : callable
+        Called with the columns that later rows must have, and their types, before the fit.
 
     Returns
     -------
     Run
     """
     seconds: dict[str, float] = {}
+    with about(source):
+        check_row_name(task.identifier or table.index.name, task.settings.levels)
+        rows = known_rows(table, task, source)
+    # Another stream of numbers than the split into training and calibration rows.
+    fit, held = split_rows(len(rows.y), task.test_size, task.settings.seed + 1)
+    settings = replace(task.settings, features=rows.features)
+    on_step(STEPS[1])
+    with timed(seconds, "fit and calibrate"):
+        model = fit_table_model(take_rows(rows.table, fit), rows.y[fit], settings, on_columns)
+    model = replace(model, target=task.target, identifier=task.identifier or table.index.name)
+    on_step(STEPS[2])
+    return check_model(model, rows, held, settings, len(table), seconds)
+
+
+def known_rows(table: Any, task: Task, source: str) -> KnownRows:
+    """The rows that have a target, if they are enough for the parts that the task wants."""
     features = feature_names(table, task, source)
     target = read_target(table[task.target])
     known = np.flatnonzero(target.known)
@@ -123,35 +170,63 @@ def run_table(
             f"{source} has {len(known)} row(s) with a value of {task.target!r}; at least "
             f"{LEAST_ROWS} were expected to fit, calibrate and check on."
         )
-    y = target.values[known]
-    # Another stream of numbers than the split into training and calibration rows.
-    fit, held = split_rows(len(known), task.test_size, task.settings.seed + 1)
-    settings = replace(task.settings, features=features)
-    on_step(STEPS[1])
-    with timed(seconds, "fit and calibrate"):
-        model = fit_table_model(take_rows(table, known[fit]), y[fit], settings)
-    model = replace(model, target=task.target, identifier=task.identifier or table.index.name)
-    on_step(STEPS[2])
-    tested = take_rows(table, known[held])
+    held = math.ceil(task.test_size * len(known))
+    if held < LEAST_HELD or len(known) - held < LEAST_FITTED:
+        raise TableError(
+            f"a test size of {task.test_size:g} holds {held:,} of {len(known):,} rows out and "
+            f"leaves {len(known) - held:,} to fit; at least {LEAST_HELD} and {LEAST_FITTED} were "
+            "expected: choose another --test-size."
+        )
+    return KnownRows(
+        take_rows(table, known),
+        target.values[known],
+        known,
+        features,
+        target.notes(task.target),
+    )
+
+
+def check_model(
+    model: TableModel,
+    rows: KnownRows,
+    held: NDArray[np.intp],
+    settings: Settings,
+    n_input: int,
+    seconds: dict[str, float],
+) -> Run:
+    """Predict and audit the rows held out."""
+    tested, y = take_rows(rows.table, held), rows.y[held]
     with timed(seconds, "predict"):
-        X, _ = model.preparation.transform(tested)
-        made, _ = model.predict(tested)
+        X, lost = model.preparation.transform(tested)
+        made = model.predict_prepared(X, tested)
+    X = for_people(X, model.preparation.readers)
     intervals = bounds_of(made)
     with timed(seconds, "audit"):
-        found = audit_held_out(tested, X, y[held], intervals[:, :, 0], made, settings)
-    notes = (*target.notes(task.target), *model.preparation.notes)
-    made.insert(0, "actual", y[held])
+        found = audit_held_out(tested, X, y, intervals[:, :, 0], made, settings)
+    notes = (*rows.notes, *model.notes(lost))
+    made.insert(0, "actual", y)
     return Run(
         model=model,
         audit=replace(found, notes=(*notes, *found.notes)),
         X=X,
-        y=y[held],
+        y=y,
         intervals=intervals,
-        table=with_row_ids(made, tested, known[held], task.identifier),
-        rows=row_counts(len(table), len(known), model, len(held)),
+        table=with_row_ids(made, tested, rows.positions[held], model.identifier),
+        rows=row_counts(n_input, len(rows.y), model, len(held)),
         notes=notes,
         seconds=seconds,
     )
+
+
+def for_people(X: Any, readers: Iterable[Reader]) -> Any:
+    """Prepared features with times instead of days since 1970: audits speak of dates then."""
+    names = {
+        f"{reader.name}.days": reader.name
+        for reader in readers
+        if isinstance(reader, TimeReader) and "days" in reader.parts
+    }
+    times = {days: pd.to_datetime(X[days], unit="D") for days in names}
+    return X.assign(**times).rename(columns=names)
 
 
 def feature_names(table: Any, task: Task, source: str) -> tuple[str, ...]:
@@ -193,17 +268,6 @@ def bounds_of(made: Any) -> Array:
     """Bounds (n, 2, L) of what `TableModel.predict` made."""
     bounds = made.drop(columns="predicted").to_numpy()
     return np.asarray(bounds.reshape(len(made), -1, 2).transpose(0, 2, 1))
-
-
-def with_row_ids(made: Any, table: Any, rows: NDArray[np.intp], identifier: str | None) -> Any:
-    """The frame with the position of each row in the input, and its name, before the rest."""
-    named = made.reset_index(drop=True)
-    if identifier is not None and identifier in table.columns:
-        named.insert(0, identifier, table[identifier].to_numpy())
-    elif table.index.name is not None or table.index.dtype.kind not in "iu":
-        named.insert(0, table.index.name or "index", table.index.to_numpy())
-    named.insert(0, "row", rows)
-    return named
 
 
 def row_counts(given: int, known: int, model: TableModel, held: int) -> dict[str, int]:

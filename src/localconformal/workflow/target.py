@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pandas.api import types as kinds
 
 from localconformal.quantiles import Array
 from localconformal.tables import TableError
-from localconformal.workflow.columns import as_floats, numbers_in
+from localconformal.workflow.columns import as_floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +38,7 @@ def read_target(column: Any) -> Target:
     array([ True, False,  True])
     """
     name = column.name
-    if kinds.is_bool_dtype(column) or kinds.is_datetime64_any_dtype(column):
-        raise TableError(
-            f"the target {name!r} holds {'times' if not kinds.is_bool_dtype(column) else 'flags'}; "
-            "numbers were expected: convert it, or choose another target."
-        )
-    if not kinds.is_numeric_dtype(column):
-        check_numbers(column)
-    values = as_floats(column)
+    values = as_floats(column, "the target", flags=False)
     known = np.isfinite(values)
     if not known.any():
         raise TableError(f"the target {name!r} has no finite value; numbers were expected.")
@@ -56,14 +48,3 @@ def read_target(column: Any) -> Target:
             "predict: choose another target."
         )
     return Target(values, known)
-
-
-def check_numbers(column: Any) -> None:
-    """Texts that are all numbers, or missing."""
-    wrong = column[numbers_in(column).isna() & column.notna()]
-    if len(wrong):
-        raise TableError(
-            f"the target {column.name!r} holds text such as {str(wrong.iloc[0])[:40]!r} in "
-            f"{len(wrong):,} of {len(column):,} rows; numbers were expected: correct these values "
-            "or leave them empty."
-        )
