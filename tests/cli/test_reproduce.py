@@ -41,7 +41,7 @@ def test_without_data_every_task_says_where_to_put_the_file(tmp_path, monkeypatc
     monkeypatch.setenv("LOCALCONFORMAL_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     result = run(app, ["reproduce", "meps21", "--preset", "smoke", "--out", str(tmp_path / "out")])
-    assert result.exit_code == 0
+    assert result.exit_code == 3
     assert "meps_2017_util.parquet is not in" in result.stderr
     assert str(tmp_path / "out" / "smoke" / "meps21.md") in result.stdout
     assert "did not finish" in (tmp_path / "out" / "smoke" / "meps21.md").read_text()

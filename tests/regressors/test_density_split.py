@@ -236,14 +236,11 @@ def shares_covered(model, data, redraws, training_sets=2, n=100):
     return np.array(shares), np.array(by_cell)
 
 
-@pytest.mark.slow
 @METHODS
 @pytest.mark.parametrize(
     ("data", "redraws"),
     [
-        pytest.param(awkward_data, 20, id="ties"),
         pytest.param(smooth_data, 20, id="continuous"),
-        pytest.param(heavy_tails, 20, id="heavy-tails"),
         pytest.param(awkward_data, 150, id="ties-many", marks=pytest.mark.slow),
         pytest.param(smooth_data, 150, id="continuous-many", marks=pytest.mark.slow),
         pytest.param(bimodal, 150, id="bimodal-many", marks=pytest.mark.slow),

@@ -57,9 +57,10 @@ EXIT_CODES = {
     0: "done",
     1: "a mistake in localconformal, or a missing package",
     2: "a file, an option or a value that cannot be used; nothing was written",
+    3: "some tasks of reproduce failed; all others were written",
     130: "interrupted (Ctrl-C); nothing was written",
 }
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT, SOME_FAILED, INTERRUPTED = 2, 3, 130
 #: Set to anything: errors of the user come with a traceback, to find where one comes from.
 TRACEBACK = "LOCALCONFORMAL_TRACEBACK"
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from localconformal.cli.console import INTERRUPTED, Json, complain, progress, show
+from localconformal.cli.console import INTERRUPTED, SOME_FAILED, Json, complain, progress, show
 from localconformal.cli.layout import empty_table
 
 ALL = "all"
@@ -58,6 +58,8 @@ def reproduce(
     pages = [write_claims(folder, PRESETS[preset], folder / page) for page in PAGES]
     record = {"preset": preset, "experiments": records, "pages": [str(page) for page in pages]}
     show(record, [overview(records), *table_lines(records, pages[-1])], as_json)
+    if any(one["failed"] for one in records):
+        raise typer.Exit(SOME_FAILED)
 
 
 def run_one(name: str, preset: Any, folder: Path, jobs: int) -> dict[str, Any]:
@@ -70,7 +72,9 @@ def run_one(name: str, preset: Any, folder: Path, jobs: int) -> dict[str, Any]:
         output = run_experiment(name, preset, folder, jobs, on_progress)
     paths = write_output(name, title, output, folder)
     counts = verdict_counts(output.lines)
-    return {"name": name, "title": title, "verdicts": counts, "files": [str(p) for p in paths]}
+    files = [str(path) for path in paths]
+    failed = on_progress.failed
+    return {"name": name, "title": title, "verdicts": counts, "failed": failed, "files": files}
 
 
 @contextmanager
@@ -83,11 +87,13 @@ def told() -> Iterator[Any]:
         class Bar(Progress):
             def __init__(self) -> None:
                 self.said: set[str] = set()
+                self.failed = 0
 
             def start(self, experiment: str, waiting: int, total: int) -> None:
                 self.task = bar.add_task(experiment, total=total, completed=total - waiting)
 
             def done(self, case: Mapping[str, Any], error: str | None) -> None:
+                self.failed += error is not None
                 bar.update(self.task, advance=1)
 
             def say(self, sentence: str) -> None:

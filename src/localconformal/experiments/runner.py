@@ -32,7 +32,7 @@ class Progress:
         """So many of all tasks have no record yet."""
 
     def done(self, case: Case, error: str | None) -> None:
-        """A task is in the store, or failed."""
+        """A task is in the store; or it, or some of its methods, failed."""
 
     def say(self, sentence: str) -> None:
         """Something that the user should know."""
@@ -69,10 +69,22 @@ def run_experiment(
         # A task that failed runs again next time: the cause may have been mended.
         if record["error"] is None:
             store.append(record)
-        else:
-            told.say(f"{name} {describe(record['case'])} failed: {record['error']}")
-        told.done(record["case"], record["error"])
+        problem = record["error"] or failed_methods(record["rows"])
+        if problem is not None:
+            told.say(f"{name} {describe(record['case'])} failed: {problem}")
+        told.done(record["case"], problem)
     return report(experiment, cases, store.records, preset)
+
+
+def failed_methods(rows: list[Row]) -> str | None:
+    """Which methods of a finished task failed, and why; None where none did.
+
+    Examples
+    --------
+    >>> failed_methods([{"method": "LVD", "failed": "ValueError: few rows"}, {"method": "SLCP"}])
+    'LVD: ValueError: few rows'
+    """
+    return "; ".join(f"{row['method']}: {row['failed']}" for row in rows if "failed" in row) or None
 
 
 def report(
