@@ -5,7 +5,9 @@ import warnings
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
+from sklearn.neural_network import MLPRegressor
 
 from conftest import awkward_data, smooth_data
 from localconformal import (
@@ -16,13 +18,15 @@ from localconformal import (
     SplitConformalRegressor,
 )
 from localconformal.engine.kernels import KERNELS
+from localconformal.laws.layers import HiddenLayer
 from localconformal.laws.metric import LearnedMetric
 from localconformal.quantiles import weighted_conformal_quantile
 from localconformal.regressors.lvd import LVDRegressor
 
 
-def lvd(law=None, **params):
-    return LVDRegressor(LinearRegression(), law=law, **{"random_state": 0, **params})
+def lvd(law=None, estimator=None, **params):
+    estimator = LinearRegression() if estimator is None else estimator
+    return LVDRegressor(estimator, law=law, **{"random_state": 0, **params})
 
 
 def quietly(model, X, **params):
@@ -157,3 +161,17 @@ def test_it_covers_at_least_the_level_on_average_over_seeds(score):
         lower, upper = quietly(model, X[600:]).T
         shares.append(np.mean((lower <= y[600:]) & (y[600:] <= upper)))
     assert np.mean(shares) >= 0.9
+
+
+def test_the_metric_of_a_hidden_layer_by_object_and_by_name():
+    X, y = smooth_data(300, seed=0)
+    network = MLPRegressor(hidden_layer_sizes=(6, 4), max_iter=300, random_state=0).fit(X, y)
+    layer = HiddenLayer(network)
+    expected = LearnedMetric().fit(layer.transform(X), y).map_
+    for embedding in ("hidden-metric", LearnedMetric(layer=layer)):
+        law = KernelLaw(bandwidth=1.0, embedding=embedding, engine="reference")
+        model = lvd(law, FrozenEstimator(network), calibration_size=None).fit(X, y)
+        np.testing.assert_array_equal(model.localizer_.embedding.embedding.embedding.map_, expected)
+        model.conformalize(X, y)
+        one_by_one = np.concatenate([quietly(model, X[i : i + 1]) for i in range(5)])
+        np.testing.assert_array_equal(quietly(model, X)[:5], one_by_one)

@@ -6,7 +6,7 @@ from what the user passes:
 * None: `FeatureEmbedding`, the features on a common scale;
 * "outputs": mu(x), the predictions of the regressor's own point model; "outputs-spread":
   (mu(x), sigma(x)), with a spread learned from the scores; "hidden": the last hidden layer of
-  its network; "metric": a `LearnedMetric` of the features;
+  its network; "metric": a `LearnedMetric` of the features, "hidden-metric" of that layer;
 * a fitted or unfitted transformer (``transform``), a fitted model (``predict`` only, or a
   FrozenEstimator), or a callable.
 """
@@ -146,6 +146,9 @@ NAMED: dict[str, Callable[[Outputs], Scaled]] = {
         FunctionEmbedding(HiddenLayer(outputs.model).transform), standardise=True
     ),
     "metric": lambda outputs: on_response(LearnedMetric(), outputs),
+    "hidden-metric": lambda outputs: on_response(
+        LearnedMetric(layer=HiddenLayer(outputs.model)), outputs
+    ),
 }
 
 

@@ -45,8 +45,9 @@ class KernelLaw(BaseLaw):
         Where distances are measured: None (standardised features; one-hot and imputed for
         frames), "outputs" (mu(x), the regressor's own point predictions), "outputs-spread" (mu(x)
         and a learned spread sigma(x)), "hidden" (the last hidden layer of its MLPRegressor),
-        "metric" (a linear map learned from the responses, see `LearnedMetric`), a transformer (such
-        as `HiddenLayer`), a fitted model or a callable.
+        "metric" and "hidden-metric" (a linear map of the features, or of that layer, learned from
+        the responses: see `LearnedMetric`), a transformer (such as `HiddenLayer`), a fitted model
+        or a callable.
     engine : {"auto", "exact", "sketch", "neighbors", "reference", "minibatch"}, default="auto"
         How the law is computed: see `localconformal.engine.dispatch`. "auto" chooses from the
         reference rows, at fit. "minibatch" keeps a random subset of them, drawn once, at fit.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from localconformal.laws.features import FeatureEmbedding
@@ -52,6 +52,9 @@ class LearnedMetric(BaseEstimator):
         Steps of the descent, at most.
     random_state : int, default=0
         Seed of the sample of rows and of the first map.
+    layer : object with ``transform``, default=None
+        f, before it is standardised; None is the features themselves. Lin et al. take a network's
+        last hidden layer: ``HiddenLayer(network)``.
 
     Attributes
     ----------
@@ -78,6 +81,7 @@ class LearnedMetric(BaseEstimator):
         "max_rows": [Interval(Integral, 1, None, closed="left")],
         "n_iter": [Interval(Integral, 0, None, closed="left")],
         "random_state": [Interval(Integral, 0, None, closed="left")],
+        "layer": [None, HasMethods("transform")],
     }
 
     def __init__(
@@ -86,11 +90,13 @@ class LearnedMetric(BaseEstimator):
         max_rows: int = 1000,
         n_iter: int = 50,
         random_state: int = 0,
+        layer: Any = None,
     ) -> None:
         self.n_components = n_components
         self.max_rows = max_rows
         self.n_iter = n_iter
         self.random_state = random_state
+        self.layer = layer
 
     def fit(self, X: Any, y: ArrayLike) -> LearnedMetric:
         """Learn A from rows X (n, d) and what is to be alike nearby, y (n,)."""
@@ -98,8 +104,9 @@ class LearnedMetric(BaseEstimator):
         response = np.asarray(
             check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
         )
-        self.features_ = FeatureEmbedding().fit(X)
-        points = self.features_.transform(X)
+        values = self._values(X)
+        self.features_ = FeatureEmbedding().fit(values)
+        points = self.features_.transform(values)
         check_lengths(len(points), len(response))
         rng = np.random.default_rng(self.random_state)
         rows = rng.permutation(len(response))[: self.max_rows]
@@ -110,10 +117,13 @@ class LearnedMetric(BaseEstimator):
         self.map_ = learn_map(first, seen, held, self.n_iter)
         return self
 
+    def _values(self, X: Any) -> Any:
+        return X if self.layer is None else self.layer.transform(X)
+
     def transform(self, X: Any) -> Array:
         """(n, r) points, each row by itself: a matrix product's last bits depend on the batch."""
         check_is_fitted(self)
-        points = np.ascontiguousarray(self.features_.transform(X))
+        points = np.ascontiguousarray(self.features_.transform(self._values(X)))
         return np.einsum("ij,kj->ik", points, np.sqrt(2.0 / len(self.map_)) * self.map_)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import betabinom
@@ -46,9 +48,17 @@ def coverage_band(
             f"n_calibration={n_calibration}, n_test={n_test}, confidence_level={confidence_level} "
             "came; at least one row each and a level inside (0, 1) were expected."
         )
+    tail = (1.0 - check_probability(probability)) / 2.0
+    return _band(n_calibration, n_test, confidence_level, tail)
+
+
+@lru_cache(maxsize=1024)
+def _band(
+    n_calibration: int, n_test: int, confidence_level: float, tail: float
+) -> tuple[float, float]:
+    """Remembered: the quantiles take milliseconds, and tables ask for the same ones."""
     k = conformal_rank(n_calibration, confidence_level)
     if k > n_calibration:
         return 1.0, 1.0
     law = betabinom(n_test, k, n_calibration + 1 - k)
-    tail = (1.0 - check_probability(probability)) / 2.0
     return float(law.ppf(tail)) / n_test, float(law.ppf(1.0 - tail)) / n_test

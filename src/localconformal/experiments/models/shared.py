@@ -66,12 +66,12 @@ class SharedModel(RegressorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> SharedModel:
         """Look the fit up, or make it."""
-        self.fitted_ = self.memory.fit(self.name, self.model, X, y)
+        self.regressor_ = self.memory.fit(self.name, self.model, X, y)
         return self
 
     def predict(self, X: Any) -> Any:
         """As the model does."""
-        return self.fitted_.predict(X)
+        return self.regressor_.predict(X)
 
 
 class SharedQuantiles(SharedModel):
@@ -79,4 +79,4 @@ class SharedQuantiles(SharedModel):
 
     def predict(self, X: Any, quantiles: Any = None) -> Any:
         """(n, L) for L levels."""
-        return self.fitted_.predict(X, quantiles=quantiles)
+        return self.regressor_.predict(X, quantiles=quantiles)
