@@ -174,4 +174,5 @@ def test_the_metric_of_a_hidden_layer_by_object_and_by_name():
         np.testing.assert_array_equal(model.localizer_.embedding.embedding.embedding.map_, expected)
         model.conformalize(X, y)
         one_by_one = np.concatenate([quietly(model, X[i : i + 1]) for i in range(5)])
-        np.testing.assert_array_equal(quietly(model, X)[:5], one_by_one)
+        # Not to the last bit: the network's own predictions depend on the batch there.
+        np.testing.assert_allclose(quietly(model, X)[:5], one_by_one, rtol=1e-12)
