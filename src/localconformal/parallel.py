@@ -13,7 +13,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any, TypeVar
 
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
@@ -58,7 +58,8 @@ def _one_blas_thread() -> Iterator[None]:
 
 
 def _alone(task: Callable[[], T]) -> T:
-    with _pools("openmp").limit(limits=1):
+    """The task in this thread only: joblib, and so our own loops, start none within it."""
+    with parallel_config(backend="sequential"), _pools("openmp").limit(limits=1):
         return task()
 
 

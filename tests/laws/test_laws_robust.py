@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -22,7 +22,7 @@ from localconformal import (
     SLCPRegressor,
     StackedLaw,
 )
-from localconformal.laws.blend_models import Network, NystroemRidge
+from localconformal.laws.blend_models import ALPHAS, Network, NystroemRidge, ridge
 
 X, Y = smooth_data(120, seed=0)
 NEW = smooth_data(30, seed=1)[0]
@@ -71,6 +71,17 @@ def test_models_of_the_blend_answer_each_row_by_itself(model):
     model.fit(X, Y)
     alone = np.concatenate([model.predict(NEW[i : i + 1]) for i in range(len(NEW))])
     np.testing.assert_array_equal(alone, model.predict(NEW))
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0, 100.0])
+def test_the_ridge_of_the_blend_is_that_of_the_library(noise):
+    rng = np.random.default_rng(0)
+    Z = np.column_stack([rng.normal(size=(300, 20)) + 3.0, np.ones(300)])
+    y = Z[:, 0] + noise * rng.normal(size=300)
+    expected = RidgeCV(alphas=ALPHAS).fit(Z, y)
+    slopes, error = ridge(Z, y)
+    np.testing.assert_allclose(slopes, expected.coef_, atol=1e-9)
+    assert error == pytest.approx(-expected.best_score_, rel=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:Stochastic Optimizer")

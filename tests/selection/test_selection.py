@@ -51,7 +51,7 @@ def test_the_table_has_every_candidate_and_marks_the_choice(chosen):
     assert table["interval_score"].is_monotonic_increasing
     laws = table[table["law"] != "stack"].drop_duplicates("law")
     assert laws["weight"].sum() == pytest.approx(1.0)
-    assert {"split", "uniform", "forest", "learned", "spread"} <= set(laws["law"])
+    assert {"split", "uniform", "coarse forest", "learned", "spread"} <= set(laws["law"])
     assert chosen.fit_report_["rows"]["selection"] == chosen.fit_report_["rows"]["reference"]
 
 

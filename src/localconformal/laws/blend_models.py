@@ -9,7 +9,6 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import RidgeCV
 from sklearn.neural_network import MLPRegressor
 
 from localconformal.laws.layers import activations
@@ -18,6 +17,8 @@ from localconformal.quantiles import Array
 #: Widths of the Gaussian kernel, times the number of features.
 GAMMAS = (0.02, 0.06, 0.2, 0.6, 2.0)
 ALPHAS = np.logspace(-5, 2, 8)
+#: One minus a leverage, at least: a row that fits itself tells nothing.
+LEAST_FREE = 1e-10
 #: Rows from which a network holds some out to know when to stop.
 EARLY_STOPPING_FROM = 100
 #: Rows on which a width is chosen, and landmarks there and at the end.
@@ -44,20 +45,19 @@ class NystroemRidge(RegressorMixin, BaseEstimator):
         rows = np.random.default_rng(self.random_state).permutation(len(X))[:SEARCH_ROWS]
         errors = [self._solve(X[rows], y[rows], g, SEARCH_LANDMARKS)[2] for g in GAMMAS]
         self.gamma_ = GAMMAS[int(np.argmin(errors))]
-        features, ridge, _ = self._solve(X, y, self.gamma_, LANDMARKS)
+        features, slopes, _ = self._solve(X, y, self.gamma_, LANDMARKS)
         # One weight a landmark, so that a prediction is one sum, row by row.
         self.landmarks_ = features.components_
-        self.weights_ = features.normalization_.T @ ridge.coef_
-        self.intercept_ = float(ridge.intercept_)
+        self.weights_ = features.normalization_.T @ slopes
+        self.intercept_ = float(y.mean() - features.transform(X).mean(axis=0) @ slopes)
         return self
 
-    def _solve(self, X: Array, y: Array, gamma: float, landmarks: int) -> tuple[Any, Any, float]:
+    def _solve(self, X: Array, y: Array, gamma: float, landmarks: int) -> tuple[Any, Array, float]:
         count = max(1, min(landmarks, len(X) // 2))
         features = Nystroem(
             gamma=gamma / X.shape[1], n_components=count, random_state=self.random_state
         ).fit(X)
-        ridge = RidgeCV(alphas=ALPHAS).fit(features.transform(X), y)
-        return features, ridge, -float(ridge.best_score_)
+        return features, *ridge(features.transform(X), y)
 
     def predict(self, X: Array) -> Array:
         """(n,) predictions."""
@@ -65,6 +65,27 @@ class NystroemRidge(RegressorMixin, BaseEstimator):
         kernel = np.exp(-width * cdist(np.asarray(X), self.landmarks_, "sqeuclidean"))
         # Not a matrix product, whose last bits depend on the number of rows.
         return np.asarray((kernel * self.weights_).sum(axis=1) + self.intercept_)
+
+
+def ridge(Z: Array, y: Array) -> tuple[Array, float]:
+    """Slopes (p,) under the penalty of least squared leave-one-out error, and that error.
+
+    With Z'Z = U diag(s) U' of centred columns and Q = Z U, the fit is Q (s + a)^-1 Q'y, its
+    leverages are h = 1 / n + sum_j Q_ij^2 / (s_j + a), and a residual left out is r / (1 - h): one
+    eigenproblem serves all penalties a.
+    """
+    Z, y = Z - Z.mean(axis=0), y - y.mean()
+    s, U = np.linalg.eigh(Z.T @ Z)
+    s, Q = np.maximum(s, 0.0), Z @ U
+    squares, projected = Q**2, Q.T @ y
+    best, chosen = np.inf, U[:, 0]
+    for alpha in ALPHAS:
+        shrunk = projected / (s + alpha)
+        free = 1.0 - 1.0 / len(y) - squares @ (1.0 / (s + alpha))
+        error = float(np.mean(((y - Q @ shrunk) / np.maximum(free, LEAST_FREE)) ** 2))
+        if error < best:
+            best, chosen = error, U @ shrunk
+    return chosen, best
 
 
 class Network(MLPRegressor):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from localconformal.laws.knots import quantiles_of
 from localconformal.laws.once import one_query
 from localconformal.laws.outputs import Outputs, with_spread
 from localconformal.models import take_rows
+from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
 from localconformal.splitting import Rows, fold_rows
 
@@ -39,12 +42,27 @@ def make_folds(X: Any, v: Array, outputs: Outputs, n_folds: int, seed: int) -> l
     return folds
 
 
-def held_out_quantiles(law: BaseLaw, folds: list[Fold], levels: Array) -> Array:
-    """Quantiles at each reference row by a law fitted on the other folds: (n, L)."""
-    answer = np.empty((sum(len(fold.rows) for fold in folds), len(levels)))
-    asked = law.at_levels(levels)
-    for fold in folds:
-        fitted = clone(asked).fit(fold.X_rest, fold.v_rest, outputs=fold.outputs)
+def held_out_quantiles(
+    laws: Mapping[str, BaseLaw],
+    folds: list[Fold],
+    levels: Array,
+    n_jobs: int | None,
+    announce: Callable[[str], None] = lambda name: None,
+) -> dict[str, Array]:
+    """Quantiles at each reference row by laws fitted on the other folds: (n, L) for each law.
+
+    A task is a law and a fold, so that no core waits for one that has a law left.
+    """
+    asked = {name: law.at_levels(levels) for name, law in laws.items()}
+    n = sum(len(fold.rows) for fold in folds)
+    found = {name: np.empty((n, len(levels))) for name in laws}
+
+    def answer(name: str, fold: Fold) -> None:
+        if fold is folds[0]:
+            announce(name)
+        fitted = clone(asked[name]).fit(fold.X_rest, fold.v_rest, outputs=fold.outputs)
         with one_query():
-            answer[fold.rows] = quantiles_of(fitted, fitted.rows(fold.X), levels)
-    return answer
+            found[name][fold.rows] = quantiles_of(fitted, fitted.rows(fold.X), levels)
+
+    in_threads([partial(answer, name, fold) for name in laws for fold in folds], n_jobs)
+    return found

@@ -253,18 +253,25 @@ def given_model(estimator: Any, outputs: Outputs | None) -> Any:
 def unfitted_model(estimator: Any, n: int, seed: int, n_jobs: int | None) -> Any:
     """The trees to grow, with a seed."""
     if estimator is None:
-        return RandomForestRegressor(
-            TREES,
-            min_samples_leaf=LEAF_ROWS,
-            max_features=COLUMNS,
-            max_samples=GROWN_ON if n > GROWN_ON else None,
-            random_state=seed,
-            n_jobs=-1 if n_jobs is None else n_jobs,
-        )
+        return default_forest(n, seed, n_jobs)
     model = clone(estimator)
     if model.get_params().get("random_state", seed) is None:
         model.set_params(random_state=seed)
     return model
+
+
+def default_forest(
+    n: int, seed: int, n_jobs: int | None, trees: int = TREES
+) -> RandomForestRegressor:
+    """What ``estimator=None`` stands for, for n rows."""
+    return RandomForestRegressor(
+        trees,
+        min_samples_leaf=LEAF_ROWS,
+        max_features=COLUMNS,
+        max_samples=GROWN_ON if n > GROWN_ON else None,
+        random_state=seed,
+        n_jobs=-1 if n_jobs is None else n_jobs,
+    )
 
 
 def check_target(model: Any, target: str) -> None:

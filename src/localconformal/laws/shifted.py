@@ -151,14 +151,16 @@ def fit_blend(
     unit = typical_size(y - centre)
     target = (y - centre) / unit
     folds = fold_rows(len(y), N_FOLDS, seed) if len(y) > 1 else []
+    places = [(name, rest, fold) for name in models for rest, fold in folds]
+    fits = [
+        partial(fit_model, models[name], points[rest], target[rest]) for name, rest, _ in places
+    ]
     fitted: dict[str, list[Any]] = {}
     held_out = {"point": outputs.reference}
-    for name, model in models.items() if folds else ():
-        fits = [partial(fit_model, model, points[rest], target[rest]) for rest, _ in folds]
-        fitted[name] = fit_quietly(fits, n_jobs)
-        held_out[name] = np.empty(len(y))
-        for part, (_, fold) in zip(fitted[name], folds, strict=True):
-            held_out[name][fold] = centre + unit * predict_column(part, points[fold])
+    for (name, _, fold), part in zip(places, fit_quietly(fits, n_jobs), strict=True):
+        fitted.setdefault(name, []).append(part)
+        table = held_out.setdefault(name, np.empty(len(y)))
+        table[fold] = centre + unit * predict_column(part, points[fold])
     weights = blend_weights(held_out, y)
     kept = {name: fitted[name] for name in weights if name != "point"}
     reference = sum(weight * held_out[name] for name, weight in weights.items())

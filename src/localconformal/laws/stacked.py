@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -20,6 +21,7 @@ from localconformal.laws.names import make_law, seeded
 from localconformal.laws.outputs import Outputs, blank_outputs, with_spread
 from localconformal.laws.simplex import pinball, prune, simplex_weights
 from localconformal.laws.view import in_canonical_order
+from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
 
 #: Laws below this weight are left out: they cost more than they bring.
@@ -94,7 +96,10 @@ class StackedLaw(BaseLaw):
             known = with_spread(known, X, scores, seed, self.n_jobs)
         self.weights_ = self._weights(laws, X, scores, known, seed)
         pairs = zip(laws, self.weights_, strict=True)
-        self.laws_ = [law.fit(X, scores, outputs=known) for law, weight in pairs if weight > 0.0]
+        kept = [law for law, weight in pairs if weight > 0.0]
+        self.laws_ = in_threads(
+            [partial(law.fit, X, scores, outputs=known) for law in kept], self.n_jobs
+        )
         self.engine_ = KnotEngine(GRID)
         return self
 
@@ -112,7 +117,10 @@ class StackedLaw(BaseLaw):
             return np.full(len(laws), 1.0 / len(laws))
         levels = check_levels(self.levels)
         folds = make_folds(X, v, outputs, self.n_folds, seed)
-        table = np.stack([held_out_quantiles(law, folds, levels) for law in laws])
+        found = held_out_quantiles(
+            {str(k): law for k, law in enumerate(laws)}, folds, levels, self.n_jobs
+        )
+        table = np.stack(list(found.values()))
         self.losses_ = pinball(table, v, levels)
         return prune(simplex_weights(table, v, levels), MIN_WEIGHT)
 

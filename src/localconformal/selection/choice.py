@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from localconformal.adjustments import AdditiveQuantile, BaseAdjustment, ScaledQuantile
 from localconformal.laws import (
@@ -37,7 +36,6 @@ from localconformal.laws.shifted import ShiftedLaw
 from localconformal.laws.simplex import prune, simplex_weights
 from localconformal.laws.stacked import MIN_WEIGHT
 from localconformal.models import take_rows
-from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
 from localconformal.selection.candidates import blend_models, candidate_laws
 from localconformal.selection.cost import FEWEST, affordable_rows
@@ -50,6 +48,8 @@ N_FOLDS = 3
 LEAST_GAIN = 0.01
 #: Rows on which candidates are compared at most; what is chosen is fitted on more.
 COMPARED = 2_000
+#: Share of their trees with which forests are compared: enough to tell which weighs how much.
+COMPARED_TREES = 0.5
 #: The average of all, and what everything must beat: the uniform law of the point model's score.
 STACK, SPLIT = "stack", "split"
 
@@ -195,12 +195,15 @@ def columns_of(task: Task, mirrored: bool) -> list[Column]:
 def search(task: Task, column: Column) -> Found:
     """The best candidate, or the average of several, at held-out rows."""
     base, location = best_location(task, column)
-    laws = candidate_laws(column.levels, location != "", task.n_features, task.seed, task.n_jobs)
+    make = partial(
+        candidate_laws, column.levels, location != "", task.n_features, task.seed, task.n_jobs
+    )
+    laws = make()
     rows = draw(len(column.v), COMPARED, task.seed)
     X, some, column = take_rows(task.X, rows), base.take(rows), column.take(rows)
     folds = make_folds(X, some.standardise(column.v), some.outputs, N_FOLDS, task.seed)
     tables = {SPLIT: np.tile(np.quantile(column.v, column.levels), (len(rows), 1))}
-    tables.update(held_out_tables(task, laws, folds, column.levels, some))
+    tables.update(held_out_tables(task, make(COMPARED_TREES), folds, column.levels, some))
     stack = np.stack([tables[name] for name in laws])
     weights = prune(simplex_weights(stack, column.v, column.levels), MIN_WEIGHT)
     tables[STACK] = np.tensordot(weights, stack, axes=1)
@@ -216,21 +219,8 @@ def held_out_tables(
     """
     n = sum(len(fold.rows) for fold in folds)
     with announcing(len(laws), n) as announce:
-
-        def answer(name: str, law: BaseLaw) -> Array:
-            announce(name)
-            return change.restore_reference(held_out_quantiles(law, folds, levels))
-
-        alone = {name: in_one_thread(law) for name, law in laws.items()}
-        tasks = [partial(answer, name, law) for name, law in alone.items()]
-        return dict(zip(laws, in_threads(tasks, task.n_jobs), strict=True))
-
-
-def in_one_thread(law: BaseLaw) -> BaseLaw:
-    """A clone of the law and its parts that starts no threads."""
-    alone: BaseLaw = clone(law)
-    threads = [name for name in alone.get_params() if name.split("__")[-1] == "n_jobs"]
-    return alone.set_params(**dict.fromkeys(threads, 1))
+        found = held_out_quantiles(laws, folds, levels, task.n_jobs, announce)
+        return {name: change.restore_reference(table) for name, table in found.items()}
 
 
 def best_location(task: Task, column: Column) -> tuple[Change, str]:
