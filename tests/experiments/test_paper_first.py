@@ -87,13 +87,20 @@ def test_a_claim_holds_beyond_its_margin_only(value, verdict):
 
 def test_a_claim_needs_repeats():
     assert _said.below({}, Mean(-1.0, None, 1), 0.0, "shorter").verdict == CANNOT
-    assert _said.near({}, 90.0, Mean(90.0, None, 1), "coverage").verdict == CANNOT
+    assert _said.alike({}, Mean(1.0, None, 1), 1.0, 0.1, "alike").verdict == CANNOT
 
 
-def test_a_wide_margin_reproduces_nothing():
-    assert _said.near({}, 90.0, Mean(85.0, 3.0, 2), "coverage").verdict == CANNOT
-    assert _said.near({}, 90.0, Mean(89.5, 0.2, 5), "coverage").verdict == REPRODUCED
-    assert _said.near({}, 90.0, Mean(85.0, 0.2, 5), "coverage").verdict == NOT_REPRODUCED
+@pytest.mark.parametrize(
+    ("value", "error", "verdict"),
+    [
+        (1.09, 0.01, REPRODUCED),
+        (1.2, 0.01, NOT_REPRODUCED),
+        (1.2, 0.05, CANNOT),
+        (1.0, 1.0, CANNOT),
+    ],
+)
+def test_much_alike_is_within_the_bound_whatever_the_margin(value, error, verdict):
+    assert _said.alike({}, Mean(value, error, 5), 1.0, 0.1, "alike").verdict == verdict
 
 
 def test_ratios_of_seconds_have_a_factor():

@@ -24,6 +24,9 @@ TOLERANCES = {
     "coverage": (0.0, 1.0),
     "correlation": (0.0, 0.1),
 }
+#: Tolerances that a margin may be wide; with a wider one any number would pass.
+WIDEST = 2.0
+ONE_REPEAT = "one repeat has no standard error"
 
 
 class Mean(NamedTuple):
@@ -131,6 +134,8 @@ def compared(
 ) -> Line:
     """A line whose verdict is how near our value is to the paper's.
 
+    Reproduced is what lies within the tolerance, not reproduced what lies outside it by more than
+    our own margin; of what is between, and of a mean whose margin is wide, nothing can be said.
     ``kind`` is a row of `TOLERANCES`; ``cannot`` says why the two cannot be compared, if so.
     """
     if ours is None:
@@ -139,12 +144,22 @@ def compared(
         reason = cannot or "the paper prints no value"
         return Line(of, paper, ours.value, ours.error, CANNOT, reason)
     share, amount = TOLERANCES[kind]
-    allowed = share * abs(paper) + amount + ours.margin
-    gap = ours.value - paper
-    near = abs(gap) <= allowed
-    reason = f"{gap:+.2f} from the paper's, {allowed:.2f} allowed"
-    verdict = REPRODUCED if near else NOT_REPRODUCED
-    return Line(of, paper, ours.value, ours.error, verdict, reason)
+    allowed, gap = share * abs(paper) + amount, ours.value - paper
+    seen = f"{gap:+.2f} from the paper's, {allowed:.2f} allowed, 95 % margin {ours.margin:.2f}"
+    return Line(of, paper, ours.value, ours.error, *judged(ours, gap, allowed, seen))
+
+
+def judged(ours: Mean, gap: float, allowed: float, seen: str) -> tuple[str, str]:
+    """Verdict and reason for a value at this gap from where it should be."""
+    if ours.error is None:
+        return CANNOT, ONE_REPEAT
+    if ours.margin > WIDEST * allowed:
+        return CANNOT, f"too uncertain: {seen}"
+    if abs(gap) <= allowed:
+        return REPRODUCED, seen
+    if abs(gap) <= allowed + ours.margin:
+        return CANNOT, f"not clear: {seen}"
+    return NOT_REPRODUCED, seen
 
 
 def same_direction(
@@ -154,7 +169,7 @@ def same_direction(
     if ours is None or cannot or paper is None:
         return compared(of, paper, ours, "length", cannot)
     if ours.error is None:
-        return Line(of, paper, ours.value, None, CANNOT, "one repeat has no standard error")
+        return Line(of, paper, ours.value, None, CANNOT, ONE_REPEAT)
     clear, same = abs(ours.value) > ours.margin, ours.value * paper > 0
     reason = (
         f"{'the same' if same else 'the opposite'} sign, beyond the 95 % margin {ours.margin:.2f}"

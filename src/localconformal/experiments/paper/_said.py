@@ -1,26 +1,9 @@
-"""Verdicts: near a printed number, or as the paper says in words: shorter, slower, much alike."""
+"""Verdicts on what the paper says in words: shorter, slower, much alike."""
 
 from __future__ import annotations
 
 from localconformal.experiments.experiment import CANNOT, NOT_REPRODUCED, REPRODUCED, Line
-from localconformal.experiments.summary import TOLERANCES, Mean, compared
-
-#: Tolerances that a margin may be wide; with a wider one any number would pass.
-WIDEST = 2.0
-ONE_REPEAT = "one repeat has no standard error"
-
-
-def near(
-    of: dict[str, str], paper: float | None, ours: Mean | None, kind: str, cannot: str = ""
-) -> Line:
-    """`compared`, without a verdict where our value is too uncertain for one."""
-    if ours is not None and paper is not None and not cannot:
-        share, amount = TOLERANCES[kind]
-        if ours.error is None:
-            cannot = ONE_REPEAT
-        elif ours.margin > WIDEST * (share * abs(paper) + amount):
-            cannot = f"too uncertain, by a 95 % margin of {ours.margin:.2f}"
-    return compared(of, paper, ours, kind, cannot)
+from localconformal.experiments.summary import ONE_REPEAT, Mean, compared, judged
 
 
 def below(of: dict[str, str], ours: Mean | None, bound: float, said: str) -> Line:
@@ -52,11 +35,9 @@ def alike(of: dict[str, str], ours: Mean | None, centre: float, within: float, s
     """A line for a claim that two things are much alike: ours is near the centre."""
     if ours is None or ours.error is None:
         return unclear(of, ours)
-    allowed = within + ours.margin
-    close = abs(ours.value - centre) <= allowed
-    verdict = REPRODUCED if close else NOT_REPRODUCED
-    reason = f"{said}; {ours.value - centre:+.3f}, {allowed:.3f} allowed"
-    return Line(of, None, ours.value, ours.error, verdict, reason)
+    gap = ours.value - centre
+    seen = f"{said}; {gap:+.3f}, {within:.3f} allowed, 95 % margin {ours.margin:.3f}"
+    return Line(of, None, ours.value, ours.error, *judged(ours, gap, within, seen))
 
 
 def within_factor(

@@ -19,7 +19,6 @@ from localconformal.experiments.paper._ablation import (
     table_of,
     with_auto,
 )
-from localconformal.experiments.paper._said import near
 from localconformal.experiments.presets import Preset
 from localconformal.experiments.printed import printed
 from localconformal.experiments.summary import (
@@ -92,8 +91,8 @@ def paper_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
         mine, of = select(rows, method=name), {"model": model, "bandwidth": name}
         ours = over_repeats(mine, "length")
         covered = in_per_cent(over_repeats(mine, "coverage"))
-        lines.append(near({**of, "quantity": "length"}, length, ours, "length", cannot))
-        lines.append(near({**of, "quantity": "coverage, %"}, share, covered, "coverage"))
+        lines.append(compared({**of, "quantity": "length"}, length, ours, "length", cannot))
+        lines.append(compared({**of, "quantity": "coverage, %"}, share, covered, "coverage"))
         if name != MEDIAN:
             of = {**of, "quantity": "longer than with the median, %"}
             longer = round(100.0 * (length / at_median - 1.0), 1)

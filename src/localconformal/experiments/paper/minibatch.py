@@ -20,7 +20,7 @@ from localconformal.experiments.paper._ablation import (
     table_of,
     with_auto,
 )
-from localconformal.experiments.paper._said import near, within_factor
+from localconformal.experiments.paper._said import within_factor
 from localconformal.experiments.presets import Preset
 from localconformal.experiments.printed import printed
 from localconformal.experiments.rows import Split
@@ -148,12 +148,12 @@ def variant_lines(rows: list[Row], model: str, variant: str) -> list[Line]:
         of = {"model": model, "method": variant, "share of rows": f"{percent} %"}
         ours = over_repeats(mine, "length")
         covered = in_per_cent(over_repeats(mine, "coverage"))
-        lines.append(near({**of, "quantity": "length"}, length, ours, "length", NO_TARGET))
-        lines.append(near({**of, "quantity": "coverage, %"}, share, covered, "coverage"))
+        lines.append(compared({**of, "quantity": "length"}, length, ours, "length", NO_TARGET))
+        lines.append(compared({**of, "quantity": "coverage, %"}, share, covered, "coverage"))
         if percent != ALL_ROWS:
             ours = over_repeats(relative(mine, whole, "length"), "relative")
             of = {**of, "quantity": "length relative to all rows"}
-            lines.append(near(of, round(length / at_whole, 3), ours, "length"))
+            lines.append(compared(of, round(length / at_whole, 3), ours, "length"))
     return lines
 
 
