@@ -35,6 +35,7 @@ LAYERS = [
     "regressors",
     "datasets",
     "audit",
+    "monitor",
     "plots",
     "report",
     "tables",

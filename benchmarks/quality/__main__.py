@@ -29,6 +29,7 @@ def parse(arguments=None):
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--max-rows", type=int, default=8_000)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--cluster", help="Dask scheduler that runs the jobs, as tcp://host:8786")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--tables-only", action="store_true")
     return parser.parse_args(arguments)
@@ -49,7 +50,7 @@ def main(arguments=None):
         tasks = runner.plan(asked.base, asked.datasets, asked.methods, asked.seeds, asked.max_rows)
         progress = make_progress()
         try:
-            with runner.make_pool(asked.jobs) as pool:
+            with runner.make_pool(asked.jobs, asked.cluster) as pool:
                 runner.execute(tasks, asked.results, pool, asked.jobs, progress)
         finally:
             progress.stop()

@@ -44,8 +44,12 @@ def prepare_worker():
     threading.Thread(target=follow, daemon=True).start()
 
 
-def make_pool(jobs):
-    """Fresh processes: threads of a forked one may be stuck."""
+def make_pool(jobs, cluster=None):
+    """Fresh processes, as threads of a forked one may be stuck; or the workers of a cluster."""
+    if cluster is not None:
+        from distributed import Client
+
+        return Client(cluster).get_executor(pure=False)
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(jobs, mp_context=context, initializer=prepare_worker)
 

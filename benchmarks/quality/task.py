@@ -2,6 +2,7 @@
 
 import json
 import signal
+import threading
 import time
 import traceback
 import warnings
@@ -38,7 +39,8 @@ def time_limit(seconds):
     def stop(number, frame):
         raise OutOfTime
 
-    if seconds is None:
+    # A worker of a cluster runs tasks beside its main thread, the only one that has signals.
+    if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.signal(signal.SIGPROF, stop)

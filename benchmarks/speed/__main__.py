@@ -16,9 +16,12 @@ from benchmarks.speed import (
     auto,
     bars,
     baselines,
+    dask_graph,
     engines,
     forest,
     machine,
+    networks,
+    out_of_core,
     peers,
     plot,
     processes,
@@ -44,6 +47,9 @@ PARTS = {
     "audit": audit.time_audit,
     "baselines": baselines.time_baselines,
     "predict_csv": table.predict_large_csv,
+    "networks": networks.time_networks,
+    "dask": out_of_core.time_out_of_core,
+    "dask_graph": dask_graph.measure_graphs,
 }
 
 

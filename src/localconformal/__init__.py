@@ -32,6 +32,7 @@ _HOMES = {
     "localconformal.regressors.table": ("methods",),
     "localconformal.regions": ("Region",),
     "localconformal.audit": ("Audit", "Comparison", "compare"),
+    "localconformal.monitor": ("CoverageMonitor",),
     "localconformal.scores": (
         "AbsoluteScore",
         "NormalisedScore",

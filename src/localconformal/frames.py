@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from importlib import import_module
 from typing import Any
 from zlib import crc32
@@ -98,8 +99,16 @@ def row_hashes(X: Any, y: NDArray[np.float64]) -> NDArray[np.uint64]:
 def _columns(X: Any) -> list[NDArray[Any]]:
     if is_frame(X):
         return [column.to_numpy() for column in columns_of(X)]
-    flat = np.asarray(X).reshape(len(X), -1)
-    return list(flat.T)
+    array = np.asarray(X)
+    if array.ndim > 2:
+        return [np.array([_digest(row) for row in array])]
+    return list(array.reshape(len(array), -1).T)
+
+
+def _digest(row: NDArray[Any]) -> int:
+    """A number for a row of many numbers, such as an image: a column each would take too long."""
+    values = row.astype(np.float64) + 0.0
+    return int.from_bytes(blake2b(values.tobytes(), digest_size=6).digest(), "little")
 
 
 def _bits(column: NDArray[Any]) -> NDArray[np.uint64]:

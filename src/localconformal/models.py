@@ -110,8 +110,23 @@ def is_composite(model: Any) -> bool:
 
 
 def accepts_more_dimensions(model: Any) -> bool:
-    """Whether the model says that it takes X of more than two dimensions."""
-    return bool(getattr(_input_tags(model), "three_d_array", False))
+    """Whether X of more than two dimensions may go to the model, or what comes first in it.
+
+    Its tags decide; a model without tags, and a skorch net, decide for themselves.
+    """
+    for name in ("estimator", "regressor"):
+        if hasattr(model, name):
+            return accepts_more_dimensions(getattr(model, name))
+    if isinstance(model, Pipeline):
+        return accepts_more_dimensions(model.steps[0][1])
+    if is_skorch(model):
+        return True
+    return bool(getattr(_input_tags(model), "three_d_array", model is not None))
+
+
+def is_skorch(model: Any) -> bool:
+    """Whether the model is a skorch net, whose tags say nothing of what its module takes."""
+    return any(kind.__module__.partition(".")[0] == "skorch" for kind in type(model).__mro__)
 
 
 def _input_tags(model: Any) -> Any:

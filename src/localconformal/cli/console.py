@@ -70,6 +70,10 @@ Level = Annotated[
     list[float],
     typer.Option("--level", "-l", help="Share of rows to cover, inside (0, 1); repeatable."),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="Address of a Dask scheduler, as tcp://host:8786.", show_default=False),
+]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 
 
@@ -197,6 +201,18 @@ def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> No
         print_json(document)
     else:
         print_result(*parts)
+
+
+@contextmanager
+def on_cluster(large: bool, address: str | None) -> Iterator[None]:
+    """Work on rows out of memory runs on this cluster, or in the threads of this process."""
+    if not large:
+        yield
+        return
+    from localconformal.distributed.computing import connected
+
+    with connected(address):
+        yield
 
 
 @contextmanager

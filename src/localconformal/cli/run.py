@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from localconformal.cli.console import (
-    Data,
+    Cluster,
     Json,
     Level,
     Seed,
+    on_cluster,
     percent,
     prose,
     sayable,
@@ -25,13 +26,18 @@ from localconformal.cli.console import (
 
 if TYPE_CHECKING:
     from localconformal.audit import Audit
-    from localconformal.workflow.running import Run
+    from localconformal.workflow.running import Run, Task
 
 Columns = list[str] | None
 
 
 def run(
-    data: Data,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="A CSV or Parquet file, or a folder of Parquet files.", show_default=False
+        ),
+    ],
     target: Annotated[
         str, typer.Option("--target", "-t", help="Column to predict.", show_default=False)
     ],
@@ -53,6 +59,7 @@ def run(
         str | None,
         typer.Option(help="auto, forest, learned, kernel, ...", show_default="the method's"),
     ] = None,
+    cluster: Cluster = None,
     new: Annotated[
         Path | None, typer.Option(help="A table of new rows to predict too.", show_default=False)
     ] = None,
@@ -69,29 +76,29 @@ def run(
     columns lower and upper; for several levels lower_0.9, upper_0.9 and so on, and the audit and
     the report are about the first.
 
+    A folder of Parquet files may be larger than memory: its rows stay on disk, on Dask. With
+    --cluster the work is done there; the folder must be one that the workers see.
+
     \b
     Example:  localconformal run homes.csv --target price --out homes
               localconformal run homes.csv -t price --groups region --new new.csv
     """
     from localconformal.files import check_folder
-    from localconformal.tables import read_table
     from localconformal.tables.errors import check_columns
     from localconformal.tables.source import column_names
     from localconformal.workflow.model import Settings
     from localconformal.workflow.predicting import FilePrediction
     from localconformal.workflow.run_files import write_run
-    from localconformal.workflow.running import STEPS, Task, run_record, run_table
+    from localconformal.workflow.running import STEPS, Task, run_record
 
     check_numbers(level, test_size)
     check_folder(out)
     new_columns = [] if new is None else column_names(new)
-    with steps(len(STEPS)) as on_step:
+    large = data.is_dir() or cluster is not None
+    with on_cluster(large, cluster), steps(len(STEPS)) as on_step:
         on_step(STEPS[0])
-        columns = column_names(data)
+        columns = names_of(data, large)
         chosen, by = split_names(features, columns), split_names(groups, columns)
-        named = [] if identifier is None else [identifier]
-        wanted = [target, *named, *chosen, *by] if chosen else None
-        table = read_table(data, columns=wanted, texts=named)
         settings = Settings(
             method=method,
             model=model,
@@ -107,7 +114,7 @@ def run(
             if new is not None:
                 check_columns(types, new_columns, str(new))
 
-        done = run_table(table, task, source=str(data), on_step=on_step, on_columns=check_new)
+        done = make_run(data, task, large, on_step, check_new)
         on_step(STEPS[3])
         prediction = None if new is None else FilePrediction(done.model, new)
         record = {
@@ -121,6 +128,39 @@ def run(
     notes = [] if prediction is None else prediction.notes()
     whole = {**document, "notes": notes, "files": sayable(paths)}
     show(whole, [*said, *map(prose, notes), "", *path_lines(paths)], as_json)
+
+
+def names_of(data: Path, large: bool) -> list[str]:
+    """Columns of a file, or of a folder of Parquet files."""
+    from localconformal.tables.source import column_names
+
+    if not large:
+        return column_names(data)
+    from localconformal.distributed.parquet import folder_columns
+
+    return folder_columns(data)
+
+
+def make_run(
+    data: Path,
+    task: Task,
+    large: bool,
+    on_step: Callable[[str], None],
+    on_columns: Callable[[Mapping[str, str]], None],
+) -> Run:
+    """The run on a file in memory, or on a folder that stays on disk."""
+    if large:
+        from localconformal.workflow.large import run_folder
+
+        return run_folder(data, task, on_step=on_step, on_columns=on_columns)
+    from localconformal.tables import read_table
+    from localconformal.workflow.running import run_table
+
+    chosen, by = task.settings.features, task.settings.groups
+    named = [] if task.identifier is None else [task.identifier]
+    wanted = [task.target, *named, *chosen, *by] if chosen else None
+    table = read_table(data, columns=wanted, texts=named)
+    return run_table(table, task, source=str(data), on_step=on_step, on_columns=on_columns)
 
 
 def check_numbers(levels: list[float], test_size: float) -> None:

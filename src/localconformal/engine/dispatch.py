@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,8 @@ class Problem:
     min_effective_samples: float
     seed: int
     n_jobs: int | None = None
+    #: Where tensors are, such as "cuda"; None: compiled code.
+    device: str | None = None
 
     def by_score(self) -> Problem:
         """The same with rows in the order of their scores."""
@@ -65,15 +67,7 @@ class Problem:
 
     def take(self, rows: Any) -> Problem:
         """Some of the rows."""
-        return Problem(
-            self.points[rows],
-            self.v[rows],
-            self.kernel,
-            self.bandwidth,
-            self.min_effective_samples,
-            self.seed,
-            self.n_jobs,
-        )
+        return replace(self, points=self.points[rows], v=self.v[rows])
 
 
 @dataclass(frozen=True)
@@ -109,13 +103,18 @@ class EngineReport:
 
 def build_engine(name: str, problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
     """The engine of this name, or the one that "auto" chooses, and the report on it."""
-    engine, report = BUILDERS[name](problem, tolerance)
+    if problem.device is None:
+        engine, report = BUILDERS[name](problem, tolerance)
+    else:
+        from localconformal.engine.tensors import build_on_tensors
+
+        engine, report = build_on_tensors(name, problem, tolerance)
     probes = problem.points[: min(64, len(problem.points))]
     engine.quantiles(probes[:1], LEVELS[[0, -1]], np.zeros(2, dtype=bool))
     start = time.perf_counter()
     engine.quantiles(probes, LEVELS[[0, -1]], np.zeros(2, dtype=bool))
     spent = (time.perf_counter() - start) / len(probes)
-    return engine, EngineReport(**{**vars(report), "microseconds_per_query": 1e6 * spent})
+    return engine, replace(report, microseconds_per_query=1e6 * spent)
 
 
 def reference_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:

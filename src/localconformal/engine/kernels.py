@@ -119,17 +119,33 @@ class KernelWeights:
     def _widened(self, squared: Array, needed: float) -> Array:
         """Weights at h 2^k, for each row the smallest k that is enough."""
         kernel = KERNELS[self.kernel]
+
+        def widened(doublings: Array) -> Array:
+            return squared / (self.bandwidth * 2.0 ** doublings[:, None]) ** 2
+
+        def enough(doublings: Array) -> NDArray[np.bool_]:
+            u2 = widened(doublings)
+            return is_enough(u2, kernel(u2), needed)
+
         farthest = np.sqrt(squared.max(axis=1))
-        # `low` is too few doublings, `high` enough.
-        high = np.ceil(np.log2(np.maximum(FLAT * farthest / self.bandwidth, 2.0)))
-        low = np.zeros_like(high)
-        while (open_ := high - low > 1).any():
-            middle = np.floor((low + high) / 2.0)
-            u2 = squared / (self.bandwidth * 2.0 ** middle[:, None]) ** 2
-            enough = is_enough(u2, kernel(u2), needed)
-            high = np.where(open_ & enough, middle, high)
-            low = np.where(open_ & ~enough, middle, low)
-        return kernel(squared / (self.bandwidth * 2.0 ** high[:, None]) ** 2)
+        return kernel(widened(fewest_doublings(farthest / self.bandwidth, enough)))
+
+
+def fewest_doublings(farthest: Array, enough: Callable[[Array], NDArray[np.bool_]]) -> Array:
+    """For each row the smallest number of doublings of h, 1 or more, that is enough: (m,).
+
+    ``farthest`` is the largest distance of the row in units of h; ``enough`` answers for numbers
+    of doublings (m,), one a row.
+    """
+    # `low` is too few doublings, `high` enough.
+    high = np.ceil(np.log2(np.maximum(FLAT * farthest, 2.0)))
+    low = np.zeros_like(high)
+    while (open_ := high - low > 1).any():
+        middle = np.floor((low + high) / 2.0)
+        reached = enough(middle)
+        high = np.where(open_ & reached, middle, high)
+        low = np.where(open_ & ~reached, middle, low)
+    return high
 
 
 def is_enough(u2: Array, weights: Array, needed: float) -> NDArray[np.bool_]:

@@ -152,15 +152,16 @@ class SketchEngine:
                 stacklevel=3,
             )
         more = Sketch(sketch.landmarks, sketch.edges, sketch.bandwidth).update(rows, v, self.n_jobs)
-        return SketchEngine(
-            sketch.merge(more), self.fallback_engine, self.min_effective_samples, self.n_jobs
-        )
+        return self.with_sketch(sketch.merge(more))
+
+    def with_sketch(self, sketch: Sketch) -> SketchEngine:
+        """The same engine on another sketch."""
+        return SketchEngine(sketch, self.fallback_engine, self.min_effective_samples, self.n_jobs)
 
     def quantiles(self, rows: Array, levels: Array, upper: NDArray[np.bool_]) -> Array:
         """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
         targets = targets_by_row(levels, upper, len(rows))
-        positions = np.zeros(targets.shape, dtype=np.int64)
-        lost = self._run(loops.sketch_locate, rows, targets, positions)
+        positions, lost = self._locate(rows, targets)
         answer = scores_at(self.v, positions, targets)
         if lost.any():
             of_row = np.broadcast_to(levels, targets.shape)[lost]
@@ -170,8 +171,7 @@ class SketchEngine:
     def cdf(self, rows: Array, v: Array, side: str) -> Array:
         """F(v) or F(v-): v (m, k) -> (m, k)."""
         edges = np.searchsorted(self.v, v, side="right" if side == "right" else "left") - 1
-        values = np.zeros(v.shape)
-        lost = self._run(loops.sketch_values, rows, edges, values)
+        values, lost = self._values(rows, edges)
         if lost.any():
             values[lost] = self.fallback_engine.cdf(rows[lost], v[lost], side)
         return values
@@ -201,6 +201,16 @@ class SketchEngine:
     def lost(self, rows: Array) -> NDArray[np.bool_]:
         """Rows that the sketch cannot speak for: (m,)."""
         return self._moments(rows, self.mean_vector)[1]
+
+    def _locate(self, rows: Array, targets: Array) -> tuple[Any, NDArray[np.bool_]]:
+        """First edge whose value reaches each target (m, L), and which rows are lost."""
+        positions = np.zeros(targets.shape, dtype=np.int64)
+        return positions, self._run(loops.sketch_locate, rows, targets, positions)
+
+    def _values(self, rows: Array, edges: Any) -> tuple[Array, NDArray[np.bool_]]:
+        """Value of the law at given edges (m, k), and which rows are lost."""
+        values = np.zeros(edges.shape)
+        return values, self._run(loops.sketch_values, rows, edges, values)
 
     def _moments(self, rows: Array, numerator: Any) -> tuple[Array, NDArray[np.bool_]]:
         out = np.empty((len(rows), 2))

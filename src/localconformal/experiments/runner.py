@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, parallel_config
 
 from localconformal.experiments.experiment import CANNOT, Case, Experiment, Line, Output, Row
 from localconformal.experiments.presets import Preset
@@ -138,7 +138,8 @@ def perform(name: str, case: Case, preset: Preset, caller: int) -> dict[str, Any
     rows: list[Row] = []
     error = None
     try:
-        with warnings.catch_warnings():
+        # A task keeps to its process: what it does in parallel must not go back to a cluster.
+        with warnings.catch_warnings(), parallel_config("threading"):
             warnings.simplefilter("ignore")
             rows = [plain_row(row) for row in load_experiment(name).run(case, preset)]
     except Exception as problem:

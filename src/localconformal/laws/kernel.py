@@ -46,8 +46,8 @@ class KernelLaw(BaseLaw):
         frames), "outputs" (mu(x), the regressor's own point predictions), "outputs-spread" (mu(x)
         and a learned spread sigma(x)), "hidden" (the last hidden layer of its MLPRegressor),
         "metric" and "hidden-metric" (a linear map of the features, or of that layer, learned from
-        the responses: see `LearnedMetric`), a transformer (such as `HiddenLayer`), a fitted model
-        or a callable.
+        the responses: see `LearnedMetric`), a transformer (such as `HiddenLayer` or
+        `localconformal.torch.TorchEmbedding`), a fitted model or a callable.
     engine : {"auto", "exact", "sketch", "neighbors", "reference", "minibatch"}, default="auto"
         How the law is computed: see `localconformal.engine.dispatch`. "auto" chooses from the
         reference rows, at fit. "minibatch" keeps a random subset of them, drawn once, at fit.
@@ -61,6 +61,9 @@ class KernelLaw(BaseLaw):
         Seed of sampled distances, folds, landmarks and the mini-batch. None draws one at fit.
     n_jobs : int or None, default=None
         Threads of the compiled engines; None is one for each core.
+    device : str or None, default=None
+        Where PyTorch computes the law, such as "cuda" or "cpu" (needs the extra ``torch``); engines
+        "auto", "exact", "sketch" and "minibatch" know how. None: compiled code.
 
     Attributes
     ----------
@@ -91,6 +94,7 @@ class KernelLaw(BaseLaw):
         "tolerance": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
         "n_jobs": [None, Integral],
+        "device": [None, str],
     }
 
     def __init__(
@@ -104,6 +108,7 @@ class KernelLaw(BaseLaw):
         tolerance: float = 0.005,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str | None = None,
     ) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
@@ -114,6 +119,7 @@ class KernelLaw(BaseLaw):
         self.tolerance = tolerance
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
 
     def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> KernelLaw:
         """Embed the reference rows, choose h, and freeze both."""
@@ -135,7 +141,16 @@ class KernelLaw(BaseLaw):
         minimum = float(self.min_effective_samples)
         rule = BandwidthProblem(points, scores, self.kernel, minimum, seed, self.n_jobs)
         self.bandwidth_ = choose_bandwidth(self.bandwidth, rule)
-        problem = Problem(points, scores, self.kernel, self.bandwidth_, minimum, seed, self.n_jobs)
+        problem = Problem(
+            points,
+            scores,
+            self.kernel,
+            self.bandwidth_,
+            minimum,
+            seed,
+            self.n_jobs,
+            self.device,
+        )
         self.n_updates_ = 0
         self.engine_, self.engine_report_ = build_engine(self.engine, problem, self.tolerance)
         return self

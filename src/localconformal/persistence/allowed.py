@@ -14,6 +14,7 @@ OWN_MODULES = (
     "adjustments",
     "calibration",
     "densities",
+    "distributed",
     "engine",
     "laws",
     "models",

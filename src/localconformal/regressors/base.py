@@ -25,6 +25,7 @@ from sklearn.utils.validation import (
 
 from localconformal.frames import check_frame, column_names, is_frame, make_frame, row_hashes
 from localconformal.intervals import collapse_crossed, crossed, nest
+from localconformal.laws.once import one_query
 from localconformal.models import (
     accepts_missing,
     accepts_more_dimensions,
@@ -36,6 +37,7 @@ from localconformal.models import (
 )
 from localconformal.quantiles import Array
 from localconformal.regressors.guarantee import Guarantee
+from localconformal.regressors.lazy import check_in_memory, is_lazy, on_dask
 from localconformal.splitting import split_rows
 
 #: Constraints of the arguments that every estimator takes.
@@ -105,6 +107,7 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array or frame of shape (n, d)
+            NumPy, pandas or polars; or Dask, then y too, for methods of the split family.
         y : array of shape (n,)
         **fit_params
             Passed to the base estimator's ``fit``; those with one entry a row (such as
@@ -132,6 +135,8 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         return self._conformalize(X, y, None)
 
     def _fit(self, X: Any, y: Any, extra: Any, fit_params: Mapping[str, Any]) -> Any:
+        if is_lazy(X):
+            return on_dask().fit(self, X, y, extra, fit_params)
         self._validate_params()
         # Until training is done there is no model: a fit that fails leaves none behind.
         self.__dict__.pop("_training_hashes", None)
@@ -157,6 +162,8 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
 
     def _conformalize(self, X: Any, y: Any, extra: Any) -> Any:
         check_is_fitted(self)
+        if is_lazy(X):
+            return on_dask().conformalize(self, X, y, extra)
         X, y = self._check_rows(X), check_target(y)
         check_consistent_length(X, y, extra)
         seen = np.isin(row_hashes(X, y), self._training_hashes)
@@ -193,7 +200,7 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """Point predictions: (n,)."""
         check_is_fitted(self)
-        return self._point(self._check_rows(X))
+        return on_dask().predict(self, X) if is_lazy(X) else self._point(self._check_rows(X))
 
     def predict_interval(
         self,
@@ -221,6 +228,7 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         array of shape (n, 2), or (n, 2, L) for a list of levels; or a frame
+            Lazy for a Dask X: an array with its chunks, or a frame with its divisions.
             Bounds are infinite where the calibration set is too small for the level; crossed
             bounds become their midpoint.
         """
@@ -233,6 +241,8 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         if output not in ("array", "frame"):
             raise ValueError(f"output is {output!r}; 'array' or 'frame' was expected.")
         levels = self._levels(confidence_level, alpha)
+        if is_lazy(X):
+            return on_dask().predict_interval(self, X, levels, output, extra)
         rows = self._check_rows(X)
         check_consistent_length(rows, extra)
         raw, reason = self._bounds(rows, np.atleast_1d(levels), extra)
@@ -257,6 +267,7 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         """
         return self._diagnose(X, confidence_level, None)
 
+    @one_query()
     def _diagnose(self, X: Any, confidence_level: float | None, extra: Any) -> Any:
         self._check_calibrated()
         level = self._levels(confidence_level, None)
@@ -287,11 +298,12 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         return hasattr(self, "_training_hashes")
 
     def _check_rows(self, X: Any, reset: bool = False) -> Any:
+        check_in_memory(X)
         if is_frame(check_frame(X)):
             validate_data(self, X, reset=reset, skip_check_array=True)
             names = column_names(X)
             if reset:
-                self._columns = names
+                self._columns, self._row_shape = names, (len(names or ()),)
             # scikit-learn compares names only when all of them are strings.
             elif self._columns not in (None, names):
                 raise ValueError(
@@ -300,7 +312,7 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
             return X
         if reset:
             self._columns = None
-        return validate_data(
+        rows = validate_data(
             self,
             X,
             reset=reset,
@@ -309,6 +321,13 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
             ensure_all_finite="allow-nan" if accepts_missing(self.estimator) else True,
             allow_nd=accepts_more_dimensions(self.estimator),
         )
+        if reset:
+            self._row_shape = rows.shape[1:]
+        elif rows.ndim > 2 and rows.shape[1:] != self._row_shape:
+            raise ValueError(
+                f"X has rows of shape {rows.shape[1:]}; {self._row_shape} was expected, as at fit."
+            )
+        return rows
 
     def _check_calibrated(self) -> None:
         check_is_fitted(self)

@@ -9,6 +9,7 @@ and the score turns T into bounds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,7 @@ from localconformal.adjustments import BaseAdjustment
 from localconformal.calibration import Calibration, SideRule
 from localconformal.frames import make_frame
 from localconformal.laws import SidedLaw
+from localconformal.laws.once import one_query
 from localconformal.quantiles import Array
 from localconformal.regressors.base import check_target
 from localconformal.regressors.calibrated import CalibratedRegressor
@@ -32,6 +34,9 @@ from localconformal.regressors.reference import Reference, ScoreTask, make_refer
 from localconformal.scores import BaseScore
 from localconformal.selection import Task, is_auto, select, select_law
 from localconformal.selection.cost import BUDGET
+
+#: Numbers in a row of more than one dimension up to which law="auto" takes them for features.
+FLATTENED_UP_TO = 1_000
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,11 @@ class ComposedRegressor(CalibratedRegressor, WithPredictiveDistribution):
     def _composition(self) -> Composition:
         raise NotImplementedError
 
+    @one_query()
     def _fit_parts(self, X: Any, y: Array, fit_params: Mapping[str, Any], seed: int) -> None:
         parts = self._composition()
+        if is_auto(parts.law) and parts.adjustment.uses_law:
+            check_searchable(X)
         estimator = self._base_estimator(seed)
         task = ScoreTask(
             parts.score, estimator, X, y, self.confidence_level, seed, fit_params, self.n_jobs
@@ -138,6 +146,7 @@ class ComposedRegressor(CalibratedRegressor, WithPredictiveDistribution):
             )
         return make_frame(self._selection, like=None)
 
+    @one_query()
     def _calibrate(self, X: Any, y: Array, extra: Any) -> Calibration:
         raw = self.score_.values(self.score_.band(X), y)
         V = self.side_rule_.fold(check_scores(raw, "calibration"))
@@ -199,6 +208,7 @@ class ComposedRegressor(CalibratedRegressor, WithPredictiveDistribution):
         """theta* at each row: (n, S, L)."""
         return self.calibration_.correction(levels, self._cells(X, extra))
 
+    @one_query()
     def _bounds(self, X: Any, levels: Array, extra: Any) -> tuple[Array, str | None]:
         F, theta = self.law_.at(X), self._correction(X, levels, extra)
         T = self.adjustment_.threshold(theta, F, self.side_rule_.local_levels(levels))
@@ -232,6 +242,17 @@ class ComposedRegressor(CalibratedRegressor, WithPredictiveDistribution):
 
     def _guarantee(self) -> Guarantee:
         return replace(super()._guarantee(), predictive=self._predictive_guarantee())
+
+
+def check_searchable(X: Any) -> None:
+    """Rows of more than one dimension are compared flattened, where that can mean something."""
+    shape = X.shape[1:]
+    if len(shape) > 1 and math.prod(shape) > FLATTENED_UP_TO:
+        raise ValueError(
+            f"law='auto' came with rows of shape {shape}; it compares laws on at most "
+            f"{FLATTENED_UP_TO} numbers a row: give the regressor embedded rows, as those of "
+            "TorchEmbedding, or a law such as KernelLaw(embedding=...)."
+        )
 
 
 def check_scores(V: Array, whose: str) -> Array:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from localconformal.calibration import SideRule
 from localconformal.laws import SidedLaw
+from localconformal.laws.once import one_query
 from localconformal.laws.sides import LocalLaw
 from localconformal.metrics.crps import crps
 from localconformal.models import take_rows
@@ -190,6 +191,7 @@ class WithPredictiveDistribution(BaseConformalRegressor):
 
     # ---- parts -----------------------------------------------------------------------------
 
+    @one_query()
     def _at(self, X: Any) -> tuple[Band, LocalLaw]:
         """What the model and the local laws say at the rows of X."""
         rows = self._check_rows(X)

@@ -50,8 +50,10 @@ class ScoreTask:
             fit_params=take_params(self.fit_params, rows, len(self.y)),
         )
 
-    def values(self, score: BaseScore, rows: Rows) -> tuple[Array, Array]:
-        """Scores (n, 2) and point predictions (n,) of these rows."""
+    def values(self, score: BaseScore, rows: Rows | None = None) -> tuple[Array, Array]:
+        """Scores (n, 2) and point predictions (n,) of these rows; all of them by default."""
+        if rows is None:
+            return score.values(score.band(self.X), self.y), score.point(self.X)
         X = take_rows(self.X, rows)
         return score.values(score.band(X), self.y[rows]), score.point(X)
 
@@ -118,7 +120,7 @@ def holdout(task: ScoreTask) -> Reference:
 def in_sample(task: ScoreTask) -> Reference:
     """Every row both trains the model and is scored, as in the paper."""
     score = task.fit()
-    return Reference(score, task.X, *task.values(score, np.arange(len(task.y))), task.y)
+    return Reference(score, task.X, *task.values(score), task.y)
 
 
 REFERENCES: dict[str, Callable[[ScoreTask], Reference]] = {

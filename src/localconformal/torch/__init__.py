@@ -1,6 +1,7 @@
-"""Networks as scikit-learn regressors; needs the extra ``torch`` (PyTorch and skorch).
+"""Networks as regressors, and as places to measure "near".
 
-Names are imported when first used, so that the module itself needs nothing beyond the core.
+Needs the extra ``torch`` (PyTorch and skorch). Names are imported when first used, so that the
+module itself needs nothing beyond the core.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from localconformal.torch.embedding import TorchEmbedding
     from localconformal.torch.mean import MeanNetwork
     from localconformal.torch.quantile import QuantileNetwork
 
 _HOME_OF = {
     "MeanNetwork": "localconformal.torch.mean",
     "QuantileNetwork": "localconformal.torch.quantile",
+    "TorchEmbedding": "localconformal.torch.embedding",
 }
 _NEEDED = ("torch", "skorch")
 
-__all__ = ["MeanNetwork", "QuantileNetwork"]
+__all__ = ["MeanNetwork", "QuantileNetwork", "TorchEmbedding"]
 
 
 def missing_packages() -> list[str]:

@@ -1,0 +1,296 @@
+"""The parts of a fit on Dask, on the threads of this process."""
+
+import pickle
+from itertools import pairwise
+from types import SimpleNamespace
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from dask_rows import NAMES, FirstColumn, cut, frames, rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+
+from localconformal import (
+    ConformalizedQuantileRegressor,
+    DistSplitRegressor,
+    KernelLaw,
+    LocalizedConformalRegressor,
+    MADSplitRegressor,
+    MondrianConformalRegressor,
+    SLCPRegressor,
+    SplitConformalRegressor,
+)
+from localconformal.distributed.computing import compute
+from localconformal.distributed.positions import DRAW, SPLIT, Roles, uniforms
+from localconformal.distributed.ranks import smallest
+from localconformal.metrics import coverage, coverage_band
+from localconformal.persistence import load_model, save_model
+
+
+def covered(y, bounds):
+    return coverage(np.asarray(y), np.asarray(bounds))
+
+
+class Ranks:
+    def __init__(self, *ranks):
+        self.ranks = ranks
+
+    def __call__(self, n):
+        return list(self.ranks)
+
+
+numbers = st.floats(allow_nan=False, width=64) | st.sampled_from([0.0, -0.0, 1.0, np.inf])
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(numbers, min_size=1, max_size=40), st.data())
+def test_an_order_statistic_over_tasks_is_exact(values, data):
+    rank = data.draw(st.integers(1, len(values)))
+    column = np.array(values)[:, None]
+    ends = data.draw(st.lists(st.integers(0, len(values)), max_size=3))
+    parts = [dask.delayed(part) for part in np.split(column, sorted(ends))]
+    with dask.config.set(scheduler="synchronous"):
+        ((n, found),) = compute(smallest(parts, Ranks(rank)))
+    assert n == len(values)
+    assert found[0] == np.sort(column[:, 0])[rank - 1]
+
+
+def test_a_rank_beyond_the_rows_is_infinite():
+    part = dask.delayed(np.arange(6.0).reshape(3, 2))
+    ((_, found),) = compute(smallest([part], Ranks(4, 3)))
+    assert found.tolist() == [np.inf, 5.0]
+
+
+def test_a_position_has_its_number_wherever_a_partition_begins():
+    whole = uniforms(3, SPLIT, 0, 1000)
+    for start, count in [(0, 1), (1, 7), (5, 0), (993, 7)]:
+        np.testing.assert_array_equal(
+            whole[start : start + count], uniforms(3, SPLIT, start, count)
+        )
+    assert abs(np.corrcoef(whole, uniforms(3, DRAW, 0, 1000))[0, 1]) < 0.1
+    assert whole.min() >= 0.0
+    assert 0.4 < whole.mean() < 0.6
+
+
+def test_a_smaller_sample_is_a_part_of_a_larger_one():
+    roles = Roles(0, 0.5)
+    few, many = roles.drawn(0.1, 0, 2000), roles.drawn(0.3, 0, 2000)
+    assert few.any()
+    assert not (few & ~many).any()
+
+
+METHODS = [
+    SLCPRegressor(FirstColumn(), law=KernelLaw()),
+    SLCPRegressor(LinearRegression(), law="neighbors", reference="holdout"),
+    SLCPRegressor(LinearRegression(), law="uniform", sides="union", reference="train"),
+    LocalizedConformalRegressor(
+        LinearRegression(), law="kernel", score="absolute", adjustment="multiplicative"
+    ),
+    SplitConformalRegressor(LinearRegression()),
+    ConformalizedQuantileRegressor(HistGradientBoostingRegressor(max_iter=20)),
+    MADSplitRegressor(LinearRegression(), spread_estimator=LinearRegression()),
+    DistSplitRegressor(LinearRegression(), law="kernel"),
+]
+
+
+@pytest.mark.parametrize("model", METHODS, ids=lambda model: type(model).__name__)
+def test_every_method_of_the_split_family_covers(model):
+    X, y = rows(4_000, 0)
+    model.set_params(random_state=0).fit(*cut(X, y, (1_500, 1_500, 1_000)))
+    assert model.fit_report_["rows"]["calibration"] == 1_000
+    new, response = rows(4_000, 1)
+    bounds = model.predict_interval(cut(new, response, (2_000, 2_000))[0], [0.5, 0.9])
+    assert bounds.shape == (4_000, 2, 2)
+    assert bounds.chunks[0] == (2_000, 2_000)
+    made = bounds.compute()
+    np.testing.assert_array_equal(made, model.predict_interval(new, [0.5, 0.9]))
+    for place, level in enumerate([0.5, 0.9]):
+        low, high = coverage_band(1_000, 4_000, level, probability=0.9999)
+        assert low <= covered(response, made[:, :, place]) <= high
+    assert model.guarantee_.n_calibration == 1_000
+
+
+def test_small_tables_are_fitted_as_in_memory():
+    X, y = rows(3_000, 0)
+    model = SLCPRegressor(FirstColumn(), law=KernelLaw(random_state=0), calibration_size=None)
+    lazy = model.fit(*cut(X, y, (1_000,) * 3)).law_
+    model.fit(X, y)
+    new, levels = rows(100, 1)[0], np.array([[0.9], [0.9]])
+    np.testing.assert_allclose(lazy.at(new).quantile(levels), model.law_.at(new).quantile(levels))
+
+
+def test_partitions_of_no_row_and_of_one_row_work():
+    X, y = rows(1_003, 0)
+    table = pd.DataFrame(X, columns=NAMES).assign(y=y)
+    ends = [0, 0, 1, 500, 500, 501, 1_003, 1_003]
+    parts = [dask.delayed(table.iloc[a:b]) for a, b in pairwise(ends)]
+    lazy = dd.from_delayed(parts, meta=table.iloc[:0])
+    whole = dd.from_pandas(table, npartitions=1)
+    model = SLCPRegressor(FirstColumn(), law=KernelLaw(), random_state=0)
+    odd = model.fit(lazy[NAMES], lazy["y"]).predict_interval(lazy[NAMES]).compute()
+    even = model.fit(whole[NAMES], whole["y"]).predict_interval(whole[NAMES]).compute()
+    pd.testing.assert_frame_equal(odd, even)
+
+
+def test_labels_that_only_some_partitions_know():
+    rng = np.random.default_rng(0)
+    n = 1_200
+    table = pd.DataFrame({"size": rng.uniform(size=n), "y": rng.normal(size=n)})
+    kinds = [["p", "q"], ["q", "r"], ["s"], ["p", None]]
+    parts = []
+    for place, labels in enumerate(kinds):
+        part = table.iloc[place * 300 : (place + 1) * 300]
+        drawn = pd.Categorical(rng.choice(np.array(labels, dtype=object), len(part)))
+        parts.append(dask.delayed(part.assign(kind=drawn)))
+    meta = table.iloc[:0].assign(kind=pd.Categorical([]).set_categories(["p"]))
+    lazy = dd.from_delayed(parts, meta=meta, verify_meta=False)
+    names = ["size", "kind"]
+    booster = HistGradientBoostingRegressor(categorical_features="from_dtype", max_iter=10)
+    model = SLCPRegressor(booster, law="kernel", random_state=0).fit(lazy[names], lazy["y"])
+    new = pd.DataFrame({"size": [0.5, 0.5], "kind": pd.Categorical(["p", "never seen"])})
+    assert np.isfinite(model.predict_interval(new)).all()
+    assert np.isfinite(model.predict_interval(lazy[names]).compute().to_numpy()).all()
+
+
+def test_clusters_of_rows_keep_the_coverage():
+    rng = np.random.default_rng(0)
+
+    def draw(n):
+        centre = rng.integers(0, 5, n)
+        X = np.column_stack([centre * 10.0, rng.normal(size=n), rng.normal(size=n)])
+        X += 0.3 * rng.normal(size=X.shape)
+        return X, X[:, 0] + (1 + centre) * rng.standard_t(3, size=n)
+
+    # Sorted by cluster: partitions are as unlike each other as can be.
+    X, y = draw(30_000)
+    order = np.argsort(X[:, 0])
+    lazy = cut(X[order], y[order], (6_000,) * 5)
+    model = SLCPRegressor(FirstColumn(), law=KernelLaw(bandwidth=0.3), random_state=0).fit(*lazy)
+    new, response = draw(20_000)
+    bounds = model.predict_interval(new)
+    low, high = coverage_band(7_500, 20_000, 0.9, probability=0.9999)
+    assert low <= covered(response, bounds) <= high
+    lengths = np.diff(bounds, axis=1)[:, 0]
+    assert lengths[new[:, 0] > 35].mean() > 2 * lengths[new[:, 0] < 5].mean()
+
+
+def test_other_levels_are_found_when_asked_for_and_kept_in_files(tmp_path):
+    X, y = rows(2_000, 0)
+    model = SLCPRegressor(FirstColumn(), law="uniform", random_state=0)
+    model.estimator = LinearRegression()
+    model.fit(*cut(X, y, (1_000,) * 2))
+    wide = model.predict_interval(X[:5], 0.99)
+    for again in (pickle.loads(pickle.dumps(model)), through_a_file(model, tmp_path)):
+        np.testing.assert_array_equal(again.predict_interval(X[:5], [0.9, 0.99])[:, :, 1], wide)
+        with pytest.raises(ValueError, match="call conformalize again"):
+            again.predict_interval(X[:5], 0.5)
+
+
+def through_a_file(model, folder):
+    save_model(model, folder / "model.skops")
+    return load_model(folder / "model.skops")
+
+
+def test_conformalize_replaces_the_calibration_rows():
+    X, y = rows(4_000, 0)
+    model = SLCPRegressor(FirstColumn(), law=KernelLaw(), calibration_size=None, random_state=0)
+    lazy = cut(X[:2_000], y[:2_000], (1_000,) * 2)
+    model.fit(*lazy)
+    with pytest.raises(NotFittedError, match="conformalize"):
+        model.predict_interval(lazy[0])
+    model.conformalize(*cut(X[2_000:], y[2_000:], (700, 1_300)))
+    assert model.calibration_.n == 2_000
+    bounds = model.predict_interval(X)
+    model.conformalize(X[2_000:], y[2_000:])
+    np.testing.assert_array_equal(bounds, model.predict_interval(X))
+
+
+def test_a_model_fitted_in_memory_predicts_lazily():
+    X, y = rows(500, 0)
+    model = MondrianConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
+    lazy = cut(X, y, (250,) * 2)[0]
+    np.testing.assert_array_equal(model.predict_interval(lazy).compute(), model.predict_interval(X))
+    np.testing.assert_array_equal(model.predict(lazy).compute(), model.predict(X))
+
+
+def test_too_few_rows_are_said_before_anything_is_computed():
+    X, y = cut(*rows(40, 0), (20, 20))
+    model = SplitConformalRegressor(FirstColumn(), calibration_size=5, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="5 calibration rows came"):
+        bounds = model.predict_interval(X)
+    assert np.isinf(bounds.compute()).all()
+
+
+@pytest.fixture(scope="module")
+def given_rows():
+    X, y = cut(*rows(100, 0), (50, 50))
+    frame, series = frames(*rows(100, 0), npartitions=2)
+    slcp = SLCPRegressor(FirstColumn(), law="uniform")
+    fitted = SLCPRegressor(FirstColumn(), law="uniform", random_state=0).fit(frame, series)
+    return SimpleNamespace(X=X, y=y, frame=frame, series=series, slcp=slcp, fitted=fitted)
+
+
+BAD_CALLS = {
+    "y in memory": (lambda it: it.slcp.fit(it.X, np.zeros(100)), "Dask array with an array"),
+    "a frame and an array": (lambda it: it.slcp.fit(it.frame, it.y), "Dask series was"),
+    "partitions": (
+        lambda it: it.slcp.fit(it.frame, it.series.repartition(npartitions=1)),
+        "repartition",
+    ),
+    "rows": (lambda it: it.slcp.fit(it.X, it.y[:50]), "same number"),
+    "no rows": (lambda it: it.slcp.fit(it.X[:0], it.y[:0]), "0 sample"),
+    "NaN in y": (lambda it: it.slcp.fit(it.X, da.where(it.y > 0, np.nan, it.y)), "NaN"),
+    "weights": (
+        lambda it: it.slcp.fit(it.X, it.y, sample_weight=np.ones(100)),
+        "takes X and y alone",
+    ),
+    "out of bag": (
+        lambda it: SLCPRegressor(LinearRegression(), reference="oob").fit(it.X, it.y),
+        "choose reference='cross-fit'",
+    ),
+    "another method": (
+        lambda it: MondrianConformalRegressor().fit(it.X, it.y),
+        "choose SLCPRegressor",
+    ),
+    "too many": (
+        lambda it: SLCPRegressor(FirstColumn(), calibration_size=100).fit(it.X, it.y),
+        "left to train",
+    ),
+    "columns": (
+        lambda it: it.fitted.predict_interval(it.frame[["b", "a", "c"]]),
+        "expected, as at fit",
+    ),
+    "width": (lambda it: it.fitted.predict(it.X[:, :2]), "was expected, as at"),
+    "a frame of an array": (
+        lambda it: it.fitted.predict_interval(it.X, output="frame"),
+        "Dask frame was expected",
+    ),
+    "diagnose": (lambda it: it.fitted.diagnose(it.frame), r"call X.compute\(\) first"),
+    "quantiles": (
+        lambda it: it.fitted.predict_quantiles(it.frame.compute(), [0.5]),
+        "conformalize",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_what_cannot_be_done_is_one_sentence(name, given_rows):
+    call, words = BAD_CALLS[name]
+    with pytest.raises(ValueError, match=words) as caught:
+        call(given_rows)
+    assert "\n" not in str(caught.value).partition("\nNaN")[0]
+
+
+def test_what_trains_in_memory_says_on_how_many_rows(monkeypatch):
+    monkeypatch.setattr("localconformal.distributed.models.MODEL_ROWS", 500)
+    with pytest.warns(UserWarning, match="sample of 500 of 1,500 training rows"):
+        SplitConformalRegressor(LinearRegression(), random_state=0).fit(
+            *cut(*rows(2_000, 0), (1_000,) * 2)
+        )
