@@ -59,6 +59,7 @@ EXAMPLES = [
     "plot_embeddings.py",
     "plot_million_rows.py",
     "plot_audit.py",
+    "plot_monitor.py",
     "plot_moving.py",
 ]
 sphinx_gallery_conf = {

@@ -123,6 +123,7 @@ def seconds_to_import(name, repeats=3):
     return min(float(run(code)) for _ in range(repeats))
 
 
+@pytest.mark.slow
 def test_the_import_is_not_slower_than_scikit_learn():
     assert seconds_to_import("localconformal") <= 1.3 * seconds_to_import("sklearn.ensemble")
 

@@ -46,6 +46,7 @@ def test_the_same_seed_gives_the_same_comparison(comparison):
         np.testing.assert_array_equal(intervals, again.intervals[name])
 
 
+@pytest.mark.slow
 def test_steps_are_announced_in_order():
     seen = []
     compare(on_step=seen.append)

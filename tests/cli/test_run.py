@@ -204,6 +204,7 @@ def assert_sound(document, folder):
     assert f"{100 * row['coverage']:.1f} %" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_real_data_are_covered_within_the_band(name, suffix, tmp_path):

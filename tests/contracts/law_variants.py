@@ -60,6 +60,23 @@ VARIANTS = {
     "stacked-models": StackedLaw([*LIGHT.values(), ScaledLaw(), ResponseLaw()]),
     "nested": ShiftedLaw(StackedLaw([ScaledLaw(), "kernel"]), models={"line": LINE}, n_jobs=1),
 }
+#: Further settings of a law that is there in another one.
+SLOW = {
+    *(f"bandwidth-{name}" for name in BANDWIDTHS),
+    *(f"forest-{target}" for target in TARGETS),
+    "bandwidth-quantile",
+    "forest-extra",
+    "kernel-gaussian",
+    "learned-outputs",
+    "neighbors-7",
+    "nested",
+    "outputs",
+    "response-alone",
+    "scaled-kernel",
+    "shifted-outputs",
+    "stacked-fixed",
+    "stacked-models",
+}
 #: Fitted with what a point model says; the others are told nothing.
 WITH_OUTPUTS = {name for name in VARIANTS if "outputs" in name} | {"response", "nested"}
 #: Small forests wherever a spread is learned.

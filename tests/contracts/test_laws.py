@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from law_variants import FEW_TREES, LAST_BITS, VARIANTS, WITH_OUTPUTS, fit, point
+from law_variants import FEW_TREES, LAST_BITS, SLOW, VARIANTS, WITH_OUTPUTS, fit, point
 
 from localconformal import KernelLaw
 from localconformal.laws import LAWS, make_law, outputs
@@ -35,7 +35,11 @@ def few_trees():
         yield
 
 
-@pytest.fixture(params=VARIANTS, scope="module")
+def quick_or_slow(name):
+    return pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+
+
+@pytest.fixture(params=map(quick_or_slow, VARIANTS), scope="module")
 def name(request):
     return request.param
 

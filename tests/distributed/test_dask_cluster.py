@@ -72,6 +72,7 @@ def test_partitions_do_not_matter(client, fitted, data):
     )
 
 
+@pytest.mark.slow
 def test_a_worker_killed_during_fit_changes_nothing(client, fitted, data, tmp_path):
     model = Deadly(tmp_path / "armed").arm()
     again = slcp(model).fit(*cut(*data, (10_000,) * 8))

@@ -49,6 +49,7 @@ def test_every_method_runs_and_covers(task):
         assert sets.lengths.shape == (150,)
 
 
+@pytest.mark.slow
 def test_all_methods_share_one_fit_of_the_model_and_one_for_each_fold(task):
     _, models, _ = task
     fits = [name for name, _ in models.memory.fitted]

@@ -127,6 +127,7 @@ def test_membership_is_rank_also_far_outside_the_grid(cls, score):
 @pytest.mark.parametrize(
     ("data", "n", "level"), [(smooth_data, 60, 0.9), (heavy_tails, 100, 0.95)], ids=["few", "heavy"]
 )
+@pytest.mark.slow
 def test_enough_calibration_rows_give_finite_hulls(cls, data, n, level):
     beyond = 0
     for seed in range(20):

@@ -45,7 +45,7 @@ def split(load, n=3000):
 
 
 @pytest.mark.parametrize(
-    "load", [concrete, *(pytest.param(one, marks=pytest.mark.slow) for one in (bike, energy))]
+    "load", [pytest.param(one, marks=pytest.mark.slow) for one in (concrete, bike, energy)]
 )
 @pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
 # Some methods say by infinite intervals that they know too little.

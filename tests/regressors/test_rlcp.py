@@ -176,6 +176,7 @@ def lower_end(shares):
 
 
 @KERNELS
+@pytest.mark.slow
 def test_coverage_over_seeds(kernel):
     model = rlcp(kernel, 0.5, calibration_size=None)
     shares = [covered.mean() for _, covered in redraws(model, range(200))]

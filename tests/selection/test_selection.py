@@ -73,6 +73,7 @@ def test_a_blend_stands_in_where_the_point_model_misses_the_mean(chosen):
     assert auto < 0.95 * interval_score(y, split.predict_interval(X), 0.9)
 
 
+@pytest.mark.slow
 def test_split_conformal_stays_where_nothing_beats_it():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(N, 1)), rng.normal(size=N)
@@ -85,6 +86,7 @@ def test_split_conformal_stays_where_nothing_beats_it():
     assert lengths.std() < 0.2 * lengths.mean()
 
 
+@pytest.mark.slow
 def test_the_same_seed_chooses_the_same_law(chosen):
     again = slcp().fit(*bumpy())
     pd.testing.assert_frame_equal(again.selection_, chosen.selection_)

@@ -88,9 +88,13 @@ SIDES = pytest.mark.parametrize("sides", ["joint", "union", "absolute"])
 LAW = KernelLaw(bandwidth=0.4)
 
 
+#: Whose coverage is looked at whenever tests are run; the others have shorter tests of their own.
+ALWAYS = {"LocalizedConformalRegressor", "SLCPRegressor", "SplitConformalRegressor"}
+
+
 def quick_or_slow(cls):
-    """Those with a density take seconds, and have coverage tests of their own."""
-    return pytest.param(cls, marks=pytest.mark.slow) if "density" in cls().get_params() else cls
+    """All of them together take most of a minute."""
+    return cls if cls.__name__ in ALWAYS else pytest.param(cls, marks=pytest.mark.slow)
 
 
 #: Two corrections, several cells or a mass at infinity for each row round up more than once; the
