@@ -12,7 +12,7 @@ from localconformal import (
     SplitConformalRegressor,
     ThetaQuantile,
 )
-from localconformal.metrics import coverage, interval_score
+from localconformal.metrics import coverage, coverage_band, interval_score
 from localconformal.selection.cost import affordable_rows
 from localconformal.selection.scoring import corrected, mean_interval_score
 from localconformal.splitting import split_rows
@@ -213,7 +213,10 @@ def test_awkward_tables_work(data):
     fresh, response = data(seed=1)
     intervals = model.predict_interval(fresh)
     assert np.isfinite(intervals).all()
-    assert coverage(response, intervals) > 0.8
+    # With 57 calibration rows the coverage of one model can be far from 90 %.
+    n_calibration = model.fit_report_["rows"]["calibration"]
+    low, _ = coverage_band(n_calibration, len(response), 0.9, probability=0.999)
+    assert coverage(response, intervals) >= low
 
 
 def test_the_correction_gives_held_out_rows_their_coverage():
