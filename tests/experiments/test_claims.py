@@ -10,12 +10,13 @@ import pytest
 from localconformal.experiments import PRESETS, load_experiment
 from localconformal.experiments.claims import CLAIMS, find_all, write_claims
 from localconformal.experiments.claims_ablations import asymptotic, best_bandwidth, minibatches
-from localconformal.experiments.claims_checks import at_most, judge, less, more
+from localconformal.experiments.claims_checks import AGAINST, UNCLEAR, at_most, judge, less, more
 from localconformal.experiments.claims_evidence import (
     conditional,
     group_gaps,
     misspecified,
     shifted,
+    shorter_than,
     shortest,
 )
 from localconformal.experiments.claims_results import Results
@@ -301,3 +302,16 @@ def test_a_mean_is_said_with_its_error():
 
 def test_the_papers_methods_are_those_compared():
     assert set(ALIKE) - {"split"} == set(table1.COMPARED) - {"SLCP"}
+
+
+def test_a_method_that_leaves_rows_infinite_is_not_shorter():
+    rows = [
+        {"dataset": "a", "model": "m", "repeat": r, "method": method, "length": length + 0.01 * r,
+         "infinite": infinite}
+        for r in range(5)
+        for method, length, infinite in [("SLCP", 2.0, 0.0), ("LCP", 1.0, 0.1), ("CQR", 1.0, 0.0)]
+    ]  # fmt: skip
+    outcomes = {other: shorter_than("m", rows, other)[0] for other in ("LCP", "CQR")}
+    assert outcomes["CQR"].outcome == AGAINST
+    assert outcomes["LCP"].outcome == UNCLEAR
+    assert "10.0 % of which are infinite" in outcomes["LCP"].what

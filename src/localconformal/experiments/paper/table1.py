@@ -133,10 +133,15 @@ def lacking(mine: list[Row], rows: list[Row], field: str) -> str:
 
 def with_infinite(line: Line, rows: list[Row]) -> Line:
     """The line of a length, which says so where some lengths are infinite and left out."""
-    share = in_per_cent(over_repeats(rows, "infinite"))
-    if share is None or share.value < 0.05:
+    if (share := infinite_share(rows)) == 0.0:
         return line
-    return replace(line, reason=f"{line.reason}; {share.value:.1f} % infinite, left out")
+    return replace(line, reason=f"{line.reason}; {share:.1f} % infinite, left out")
+
+
+def infinite_share(rows: list[Row]) -> float:
+    """Intervals that are infinite, in per cent; 0 where it would be printed as 0."""
+    share = in_per_cent(over_repeats(rows, "infinite"))
+    return 0.0 if share is None or share.value < 0.05 else share.value
 
 
 def difference_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
@@ -149,7 +154,9 @@ def difference_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
         slcp, other = (printed_value(model, name, 0) for name in ("SLCP", method))
         paper = None if slcp is None or other is None else round(slcp - other, 10)
         of = {"model": model, "method": f"SLCP - {method}", "quantity": "difference in length"}
-        lines.append(same_direction(of, paper, ours, cannot))
+        share = infinite_share(select(rows, method=method))
+        why = cannot or (share and f"{share:.1f} % of {method}'s are infinite, left out") or ""
+        lines.append(same_direction(of, paper, ours, why))
     return lines
 
 
