@@ -9,7 +9,12 @@ import pytest
 
 from localconformal.experiments import PRESETS, load_experiment
 from localconformal.experiments.claims import CLAIMS, find_all, write_claims
-from localconformal.experiments.claims_ablations import asymptotic, best_bandwidth, minibatches
+from localconformal.experiments.claims_ablations import (
+    asymptotic,
+    best_bandwidth,
+    harmless,
+    minibatches,
+)
 from localconformal.experiments.claims_checks import AGAINST, UNCLEAR, at_most, judge, less, more
 from localconformal.experiments.claims_evidence import (
     conditional,
@@ -22,6 +27,7 @@ from localconformal.experiments.claims_evidence import (
 from localconformal.experiments.claims_results import Results
 from localconformal.experiments.claims_words import say
 from localconformal.experiments.paper import proposition2, table1
+from localconformal.experiments.paper._scenarios import LAWS
 from localconformal.experiments.store import Store
 from localconformal.experiments.summary import Mean
 
@@ -151,6 +157,16 @@ def test_groups_count_by_their_rows_and_small_ones_not_at_all():
         )
     ]
     assert group_gaps(rows) == [{"method": "a", "repeat": 0, "gap": pytest.approx(0.075)}]
+
+
+def test_the_true_quantiles_are_no_law_that_does_no_harm(tmp_path):
+    def make(case, rng):
+        gaps = {**dict.fromkeys(LAWS, 0.05), "true quantiles": 0.0}
+        return [{"method": m, "conditional_gap": jitter(rng, gap)} for m, gap in gaps.items()]
+
+    found = harmless(store_rows(tmp_path, "independent_scores", make))
+    assert found.checks
+    assert not [check.where for check in found.checks if "true quantiles" in check.where]
 
 
 def test_a_mini_batch_is_enough_if_lengths_are_within_what_is_tolerated(tmp_path):
