@@ -242,10 +242,10 @@ def shares_covered(model, data, redraws, training_sets=2, n=100):
     ("data", "redraws"),
     [
         pytest.param(smooth_data, 20, id="continuous"),
-        pytest.param(awkward_data, 150, id="ties-many", marks=pytest.mark.slow),
-        pytest.param(smooth_data, 150, id="continuous-many", marks=pytest.mark.slow),
-        pytest.param(bimodal, 150, id="bimodal-many", marks=pytest.mark.slow),
-        pytest.param(heavy_tails, 150, id="heavy-tails-many", marks=pytest.mark.slow),
+        pytest.param(awkward_data, 80, id="ties-many", marks=pytest.mark.slow),
+        pytest.param(smooth_data, 80, id="continuous-many", marks=pytest.mark.slow),
+        pytest.param(bimodal, 80, id="bimodal-many", marks=pytest.mark.slow),
+        pytest.param(heavy_tails, 80, id="heavy-tails-many", marks=pytest.mark.slow),
     ],
 )
 def test_coverage(cls, data, redraws):

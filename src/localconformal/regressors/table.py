@@ -34,7 +34,7 @@ METHODS = (
         "SLCPRegressor",
         "Split localized conformal prediction",
         ON_AVERAGE,
-        'fit: law="auto" 25 s or so; query: about 0.1 ms',
+        'fit: law="auto" 20 s or so; query: about 0.1 ms',
         "the default: narrow intervals that follow x",
         "Han et al. 2022",
     ),
