@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from joblib import effective_n_jobs
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from localconformal.parallel import in_threads
@@ -99,3 +100,12 @@ def test_callers_that_overlap_leave_nothing_behind():
     after = blas_settings()
     in_own_thread(lambda: threadpool_limits(limits=start, user_api=None)).join()
     assert after == before
+
+
+def test_a_task_among_several_starts_no_threads_of_its_own():
+    def nested():
+        return effective_n_jobs(-1), in_threads([threading.get_ident] * 3)
+
+    for inner, threads in in_threads([nested] * 4, n_jobs=2):
+        assert inner == 1
+        assert len(set(threads)) == 1
