@@ -28,6 +28,7 @@ METHODS: dict[str, Make] = {
     "CQR": cqr.make,
     "LCP": lcp.make,
     "MADSplit": madsplit.make,
+    "MADSplit, code's constant": madsplit.make_as_in_code,
     "DistSplit": distsplit.make,
     "CDSplit": cdsplit.make,
     "LVD": lvd.make,

@@ -38,7 +38,7 @@ class Subgroups:
 
     def experiment(self) -> Experiment:
         """The experiment of this table."""
-        return Experiment(self.title, self.cases, self.run, self.report)
+        return Experiment(self.title, self.cases, self.run, self.report, version=2)
 
     @property
     def model(self) -> str:
@@ -118,7 +118,7 @@ class Subgroups:
 
 
 def by_group(method: str, sets: Sets, groups: np.ndarray) -> list[Row]:
-    """Rows, coverage and mean finite length, overall and in each group."""
+    """Rows, coverage, mean finite length and share of infinite ones, overall and by group."""
     everyone = np.ones(len(groups), dtype=bool)
     members = {OVERALL: everyone, **{str(g): groups == g for g in np.unique(groups)}}
     found: list[Row] = []
@@ -131,6 +131,7 @@ def by_group(method: str, sets: Sets, groups: np.ndarray) -> list[Row]:
                 "n": int(here.sum()),
                 "coverage": sets.covered[here].mean(),
                 "length": finite.mean() if len(finite) else None,
+                "infinite": 1.0 - len(finite) / here.sum(),
             }
         )
     return found
