@@ -10,8 +10,8 @@ pytest.importorskip("skorch")
 pytest.importorskip("pooch")
 
 from localconformal.experiments import PRESETS
-from localconformal.experiments.claims_ablations import deep
 from localconformal.experiments.claims_checks import NOT_RUN
+from localconformal.experiments.claims_lengths import deep
 from localconformal.experiments.claims_results import Results
 from localconformal.experiments.paper import (
     _age_model,
@@ -242,8 +242,8 @@ def test_a_run_is_reported_and_judged_by_the_page_of_claims(features, tmp_path):
     assert all(row["band from"] <= row["coverage"] <= row["to"] for row in by_group)
     finding = deep(Results(tmp_path, SMOKE))
     assert finding.verdict != NOT_RUN
-    assert {check.what for check in finding.checks} == {
-        f"length of SLCP minus {method}'s"
+    assert {check.what.partition(";")[0] for check in finding.checks} == {
+        f"100 log ratio of lengths, SLCP / {method}"
         for method in METHODS
         if method not in ("SLCP", "SLCP-auto")
     }

@@ -9,7 +9,7 @@ from localconformal.datasets import load_simulation
 from localconformal.experiments import PRESETS, load_experiment
 from localconformal.experiments.experiment import VERDICTS
 from localconformal.experiments.paper import kernels, proposition2, simulations
-from localconformal.experiments.paper._scenarios import NONE, harmless
+from localconformal.experiments.paper._scenarios import NONE
 from localconformal.experiments.paper._simulated import bins, draw_figure, evenly
 from localconformal.experiments.paper._truth import (
     HOMOSCEDASTIC_ONE,
@@ -19,7 +19,6 @@ from localconformal.experiments.paper._truth import (
 )
 from localconformal.experiments.render import write_output
 from localconformal.experiments.runner import perform, report
-from localconformal.experiments.summary import Mean
 
 SMOKE, STANDARD = PRESETS["smoke"], PRESETS["standard"]
 QUICK = ("independent_scores", "true_quantiles", "proposition2")
@@ -109,13 +108,6 @@ def test_a_narrow_law_is_found_to_harm_true_quantiles():
     assert gaps[NONE] < gaps["median"] < gaps["0.1 quantile"]
 
 
-def test_harm_is_what_exceeds_the_tolerated_and_is_not_chance():
-    means = [Mean(-3.0, 0.1, 5), Mean(0.4, 0.1, 5), Mean(0.6, 0.1, 5), Mean(0.6, 0.5, 5), None]
-    verdicts = [harmless({"quantity": "gap"}, mean, 0.5, "no harm").verdict for mean in means]
-    cannot = "cannot be compared"
-    assert verdicts == ["reproduced", "reproduced", "not reproduced", cannot, cannot]
-
-
 def gap_rows(exponent):
     return [
         {"dataset": "sim2", "size": n, "repeat": r, "conditional_gap": (1 + r / 50) * n**exponent}
@@ -131,17 +123,18 @@ def test_the_exponent_of_the_gap_is_found(exponent):
     assert found.repeats == 3
 
 
-def test_a_gap_that_stays_does_not_reproduce_the_proposition():
-    falling = [{**row, "method": "rate"} for row in gap_rows(-0.3)]
-    staying = [{**row, "method": "median", "conditional_gap": 0.1} for row in gap_rows(0.0)]
+@pytest.mark.parametrize(("exponent", "verdict"), [(-0.3, "reproduced"), (0.0, "not reproduced")])
+def test_a_gap_that_stays_does_not_reproduce_the_proposition(exponent, verdict):
+    rated = [{**row, "method": "rate"} for row in gap_rows(exponent)]
+    staying = [{**row, "method": "median"} for row in gap_rows(0.0)]
     # Repeats that agree in every digit have no spread: let them differ a little.
-    for row in staying:
+    for row in rated + staying:
         row["conditional_gap"] *= 1 + 0.01 * row["repeat"] * (row["size"] > 1_000)
-    lines = proposition2.report(falling + staying, STANDARD).lines
+    lines = proposition2.report(rated + staying, STANDARD).lines
     verdicts = {(line.of["simulation"], line.of["bandwidth"]): line.verdict for line in lines}
-    assert verdicts["sim2", "rate"] == "reproduced"
-    assert verdicts["sim2", "median"] == "not reproduced"
-    assert verdicts["heteroscedastic", "median"] == "cannot be compared"
+    assert verdicts.pop(("sim2", "rate")) == verdict
+    # The proof does not cover the median, and its rate with 20 features is too slow to be seen.
+    assert set(verdicts.values()) == {"cannot be compared"}
 
 
 def test_figures_are_compared_with_captions_of_the_paper():

@@ -1,25 +1,53 @@
-"""Comparisons that speak for or against a claim, and the verdict they add up to."""
+"""Comparisons that say something for or against a claim, and the verdict they add up to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.special import stdtr
 
 from localconformal.experiments.summary import Mean
 
 FOR, AGAINST, UNCLEAR = "for it", "against it", "no clear difference"
 HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"
 NOT_SHOWN, NOT_RUN, NOT_JUDGED = "not shown", "not run", "not judged"
+#: Chance that any comparison of a claim is decided where there is no difference.
+ERROR = 0.05
 
 
 @dataclass(frozen=True)
 class Check:
-    """One comparison: where, of what, our mean, and what it says about the claim."""
+    """One comparison: where, of what, our mean, and on which side of a bound the claim has it.
+
+    ``below`` says that the claim is a value below the bound. ``barred`` are outcomes that the
+    comparison cannot have since it would not be fair; ``what`` then says why.
+    """
 
     where: str
     what: str
     ours: Mean
-    outcome: str
+    bound: float
+    below: bool
+    barred: tuple[str, ...] = ()
+    outcome: str = UNCLEAR
+
+    @property
+    def side(self) -> str:
+        """What the value itself says, by chance or not."""
+        found = FOR if (self.ours.value < self.bound) == self.below else AGAINST
+        return UNCLEAR if found in self.barred else found
+
+    @property
+    def chance(self) -> float:
+        """Probability of a value so far from the bound, on either side, by chance (Student's t)."""
+        distance = abs(self.ours.value - self.bound)
+        if self.ours.error is None or distance == 0.0:
+            return 1.0
+        if self.ours.error == 0.0:
+            return 0.0
+        return float(2.0 * stdtr(self.ours.repeats - 1, -distance / self.ours.error))
 
 
 @dataclass(frozen=True)
@@ -31,60 +59,64 @@ class Finding:
     checks: list[Check] = field(default_factory=list)
 
 
-def less(where: str, what: str, ours: Mean | None, bound: float = 0.0) -> list[Check]:
-    """The claim is that our value is below the bound; beyond its 95 % margin it is decided.
-
-    Empty where there is no value.
+def less(
+    where: str, what: str, ours: Mean | None, bound: float = 0.0, barred: tuple[str, ...] = ()
+) -> list[Check]:
+    """The claim is that our value is below the bound. Empty where there is no value.
 
     Examples
     --------
-    >>> [check.outcome for check in less("here", "length", Mean(-1.0, 0.1, 5))]
+    >>> [check.outcome for check in decided(less("here", "length", Mean(-1.0, 0.1, 5)))]
     ['for it']
     """
-    return [] if ours is None else [Check(where, what, ours, _side(bound - ours.value, ours))]
+    return [] if ours is None else [Check(where, what, ours, bound, True, barred)]
 
 
 def more(where: str, what: str, ours: Mean | None, bound: float = 0.0) -> list[Check]:
     """The same for a claim that our value is above the bound."""
-    return [] if ours is None else [Check(where, what, ours, _side(ours.value - bound, ours))]
+    return [] if ours is None else [Check(where, what, ours, bound, False)]
 
 
-def at_most(where: str, what: str, ours: Mean | None, most: float) -> list[Check]:
-    """The claim is that our value does not exceed what may be tolerated.
+def decided(checks: Iterable[Check]) -> list[Check]:
+    """The comparisons of a claim with their outcomes, by Holm's rule.
 
-    It speaks against the claim if it does, and is above 0 beyond its margin.
+    The least probable by chance is decided first; with m comparisons, the k-th counts if it has a
+    probability of at most 5 % / (m - k + 1), as have all before it. So the chance of any wrong
+    decision within a claim is at most 5 %.
     """
-    if ours is None:
-        return []
-    real = ours.error is not None and ours.value > ours.margin
-    outcome = FOR if ours.value <= most else AGAINST if real else UNCLEAR
-    return [Check(where, what, ours, outcome)]
+    found = list(checks)
+    order = np.argsort([check.chance for check in found], kind="stable")
+    for place, at in enumerate(order):
+        check = found[at]
+        if check.chance > ERROR / (len(found) - place):
+            break
+        found[at] = replace(check, outcome=check.side)
+    return found
 
 
-def _side(distance: float, ours: Mean) -> str:
-    if ours.error is None or abs(distance) <= ours.margin:
-        return UNCLEAR
-    return FOR if distance > 0 else AGAINST
+def judge(checks: list[Check], superlative: bool = False) -> str:
+    """The verdict of decided checks together.
 
-
-def judge(checks: Iterable[Check]) -> str:
-    """The verdict of all checks together: one against a claim is enough for "in part".
+    A claim holds if all are for it, and in part if most are. It does not hold if as many are
+    against it as for it; a superlative, which says that nothing is better, not if any is.
 
     Examples
     --------
     >>> judge([])
     'not run'
-    >>> judge(less("a", "b", Mean(-1.0, 0.1, 5)) + less("c", "d", Mean(1.0, 0.1, 5)))
-    'holds in part'
+    >>> mixed = [*less("a", "b", Mean(-1.0, 0.1, 5)), *less("c", "d", Mean(-2.0, 0.1, 5)),
+    ...          *less("e", "f", Mean(1.0, 0.1, 5))]
+    >>> judge(decided(mixed)), judge(decided(mixed), superlative=True)
+    ('holds in part', 'does not hold')
     """
-    outcomes = {check.outcome for check in checks}
-    if not outcomes:
+    if not checks:
         return NOT_RUN
-    if outcomes == {FOR}:
+    counts = count(checks)
+    if counts[FOR] == len(checks):
         return HOLDS
-    if FOR in outcomes:
-        return PARTLY
-    return FAILS if AGAINST in outcomes else NOT_SHOWN
+    if counts[AGAINST] and (superlative or counts[AGAINST] >= counts[FOR]):
+        return FAILS
+    return PARTLY if counts[FOR] > len(checks) / 2 else NOT_SHOWN
 
 
 def count(checks: list[Check]) -> dict[str, int]:
@@ -93,8 +125,11 @@ def count(checks: list[Check]) -> dict[str, int]:
     return {outcome: outcomes.count(outcome) for outcome in (FOR, AGAINST, UNCLEAR)}
 
 
-def finding(checks: list[Check], sentences: Iterable[str | None]) -> Finding:
+def finding(
+    checks: Iterable[Check], sentences: Iterable[str | None], superlative: bool = False
+) -> Finding:
     """The verdict with its reasons; what has nothing to say is left out."""
-    if not checks:
+    known = decided(checks)
+    if not known:
         return Finding(NOT_RUN)
-    return Finding(judge(checks), list(filter(None, sentences)), checks)
+    return Finding(judge(known, superlative), list(filter(None, sentences)), known)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from localconformal.experiments.claims_checks import Check, Finding, count
 from localconformal.experiments.claims_results import Results
 from localconformal.experiments.experiment import Row
+from localconformal.experiments.paper import table1
 from localconformal.experiments.registry import experiment_names, load_experiment
 from localconformal.experiments.render import markdown_table, verdict_counts
 from localconformal.report.markup import Markup, tag
@@ -29,19 +30,28 @@ def introduction(results: Results) -> list[str]:
     preset = results.preset
     rows = "all rows" if preset.max_rows is None else f"at most {preset.max_rows:,} rows"
     small = " This preset only checks that everything runs: it judges nothing."
+    stand_ins = [name for name in table1.REAL if name not in table1.EXACT]
     return [
         f"{PAPER}: what it claims, and what came out when its experiments were run again with "
         "this library. SLCP here is the paper's Algorithm 1 with its Gaussian kernel and median "
-        'bandwidth; law="auto" is this library\'s default.',
-        f"Preset {preset.name}: {preset.repeats} repeats, {rows} of a real data set. Every number "
-        "is computed from the stored rows. ± is a standard error over repeats; a comparison is "
-        "decided when it lies beyond its 95 % margin (Student's t). A claim holds if every "
-        "comparison speaks for it, and in part if some do." + (small if preset.only_runs else ""),
+        "bandwidth. SLCP-auto is this library's defaults: a mean model, residuals out of fold, and "
+        'a law chosen on training rows (law="auto"); the first claim says what each of these '
+        "changes alone.",
+        f"Preset {preset.name}: {preset.repeats} repeats unless a line says otherwise, {rows} of a "
+        f"real data set, {preset.simulated_rows:,} of a simulation to train on. Four data sets of "
+        f"the paper are not to be had; {', '.join(stand_ins)} stand in for them, and are kept out "
+        "of verdicts on lengths. Every number is computed from the stored rows.",
+        "± is a standard error over repeats. A comparison is decided where chance would do so in "
+        "at most 5 % of the cases for all comparisons of a claim together (Student's t, Holm's "
+        "rule), so that few repeats decide large and steady differences only. A claim holds if "
+        "every comparison is for it, and in part if most are; it does not hold if as many are "
+        "against it as for it, and a claim to be the best or to hold always not if any is."
+        + (small if preset.only_runs else ""),
     ]
 
 
 def overview_rows(found: Found) -> list[Row]:
-    """Claims with their verdicts, and how many comparisons speak for and against them."""
+    """Claims with their verdicts, and how many comparisons are for and against them."""
     return [
         {"claim": claim.title, "verdict": one.verdict, **count(one.checks)} for claim, one in found
     ]
@@ -58,9 +68,10 @@ def check_rows(checks: list[Check]) -> list[Row]:
         {
             "where": check.where,
             "what": check.what,
-            "ours": f"{check.ours.value:+.3f}",
+            # A sign only where it is one of a difference.
+            "ours": f"{check.ours.value:{'' if check.bound == 1.0 else '+'}.3f}",
             "standard error": "" if check.ours.error is None else f"{check.ours.error:.3f}",
-            "speaks": check.outcome,
+            "says": check.outcome,
         }
         for check in checks
     ]

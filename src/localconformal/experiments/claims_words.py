@@ -10,6 +10,7 @@ from localconformal.experiments.paper._ablation import relative
 from localconformal.experiments.summary import Mean, in_per_cent, over_repeats, paired, select
 
 SLCP, AUTO = "SLCP", "SLCP-auto"
+DEFAULTS = "this library's defaults"
 
 
 def distinct(rows: Iterable[Row], name: str) -> list[Any]:
@@ -22,9 +23,9 @@ def difference(rows: list[Row], first: str, second: str, field: str) -> Mean | N
     return over_repeats(paired(rows, first, second, field), "difference")
 
 
-def per_cent_longer(rows: list[Row], base: list[Row]) -> Mean | None:
+def per_cent_longer(rows: list[Row], base: list[Row], field: str = "length") -> Mean | None:
     """How much longer the intervals of the rows are than those of the base rows of the task."""
-    pairs = relative(rows, base, "length")
+    pairs = relative(rows, base, field)
     return in_per_cent(over_repeats(pairs, lambda row: row["relative"] - 1.0))
 
 
@@ -40,15 +41,15 @@ def say(mean: Mean, digits: int = 2) -> str:
     return f"{mean.value:.{digits}f}{error}"
 
 
-def signed(mean: Mean) -> str:
+def signed(mean: Mean, digits: int = 2) -> str:
     """The same with its sign, for a change."""
-    return f"{'+' if mean.value >= 0 else ''}{say(mean)}"
+    return f"{'+' if mean.value >= 0 else ''}{say(mean, digits)}"
 
 
 def auto_sentence(
     groups: Mapping[str, list[Row]], field: str, what: str, scale: float = 1.0
 ) -> str:
-    """What ``law="auto"`` changes, in each group of rows."""
+    """What the library's defaults change, in each group of rows."""
     parts = []
     for name, rows in groups.items():
         pairs = paired(rows, AUTO, SLCP, field)
@@ -56,7 +57,7 @@ def auto_sentence(
         ours = over_repeats(pairs, lambda row: scale * row[field])
         if change is not None and ours is not None:
             parts.append(f"{ours.value:.2f} on {name} ({signed(change)} from SLCP's)")
-    return f'With law="auto" {what} is ' + ", ".join(parts) + "." if parts else ""
+    return f"With {DEFAULTS} {what} is " + ", ".join(parts) + "." if parts else ""
 
 
 def by(rows: list[Row], name: str) -> dict[Any, list[Row]]:
@@ -65,12 +66,13 @@ def by(rows: list[Row], name: str) -> dict[Any, list[Row]]:
 
 
 def auto_longer(groups: Mapping[str, list[Row]], base: str, **fields: Any) -> str | None:
-    """How the lengths of auto differ from those of a base method."""
+    """How the lengths of the defaults differ from those of a base method."""
     parts = []
     for name, rows in groups.items():
         longer = per_cent_longer(select(rows, method=AUTO), select(rows, method=base, **fields))
-        parts += [f"{say(longer)} % on {name}"] if longer else []
-    return f'Lengths with law="auto" differ from these by {", ".join(parts)}.' if parts else None
+        if longer:
+            parts.append(f"{signed(longer)} % on {name} ({longer.repeats} repeats)")
+    return f"Lengths with {DEFAULTS} differ from these by {', '.join(parts)}." if parts else None
 
 
 def over_models(rows: Iterable[Row]) -> list[Row]:

@@ -16,6 +16,8 @@ Row = dict[str, Any]
 
 REPRODUCED, NOT_REPRODUCED, CANNOT = "reproduced", "not reproduced", "cannot be compared"
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, CANNOT)
+#: How a reason begins where our own uncertainty is why nothing can be said.
+NOT_CLEAR = "not clear"
 
 
 @dataclass(frozen=True)

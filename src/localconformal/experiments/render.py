@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from localconformal.experiments.experiment import VERDICTS, Line, Output, Row
+from localconformal.experiments.experiment import NOT_CLEAR, VERDICTS, Line, Output, Row
 from localconformal.files import write_together
 
-MISSING = "–"
+MISSING, UNCERTAIN = "–", "of these not clear"
 
 
 def shown(value: Any) -> str:
@@ -51,8 +51,9 @@ def line_rows(lines: Sequence[Line]) -> list[Row]:
 
 
 def verdict_counts(lines: Sequence[Line]) -> dict[str, int]:
-    """How many lines have each verdict."""
-    return {name: sum(line.verdict == name for line in lines) for name in VERDICTS}
+    """How many lines have each verdict, and of how many our own uncertainty is the reason."""
+    counts = {name: sum(line.verdict == name for line in lines) for name in VERDICTS}
+    return {**counts, UNCERTAIN: sum(line.reason.startswith(NOT_CLEAR) for line in lines)}
 
 
 def markdown(title: str, output: Output) -> str:

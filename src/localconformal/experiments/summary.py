@@ -10,6 +10,7 @@ from scipy.special import stdtrit
 
 from localconformal.experiments.experiment import (
     CANNOT,
+    NOT_CLEAR,
     NOT_REPRODUCED,
     REPRODUCED,
     Line,
@@ -17,15 +18,13 @@ from localconformal.experiments.experiment import (
 )
 from localconformal.metrics import coverage_band
 
-#: How far ours may be from the paper's beyond its own margin: the share of the paper's value, and
-#: a plain amount. Coverage is in per cent.
+#: How far ours may be from the paper's: a share of the paper's value, and a plain amount. Coverage
+#: is in per cent.
 TOLERANCES = {
     "length": (0.1, 0.0),
     "coverage": (0.0, 1.0),
     "correlation": (0.0, 0.1),
 }
-#: Tolerances that a margin may be wide; with a wider one any number would pass.
-WIDEST = 2.0
 ONE_REPEAT = "one repeat has no standard error"
 
 
@@ -129,13 +128,32 @@ def paired(rows: Iterable[Row], first: str, second: str, value: str) -> list[Row
     return found
 
 
+def within(ours: Mean, low: float, high: float, seen: str) -> tuple[str, str]:
+    """Verdict and reason, one rule for all: where our 95 % interval lies.
+
+    Reproduced if all of it is within the bounds, not reproduced if none of it is; otherwise
+    nothing can be said, and the reason begins with "not clear".
+
+    Examples
+    --------
+    >>> [within(Mean(value, 0.1, 5), 0.0, 1.0, "")[0] for value in (0.5, 2.0, 1.1)]
+    ['reproduced', 'not reproduced', 'cannot be compared']
+    """
+    if ours.error is None:
+        return CANNOT, ONE_REPEAT
+    bottom, top = ours.value - ours.margin, ours.value + ours.margin
+    if low <= bottom and top <= high:
+        return REPRODUCED, seen
+    if top < low or high < bottom:
+        return NOT_REPRODUCED, seen
+    return CANNOT, f"{NOT_CLEAR}: {seen}"
+
+
 def compared(
     of: dict[str, str], paper: float | None, ours: Mean | None, kind: str, cannot: str = ""
 ) -> Line:
     """A line whose verdict is how near our value is to the paper's.
 
-    Reproduced is what lies within the tolerance, not reproduced what lies outside it by more than
-    our own margin; of what is between, and of a mean whose margin is wide, nothing can be said.
     ``kind`` is a row of `TOLERANCES`; ``cannot`` says why the two cannot be compared, if so.
     """
     if ours is None:
@@ -146,20 +164,8 @@ def compared(
     share, amount = TOLERANCES[kind]
     allowed, gap = share * abs(paper) + amount, ours.value - paper
     seen = f"{gap:+.2f} from the paper's, {allowed:.2f} allowed, 95 % margin {ours.margin:.2f}"
-    return Line(of, paper, ours.value, ours.error, *judged(ours, gap, allowed, seen))
-
-
-def judged(ours: Mean, gap: float, allowed: float, seen: str) -> tuple[str, str]:
-    """Verdict and reason for a value at this gap from where it should be."""
-    if ours.error is None:
-        return CANNOT, ONE_REPEAT
-    if ours.margin > WIDEST * allowed:
-        return CANNOT, f"too uncertain: {seen}"
-    if abs(gap) <= allowed:
-        return REPRODUCED, seen
-    if abs(gap) <= allowed + ours.margin:
-        return CANNOT, f"not clear: {seen}"
-    return NOT_REPRODUCED, seen
+    verdict = within(ours, paper - allowed, paper + allowed, seen)
+    return Line(of, paper, ours.value, ours.error, *verdict)
 
 
 def same_direction(
@@ -168,13 +174,7 @@ def same_direction(
     """A line whose verdict is whether a difference has the paper's sign, beyond its margin."""
     if ours is None or cannot or paper is None:
         return compared(of, paper, ours, "length", cannot)
-    if ours.error is None:
-        return Line(of, paper, ours.value, None, CANNOT, ONE_REPEAT)
-    clear, same = abs(ours.value) > ours.margin, ours.value * paper > 0
-    reason = (
-        f"{'the same' if same else 'the opposite'} sign, beyond the 95 % margin {ours.margin:.2f}"
-        if clear
-        else f"no difference beyond the 95 % margin {ours.margin:.2f}"
-    )
-    verdict = REPRODUCED if clear and same else NOT_REPRODUCED
-    return Line(of, paper, ours.value, ours.error, verdict, reason)
+    same = "the same" if ours.value * paper > 0 else "the opposite"
+    seen = f"{same} sign, 95 % margin {ours.margin:.2f}"
+    bounds = (0.0, np.inf) if paper > 0 else (-np.inf, 0.0)
+    return Line(of, paper, ours.value, ours.error, *within(ours, *bounds, seen))

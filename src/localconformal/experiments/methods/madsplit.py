@@ -22,7 +22,7 @@ def make(models: Models, seed: int, preset: Preset) -> Any:
 
 
 def make_as_in_code(models: Models, seed: int, preset: Preset) -> Any:
-    """The papers' constant instead; it means what they meant where y is in units of its mean |y|."""
+    """The constant of the papers' code instead, for y in units of its mean |y|."""
     return _with_spread(models, PlusOne(models.spread), 0.0, seed)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from localconformal.experiments.experiment import CANNOT, NOT_REPRODUCED, REPRODUCED, Line
-from localconformal.experiments.summary import ONE_REPEAT, Mean, compared, judged
+import math
+
+from localconformal.experiments.experiment import CANNOT, Line
+from localconformal.experiments.summary import ONE_REPEAT, Mean, compared, within
 
 
 def below(of: dict[str, str], ours: Mean | None, bound: float, said: str) -> Line:
@@ -11,33 +13,32 @@ def below(of: dict[str, str], ours: Mean | None, bound: float, said: str) -> Lin
 
     ``said`` is the claim, such as "the paper says shorter".
     """
-    return _beyond(of, ours, -1.0, bound, said)
+    return between(of, ours, -math.inf, bound, said)
 
 
 def above(of: dict[str, str], ours: Mean | None, bound: float, said: str) -> Line:
     """The same for a claim that our value is above the bound."""
-    return _beyond(of, ours, 1.0, bound, said)
+    return between(of, ours, bound, math.inf, said)
 
 
-def _beyond(of: dict[str, str], ours: Mean | None, sign: float, bound: float, said: str) -> Line:
-    if ours is None or ours.error is None:
-        return unclear(of, ours)
-    gap = sign * (ours.value - bound)
-    clear = abs(gap) > ours.margin
-    seen = "so here" if clear and gap > 0 else "the opposite here" if clear else "not clear"
-    verdict = REPRODUCED if clear and gap > 0 else NOT_REPRODUCED
-    return Line(
-        of, None, ours.value, ours.error, verdict, f"{said}; {seen}, 95 % margin {ours.margin:.3f}"
-    )
-
-
-def alike(of: dict[str, str], ours: Mean | None, centre: float, within: float, said: str) -> Line:
+def alike(of: dict[str, str], ours: Mean | None, centre: float, allowed: float, said: str) -> Line:
     """A line for a claim that two things are much alike: ours is near the centre."""
-    if ours is None or ours.error is None:
-        return unclear(of, ours)
-    gap = ours.value - centre
-    seen = f"{said}; {gap:+.3f}, {within:.3f} allowed, 95 % margin {ours.margin:.3f}"
-    return Line(of, None, ours.value, ours.error, *judged(ours, gap, within, seen))
+    return between(of, ours, centre - allowed, centre + allowed, said)
+
+
+def between(of: dict[str, str], ours: Mean | None, low: float, high: float, said: str) -> Line:
+    """A line for a claim that our value lies between two bounds."""
+    if ours is None:
+        return compared(of, None, None, "length")
+    if ours.error is None:
+        return Line(of, None, ours.value, None, CANNOT, ONE_REPEAT)
+    bounds = " and ".join(
+        f"{word} {bound:.3f}"
+        for word, bound in (("above", low), ("below", high))
+        if math.isfinite(bound)
+    )
+    seen = f"{said}, that is {bounds}; 95 % margin {ours.margin:.3f}"
+    return Line(of, None, ours.value, ours.error, *within(ours, low, high, seen))
 
 
 def within_factor(
@@ -46,14 +47,9 @@ def within_factor(
     """A line for a ratio of seconds: reproduced if it is the paper's, give or take the factor."""
     if paper is None or ours is None:
         return compared(of, paper, ours, "length")
-    ratio = ours.value / paper
-    close = 1.0 / factor <= ratio <= factor
-    reason = f"{ratio:.2f} times the paper's, {1 / factor:.2f} to {factor:.2f} allowed"
-    return Line(of, paper, ours.value, ours.error, REPRODUCED if close else NOT_REPRODUCED, reason)
-
-
-def unclear(of: dict[str, str], ours: Mean | None) -> Line:
-    """A line without a verdict, for want of tasks or of repeats."""
-    if ours is None:
-        return compared(of, None, None, "length")
-    return Line(of, None, ours.value, None, CANNOT, ONE_REPEAT)
+    seen = (
+        f"{ours.value / paper:.2f} times the paper's, {1 / factor:.2f} to {factor:.2f} allowed, "
+        f"95 % margin {ours.margin / paper:.2f}"
+    )
+    verdict = within(ours, paper / factor, paper * factor, seen)
+    return Line(of, paper, ours.value, ours.error, *verdict)

@@ -11,6 +11,7 @@ from localconformal.experiments.experiment import Case, Experiment, Line, Output
 from localconformal.experiments.methods import METHODS
 from localconformal.experiments.models import FAMILIES
 from localconformal.experiments.objective import Sets, try_method
+from localconformal.experiments.paper.table1 import with_infinite
 from localconformal.experiments.presets import Preset
 from localconformal.experiments.printed import printed
 from localconformal.experiments.rows import real_split
@@ -88,13 +89,18 @@ class Subgroups:
         if method in known["methods"] and name in known:
             length, covered = known[name][known["methods"].index(method)]
             paper = (length, covered)
-        of = {"group": label, "method": method}
+        of = {"group": self._shown(label), "method": method}
         ours = over_repeats(rows, "length")
         share = in_per_cent(over_repeats(rows, "coverage"))
+        length_line = compared({**of, "quantity": "length"}, paper[0], ours, "length", self.cannot)
         return [
-            compared({**of, "quantity": "length"}, paper[0], ours, "length", self.cannot),
+            with_infinite(length_line, rows),
             compared({**of, "quantity": "coverage, %"}, paper[1], share, "coverage", self.cannot),
         ]
+
+    def _shown(self, label: str) -> str:
+        """The paper's word for a group, without its number of rows."""
+        return self.groups.get(label, "").rpartition("_")[0] or label
 
     def _bands(self, rows: list[Row]) -> list[Row]:
         table = []
@@ -106,12 +112,13 @@ class Subgroups:
             low, high = binomial_band(round(share * n), n)
             table.append(
                 {
-                    "group": label,
+                    "group": self._shown(label),
                     "method": method,
                     "test rows a split": n,
                     "coverage": share,
                     "band from": low,
                     "to": high,
+                    "share infinite": float(np.mean([row["infinite"] for row in mine])),
                 }
             )
         return table

@@ -138,6 +138,7 @@ def report(rows: list[Row], preset: Preset) -> Output:
         for variant in VARIANTS:
             lines += variant_lines(here, model, variant)
         lines += beside_lines(here, model)
+        lines += narrow_lines(here, model)
     lines += time_lines(rows)
     fields = ("length", "coverage", "law_build_seconds", "law_ask_seconds", "seconds")
     table = table_of(rows, ("model", "method", "percent"), fields)
@@ -163,6 +164,14 @@ def variant_lines(rows: list[Row], model: str, variant: str) -> list[Line]:
             of = {**of, "quantity": "length relative to all rows"}
             lines.append(compared(of, round(length / at_whole, 3), ours, "length"))
     return lines
+
+
+def narrow_lines(rows: list[Row], model: str) -> list[Line]:
+    """The same question with the bandwidth of the authors' code."""
+    share, whole = (select(rows, method=NARROW, percent=percent) for percent in NARROW_PERCENTS)
+    ours = over_repeats(relative(share, whole, "length"), "relative")
+    of = {"model": model, "method": NARROW, "share of rows": f"{NARROW_PERCENTS[0]} %"}
+    return [compared({**of, "quantity": "length relative to all rows"}, None, ours, "length")]
 
 
 def beside_lines(rows: list[Row], model: str) -> list[Line]:

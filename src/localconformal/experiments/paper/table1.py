@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from localconformal.datasets import DATASETS
 from localconformal.experiments.experiment import Case, Experiment, Line, Output, Row
 from localconformal.experiments.methods import METHODS
@@ -14,6 +16,7 @@ from localconformal.experiments.printed import printed
 from localconformal.experiments.rows import real_split
 from localconformal.experiments.seeds import seed_of
 from localconformal.experiments.summary import (
+    Mean,
     below_bands,
     compared,
     in_per_cent,
@@ -53,10 +56,13 @@ QUANTITIES = {
     "correlation of length and error": ("length_error_corr", 2, "correlation"),
     "correlation of length and coverage": ("length_coverage_corr", 2, "correlation"),
 }
-#: field of a row -> why the paper's number is no target
+OTHER_SETS = f"a mean over {len(REAL)} data sets, {len(REAL) - len(EXACT)} of them stand-ins here"
+#: field of a row -> why the paper's number is no target; coverage is promised on any data set.
 WHY_NOT = {
+    "length": OTHER_SETS,
+    "length_error_corr": OTHER_SETS,
     "length_coverage_corr": "the paper names this correlation, whose ideal is 0, but its numbers "
-    "fit the other one"
+    "fit the other one",
 }
 
 
@@ -147,19 +153,32 @@ def infinite_share(rows: list[Row]) -> float:
 
 
 def difference_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
-    """SLCP against each other method on the same splits: is it shorter, as the paper has it?"""
+    """SLCP against each other method on the same splits: is it shorter, as the paper has it?
+
+    On data sets that are exact; a mean of logarithms lets each count alike.
+    """
     lines = []
     for method in methods_of(model):
         if method == "SLCP":
             continue
-        ours = over_repeats(paired(rows, "SLCP", method, "length"), "difference")
         slcp, other = (printed_value(model, name, 0) for name in ("SLCP", method))
-        paper = None if slcp is None or other is None else round(slcp - other, 10)
-        of = {"model": model, "method": f"SLCP - {method}", "quantity": "difference in length"}
-        share = infinite_share(select(rows, method=method))
+        paper = None if slcp is None or other is None else round(100 * np.log(slcp / other), 1)
+        of = {"model": model, "method": f"SLCP / {method}", "quantity": "100 log ratio of lengths"}
+        share = infinite_share(select(exact(rows), method=method))
         why = cannot or (share and f"{share:.1f} % of {method}'s are infinite, left out") or ""
-        lines.append(same_direction(of, paper, ours, why))
+        lines.append(same_direction(of, paper, log_ratio(exact(rows), "SLCP", method), why))
     return lines
+
+
+def exact(rows: list[Row]) -> list[Row]:
+    """Rows of data sets that are what the paper had."""
+    return [row for row in rows if row["dataset"] in EXACT]
+
+
+def log_ratio(rows: list[Row], first: str, second: str, field: str = "length") -> Mean | None:
+    """100 times the mean logarithm of first / second, on the same splits: about per cent."""
+    logs = [{**row, field: row.get(field) and np.log(row[field])} for row in rows]
+    return in_per_cent(over_repeats(paired(logs, first, second, field), "difference"))
 
 
 def details(rows: list[Row]) -> list[Row]:
@@ -168,7 +187,7 @@ def details(rows: list[Row]) -> list[Row]:
     table = []
     for dataset, model, method in places:
         mine = select(rows, dataset=dataset, model=model, method=method)
-        row: Row = {"data set": dataset, "model": model, "method": method}
+        row: Row = {"data set": named(dataset), "model": model, "method": method}
         for field in ("length", "coverage", "infinite", "length_error_corr", "seconds"):
             found = over_repeats(mine, field)
             row[field] = found and found.value
@@ -177,13 +196,24 @@ def details(rows: list[Row]) -> list[Row]:
     return table
 
 
+def named(dataset: str) -> str:
+    """A data set, with the word where it is a stand-in."""
+    stands_in = dataset in REAL and dataset not in EXACT
+    return f"{dataset} (stand-in)" if stands_in else dataset
+
+
 def notes(used: tuple[str, ...]) -> list[str]:
     """What a reader must know."""
     out = [family.left_out for family in FAMILIES.values() if family.left_out]
     stand_ins = [f"{name}: {DATASETS[name].stand_in}" for name in used if DATASETS[name].stand_in]
     return [
         "Lengths are means of finite ones, the response divided by its mean absolute value.",
-        "SLCP is the paper's Algorithm 1 on quantile models, SLCP-auto this library's default.",
+        "SLCP is the paper's Algorithm 1 on quantile models. SLCP-auto is this library's defaults: "
+        "a mean model, residuals out of fold, and a law chosen on training rows.",
+        "Differences from SLCP are on the data sets that are exact. Models and baselines are not "
+        "tuned as the authors' code has them: forests choose leaves of 2, 5 or 20 rows by "
+        "cross-validation (there: 40 rows, one feature a split), and MADSplit adds the median "
+        "residual to its sizes (there: 1 in units of the mean |y|; one_change has both).",
         "Means are over data sets, standard errors over repeats.",
         "LVD and LCP may be infinite; LVD promises no coverage. A discrete response covers more.",
         *stand_ins,
