@@ -93,7 +93,10 @@ copybutton_prompt_is_regexp = True
 VERBATIM = ".. code-block:: text"
 
 #: Files outside docs/ that are pages here; on a code host the link as written is the right one.
-PAGES = {"../benchmarks/results/quality.md": "quality.md"}
+PAGES = {
+    "../benchmarks/results/quality.md": "quality.md",
+    "../benchmarks/results/paper/standard/paper.md": "paper_results.md",
+}
 
 
 def link_pages(app: Any, name: str, content: list[str]) -> None:

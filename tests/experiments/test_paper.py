@@ -20,8 +20,10 @@ needs_files = pytest.mark.skipif(
 @every_experiment
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
 def test_cases_are_distinct_and_plain(name, preset):
-    cases = load_experiment(name).cases(preset)
-    assert cases
+    experiment = load_experiment(name)
+    cases = experiment.cases(preset)
+    # What needs a package that is not there has none, and its report says which.
+    assert cases or "pip install" in report(experiment, [], [], preset).notes[0]
     assert len({key(case) for case in cases}) == len(cases)
     assert json.loads(json.dumps(cases)) == cases
 
@@ -44,6 +46,8 @@ def test_a_report_of_nothing_compares_nothing(name, tmp_path):
 def test_one_task_of_smoke_runs_and_is_reported(name, tmp_path):
     experiment, preset = load_experiment(name), PRESETS["smoke"]
     cases = experiment.cases(preset)[:1]
+    if not cases:
+        pytest.skip(f"{name} needs a package that is not installed")
     record = perform(name, cases[0], preset, caller=0)
     assert record["error"] is None
     assert not [row for row in record["rows"] if "failed" in row]
