@@ -13,7 +13,9 @@ from localconformal.persistence.allowed import is_allowed
 from localconformal.persistence.digest import has_digest, sealed
 from localconformal.persistence.fields import check_fields
 from localconformal.persistence.leaves import check_leaves
+from localconformal.persistence.numbers import check_numbers
 from localconformal.persistence.sharing import Flat, flatten, restore
+from localconformal.persistence.stamp import FORMAT, Stamp, own_stamp, read_stamp, stamped
 from localconformal.persistence.trees import check_trees
 
 #: Fast, and half the size.
@@ -60,7 +62,7 @@ def model_bytes(model: Any) -> bytes:
     import skops.io
 
     try:
-        data = sealed(bytes(skops.io.dumps(flatten(model), **COMPRESSION)))
+        data = sealed(stamped(bytes(skops.io.dumps(flatten(model), **COMPRESSION))))
         unknown = refused_types(model_types(data))
     except Exception as error:
         raise ModelFileError(
@@ -91,6 +93,8 @@ def load_model(path: str | Path) -> Any:
     """Read a model file. Nothing is unpickled, and no type is made that is not on our list.
 
     The file carries a SHA-256 digest of its content: one that was damaged or edited is refused.
+    It tells the version that wrote it, too: files of earlier formats load, those of later ones are
+    refused.
     The digest is no signature. Whoever means to deceive can write one that fits; such a file brings
     no code, but its intervals can be wrong: load models from people you trust.
 
@@ -107,7 +111,7 @@ def load_model(path: str | Path) -> Any:
     Raises
     ------
     ModelFileError
-        The file is missing, not whole, altered, or names another type.
+        The file is missing, not whole, altered, of a later format, or names another type.
     """
     path = Path(path)
     if not path.is_file():
@@ -117,21 +121,36 @@ def load_model(path: str | Path) -> Any:
             f"{path} is not a whole model file; make it again (save_model, or localconformal run)."
         )
     data = path.read_bytes()
+    stamp = Stamp()
     try:
+        stamp = read_stamp(data)
+        check_format(path, stamp)
         is_sealed = has_digest(data)
         types = model_types(data)
+    except ModelFileError:
+        raise
     except Exception as error:
-        raise altered(path, error) from error
+        raise altered(path, error, stamp) from error
     unknown = refused_types(types)
     if unknown:
         raise ModelFileError(
-            f"{path} names {', '.join(unknown)}, which no model file of this library may; it was "
-            "not loaded."
+            f"{path} names {one_line(', '.join(unknown))}, which no model file of this library "
+            "may; it was not loaded."
         )
-    return construct(path, data, types, is_sealed)
+    return construct(path, data, types, is_sealed, stamp)
 
 
-def construct(path: Path, data: bytes, types: list[str], is_sealed: bool) -> Any:
+def check_format(path: Path, stamp: Stamp) -> None:
+    """The file is of a format that is known here."""
+    if not 0 <= stamp.format <= FORMAT:
+        raise ModelFileError(
+            f"{path} was written by {one_line(str(stamp) or 'another version')} in format "
+            f"{one_line(stamp.format, 12)}; formats up to {FORMAT} can be read by {own_stamp()}: "
+            "install a later version, or make the model again."
+        )
+
+
+def construct(path: Path, data: bytes, types: list[str], is_sealed: bool, stamp: Stamp) -> Any:
     """The model of a file whose types are all on the list."""
     import skops.io
 
@@ -140,15 +159,15 @@ def construct(path: Path, data: bytes, types: list[str], is_sealed: bool) -> Any
         if isinstance(loaded, Flat) and not is_sealed:
             raise ValueError("its digest is missing")
         model = restore(loaded) if isinstance(loaded, Flat) else loaded
-        check_fields(model)
-        check_trees(model)
-        check_leaves(model)
+        for check in (check_fields, check_trees, check_leaves, check_numbers):
+            check(model)
     except ImportError as error:
         raise ModelFileError(
-            f"{path} needs {error.name or 'a package'}, which is not installed; install it."
+            f"{path} needs {one_line(error.name or 'a package')}, which is not installed; install "
+            "it."
         ) from error
     except Exception as error:
-        raise altered(path, error) from error
+        raise altered(path, error, stamp) from error
     return model
 
 
@@ -175,14 +194,26 @@ another version (list index out of range); make it again.
         raise altered(Path(path), error) from error
 
 
-def altered(path: Path, error: Exception) -> ModelFileError:
-    """The sentence about a file that is not as it was written."""
+def altered(path: Path, error: Exception, stamp: Stamp | None = None) -> ModelFileError:
+    """The sentence about a file that is not as this version writes it."""
+    if stamp is not None and stamp.versions and stamp != own_stamp():
+        return ModelFileError(
+            f"{path} was written by {one_line(stamp)} and does not load with {own_stamp()} "
+            f"({one_line(error)}); make it again, or install the versions it was written by."
+        )
     return ModelFileError(
         f"{path} was altered, or written by another version ({one_line(error)}); make it again."
     )
 
 
-def one_line(error: Exception, width: int = 160) -> str:
-    """What an exception says, on one line and not endless."""
-    text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    return text if len(text) <= width else f"{text[:width]}..."
+def one_line(said: Any, width: int = 160) -> str:
+    """What an exception or a file says: on one line, not endless, and shown but not obeyed.
+
+    Examples
+    --------
+    >>> print(one_line("two\\nlines, \\x1b[31mred"))
+    two lines, \\x1b[31mred
+    """
+    text = " ".join(str(said).split()).rstrip(".") or type(said).__name__
+    text = text if len(text) <= width else f"{text[:width]}..."
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import getdoc
+
 from localconformal.regressors.localized import LocalizedConformalRegressor
 
 
@@ -15,8 +17,8 @@ class SLCPRegressor(LocalizedConformalRegressor):
 
     With ``law="auto"`` d may count local widths instead, where that scores better.
 
-    The general composition `LocalizedConformalRegressor` with SLCP's defaults; its parameters
-    and attributes are described there. The paper's exact method is
+    The general composition `LocalizedConformalRegressor` with SLCP's defaults. The paper's exact
+    method is
     ``SLCPRegressor(est, law=KernelLaw("gaussian", bandwidth="median"), reference="train",
     sides="union")``.
 
@@ -37,3 +39,15 @@ class SLCPRegressor(LocalizedConformalRegressor):
     >>> model.predict_interval([[0.1], [0.9]], confidence_level=[0.5, 0.8, 0.95]).shape
     (2, 2, 3)
     """
+
+
+def _told_like(cls: type, general: type) -> None:
+    """Give a class the sections about parameters and attributes of the one that has them."""
+    # Without the indentation, which some versions of Python take away themselves; none with -OO.
+    own, other = getdoc(cls) or "", getdoc(general) or ""
+    _, heading, told = other.partition("Parameters\n")
+    sections = heading + told.partition("Examples\n")[0]
+    cls.__doc__ = own.replace("References\n", f"{sections}References\n")
+
+
+_told_like(SLCPRegressor, LocalizedConformalRegressor)
