@@ -152,8 +152,8 @@ def correlation_sentence(rows: list[Row]) -> str | None:
     if not parts:
         return None
     return (
-        "The paper's own measure is the correlation of length and coverage, of which it wants "
-        "much; it is 0 where coverage is the same whatever the length. Its mean size on the exact "
+        "The paper's own measure is the correlation of length and coverage, which it wants "
+        "high; it is 0 where coverage is the same whatever the length. Its mean size on the exact "
         f"data sets of Table 1 is {', '.join(parts)}."
     )
 

@@ -156,7 +156,8 @@ def constant_sentence(rows: list[Row]) -> str | None:
         return None
     return (
         "MADSplit adds the median residual to its sizes here; with the 1 of the authors' code "
-        f"instead, its 100 log length is {signed(ratio, 1)} away on {one_change.MODEL}."
+        f"instead, 100 times the logarithm of its lengths changes by {signed(ratio, 1)} on "
+        f"{one_change.MODEL}."
     )
 
 
