@@ -211,8 +211,9 @@ def cost_sentence(rows: list[Row]) -> str | None:
     if ratio is None or spent is None:
         return None
     return (
-        f"They cost more: with {max(sizes):,} rows to train on, the search for a law and all that "
-        f"follows take {spent.value:.1f} processor seconds, {ratio.value:.1f} times SLCP's."
+        f"{DEFAULTS.capitalize()} cost more: with {max(sizes):,} rows to train on, the search for "
+        f"a law and all that follows take {spent.value:.1f} processor seconds, {ratio.value:.1f} "
+        "times SLCP's."
     )
 
 
