@@ -39,7 +39,6 @@ A command in full::
 from __future__ import annotations
 
 import functools
-import json
 import os
 import sys
 import warnings
@@ -50,7 +49,7 @@ from typing import Annotated, Any
 
 import typer
 
-from localconformal.workflow.messages import one_line
+from localconformal.workflow.messages import json_text, one_line, visible
 
 #: Meaning of each exit code, as `localconformal --help` prints it.
 EXIT_CODES = {
@@ -106,7 +105,7 @@ def sentence(error: Exception) -> str:
 
 def complain(text: str) -> None:
     """A line on standard error."""
-    typer.echo(text, err=True)
+    typer.echo(visible(text), err=True)
 
 
 @contextmanager
@@ -156,7 +155,7 @@ def to_json(document: Any) -> str:
       "width": "Infinity"
     }
     """
-    return json.dumps(sayable(document), indent=2, ensure_ascii=False)
+    return json_text(sayable(document))
 
 
 def sayable(value: Any) -> Any:
@@ -175,15 +174,15 @@ def sayable(value: Any) -> Any:
 def print_result(*parts: Any) -> None:
     """Sentences, paths (``"Report: a/b.html"``) and rich tables, on standard output.
 
-    Texts are printed as they are: no markup, no wrapping, so that a path can be copied. `prose`
-    makes a text that is wrapped.
+    Texts are printed as they are: no markup, no wrapping, so that a path can be copied; but what
+    a terminal would obey is shown (`visible`). `prose` makes a text that is wrapped.
     """
     from rich.console import Console
 
     console = Console()
     for part in parts:
         if isinstance(part, str):
-            console.print(part, soft_wrap=True, highlight=False, markup=False)
+            console.print(visible(part), soft_wrap=True, highlight=False, markup=False)
         else:
             console.print(part)
 
@@ -192,7 +191,7 @@ def prose(text: str) -> Any:
     """A paragraph, to be wrapped at the width of the terminal."""
     from rich.text import Text
 
-    return Text(text)
+    return Text(visible(text))
 
 
 def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> None:

@@ -16,12 +16,14 @@ from localconformal.persistence.leaves import check_leaves
 from localconformal.persistence.numbers import check_numbers
 from localconformal.persistence.sharing import Flat, flatten, restore
 from localconformal.persistence.stamp import FORMAT, Stamp, own_stamp, read_stamp, stamped
-from localconformal.persistence.trees import check_trees
+from localconformal.persistence.trees import check_trees, parts_of
 
 #: Fast, and half the size.
 COMPRESSION = {"compression": zipfile.ZIP_DEFLATED, "compresslevel": 1}
 #: What a model may raise whose parts do not fit each other.
 MISFITS = (AttributeError, IndexError, KeyError, OverflowError, TypeError)
+#: Why a model with a network in it is no file.
+NETWORK = "it holds a network of PyTorch, whose layers are code that no file of this kind has"
 
 
 class ModelFileError(ValueError):
@@ -65,8 +67,9 @@ def model_bytes(model: Any) -> bytes:
         data = sealed(stamped(bytes(skops.io.dumps(flatten(model), **COMPRESSION))))
         unknown = refused_types(model_types(data))
     except Exception as error:
+        why = NETWORK if any(map(is_network, parts_of(model))) else one_line(error)
         raise ModelFileError(
-            f"{type(model).__name__} cannot be saved ({one_line(error)}); use models and settings "
+            f"{type(model).__name__} cannot be saved ({why}); use models and settings "
             "without functions of your own, or pickle it yourself."
         ) from error
     if unknown:
@@ -75,6 +78,12 @@ def model_bytes(model: Any) -> bytes:
             "file may not name; use models of scikit-learn, LightGBM or XGBoost."
         )
     return data
+
+
+def is_network(part: Any) -> bool:
+    """Whether the object is one of PyTorch's or skorch's, or of a class derived from theirs."""
+    homes = {kind.__module__.partition(".")[0] for kind in type(part).__mro__}
+    return not homes.isdisjoint({"torch", "skorch"})
 
 
 def model_types(data: bytes) -> list[str]:

@@ -51,6 +51,8 @@ def plain(text: Any, most: int = 32) -> str:
     a \$x_1\$ b  _hidden longlongl…
     """
     line = " ".join(str(text).split()) or "(empty)"
+    # No font has a picture of them, and no SVG may hold some of them.
+    line = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
     line = line if len(line) <= most else line[: most - 1] + "…"
     # Labels with a leading underscore are left out of legends.
     return (" " if line.startswith("_") else "") + line.replace("$", r"\$")

@@ -14,6 +14,8 @@ import numpy as np
 LABEL, TEXT, CONDITIONS, PARAGRAPH = 56, 120, 400, 600
 #: Digits kept of a number: a page of 400 pixels shows no more.
 DIGITS = 6
+#: They would have what follows them read backwards, as another name than it is.
+TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def plain(value: Any) -> Any:
@@ -21,7 +23,7 @@ def plain(value: Any) -> Any:
 
     "NaN", "Infinity" and "-Infinity" are read as numbers by ``float`` and by JavaScript's
     ``Number``; JSON has no such numbers. Lone surrogates and control characters, which no file
-    and no page can hold, become U+FFFD.
+    and no page can hold, become U+FFFD, as do marks that turn the direction of writing.
 
     Examples
     --------
@@ -53,8 +55,10 @@ def plain_float(value: float) -> float | str:
 
 
 def is_writable(character: str) -> bool:
-    """Whether a page can hold it: line breaks, and all but control characters and surrogates."""
-    return character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cs")
+    """Whether a page may hold it: it neither controls anything nor is half a letter."""
+    if character in "\n\t":
+        return True
+    return unicodedata.category(character) not in ("Cc", "Cs") and character not in TURNING
 
 
 def short(text: Any, width: int = TEXT) -> str:

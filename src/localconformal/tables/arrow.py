@@ -67,7 +67,12 @@ def readable(column: Any, field: Any, path: Path) -> Any:
             f"{path} is not UTF-8 text (column {field.name!r}); save it with the encoding UTF-8, "
             "or as Parquet."
         )
-    raise TableError(
+    raise unreadable(field, path)
+
+
+def unreadable(field: Any, path: Path) -> TableError:
+    """The sentence about a column that is none of a table."""
+    return TableError(
         f"{path} has values of the type {field.type} in column {field.name!r}, which are neither "
         "numbers, times nor texts; name the columns to use with --features, and leave it out."
     )

@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from localconformal.tables.arrow import (
     ARROW_TYPES,
@@ -20,6 +19,7 @@ from localconformal.tables.arrow import (
     told,
 )
 from localconformal.tables.errors import TableError, check_columns
+from localconformal.tables.parquet import parquet_batches
 from localconformal.tables.source import column_names, csv_header, is_csv, sentences
 
 DEFAULT_ROWS = 65_536
@@ -63,8 +63,8 @@ def table_batches(
     path = Path(path)
     names = column_names(path)
     check_columns(types, names, str(path))
-    read = csv_batches if is_csv(path) else parquet_batches
-    return frames(path, regroup(read(path, names, types), rows), types)
+    read = csv_batches(path, names, types) if is_csv(path) else parquet_batches(path, list(types))
+    return frames(path, regroup(read, rows), types)
 
 
 def frames(path: Path, tables: Iterator[Any], types: Mapping[str, str]) -> Iterator[pd.DataFrame]:
@@ -93,12 +93,6 @@ def csv_batches(path: Path, names: list[str], types: Mapping[str, str]) -> Itera
     with reader:
         for batch in reader:
             yield batch.rename_columns(list(types))
-
-
-def parquet_batches(path: Path, names: list[str], types: Mapping[str, str]) -> Iterator[Any]:
-    """Record batches of a Parquet file."""
-    with pq.ParquetFile(path) as file:
-        yield from file.iter_batches(columns=list(types))
 
 
 def regroup(batches: Iterator[Any], rows: int) -> Iterator[Any]:

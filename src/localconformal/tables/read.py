@@ -21,6 +21,7 @@ from localconformal.tables.arrow import (
     told,
 )
 from localconformal.tables.errors import TableError, check_columns
+from localconformal.tables.parquet import parquet_table
 from localconformal.tables.source import column_names, csv_header, is_csv, sentences
 
 #: More columns are no table of features but a matrix; those wanted are to be named.
@@ -126,10 +127,9 @@ def read_parquet(
     path: Path, names: list[str], wanted: list[str], texts: Collection[str]
 ) -> pd.DataFrame:
     """The wanted columns, with the index that pandas stored."""
-    file = pq.ParquetFile(path)
-    index = index_name(file.schema_arrow)
+    index = index_name(pq.read_schema(path))
     own = [name for name in wanted if name != index] if index else wanted
-    table = file.read(columns=[*own, *([index] if index else [])])
+    table = parquet_table(path, [*own, *([index] if index else [])])
     for name in set(texts) & set(table.column_names):
         place = table.column_names.index(name)
         table = table.set_column(place, name, told(table.column(name), TEXT, name, path))
@@ -142,6 +142,7 @@ def read_parquet(
 
 def index_name(schema: Any) -> str | None:
     """The column in which pandas stored the index, if there is one."""
-    stored = (schema.pandas_metadata or {}).get("index_columns", [])
-    named = [name for name in stored if isinstance(name, str)]
+    about = schema.pandas_metadata
+    stored = about.get("index_columns") if isinstance(about, dict) else None
+    named = [name for name in stored or () if isinstance(name, str)]
     return named[0] if len(named) == 1 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -57,6 +58,8 @@ def is_csv(path: Path) -> bool:
 
 def check_file(path: Path) -> None:
     """The file is there, of a known format and not empty."""
+    if not is_unicode(str(path)):
+        raise TableError(f"{str(path)!r} is no name in UTF-8; rename the file.")
     if path.is_dir():
         raise TableError(f"{path} is a folder; a CSV or Parquet file was expected.")
     if not path.exists():
@@ -64,6 +67,11 @@ def check_file(path: Path) -> None:
     format_of(path)
     if path.stat().st_size == 0:
         raise TableError(f"{path} is empty; a table with a header and rows was expected.")
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text has whole letters only; a file's name may have others."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def column_names(path: Path) -> list[str]:
@@ -133,7 +141,7 @@ def sentences(path: Path) -> Iterator[None]:
         raise TableError(not_utf8(path)) from error
     except PermissionError as error:
         raise TableError(f"{path} may not be read; check its permissions.") from error
-    except (OSError, EOFError, csv.Error, pa.ArrowException) as error:
+    except (OSError, EOFError, csv.Error, json.JSONDecodeError, pa.ArrowException) as error:
         raise TableError(what_happened(path, " ".join(str(error).split()))) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,11 @@ import pyarrow.parquet as pq
 
 from localconformal.tables.errors import TableError, listing
 
-#: A spreadsheet takes a text that begins so for a formula, and runs it.
-FORMULA_BEGINNINGS = ("=", "+", "-", "@", "\t", "\r")
+#: A spreadsheet takes a text that begins so for a formula, and runs it; in some languages the wide
+#: signs too.
+FORMULA_SIGNS = frozenset("=+-@＝＋－＠")
+#: What may stand before the sign, or do as well: blanks, and what is not seen.
+BLANKS = re.compile(r"[\s\x00-\x1f\u200b-\u200f\u2060\ufeff]*")
 WRITERS: dict[str, Any] = {".csv": pa.csv.CSVWriter, ".parquet": pq.ParquetWriter}
 
 
@@ -65,8 +69,17 @@ def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
 
 
 def harmless(text: Any) -> Any:
-    """A text with an apostrophe before it if a spreadsheet would take it for a formula."""
-    return f"'{text}" if isinstance(text, str) and text.startswith(FORMULA_BEGINNINGS) else text
+    r"""A text with an apostrophe before it if a spreadsheet would take it for a formula.
+
+    Examples
+    --------
+    >>> harmless("=1+1"), harmless(" @A1"), harmless("a=b"), harmless("\tb"), harmless(-1.5)
+    ("'=1+1", "' @A1", 'a=b', "'\tb", -1.5)
+    """
+    if not isinstance(text, str) or text[:1].isalnum():
+        return text
+    begins = text[BLANKS.match(text).end() :][:1]  # type: ignore[union-attr]
+    return f"'{text}" if begins in FORMULA_SIGNS or text[:1] in ("\t", "\r", "\n") else text
 
 
 def harmless_texts(frame: pd.DataFrame) -> pd.DataFrame:

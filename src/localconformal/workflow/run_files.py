@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from localconformal.files import write_together
 from localconformal.persistence import model_bytes, model_types
 from localconformal.report import write_report
 from localconformal.tables import write_table
+from localconformal.workflow.messages import json_text
 from localconformal.workflow.predicting import FilePrediction
 from localconformal.workflow.running import Run
 
@@ -103,4 +103,4 @@ def write_run_report(run: Run, path: Path, seed: int) -> None:
 
 def write_json(document: Mapping[str, Any], path: Path) -> None:
     """JSON for people: indented, UTF-8."""
-    path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(json_text(document) + "\n", encoding="utf-8")
