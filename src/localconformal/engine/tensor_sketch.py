@@ -21,7 +21,6 @@ from localconformal.engine.tensors import (
     blocks,
     locate,
     namespace,
-    number,
     ratio,
     squared_distances,
     values_at,
@@ -79,9 +78,9 @@ class TensorSketchEngine(SketchEngine):
         total = masses[:, len(self.A) - 1]
         below = xp.sum(k * k * squares, axis=1)
         known = (total > 0.0) & (below > 0.0)
-        sample = xp.where(known, ratio(total * total, below), number(0.0, total))
+        sample = xp.where(known, ratio(total * total, below), xp.zeros_like(total))
         lost = (xp.max(k, axis=1) < LEAST) | (sample < self.needed)
-        return k, masses, xp.where(known, total, number(1.0, total)), sample, lost
+        return k, masses, xp.where(known, total, xp.ones_like(total)), sample, lost
 
     def _locate(self, rows: Array, targets: Array) -> tuple[Any, NDArray[np.bool_]]:
         return locate(self._laws(rows), targets, len(self.A), self.place)

@@ -134,7 +134,7 @@ def squared_distances(rows: Any, columns: Any) -> Any:
 def ratio(numerator: Any, denominator: Any) -> Any:
     """a / b, and a where b is 0."""
     xp = namespace(denominator)
-    return numerator / xp.where(denominator == 0.0, number(1.0, denominator), denominator)
+    return numerator / xp.where(denominator == 0.0, xp.ones_like(denominator), denominator)
 
 
 def locate(laws: Laws, targets: Array, n: int, place: Place) -> tuple[Any, NDArray[np.bool_]]:
@@ -156,14 +156,36 @@ def walk(
     """Positions and values (m, L) that `descend` reaches from what is asked (m, L); flags (m,)."""
     positions, values = np.zeros(asked.shape, dtype=np.int64), np.zeros(asked.shape)
     flags = np.zeros(len(asked), dtype=bool)
-    for part, masses, total, of_rows in laws:
-        m = part.stop - part.start
-        reached, value = descend(
-            masses[:m, ...], total[:m, None], place.put(asked[part]), n, by_position
-        )
+    for part, masses, total, of_rows in gather(laws):
+        reached, value = descend(masses, total[:, None], place.put(asked[part]), n, by_position)
         positions[part], values[part] = place.fetch(reached), place.fetch(value)
-        flags[part] = place.fetch(of_rows[:m])
+        flags[part] = place.fetch(of_rows)
     return positions, values, flags
+
+
+def gather(laws: Laws) -> Laws:
+    """The laws of several blocks together, up to `CHUNK` numbers, without what fills them up.
+
+    The descent is many small steps, each of which costs the same for a few rows or a thousand.
+    """
+    held: list[tuple[slice, Any, Any, Any]] = []
+    for part, masses, *of_rows in laws:
+        m = part.stop - part.start
+        held.append((part, masses[:m, ...], *(values[:m] for values in of_rows)))
+        if (len(held) + 1) * masses.shape[0] * masses.shape[1] > CHUNK:
+            yield join(held)
+            held = []
+    if held:
+        yield join(held)
+
+
+def join(laws: list[tuple[slice, Any, Any, Any]]) -> tuple[slice, Any, Any, Any]:
+    """The laws of blocks that follow each other, as those of one."""
+    if len(laws) == 1:
+        return laws[0]
+    parts, masses, total, flags = zip(*laws, strict=True)
+    concat = namespace(masses[0]).concat
+    return slice(parts[0].start, parts[-1].stop), concat(masses), concat(total), concat(flags)
 
 
 def descend(masses: Any, total: Any, asked: Any, n: int, by_position: bool) -> tuple[Any, Any]:
@@ -176,17 +198,16 @@ def descend(masses: Any, total: Any, asked: Any, n: int, by_position: bool) -> t
     xp = namespace(masses)
     right = xp.full_like(asked, n - 1, dtype=xp.int64)
     left = xp.full_like(right, -1)
-    floor = xp.zeros_like(right, dtype=xp.float64)
+    floor = xp.zeros_like(right, dtype=masses.dtype)
     ceiling = xp.ones_like(floor)
     for _ in range(n.bit_length()):
-        open_ = right - left > 1
-        middle = xp.where(open_, (left + right) // 2, right)
-        value = xp.astype(xp.take_along_axis(masses, middle, axis=1) / total, xp.float64)
+        middle = (left + right) // 2
+        value = xp.take_along_axis(masses, middle, axis=1) / total
         value = xp.minimum(xp.maximum(value, floor), ceiling)
-        below = open_ & ((middle >= asked) if by_position else (value >= asked))
-        above = open_ & ~below
+        # At the end of a path the middle is its left, which may be -1, and its value plays no part.
+        below = (middle > left) & ((middle >= asked) if by_position else (value >= asked))
         right, ceiling = xp.where(below, middle, right), xp.where(below, value, ceiling)
-        left, floor = xp.where(above, middle, left), xp.where(above, value, floor)
+        left, floor = xp.where(below, left, middle), xp.where(below, floor, value)
     return right, ceiling
 
 
