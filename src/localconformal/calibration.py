@@ -23,6 +23,9 @@ from localconformal.laws.sides import LocalLaw
 from localconformal.quantiles import Array, conformal_quantile, required_calibration_size
 
 SIDES = ("joint", "union", "absolute")
+#: Levels whose theta* is remembered at most, the newest: whoever asks for ever new ones fills no
+#: memory. Of adjusted scores, n S numbers a level: 256 MB, or a few levels where these take more.
+LEVELS_KEPT, NUMBERS_KEPT, FEW_LEVELS = 10_000, 2**25, 32
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,16 @@ class SideRule:
         return np.stack([joint] * self.n_sides)
 
 
+def adjusted_scores(adjustment: BaseAdjustment, V: Array, F: LocalLaw, levels: Array) -> Array:
+    """p(V_i, F_i) at local levels (S, L): (n, S, L), for scores of any size.
+
+    One beyond the range of float64 is infinite, as are the bounds that follow from it; one below
+    it is taken for the lowest number there is, for minus infinity would leave no bounds at all.
+    """
+    with np.errstate(over="ignore"):
+        return np.maximum(adjustment.score(V, F, levels), np.finfo(np.float64).min)
+
+
 @dataclass(frozen=True)
 class Calibration:
     """Calibration rows, ready to answer theta* at any level, by cell of a partition.
@@ -141,23 +154,30 @@ class Calibration:
 
     def _at(self, level: float) -> dict[Any, Array]:
         """theta* (S,) by cell, and of all rows under the key None; computed once a level."""
-        if level not in self.known:
+        known = self.known.get(level)
+        if known is None:
             levels = np.array([level])
             p = self.adjusted(levels)
             theta = {
                 cell: self.rule.correction(p[self.cells == cell], levels)[:, 0]
                 for cell in np.unique(self.cells)
             }
-            self.known[level] = {**theta, None: self.rule.correction(p, levels)[:, 0]}
-        return self.known[level]
+            known = {**theta, None: self.rule.correction(p, levels)[:, 0]}
+            remember(self.known, level, known, LEVELS_KEPT)
+        return known
 
     def adjusted(self, levels: Array) -> Array:
         """Adjusted scores p(V_i, F_i) at levels (L,): (n, S, L); computed once a level."""
-        for level in map(float, levels):
-            if level not in self._adjusted:
-                local = self.rule.local_levels(np.array([level]))
-                self._adjusted[level] = self.adjustment.score(self.V, self.F, local)[:, :, 0]
-        return np.stack([self._adjusted[float(level)] for level in levels], axis=2)
+        return np.stack([self._adjusted_at(float(level)) for level in levels], axis=2)
+
+    def _adjusted_at(self, level: float) -> Array:
+        known = self._adjusted.get(level)
+        if known is None:
+            local = self.rule.local_levels(np.array([level]))
+            known = adjusted_scores(self.adjustment, self.V, self.F, local)[:, :, 0]
+            most = max(FEW_LEVELS, NUMBERS_KEPT // self.V.size)
+            remember(self._adjusted, level, known, most)
+        return known
 
     def count(self, cell: Any) -> int:
         """Calibration rows in this cell."""
@@ -167,3 +187,11 @@ class Calibration:
         """Calibration rows in the cell of each query row: (m,)."""
         kinds, codes = np.unique(cells, return_inverse=True)
         return np.array([float(self.count(cell)) for cell in kinds])[codes]
+
+
+def remember(cache: dict[float, Any], level: float, value: Any, most: int) -> None:
+    """Keep the value, and of the others the newest; threads may do so at once."""
+    # A list, for another thread may change the table while this one walks through it.
+    for oldest in list(cache)[: max(0, len(cache) - most + 1)]:
+        cache.pop(oldest, None)
+    cache[level] = value

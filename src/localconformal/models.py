@@ -55,6 +55,26 @@ def predict_column(model: Any, X: Any) -> Array:
     return prediction.reshape(len(X))
 
 
+def check_finite(*predictions: Array) -> None:
+    """Predictions of a base model, finite or refused."""
+    if not all(np.all(np.isfinite(column)) for column in predictions):
+        raise ValueError(
+            "the base model predicts NaN or infinite values for some rows; finite numbers were "
+            "expected: check those rows, or the model."
+        )
+
+
+def shown(value: Any) -> str:
+    """How a message shows a value; a model's own text may run over several lines.
+
+    Examples
+    --------
+    >>> print(shown(np.eye(2)))
+    array([[1., 0.], [0., 1.]])
+    """
+    return " ".join(repr(value).split())
+
+
 def unwrap(model: Any) -> tuple[list[Any], Any]:
     """The transformers before a fitted model, and the model itself, whatever wraps them."""
     if isinstance(model, FrozenEstimator):

@@ -7,19 +7,39 @@ a barrier, and on a busy machine a barrier can cost a hundred times the work.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from functools import lru_cache
 from threading import Lock
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
+from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 #: Rows up to which a prediction is over before another thread has started.
 FEW_ROWS = 500
 _limiting = Lock()
+
+
+def asked_jobs(n_jobs: int | None) -> int:
+    """``n_jobs`` as joblib takes it; None is -1, every core, and 1 inside a worker of joblib.
+
+    A worker has its share of the cores and no more: w workers with c threads each, on c cores,
+    would wait for each other.
+
+    Examples
+    --------
+    >>> asked_jobs(None), asked_jobs(3)
+    (-1, 3)
+    >>> Parallel(n_jobs=2, prefer="threads")(delayed(asked_jobs)(None) for _ in range(2))
+    [1, 1]
+    """
+    if n_jobs is not None:
+        return n_jobs
+    return 1 if get_active_backend()[0].nesting_level else -1
 
 
 def in_threads(tasks: Iterable[Callable[[], T]], n_jobs: int | None = None) -> list[T]:
@@ -31,14 +51,43 @@ def in_threads(tasks: Iterable[Callable[[], T]], n_jobs: int | None = None) -> l
     [1, 2]
     """
     waiting = list(tasks)
-    jobs = min(len(waiting), effective_n_jobs(-1 if n_jobs is None else n_jobs))
+    jobs = min(len(waiting), effective_n_jobs(asked_jobs(n_jobs)))
     # BLAS has one setting for the whole process, OpenMP one for each thread.
     with _one_blas_thread():
         if jobs <= 1:
             return [_alone(task) for task in waiting]
-        return list(
-            Parallel(n_jobs=jobs, prefer="threads")(delayed(_alone)(task) for task in waiting)
-        )
+        with kept_filters:
+            return list(
+                Parallel(n_jobs=jobs, prefer="threads")(delayed(_alone)(task) for task in waiting)
+            )
+
+
+class KeptFilters(ContextDecorator):
+    """Filters of warnings are restored once the last of those inside has left.
+
+    Python has one list of them for all threads, and scikit-learn sets them for every tree of a
+    forest: of two threads that overlap, each restoring what it found, the second leaves those of
+    the first behind.
+    """
+
+    def __init__(self) -> None:
+        self.counting, self.inside = Lock(), 0
+
+    def __enter__(self) -> None:
+        with self.counting:
+            if self.inside == 0:
+                self.before = warnings.catch_warnings()
+                self.before.__enter__()
+            self.inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.counting:
+            self.inside -= 1
+            if self.inside == 0:
+                self.before.__exit__(None, None, None)
+
+
+kept_filters = KeptFilters()
 
 
 @contextmanager

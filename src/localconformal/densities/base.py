@@ -13,6 +13,7 @@ from localconformal.laws import SidedLaw
 from localconformal.laws.crossfit import Fold, make_folds
 from localconformal.laws.outputs import GROWN_ON, Outputs
 from localconformal.models import take_rows
+from localconformal.parallel import asked_jobs
 from localconformal.quantiles import Array
 from localconformal.splitting import Rows
 
@@ -62,7 +63,7 @@ def default_forest(n: int, seed: int, n_jobs: int | None) -> RandomForestRegress
         max_features=COLUMNS,
         max_samples=GROWN_ON if n > GROWN_ON else None,
         random_state=seed,
-        n_jobs=-1 if n_jobs is None else n_jobs,
+        n_jobs=asked_jobs(n_jobs),
     )
 
 

@@ -14,6 +14,7 @@ from localconformal.laws.forest import as_points
 from localconformal.laws.once import one_query
 from localconformal.laws.outputs import Outputs
 from localconformal.laws.view import View, fit_view
+from localconformal.models import shown
 from localconformal.quantiles import Array
 
 #: Terms beside the constant, at most.
@@ -66,8 +67,8 @@ class BasisDensity(BaseDensity):
         """From reference rows; there is no law in it."""
         if law is not None:
             raise ValueError(
-                f"law is {law!r} and density is 'basis', which has no law; leave the law out, or "
-                "choose density='law'."
+                f"law is {shown(law)} and density is 'basis', which has no law; leave the law out, "
+                "or choose density='law'."
             )
         grid = Grid.around(sample.v, sample.outputs.response)
         n_terms = choose_terms(grid, sample)

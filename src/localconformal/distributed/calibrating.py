@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from localconformal.calibration import SideRule
+from localconformal.calibration import SideRule, adjusted_scores
 from localconformal.distributed.blocks import Blocks, kept_rows
 from localconformal.distributed.computing import compute
 from localconformal.distributed.known import KnownCalibration
@@ -62,7 +62,7 @@ def adjusted_columns(
         return np.empty((0, len(levels) * (2 if rule.separate else 1)))
     X = shell._check_rows(X)
     V = rule.fold(check_scores(shell.score_.values(shell.score_.band(X), y), "calibration"))
-    adjusted = shell.adjustment_.score(V, shell.law_.at(X), rule.local_levels(levels))
+    adjusted = adjusted_scores(shell.adjustment_, V, shell.law_.at(X), rule.local_levels(levels))
     return adjusted.reshape(len(y), -1) if rule.separate else adjusted.max(axis=1)
 
 

@@ -56,10 +56,10 @@ def fit(estimator: Any, X: Any, y: Any, extra: Any, fit_params: Mapping[str, Any
     rows = {"train": n_train, "reference": 0, "calibration": 0}
     estimator.fit_report_ = {"seconds": {}, "rows": rows}
     fit_parts(estimator, parts, blocks, roles, n_train, seed)
-    # Rows are not remembered one by one here: `conformalize` cannot say which it has seen.
-    estimator._training_hashes = np.empty(0, dtype=np.uint64)
     if n_cal:
         set_calibration(estimator, blocks, roles)
+    # Rows are not remembered one by one here: `conformalize` cannot say which it has seen.
+    estimator._training_hashes = np.empty(0, dtype=np.uint64)
     return estimator
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from localconformal.calibration import SideRule
 from localconformal.quantiles import Array
+
+_learning = Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +45,15 @@ class KnownCalibration:
 
     def learn(self, levels: Array) -> None:
         """Have theta* at these levels, with one pass for all that are new."""
-        new = [level for level in dict.fromkeys(map(float, levels)) if level not in self._levels]
+        if self._unknown(levels):
+            # One at a time: levels and corrections of two learners would come to stand crosswise.
+            with _learning:
+                self._look_up(self._unknown(levels))
+
+    def _unknown(self, levels: Array) -> list[float]:
+        return [level for level in dict.fromkeys(map(float, levels)) if level not in self._levels]
+
+    def _look_up(self, new: list[float]) -> None:
         if not new:
             return
         if self.find is None:
@@ -51,8 +62,9 @@ class KnownCalibration:
                 "the model is saved, or call conformalize again."
             )
         found = self.find(np.array(new))
-        self._levels.extend(new)
+        # In this order: who meets a level among the known ones finds its correction there.
         self._thetas.extend(found.T)
+        self._levels.extend(new)
 
     def correction(self, levels: Array, cells: NDArray[Any]) -> Array:
         """theta* for as many rows as there are cells: (n, S, L)."""

@@ -26,6 +26,7 @@ from localconformal.engine import compiled
 from localconformal.engine.announce import compiling
 from localconformal.engine.kernels import CODES
 from localconformal.engine.positions import scores_at, targets_by_row
+from localconformal.parallel import asked_jobs
 from localconformal.quantiles import Array
 
 BLOCK = 512
@@ -155,7 +156,7 @@ def run_in_threads(
     work: Callable[[Any], None], jobs: list[Any], n_jobs: int | None, worthwhile: int
 ) -> None:
     """Do the jobs, in as many threads as asked for and worthwhile; the loops release the lock."""
-    threads = min(effective_n_jobs(-1 if n_jobs is None else n_jobs), len(jobs), worthwhile + 1)
+    threads = min(effective_n_jobs(asked_jobs(n_jobs)), len(jobs), worthwhile + 1)
     if threads <= 1:
         for job in jobs:
             work(job)

@@ -26,6 +26,7 @@ from localconformal.laws.layers import HiddenLayer
 from localconformal.laws.metric import LearnedMetric
 from localconformal.laws.order import check_lengths
 from localconformal.laws.outputs import Outputs, with_spread
+from localconformal.models import shown
 from localconformal.quantiles import Array
 
 # Squared distances of points within this box stay finite for any bandwidth a kernel may have.
@@ -164,7 +165,7 @@ def make_embedding(embedding: Any, outputs: Outputs | None) -> Scaled:
     if isinstance(embedding, str):
         if embedding not in NAMED or outputs is None:
             raise ValueError(
-                f"embedding is {embedding!r}; only {', '.join(map(repr, NAMED))} are known by "
+                f"embedding is {shown(embedding)}; only {', '.join(map(repr, NAMED))} are known by "
                 "name, inside a regressor of this library: otherwise pass a transformer, a fitted "
                 "model or a callable."
             )
@@ -175,8 +176,8 @@ def make_embedding(embedding: Any, outputs: Outputs | None) -> Scaled:
         known = [name for name in ("transform", "predict") if hasattr(embedding, name)]
         function = getattr(embedding, known[0]) if known else embedding
         if not callable(function):
-            raise ValueError(f"embedding is {embedding!r}; {EXPECTED} was expected.")
+            raise ValueError(f"embedding is {shown(embedding)}; {EXPECTED} was expected.")
         return Scaled(FunctionEmbedding(function), standardise=True)
     if not hasattr(embedding, "transform"):
-        raise ValueError(f"embedding is {embedding!r}; {EXPECTED} was expected.")
+        raise ValueError(f"embedding is {shown(embedding)}; {EXPECTED} was expected.")
     return Scaled(clone(embedding), standardise=False)

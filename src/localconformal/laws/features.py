@@ -13,6 +13,8 @@ from localconformal.quantiles import Array
 
 # Rarer categories share one column, so that an identifier does not fill the memory.
 MAX_CATEGORIES = 50
+# Squares of larger numbers, and sums of them, leave the range of float64.
+LARGEST = 1e150
 
 
 class FeatureEmbedding(BaseEstimator):
@@ -37,7 +39,7 @@ class FeatureEmbedding(BaseEstimator):
                 "another embedding."
             )
         self.median_ = typical_values(numbers)
-        known = fill_missing(numbers, self.median_)
+        known = bounded(fill_missing(numbers, self.median_))
         self.mean_ = known.mean(axis=0)
         spread = known.std(axis=0)
         # A constant column may show rounding noise as spread.
@@ -57,8 +59,14 @@ class FeatureEmbedding(BaseEstimator):
         numbers, labels, _ = split_columns(X, self.kinds_)
         # In place: the numbers are a copy already, and a million rows are worth it.
         points = fill_missing(numbers, self.median_)
+        infinite = np.isinf(points)
+        points = bounded(points)
         points -= self.mean_
-        points /= self.scale_
+        with np.errstate(over="ignore"):
+            points /= self.scale_
+        points = np.clip(points, -LARGEST, LARGEST, out=points)
+        # They are nowhere, and whoever measures distances refuses them.
+        points[infinite] = np.inf
         if self.encoder_ is not None:
             points = np.hstack([points, self.encoder_.transform(labels)])
         return np.asarray(points)
@@ -72,8 +80,14 @@ def fill_missing(numbers: Array, values: Array) -> Array:
     return numbers
 
 
+def bounded(numbers: Array) -> Array:
+    """The numbers, in place, none larger than what can be squared but infinities."""
+    return np.clip(numbers, -LARGEST, LARGEST, out=numbers, where=np.isfinite(numbers))
+
+
 def typical_values(numbers: Array) -> Array:
     """What stands in for a missing value of each column: its median, of at most 100,000 rows."""
-    sample = numbers[:100_000]
+    # The middle of two numbers is found by adding them.
+    sample = bounded(numbers[:100_000].copy())
     filled = np.where(np.isnan(sample).all(axis=0), 0.0, sample)
     return np.nanmedian(filled, axis=0) if numbers.shape[1] else np.empty(0)

@@ -36,7 +36,8 @@ from localconformal.laws.localizer import LeafLocalizer
 from localconformal.laws.order import CANONICAL_UP_TO, canonical_order, check_lengths
 from localconformal.laws.outputs import GROWN_ON, Outputs, blank_outputs
 from localconformal.laws.view import View, fit_view
-from localconformal.models import is_frozen
+from localconformal.models import is_frozen, shown
+from localconformal.parallel import asked_jobs
 from localconformal.quantiles import Array
 
 #: The default forest: its trees, the least rows of a leaf, and the share of columns a split sees.
@@ -135,7 +136,7 @@ class ForestLaw(BaseLaw):
         given = given_model(self.estimator, outputs)
         if given is not None and self.embedding is not None:
             raise ValueError(
-                f"embedding is {self.embedding!r} and the estimator is fitted; leave the "
+                f"embedding is {shown(self.embedding)} and the estimator is fitted; leave the "
                 "embedding out: a fitted model gets the rows as they came."
             )
         if given is not None:
@@ -270,7 +271,7 @@ def default_forest(
         max_features=COLUMNS,
         max_samples=GROWN_ON if n > GROWN_ON else None,
         random_state=seed,
-        n_jobs=-1 if n_jobs is None else n_jobs,
+        n_jobs=asked_jobs(n_jobs),
     )
 
 

@@ -16,6 +16,7 @@ from localconformal.laws.knots import GRID, SMALLEST
 from localconformal.laws.order import CANONICAL_UP_TO, canonical_order
 from localconformal.laws.outputs import GROWN_ON, Outputs
 from localconformal.laws.view import fit_view
+from localconformal.parallel import asked_jobs
 from localconformal.quantiles import Array, weighted_quantile
 
 
@@ -68,7 +69,7 @@ class LeafQuantilesLaw(BaseLaw):
             self.n_estimators,
             min_samples_leaf=self.min_samples_leaf,
             max_samples=GROWN_ON if len(scores) > GROWN_ON else None,
-            n_jobs=-1 if self.n_jobs is None else self.n_jobs,
+            n_jobs=asked_jobs(self.n_jobs),
             random_state=seed,
         ).fit(points, scores)
         self.tables_ = [leaf_table(leaves, scores) for leaves in self.model_.apply(points).T]

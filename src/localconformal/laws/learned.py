@@ -19,7 +19,7 @@ from localconformal.laws.knots import GRID
 from localconformal.laws.order import CANONICAL_UP_TO, canonical_order
 from localconformal.laws.outputs import Outputs
 from localconformal.laws.view import fit_view
-from localconformal.models import fit_model, is_frozen, predict_column
+from localconformal.models import fit_model, is_frozen, predict_column, shown
 from localconformal.parallel import FEW_ROWS, in_threads
 from localconformal.quantiles import Array, typical_size
 from localconformal.scores.quantile import at_level, takes_quantiles
@@ -100,8 +100,8 @@ class LearnedLaw(BaseLaw):
         model = default_quantile_model(seed) if self.estimator is None else self.estimator
         if is_frozen(model):
             raise ValueError(
-                f"estimator is {model!r}, which cannot be fitted or comes fitted; a law learns "
-                "from the scores: pass an unfitted quantile model."
+                f"estimator is {shown(model)}, which cannot be fitted or comes fitted; a law "
+                "learns from the scores: pass an unfitted quantile model."
             )
         return [model] if takes_quantiles(model) else [at_level(model, q) for q in self.levels_]
 

@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 from localconformal.laws.base import BaseLaw
 from localconformal.laws.foreign import ForeignLaw
+from localconformal.models import shown
 
 LAWS: dict[str, type[BaseLaw]] = {}
 
@@ -20,8 +21,8 @@ def make_law(law: Any) -> BaseLaw:
         return clone(law)
     if isinstance(law, (str, type)) or not (hasattr(law, "fit") and hasattr(law, "quantile")):
         raise ValueError(
-            f"law is {law!r}; one of {', '.join(map(repr, LAWS))}, or an object with the methods "
-            "of a law, was expected."
+            f"law is {shown(law)}; one of {', '.join(map(repr, LAWS))}, or an object with the "
+            "methods of a law, was expected."
         )
     return ForeignLaw(law)
 

@@ -12,6 +12,7 @@ from sklearn.ensemble import RandomForestRegressor
 from localconformal.laws.features import FeatureEmbedding
 from localconformal.laws.once import Once
 from localconformal.laws.order import CANONICAL_UP_TO, canonical_order, check_lengths
+from localconformal.parallel import asked_jobs
 from localconformal.quantiles import Array, typical_size
 from localconformal.splitting import Rows
 
@@ -158,7 +159,7 @@ def fit_spread(
             max_features=share,
             max_samples=GROWN_ON if n > GROWN_ON else None,
             oob_score=n >= FEW,
-            n_jobs=-1 if n_jobs is None else n_jobs,
+            n_jobs=asked_jobs(n_jobs),
             random_state=seed,
         ).fit(points, sizes)
         # Threads add up the trees' predictions in any order, which changes their last bits.

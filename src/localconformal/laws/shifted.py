@@ -19,7 +19,7 @@ from localconformal.laws.once import Once
 from localconformal.laws.outputs import Outputs, Predict
 from localconformal.laws.simplex import prune, simplex_weights
 from localconformal.models import fit_model, predict_column
-from localconformal.parallel import FEW_ROWS, in_threads
+from localconformal.parallel import FEW_ROWS, in_threads, kept_filters
 from localconformal.quantiles import Array, typical_size
 from localconformal.splitting import fold_rows
 
@@ -183,11 +183,8 @@ def clip(points: Array) -> Array:
 
 
 def fit_quietly(fits: Sequence[Callable[[], Any]], n_jobs: int | None) -> list[Any]:
-    """Fitted models; a network that stops at its last epoch is no news.
-
-    The filter is set around all threads: set within each, it would outlive them.
-    """
-    with warnings.catch_warnings():
+    """Fitted models; a network that stops at its last epoch is no news."""
+    with kept_filters:
         warnings.simplefilter("ignore", ConvergenceWarning)
         return in_threads(fits, n_jobs)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from localconformal.laws.embedding import Scaled, fit_embedding
+from localconformal.laws.embedding import FARTHEST, Scaled, fit_embedding
 from localconformal.laws.order import CANONICAL_UP_TO, canonical_order
 from localconformal.laws.outputs import Outputs
 from localconformal.models import take_rows
@@ -35,7 +35,13 @@ class View:
         known = [self.outputs.predict(X) - self.centre]
         if self.outputs.predict_spread is not None:
             known.append(self.outputs.predict_spread(X))
-        return np.column_stack([points, *(column / self.scale for column in known)])
+        return np.column_stack([points, *(in_units(column, self.scale) for column in known)])
+
+
+def in_units(column: Array, scale: float) -> Array:
+    """The column over its scale, within the box of an embedding's points."""
+    with np.errstate(over="ignore"):
+        return np.clip(column / scale, -FARTHEST, FARTHEST)
 
 
 def fit_view(embedding: Any, X: Any, v: Array, outputs: Outputs | None) -> tuple[View, Array]:
@@ -51,7 +57,7 @@ def fit_view(embedding: Any, X: Any, v: Array, outputs: Outputs | None) -> tuple
         known = [seen.reference - centre]
         if seen.reference_spread is not None:
             known.append(seen.reference_spread)
-        points = np.column_stack([points, *(column / scale for column in known)])
+        points = np.column_stack([points, *(in_units(column, scale) for column in known)])
     return View(fitted, seen, centre, scale), points
 
 

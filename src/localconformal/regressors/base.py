@@ -53,6 +53,9 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "n_jobs": [None, Integral],
 }
 
+#: Squares of larger responses, and sums of them, leave the range of float64.
+LARGEST_RESPONSE = 1e150
+
 EXCHANGEABLE = (
     "calibration rows and new rows are exchangeable, and no model in use has seen calibration rows"
 )
@@ -138,7 +141,7 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         if is_lazy(X):
             return on_dask().fit(self, X, y, extra, fit_params)
         self._validate_params()
-        # Until training is done there is no model: a fit that fails leaves none behind.
+        # There is no model until the last line: a fit that fails leaves none behind.
         self.__dict__.pop("_training_hashes", None)
         X, y = self._check_rows(X, reset=True), check_target(y)
         check_consistent_length(X, y, extra)
@@ -154,14 +157,15 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         }
         X_train = take_rows(X, train)
         self._fit_parts(X_train, y[train], params, int(seed))
-        self._training_hashes = np.sort(row_hashes(X_train, y[train]))
         if len(calibration):
             held = None if extra is None else take_rows(extra, calibration)
             self._set_calibration(take_rows(X, calibration), y[calibration], held)
+        self._training_hashes = np.sort(row_hashes(X_train, y[train]))
         return self
 
     def _conformalize(self, X: Any, y: Any, extra: Any) -> Any:
         check_is_fitted(self)
+        self._levels(None, None)
         if is_lazy(X):
             return on_dask().conformalize(self, X, y, extra)
         X, y = self._check_rows(X), check_target(y)
@@ -294,7 +298,7 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
     # ---- checks ----------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Training came to its end."""
+        """The last fit came to its end."""
         return hasattr(self, "_training_hashes")
 
     def _check_rows(self, X: Any, reset: bool = False) -> Any:
@@ -321,6 +325,9 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
             ensure_all_finite="allow-nan" if accepts_missing(self.estimator) else True,
             allow_nd=accepts_more_dimensions(self.estimator),
         )
+        if rows.dtype == bool and not is_composite(self.estimator):
+            # Some models of scikit-learn compute with rows as they are, and cannot negate these.
+            rows = rows.astype(np.float64)
         if reset:
             self._row_shape = rows.shape[1:]
         elif rows.ndim > 2 and rows.shape[1:] != self._row_shape:
@@ -372,7 +379,13 @@ def check_target(y: Any) -> Array:
             f"y has the type {column.dtype}; numbers were expected: convert it, for example to "
             "seconds or codes."
         )
-    return np.asarray(check_array(column, ensure_2d=False, dtype=np.float64, input_name="y"))
+    target = np.asarray(check_array(column, ensure_2d=False, dtype=np.float64, input_name="y"))
+    if np.any(np.abs(target) > LARGEST_RESPONSE):
+        raise ValueError(
+            f"y has values as large as {np.abs(target).max():.3g}; at most {LARGEST_RESPONSE:g} "
+            "in size was expected: count it in a larger unit."
+        )
+    return target
 
 
 def intervals_frame(intervals: Array, levels: Array, like: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from localconformal.models import check_finite
 from localconformal.quantiles import Array
 from localconformal.regressors.base import EXCHANGEABLE, BaseConformalRegressor
 from localconformal.regressors.guarantee import Guarantee
@@ -20,7 +21,9 @@ class CalibratedRegressor(BaseConformalRegressor):
     _frozen: bool
 
     def _point(self, X: Any) -> Array:
-        return self.score_.point(X)
+        point = self.score_.point(X)
+        check_finite(point)
+        return point
 
     def _why_infinite(self, infinite: NDArray[np.bool_], levels: Array, cells: NDArray[Any]) -> str:
         """Why theta* is infinite where it is, (n, S, L), for rows in these cells (n,)."""

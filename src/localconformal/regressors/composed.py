@@ -24,6 +24,7 @@ from localconformal.calibration import Calibration, SideRule
 from localconformal.frames import make_frame
 from localconformal.laws import SidedLaw
 from localconformal.laws.once import one_query
+from localconformal.parallel import kept_filters
 from localconformal.quantiles import Array
 from localconformal.regressors.base import check_target
 from localconformal.regressors.calibrated import CalibratedRegressor
@@ -31,6 +32,7 @@ from localconformal.regressors.distribution import check_band
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.regressors.predictive import WithPredictiveDistribution
 from localconformal.regressors.reference import Reference, ScoreTask, make_reference
+from localconformal.regressors.row_parts import row_parts
 from localconformal.scores import BaseScore
 from localconformal.selection import Task, is_auto, select, select_law
 from localconformal.selection.cost import BUDGET
@@ -68,6 +70,7 @@ class ComposedRegressor(CalibratedRegressor, WithPredictiveDistribution):
     def _composition(self) -> Composition:
         raise NotImplementedError
 
+    @kept_filters
     @one_query()
     def _fit_parts(self, X: Any, y: Array, fit_params: Mapping[str, Any], seed: int) -> None:
         parts = self._composition()
@@ -208,15 +211,22 @@ class ComposedRegressor(CalibratedRegressor, WithPredictiveDistribution):
         """theta* at each row: (n, S, L)."""
         return self.calibration_.correction(levels, self._cells(X, extra))
 
-    @one_query()
     def _bounds(self, X: Any, levels: Array, extra: Any) -> tuple[Array, str | None]:
+        raw = np.empty((len(X), 2, len(levels)))
+        theta = np.empty((len(X), self.side_rule_.n_sides, len(levels)))
+        for part, rows, held in row_parts(X, extra):
+            raw[part], theta[part] = self._part_of_bounds(rows, levels, held)
+        short = np.isinf(theta).any()
+        return raw, self._shortage(theta, levels, X, extra) if short else None
+
+    @one_query()
+    def _part_of_bounds(self, X: Any, levels: Array, extra: Any) -> tuple[Array, Array]:
+        """Raw bounds (n, 2, L) and theta* (n, S, L)."""
         F, theta = self.law_.at(X), self._correction(X, levels, extra)
         T = self.adjustment_.threshold(theta, F, self.side_rule_.local_levels(levels))
         T = np.where(np.isposinf(theta), np.inf, T)
         both = np.broadcast_to(T, (len(T), 2, len(levels)))
-        short = np.isinf(theta).any()
-        reason = self._shortage(theta, levels, X, extra) if short else None
-        return self.score_.bounds(check_band(self.score_.band(X)), both), reason
+        return self.score_.bounds(check_band(self.score_.band(X)), both), theta
 
     def _shortage(self, theta: Array, levels: Array, X: Any, extra: Any) -> str:
         """Why some of the corrections are infinite."""

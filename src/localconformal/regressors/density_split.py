@@ -26,7 +26,7 @@ from localconformal.calibration import Calibration, SideRule
 from localconformal.densities import DENSITIES, BaseDensity, Grid, Sample
 from localconformal.intervals import round_up
 from localconformal.laws import LAW_METHODS, LAWS, SidedLaw
-from localconformal.models import take_rows
+from localconformal.models import shown, take_rows
 from localconformal.quantiles import MASS_GUARD, Array
 from localconformal.regions import Region
 from localconformal.regressors.base import COMMON_CONSTRAINTS
@@ -222,8 +222,8 @@ def signed(V: Array, score: BaseScore) -> Array:
     """The upper scores (n,), of which the lower ones must be the negative."""
     if score.one_sided or not np.array_equal(V[:, 0], -V[:, 1]):
         raise ValueError(
-            f"score is {score!r}, which does not tell by one number with a sign where y lies; one "
-            f"of {', '.join(map(repr, SIGNED_SCORES))} was expected."
+            f"score is {shown(score)}, which does not tell by one number with a sign where y lies; "
+            f"one of {', '.join(map(repr, SIGNED_SCORES))} was expected."
         )
     return V[:, 1]
 

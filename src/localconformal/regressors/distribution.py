@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from localconformal.intervals import round_up
 from localconformal.laws.sides import LocalLaw
+from localconformal.models import check_finite
 from localconformal.quantiles import RANK_GUARD, Array
 from localconformal.scores import Band, BaseScore
 
@@ -171,9 +172,5 @@ def upper_edge(band: Band) -> Band:
 
 def check_band(band: Band) -> Band:
     """Predictions, finite or refused."""
-    if not all(np.all(np.isfinite(edge)) for edge in band):
-        raise ValueError(
-            "the base model predicts NaN or infinite values for some rows; finite numbers were "
-            "expected: check those rows, or the model."
-        )
+    check_finite(*band)
     return band

@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 from localconformal.adjustments import Plain
 from localconformal.calibration import SideRule
 from localconformal.laws import LAW_METHODS, LAWS, BaseLaw, make_law
+from localconformal.models import shown
 from localconformal.regressors.base import COMMON_CONSTRAINTS
 from localconformal.regressors.composed import Composition
 from localconformal.regressors.pairwise import PairwiseRegressor
@@ -60,7 +61,7 @@ class LocalizingRegressor(WithScoreParameter, PairwiseRegressor):
         """Refuse, before anything is trained, a law without what the method needs."""
         if type(law).localizer is BaseLaw.localizer:
             raise ValueError(
-                f"law is {law!r}, which has no kernel between two rows; a kernel, neighbors, "
+                f"law is {shown(law)}, which has no kernel between two rows; a kernel, neighbors, "
                 "forest or uniform law was expected."
             )
 

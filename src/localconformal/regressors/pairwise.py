@@ -36,16 +36,16 @@ class PairwiseRegressor(ComposedRegressor):
 
     def _correction(self, X: Any, levels: Array, extra: Any) -> Array:
         rows, theta = self._view(X, extra), np.empty((len(X), self.side_rule_.n_sides, len(levels)))
+        scores = self.calibration_.adjusted(levels)
         for part in chunks(len(X), self.calibration_.n):
-            theta[part] = self._thresholds(take_rows(rows, part), levels)
+            theta[part] = self._thresholds(take_rows(rows, part), scores, levels)
         return theta
 
-    def _thresholds(self, rows: Any, levels: Array) -> Array:
-        """theta* at these rows: (m, S, L)."""
+    def _thresholds(self, rows: Any, scores: Array, levels: Array) -> Array:
+        """theta* at these rows, of adjusted calibration scores (n, S, L): (m, S, L)."""
         weights, own = self._weigh(rows, self.calibration_.view)
         ask = partial(weighted, weights=weights, own=own)
-        theta = self.side_rule_.correction(self.calibration_.adjusted(levels), levels, ask)
-        return np.moveaxis(theta, 2, 0)
+        return np.moveaxis(self.side_rule_.correction(scores, levels, ask), 2, 0)
 
     def _shortage(self, theta: Array, levels: Array, X: Any, extra: Any) -> str:
         if self.calibration_.n < self.side_rule_.required_size(levels.max()):

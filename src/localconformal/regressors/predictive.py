@@ -21,6 +21,7 @@ from localconformal.quantiles import Array, required_calibration_size
 from localconformal.regressors.base import BaseConformalRegressor, check_target
 from localconformal.regressors.distribution import PredictiveDistribution, outward_ranks
 from localconformal.regressors.predictive_guarantee import PredictiveGuarantee
+from localconformal.regressors.row_parts import row_parts
 from localconformal.scores import Band, BaseScore
 
 # CRPS sees each law through this many of its values.
@@ -74,7 +75,9 @@ class WithPredictiveDistribution(BaseConformalRegressor):
         """
         distribution = self._distribution()
         t = check_levels(levels)
-        values = in_order(distribution.quantile(*self._at(X), np.atleast_1d(t)), np.atleast_1d(t))
+        rows, asked = self._check_rows(X), np.atleast_1d(t)
+        found = [distribution.quantile(*self._at(some), asked) for _, some, _ in row_parts(rows)]
+        values = in_order(np.concatenate(found), asked)
         n = len(distribution.places)
         if np.any((ranks := outward_ranks(n, t)) < 1) or np.any(ranks > n):
             warnings.warn(shortage(n, t), UserWarning, stacklevel=2)
@@ -112,10 +115,13 @@ class WithPredictiveDistribution(BaseConformalRegressor):
         True
         """
         distribution = self._distribution()
-        band, F = self._at(X)
-        table = check_responses(y, F.n)
-        answer = distribution.cdf(band, F, table.reshape(F.n, -1))
-        return answer.reshape(table.shape)
+        rows = self._check_rows(X)
+        table = check_responses(y, len(rows))
+        found = [
+            distribution.cdf(*self._at(some), responses)
+            for _, some, responses in row_parts(rows, table.reshape(len(rows), -1))
+        ]
+        return np.concatenate(found).reshape(table.shape)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Independent draws from the predictive distribution at each x, always finite.
@@ -150,7 +156,12 @@ class WithPredictiveDistribution(BaseConformalRegressor):
         distribution = self._distribution()
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples is {n_samples!r}; a whole number from 1 was expected.")
-        return distribution.sample(*self._at(X), int(n_samples), check_random_state(random_state))
+        random = check_random_state(random_state)
+        draws = [
+            distribution.sample(*self._at(some), int(n_samples), random)
+            for _, some, _ in row_parts(self._check_rows(X))
+        ]
+        return np.concatenate(draws)
 
     def crps(self, X: Any, y: ArrayLike) -> float:
         """Mean continuous ranked probability score of rows (x, y); lower is better.

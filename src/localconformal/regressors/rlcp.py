@@ -13,6 +13,7 @@ from localconformal.laws import BaseLaw, KernelLaw
 from localconformal.laws.effective_bandwidth import EffectiveSize
 from localconformal.laws.localizer import KernelLocalizer
 from localconformal.laws.noise import DRAWS, draw
+from localconformal.models import shown
 from localconformal.quantiles import Array
 from localconformal.regressors.localizing import LocalizingRegressor
 
@@ -80,8 +81,8 @@ class RLCPRegressor(LocalizingRegressor):
     def _check_law(self, law: BaseLaw) -> None:
         if not isinstance(law, KernelLaw) or law.kernel not in DRAWS:
             raise ValueError(
-                f"law is {law!r}; a KernelLaw was expected, with a kernel from which one can draw: "
-                f"{', '.join(map(repr, DRAWS))}."
+                f"law is {shown(law)}; a KernelLaw was expected, with a kernel from which one can "
+                f"draw: {', '.join(map(repr, DRAWS))}."
             )
 
     def _fit_parts(self, X: Any, y: Array, fit_params: Mapping[str, Any], seed: int) -> None:

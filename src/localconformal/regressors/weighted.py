@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import HasMethods, Interval
 
 from localconformal.engine.kernels import effective_sample_size
+from localconformal.models import shown
 from localconformal.quantiles import Array
 from localconformal.regressors.base import EXCHANGEABLE
 from localconformal.regressors.density_ratio import fit_ratio
@@ -207,8 +208,9 @@ class WeightedConformalRegressor(PairwiseRegressor, LocalizedConformalRegressor)
     def _check_ways(self, target: Any, weights: Any) -> None:
         """Weights come in one way only."""
         learns = hasattr(self.weights, "predict_proba")
+        known = self.weights is not None and not learns
         came = {
-            f"weights={self.weights!r} in the constructor": self.weights is not None and not learns,
+            f"weights={shown(self.weights)} in the constructor": known,
             "target= in fit": target is not None or learns,
             "weights= in fit": weights is not None,
         }
@@ -217,7 +219,7 @@ class WeightedConformalRegressor(PairwiseRegressor, LocalizedConformalRegressor)
             raise ValueError(f"{' and '.join(ways)} came; pass one of them: each says what w is.")
         if learns and target is None:
             raise ValueError(
-                f"weights={self.weights!r} learns from new rows; pass them as target= of fit."
+                f"weights={shown(self.weights)} learns from new rows; pass them as target= of fit."
             )
 
     def _fit_parts(self, X: Any, y: Array, fit_params: Mapping[str, Any], seed: int) -> None:

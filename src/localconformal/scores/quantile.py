@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -84,14 +85,14 @@ class QuantileScore(BaseScore):
         if self.quantiles is None:
             tail = (1.0 - confidence_level) / 2.0
             return [tail, 0.5, 1.0 - tail]
-        pair = np.ravel(np.asarray(self.quantiles, dtype=np.float64))
-        if len(pair) != 2 or not 0.0 < pair[0] < 0.5 < pair[1] < 1.0:
+        given = self.quantiles if isinstance(self.quantiles, (tuple, list, np.ndarray)) else ()
+        pair = [float(level) for level in np.ravel(given) if isinstance(level, Real)]
+        if np.size(given) != 2 or len(pair) != 2 or not 0.0 < pair[0] < 0.5 < pair[1] < 1.0:
             raise ValueError(
                 f"quantiles are {self.quantiles!r}; a pair of levels inside (0, 1), one on each "
                 "side of 0.5, was expected."
             )
-        low, high = map(float, pair)
-        return [low, 0.5, high]
+        return [pair[0], 0.5, pair[1]]
 
     def _curves(self, X: Any) -> tuple[Array, Array, Array]:
         """q_lo <= q_50 <= q_hi at each row, un-crossed; the midpoint where no median is known."""

@@ -21,6 +21,7 @@ from localconformal.laws import (
 )
 from localconformal.laws.blend_models import default_models
 from localconformal.laws.forest import TREES, default_forest
+from localconformal.parallel import asked_jobs
 from localconformal.quantiles import Array
 
 #: Columns beyond which distances between features say nothing.
@@ -92,6 +93,6 @@ class Grow:
     def _set(self, forest: Any) -> Any:
         return forest.set_params(
             n_estimators=round(self.share * forest.n_estimators),
-            n_jobs=-1 if self.n_jobs is None else self.n_jobs,
+            n_jobs=asked_jobs(self.n_jobs),
             random_state=self.seed,
         )

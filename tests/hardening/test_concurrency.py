@@ -1,0 +1,323 @@
+"""One fitted model in many threads and processes at once answers as it does alone."""
+
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import pytest
+from joblib import Parallel, delayed
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LinearRegression
+from sklearn.neural_network import MLPRegressor
+from threadpoolctl import threadpool_info
+
+from conftest import smooth_data
+from localconformal import (
+    KernelLaw,
+    LCPRegressor,
+    LocalizedConformalRegressor,
+    NeighborsLaw,
+    RLCPRegressor,
+    SLCPRegressor,
+)
+from localconformal.calibration import SideRule
+from localconformal.engine.dispatch import FEW
+from localconformal.engine.exact import run_in_threads
+from localconformal.laws import ForestLaw, LearnedLaw, ScaledLaw, ShiftedLaw, StackedLaw
+from localconformal.parallel import in_threads
+
+N_THREADS, N_PROCESSES = 16, 4
+ASKED = smooth_data(300, seed=7)[0]
+#: Every thread also asks for a level that no other asks for.
+LEVELS = np.linspace(0.3, 0.95, N_THREADS)
+TREES = RandomForestRegressor(6, min_samples_leaf=20, random_state=0, n_jobs=1)
+BLEND = ShiftedLaw(
+    StackedLaw([ScaledLaw(), LearnedLaw(), "kernel", ForestLaw(TREES)]),
+    models={"line": LinearRegression()},
+)
+
+#: Laws and the training rows that they need to be what they are called.
+LAWS = {
+    "exact": (KernelLaw(engine="exact"), 400),
+    "sketch": (KernelLaw(engine="sketch", tolerance=0.5), 400),
+    "tree": (KernelLaw("boxcar", bandwidth=0.5, engine="neighbors"), 400),
+    "neighbors": (NeighborsLaw(n_neighbors=20), 400),
+    "plain forest": (ForestLaw(TREES), 400),
+    "compiled forest": (ForestLaw(TREES), FEW + 100),
+    "blend": (BLEND, 400),
+    "tensors": (KernelLaw(device="cpu"), 400),
+    "sketch on tensors": (KernelLaw(engine="sketch", device="cpu", tolerance=0.5), 400),
+}
+SLOW = {"blend"}
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def make(name):
+    law, rows = LAWS[name]
+    if law.get_params().get("device"):
+        pytest.importorskip("torch")
+    model = SLCPRegressor(
+        LinearRegression(), law=law, calibration_size=100, reference="train", random_state=0
+    )
+    return model.fit(*smooth_data(rows + 100, seed=0))
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in LAWS],
+)
+def fitted(request):
+    """A fitted model as bytes: what comes out of them has nothing made lazily yet."""
+    return pickle.dumps(make(request.param))
+
+
+def ask(model, place):
+    """What one caller wants to know."""
+    bounds = model.predict_interval(ASKED, [0.9, LEVELS[place]])
+    return bounds, model.predict_quantiles(ASKED, [0.1, LEVELS[place]])
+
+
+def ask_alone(state):
+    model = pickle.loads(state)
+    return [ask(model, place) for place in range(N_THREADS)]
+
+
+def ask_at_once(model, question=ask):
+    """Every thread asks at the same moment."""
+    gate = threading.Barrier(N_THREADS)
+
+    def wait_and_ask(place):
+        gate.wait(30)
+        return question(model, place)
+
+    with ThreadPoolExecutor(N_THREADS) as pool:
+        return list(pool.map(wait_and_ask, range(N_THREADS)))
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        for part, known in zip(one, other, strict=True):
+            np.testing.assert_array_equal(part, known)
+
+
+def test_sixteen_threads_get_the_answers_of_one(fitted):
+    alone = ask_alone(fitted)
+    assert_same(ask_at_once(pickle.loads(fitted)), alone)
+
+
+@pytest.mark.parametrize("kind", [LCPRegressor, RLCPRegressor])
+def test_methods_that_weigh_calibration_rows_answer_threads_alike(kind):
+    model = kind(LinearRegression(), random_state=0).fit(*smooth_data(400, seed=0))
+
+    def question(model, place):
+        return (model.predict_interval(ASKED, [0.9, LEVELS[place]]),)
+
+    state = pickle.dumps(model)
+    alone = [question(model, place) for place in range(N_THREADS)]
+    assert_same(ask_at_once(pickle.loads(state), question), alone)
+
+
+def test_threads_may_calibrate_and_ask_the_same_model():
+    """Each answer is that of one calibration set or of the other, whole."""
+    model = pickle.loads(pickle.dumps(make("exact")))
+    sets = [smooth_data(120, seed=seed) for seed in (20, 21)]
+    # As many rows each time: a product's last bits depend on how many there are.
+    known = [model.conformalize(*rows).predict_interval(ASKED).tobytes() for rows in sets]
+    assert known[0] != known[1]
+
+    def question(model, place):
+        if place % 4 == 0:
+            model.conformalize(*sets[place // 4 % 2])
+        return model.predict_interval(ASKED).tobytes()
+
+    assert set(ask_at_once(model, question)) <= set(known)
+
+
+# ---- processes -------------------------------------------------------------------------------
+
+
+def ask_in_process(state, place):
+    """In a fresh process, and there in threads."""
+    model = pickle.loads(state)
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(ask, [model] * 2, [place] * 2))[1]
+
+
+def ask_processes(method, question, *args):
+    context = multiprocessing.get_context(method)
+    with ProcessPoolExecutor(N_PROCESSES, mp_context=context) as pool:
+        waiting = [pool.submit(question, *args, place) for place in range(N_PROCESSES)]
+        return [one.result(timeout=240) for one in waiting]
+
+
+#: Inherited by a fork as it is, with whatever was made lazily before.
+_held = {}
+
+
+def ask_held(place):
+    return ask(_held["model"], place)
+
+
+needs_fork = pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="no fork on this system"
+)
+
+
+@needs_fork
+def test_forked_processes_get_the_answers_of_one(fitted):
+    alone = ask_alone(fitted)[:N_PROCESSES]
+    model = _held["model"] = pickle.loads(fitted)
+    # The parent has been at work, in threads of its own, before it forks.
+    ask_at_once(model)
+    assert_same(ask_processes("fork", ask_held), alone)
+
+
+@pytest.mark.slow
+def test_spawned_processes_get_the_answers_of_one(fitted):
+    alone = ask_alone(fitted)[:N_PROCESSES]
+    assert_same(ask_processes("spawn", ask_in_process, fitted), alone)
+
+
+FRESH = """
+import pickle, sys, threading
+from concurrent.futures import ThreadPoolExecutor
+model, X = pickle.load(open(sys.argv[1], "rb"))
+gate = threading.Barrier(16)
+def ask(_):
+    gate.wait(60)
+    return model.predict_interval(X).tobytes()
+with ThreadPoolExecutor(16) as pool:
+    answers = set(pool.map(ask, range(16)))
+print(len(answers), answers == {pickle.load(open(sys.argv[2], "rb"))})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["exact", "sketch", "compiled forest"])
+def test_threads_that_meet_code_not_yet_compiled_wait_for_it(name, tmp_path):
+    model = make(name)
+    (tmp_path / "model").write_bytes(pickle.dumps((model, ASKED)))
+    (tmp_path / "answer").write_bytes(pickle.dumps(model.predict_interval(ASKED).tobytes()))
+    done = subprocess.run(
+        [sys.executable, "-c", FRESH, tmp_path / "model", tmp_path / "answer"],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "compiled")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.stdout.split() == ["1", "True"], done.stderr
+
+
+# ---- what threads share ----------------------------------------------------------------------
+
+
+class Unhurried(np.ndarray):
+    """Corrections that let other threads go first while they are written down."""
+
+    @property
+    def T(self):
+        time.sleep(0.01 * (1.0 - self[0, 0]))
+        return np.asarray(self).T
+
+
+def test_corrections_found_by_several_threads_stay_with_their_levels():
+    from localconformal.distributed.known import KnownCalibration
+
+    def find(levels):
+        return np.tile(levels, (2, 1)).view(Unhurried)
+
+    calibration = KnownCalibration(100, SideRule("joint"), (), find)
+
+    def question(calibration, place):
+        levels = LEVELS[[place, (place + 5) % N_THREADS]]
+        return calibration.correction(levels, np.zeros(1))[0, 0], levels
+
+    for theta, levels in ask_at_once(calibration, question) + ask_at_once(calibration, question):
+        np.testing.assert_array_equal(theta, levels)
+
+
+def test_fits_side_by_side_leave_the_filters_of_warnings_as_they_were():
+    network = MLPRegressor(hidden_layer_sizes=(2,), max_iter=2, random_state=0)
+    X, v = smooth_data(40, seed=0)
+    before = list(warnings.filters)
+
+    def question(law, place):
+        with_own = ShiftedLaw(models={"network": network}, n_jobs=1, random_state=place)
+        return with_own.fit(X, v)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        during = list(warnings.filters)
+        ask_at_once(None, question)
+        assert warnings.filters == during
+    assert not [one for one in caught if issubclass(one.category, ConvergenceWarning)]
+    assert warnings.filters == before
+
+
+def test_forests_side_by_side_leave_the_filters_of_warnings_as_they_were():
+    X, y = smooth_data(60, seed=0)
+    fits = [partial(RandomForestRegressor(8, random_state=i).fit, X, y) for i in range(8)]
+    before = list(warnings.filters)
+    for _ in range(3):
+        in_threads(fits, 4)
+        assert warnings.filters == before
+
+
+# ---- threads of joblib's workers -------------------------------------------------------------
+
+
+def threads_used(_):
+    """Threads in which our own loops run, those of libraries, and those of a forest's joblib."""
+    seen = set()
+
+    def work(_):
+        seen.add(threading.get_ident())
+        time.sleep(0.01)
+
+    run_in_threads(work, list(range(8)), None, 8)
+    X, v = smooth_data(50, seed=0)
+    forest = ForestLaw(random_state=0).fit(X, v).model_
+    libraries = [info["num_threads"] for info in threadpool_info()]
+    return len(seen), libraries, forest.n_jobs
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
+def test_a_worker_of_joblib_starts_no_threads_of_its_own(backend):
+    for used, libraries, jobs in Parallel(n_jobs=2, backend=backend)(
+        delayed(threads_used)(place) for place in range(2)
+    ):
+        assert used == 1
+        assert jobs == 1
+        if backend == "loky":
+            # Half of the cores at most, as OpenMP and BLAS have it there.
+            assert max(libraries) <= max(1, os.cpu_count() // 2)
+
+
+def test_a_number_of_threads_that_was_asked_for_is_kept_in_a_worker():
+    def used(_):
+        seen = set()
+        run_in_threads(
+            lambda _: (seen.add(threading.get_ident()), time.sleep(0.05)), [1, 2, 3], 3, 3
+        )
+        return len(seen)
+
+    assert set(Parallel(n_jobs=2, backend="threading")(delayed(used)(i) for i in range(2))) == {3}
+
+
+def test_intervals_are_the_same_in_workers_of_joblib():
+    model = LocalizedConformalRegressor(LinearRegression(), law="forest", random_state=0)
+    model.fit(*smooth_data(300, seed=0))
+    alone = model.predict_interval(ASKED)
+    for found in Parallel(n_jobs=2)(delayed(model.predict_interval)(ASKED) for _ in range(2)):
+        np.testing.assert_array_equal(found, alone)

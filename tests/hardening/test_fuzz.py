@@ -1,0 +1,23 @@
+"""Random walks over the public interface find no answer that it does not promise."""
+
+import pytest
+from fuzzing import PublicInterface
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+FIXED = settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    stateful_step_count=12,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def test_random_walks():
+    run_state_machine_as_test(PublicInterface, settings=settings(FIXED, max_examples=100))
+
+
+@pytest.mark.slow
+def test_many_random_walks():
+    run_state_machine_as_test(PublicInterface, settings=settings(FIXED, max_examples=900))

@@ -1,0 +1,185 @@
+"""Memory: what is held does not grow with the rows asked, the levels asked or the fits made."""
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.tree import DecisionTreeRegressor
+
+from conftest import ESTIMATORS, light, smooth_data
+from localconformal import (
+    KernelLaw,
+    MondrianConformalRegressor,
+    RLCPRegressor,
+    SLCPRegressor,
+    WeightedConformalRegressor,
+    calibration,
+)
+from localconformal.engine.dispatch import FEW
+from localconformal.laws import ForestLaw, LearnedLaw, ScaledLaw, StackedLaw
+from localconformal.regressors import row_parts
+
+TREES = DecisionTreeRegressor(min_samples_leaf=20, random_state=0)
+#: Laws, and the training rows that they need to be what they are called.
+LAWS = {
+    "kernel": (KernelLaw(engine="exact"), 400),
+    "sketch": (KernelLaw(engine="sketch", tolerance=0.5), 400),
+    "plain forest": (ForestLaw(n_jobs=1), 400),
+    "compiled forest": (ForestLaw(TREES, target="size"), FEW + 100),
+    "learned": (LearnedLaw(n_jobs=1), 400),
+    "stack": (StackedLaw([LearnedLaw(), ScaledLaw(), "kernel", "forest"], n_jobs=1), 400),
+}
+SLOW = {"sketch", "learned", "stack", "compiled forest"}
+ASKED = smooth_data(50, seed=7)[0]
+#: Rows at a time in these tests, and bytes that a row more may take: levels, bounds, corrections.
+FEW_AT_A_TIME, BYTES_A_ROW = 500, 250
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in LAWS],
+)
+def model(request):
+    law, rows = LAWS[request.param]
+    made = SLCPRegressor(LinearRegression(), law=law, reference="train", random_state=0)
+    return made.fit(*smooth_data(2 * rows, seed=0))
+
+
+def peak_bytes(function):
+    """Most memory that the call takes beyond what is there before it."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+METHODS = {
+    "predict_interval": lambda model, X: model.predict_interval(X),
+    "predict_quantiles": lambda model, X: model.predict_quantiles(X, [0.1, 0.9]),
+    "predict_cdf": lambda model, X: model.predict_cdf(X, 0.5),
+    "sample": lambda model, X: model.sample(X, 2, random_state=0),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_more_cost_little_more_than_their_answers(model, method, monkeypatch):
+    monkeypatch.setattr(row_parts, "ROWS_AT_A_TIME", FEW_AT_A_TIME)
+    few, many = (smooth_data(n, seed=5)[0] for n in (2 * FEW_AT_A_TIME, 8 * FEW_AT_A_TIME))
+    ask = METHODS[method]
+    ask(model, few)
+    more = peak_bytes(lambda: ask(model, many)) - peak_bytes(lambda: ask(model, few))
+    assert more <= BYTES_A_ROW * (len(many) - len(few))
+
+
+def in_parts_and_whole(monkeypatch, ask):
+    whole = ask()
+    monkeypatch.setattr(row_parts, "ROWS_AT_A_TIME", 7)
+    return ask(), whole
+
+
+NAMES = ["a", "b"]
+KINDS = {
+    "arrays": np.asarray,
+    "pandas": lambda X: pd.DataFrame(X, columns=NAMES),
+    "polars": lambda X: pl.DataFrame(X, schema=NAMES),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_in_parts_are_answered_as_together(estimator_class, kind, monkeypatch):
+    make = KINDS[kind]
+    X, y = smooth_data(300, seed=0)
+    fitted = light(estimator_class).fit(make(X), y)
+    parts, whole = in_parts_and_whole(
+        monkeypatch, lambda: fitted.predict_interval(make(ASKED), [0.5, 0.9])
+    )
+    # A linear model's last bits depend on how many rows are asked together.
+    np.testing.assert_allclose(parts, whole, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "beside"),
+    [(MondrianConformalRegressor, "groups"), (WeightedConformalRegressor, "weights")],
+)
+def test_what_comes_beside_the_rows_is_cut_with_them(kind, beside, monkeypatch):
+    X, y = smooth_data(300, seed=0)
+    fitted = kind(LinearRegression(), random_state=0).fit(X, y, **{beside: 1.0 + (X[:, 1] > 0)})
+    values = list(1.0 + (ASKED[:, 1] > 0))
+    parts, whole = in_parts_and_whole(
+        monkeypatch, lambda: fitted.predict_interval(ASKED, **{beside: values})
+    )
+    np.testing.assert_allclose(parts, whole, rtol=1e-12)
+    assert len(np.unique((whole[:, 1] - whole[:, 0]).round(9))) > 1
+
+
+def test_a_warning_speaks_of_all_rows_together(monkeypatch):
+    monkeypatch.setattr(row_parts, "ROWS_AT_A_TIME", 7)
+    X, y = smooth_data(400, seed=0)
+    fitted = RLCPRegressor(LinearRegression(), law=KernelLaw(bandwidth=0.05), random_state=0)
+    fitted.fit(X, y)
+    with pytest.warns(UserWarning, match=r"of 50 intervals are infinite") as caught:
+        fitted.predict_interval(ASKED)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("kind", [SLCPRegressor, RLCPRegressor])
+def test_ever_new_levels_fill_no_memory(kind, monkeypatch):
+    for name, value in [("LEVELS_KEPT", 9), ("FEW_LEVELS", 5), ("NUMBERS_KEPT", 0)]:
+        monkeypatch.setattr(calibration, name, value)
+    fitted = kind(LinearRegression(), law="kernel", random_state=0).fit(*smooth_data(300, seed=0))
+    levels = np.linspace(0.2, 0.8, 40)
+    together = fitted.predict_interval(ASKED, levels)
+    alone = [fitted.predict_interval(ASKED, level) for level in levels]
+    assert len(fitted.calibration_.known) <= 9
+    assert len(fitted.calibration_._adjusted) <= 5
+    # Forgotten levels are found again, the same; nesting only ever enlarges.
+    np.testing.assert_array_equal(alone[0], together[:, :, 0])
+    np.testing.assert_array_equal(fitted.predict_interval(ASKED, levels), together)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
+def test_fits_and_predictions_leave_no_memory_behind(cls):
+    X, y = smooth_data(60, seed=0)
+    params = {"law": KernelLaw(bandwidth=1.0)} if "law" in cls().get_params() else {}
+
+    def cycles(count):
+        for _ in range(count):
+            light(cls, **params).fit(X, y).predict_interval(ASKED)
+        gc.collect()
+
+    tracemalloc.start()
+    try:
+        cycles(20)
+        before = tracemalloc.get_traced_memory()[0]
+        cycles(20)
+        # Each of them holds some hundred kilobytes while it lives.
+        assert tracemalloc.get_traced_memory()[0] - before < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.slow
+def test_two_hundred_cycles_of_one_model_leave_no_memory_behind():
+    X, y = smooth_data(60, seed=0)
+    fitted = SLCPRegressor(LinearRegression(), law=KernelLaw(bandwidth=1.0), random_state=0)
+    tracemalloc.start()
+    try:
+        for cycle in range(200):
+            fitted.fit(X, y).conformalize(X + 0.1, y).predict_interval(ASKED, [0.5, 0.9])
+            if cycle == 50:
+                gc.collect()
+                before = tracemalloc.get_traced_memory()[0]
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < 50_000
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,67 @@
+"""What is declared to be supported is what the sessions of the noxfile install."""
+
+import ast
+import re
+from importlib.metadata import version
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from declared_versions import FRAMES, ROOT, oldest_versions, project, python_versions
+
+NOXFILE = (ROOT / "noxfile.py").read_text(encoding="utf-8")
+
+
+def session_source(name):
+    """The text of one session, with its decorator."""
+    decorated = r"^@nox\.session[^\n]*\ndef {name}\(.*?(?=^@|^def |\Z)"
+    return re.search(decorated.format(name=name), NOXFILE, re.M | re.S)[0]
+
+
+def declared():
+    """Every requirement, as the installer reads it: name -> its lowest version."""
+    extra = project()["optional-dependencies"]["test"]
+    found = {}
+    for requirement in map(Requirement, [*extra, *project()["dependencies"]]):
+        for clause in requirement.specifier:
+            if clause.operator == ">=":
+                found[requirement.name] = clause.version
+    return found
+
+
+def test_every_dependency_declares_its_lowest_version():
+    core = {Requirement(text).name for text in project()["dependencies"]}
+    assert core <= set(oldest_versions())
+    assert set(oldest_versions()) == core | set(FRAMES)
+
+
+def test_the_oldest_session_installs_the_declared_minimum():
+    assert oldest_versions() == {name: declared()[name] for name in oldest_versions()}
+    pins = 'f"{name}=={version}" for name, version in oldest_versions().items()'
+    assert pins in session_source("oldest")
+    assert not re.search(r"[=<>]=\s*\d", NOXFILE), "a version stands in the noxfile too"
+
+
+def test_a_frame_has_one_lowest_version():
+    for name, requirements in project()["optional-dependencies"].items():
+        for requirement in map(Requirement, requirements):
+            if requirement.name in FRAMES:
+                lowest = str(requirement.specifier).removeprefix(">=")
+                assert lowest == oldest_versions()[requirement.name], name
+
+
+def test_every_supported_python_has_a_session():
+    assert f">={python_versions()[0]}" == project()["requires-python"]
+    assert "python=PYTHONS)" in session_source("tests")
+    assert "python=PYTHONS[0])" in session_source("oldest")
+
+
+def test_sessions():
+    names = {node.name for node in ast.parse(NOXFILE).body if isinstance(node, ast.FunctionDef)}
+    assert names >= {"tests", "oldest", "newest", "lint", "types", "docs"}
+
+
+@pytest.mark.parametrize("name", sorted(oldest_versions()))
+def test_nothing_older_is_in_use(name):
+    assert Version(version(name)) >= Version(oldest_versions()[name])
