@@ -19,6 +19,7 @@ from localconformal.experiments.claims_checks import (
     AGAINST,
     FOR,
     UNCLEAR,
+    UNFAIR,
     decided,
     judge,
     less,
@@ -312,7 +313,7 @@ def test_a_check_is_decided_beyond_chance_only():
     ]
     assert outcome_of(more("a", "b", clear)) == AGAINST
     assert less("a", "b", None) == []
-    assert outcome_of(less("a", "b", clear, barred=(FOR,))) == UNCLEAR
+    assert outcome_of(less("a", "b", clear, barred=(FOR,))) == UNFAIR
     tolerated = Mean(0.5, 0.1, 5), Mean(1.1, 0.9, 5), Mean(1.5, 0.1, 5)
     assert [outcome_of(less("a", "b", mean, 1.0)) for mean in tolerated] == [FOR, UNCLEAR, AGAINST]
 
@@ -355,6 +356,9 @@ def test_verdicts_add_up():
         "not run",
     ]
     assert judge(decided(yes * 9 + no), superlative=True) == "does not hold"
+    unfair = less("a", "b", Mean(1.0, 0.01, 5), barred=(AGAINST,))
+    assert judge(decided(yes + unfair), superlative=True) == "holds"
+    assert judge(decided(unfair)) == "not shown"
 
 
 def test_a_mean_is_said_with_its_error():
@@ -387,7 +391,7 @@ def test_a_method_that_leaves_rows_infinite_is_not_shorter():
     rows = length_rows(SLCP=(2.0, 0.0, 0.9), LCP=(1.0, 0.1, 0.9), CQR=(1.0, 0.0, 0.9))
     found = {other: decided(shorter_than("m", rows, other))[0] for other in ("LCP", "CQR")}
     assert found["CQR"].outcome == AGAINST
-    assert found["LCP"].outcome == UNCLEAR
+    assert found["LCP"].outcome == UNFAIR
     assert "10.0 % of LCP's are infinite" in found["LCP"].what
 
 

@@ -108,3 +108,16 @@ def test_lines_are_json_behind_a_checksum():
 def test_numbers_that_json_does_not_have_are_refused():
     with pytest.raises(ValueError, match="JSON"):
         encode({"a": float("nan")})
+
+
+@pytest.mark.parametrize("content", [b"notes of somebody", b"", b"\n"])
+def test_a_file_without_a_whole_first_line_is_set_aside_and_kept(tmp_path, content):
+    path, said = tmp_path / "x.jsonl", []
+    path.write_bytes(content)
+    store = Store(path, {"experiment": "x"}, said.append)
+    assert store.records == []
+    assert "no store" in said[0]
+    assert (tmp_path / "x.jsonl.aside-1").read_bytes() == content
+    store.append({"case": {}})
+    assert Store(path, {"experiment": "x"}, said.append).records == [{"case": {}}]
+    assert len(said) == 1

@@ -46,8 +46,8 @@ def predict(
     the column row has their position in the input, from 0. Bounds are lower and upper, for several
     levels lower_0.9, upper_0.9 and so on.
 
-    For a folder of Parquet files a folder is written, a file for each. With --cluster the workers
-    read and write them: both folders must be ones that they see.
+    For a folder of Parquet files a folder of numbered ones is written, in their order. With
+    --cluster the workers read and write them: both folders must be ones that they see.
 
     \b
     Example:  localconformal predict homes/model.skops new.csv --out new-intervals.csv

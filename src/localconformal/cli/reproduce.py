@@ -47,8 +47,13 @@ def reproduce(
         return
     if preset not in PRESETS:
         raise ValueError(f"There is no preset {preset!r}; choose one of {', '.join(PRESETS)}.")
+    if name not in (ALL, *experiment_names()):
+        known = ", ".join((ALL, *experiment_names()))
+        raise ValueError(f"There is no experiment {name!r}; choose one of {known}.")
     names = experiment_names() if name == ALL else [name]
     folder = out / preset
+    # A folder that cannot be written to is told before hours are spent.
+    folder.mkdir(parents=True, exist_ok=True)
     try:
         records = [run_one(one, PRESETS[preset], folder, jobs) for one in names]
     except KeyboardInterrupt:
@@ -90,6 +95,8 @@ def told() -> Iterator[Any]:
                 self.failed = 0
 
             def start(self, experiment: str, waiting: int, total: int) -> None:
+                left = f"{waiting} of {total} tasks" if waiting else "none of its tasks"
+                self.say(f"{experiment}: {left} left to run.")
                 self.task = bar.add_task(experiment, total=total, completed=total - waiting)
 
             def done(self, case: Mapping[str, Any], error: str | None) -> None:

@@ -58,7 +58,7 @@ CLAIMS = (
         evidence.conditional,
     ),
     Claim(
-        "Loses less coverage than split and CQR under shift",
+        "Robust under covariate shift: loses less coverage than split and CQR",
         "Coverage of SLCP suffers less than that of split conformal and CQR when the law of x "
         "changes.",
         "Distance of the coverage from 90 % where test rows come from Beta laws.",
@@ -83,7 +83,7 @@ CLAIMS = (
         lengths.deep,
     ),
     Claim(
-        "Asymptotic conditional coverage (Proposition 2)",
+        "Asymptotic conditional coverage (Proposition 2), with a bandwidth that shrinks",
         "As rows are added, the coverage at each x tends to the level.",
         "The known distance of the coverage at x from 90 % over the number of rows, on data with "
         "one feature and with a bandwidth that shrinks, as the proof asks; the paper's, which does "

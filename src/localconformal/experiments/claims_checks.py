@@ -11,6 +11,8 @@ from scipy.special import stdtr
 from localconformal.experiments.summary import Mean
 
 FOR, AGAINST, UNCLEAR = "for it", "against it", "no clear difference"
+#: A comparison that would not be fair.
+UNFAIR = "not counted"
 HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"
 NOT_SHOWN, NOT_RUN, NOT_JUDGED = "not shown", "not run", "not judged"
 #: Chance that any comparison of a claim is decided where there is no difference.
@@ -37,7 +39,7 @@ class Check:
     def side(self) -> str:
         """What the value itself says, by chance or not."""
         found = FOR if (self.ours.value < self.bound) == self.below else AGAINST
-        return UNCLEAR if found in self.barred else found
+        return UNFAIR if found in self.barred else found
 
     @property
     def chance(self) -> float:
@@ -112,17 +114,18 @@ def judge(checks: list[Check], superlative: bool = False) -> str:
     if not checks:
         return NOT_RUN
     counts = count(checks)
-    if counts[FOR] == len(checks):
+    fair = len(checks) - counts[UNFAIR]
+    if counts[FOR] == fair > 0:
         return HOLDS
     if counts[AGAINST] and (superlative or counts[AGAINST] >= counts[FOR]):
         return FAILS
-    return PARTLY if counts[FOR] > len(checks) / 2 else NOT_SHOWN
+    return PARTLY if counts[FOR] > fair / 2 else NOT_SHOWN
 
 
 def count(checks: list[Check]) -> dict[str, int]:
     """How many checks there are of each outcome."""
     outcomes = [check.outcome for check in checks]
-    return {outcome: outcomes.count(outcome) for outcome in (FOR, AGAINST, UNCLEAR)}
+    return {outcome: outcomes.count(outcome) for outcome in (FOR, AGAINST, UNCLEAR, UNFAIR)}
 
 
 def finding(

@@ -65,6 +65,7 @@ def misspecified(results: Results, as_in_code: bool = False) -> Finding:
         checks,
         [
             figure_sentence(figure[shown], shown),
+            "A shorter interval is no proof that it adapts; the conditional gap asks for that.",
             "Table 1 here has the paper's median only." if as_in_code else None,
             auto_sentence(figure, "length", "the mean length with the linear model"),
             auto_sentence(figure, "conditional_gap", "the conditional gap in points", 100.0),

@@ -69,11 +69,8 @@ class Store:
     def _read(self) -> list[dict[str, Any]]:
         content = self.path.read_bytes()
         whole, _, rest = content.rpartition(b"\n")
-        first, *lines = whole.split(b"\n") if whole else [b""]
-        if not whole:
-            # Killed before the first line was whole: nothing was finished.
-            self._start()
-            return []
+        first, *lines = whole.split(b"\n")
+        # A store of ours has its first line whole before it has its name.
         if decode(first) != self.head:
             kept = self._set_aside()
             self.say(f"{self.path} is of another version, or no store: it is now {kept}.")

@@ -1,4 +1,4 @@
-"""Intervals for the rows of a folder of Parquet files: a file for each, on Dask."""
+"""Intervals for the rows of a folder of Parquet files: numbered ones in their order, on Dask."""
 
 from __future__ import annotations
 

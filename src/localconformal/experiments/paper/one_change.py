@@ -98,6 +98,8 @@ def report(rows: list[Row], preset: Preset) -> Output:
         "sides.",
         f"{CONSTANT}: 1 is added to the predicted size of an error, in units of the mean |y|; "
         "Table 1 adds the median absolute residual.",
+        "Relative to SLCP's: the mean over data sets of the ratio within a split. The table of "
+        "means below is of the values themselves, so that sets with long intervals weigh more.",
         "The paper has none of this: nothing can be compared with it.",
     ]
     fields = ("length", "interval_score", "coverage", "seconds")

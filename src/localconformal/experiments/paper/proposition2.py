@@ -122,7 +122,7 @@ def why_outside(name: str, law: str) -> str:
     """Why the proposition cannot be judged by this simulation and bandwidth."""
     if law != JUDGED[1]:
         return "outside the proposition, whose proof asks for a bandwidth that shrinks"
-    return "with 20 features the proof's exponent is -1/22: too slow to be seen at these sizes"
+    return "with 20 features the proof has -1/22, which these sizes can neither show nor refute"
 
 
 def exponent_of(rows: list[Row], preset: Preset) -> Mean | None:
