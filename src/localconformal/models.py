@@ -41,6 +41,11 @@ def comes_fitted(estimator: Any) -> bool:
 
 def fit_model(model: Any, X: Any, y: Array, fit_params: Mapping[str, Any] | None = None) -> Any:
     """A fitted clone of the model; a frozen one as it is."""
+    if not hasattr(model, "predict"):
+        raise ValueError(
+            f"a model came as {shown(model)}, which has no predict; one regression model, fitted "
+            "or not, was expected."
+        )
     return model if is_frozen(model) else clone(model).fit(X, y, **(fit_params or {}))
 
 

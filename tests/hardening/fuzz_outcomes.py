@@ -20,7 +20,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
+from sklearn.exceptions import (
+    ConvergenceWarning,
+    DataConversionWarning,
+    NotFittedError,
+    UndefinedMetricWarning,
+)
 
 import localconformal
 
@@ -35,6 +40,7 @@ ALLOWED_WARNINGS: list[tuple[type[Warning], str]] = [
     (UserWarning, "calibration rows are identical to training rows"),
     (DataConversionWarning, "A column-vector y was passed"),
     (ConvergenceWarning, ""),
+    (UndefinedMetricWarning, ""),
     (UserWarning, "Some inputs do not have OOB scores"),
     (UserWarning, "X does not have valid feature names"),
     (UserWarning, "X has feature names, but"),

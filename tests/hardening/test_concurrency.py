@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_info
 
 from conftest import smooth_data
 from localconformal import (
+    CHRRegressor,
     KernelLaw,
     LCPRegressor,
     LocalizedConformalRegressor,
@@ -97,7 +98,7 @@ def ask_at_once(model, question=ask):
     gate = threading.Barrier(N_THREADS)
 
     def wait_and_ask(place):
-        gate.wait(30)
+        gate.wait(300)
         return question(model, place)
 
     with ThreadPoolExecutor(N_THREADS) as pool:
@@ -157,7 +158,7 @@ def ask_processes(method, question, *args):
     context = multiprocessing.get_context(method)
     with ProcessPoolExecutor(N_PROCESSES, mp_context=context) as pool:
         waiting = [pool.submit(question, *args, place) for place in range(N_PROCESSES)]
-        return [one.result(timeout=240) for one in waiting]
+        return [one.result(timeout=600) for one in waiting]
 
 
 #: Inherited by a fork as it is, with whatever was made lazily before.
@@ -194,7 +195,7 @@ from concurrent.futures import ThreadPoolExecutor
 model, X = pickle.load(open(sys.argv[1], "rb"))
 gate = threading.Barrier(16)
 def ask(_):
-    gate.wait(60)
+    gate.wait(300)
     return model.predict_interval(X).tobytes()
 with ThreadPoolExecutor(16) as pool:
     answers = set(pool.map(ask, range(16)))
@@ -214,7 +215,7 @@ def test_threads_that_meet_code_not_yet_compiled_wait_for_it(name, tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=600,
     )
     assert done.stdout.split() == ["1", "True"], done.stderr
 
@@ -271,6 +272,10 @@ def test_forests_side_by_side_leave_the_filters_of_warnings_as_they_were():
     before = list(warnings.filters)
     for _ in range(3):
         in_threads(fits, 4)
+        assert warnings.filters == before
+    for kind in (SLCPRegressor, CHRRegressor):
+        # A forest that brings its own threads.
+        kind(LinearRegression(), law=ForestLaw(n_jobs=4), reference="train").fit(X, y)
         assert warnings.filters == before
 
 

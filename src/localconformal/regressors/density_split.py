@@ -27,6 +27,7 @@ from localconformal.densities import DENSITIES, BaseDensity, Grid, Sample
 from localconformal.intervals import round_up
 from localconformal.laws import LAW_METHODS, LAWS, SidedLaw
 from localconformal.models import shown, take_rows
+from localconformal.parallel import kept_filters
 from localconformal.quantiles import MASS_GUARD, Array
 from localconformal.regions import Region
 from localconformal.regressors.base import COMMON_CONSTRAINTS
@@ -165,6 +166,7 @@ class DensitySplitRegressor(WithScoreParameter, CalibratedRegressor):
 
     # ---- hooks of the base class -----------------------------------------------------------
 
+    @kept_filters
     def _fit_parts(self, X: Any, y: Array, fit_params: Mapping[str, Any], seed: int) -> None:
         score, estimator = make_score(vars(self)["score"]), self._base_estimator(seed)
         self._frozen = score.comes_fitted(estimator)

@@ -166,7 +166,7 @@ class MondrianConformalRegressor(ComposedRegressor):
         super()._fit_parts(X, y, fit_params, seed)
         self.groups_ = self.groups
         inner = np.arange(1, N_BINS) / N_BINS
-        self.edges_ = np.quantile(self.score_.point(X), inner)
+        self.edges_ = np.quantile(self._point(X), inner)
 
     def _cells(self, X: Any, extra: Any) -> NDArray[Any]:
         if self._extra_given != (extra is not None):
@@ -221,14 +221,16 @@ def column_of(X: Any, name: str | int) -> NDArray[Any]:
     if is_frame(X):
         columns = columns_of(X)
         names = [column.name for column in columns]
-        if name not in names and not isinstance(name, Integral):
+        if name in names:
+            return columns[names.index(name)].to_numpy()
+        if not isinstance(name, Integral):
             raise ValueError(f"groups is {name!r}; one of the columns {names} was expected.")
-        return columns[names.index(name) if name in names else int(name)].to_numpy()
-    if isinstance(name, str):
+    elif isinstance(name, str):
         raise ValueError(
             f"groups is the column name {name!r}, but X is an array; pass a frame, or the "
             "position of the column."
         )
-    if not -np.shape(X)[1] <= name < np.shape(X)[1]:
-        raise ValueError(f"groups is column {name}; X has {np.shape(X)[1]} columns.")
-    return np.asarray(X)[:, name]
+    width = np.shape(X)[1]
+    if not -width <= name < width:
+        raise ValueError(f"groups is column {name}; X has {width} columns.")
+    return columns[name].to_numpy() if is_frame(X) else np.asarray(X)[:, name]

@@ -78,8 +78,10 @@ class BaseScore(BaseEstimator):
 
     def values(self, band: Band, y: Array) -> Array:
         """Scores of (x, y): (n, 2), columns lower and upper."""
-        below = (band.lower - y) / band.lower_unit
-        above = (y - band.upper) / band.upper_unit
+        # Whoever asks refuses scores that are not finite.
+        with np.errstate(over="ignore", invalid="ignore"):
+            below = (band.lower - y) / band.lower_unit
+            above = (y - band.upper) / band.upper_unit
         return np.stack([below, above], axis=1)
 
     def bounds(self, band: Band, thresholds: Array) -> Array:

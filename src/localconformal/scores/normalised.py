@@ -62,15 +62,10 @@ class NormalisedScore(ResidualScore):
         """Fit mu, then sigma on out-of-fold absolute residuals."""
         if not self.beta >= 0:
             raise ValueError(f"beta is {self.beta!r}; a number of at least 0 was expected.")
+        super().fit(estimator, X, y, fit_params=fit_params)
         spread = self.spread_estimator
         if spread is None:
             spread = default_estimator(random_state)
-        if not hasattr(spread, "predict"):
-            raise ValueError(
-                f"spread_estimator is {spread!r}, which has no predict; a regression model, fitted "
-                "or not, was expected."
-            )
-        super().fit(estimator, X, y, fit_params=fit_params)
         residuals = self._residuals(estimator, X, y, random_state, fit_params or {})
         self.spread_model_ = fit_model(spread, X, residuals)
         self.floor_ = self.beta * typical_size(residuals)
