@@ -23,6 +23,10 @@ from localconformal.experiments.summary import Mean, in_per_cent, over_repeats, 
 
 #: Per cent by which an interval may be longer and still be as good.
 TOLERATED = 5.0
+NO_DEFAULTS = (
+    "This library's defaults have no part here: scores come from the truth, and only the kernel's "
+    "bandwidth is asked about."
+)
 
 
 def minibatches(results: Results) -> Finding:
@@ -95,7 +99,7 @@ def asymptotic(results: Results) -> Finding:
                 why = f" Not judged: {proposition2.why_outside(name, law)}."
             if exponent:
                 sentences.append(gap_sentence(here, name, law, preset, exponent) + why)
-    return finding(checks, sentences)
+    return finding(checks, [*sentences, NO_DEFAULTS])
 
 
 def gap_sentence(rows: list[Row], name: str, law: str, preset: Preset, exponent: Mean) -> str:
@@ -119,7 +123,7 @@ def harmless(results: Results) -> Finding:
                 added = in_per_cent(difference(rows, law, NONE, "conditional_gap"))
                 what = f"added conditional gap, points ({HARMLESS_GAP} tolerated)"
                 checks += less(f"{name}, {law}", what, added, HARMLESS_GAP)
-    return finding(checks, [], superlative=True)
+    return finding(checks, [NO_DEFAULTS], superlative=True)
 
 
 def cheaper(results: Results) -> Finding:
