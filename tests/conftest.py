@@ -21,6 +21,13 @@ ESTIMATORS = [
 NOT_VALID = {"LVDRegressor"}
 
 
+def slow_but(quick, values):
+    """The values as parameters of a test, all but the quick ones marked slow."""
+    return [
+        value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values
+    ]
+
+
 def light(cls, **params):
     """An estimator with linear base models: fast, and exact enough for laws about intervals."""
     if "method" in cls().get_params():

@@ -35,7 +35,7 @@ LAWS = {
     "knots": StackedLaw(["uniform", NeighborsLaw(n_neighbors=7)], weights=[1, 2]),
 }
 LEVELS = np.array([[0.95, 0.75], [0.9, 0.6]])
-N = 25
+N = 10
 
 
 def local_problem(law, seed, scale=1.0):

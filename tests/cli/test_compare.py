@@ -116,6 +116,8 @@ def test_an_interruption_leaves_nothing(folder, tmp_path):
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # A test that itself runs with SIGINT ignored would pass that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert running.stdout.readline() == b"begun\n"
     running.send_signal(signal.SIGINT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import pickle
 import warnings
 
@@ -31,9 +33,14 @@ def test_scikit_learn_contract_without_arguments(estimator, check):
     check(estimator)
 
 
+@functools.cache
+def fitted_once(estimator_class):
+    return light(estimator_class).fit(*awkward_data(300, seed=0))
+
+
 @pytest.fixture
 def fitted(estimator_class):
-    return light(estimator_class).fit(*awkward_data(300, seed=0))
+    return copy.deepcopy(fitted_once(estimator_class))
 
 
 def assert_same(actual, expected):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from law_variants import FEW_TREES, LAST_BITS, SLOW, VARIANTS, WITH_OUTPUTS, fit, point
 
+from conftest import slow_but
 from localconformal import KernelLaw
 from localconformal.laws import LAWS, make_law, outputs
 from localconformal.laws.outputs import Outputs
@@ -35,11 +36,7 @@ def few_trees():
         yield
 
 
-def quick_or_slow(name):
-    return pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
-
-
-@pytest.fixture(params=map(quick_or_slow, VARIANTS), scope="module")
+@pytest.fixture(params=slow_but(VARIANTS.keys() - SLOW, VARIANTS), scope="module")
 def name(request):
     return request.param
 

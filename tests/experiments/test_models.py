@@ -4,6 +4,7 @@ from sklearn.base import clone
 from sklearn.linear_model import QuantileRegressor
 from sklearn.model_selection import cross_val_predict
 
+from conftest import slow_but
 from localconformal.experiments import PRESETS
 from localconformal.experiments.methods import METHODS
 from localconformal.experiments.models import FAMILIES, Memory
@@ -27,7 +28,7 @@ def noisy_split(n=150, seed=0):
     return normalise(draw(), draw(), draw())
 
 
-@pytest.fixture(scope="module", params=RUNNING)
+@pytest.fixture(scope="module", params=slow_but(["ridge"], RUNNING))
 def task(request):
     """Family, split, models and what all methods answer."""
     split = noisy_split()

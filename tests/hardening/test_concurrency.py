@@ -20,7 +20,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neural_network import MLPRegressor
 from threadpoolctl import threadpool_info
 
-from conftest import smooth_data
+from conftest import slow_but, smooth_data
 from localconformal import (
     CHRRegressor,
     KernelLaw,
@@ -75,7 +75,7 @@ def make(name):
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in LAWS],
+    params=slow_but(LAWS.keys() - SLOW, LAWS),
 )
 def fitted(request):
     """A fitted model as bytes: what comes out of them has nothing made lazily yet."""
@@ -175,6 +175,7 @@ needs_fork = pytest.mark.skipif(
 
 
 @needs_fork
+@pytest.mark.slow
 def test_forked_processes_get_the_answers_of_one(fitted):
     alone = ask_alone(fitted)[:N_PROCESSES]
     model = _held["model"] = pickle.loads(fitted)
@@ -297,7 +298,9 @@ def threads_used(_):
     return len(seen), libraries, forest.n_jobs
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
+@pytest.mark.parametrize(
+    "backend", slow_but(["threading"], ["loky", "threading", "multiprocessing"])
+)
 def test_a_worker_of_joblib_starts_no_threads_of_its_own(backend):
     for used, libraries, jobs in Parallel(n_jobs=2, backend=backend)(
         delayed(threads_used)(place) for place in range(2)

@@ -30,6 +30,7 @@ from hostile import (
     obeyed,
 )
 
+from conftest import slow_but
 from localconformal.audit import audit
 from localconformal.plots import plot_group_coverage
 from localconformal.report import render, summarise, write_report
@@ -195,7 +196,7 @@ QUICK_PAGES = ("end of script", "bidi override", "NUL", "long")
 
 @pytest.mark.parametrize(
     "name",
-    [n if n in QUICK_PAGES else pytest.param(n, marks=pytest.mark.slow) for n in TEXTS],
+    slow_but(QUICK_PAGES, TEXTS),
 )
 def test_each_text_alone_changes_no_page(name, plain_shape, tmp_path):
     path = write_report(**{**awkward_audit(TEXTS[name]), "path": tmp_path / "report.html"})

@@ -19,7 +19,7 @@ from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.neighbors import KDTree
 from sklearn.utils import check_random_state
 
-from conftest import ESTIMATORS, light, smooth_data
+from conftest import ESTIMATORS, light, slow_but, smooth_data
 from contracts.law_variants import FEW_TREES, VARIANTS
 from localconformal import KernelLaw, LocalizedConformalRegressor, SLCPRegressor
 from localconformal.adjustments import ADJUSTMENTS
@@ -209,24 +209,20 @@ LAWS = VARIANTS | ENGINES
 QUICK = {"uniform", "kernel", "neighbors", "forest", "learned", "stacked", "shifted"}
 
 
-def law_parameters(quick):
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in LAWS]
-
-
 def with_law(name, **params):
     if name.startswith("cpu-"):
         pytest.importorskip("torch")
     return SLCPRegressor(LinearRegression(), law=LAWS[name], random_state=0, **params)
 
 
-@pytest.mark.parametrize("name", law_parameters(QUICK | set(ENGINES)))
+@pytest.mark.parametrize("name", slow_but(QUICK | set(ENGINES), LAWS))
 def test_no_law_learns_from_calibration_or_from_rows_asked(name):
     model = with_law(name, calibration_size=None).fit(*TRAIN)
     assert_calibration_teaches_nothing(model)
     assert_rows_are_asked_alone(model)
 
 
-@pytest.mark.parametrize("name", law_parameters({"kernel", "forest", "engine-sketch", "cpu-exact"}))
+@pytest.mark.parametrize("name", slow_but({"kernel", "forest", "engine-sketch", "cpu-exact"}, LAWS))
 def test_no_law_learns_from_the_rows_that_are_split_off(name):
     assert_inner_split_is_kept(with_law(name))
 
@@ -254,7 +250,7 @@ class FirstColumn:
         return X["a"].to_numpy()
 
 
-@pytest.mark.parametrize("name", law_parameters({"kernel", "forest"}))
+@pytest.mark.parametrize("name", slow_but({"kernel", "forest"}, LAWS))
 def test_labels_and_missing_values_of_calibration_rows_teach_a_law_nothing(name):
     if "outputs" in name and "spread" not in name:
         pytest.skip("looks at the point model, and not at the columns")

@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
-from conftest import ESTIMATORS, light, smooth_data
+from conftest import ESTIMATORS, light, slow_but, smooth_data
 from localconformal import (
     KernelLaw,
     MondrianConformalRegressor,
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in LAWS],
+    params=slow_but(LAWS.keys() - SLOW, LAWS),
 )
 def model(request):
     law, rows = LAWS[request.param]
@@ -70,7 +70,7 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", slow_but(["predict_interval"], METHODS))
 def test_rows_more_cost_little_more_than_their_answers(model, method, monkeypatch):
     monkeypatch.setattr(row_parts, "ROWS_AT_A_TIME", FEW_AT_A_TIME)
     few, many = (smooth_data(n, seed=5)[0] for n in (2 * FEW_AT_A_TIME, 8 * FEW_AT_A_TIME))
@@ -94,7 +94,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_but(["pandas"], KINDS))
 def test_rows_in_parts_are_answered_as_together(estimator_class, kind, monkeypatch):
     make = KINDS[kind]
     X, y = smooth_data(300, seed=0)

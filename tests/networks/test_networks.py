@@ -36,6 +36,7 @@ def answers(network, X):
     return network.predict(X) if isinstance(network, MeanNetwork) else network.predict(X, LEVELS)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         MeanNetwork(max_epochs=15, learning_rate=0.02, batch_size=16, random_state=0),

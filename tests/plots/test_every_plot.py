@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from conftest import slow_but
 from localconformal import KernelLaw, plots
 from localconformal.plots.canvas import CAPTION
 
@@ -96,7 +97,7 @@ def no_warnings():
         yield
 
 
-@pytest.mark.parametrize("n", [1, 2, 100])
+@pytest.mark.parametrize("n", slow_but([2], [1, 2, 100]))
 @pytest.mark.parametrize("name", PLOTS)
 def test_a_plot_is_drawn_whatever_comes(name, n):
     _, draw = PLOTS[name]

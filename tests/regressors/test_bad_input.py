@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from conftest import awkward_data, light, smooth_data
+from conftest import awkward_data, light, slow_but, smooth_data
 from localconformal import (
     KernelLaw,
     LocalizedConformalRegressor,
@@ -211,7 +211,9 @@ def test_awkward_arrays_give_correct_results(estimator_class, change):
     assert np.mean((lower <= y + tolerance) & (y - tolerance <= upper)) >= 0.8
 
 
-@pytest.mark.parametrize("change", [as_float32, as_fortran, as_strided, as_read_only])
+@pytest.mark.parametrize(
+    "change", slow_but([as_float32], [as_float32, as_fortran, as_strided, as_read_only])
+)
 def test_layout_does_not_change_the_intervals(estimator_class, change):
     X, y = smooth_data(200, seed=0)
     X, y = X.astype(np.float32).astype(float), y.astype(np.float32).astype(float)

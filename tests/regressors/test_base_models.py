@@ -22,7 +22,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.fixes import parse_version
 from xgboost import XGBRegressor
 
-from conftest import smooth_data
+from conftest import slow_but, smooth_data
 from localconformal import (
     ConformalizedQuantileRegressor,
     KernelLaw,
@@ -94,7 +94,7 @@ QUANTILE_MODELS = {
 
 
 @pytest.mark.parametrize("name", QUANTILE_MODELS)
-@pytest.mark.parametrize("method", ["symmetric", "asymmetric", "m", "r"])
+@pytest.mark.parametrize("method", slow_but(["symmetric"], ["symmetric", "asymmetric", "m", "r"]))
 def test_quantile_models(name, method):
     model = ConformalizedQuantileRegressor(QUANTILE_MODELS[name], method=method, random_state=0)
     intervals = model.fit(X[TRAIN], Y[TRAIN]).predict_interval(X[TEST])
@@ -103,7 +103,9 @@ def test_quantile_models(name, method):
     assert model.predict(X[TEST]).shape == (400,)
 
 
-@pytest.mark.parametrize("name", ["boosting", "pair", "quantile forest", "frozen pair"])
+@pytest.mark.parametrize(
+    "name", slow_but(["pair"], ["boosting", "pair", "quantile forest", "frozen pair"])
+)
 def test_slcp_on_quantile_models(name):
     model = SLCPRegressor(QUANTILE_MODELS[name], score="quantile", law="kernel", random_state=0)
     intervals = model.fit(X[TRAIN], Y[TRAIN]).predict_interval(X[TEST])
@@ -168,7 +170,9 @@ POLARS = pytest.param(
 
 
 @pytest.mark.parametrize("make", [pandas_table, POLARS])
-@pytest.mark.parametrize("law", ["forest", "neighbors", KernelLaw("boxcar")], ids=str)
+@pytest.mark.parametrize(
+    "law", ["forest", *slow_but([], ["neighbors", KernelLaw("boxcar")])], ids=str
+)
 def test_categoricals_and_missing_values(make, law):
     columns, y = table(900, seed=0)
     new_columns, y_new = table(400, seed=1)

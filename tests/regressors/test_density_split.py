@@ -10,7 +10,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
-from conftest import awkward_data, smooth_data
+from conftest import awkward_data, slow_but, smooth_data
 from localconformal import (
     ConformalizedQuantileRegressor,
     DistSplitRegressor,
@@ -88,7 +88,7 @@ def test_the_threshold_is_the_lower_conformal_quantile_of_the_paper():
 
 
 @METHODS
-@pytest.mark.parametrize("data", [awkward_data, smooth_data])
+@pytest.mark.parametrize("data", slow_but([awkward_data], [awkward_data, smooth_data]))
 @pytest.mark.parametrize("score", ["residual", "normalised", "response"])
 def test_a_row_is_in_its_region_when_its_rank_is_low_enough(cls, data, score):
     model = light(cls, score=score, calibration_size=None).fit(*data(150, seed=0))

@@ -17,7 +17,7 @@ from predictive_models import (
 )
 from scipy.stats import norm
 
-from conftest import awkward_data, smooth_data
+from conftest import awkward_data, slow_but, smooth_data
 from localconformal import KernelLaw, NeighborsLaw, UniformLaw
 from localconformal.metrics.crps import crps
 from localconformal.regressors.distribution import outward_ranks
@@ -28,7 +28,7 @@ def variant(request):
     return request.param
 
 
-@pytest.fixture(params=[smooth_data, awkward_data, discrete_data], ids=["smooth", "ties", "halves"])
+@pytest.fixture(params=slow_but([awkward_data], [smooth_data, awkward_data, discrete_data]))
 def model(variant, request):
     return calibrated(variant, request.param)
 
@@ -182,14 +182,8 @@ def spread():
     return 5.0 * np.sqrt((beta / (N_CAL + 2) + beta / N_TEST) / (2 * REDRAWS))
 
 
-QUICK = ["law-kernel", "neighbors-3", "no-law"]
-STATISTICAL = [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS
-]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", STATISTICAL)
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_calibrated_on_average_for_continuous_responses(variant):
     """Without ties P(Y <= q_t) = k / (n + 1), and the CDF of new rows is uniform up to a step."""
     below, at_most, cdf = shares(variant, smooth_data)
@@ -201,7 +195,7 @@ def test_calibrated_on_average_for_continuous_responses(variant):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", [awkward_data, discrete_data], ids=["ties", "halves"])
-@pytest.mark.parametrize("variant", STATISTICAL)
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_no_tail_is_understated_with_ties(variant, data):
     below, at_most, _ = shares(variant, data)
     exact = outward_ranks(N_CAL, CHECKED) / (N_CAL + 1)

@@ -10,7 +10,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
 
-from conftest import ESTIMATORS
+from conftest import ESTIMATORS, slow_but
 from localconformal import ConformalizedQuantileRegressor, SLCPRegressor
 from localconformal.metrics import coverage, coverage_band, interval_score
 
@@ -44,9 +44,7 @@ def split(load, n=3000):
     return train_test_split(X, y, test_size=0.25, random_state=0)
 
 
-@pytest.mark.parametrize(
-    "load", [pytest.param(one, marks=pytest.mark.slow) for one in (concrete, bike, energy)]
-)
+@pytest.mark.parametrize("load", slow_but([], [concrete, bike, energy]))
 @pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
 # Some methods say by infinite intervals that they know too little.
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -94,6 +94,7 @@ def test_the_same_seed_chooses_the_same_law(chosen):
     np.testing.assert_array_equal(again.predict_interval(X), chosen.predict_interval(X))
 
 
+@pytest.mark.slow
 def test_calibration_rows_take_no_part(chosen):
     X, y = bumpy()
     split_seed = np.random.RandomState(0).randint(2**31 - 1, size=2)[0]

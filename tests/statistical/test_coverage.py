@@ -18,7 +18,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from conftest import ESTIMATORS, awkward_data, light, smooth_data
+from conftest import ESTIMATORS, awkward_data, light, slow_but, smooth_data
 from localconformal import (
     ForestLaw,
     KernelLaw,
@@ -30,6 +30,8 @@ from localconformal import (
     ResponseLaw,
     ScaledLaw,
     ShiftedLaw,
+    SLCPRegressor,
+    SplitConformalRegressor,
     StackedLaw,
 )
 from localconformal.adjustments import ADJUSTMENTS
@@ -89,12 +91,7 @@ LAW = KernelLaw(bandwidth=0.4)
 
 
 #: Whose coverage is looked at whenever tests are run; the others have shorter tests of their own.
-ALWAYS = {"LocalizedConformalRegressor", "SLCPRegressor", "SplitConformalRegressor"}
-
-
-def quick_or_slow(cls):
-    """All of them together take most of a minute."""
-    return cls if cls.__name__ in ALWAYS else pytest.param(cls, marks=pytest.mark.slow)
+ALWAYS = [LocalizedConformalRegressor, SLCPRegressor, SplitConformalRegressor]
 
 
 #: Two corrections, several cells or a mass at infinity for each row round up more than once; the
@@ -112,10 +109,10 @@ CONSERVATIVE = {
 
 @pytest.mark.parametrize(
     "data",
-    [awkward_data, pytest.param(smooth_data, marks=pytest.mark.slow)],
+    slow_but([awkward_data], [awkward_data, smooth_data]),
     ids=["ties", "continuous"],
 )
-@pytest.mark.parametrize("cls", map(quick_or_slow, ESTIMATORS), ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", slow_but(ALWAYS, ESTIMATORS), ids=lambda cls: cls.__name__)
 def test_every_estimator(cls, data):
     model = light(cls, calibration_size=None)
     check(model, data, data is smooth_data and cls.__name__ not in CONSERVATIVE)
@@ -127,13 +124,13 @@ OTHERS = [name for name in ADJUSTMENTS if name != "additive"] + [MonotoneAdjustm
 
 @pytest.mark.parametrize(
     "data",
-    [awkward_data, pytest.param(smooth_data, marks=pytest.mark.slow)],
+    slow_but([awkward_data], [awkward_data, smooth_data]),
     ids=["ties", "continuous"],
 )
 @SIDES
 @pytest.mark.parametrize(
     "adjustment",
-    ["additive", *(pytest.param(other, marks=pytest.mark.slow) for other in OTHERS)],
+    ["additive", *slow_but([], OTHERS)],
     ids=name_of,
 )
 def test_every_adjustment_and_side(adjustment, sides, data):
