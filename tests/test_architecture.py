@@ -16,6 +16,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 #: A module imports only from those above it.
 LAYERS = [
     "files",
+    "texts",
     "parallel",
     "quantiles",
     "frames",

@@ -154,8 +154,9 @@ def hearing() -> Iterator[list[Said]]:
 
 
 def check_warning(said: Said) -> None:
-    """One of the list, or about the numbers of a base model and given by it."""
-    if isinstance(said.message, RuntimeWarning) and said.author in BASE_MODELS:
+    """One of the list, or a base model's own: about its numbers, or about what it will change."""
+    its_own = (RuntimeWarning, DeprecationWarning, FutureWarning)
+    if isinstance(said.message, its_own) and said.author in BASE_MODELS:
         return
     for category, text in ALLOWED_WARNINGS:
         if isinstance(said.message, category) and text in str(said.message):

@@ -153,6 +153,12 @@ def test_an_audit_is_harmless(predictions, tmp_path, harmless_shape, json_too):
     assert {path.parent for path in files_under(tmp_path)} == {tmp_path / "out"}
 
 
+def test_an_audit_in_a_notebook_is_harmless(predictions):
+    table = read_table(predictions)
+    found = audit(table, table[TARGET], table[["=low", "@high"]].to_numpy(), groups=[GROUPS])
+    assert obeyed(found._repr_html_()) == set()
+
+
 def test_a_comparison_is_harmless(predictions, tmp_path, harmless_shape):
     options = ["--methods", "split,madsplit", "--model", "linear", "--out", tmp_path / "out"]
     result = call("compare", predictions, "--target", TARGET, *options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
+from html import escape as escape_markup
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from localconformal.audit.sentences import (
 )
 from localconformal.audit.significance import ALPHA, stands_out
 from localconformal.files import write_whole
+from localconformal.texts import shown
 
 if TYPE_CHECKING:
     from localconformal.audit.audit import Audit
@@ -50,6 +51,11 @@ PAGE = """<!doctype html>
 </body>
 </html>
 """
+
+
+def escape(text: str) -> str:
+    """Text from data as text of a page: shown, never obeyed."""
+    return escape_markup(shown(text))
 
 
 def audit_page(audit: Audit) -> str:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+from localconformal.texts import shown
 
 #: Characters of a name in a chart, of a text in a table, of the conditions of a rule, whose names
 #: the audit has cut, and of a paragraph.
 LABEL, TEXT, CONDITIONS, PARAGRAPH = 56, 120, 400, 600
 #: Digits kept of a number: a page of 400 pixels shows no more.
 DIGITS = 6
-#: They would have what follows them read backwards, as another name than it is.
-TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def plain(value: Any) -> Any:
@@ -33,7 +32,7 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
-        return "".join(c if is_writable(c) else "\N{REPLACEMENT CHARACTER}" for c in value)
+        return shown(value)
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, float):
@@ -52,13 +51,6 @@ def plain_float(value: float) -> float | str:
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     return float(f"{value:.{DIGITS}g}")
-
-
-def is_writable(character: str) -> bool:
-    """Whether a page may hold it: it neither controls anything nor is half a letter."""
-    if character in "\n\t":
-        return True
-    return unicodedata.category(character) not in ("Cc", "Cs") and character not in TURNING
 
 
 def short(text: Any, width: int = TEXT) -> str:

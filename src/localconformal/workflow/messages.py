@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
+
+from localconformal.texts import UNSEEN
 
 #: What a message asks of a program -> what it asks of a user of commands.
 IN_COMMANDS = {"call conformalize with more rows": "give more rows"}
-#: What a terminal or a reader of text obeys instead of showing it: control characters but for line
-#: breaks, lone surrogates, separators of lines, and marks that turn the direction of writing.
-UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069]")
 #: Characters of a line on a terminal before its middle is left out.
 LONGEST_LINE = 2_000
 
