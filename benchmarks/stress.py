@@ -16,6 +16,8 @@ from pathlib import Path
 import joblib
 import numpy as np
 from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
 import localconformal
@@ -108,24 +110,35 @@ SCENARIOS = {
 }
 
 
+#: Beside the kernel law that every estimator with a law has: the others, in one of them.
+OTHER_LAWS = {
+    "SLCPRegressor, forest": localconformal.ForestLaw(
+        RandomForestRegressor(20, min_samples_leaf=5)
+    ),
+    "SLCPRegressor, neighbors": localconformal.NeighborsLaw(),
+    "SLCPRegressor, learned": localconformal.LearnedLaw(QuantileRegressor(alpha=0)),
+}
+
+
 def estimators():
-    """Every regressor of the library by name: those that the package exports."""
-    return [name for name in localconformal.__all__ if name.endswith("Regressor")]
+    """Every regressor of the library by name: those that the package exports, and other laws."""
+    exported = [name for name in localconformal.__all__ if name.endswith("Regressor")]
+    return [*exported, *OTHER_LAWS]
 
 
 def make(name):
     """The estimator with linear models and, where it has a law, a cross-validated kernel."""
-    cls = getattr(localconformal, name)
+    cls = getattr(localconformal, name.split(",")[0])
     known = cls().get_params()
     given = {
         "estimator": QuantileRegressor(alpha=0) if "method" in known else LinearRegression(),
         "spread_estimator": LinearRegression(),
-        "law": localconformal.KernelLaw(bandwidth="cv"),
+        "law": OTHER_LAWS.get(name, localconformal.KernelLaw(bandwidth="cv")),
         "random_state": 0,
         "n_jobs": 1,
     }
     used = {key: value for key, value in given.items() if key in known}
-    return cls(**used, calibration_size=None)
+    return clone(cls(**used, calibration_size=None))
 
 
 def one_seed(name, scenario, seed):
@@ -206,7 +219,7 @@ def main():
         row["verdict"] = verdict(row, len(cells))
     outcomes = [row["verdict"] for row in rows]
     summary = {
-        "command": "python -m benchmarks.stress",
+        "command": f"OMP_NUM_THREADS=1 python -m benchmarks.stress --seeds {told.seeds}",
         "machine": describe(),
         "seconds": time.perf_counter() - start,
         "fits": len(cells) * told.seeds,
