@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import localconformal
 from conftest import ESTIMATORS, NOT_VALID, awkward_data, light, smooth_data
 
 
@@ -27,8 +28,18 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
+#: One for each default model and calibration; above all have the contract, with lighter models.
+DEFAULTS = [
+    localconformal.CHRRegressor,
+    localconformal.ConformalizedQuantileRegressor,
+    localconformal.LCPRegressor,
+    localconformal.MADSplitRegressor,
+    localconformal.SLCPRegressor,
+]
+
+
 @pytest.mark.slow
-@parametrize_with_checks([cls() for cls in ESTIMATORS])
+@parametrize_with_checks([cls() for cls in DEFAULTS])
 def test_scikit_learn_contract_without_arguments(estimator, check):
     check(estimator)
 

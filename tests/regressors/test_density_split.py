@@ -242,10 +242,10 @@ def shares_covered(model, data, redraws, training_sets=2, n=100):
     ("data", "redraws"),
     [
         pytest.param(smooth_data, 20, id="continuous"),
-        pytest.param(awkward_data, 80, id="ties-many", marks=pytest.mark.slow),
-        pytest.param(smooth_data, 80, id="continuous-many", marks=pytest.mark.slow),
-        pytest.param(bimodal, 80, id="bimodal-many", marks=pytest.mark.slow),
-        pytest.param(heavy_tails, 80, id="heavy-tails-many", marks=pytest.mark.slow),
+        pytest.param(awkward_data, 50, id="ties-many", marks=pytest.mark.slow),
+        pytest.param(smooth_data, 50, id="continuous-many", marks=pytest.mark.slow),
+        pytest.param(bimodal, 50, id="bimodal-many", marks=pytest.mark.slow),
+        pytest.param(heavy_tails, 50, id="heavy-tails-many", marks=pytest.mark.slow),
     ],
 )
 def test_coverage(cls, data, redraws):
@@ -265,7 +265,7 @@ def test_coverage(cls, data, redraws):
 @pytest.mark.slow
 def test_coverage_of_a_basis(cls):
     model = light(cls, density="basis", law=None, calibration_size=None)
-    shares, _ = shares_covered(model, smooth_data, redraws=60)
+    shares, _ = shares_covered(model, smooth_data, redraws=40)
     assert shares.mean() >= 0.9 - 4 * shares.std() / np.sqrt(len(shares))
 
 

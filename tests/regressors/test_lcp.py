@@ -154,7 +154,7 @@ def test_coverage(data):
 def test_coverage_of_every_law(law, data):
     for training_set in range(3):
         model = local(law, calibration_size=None).fit(*data(150, seed=training_set))
-        share, mean, margin = mean_coverage(model, data, seeds=400)
+        share, mean, margin = mean_coverage(model, data, seeds=200)
         assert share >= mean - margin
 
 

@@ -40,7 +40,7 @@ from localconformal.quantiles import conformal_rank
 from localconformal.scores import SCORES
 
 N_CAL, N_TEST, N_TRAIN, TAU = 100, 100, 150, 0.9
-TRAINING_SETS, REDRAWS = 3, 100
+TRAINING_SETS, REDRAWS = 2, 100
 CELLS = 180
 
 
