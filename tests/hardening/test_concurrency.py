@@ -174,8 +174,17 @@ needs_fork = pytest.mark.skipif(
 )
 
 
+#: PyTorch's MKL, whose locks a fork copies as they are, now and then waits for ever in a child.
+FORKED = [name for name, (law, _) in LAWS.items() if not law.get_params().get("device")]
+
+
+#: One for each compiled or foreign library that a fresh process loads.
+SPAWNED = ["exact", "compiled forest", "sketch on tensors"]
+
+
 @needs_fork
 @pytest.mark.slow
+@pytest.mark.parametrize("fitted", FORKED, indirect=True)
 def test_forked_processes_get_the_answers_of_one(fitted):
     alone = ask_alone(fitted)[:N_PROCESSES]
     model = _held["model"] = pickle.loads(fitted)
@@ -185,6 +194,7 @@ def test_forked_processes_get_the_answers_of_one(fitted):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("fitted", SPAWNED, indirect=True)
 def test_spawned_processes_get_the_answers_of_one(fitted):
     alone = ask_alone(fitted)[:N_PROCESSES]
     assert_same(ask_processes("spawn", ask_in_process, fitted), alone)

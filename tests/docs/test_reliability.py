@@ -1,0 +1,52 @@
+"""The page about reliability says what the committed measurements say."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+
+
+def measured(name):
+    return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text("utf-8"))
+
+
+def fuzz(found):
+    assert found["defects"] == 0
+    yield f"{found['sequences']:,} sequences of {found['steps']:,} calls"
+    yield f"{found['outcomes']['result']:,} results"
+    yield f"`{found['command']}`"
+
+
+def stress(found):
+    yield f"`{found['command']}`"
+    yield f"{found['cells']} cells"
+    yield f"{found['fits']:,} fits"
+    for outcome, count in found["outcomes"].items():
+        yield f"{count} {outcome}"
+
+
+def alterations(found):
+    assert found["anything_else"] == 0
+    assert found["code_events"] == {}
+    yield f"{found['tries']:,} files"
+    for count in found["outcomes"].values():
+        yield f"{count:,}"
+
+
+def monitor(found):
+    yield f"{found['quiet']['streams']:,} of {found['quiet']['rows']:,} rows"
+    yield f"{found['quiet']['alarms']} false alarms"
+
+
+def resources(found):
+    for cycles in found["cycles"]:
+        yield f"{cycles['megabytes_of_growth_since']} MB"
+
+
+@pytest.mark.parametrize("figures", [fuzz, stress, alterations, monitor, resources])
+def test_figures_are_those_measured(figures):
+    for words in figures(measured(figures.__name__)):
+        assert words in PAGE
