@@ -17,6 +17,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 
+from localconformal.columns import is_missing
+from localconformal.frames import columns_of, is_frame
 from localconformal.quantiles import Array
 
 #: Attributes under which a fitted model keeps the one that it wraps.
@@ -46,7 +48,30 @@ def fit_model(model: Any, X: Any, y: Array, fit_params: Mapping[str, Any] | None
             f"a model came as {shown(model)}, which has no predict; one regression model, fitted "
             "or not, was expected."
         )
-    return model if is_frozen(model) else clone(model).fit(X, y, **(fit_params or {}))
+    if is_frozen(model):
+        return model
+    try:
+        return clone(model).fit(X, y, **(fit_params or {}))
+    except ValueError as problem:
+        # Boosting says nothing of columns in its message, and folds leave out the few known values.
+        empty = empty_columns(X)
+        if not empty:
+            raise
+        names, words = ", ".join(map(repr, empty[:3])), " ".join(str(problem).split())
+        raise ValueError(
+            f"{type(model).__name__} could not be fitted to {len(X)} rows in which the columns "
+            f"{names} have no known value ({words}); leave them out, or fill them."
+        ) from problem
+
+
+def empty_columns(X: Any) -> list[Any]:
+    """Names, or positions, of columns without any known value."""
+    if is_frame(X):
+        return [one.name for one in columns_of(X) if all(map(is_missing, one.to_list()))]
+    rows = np.asarray(X)
+    if rows.ndim != 2 or rows.dtype.kind not in "fO":
+        return []
+    return [place for place, one in enumerate(rows.T) if all(map(is_missing, one))]
 
 
 def predict_column(model: Any, X: Any) -> Array:

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from fuzz_inputs import BOOSTING
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
@@ -186,3 +186,29 @@ def test_scores_beyond_float64_are_refused_in_a_sentence():
     model.fit(X, np.zeros(60))
     with pytest.raises(ValueError, match="calibration scores are NaN or infinite"):
         model.conformalize(X, 1e149 * y)
+
+
+class Particular(HistGradientBoostingRegressor):
+    """Takes missing values, but not all of a column, as boosting of some versions does."""
+
+    def fit(self, X, y):
+        if np.isnan(np.asarray(X)).all(axis=0).any():
+            raise ValueError("window shape cannot be larger\nthan input array shape")
+        return super().fit(X, y)
+
+
+def test_a_column_without_known_values_is_named():
+    X, y = smooth_data(200, seed=0)
+    X[:, 1] = np.nan
+    with pytest.raises(
+        ValueError, match=r"^Particular .* the columns 1 have no .*; leave them out"
+    ):
+        SplitConformalRegressor(Particular(), random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"^Particular .* the columns 'b' have no .*; leave them"):
+        SLCPRegressor(Particular(), law="kernel").fit(pd.DataFrame(X, columns=["a", "b"]), y)
+
+
+def test_whole_numbers_beyond_floats_are_told():
+    X, _ = smooth_data(50, seed=0)
+    with pytest.raises(ValueError, match="values as large as inf"):
+        SplitConformalRegressor(LinearRegression()).fit(X, [10**400] * 50)

@@ -309,7 +309,7 @@ def test_missing_numbers_are_a_group_of_their_own():
 def test_small_cells_are_named():
     model = light(MondrianConformalRegressor, calibration_size=100)
     model.fit(X, Y, groups=["a"] * 200)
-    with pytest.warns(UserWarning, match="cells new"):
+    with pytest.warns(UserWarning, match="cells 'new'"):
         model.predict_interval(X[:1], groups=["new"])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from localconformal.distributed.computing import compute, held, load, task
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
-from localconformal.regressors.base import check_target
+from localconformal.regressors.response import check_target
 
 #: What a block is asked for: (X, y, position of the first row, ...) -> anything.
 Question = Callable[..., Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
@@ -23,6 +24,9 @@ from localconformal.monitor.state import (
     write_state,
 )
 from localconformal.monitor.stream import new_stream, tallies_of
+
+#: One call after the other changes a stream. Of the module, so that monitors can be pickled.
+_TAKING_IN = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -162,15 +166,23 @@ class CoverageMonitor:
         Returns
         -------
         self
-            If rows are refused, none of them has been taken in.
+            If rows are refused, none of them has been taken in. Threads may call at once; their
+            rows are taken in one call after the other.
         """
         if self.model.calibration_ is not self._calibration:
             raise ValueError(
                 "the model was calibrated anew since this monitor began; call reset() first, which "
                 "starts a new stream."
             )
+        if float(self.model.confidence_level) != self.confidence_level:
+            raise ValueError(
+                f"the model's level is {self.model.confidence_level:g} and was "
+                f"{self.confidence_level:g} when this monitor began; set it back, or call reset(), "
+                "which starts a new stream."
+            )
         scored = score_rows(self.model, X, y, groups, self.confidence_level)
-        self._stream.extend(scored, -math.log(self.false_alarm))
+        with _TAKING_IN:
+            self._stream.extend(scored, -math.log(self.false_alarm))
         return self
 
     # ---- what it found ---------------------------------------------------------------------
@@ -265,7 +277,7 @@ class CoverageMonitor:
                 f"{path} belongs to a model with another calibration or level; pass the model that "
                 "was monitored, or start a new monitor."
             )
-        monitor._stream = stream_from(content["stream"], monitor._stream)
+        monitor._stream = stream_from(path, content, monitor._stream)
         monitor._seed = monitor._stream.seed
         return monitor
 

@@ -19,7 +19,8 @@ from localconformal.models import take_rows
 from localconformal.monitor.grid import Codes, grid_codes
 from localconformal.quantiles import Array
 from localconformal.regressors import WeightedConformalRegressor
-from localconformal.regressors.base import BaseConformalRegressor, check_target
+from localconformal.regressors.base import BaseConformalRegressor
+from localconformal.regressors.response import check_target
 
 #: Rows that are scored at a time.
 ROWS_AT_A_TIME = 1_024

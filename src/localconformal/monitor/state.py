@@ -22,6 +22,11 @@ from localconformal.monitor.tally import Tally
 
 #: Raised when the content or the bets change: wealth of other bets cannot be continued.
 FORMAT = 1
+PARTS = {"format", "false_alarm", "probability", "confidence_level", "calibration", "stream"}
+NOT_WHOLE = (
+    "is not a whole state of a CoverageMonitor, or was altered; start a new monitor, or restore "
+    "the file."
+)
 
 
 def calibration_digest(calibration: dict[Part, Tally], level: float) -> str:
@@ -55,8 +60,41 @@ def stream_content(stream: Stream) -> dict[str, Any]:
     }
 
 
-def stream_from(content: dict[str, Any], new: Stream) -> Stream:
-    """The stream with this content, of the model that the new one belongs to."""
+def stream_from(path: str | Path, content: dict[str, Any], new: Stream) -> Stream:
+    """The stream with this content, of the model that the new one belongs to, or a ValueError."""
+    try:
+        stream = read_stream(content["stream"], new)
+        is_whole = is_sound(stream, new)
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+        is_whole = False
+    if not is_whole:
+        raise ValueError(f"{path} {NOT_WHOLE}")
+    return stream
+
+
+def is_sound(stream: Stream, new: Stream) -> bool:
+    """Whether the numbers of a stream can be those of one: the digest needs no secret."""
+    counted = np.zeros(len(new.alphas), dtype=np.int64)
+    for (column, _), tally in stream.tallies.items():
+        if tally.codes.shape != tally.counts.shape or np.any(tally.counts <= 0):
+            return False
+        if np.any(np.diff(tally.codes) <= 0):
+            return False
+        counted[column] += tally.n
+    ours, fresh = stream.martingales, new.martingales
+    checks = (
+        np.all(counted == stream.rows),
+        0 <= stream.n_covered <= stream.rows,
+        ours.wealth.shape == fresh.wealth.shape and np.all(np.isfinite(ours.wealth)),
+        ours.logs.shape == fresh.logs.shape and np.all(np.isfinite(ours.logs)),
+        stream.history.stride >= 1 and all(len(point) == 3 for point in stream.history.points),
+        stream.alarm is None or (len(stream.alarm) == 2 and 1 <= stream.alarm[0] <= stream.rows),
+    )
+    return all(map(bool, checks))
+
+
+def read_stream(content: dict[str, Any], new: Stream) -> Stream:
+    """The stream as its content has it."""
     stride, points = content["history"]
     return replace(
         new,
@@ -84,9 +122,8 @@ def read_state(path: str | Path) -> dict[str, Any]:
     """The content of a file from `write_state`, or a ValueError in one sentence."""
     path = Path(path)
     if not path.is_file():
-        raise ValueError(
-            f"{path} does not exist; give the path of a file from CoverageMonitor.save."
-        )
+        state = "is a folder" if path.is_dir() else "does not exist"
+        raise ValueError(f"{path} {state}; give the path of a file from CoverageMonitor.save.")
     try:
         whole = json.loads(path.read_text(encoding="utf-8"))
         content = dict(whole["content"])
@@ -94,13 +131,10 @@ def read_state(path: str | Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError):
         is_whole = False
     if not is_whole:
-        raise ValueError(
-            f"{path} is not a whole state of a CoverageMonitor, or was altered; start a new "
-            "monitor, or restore the file."
-        )
-    if content["format"] != FORMAT:
-        raise ValueError(
-            f"{path} has format {content['format']!r} and this version reads {FORMAT}; start a new "
-            "monitor."
-        )
-    return content
+        raise ValueError(f"{path} {NOT_WHOLE}")
+    if content.keys() >= PARTS and content["format"] == FORMAT:
+        return content
+    raise ValueError(
+        f"{path} has format {content.get('format')!r} and this version reads {FORMAT}; start a new "
+        "monitor."
+    )

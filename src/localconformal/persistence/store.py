@@ -124,7 +124,8 @@ def load_model(path: str | Path) -> Any:
     """
     path = Path(path)
     if not path.is_file():
-        raise ModelFileError(f"{path} does not exist; give the path of a model file (.skops).")
+        state = "is a folder" if path.is_dir() else "does not exist"
+        raise ModelFileError(f"{path} {state}; give the path of a model file (.skops).")
     if not zipfile.is_zipfile(path):
         raise ModelFileError(
             f"{path} is not a whole model file; make it again (save_model, or localconformal run)."

@@ -16,10 +16,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import (
-    check_array,
     check_consistent_length,
     check_is_fitted,
-    column_or_1d,
     validate_data,
 )
 
@@ -38,6 +36,7 @@ from localconformal.models import (
 from localconformal.quantiles import Array
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.regressors.lazy import check_in_memory, is_lazy, on_dask
+from localconformal.regressors.response import check_target
 from localconformal.splitting import split_rows
 
 #: Constraints of the arguments that every estimator takes.
@@ -53,8 +52,6 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "n_jobs": [None, Integral],
 }
 
-#: Squares of larger responses, and sums of them, leave the range of float64.
-LARGEST_RESPONSE = 1e150
 
 EXCHANGEABLE = (
     "calibration rows and new rows are exchangeable, and no model in use has seen calibration rows"
@@ -367,25 +364,6 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         tags.input_tags.allow_nan = accepts_missing(self.estimator)
         tags.input_tags.three_d_array = accepts_more_dimensions(self.estimator)
         return tags
-
-
-def check_target(y: Any) -> Array:
-    """y as a finite float64 array of shape (n,)."""
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None.")
-    column = column_or_1d(y, warn=True)
-    if column.dtype.kind not in "biufO":
-        raise ValueError(
-            f"y has the type {column.dtype}; numbers were expected: convert it, for example to "
-            "seconds or codes."
-        )
-    target = np.asarray(check_array(column, ensure_2d=False, dtype=np.float64, input_name="y"))
-    if np.any(np.abs(target) > LARGEST_RESPONSE):
-        raise ValueError(
-            f"y has values as large as {np.abs(target).max():.3g}; at most {LARGEST_RESPONSE:g} "
-            "in size was expected: count it in a larger unit."
-        )
-    return target
 
 
 def intervals_frame(intervals: Array, levels: Array, like: Any) -> Any:

@@ -26,12 +26,12 @@ from localconformal.laws import SidedLaw
 from localconformal.laws.once import one_query
 from localconformal.parallel import kept_filters
 from localconformal.quantiles import Array
-from localconformal.regressors.base import check_target
 from localconformal.regressors.calibrated import CalibratedRegressor
 from localconformal.regressors.distribution import check_band
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.regressors.predictive import WithPredictiveDistribution
 from localconformal.regressors.reference import Reference, ScoreTask, make_reference
+from localconformal.regressors.response import check_target
 from localconformal.regressors.row_parts import row_parts
 from localconformal.scores import BaseScore
 from localconformal.selection import Task, is_auto, select, select_law

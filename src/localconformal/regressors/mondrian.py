@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -203,17 +203,34 @@ class MondrianConformalRegressor(ComposedRegressor):
 
 
 def check_cells(labels: Any, n: int) -> NDArray[Any]:
-    """One label a row: numbers as floats, others as text; missing ones are a cell of their own."""
+    """One name a row: equal labels have one, whatever holds them; missing ones are a cell."""
     cells = np.asarray(labels)
     if cells.shape != (n,):
         raise ValueError(
             f"groups have shape {cells.shape}; one label for each of {n} rows was expected."
         )
-    if cells.dtype.kind in "biuf":
-        numbers = cells.astype(np.float64)
-        # NaN equals nothing, not even itself.
-        return np.where(np.isnan(numbers), np.inf, numbers)
-    return np.array(["missing" if is_missing(label) else str(label) for label in cells])
+    if cells.dtype.kind not in "biuf":
+        return np.array([name_of(label) for label in cells], dtype=np.str_)
+    distinct, place = np.unique(cells, return_inverse=True)
+    return np.array([name_of(label) for label in distinct], dtype=np.str_)[place.reshape(n)]
+
+
+def name_of(label: Any) -> str:
+    """The name of a cell: numbers that are equal have the same, a text has quotes.
+
+    Examples
+    --------
+    >>> [name_of(label) for label in (1, 1.0, "1", 0.5, None, float("nan"), "missing")]
+    ['1', '1', "'1'", '0.5', 'missing', 'missing', "'missing'"]
+    """
+    if is_missing(label):
+        return "missing"
+    if isinstance(label, (bool, np.bool_, Integral)):
+        return str(int(label))
+    if isinstance(label, Real):
+        number = float(label)
+        return str(int(number)) if number.is_integer() else repr(number)
+    return repr(str(label)) if isinstance(label, str) else str(label)
 
 
 def column_of(X: Any, name: str | int) -> NDArray[Any]:

@@ -18,9 +18,10 @@ from localconformal.laws.sides import LocalLaw
 from localconformal.metrics.crps import crps
 from localconformal.models import take_rows
 from localconformal.quantiles import Array, required_calibration_size
-from localconformal.regressors.base import BaseConformalRegressor, check_target
+from localconformal.regressors.base import BaseConformalRegressor
 from localconformal.regressors.distribution import PredictiveDistribution, outward_ranks
 from localconformal.regressors.predictive_guarantee import PredictiveGuarantee
+from localconformal.regressors.response import check_target
 from localconformal.regressors.row_parts import row_parts
 from localconformal.scores import Band, BaseScore
 

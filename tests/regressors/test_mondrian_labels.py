@@ -1,0 +1,66 @@
+"""Labels of cells: those that differ are apart, equal ones together, whatever holds them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from conftest import smooth_data
+from localconformal import MondrianConformalRegressor
+
+X, _ = smooth_data(400, seed=0)
+LOUD = np.arange(400) % 2
+Y = X[:, 0] + np.where(LOUD, 9.0, 1.0) * np.random.default_rng(1).normal(size=400)
+
+
+def labelled(pair):
+    labels = np.empty(400, dtype=object)
+    labels[:] = [pair[loud] for loud in LOUD]
+    return labels
+
+
+def widths(fitted_with, asked_with):
+    model = MondrianConformalRegressor(LinearRegression(), random_state=0)
+    model.fit(X, Y, groups=fitted_with)
+    return np.diff(model.predict_interval(X, groups=asked_with), axis=1)[:, 0]
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (None, "missing"),
+        (1, "1"),
+        ("a", "a\0"),
+        (True, "True"),
+        (2**53, 2**53 + 1),
+        (np.nan, np.inf),
+        ("", " "),
+        (1, 1.5),
+    ],
+    ids=repr,
+)
+def test_labels_that_differ_are_cells_apart(pair):
+    found = widths(labelled(pair), labelled(pair))
+    assert found[LOUD == 1].min() > 4 * found[LOUD == 0].max()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda codes: codes.astype(object),
+        lambda codes: codes.astype(np.int8),
+        lambda codes: codes.astype(np.float32),
+        lambda codes: codes == 1,
+        lambda codes: pd.Series(codes, dtype="Int64"),
+    ],
+    ids=["object", "int8", "float32", "bool", "Int64"],
+)
+def test_equal_labels_are_one_cell_whatever_holds_them(other):
+    np.testing.assert_array_equal(widths(LOUD, other(LOUD)), widths(LOUD, LOUD))
+    np.testing.assert_array_equal(widths(other(LOUD), LOUD), widths(LOUD, LOUD))
+
+
+def test_missing_labels_are_one_cell():
+    for one, other in [(None, np.nan), (np.nan, pd.NA), (None, pd.NaT)]:
+        quiet = widths(labelled((one, "loud")), labelled((other, "loud")))
+        np.testing.assert_array_equal(quiet, widths(LOUD, LOUD))
