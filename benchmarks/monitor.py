@@ -128,6 +128,7 @@ def main():
     args = parser.parse_args()
     start, model = time.perf_counter(), fitted_model()
     found = {
+        "command": f"python -m benchmarks.monitor --quiet {args.quiet} --shifted {args.shifted}",
         "quiet": quiet_streams(model, args.quiet),
         "shifted": shifted_streams(model, args.shifted),
         "seconds": time.perf_counter() - start,
