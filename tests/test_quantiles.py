@@ -160,3 +160,77 @@ def test_the_typical_size_is_positive_and_scales():
         assert typical_size(v) > 0
         assert typical_size(np.multiply(v, -8.0)) == 8.0 * typical_size(v)
     assert typical_size([0.0, 0.0]) == 1.0
+
+
+@pytest.mark.parametrize("level", [1e-10, 1e-7, 0.1, 0.5, 0.75, 0.9, 0.95, 0.999])
+@pytest.mark.parametrize("shift", [0.0, 5e-11, 1e-9, 1e-8, 1e-7])
+def test_the_required_size_is_the_smallest_whose_rank_exists(level, shift):
+    n = required_calibration_size(level + shift)
+    assert n >= 1
+    assert conformal_rank(n, level + shift) <= n
+    assert n == 1 or conformal_rank(n - 1, level + shift) > n - 1
+
+
+def test_the_conformal_quantile_of_many_scores_is_one_of_them_sorted():
+    scores = np.random.default_rng(6).normal(size=5_000)
+    ordered = np.sort(scores)
+    for level in np.linspace(0.001, 0.999, 300):
+        k = conformal_rank(len(scores), level)
+        assert conformal_quantile(scores, level) == ordered[k - 1]
+
+
+def test_a_level_of_almost_nothing_asks_for_the_smallest_score():
+    assert conformal_quantile([3.0, 1.0, 2.0], 1e-12) == 1.0
+
+
+@pytest.mark.parametrize("level", [0.25, 0.5, 0.7, 0.75])
+def test_weights_a_row_equal_one_set_at_a_time(level):
+    rng = np.random.default_rng(7)
+    scores, weights = rng.integers(0, 5, 8).astype(float), rng.integers(0, 3, (30, 8))
+    weights[0], masses = 0, rng.integers(0, 4, 30)
+    together = weighted_conformal_quantile(scores, weights, masses, level)
+    shared = weighted_conformal_quantile(scores, weights, 1, level)
+    one_set = weighted_conformal_quantile(scores, weights[1], masses, level)
+    for i in range(30):
+        assert together[i] == weighted_conformal_quantile(scores, weights[i], masses[i], level)
+        assert shared[i] == weighted_conformal_quantile(scores, weights[i], 1, level)
+        assert one_set[i] == weighted_conformal_quantile(scores, weights[1], masses[i], level)
+
+
+@pytest.mark.parametrize("unit", [2.0**-60, 2.0**60])
+def test_the_unit_of_the_weights_does_not_matter(unit):
+    rng = np.random.default_rng(8)
+    scores, weights = rng.normal(size=20), rng.random(20)
+    for level in (0.2, 0.5, 0.9):
+        one = weighted_conformal_quantile(scores, weights, 1.0, level)
+        assert weighted_conformal_quantile(scores, unit * weights, unit, level) == one
+
+
+@pytest.mark.parametrize("mass", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("level", [1e-13, 0.3, 0.9])
+def test_without_weight_on_any_score_the_weighted_quantile_is_infinite(mass, level):
+    assert weighted_conformal_quantile([1.0, 2.0], [0, 0], mass, level) == np.inf
+    rows = weighted_conformal_quantile([1.0, 2.0], [[0, 0], [0, 2]], [mass, 0.0], 0.5)
+    assert rows.tolist() == [np.inf, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("weights", "mass"),
+    [([1, 1], 1), ([1, 1, 1, 1], 1), ([1, -1, 1], 1), ([1, 1, 1], -1), ([1, np.nan, 1], 1)],
+)
+def test_weights_that_are_no_masses_are_refused_by_the_conformal_quantile(weights, mass):
+    with pytest.raises(ValueError, match=r"3 scores came with weights of shape .*none negative"):
+        weighted_conformal_quantile([1.0, 2.0, 3.0], weights, mass, 0.5)
+
+
+@pytest.mark.parametrize("function", [weighted_quantile, upper_weighted_quantile])
+@pytest.mark.parametrize("weights", [[1, 1], [1, 1, 1, 1], [2, -1, 1], [0, 0, 0], [1, np.nan, 1]])
+def test_weights_that_are_no_law_are_refused(function, weights):
+    with pytest.raises(ValueError, match=r"3 values came with .*as many weights as values"):
+        function([1.0, 2.0, 3.0], weights, 0.5)
+
+
+@pytest.mark.parametrize("factor", [2.0**-40, 2.0**-3, 1.0, 2.0**40])
+def test_the_typical_size_is_the_median_size_else_the_smallest_above_zero(factor):
+    assert typical_size(factor * np.array([-2.0, 4.0, 1.0, 8.0, -16.0])) == 4.0 * factor
+    assert typical_size(factor * np.array([0.0, 0.0, 0.0, 5.0, -3.0])) == 3.0 * factor

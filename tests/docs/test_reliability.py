@@ -46,7 +46,16 @@ def resources(found):
         yield f"{cycles['megabytes_of_growth_since']} MB"
 
 
-@pytest.mark.parametrize("figures", [fuzz, stress, alterations, monitor, resources])
+def mutation(found):
+    yield f"`{found['command']}`"
+    for package, of in found["packages"].items():
+        killed, late, survived = (of["tally"][key] for key in ("killed", "timed out", "survived"))
+        share = f"{100 * of['share_killed']:.0f} %"
+        nothing = of["survivors_without_a_difference"]
+        yield f"| {package} | {of['tried']} | {killed} | {late} | {survived} | {share} | {nothing} |"
+
+
+@pytest.mark.parametrize("figures", [fuzz, stress, alterations, monitor, resources, mutation])
 def test_figures_are_those_measured(figures):
     for words in figures(measured(figures.__name__)):
         assert words in PAGE

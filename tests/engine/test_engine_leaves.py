@@ -143,3 +143,14 @@ def test_a_reference_left_out_does_not_count(n, trees, leaves):
     np.testing.assert_array_equal(got, expected)
     got = few_quantiles_without_own(v, held, some, own, LEVELS)
     np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize(("trees", "leaves"), [(30, 150), (5, 400), (40, 3)])
+def test_leaving_out_is_exact_to_the_rank(trees, leaves):
+    v, codes, _, count = problem(3000, trees, leaves, ties=False)
+    own = np.random.default_rng(3).permutation(3000)[:200]
+    held, levels = collect_leaves(codes, count), np.linspace(0.01, 0.99, 50)
+    got = compiled(v, held).quantiles_without_own(codes[own], own, levels)
+    assert not np.any(got == v[own][:, None])
+    expected = few_quantiles_without_own(v, held, codes[own], own, levels)
+    np.testing.assert_array_equal(got, expected)

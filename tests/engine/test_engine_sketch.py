@@ -1,10 +1,13 @@
 """The sketch: shards add up, edges and landmarks are kept, its certificate is honoured."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 from localconformal import KernelLaw
 from localconformal.engine import compiled_sketch as loops
+from localconformal.engine import dispatch
 from localconformal.engine.dispatch import Problem, build_engine, rank_error
 from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
 
@@ -161,3 +164,29 @@ def test_quantile_and_cdf_read_the_same_values_to_the_bit(bandwidth):
         loops.sketch_locate(rows, *shared, np.ascontiguousarray(targets), positions, lost)
         expected = [np.searchsorted(one, t, "left") for one, t in zip(values, targets, strict=True)]
         np.testing.assert_array_equal(positions, expected)
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.0, False), (0.01, False), (0.02, True)])
+def test_new_scores_above_all_old_ones_are_told_when_they_are_many(share, said):
+    X, v = data(500)
+    engine = SketchEngine(empty(X, v).update(X, v), None, 1.0, 1)
+    # Up to the largest, and that very one, is not above.
+    new = np.full(100, engine.v[-1])
+    new[: round(share * 100)] += 1.0
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        grown = engine.update(X[:100], new)
+    assert [f"{share:.1%} of the new scores" in str(one.message) for one in seen] == [True] * said
+    assert grown.sketch.n == 600
+
+
+def test_a_hopeless_sketch_is_given_up_early_unless_it_was_asked_for(monkeypatch):
+    monkeypatch.setattr(dispatch, "LANDMARKS", (16, 32, 64))
+    X, v = data(300, d=6)
+    problem = Problem(X, v, "gaussian", 0.3, 20.0, 0, 1)
+    made, report = dispatch.try_sketch(problem, 0.005, insist=False)
+    assert made is None
+    assert "a sketch with 16 landmarks missed its certificate" in report.reason
+    with pytest.warns(UserWarning, match="the sketch that was asked for missed its certificate"):
+        _, report = dispatch.try_sketch(problem, 0.005, insist=True)
+    assert report.n_landmarks == 64

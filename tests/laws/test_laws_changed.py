@@ -17,8 +17,9 @@ from localconformal import (
 )
 from localconformal.laws import outputs as outputs_module
 from localconformal.laws.blend_models import default_models
+from localconformal.laws.changed import Change
 from localconformal.laws.knots import GRID
-from localconformal.laws.outputs import Outputs
+from localconformal.laws.outputs import Outputs, blank_outputs
 from localconformal.laws.shifted import blend_weights
 
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
@@ -218,3 +219,16 @@ def test_the_spread_is_fine_where_noise_jumps_and_coarse_where_it_is_smooth():
         assert model.min_samples_leaf == leaf_rows
         assert known.shape == (600,)
         assert np.all(known > 0)
+
+
+def test_a_change_of_variable_is_undone_at_reference_rows_and_at_others():
+    rng = np.random.default_rng(0)
+    location, scale, v = rng.normal(size=6), 0.5 + rng.random(6), rng.normal(size=6)
+    change = Change(location, scale, lambda X: (location[:2], scale[:2]), blank_outputs(v))
+    W = change.standardise(v)
+    np.testing.assert_allclose(W, (v - location) / scale)
+    np.testing.assert_allclose(change.restore_reference(W[:, None])[:, 0], v)
+    np.testing.assert_allclose(change.restore(W[:2, None], None)[:, 0], v[:2])
+    some = change.take(np.array([4, 1]))
+    np.testing.assert_allclose(some.restore_reference(W[[4, 1], None])[:, 0], v[[4, 1]])
+    np.testing.assert_array_equal(some.outputs.response, v[[4, 1]])
