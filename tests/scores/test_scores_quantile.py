@@ -20,7 +20,7 @@ SINGLE = {
     "lightgbm": LGBMRegressor(n_estimators=30, n_jobs=1, verbose=-1, random_state=0),
     "xgboost": XGBRegressor(n_estimators=30, n_jobs=1, random_state=0),
     "linear": QuantileRegressor(alpha=0.0),
-    "pipeline": make_pipeline(StandardScaler(), QuantileRegressor(alpha=0.0)),
+    "pipeline": make_pipeline(StandardScaler(), "passthrough", QuantileRegressor(alpha=0.0)),
     "boosted-pipeline": make_pipeline(
         StandardScaler(), LGBMRegressor(n_estimators=30, n_jobs=1, verbose=-1, random_state=0)
     ),

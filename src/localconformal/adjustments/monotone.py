@@ -36,7 +36,8 @@ class MonotoneAdjustment(BaseAdjustment):
     Both inverses are found by bisection to a relative 1e-10, and come as the end of the last
     bracket that accepts more: p as a theta at which m >= 0 was seen, T as a v at which m < 0 was
     seen. So p(v) <= theta implies v <= T(theta) without error. Beyond 4^58 counts as infinite.
-    That m is monotone is checked at the calibration rows, since the guarantee rests on it.
+    The guarantee rests on m being monotone. What is checked is that every calibration row lies
+    within the threshold of its own p, which finds most functions that are not, but not all.
 
     Examples
     --------
