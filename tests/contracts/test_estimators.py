@@ -22,14 +22,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import localconformal
 from conftest import ESTIMATORS, NOT_VALID, awkward_data, light, smooth_data
 
-
-@parametrize_with_checks([light(cls) for cls in ESTIMATORS])
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
-
-
-#: One for each default model and calibration; above all have the contract, with lighter models.
-DEFAULTS = [
+#: One of each kind of model and calibration.
+KINDS = [
     localconformal.CHRRegressor,
     localconformal.ConformalizedQuantileRegressor,
     localconformal.LCPRegressor,
@@ -38,8 +32,19 @@ DEFAULTS = [
 ]
 
 
+@parametrize_with_checks([light(cls) for cls in KINDS])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
 @pytest.mark.slow
-@parametrize_with_checks([cls() for cls in DEFAULTS])
+@parametrize_with_checks([light(cls) for cls in ESTIMATORS if cls not in KINDS])
+def test_scikit_learn_contract_of_the_others(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([cls() for cls in KINDS])
 def test_scikit_learn_contract_without_arguments(estimator, check):
     check(estimator)
 

@@ -19,6 +19,10 @@ from localconformal.engine.sketch import Sketch, SketchEngine
 N = 80_000
 
 
+#: Processes take ten seconds to start; what one process shows is in test_dask_parts.py.
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def client():
     with workers() as client:
@@ -72,7 +76,6 @@ def test_partitions_do_not_matter(client, fitted, data):
     )
 
 
-@pytest.mark.slow
 def test_a_worker_killed_during_fit_changes_nothing(client, fitted, data, tmp_path):
     model = Deadly(tmp_path / "armed").arm()
     again = slcp(model).fit(*cut(*data, (10_000,) * 8))
@@ -131,7 +134,6 @@ def fragile(tmp_path):
         process.wait()
 
 
-@pytest.mark.slow
 def test_a_lost_scheduler_is_one_sentence_and_leaves_no_model(fragile, tmp_path):
     address, scheduler = fragile
     model = slcp(Deadly(tmp_path / "armed", scheduler.pid).arm())
@@ -143,7 +145,6 @@ def test_a_lost_scheduler_is_one_sentence_and_leaves_no_model(fragile, tmp_path)
     assert not model.__sklearn_is_fitted__()
 
 
-@pytest.mark.slow
 def test_an_address_without_a_scheduler_is_one_sentence():
     with (
         pytest.raises(ClusterError, match="no Dask scheduler answers at"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from conftest import slow_but
 from localconformal.datasets import load_simulation, shifted_simulation
 from localconformal.experiments import PRESETS, load_experiment
 from localconformal.experiments.experiment import CANNOT, NOT_REPRODUCED, REPRODUCED, VERDICTS
@@ -21,7 +22,7 @@ NAMES = ("minibatch", "bandwidth", "capacity", "covariate_shift", "run_time")
 TINY = replace(PRESETS["smoke"], simulated_rows=150, test_rows=150, epochs=2)
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=slow_but(["bandwidth"], NAMES))
 def ran(request):
     """The experiment, and the rows of a simulated task put down as two repeats."""
     experiment = load_experiment(request.param)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from conftest import slow_but
 from localconformal.datasets import load_simulation
 from localconformal.experiments import PRESETS, load_experiment
 from localconformal.experiments.experiment import VERDICTS
@@ -31,7 +32,7 @@ def first_record(name):
     return perform(name, next((c for c in cases if c.get("model") == "ridge"), cases[0]), SMOKE, 0)
 
 
-@pytest.fixture(scope="module", params=ALL)
+@pytest.fixture(scope="module", params=slow_but(ALL[:1], ALL))
 def record(request):
     return request.param, first_record(request.param)
 

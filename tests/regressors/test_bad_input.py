@@ -190,13 +190,11 @@ def as_all_equal(X, y):
     "change",
     [
         as_constant_column,
-        as_duplicates,
-        as_discrete,
-        as_float32,
-        as_fortran,
-        as_strided,
-        as_read_only,
         as_all_equal,
+        *slow_but(
+            [as_duplicates],
+            [as_duplicates, as_discrete, as_float32, as_fortran, as_strided, as_read_only],
+        ),
     ],
 )
 def test_awkward_arrays_give_correct_results(estimator_class, change):

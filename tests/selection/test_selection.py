@@ -55,6 +55,7 @@ def test_the_table_has_every_candidate_and_marks_the_choice(chosen):
     assert chosen.fit_report_["rows"]["selection"] == chosen.fit_report_["rows"]["reference"]
 
 
+@pytest.mark.slow
 def test_the_choice_is_nearly_the_best_and_never_worse_than_split(chosen):
     table = chosen.selection_
     best = table["interval_score"].min()
@@ -63,6 +64,7 @@ def test_the_choice_is_nearly_the_best_and_never_worse_than_split(chosen):
     assert score <= table.loc[table["law"] == "split", "interval_score"].min()
 
 
+@pytest.mark.slow
 def test_a_blend_stands_in_where_the_point_model_misses_the_mean(chosen):
     table = chosen.selection_
     assert set(table.loc[table["law"] != "split", "location"]) == {"blend"}
@@ -109,6 +111,7 @@ def test_calibration_rows_take_no_part(chosen):
     )
 
 
+@pytest.mark.slow
 def test_one_by_one_equals_a_batch(chosen):
     X, _ = bumpy(12, seed=4)
     alone = np.vstack([chosen.predict_interval(X[i : i + 1]) for i in range(len(X))])
