@@ -238,5 +238,7 @@ def test_a_layer_that_takes_no_part_is_refused():
 
 def test_a_device_that_is_not_there_is_told_in_a_sentence():
     network = torch.nn.Sequential(torch.nn.Linear(2, 3))
-    with pytest.raises(ValueError, match="device is 'nowhere', which PyTorch does not have"):
+    with pytest.raises(
+        ValueError, match="device is 'nowhere', on which PyTorch cannot put float32 numbers"
+    ):
         TorchEmbedding(network, "0", device="nowhere").fit(np.zeros((4, 2), dtype=np.float32))

@@ -50,15 +50,15 @@ def load(module: str) -> Any:
         ) from error
 
 
-def check_device(device: str) -> None:
-    """A device that exists and knows float64, or an error that says what to do."""
+def check_device(device: str | None, kind: str = "float64") -> None:
+    """A device that exists and knows numbers of this kind, or an error that says what to do."""
     torch = load("torch")
     try:
-        torch.zeros(1, dtype=torch.float64, device=device)
+        torch.zeros(1, dtype=getattr(torch, kind), device=device)
     except (AssertionError, NotImplementedError, RuntimeError, TypeError) as error:
         reason = str(error).split("\n")[0]
         raise ValueError(
-            f"device is {device!r}, on which PyTorch cannot put float64 numbers ({reason}); "
+            f"device is {device!r}, on which PyTorch cannot put {kind} numbers ({reason}); "
             "'cpu', 'cuda' or another device it has was expected."
         ) from error
 

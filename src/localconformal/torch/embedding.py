@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from localconformal.engine.tensors import check_device
 from localconformal.laws.once import ask_once
 from localconformal.models import take_rows, unwrap
 
@@ -100,7 +101,7 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"batch_size is {self.batch_size!r}; a positive number of rows was expected."
             )
-        check_there(self.device)
+        check_device(self.device, "float32")
         before, module = network_of(self.module)
         layer_of(module, self.layer)
         rows = through(before, take_rows(X, np.arange(min(PROBES, len(X)))))
@@ -163,18 +164,6 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
                 "entry a row was expected: choose another layer."
             )
         return output.reshape(len(members), -1)
-
-
-def check_there(device: str | None) -> None:
-    """A device that PyTorch has, or an error that says what to do."""
-    try:
-        torch.empty(0, device=device)
-    except (AssertionError, NotImplementedError, RuntimeError, TypeError) as error:
-        reason = str(error).split("\n")[0]
-        raise ValueError(
-            f"device is {device!r}, which PyTorch does not have here ({reason}); 'cpu' or another "
-            "device it has was expected."
-        ) from error
 
 
 def network_of(model: Any) -> tuple[list[Any], nn.Module]:
