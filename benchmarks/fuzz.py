@@ -23,7 +23,7 @@ TESTS = Path(__file__).parents[1] / "tests"
 # Tests are no package; their helpers are found as pytest finds them.
 sys.path[:0] = [str(TESTS), str(TESTS / "hardening")]
 
-from fuzzing import PublicInterface  # noqa: E402
+from fuzz_everything import EveryMethod  # noqa: E402
 
 WALKS, STEPS = 20, 12
 #: A walk is not made shorter once it has failed: counting needs no smallest example.
@@ -39,7 +39,7 @@ SETTINGS = settings(
 
 def walk_batch(number):
     """One batch of walks; what was wrong with it, or None."""
-    machine = seed(number)(type("PublicInterface", (PublicInterface,), {}))
+    machine = seed(number)(type("EveryMethod", (EveryMethod,), {}))
     try:
         run_state_machine_as_test(machine, settings=SETTINGS)
     # A hang is no Exception.
@@ -76,7 +76,7 @@ def main():
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
     start, number, defects = time.perf_counter(), args.seed, []
-    PublicInterface.tally.clear()
+    EveryMethod.tally.clear()
     while time.perf_counter() - start < args.seconds:
         found = walk_batch(number)
         defects += [] if found is None else [found]
@@ -85,7 +85,7 @@ def main():
         "command": f"python -m benchmarks.fuzz --seconds {args.seconds:g} --seed {args.seed}",
         "seconds": time.perf_counter() - start,
         "batches": number - args.seed,
-        **summarise(PublicInterface.tally),
+        **summarise(EveryMethod.tally),
         "defects": len(defects),
         "defects_found": defects,
         "machine": describe(),

@@ -8,9 +8,10 @@ and a system that can fork.
 What is tried is a sample. Of each package a number of places in the source is drawn with a seed
 and one change made at each; a second change at a place comes only when every place had one. A
 mutant is put before the tests of its package (`TESTS`), those of its own module first, until one
-fails. Killed: a test failed, or nothing could be imported. Timed out: three times the processor
-time of the tests without a change (at least 20 s; and compiling, where loops are changed) were not
-enough; a hanging suite is noticed, so that this counts as killed. Survived: all tests passed.
+fails. Killed: a test failed, or nothing could be imported. Timed out: one test took three times the
+processor time of the longest without a change (at least 20 s; and compiling, where loops are
+changed), or all of them three times theirs; a hanging suite is noticed, so that this counts as
+killed. Survived: all tests passed.
 
 Left out by rule, since they cannot matter: annotations, what follows ``raise`` (words of an error),
 blocks under ``if TYPE_CHECKING``, and changes that are no Python. Docstrings are never changed.
@@ -39,6 +40,7 @@ from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import SourceFileLoader
 from importlib.util import spec_from_file_location
+from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
 
 import numba
@@ -85,6 +87,7 @@ TESTS = {
 DEFAULTS = ROOT / "tests" / "test_architecture.py::test_documented_defaults_equal_the_signature"
 #: A test file may start other processes: no use here, and slow.
 PYTEST = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", "not without_a_package")
+TOO_LONG = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM)
 OUTCOMES = ("killed", "timed out", "survived")
 
 
@@ -129,17 +132,35 @@ def reached_loops(path):
     return reached & loops.keys()
 
 
-def child(mutant, tests, seconds, cache):
+class TimedTests:
+    """Plugin of pytest: ends the process when one test takes too long; notes the longest."""
+
+    def __init__(self, limit, longest):
+        self.limit, self.longest = limit, longest
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self):
+        signal.setitimer(signal.ITIMER_PROF, self.limit)
+        start = time.process_time()
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            self.longest.value = max(self.longest.value, time.process_time() - start)
+
+
+def child(mutant, tests, limits, longest, cache):
     """In the forked process: run the tests and end with pytest's code."""
     os.setsid()
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-    if seconds:
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+    for_one, for_all = limits
+    if for_all:
+        resource.setrlimit(resource.RLIMIT_CPU, (for_all, for_all + 5))
         # For a mutant that waits and burns nothing.
-        signal.alarm(6 * seconds)
+        signal.alarm(6 * for_all)
     numba.config.CACHE_DIR = cache
     settings.register_profile("mutation", database=None, derandomize=True)
     settings.load_profile("mutation")
@@ -149,19 +170,21 @@ def child(mutant, tests, seconds, cache):
         sys.meta_path.insert(0, finder)
         # At once: pytest's own importer would take a file that it is asked to test from the disk.
         import_module(finder.name)
-    os._exit(int(pytest.main([*PYTEST, *map(str, tests)])))
+    plugins = [TimedTests(for_one, longest)]
+    os._exit(int(pytest.main([*PYTEST, *map(str, tests)], plugins=plugins)))
 
 
-def run(tests, warm, mutant=None, seconds=0):
-    """Outcome of one run and the processor seconds it took."""
+def run(tests, warm, mutant=None, limits=(0, 0)):
+    """Outcome of one run, and the processor seconds of all tests and of the longest."""
     loops = reached_loops(mutant[0]) if mutant else set()
     cache = tempfile.mkdtemp() if loops else warm
     if loops:
         unwanted = shutil.ignore_patterns(*(f"{stem}.*" for stem in loops))
         shutil.copytree(warm, cache, ignore=unwanted, dirs_exist_ok=True)
+    longest = RawValue("d", 0.0)
     if not (process := os.fork()):
         try:
-            child(mutant, tests, seconds, cache)
+            child(mutant, tests, limits, longest, cache)
         finally:
             # An import that fails has not come to pytest.
             os._exit(1)
@@ -169,9 +192,9 @@ def run(tests, warm, mutant=None, seconds=0):
     if loops:
         shutil.rmtree(cache)
     took = used.ru_utime + used.ru_stime
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGALRM):
-        return "timed out", took
-    return ("survived" if status == 0 else "killed"), took
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in TOO_LONG:
+        return "timed out", took, longest.value
+    return ("survived" if status == 0 else "killed"), took, longest.value
 
 
 # ---- a package --------------------------------------------------------------------------------
@@ -179,11 +202,13 @@ def run(tests, warm, mutant=None, seconds=0):
 
 def try_package(package, count, seed, warm, again=None):
     """Record of one package; ``again``, an earlier record, has only its survivors tried."""
-    outcome, compiling = run(ordered_tests(package), warm)
+    outcome, compiling, _ = run(ordered_tests(package), warm)
     if outcome != "survived":
         raise SystemExit(f"the tests of {package} fail without any change")
-    took = run(ordered_tests(package), warm)[1]
-    print(f"{package}: its tests take {took:.0f} s, with compiling {compiling:.0f} s", flush=True)
+    _, *took = run(ordered_tests(package), warm)
+    print(
+        f"{package}: its tests take {took[0]:.0f} s, with compiling {compiling:.0f} s", flush=True
+    )
     drawn, sizes = draw(package, count, seed)
     wanted = None if again is None else [key(mutant) for mutant in again["survivors"]]
     tally, survivors = Counter(again["tally"] if again else {}), []
@@ -191,13 +216,15 @@ def try_package(package, count, seed, warm, again=None):
         mutant = told(path, operator, source)
         if wanted is not None and key(mutant) not in wanted:
             continue
-        limit = max(MIN_SECONDS, 3 * took) + (compiling if reached_loops(path) else 0)
-        outcome, used = run(ordered_tests(package, path), warm, (path, source), int(limit))
+        extra = compiling if reached_loops(path) else 0
+        for_all, for_one = (int(max(MIN_SECONDS, 3 * seconds) + extra) for seconds in took)
+        tests = ordered_tests(package, path)
+        outcome, used, _ = run(tests, warm, (path, source), (for_one, for_all))
         print(f"{package} {outcome} {used:.0f} s {key(mutant)}", flush=True)
         tally[outcome] += 1
         tally["survived"] -= wanted is not None
         survivors += [mutant] if outcome == "survived" else []
-    return {**sizes, "seconds_of_the_tests": round(took, 1), **summarise(tally, survivors)}
+    return {**sizes, "seconds_of_the_tests": round(took[0], 1), **summarise(tally, survivors)}
 
 
 def key(mutant):

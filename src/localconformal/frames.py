@@ -18,8 +18,18 @@ def is_frame(X: Any) -> bool:
     return bool(nw.dependencies.is_into_dataframe(X))
 
 
+def check_unmasked(values: Any, name: str) -> None:
+    """Hidden entries are refused: whoever reads the array next sees what stands behind the mask."""
+    if np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} is a masked array with {np.ma.count_masked(values)} hidden value(s), which "
+            "models would read as if they were known; leave these rows out, or fill them."
+        )
+
+
 def check_frame(X: Any) -> Any:
-    """A frame with rows, columns and unique names; an array, or anything else, as it is."""
+    """A frame with rows, columns and unique names; an array without a mask, or anything else."""
+    check_unmasked(X, "X")
     if nw.dependencies.is_into_dataframe(X):
         names = [column.name for column in columns_of(X)]
         if not names or len(X) == 0:

@@ -6,6 +6,7 @@ object with only ``predict``. The last two are never fitted here.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -130,12 +131,27 @@ def check_params(params: Mapping[str, Any], n_rows: int, estimator: Any) -> None
             f"fit got {sorted(params)}, but the model is already fitted and takes no fit "
             "parameters; leave them out."
         )
+    for name in params:
+        if not takes_param(estimator, name):
+            raise TypeError(
+                f"fit got {name}, which the base model {type(estimator).__name__} does not take; "
+                "leave it out (for intervals within groups: MondrianConformalRegressor)."
+            )
     weight = params.get("sample_weight")
     if weight is not None and len(weight) != n_rows:
         raise ValueError(
             f"sample_weight has {len(weight)} entries and X has {n_rows} rows; one a row was "
             "expected, calibration rows included."
         )
+
+
+def takes_param(estimator: Any, name: str) -> bool:
+    """Whether ``fit`` of a model takes a parameter of this name; true where that cannot be told."""
+    try:
+        known = inspect.signature(estimator.fit).parameters
+    except (AttributeError, TypeError, ValueError):
+        return True
+    return name in known or any(one.kind is one.VAR_KEYWORD for one in known.values())
 
 
 def take_params(params: Mapping[str, Any], rows: NDArray[np.intp], n_rows: int) -> dict[str, Any]:

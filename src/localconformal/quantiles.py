@@ -15,6 +15,8 @@ reached it. The guard of Q+ only enlarges, so that F(v-) <= t always implies v <
 from __future__ import annotations
 
 import math
+import sys
+from bisect import bisect_left
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,10 +46,8 @@ def required_calibration_size(level: float) -> int:
     >>> required_calibration_size(0.9), required_calibration_size(0.95)
     (9, 19)
     """
-    n = max(1, math.ceil(level / (1.0 - level) - 1e-6))
-    while conformal_rank(n, level) > n:
-        n += 1
-    return n
+    fewer = bisect_left(range(1, sys.maxsize), True, key=lambda n: conformal_rank(n, level) <= n)
+    return fewer + 1
 
 
 def conformal_quantile(scores: ArrayLike, level: float) -> Array:
@@ -117,13 +117,14 @@ def weighted_conformal_quantile(
     order = np.argsort(s, kind="stable")
     cumulated = np.cumsum(w[..., order], axis=-1)
     held = cumulated[..., -1]
-    unit = np.where(held > 0, held, 1.0)
+    some = held > 0
+    unit = np.where(some, held, np.inf)
     # With mass elsewhere, a level of the whole is a higher one of the scores alone.
-    asked = np.where(held > 0, level * (held + mass) / unit, np.inf)
+    asked = np.where(some, level * (held + mass) / unit, np.inf)
     cdf = cumulated / unit[..., None]
     if w.ndim == 1:
         return quantile_of_cdf(s[order], cdf, asked, upper=False)
-    return quantile_of_cdf(s[order], cdf, asked[:, None], upper=False)[:, 0]
+    return quantile_of_cdf(s[order], cdf, asked[:, None], upper=False).squeeze(axis=1)
 
 
 def weighted_quantile(values: ArrayLike, weights: ArrayLike, levels: ArrayLike) -> Array:
@@ -166,7 +167,7 @@ def cdf_targets(levels: Array, upper: bool | NDArray[np.bool_]) -> Array:
     F >= tau within the guard, or F > t beyond it. A target of 0 or less is reached at -inf.
     """
     strict = np.broadcast_to(upper, levels.shape)
-    return np.where(strict, np.nextafter(levels + MASS_GUARD, 2.0), levels - MASS_GUARD)
+    return np.where(strict, np.nextafter(levels + MASS_GUARD, np.inf), levels - MASS_GUARD)
 
 
 def quantile_of_cdf(

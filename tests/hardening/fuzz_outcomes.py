@@ -37,6 +37,7 @@ ALLOWED_AUTHORS = ("localconformal", *BASE_MODELS)
 #: The warnings that a user may meet.
 ALLOWED_WARNINGS: list[tuple[type[Warning], str]] = [
     (UserWarning, "intervals are infinite"),
+    (UserWarning, "quantiles are infinite"),
     (UserWarning, "calibration rows are identical to training rows"),
     (DataConversionWarning, "A column-vector y was passed"),
     (ConvergenceWarning, ""),
@@ -53,7 +54,8 @@ DEADLINES = [
 ]
 PACKAGE = str(Path(localconformal.__file__).parent)
 #: What calls, or passes a warning on, and is nobody's author.
-WALKERS = {str(Path(__file__).with_name(name)) for name in ("fuzzing.py", "fuzz_outcomes.py")}
+WALKER_FILES = ("fuzzing.py", "fuzz_everything.py", "fuzz_outcomes.py")
+WALKERS = {str(Path(__file__).with_name(name)) for name in WALKER_FILES}
 PASSERS_ON = {*WALKERS, warnings.__file__}
 
 
@@ -190,6 +192,15 @@ def check_intervals(values: Any, shape: tuple[int, ...], warned: bool) -> None:
         refuse("intervals of rising levels are not nested")
     if np.isinf(values).any() and not warned:
         refuse("infinite bounds came without a warning")
+
+
+def check_quantiles(values: Any, shape: tuple[int, ...], warned: bool) -> None:
+    """Quantiles of rising levels do not fall; infinite only with a word of it."""
+    check_numbers(values, shape)
+    if values.ndim == 2 and np.any(values[:, 1:] < values[:, :-1]):
+        refuse("quantiles of rising levels cross")
+    if np.isinf(values).any() and not warned:
+        refuse("infinite quantiles came without a warning")
 
 
 # ---- inputs ----------------------------------------------------------------------------------

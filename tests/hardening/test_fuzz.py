@@ -1,7 +1,7 @@
 """Random walks over the public interface find no answer that it does not promise."""
 
 import pytest
-from fuzzing import PublicInterface
+from fuzz_everything import EveryMethod
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
@@ -15,9 +15,9 @@ FIXED = settings(
 
 
 def test_random_walks():
-    run_state_machine_as_test(PublicInterface, settings=settings(FIXED, max_examples=100))
+    run_state_machine_as_test(EveryMethod, settings=settings(FIXED, max_examples=100))
 
 
 @pytest.mark.slow
 def test_many_random_walks():
-    run_state_machine_as_test(PublicInterface, settings=settings(FIXED, max_examples=900))
+    run_state_machine_as_test(EveryMethod, settings=settings(FIXED, max_examples=900))

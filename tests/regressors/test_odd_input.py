@@ -212,6 +212,16 @@ def test_a_target_that_is_no_number(y):
         light(SLCPRegressor).fit(X, y)
 
 
+def test_values_behind_a_mask_are_not_read():
+    model = light(SplitConformalRegressor)
+    hidden = np.ma.masked_greater(X, 1.0)
+    refuses(lambda: model.fit(hidden, Y), "X is a masked array")
+    refuses(lambda: model.fit(X, np.ma.masked_greater(Y, 1.0)), "y is a masked array")
+    fitted = model.fit(np.ma.array(X), np.ma.array(Y))
+    refuses(lambda: fitted.predict_interval(hidden), "X is a masked array")
+    np.testing.assert_array_equal(fitted.predict(np.ma.array(X)), fitted.predict(X))
+
+
 # ---- arguments -------------------------------------------------------------------------------
 
 
@@ -219,6 +229,19 @@ def test_weights_of_another_length():
     refuses(lambda: light(SLCPRegressor).fit(X, Y, sample_weight=np.ones(150)), "150 entries")
     frozen = FrozenEstimator(LinearRegression().fit(X, Y))
     refuses(lambda: SLCPRegressor(frozen).fit(X, Y, sample_weight=np.ones(200)), "already fitted")
+
+
+def test_weights_reach_the_default_model():
+    weight = np.where(X[:, 0] > 0, 1.0, 0.0)
+    model = SplitConformalRegressor(random_state=0)
+    weighted = model.fit(X, Y, sample_weight=weight).predict(X)
+    assert not np.allclose(weighted, model.fit(X, Y).predict(X))
+
+
+def test_a_fit_parameter_that_no_base_model_takes():
+    for model in (SplitConformalRegressor(), light(SplitConformalRegressor)):
+        with pytest.raises(TypeError, match=r"fit got groups, .* MondrianConformalRegressor"):
+            model.fit(X, Y, groups=X[:, 0] > 0)
 
 
 def test_calibration_sizes_that_leave_nothing():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from localconformal.laws.sides import LocalLaw
@@ -30,3 +31,8 @@ class BaseAdjustment(BaseEstimator):
     def threshold(self, theta: Array, F: LocalLaw, levels: Array) -> Array:
         """T(theta): theta (S, L), or (n, S, L) to differ by row -> (n, S, L)."""
         raise NotImplementedError
+
+
+def at_each_level(p: Array, levels: Array) -> Array:
+    """A score that does not look at the level: (n, S) -> (n, S, L)."""
+    return np.broadcast_to(p[:, :, None], (len(p), *levels.shape))

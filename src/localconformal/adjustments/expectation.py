@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from localconformal.adjustments.base import BaseAdjustment
+from localconformal.adjustments.base import BaseAdjustment, at_each_level
 from localconformal.adjustments.quantile import relative_floors
 from localconformal.intervals import round_up
 from localconformal.laws.sides import LocalLaw
@@ -25,7 +23,7 @@ class AdditiveExpectation(BaseAdjustment):
 
     def score(self, V: Array, F: LocalLaw, levels: Array) -> Array:
         """How far v exceeds the local mean."""
-        return np.repeat((V - F.mean())[:, :, None], levels.shape[-1], axis=2)
+        return at_each_level(V - F.mean(), levels)
 
     def threshold(self, theta: Array, F: LocalLaw, levels: Array) -> Array:
         """The local mean, corrected."""
@@ -56,7 +54,7 @@ class MultiplicativeExpectation(BaseAdjustment):
 
     def score(self, V: Array, F: LocalLaw, levels: Array) -> Array:
         """v in units of the local mean size."""
-        return np.repeat((V / self._unit(F))[:, :, None], levels.shape[-1], axis=2)
+        return at_each_level(V / self._unit(F), levels)
 
     def threshold(self, theta: Array, F: LocalLaw, levels: Array) -> Array:
         """theta local units."""

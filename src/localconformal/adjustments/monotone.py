@@ -105,10 +105,10 @@ def first_true(holds: Callable[[Array], Any], n: int) -> Array:
     first, last = np.full(n, -1), np.full(n, len(LADDER))
     while (wide := last - first > 1).any():
         middle = (first + last) // 2
-        true = np.asarray(holds(LADDER[np.clip(middle, 0, len(LADDER) - 1)]), dtype=bool)
+        true = np.asarray(holds(LADDER[middle]), dtype=bool)
         last = np.where(wide & true, middle, last)
         first = np.where(wide & ~true, middle, first)
-    low = np.append(LADDER, np.inf)[np.maximum(first, 0)]
+    low = LADDER[np.maximum(first, 0)]
     high = np.append(LADDER, np.inf)[last]
     inside = (first >= 0) & np.isfinite(high)
     while (wide := inside & (high - low > TOLERANCE * np.maximum(np.abs(high), POWERS[0]))).any():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from localconformal.adjustments.base import BaseAdjustment
+from localconformal.adjustments.base import BaseAdjustment, at_each_level
 from localconformal.laws.sides import LocalLaw
 from localconformal.quantiles import Array
 
@@ -22,7 +22,7 @@ class Plain(BaseAdjustment):
 
     def score(self, V: Array, F: LocalLaw, levels: Array) -> Array:
         """The score itself."""
-        return np.repeat(V[:, :, None], levels.shape[-1], axis=2)
+        return at_each_level(V, levels)
 
     def threshold(self, theta: Array, F: LocalLaw, levels: Array) -> Array:
         """The correction itself."""

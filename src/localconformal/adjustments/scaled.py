@@ -47,9 +47,7 @@ class ScaledQuantile(BaseAdjustment):
         return round_up(quantile, round_up(theta * unit))
 
     def _line(self, F: LocalLaw, levels: Array) -> tuple[Array, Array]:
-        L = levels.shape[-1]
         # Q(0) is -inf: the lower end is asked for no further out than any law can tell.
         lower = np.maximum(1.0 - levels, 2.0 * MASS_GUARD)
-        both = F.quantile(np.concatenate([levels, lower], axis=-1))
-        quantile, below = both[..., :L], both[..., L:]
+        quantile, below = np.dsplit(F.quantile(np.hstack([levels, lower])), 2)
         return quantile, self.eps_[:, None] + np.maximum(quantile - below, 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from localconformal.adjustments.base import BaseAdjustment
+from localconformal.adjustments.base import BaseAdjustment, at_each_level
 from localconformal.intervals import round_up
 from localconformal.laws.sides import LocalLaw
 from localconformal.quantiles import MASS_GUARD, Array, typical_size
@@ -31,12 +31,12 @@ class ThetaQuantile(BaseAdjustment):
     def score(self, V: Array, F: LocalLaw, levels: Array) -> Array:
         """Mass strictly below v, and the distance beyond the support."""
         beyond = np.maximum(V - self.largest_, 0.0) / self.scale_
-        return np.repeat((F.cdf(V, side="left") + beyond)[:, :, None], levels.shape[-1], axis=2)
+        return at_each_level(F.cdf(V, side="left") + beyond, levels)
 
     def threshold(self, theta: Array, F: LocalLaw, levels: Array) -> Array:
         """The upper quantile at the calibrated level."""
         theta = np.broadcast_to(theta, (F.n, *levels.shape))
-        within = F.upper_quantile(np.clip(theta, 0.0, 1.0))
-        excess = round_up(np.maximum(theta - 1.0, 0.0), MASS_GUARD)
+        within = F.upper_quantile(np.minimum(theta, 1.0))
+        excess = round_up(theta - 1.0, MASS_GUARD)
         beyond = round_up(self.largest_[:, None], self.scale_[:, None] * excess)
         return np.where(theta < 1.0 - MASS_GUARD, within, beyond)

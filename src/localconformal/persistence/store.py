@@ -36,6 +36,7 @@ def save_model(model: Any, path: str | Path) -> Path:
     Parameters
     ----------
     model : fitted estimator
+        Of this library, or a scikit-learn model, fitted or not.
     path : str or Path
 
     Returns
@@ -63,6 +64,11 @@ def model_bytes(model: Any) -> bytes:
     """The content of a model file; refused if `load_model` would not take it."""
     import skops.io
 
+    if not hasattr(model, "predict"):
+        raise ModelFileError(
+            f"a {type(model).__name__} came to be saved, which has no predict; an estimator was "
+            "expected."
+        )
     try:
         data = sealed(stamped(bytes(skops.io.dumps(flatten(model), **COMPRESSION))))
         unknown = refused_types(model_types(data))

@@ -142,7 +142,7 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         self.__dict__.pop("_training_hashes", None)
         X, y = self._check_rows(X, reset=True), check_target(y)
         check_consistent_length(X, y, extra)
-        check_params(fit_params, len(y), self.estimator)
+        check_params(fit_params, len(y), self._base_estimator(0))
         self._extra_given = extra is not None
         split_seed, seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         train, calibration = split_rows(len(y), self.calibration_size, int(split_seed))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, column_or_1d
 
+from localconformal.frames import check_unmasked
 from localconformal.quantiles import Array
 
 #: Squares of larger responses, and sums of them, leave the range of float64.
@@ -17,6 +18,7 @@ def check_target(y: Any) -> Array:
     """y as a finite float64 array of shape (n,)."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
+    check_unmasked(y, "y")
     column = column_or_1d(y, warn=True)
     if column.dtype.kind not in "biufO":
         raise ValueError(
