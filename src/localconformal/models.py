@@ -38,8 +38,12 @@ def is_frozen(model: Any) -> bool:
 
 def comes_fitted(estimator: Any) -> bool:
     """Whether any of the models that the user passed comes fitted."""
-    models = estimator if isinstance(estimator, (tuple, list)) else [estimator]
-    return any(is_frozen(model) for model in models)
+    return any(map(is_frozen, models_given(estimator)))
+
+
+def models_given(estimator: Any) -> list[Any]:
+    """The models that the user passed: one, or several for several quantiles."""
+    return list(estimator) if isinstance(estimator, (tuple, list)) else [estimator]
 
 
 def fit_model(model: Any, X: Any, y: Array, fit_params: Mapping[str, Any] | None = None) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from localconformal.models import fit_model, is_frozen, predict_column
+from localconformal.models import fit_model, is_frozen, models_given, predict_column
 from localconformal.quantiles import Array, typical_size
 from localconformal.scores.base import Band, BaseScore
 
@@ -116,7 +116,7 @@ class QuantileScore(BaseScore):
 
     def is_frozen(self, estimator: Any) -> bool:
         """Nothing is trained when every model comes fitted; floors are training constants."""
-        return all(is_frozen(model) for model in quantile_models(estimator, [0.05, 0.5, 0.95]))
+        return all(map(is_frozen, models_given(estimator)))
 
 
 #: unit name -> (low, middle, high) -> (lower unit, upper unit)
