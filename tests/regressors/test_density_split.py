@@ -220,13 +220,16 @@ def test_a_basis_finds_two_pieces_too():
 # ---- coverage ----------------------------------------------------------------------------------
 
 
-def shares_covered(model, data, redraws, training_sets=2, n=100):
+N_CAL, N_TEST = 100, 300
+
+
+def shares_covered(model, data, redraws, training_sets=2, n=N_CAL):
     """Coverage of regions over redraws of the calibration set, and by cell of a partition."""
     shares, by_cell = [], []
     for training_set in range(training_sets):
         model.fit(*data(150, seed=training_set))
         for redraw in range(redraws):
-            X, y = data(2 * n, seed=10_000 + 1_000 * training_set + redraw)
+            X, y = data(n + N_TEST, seed=10_000 + 1_000 * training_set + redraw)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
                 model.conformalize(X[:n], y[:n])
@@ -241,18 +244,17 @@ def shares_covered(model, data, redraws, training_sets=2, n=100):
 @pytest.mark.parametrize(
     ("data", "redraws"),
     [
-        pytest.param(smooth_data, 20, id="continuous"),
-        pytest.param(awkward_data, 50, id="ties-many", marks=pytest.mark.slow),
-        pytest.param(smooth_data, 50, id="continuous-many", marks=pytest.mark.slow),
-        pytest.param(bimodal, 50, id="bimodal-many", marks=pytest.mark.slow),
-        pytest.param(heavy_tails, 50, id="heavy-tails-many", marks=pytest.mark.slow),
+        pytest.param(smooth_data, 14, id="continuous"),
+        pytest.param(awkward_data, 34, id="ties-many", marks=pytest.mark.slow),
+        pytest.param(smooth_data, 34, id="continuous-many", marks=pytest.mark.slow),
+        pytest.param(bimodal, 34, id="bimodal-many", marks=pytest.mark.slow),
+        pytest.param(heavy_tails, 34, id="heavy-tails-many", marks=pytest.mark.slow),
     ],
 )
 def test_coverage(cls, data, redraws):
     shares, by_cell = shares_covered(light(cls, calibration_size=None), data, redraws)
-    k, n = conformal_rank(100, 0.9), 100
-    mean = k / (n + 1)
-    spread = np.sqrt((mean * (1 - mean) / (n + 2) + 0.09 / n) / len(shares))
+    mean = conformal_rank(N_CAL, 0.9) / (N_CAL + 1)
+    spread = np.sqrt((mean * (1 - mean) / (N_CAL + 2) + 0.09 / N_TEST) / len(shares))
     assert shares.mean() >= 0.9 - 4 * spread
     # Few cells and no ties: as much as promised, and little more.
     if data in (smooth_data, heavy_tails) and cls is not CDSplitRegressor:
@@ -265,7 +267,7 @@ def test_coverage(cls, data, redraws):
 @pytest.mark.slow
 def test_coverage_of_a_basis(cls):
     model = light(cls, density="basis", law=None, calibration_size=None)
-    shares, _ = shares_covered(model, smooth_data, redraws=40)
+    shares, _ = shares_covered(model, smooth_data, redraws=28)
     assert shares.mean() >= 0.9 - 4 * shares.std() / np.sqrt(len(shares))
 
 

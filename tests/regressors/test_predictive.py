@@ -154,7 +154,7 @@ def test_the_distribution_adapts_to_x():
 
 # ---- calibration ---------------------------------------------------------------------------
 
-N_CAL, N_TEST, REDRAWS = 60, 60, 100
+N_CAL, N_TEST, REDRAWS = 60, 240, 62
 CHECKED = np.array([0.05, 0.3, 0.5, 0.7, 0.95])
 
 
