@@ -5,13 +5,13 @@ needs ``pip install cosmic-ray``, whose operators make the changes (another oper
 comparison, a number one up or down, a condition negated, a loop left out, a decorator taken away),
 and a system that can fork.
 
-What is tried is a sample. Of each package a number of places in the source is drawn with a seed
-and one change made at each; a second change at a place comes only when every place had one. A
-mutant is put before the tests of its package (`TESTS`), those of its own module first, until one
-fails. Killed: a test failed, or nothing could be imported. Timed out: one test took three times the
-processor time of the longest without a change (at least 20 s; and compiling, where loops are
-changed), or all of them three times theirs; a hanging suite is noticed, so that this counts as
-killed. Survived: all tests passed.
+Of the small packages every change is tried, of the large ones a sample (`COUNTS`): a number of
+places in the source is drawn with a seed and one change made at each; a second change at a place
+comes only when every place had one. A mutant is put before the tests of its package (`TESTS`),
+those of its own module first, until one fails. Killed: a test failed, or nothing could be imported.
+Timed out: one test took three times the processor time of the longest without a change (at least
+20 s; and compiling, where loops are changed), or all of them three times theirs; a hanging suite is
+noticed, so that this counts as killed. Survived: all tests passed.
 
 Left out by rule, since they cannot matter: annotations, what follows ``raise`` (words of an error),
 blocks under ``if TYPE_CHECKING``, and changes that are no Python. Docstrings are never changed.
@@ -40,6 +40,7 @@ from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import SourceFileLoader
 from importlib.util import spec_from_file_location
+from math import inf
 from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
 
@@ -54,12 +55,13 @@ from hypothesis import settings
 from benchmarks.mutants import ROOT, SOURCE, draw, told
 from benchmarks.speed.machine import describe
 
+COMMAND = "OMP_NUM_THREADS=1 python -m benchmarks.mutation"
 RESULTS = Path(__file__).parent / "results" / "mutation.json"
 #: Mutants, told as `key` tells them -> why they make no difference.
 EQUIVALENT = json.loads((ROOT / "benchmarks" / "mutation_equivalents.json").read_text("utf-8"))
 SEED = 0
-#: Mutants a package: as many as a few hours allow, fewer where tests are slow.
-COUNTS = {"quantiles": 100, "scores": 100, "adjustments": 100, "laws": 80, "engine": 60}
+#: Mutants a package, inf for all: as many as a few hours allow.
+COUNTS = {"quantiles": inf, "scores": inf, "adjustments": inf, "laws": 80, "engine": 60}
 MIN_SECONDS, MEMORY = 20, 8 << 30
 #: Tests of each package in the order in which they run: quick and telling ones first.
 TESTS = {
@@ -263,12 +265,10 @@ def main():
             start, before = time.perf_counter(), done.get(package) if args.survivors else None
             count = args.count or COUNTS[package]
             found = try_package(package, count, args.seed, warm, before)
-            done[package] = {"seconds": round(time.perf_counter() - start), **found}
-            record = {
-                "command": f"OMP_NUM_THREADS=1 python -m benchmarks.mutation --seed {args.seed}",
-                "packages": done,
-                "machine": describe(),
-            }
+            command = f"{COMMAND} --packages {package} --seed {args.seed}"
+            seconds = round(time.perf_counter() - start)
+            done[package] = {"command": command, "seconds": seconds, **found}
+            record = {"packages": done, "machine": describe()}
             args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
             print({k: v for k, v in done[package].items() if k != "survivors"}, flush=True)
 

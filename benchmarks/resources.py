@@ -21,7 +21,7 @@ from sklearn.linear_model import LinearRegression
 
 from benchmarks.speed.machine import describe
 from localconformal import KernelLaw, SLCPRegressor
-from localconformal.laws import ForestLaw, LearnedLaw, StackedLaw
+from localconformal.laws import ForestLaw, LearnedLaw, NeighborsLaw, StackedLaw
 from localconformal.regressors.row_parts import ROWS_AT_A_TIME
 
 RESULTS = Path(__file__).parent / "results" / "resources.json"
@@ -30,6 +30,9 @@ STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 #: Laws with their training rows; the engine that answers is told in the results.
 LAWS = {
     "sketch": (KernelLaw(engine="sketch"), 30_000),
+    "plain": (KernelLaw(), 2_000),
+    "exact": (KernelLaw(engine="exact"), 20_000),
+    "neighbors": (NeighborsLaw(), 20_000),
     "forest": (ForestLaw(), 6_000),
     "learned": (LearnedLaw(), 4_000),
     "stack": (StackedLaw(["learned", KernelLaw(embedding="outputs-spread"), "forest"]), 2_000),
@@ -38,12 +41,19 @@ LAWS = {
 SIZES = [
     ("sketch", 100_000),
     ("sketch", 1_000_000),
+    ("plain", 100_000),
+    ("plain", 1_000_000),
+    ("exact", 100_000),
+    ("exact", 1_000_000),
+    ("neighbors", 100_000),
+    ("neighbors", 1_000_000),
     ("forest", 100_000),
     ("forest", 1_000_000),
     ("learned", 100_000),
     ("learned", 1_000_000),
     ("stack", 20_000),
     ("stack", 100_000),
+    ("stack", 1_000_000),
 ]
 CYCLES = {"kernel": KernelLaw(bandwidth=1.0), "forest": ForestLaw(n_jobs=1)}
 FILLED = 100

@@ -8,6 +8,7 @@ import pytest
 
 from localconformal.quantiles import (
     MASS_GUARD,
+    cdf_targets,
     conformal_quantile,
     conformal_rank,
     quantile_of_cdf,
@@ -91,9 +92,9 @@ def test_the_weighted_conformal_quantile_is_its_definition():
 
 
 def test_equal_weights_give_the_conformal_quantile():
-    scores = np.random.default_rng(0).normal(size=37)
+    scores = np.random.default_rng(0).normal(size=370)
     for level in np.linspace(0.05, 0.99, 40):
-        weighted = weighted_conformal_quantile(scores, np.ones(37), 1.0, level)
+        weighted = weighted_conformal_quantile(scores, np.ones(len(scores)), 1.0, level)
         assert weighted == conformal_quantile(scores, level)
 
 
@@ -153,6 +154,19 @@ def test_laws_a_row_equal_one_law_at_a_time():
     for i in range(6):
         np.testing.assert_array_equal(together[i], quantile_of_cdf(values, cdf[i], shared, upper))
         np.testing.assert_array_equal(apart[i], quantile_of_cdf(values, cdf[i], by_row[i], upper))
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_laws_a_row_whose_sums_are_just_what_is_asked_for(upper):
+    values, levels = np.arange(3.0), np.array([0.25, 0.5])
+    reached = cdf_targets(levels, upper)
+    together = quantile_of_cdf(values, np.array([[*reached, 1.0]]), levels, upper)
+    np.testing.assert_array_equal(together, [[0.0, 1.0]])
+
+
+def test_a_level_within_the_guard_is_no_level():
+    one = quantile_of_cdf(np.arange(2.0), np.array([0.5, 1.0]), np.array([MASS_GUARD]), upper=False)
+    np.testing.assert_array_equal(one, [-np.inf])
 
 
 def test_the_typical_size_is_positive_and_scales():

@@ -60,6 +60,14 @@ def test_extreme_levels_stay_finite(law, level):
     assert np.all(V[:5, :, None] <= adjustment.threshold(p, F, levels))
 
 
+def test_below_one_half_there_is_no_width_and_the_unit_is_the_floor():
+    V = np.random.default_rng(0).normal(size=(40, 1))
+    F, levels = SidedLaw.fit(UniformLaw(), V, V, None).at(V[:5]), np.array([[0.3]])
+    adjustment = ScaledQuantile().fit(V)
+    expected = (V[:5, :, None] - F.quantile(levels)) / adjustment.eps_[0]
+    np.testing.assert_allclose(adjustment.score(V[:5], F, levels), expected, rtol=1e-12)
+
+
 def rows(n, seed):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-2, 2, size=(n, 2))

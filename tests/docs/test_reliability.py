@@ -9,6 +9,10 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
 
 
+#: Shares of mutants that tests must notice; 80 % elsewhere.
+LEAST_KILLED = {"quantiles": 0.9, "scores": 0.9, "adjustments": 0.9}
+
+
 def measured(name):
     return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text("utf-8"))
 
@@ -47,11 +51,12 @@ def resources(found):
 
 
 def mutation(found):
-    yield f"`{found['command']}`"
     for package, of in found["packages"].items():
         killed, late, survived = (of["tally"][key] for key in ("killed", "timed out", "survived"))
+        yield f"`{of['command']}`"
         share = f"{100 * of['share_killed']:.0f} %"
         nothing = of["survivors_without_a_difference"]
+        assert of["share_killed"] >= LEAST_KILLED.get(package, 0.8)
         counts = f"{of['tried']} | {killed} | {late} | {survived}"
         yield f"| {package} | {counts} | {share} | {nothing} |"
 

@@ -161,7 +161,10 @@ def test_predictions_of_another_shape_are_refused():
         QuantileScore().fit(Columns(*[np.abs] * 4), X, y)
 
 
-@pytest.mark.parametrize("quantiles", [(0.9, 0.1), (0.0, 0.9), (0.5, 0.5), (0.1, 1.0)])
+@pytest.mark.parametrize(
+    "quantiles",
+    [(0.9, 0.1), (0.0, 0.9), (0.5, 0.9), (0.1, 0.5), (0.1, 1.0), (0.1, "a", 0.9)],
+)
 def test_bad_nominal_levels_are_refused(quantiles, data):
     with pytest.raises(ValueError, match=r"quantiles are .*a pair of levels inside \(0, 1\)"):
         QuantileScore(quantiles=quantiles).fit(SINGLE["linear"], *data)
