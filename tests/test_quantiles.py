@@ -164,6 +164,14 @@ def test_laws_a_row_whose_sums_are_just_what_is_asked_for(upper):
     np.testing.assert_array_equal(together, [[0.0, 1.0]])
 
 
+@pytest.mark.parametrize("mass", [0.0, 3.0])
+@pytest.mark.parametrize("level", [1e-17, 1e-13, MASS_GUARD, 1e-9])
+def test_a_tiny_level_is_that_of_the_smallest_score_with_weight(level, mass):
+    scores, weights = [2.0, 1.0, 3.0], [1.0, 0.0, 1.0]
+    assert weighted_conformal_quantile(scores, weights, mass, level) == 2.0
+    assert conformal_quantile(scores, level) == 1.0
+
+
 def test_a_level_within_the_guard_is_no_level():
     one = quantile_of_cdf(np.arange(2.0), np.array([0.5, 1.0]), np.array([MASS_GUARD]), upper=False)
     np.testing.assert_array_equal(one, [-np.inf])

@@ -20,9 +20,9 @@ def is_frame(X: Any) -> bool:
 
 def check_unmasked(values: Any, name: str) -> None:
     """Hidden entries are refused: whoever reads the array next sees what stands behind the mask."""
-    if np.ma.is_masked(values):
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(
-            f"{name} is a masked array with {np.ma.count_masked(values)} hidden value(s), which "
+            f"{name} is a masked array with {np.count_nonzero(values.mask)} hidden value(s), which "
             "models would read as if they were known; leave these rows out, or fill them."
         )
 

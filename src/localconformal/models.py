@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 
 from localconformal.columns import is_missing
-from localconformal.frames import columns_of, is_frame
+from localconformal.frames import check_unmasked, columns_of, is_frame
 from localconformal.quantiles import Array
 
 #: Attributes under which a fitted model keeps the one that it wraps.
@@ -135,14 +136,16 @@ def check_params(params: Mapping[str, Any], n_rows: int, estimator: Any) -> None
             f"fit got {sorted(params)}, but the model is already fitted and takes no fit "
             "parameters; leave them out."
         )
-    for name in params:
-        if not takes_param(estimator, name):
+    for name, model in product(params, models_given(estimator)):
+        if not takes_param(model, name):
+            hint = " (for intervals within groups: MondrianConformalRegressor)"
             raise TypeError(
-                f"fit got {name}, which the base model {type(estimator).__name__} does not take; "
-                "leave it out (for intervals within groups: MondrianConformalRegressor)."
+                f"fit got {name}, which the base model {type(model).__name__} does not take; "
+                f"leave it out{hint if name == 'groups' else ''}."
             )
-    weight = params.get("sample_weight")
-    if weight is not None and len(weight) != n_rows:
+    weight: Any = params.get("sample_weight")
+    check_unmasked(weight, "sample_weight")
+    if weight is not None and np.ndim(weight) and len(weight) != n_rows:
         raise ValueError(
             f"sample_weight has {len(weight)} entries and X has {n_rows} rows; one a row was "
             "expected, calibration rows included."

@@ -46,8 +46,11 @@ def required_calibration_size(level: float) -> int:
     >>> required_calibration_size(0.9), required_calibration_size(0.95)
     (9, 19)
     """
-    fewer = bisect_left(range(1, sys.maxsize), True, key=lambda n: conformal_rank(n, level) <= n)
-    return fewer + 1
+    # False for every n that is too small, then True: bisected, since n may be astronomic.
+    too_small = bisect_left(
+        range(1, sys.maxsize), True, key=lambda n: conformal_rank(n, level) <= n
+    )
+    return too_small + 1
 
 
 def conformal_quantile(scores: ArrayLike, level: float) -> Array:
@@ -119,8 +122,10 @@ def weighted_conformal_quantile(
     held = cumulated[..., -1]
     some = held > 0
     unit = np.where(some, held, np.inf)
-    # With mass elsewhere, a level of the whole is a higher one of the scores alone.
-    asked = np.where(some, level * (held + mass) / unit, np.inf)
+    # With mass elsewhere, a level of the whole is a higher one of the scores alone. One within the
+    # guard would be reached at -inf: it is that of the smallest score, as in cq.
+    whole = np.maximum(level, 2.0 * MASS_GUARD) * (held + mass)
+    asked = np.where(some, whole / unit, np.inf)
     cdf = cumulated / unit[..., None]
     if w.ndim == 1:
         return quantile_of_cdf(s[order], cdf, asked, upper=False)

@@ -122,8 +122,8 @@ class TestSaving:
         model.note_ = lambda x: x
         with pytest.raises(ModelFileError):
             save_model(model, tmp_path / "model.skops")
-        for no_model in ({"a": 1}, np.arange(3), "model", None):
-            with pytest.raises(ModelFileError, match="which has no predict"):
+        for no_model in ({"a": 1}, np.arange(3), "model", None, SplitConformalRegressor):
+            with pytest.raises(ModelFileError, match="which is no estimator"):
                 save_model(no_model, tmp_path / "model.skops")
         assert not list(tmp_path.iterdir())
 

@@ -1,7 +1,10 @@
 """Labels of cells: those that differ are apart, equal ones together, whatever holds them."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.linear_model import LinearRegression
 
@@ -64,3 +67,47 @@ def test_missing_labels_are_one_cell():
     for one, other in [(None, np.nan), (np.nan, pd.NA), (None, pd.NaT)]:
         quiet = widths(labelled((one, "loud")), labelled((other, "loud")))
         np.testing.assert_array_equal(quiet, widths(LOUD, LOUD))
+
+
+DAYS = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[ns]")
+LENGTHS = np.array([1, 2], dtype="timedelta64[D]")
+
+
+@pytest.mark.parametrize(
+    ("labels", "other"),
+    [
+        (DAYS[LOUD], lambda times: times.astype("datetime64[s]")),
+        (DAYS[LOUD], lambda times: times.astype("datetime64[D]")),
+        (DAYS[LOUD], lambda times: list(pd.DatetimeIndex(times))),
+        (DAYS[LOUD], lambda times: pl.Series(times.astype("datetime64[us]"))),
+        (DAYS[LOUD], lambda times: times.astype("datetime64[us]").astype(object)),
+        (LENGTHS[LOUD], lambda times: times.astype("timedelta64[ns]")),
+        (LENGTHS[LOUD], lambda times: list(pd.TimedeltaIndex(times))),
+    ],
+    ids=["seconds", "days", "pandas", "polars", "datetime", "nanoseconds", "Timedelta"],
+)
+def test_equal_times_are_one_cell_in_any_unit(labels, other):
+    np.testing.assert_array_equal(widths(labels, other(labels)), widths(LOUD, LOUD))
+    np.testing.assert_array_equal(widths(other(labels), labels), widths(LOUD, LOUD))
+
+
+@pytest.mark.filterwarnings("ignore:.*intervals are infinite:UserWarning")
+def test_moments_of_other_zones_are_compared_as_moments():
+    here = pd.DatetimeIndex(DAYS).tz_localize("UTC")
+    there = list(here.tz_convert("Asia/Tokyo")[LOUD])
+    np.testing.assert_array_equal(widths(list(here[LOUD]), there), widths(LOUD, LOUD))
+    # A moment is not the same as what a clock somewhere shows.
+    assert np.isinf(widths(list(here[LOUD]), DAYS[LOUD])).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*intervals are infinite:UserWarning")
+def test_a_long_label_costs_no_memory_a_row():
+    labels = ["a"] * 399 + ["x" * 100_000]
+    tracemalloc.start()
+    found = widths(labels, labels)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e6
+    assert np.isinf(found[-1])
+    assert np.isfinite(found[:-1]).all()
+    assert np.isinf(widths(labels, ["a"] * 399 + ["x" * 99_999 + "y"])[-1])

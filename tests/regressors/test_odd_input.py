@@ -12,12 +12,12 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from conftest import light, smooth_data
+from conftest import ESTIMATORS, light, smooth_data
 from localconformal import (
     ConformalizedQuantileRegressor,
     KernelLaw,
@@ -29,6 +29,7 @@ from localconformal import (
     SplitConformalRegressor,
     UniformLaw,
 )
+from localconformal.metrics import coverage
 
 X, Y = smooth_data(200, seed=0)
 
@@ -222,6 +223,26 @@ def test_values_behind_a_mask_are_not_read():
     np.testing.assert_array_equal(fitted.predict(np.ma.array(X)), fitted.predict(X))
 
 
+def test_values_behind_a_mask_are_read_nowhere_else():
+    model, hidden = light(SplitConformalRegressor), np.ma.masked_greater(Y, 1.0)
+    weight = np.ma.masked_equal(np.arange(200.0), 3.0)
+    refuses(lambda: model.fit(X, Y, sample_weight=weight), "sample_weight is a masked array")
+    refuses(lambda: model.fit(X, pd.array([None] + [1] * 199, dtype="Int64")), "NaN|missing|NA")
+    local = light(LocalizedConformalRegressor).fit(X, Y)
+    refuses(lambda: local.predict_cdf(X, hidden), "y is a masked array")
+    refuses(lambda: coverage(hidden, local.predict_interval(X)), "y_true is a masked array")
+    partition = light(MondrianConformalRegressor)
+    refuses(lambda: partition.fit(X, Y, groups=hidden), "groups is a masked array")
+
+
+def test_whole_numbers_beyond_all_floats_in_rows():
+    rows = X.astype(object)
+    rows[0, 0] = 10**400
+    model = light(SplitConformalRegressor)
+    refuses(lambda: model.fit(rows, Y), "beyond all floats")
+    refuses(lambda: model.fit(X, Y).predict(rows), "beyond all floats")
+
+
 # ---- arguments -------------------------------------------------------------------------------
 
 
@@ -238,10 +259,30 @@ def test_weights_reach_the_default_model():
     assert not np.allclose(weighted, model.fit(X, Y).predict(X))
 
 
+def test_one_weight_for_all_rows_is_left_to_the_model():
+    model = light(SplitConformalRegressor)
+    weighted = model.fit(X, Y, sample_weight=2.0).predict(X)
+    np.testing.assert_allclose(weighted, model.fit(X, Y).predict(X))
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.filterwarnings("ignore:.*intervals are infinite:UserWarning")
+def test_levels_next_to_zero_are_levels(cls):
+    model = light(cls).fit(X, Y)
+    intervals = model.predict_interval(X[:5], [1e-17, 1e-13, 1e-12, 0.5])
+    assert not np.isnan(intervals).any()
+    assert np.isfinite(intervals[..., :3]).all()
+    assert not model.diagnose(X[:5], 1e-13)["infinite"].any()
+
+
 def test_a_fit_parameter_that_no_base_model_takes():
     for model in (SplitConformalRegressor(), light(SplitConformalRegressor)):
         with pytest.raises(TypeError, match=r"fit got groups, .* MondrianConformalRegressor"):
             model.fit(X, Y, groups=X[:, 0] > 0)
+    pair = (QuantileRegressor(), QuantileRegressor())
+    for model in (SplitConformalRegressor(), ConformalizedQuantileRegressor(pair)):
+        with pytest.raises(TypeError, match=r"fit got flavour, .* does not take; leave it out\.$"):
+            model.fit(X, Y, flavour=1)
 
 
 def test_calibration_sizes_that_leave_nothing():

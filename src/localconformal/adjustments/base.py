@@ -34,5 +34,5 @@ class BaseAdjustment(BaseEstimator):
 
 
 def at_each_level(p: Array, levels: Array) -> Array:
-    """A score that does not look at the level: (n, S) -> (n, S, L)."""
+    """A score that does not look at the level: (n, S) -> (n, S, L), to be read only."""
     return np.broadcast_to(p[:, :, None], (len(p), *levels.shape))

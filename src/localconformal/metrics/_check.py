@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from localconformal.frames import check_unmasked
 from localconformal.quantiles import Array
 
 Result = TypeVar("Result")
@@ -36,6 +37,7 @@ def check_pair(
 
     ``name`` is what the caller calls y.
     """
+    check_unmasked(y_true, name)
     y, bounds = np.asarray(y_true, dtype=np.float64), check_intervals(intervals)
     if y.shape != bounds.shape[:1]:
         raise ValueError(

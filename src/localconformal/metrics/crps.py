@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from localconformal.frames import check_unmasked
 from localconformal.quantiles import Array
 
 
@@ -54,6 +55,7 @@ def check_laws(
     y_true: ArrayLike, values: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Array, Array, Array]:
     """y (n,), values and weights (n, k) of sum one, or refused."""
+    check_unmasked(y_true, "y_true")
     y, x = np.asarray(y_true, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if y.ndim != 1 or x.ndim != 2 or len(x) != len(y) or x.size == 0:
         raise ValueError(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from localconformal.files import write_whole
+from localconformal.models import shown
 from localconformal.persistence.allowed import is_allowed
 from localconformal.persistence.digest import has_digest, sealed
 from localconformal.persistence.fields import check_fields
@@ -36,8 +37,9 @@ def save_model(model: Any, path: str | Path) -> Path:
     Parameters
     ----------
     model : fitted estimator
-        Of this library, or a scikit-learn model, fitted or not.
+        Of this library; or a scikit-learn model, to be the base model of a command.
     path : str or Path
+        Folders that are missing are made.
 
     Returns
     -------
@@ -64,9 +66,9 @@ def model_bytes(model: Any) -> bytes:
     """The content of a model file; refused if `load_model` would not take it."""
     import skops.io
 
-    if not hasattr(model, "predict"):
+    if isinstance(model, type) or not hasattr(model, "predict"):
         raise ModelFileError(
-            f"a {type(model).__name__} came to be saved, which has no predict; an estimator was "
+            f"{shown(model)[:80]} came to be saved, which is no estimator; one with predict was "
             "expected."
         )
     try:
@@ -81,7 +83,8 @@ def model_bytes(model: Any) -> bytes:
     if unknown:
         raise ModelFileError(
             f"{type(model).__name__} cannot be saved: it holds {', '.join(unknown)}, which a model "
-            "file may not name; use models of scikit-learn, LightGBM or XGBoost."
+            "file may not name; use another model of scikit-learn, LightGBM or XGBoost, or pickle "
+            "it yourself."
         )
     return data
 

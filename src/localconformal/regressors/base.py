@@ -313,15 +313,21 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
             return X
         if reset:
             self._columns = None
-        rows = validate_data(
-            self,
-            X,
-            reset=reset,
-            # What a Pipeline makes of strings is its own business.
-            dtype=None if is_composite(self.estimator) else "numeric",
-            ensure_all_finite="allow-nan" if accepts_missing(self.estimator) else True,
-            allow_nd=accepts_more_dimensions(self.estimator),
-        )
+        try:
+            rows = validate_data(
+                self,
+                X,
+                reset=reset,
+                # What a Pipeline makes of strings is its own business.
+                dtype=None if is_composite(self.estimator) else "numeric",
+                ensure_all_finite="allow-nan" if accepts_missing(self.estimator) else True,
+                allow_nd=accepts_more_dimensions(self.estimator),
+            )
+        except OverflowError as error:
+            raise ValueError(
+                "X has whole numbers beyond all floats; finite numbers were expected: count them "
+                "in a larger unit."
+            ) from error
         if rows.dtype == bool and not is_composite(self.estimator):
             # Some models of scikit-learn compute with rows as they are, and cannot negate these.
             rows = rows.astype(np.float64)

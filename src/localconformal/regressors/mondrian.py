@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,10 @@ from sklearn.utils._param_validation import StrOptions
 
 from localconformal.adjustments import Plain
 from localconformal.calibration import SideRule
-from localconformal.columns import is_missing
 from localconformal.frames import columns_of, is_frame
 from localconformal.quantiles import Array
 from localconformal.regressors.base import COMMON_CONSTRAINTS
+from localconformal.regressors.cells import check_cells
 from localconformal.regressors.composed import ComposedRegressor, Composition
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.scores import AbsoluteScore
@@ -200,37 +200,6 @@ class MondrianConformalRegressor(ComposedRegressor):
         lost = "small cells borrow the correction of all rows, which voids the promise there"
         average, *others = super()._caveats()
         return (lost if self.small_cells == "pool" else f"within a cell, {average}", *others)
-
-
-def check_cells(labels: Any, n: int) -> NDArray[Any]:
-    """One name a row: equal labels have one, whatever holds them; missing ones are a cell."""
-    cells = np.asarray(labels)
-    if cells.shape != (n,):
-        raise ValueError(
-            f"groups have shape {cells.shape}; one label for each of {n} rows was expected."
-        )
-    if cells.dtype.kind not in "biuf":
-        return np.array([name_of(label) for label in cells], dtype=np.str_)
-    distinct, place = np.unique(cells, return_inverse=True)
-    return np.array([name_of(label) for label in distinct], dtype=np.str_)[place.reshape(n)]
-
-
-def name_of(label: Any) -> str:
-    """The name of a cell: numbers that are equal have the same, a text has quotes.
-
-    Examples
-    --------
-    >>> [name_of(label) for label in (1, 1.0, "1", 0.5, None, float("nan"), "missing")]
-    ['1', '1', "'1'", '0.5', 'missing', 'missing', "'missing'"]
-    """
-    if is_missing(label):
-        return "missing"
-    if isinstance(label, (bool, np.bool_, Integral)):
-        return str(int(label))
-    if isinstance(label, Real):
-        number = float(label)
-        return str(int(number)) if number.is_integer() else repr(number)
-    return repr(str(label)) if isinstance(label, str) else str(label)
 
 
 def column_of(X: Any, name: str | int) -> NDArray[Any]:

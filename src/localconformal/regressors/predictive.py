@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
 from localconformal.calibration import SideRule
+from localconformal.frames import check_unmasked
 from localconformal.laws import SidedLaw
 from localconformal.laws.once import one_query
 from localconformal.laws.sides import LocalLaw
@@ -251,6 +252,7 @@ def check_levels(levels: ArrayLike) -> Array:
 
 def check_responses(y: ArrayLike, n: int) -> Array:
     """y as finite numbers, (n,) or (n, k)."""
+    check_unmasked(y, "y")
     given = np.asarray(y)
     numeric = given.dtype.kind in "biufO"
     values = given.astype(np.float64) if numeric else np.full(1, np.nan)
