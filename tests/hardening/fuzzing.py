@@ -35,7 +35,7 @@ from sklearn.exceptions import NotFittedError
 from conftest import ESTIMATORS
 
 LEVELS = mostly(
-    [None, 0.9, 0.3, [0.5], [0.2, 0.6, 0.95]],
+    [None, 0.9, 0.3, 1e-13, [0.5], [0.2, 0.6, 0.95]],
     [0, 1.0, -1, 2, np.nan, "high", [], [0.5, None], [[0.5]], 1j],
 )
 #: Rows of the table that was fitted, to ask a state what it says.

@@ -67,6 +67,12 @@ def test_nominal_levels_may_differ_from_the_confidence_level(data):
     assert share_below(score.band(X).upper, y) == pytest.approx(0.75, abs=0.03)
 
 
+@pytest.mark.parametrize("level", [0.9, 0.5, 0.3])
+def test_nominal_levels_leave_out_the_same_on_either_side(level, data):
+    score = QuantileScore().fit(SINGLE["linear"], *data, confidence_level=level)
+    assert score.levels_ == pytest.approx([(1 - level) / 2, 0.5, (1 + level) / 2])
+
+
 def test_pairs_and_triples_equal_the_single_model(data):
     X, y = data
     single = QuantileScore().fit(SINGLE["linear"], X, y)
@@ -163,7 +169,7 @@ def test_predictions_of_another_shape_are_refused():
 
 @pytest.mark.parametrize(
     "quantiles",
-    [(0.9, 0.1), (0.0, 0.9), (0.5, 0.9), (0.1, 0.5), (0.1, 1.0), (0.1, "a", 0.9)],
+    [(0.9, 0.1), (0.0, 0.9), (0.5, 0.9), (0.1, 0.5), (0.1, 1.0), (0.1, "a", 0.9), (0.1, None, 0.9)],
 )
 def test_bad_nominal_levels_are_refused(quantiles, data):
     with pytest.raises(ValueError, match=r"quantiles are .*a pair of levels inside \(0, 1\)"):
