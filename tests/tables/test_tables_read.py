@@ -2,9 +2,11 @@ import gzip
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from localconformal.tables import TableError, read_table, table_batches
+from localconformal.tables import TableError, read_table, table_batches, write_table
 
 MIXED = pd.DataFrame(
     {
@@ -220,11 +222,38 @@ def test_large_numbers_are_texts_only_if_they_are_integers(tmp_path):
     assert table["b"].tolist() == [1e25, 2.5]
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_columns_can_be_told_to_be_texts(tmp_path, suffix):
-    path = tmp_path / f"t{suffix}"
-    frame = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
-    frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
-    table = read_table(path, texts=["a"])
-    assert table["a"].tolist() == ["1", "2"]
-    assert table["b"].tolist() == [3, 4]
+#: What a column of names is written as in CSV -> the values that are read.
+WRITTEN_NAMES = {
+    "integers": (["-96", "", "9007199254740993"], [-96, None, 9007199254740993]),
+    "floats": (["-22.25", "1e3", " 7 "], [-22.25, 1000.0, 7.0]),
+    "codes": (["007", "12", "+49"], ["007", "12", "+49"]),
+    "padded numbers": (["-07", "008", "012"], [-7, 8, 12]),
+    "texts": (["-96", "=cmd", "0x10"], ["-96", "=cmd", "0x10"]),
+    "more than 64 bits": (["1", "2", str(10**24)], ["1", "2", str(10**24)]),
+    "hexadecimal": (["0x10", "0x11", "0x12"], ["0x10", "0x11", "0x12"]),
+}
+
+
+@pytest.mark.parametrize("case", WRITTEN_NAMES)
+def test_names_of_rows_in_csv_are_numbers_or_the_texts_that_were_written(tmp_path, case):
+    written, expected = WRITTEN_NAMES[case]
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "".join(f"{name},1\n" for name in written))
+    whole = read_table(path, exact=["a"])["a"]
+    batches = [batch["a"] for batch in table_batches(path, {"a": "name"}, rows=2)]
+    for column in (whole, pd.concat(batches)):
+        found = [None if pd.isna(value) else value for value in column]
+        assert found == expected
+        assert [type(value) for value in found] == [type(value) for value in expected]
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.int8(), pa.float64(), pa.decimal128(38, 0)])
+def test_names_of_rows_in_parquet_have_their_type_in_what_is_written(tmp_path, kind):
+    path, made = tmp_path / "t.parquet", tmp_path / "made.parquet"
+    names = pa.array([-96, None, 7], pa.int64()).cast(kind)
+    pq.write_table(pa.table({"a": names}), path)
+    frames = [read_table(path, exact=["a"]), *table_batches(path, {"a": "name"}, rows=1)]
+    write_table(frames, made)
+    assert pq.read_table(made)["a"].combine_chunks() == pa.concat_arrays([names, names])
+    write_table(frames, tmp_path / "made.csv")
+    assert (tmp_path / "made.csv").read_text().splitlines() == ['"a"', *["-96", "", "7"] * 2]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from localconformal.cli.console import Json, Seed, percent, show, split_names, steps, to_json
+from localconformal.cli.overwriting import check_inputs_stay
 
 DEFAULT_LEVEL = 0.9
 
@@ -72,6 +73,8 @@ def audit(
 
     target = DEFAULT_LEVEL if level is None else level
     check_folder(out)
+    page, data = out / "report.html", out / "audit.json"
+    check_inputs_stay([page, data], [predictions])
     with steps(3) as on_step:
         on_step("reading")
         columns = column_names(predictions)
@@ -96,7 +99,7 @@ def audit(
         }
         report, written = write_together(
             {
-                out / "report.html": lambda part: write_report(
+                page: lambda part: write_report(
                     found.audit,
                     part,
                     X=found.X,
@@ -104,7 +107,7 @@ def audit(
                     intervals=found.intervals,
                     random_state=seed,
                 ),
-                out / "audit.json": lambda part: part.write_text(to_json(record), "utf-8"),
+                data: lambda part: part.write_text(to_json(record), "utf-8"),
             }
         )
     said = [str(found.audit), *found.notes]

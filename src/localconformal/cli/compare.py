@@ -9,7 +9,10 @@ import typer
 
 from localconformal.cli.compare_rendering import conclusion, standings_table
 from localconformal.cli.console import Data, Json, Seed, show, split_names, steps, to_json
+from localconformal.cli.overwriting import check_inputs_stay
 from localconformal.cli.run import Columns, check_numbers
+
+FILES = ("report.html", "compare.csv", "compare.json")
 
 
 def compare(
@@ -49,6 +52,7 @@ def compare(
     from localconformal.files import check_folder, write_together
     from localconformal.tables import read_table, write_table
     from localconformal.tables.source import column_names
+    from localconformal.workflow.base_models import model_file
     from localconformal.workflow.comparison import compare_table, count_steps
     from localconformal.workflow.comparison_output import (
         comparison_frame,
@@ -60,6 +64,8 @@ def compare(
 
     check_numbers([level], test_size)
     check_folder(out)
+    page, ranking, numbers = (out / name for name in FILES)
+    check_inputs_stay([page, ranking, numbers], [data, model_file(model)])
     names = split_names(methods, [])
     chosen = tuple(split_names(features, column_names(data)))
     table = read_table(data, columns=[target, *chosen] if chosen else None)
@@ -72,9 +78,9 @@ def compare(
     record = {"data": data, "target": target, "model": model, **comparison_record(found)}
     paths = write_together(
         {
-            out / "report.html": lambda part: write_comparison_page(found, part, random_state=seed),
-            out / "compare.csv": lambda part: write_table([comparison_frame(found)], part),
-            out / "compare.json": lambda part: part.write_text(to_json(record), "utf-8"),
+            page: lambda part: write_comparison_page(found, part, random_state=seed),
+            ranking: lambda part: write_table([comparison_frame(found)], part),
+            numbers: lambda part: part.write_text(to_json(record), "utf-8"),
         }
     )
     files = dict(zip(("report", "table", "data"), paths, strict=True))

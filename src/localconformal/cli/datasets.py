@@ -10,6 +10,7 @@ import typer
 
 from localconformal.cli.console import Json, show
 from localconformal.cli.layout import empty_table
+from localconformal.cli.overwriting import check_inputs_stay
 
 LEGEND = (
     "* a stand-in for another data set of the papers: its figures are its own.\n"
@@ -58,13 +59,15 @@ def datasets(
 def write(name: str, out: Path) -> Path:
     """The data set as a file, whole or not there."""
     from localconformal.datasets import load_dataset
+    from localconformal.datasets.files import find_file
     from localconformal.files import check_folder, write_whole
     from localconformal.tables import write_table
     from localconformal.tables.write import check_suffix
-    from localconformal.workflow.named_data import dataset_table
+    from localconformal.workflow.named_data import dataset_table, find_dataset
 
     check_suffix(out)
     check_folder(out.parent)
+    check_inputs_stay([out], [find_file(find_dataset(name).file)])
     table = dataset_table(load_dataset(name))
     return write_whole(out, lambda part: write_table([table], part))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from localconformal.cli.console import Cluster, Json, counting, on_cluster, show
+from localconformal.cli.overwriting import check_inputs_stay
 from localconformal.cli.run import check_numbers
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def predict(
     if not large:
         check_suffix(out)
     check_folder(out.parent)
+    check_inputs_stay([out], [model, data])
     fitted = load_model(model)
     if not isinstance(fitted, TableModel):
         raise ModelFileError(

@@ -23,6 +23,7 @@ from localconformal.cli.console import (
     split_names,
     steps,
 )
+from localconformal.cli.overwriting import check_inputs_stay
 
 if TYPE_CHECKING:
     from localconformal.audit import Audit
@@ -86,13 +87,15 @@ def run(
     from localconformal.files import check_folder
     from localconformal.tables.errors import check_columns
     from localconformal.tables.source import column_names
+    from localconformal.workflow.base_models import model_file
     from localconformal.workflow.model import Settings
     from localconformal.workflow.predicting import FilePrediction
-    from localconformal.workflow.run_files import write_run
+    from localconformal.workflow.run_files import run_paths, write_run
     from localconformal.workflow.running import STEPS, Task, run_record
 
     check_numbers(level, test_size)
     check_folder(out)
+    check_inputs_stay(run_paths(out, new=new is not None).values(), [data, new, model_file(model)])
     new_columns = [] if new is None else column_names(new)
     large = data.is_dir() or cluster is not None
     with on_cluster(large, cluster), steps(len(STEPS)) as on_step:
@@ -159,7 +162,7 @@ def make_run(
     chosen, by = task.settings.features, task.settings.groups
     named = [] if task.identifier is None else [task.identifier]
     wanted = [task.target, *named, *chosen, *by] if chosen else None
-    table = read_table(data, columns=wanted, texts=named)
+    table = read_table(data, columns=wanted, exact=named)
     return run_table(table, task, source=str(data), on_step=on_step, on_columns=on_columns)
 
 

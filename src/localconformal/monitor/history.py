@@ -39,3 +39,17 @@ class History:
         if len(self.points) > MOST_POINTS:
             self.stride *= 2
             self.points = [point for point in self.points if point[0] % self.stride == 0]
+
+
+def stride_after(rows: int) -> int:
+    """The stride of a history of so many rows, which has a point at each of its multiples.
+
+    Examples
+    --------
+    >>> [stride_after(rows) for rows in (0, 256, 257, 1_000)]
+    [1, 1, 2, 4]
+    """
+    stride = 1
+    while rows // stride > MOST_POINTS:
+        stride *= 2
+    return stride

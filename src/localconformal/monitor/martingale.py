@@ -19,6 +19,7 @@ Small p-values are large scores. The bets:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -102,3 +103,21 @@ class Martingales:
             self.logs = self.logs + np.log(total)
             logs[t] = self.logs
         return logs
+
+
+def log_range(rows: int, n_calibration: int) -> tuple[float, float]:
+    """Between which numbers a log-martingale lies after so many rows, whatever they are.
+
+    Who waits loses no more than what moves. And no bet wins more than 1 / (2 sqrt(p)) at a row,
+    with p >= 2^-53 / (rows and calibration rows), for u is a whole multiple of 2^-53.
+
+    Examples
+    --------
+    >>> low, high = log_range(100, 200)
+    >>> bool(low < Martingales.start(1).bet(np.full((100, 1), 1e-9), np.array([0.1]))[-1, 0] < high)
+    True
+    """
+    smallest_p = 2.0**-53 / (rows + n_calibration + 1)
+    lowest = math.log(WAITING / len(JUMPS)) + rows * math.log(STAYING.max())
+    # One for what is rounded on the way.
+    return lowest - 1.0, rows * math.log(0.5 / math.sqrt(smallest_p)) + 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from copy import deepcopy
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
@@ -15,18 +16,23 @@ from sklearn.utils import check_random_state
 
 from localconformal.frames import make_frame
 from localconformal.monitor.band import anytime_band
-from localconformal.monitor.scoring import calibration_codes, check_model, miss_shares, score_rows
+from localconformal.monitor.scoring import (
+    calibration_codes,
+    check_model,
+    has_one_cell,
+    miss_shares,
+    model_level,
+    score_rows,
+)
 from localconformal.monitor.state import (
-    calibration_digest,
+    NOT_WHOLE,
+    model_digest,
     read_state,
     stream_content,
     stream_from,
     write_state,
 )
 from localconformal.monitor.stream import new_stream, tallies_of
-
-#: One call after the other changes a stream. Of the module, so that monitors can be pickled.
-_TAKING_IN = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -135,7 +141,20 @@ class CoverageMonitor:
         self.false_alarm = check_chance("false_alarm", false_alarm)
         self.probability = check_chance("probability", probability)
         self._seed = int(check_random_state(random_state).randint(2**31 - 1))
+        # Whoever changes or reads the stream holds it; while rows are scored nobody does.
+        self._lock = threading.RLock()
         self.reset()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the lock, and with a stream of its own, for a copy has a lock of its own."""
+        with self._lock:
+            state = {**vars(self), "_stream": deepcopy(self._stream)}
+        del state["_lock"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """With a new lock."""
+        vars(self).update(state, _lock=threading.RLock())
 
     # ---- taking rows in --------------------------------------------------------------------
 
@@ -145,15 +164,21 @@ class CoverageMonitor:
         The promise about false alarms starts anew too.
         """
         check_model(self.model)
-        self.confidence_level = float(self.model.confidence_level)
-        self._calibration = self.model.calibration_
-        codes, cells = calibration_codes(self._calibration, self.confidence_level)
-        alphas = miss_shares(self._calibration, self.confidence_level)
-        self._stream = new_stream(self._seed, dict(tallies_of(codes, cells)), alphas)
+        level, calibration = model_level(self.model), self.model.calibration_
+        codes, cells = calibration_codes(calibration, level)
+        tallies = dict(tallies_of(codes, cells))
+        stream = new_stream(self._seed, tallies, miss_shares(calibration, level))
+        digest = model_digest(self.model, tallies, level)
+        with self._lock:
+            self.confidence_level, self._calibration = level, calibration
+            self._stream, self._digest = stream, digest
         return self
 
     def update(self, X: Any, y: ArrayLike, *, groups: ArrayLike | None = None) -> CoverageMonitor:
-        """Take in rows in the order of their arrival; how they are cut into calls is all the same.
+        """Take in rows in the order of their arrival.
+
+        How they are cut into calls is all the same, where the base model predicts a row alone as
+        among others.
 
         Parameters
         ----------
@@ -166,43 +191,60 @@ class CoverageMonitor:
         Returns
         -------
         self
-            If rows are refused, none of them has been taken in. Threads may call at once; their
-            rows are taken in one call after the other.
+            If rows are refused, none of them has been taken in. Threads may call at once, also
+            `reset` and `save`; their rows are taken in one call after the other.
         """
+        while True:
+            with self._lock:
+                self._check_unchanged()
+                stream, level = self._stream, self.confidence_level
+            scored = score_rows(self.model, X, y, groups, level)
+            with self._lock:
+                # A reset since then began another stream, of which these scores are none.
+                if self._stream is stream:
+                    self._check_unchanged()
+                    stream.extend(scored, self._log_limit)
+                    return self
+
+    def _check_unchanged(self) -> None:
+        """The model calibrates and answers as when the stream began."""
         if self.model.calibration_ is not self._calibration:
             raise ValueError(
                 "the model was calibrated anew since this monitor began; call reset() first, which "
                 "starts a new stream."
             )
-        if float(self.model.confidence_level) != self.confidence_level:
+        level = model_level(self.model)
+        if level != self.confidence_level:
             raise ValueError(
-                f"the model's level is {self.model.confidence_level:g} and was "
-                f"{self.confidence_level:g} when this monitor began; set it back, or call reset(), "
-                "which starts a new stream."
+                f"the model's level is {level:g} and was {self.confidence_level:g} when this "
+                "monitor began; set it back, or call reset(), which starts a new stream."
             )
-        scored = score_rows(self.model, X, y, groups, self.confidence_level)
-        with _TAKING_IN:
-            self._stream.extend(scored, -math.log(self.false_alarm))
-        return self
+
+    @property
+    def _log_limit(self) -> float:
+        return -math.log(self.false_alarm)
 
     # ---- what it found ---------------------------------------------------------------------
 
     @property
     def coverage_(self) -> RunningCoverage:
         """Coverage of `predict_interval` at the model's level so far, with its band."""
-        k, n = self._stream.n_covered, self._stream.rows
+        with self._lock:
+            k, n = self._stream.n_covered, self._stream.rows
         lower, upper = anytime_band([k], [n], self.probability)
         return RunningCoverage(k / n if n else math.nan, float(lower[0]), float(upper[0]), k, n)
 
     @property
     def alarm_(self) -> Alarm | None:
         """The first alarm since `reset`, or None."""
-        return None if self._stream.alarm is None else Alarm(*self._stream.alarm)
+        alarm = self._stream.alarm
+        return None if alarm is None else Alarm(*alarm)
 
     @property
     def log_martingale_(self) -> float:
         """Natural logarithm of the evidence now; the alarm comes at -log(``false_alarm``)."""
-        return self._stream.log_martingale
+        with self._lock:
+            return self._stream.log_martingale
 
     @property
     def history_(self) -> Any:
@@ -210,10 +252,11 @@ class CoverageMonitor:
 
         Columns ``row``, ``coverage`` with ``lower`` and ``upper``, and ``log_martingale``.
         """
-        stream = self._stream
-        points = list(stream.history.points)
-        if stream.rows and (not points or points[-1][0] != stream.rows):
-            points.append((stream.rows, stream.n_covered, stream.log_martingale))
+        with self._lock:
+            stream = self._stream
+            points = list(stream.history.points)
+            if stream.rows and (not points or points[-1][0] != stream.rows):
+                points.append((stream.rows, stream.n_covered, stream.log_martingale))
         row, covered, log = np.array(points, dtype=np.float64).reshape(-1, 3).T
         lower, upper = anytime_band(covered, row, self.probability)
         return make_frame(
@@ -229,12 +272,15 @@ class CoverageMonitor:
 
     def summary(self) -> str:
         """All of it in a sentence or two."""
-        state = f"Coverage {self.coverage_}, target {self.confidence_level:.4g}; "
-        if self.alarm_ is not None:
-            return f"{state}{self.alarm_}."
+        with self._lock:
+            running, alarm, log = self.coverage_, self.alarm_, self.log_martingale_
+            level = self.confidence_level
+        state = f"Coverage {running}, target {level:.4g}; "
+        if alarm is not None:
+            return f"{state}{alarm}."
         return (
-            f"{state}no alarm: the log-martingale is {self.log_martingale_:.1f}, and the alarm "
-            f"comes at {-math.log(self.false_alarm):.1f}."
+            f"{state}no alarm: the log-martingale is {log:.1f}, and the alarm comes at "
+            f"{self._log_limit:.1f}."
         )
 
     def __repr__(self) -> str:
@@ -245,13 +291,14 @@ class CoverageMonitor:
 
     def save(self, path: str | Path) -> Path:
         """Write the state, not the model, to a small JSON file; it is whole or not there."""
-        content = {
-            "false_alarm": self.false_alarm,
-            "probability": self.probability,
-            "confidence_level": self.confidence_level,
-            "calibration": self._digest(),
-            "stream": stream_content(self._stream),
-        }
+        with self._lock:
+            content = {
+                "false_alarm": self.false_alarm,
+                "probability": self.probability,
+                "confidence_level": self.confidence_level,
+                "calibration": self._digest,
+                "stream": stream_content(self._stream),
+            }
         return write_state(path, content)
 
     @classmethod
@@ -263,8 +310,8 @@ class CoverageMonitor:
         path : str or Path
             Of a file from `save`.
         model : fitted and calibrated estimator
-            The model that was monitored, itself or loaded again; one with another calibration is
-            refused.
+            The model that was monitored, itself or loaded again; one with other training rows,
+            another calibration or level is refused.
 
         Returns
         -------
@@ -272,17 +319,17 @@ class CoverageMonitor:
         """
         content = read_state(path)
         monitor = cls(model, false_alarm=content["false_alarm"], probability=content["probability"])
-        if content["calibration"] != monitor._digest():
+        if content["calibration"] != monitor._digest:
             raise ValueError(
-                f"{path} belongs to a model with another calibration or level; pass the model that "
-                "was monitored, or start a new monitor."
+                f"{path} belongs to another model, or to one with another calibration or level; "
+                "pass the model that was monitored, or start a new monitor."
             )
-        monitor._stream = stream_from(path, content, monitor._stream)
+        if content["confidence_level"] != monitor.confidence_level:
+            raise ValueError(f"{path} {NOT_WHOLE}")
+        limit, one_cell = monitor._log_limit, has_one_cell(model)
+        monitor._stream = stream_from(path, content, monitor._stream, limit, one_cell)
         monitor._seed = monitor._stream.seed
         return monitor
-
-    def _digest(self) -> str:
-        return calibration_digest(self._stream.calibration, self.confidence_level)
 
 
 def check_chance(name: str, value: Any) -> float:

@@ -18,12 +18,16 @@ from localconformal.metrics.coverage import is_covered
 from localconformal.models import take_rows
 from localconformal.monitor.grid import Codes, grid_codes
 from localconformal.quantiles import Array
-from localconformal.regressors import WeightedConformalRegressor
+from localconformal.regressors import MondrianConformalRegressor, WeightedConformalRegressor
 from localconformal.regressors.base import BaseConformalRegressor
+from localconformal.regressors.composed import ComposedRegressor
+from localconformal.regressors.density_split import DensitySplitRegressor
 from localconformal.regressors.response import check_target
 
 #: Rows that are scored at a time.
 ROWS_AT_A_TIME = 1_024
+#: How models that calibrate all rows together answer for the cell of a row.
+ONE_CELL = (ComposedRegressor._cells, DensitySplitRegressor._cells)
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,42 @@ def check_model(model: Any) -> None:
             "calibration scores can be read."
         )
     model._check_calibrated()
+    if not isinstance(model.calibration_, Calibration):
+        raise ValueError(
+            f"{type(model).__name__} came without calibration scores, which are not kept on Dask; "
+            "call conformalize with rows in memory first."
+        )
     weighted = isinstance(model, WeightedConformalRegressor)
     if weighted and (model.weigh_ is not None or model._extra_given):
         raise ValueError(
             "WeightedConformalRegressor with weights came, whose new rows are expected to differ "
             "from calibration rows, so that every stream would raise the alarm; monitor an "
             "estimator without weights."
+        )
+
+
+def model_level(model: BaseConformalRegressor) -> float:
+    """The level of the model's intervals, if it is one number inside (0, 1)."""
+    level = model._levels(None, None)
+    if level.ndim:
+        raise ValueError(
+            f"the model's confidence_level is {model.confidence_level!r}; one number was expected: "
+            "a monitor watches one level."
+        )
+    return float(level)
+
+
+def has_one_cell(model: BaseConformalRegressor) -> bool:
+    """Whether all rows are calibrated together; where not, any cell may come with a new row."""
+    return getattr(type(model), "_cells", None) in ONE_CELL
+
+
+def check_groups(model: BaseConformalRegressor, groups: Any) -> None:
+    """Labels are for models that know them; Mondrian ones say themselves whether they do."""
+    if groups is not None and not isinstance(model, MondrianConformalRegressor):
+        raise ValueError(
+            f"groups came, but {type(model).__name__} has no use for labels; leave them out, or "
+            "monitor a MondrianConformalRegressor whose fit was given them."
         )
 
 
@@ -77,6 +111,7 @@ def miss_shares(calibration: Calibration, level: float) -> Array:
 
 def score_rows(model: BaseConformalRegressor, X: Any, y: Any, groups: Any, level: float) -> Scored:
     """New rows, scored as calibration rows are; the model does not change."""
+    check_groups(model, groups)
     rows, target = model._check_rows(X), check_target(y)
     check_consistent_length(rows, target, groups)
     parts = []

@@ -1,7 +1,8 @@
 """A monitor as JSON, and back: numbers and text, never code.
 
 The file has two digests. One is of its own content: a file that was cut or edited is refused. The
-other is of the model's calibration: p-values of one model mean nothing beside those of another.
+other is of the model, by its training rows, calibration and level: p-values of one model mean
+nothing beside those of another.
 """
 
 from __future__ import annotations
@@ -17,21 +18,26 @@ import numpy as np
 from localconformal.files import write_whole
 from localconformal.monitor.history import History
 from localconformal.monitor.martingale import Martingales
+from localconformal.monitor.sound import CONTENT, is_sound
 from localconformal.monitor.stream import Part, Stream
 from localconformal.monitor.tally import Tally
 
 #: Raised when the content or the bets change: wealth of other bets cannot be continued.
-FORMAT = 1
-PARTS = {"format", "false_alarm", "probability", "confidence_level", "calibration", "stream"}
+FORMAT = 2
 NOT_WHOLE = (
     "is not a whole state of a CoverageMonitor, or was altered; start a new monitor, or restore "
     "the file."
 )
 
 
-def calibration_digest(calibration: dict[Part, Tally], level: float) -> str:
-    """SHA-256 of the calibration scores on the grid, and of the level."""
-    return digest([level, tallies_as_lists(calibration)])
+def model_digest(model: Any, calibration: dict[Part, Tally], level: float) -> str:
+    """SHA-256 of the training rows, of the calibration scores on the grid, and of the level.
+
+    Training rows are there by their hashes, for another model may have the same scores; those of a
+    model that does not remember any count as none.
+    """
+    hashes = np.asarray(vars(model).get("_training_hashes", ()), dtype="<u8")
+    return digest([level, sha256(hashes.tobytes()).hexdigest(), tallies_as_lists(calibration)])
 
 
 def digest(content: Any) -> str:
@@ -48,49 +54,25 @@ def tallies_as_lists(tallies: dict[Part, Tally]) -> list[list[Any]]:
 
 
 def stream_content(stream: Stream) -> dict[str, Any]:
-    """What a stream holds beyond the model's calibration."""
+    """What a stream holds beyond the model's calibration; a copy, which rows do not change."""
     return {
         "seed": stream.seed,
         "rows": stream.rows,
         "n_covered": stream.n_covered,
         "alarm": stream.alarm,
         "martingales": [stream.martingales.wealth.tolist(), stream.martingales.logs.tolist()],
-        "history": [stream.history.stride, stream.history.points],
+        "history": [stream.history.stride, list(stream.history.points)],
         "tallies": tallies_as_lists(stream.tallies),
     }
 
 
-def stream_from(path: str | Path, content: dict[str, Any], new: Stream) -> Stream:
+def stream_from(
+    path: str | Path, content: dict[str, Any], new: Stream, log_limit: float, one_cell: bool
+) -> Stream:
     """The stream with this content, of the model that the new one belongs to, or a ValueError."""
-    try:
-        stream = read_stream(content["stream"], new)
-        is_whole = is_sound(stream, new)
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
-        is_whole = False
-    if not is_whole:
+    if not is_sound(content["stream"], new, log_limit, one_cell):
         raise ValueError(f"{path} {NOT_WHOLE}")
-    return stream
-
-
-def is_sound(stream: Stream, new: Stream) -> bool:
-    """Whether the numbers of a stream can be those of one: the digest needs no secret."""
-    counted = np.zeros(len(new.alphas), dtype=np.int64)
-    for (column, _), tally in stream.tallies.items():
-        if tally.codes.shape != tally.counts.shape or np.any(tally.counts <= 0):
-            return False
-        if np.any(np.diff(tally.codes) <= 0):
-            return False
-        counted[column] += tally.n
-    ours, fresh = stream.martingales, new.martingales
-    checks = (
-        np.all(counted == stream.rows),
-        0 <= stream.n_covered <= stream.rows,
-        ours.wealth.shape == fresh.wealth.shape and np.all(np.isfinite(ours.wealth)),
-        ours.logs.shape == fresh.logs.shape and np.all(np.isfinite(ours.logs)),
-        stream.history.stride >= 1 and all(len(point) == 3 for point in stream.history.points),
-        stream.alarm is None or (len(stream.alarm) == 2 and 1 <= stream.alarm[0] <= stream.rows),
-    )
-    return all(map(bool, checks))
+    return read_stream(content["stream"], new)
 
 
 def read_stream(content: dict[str, Any], new: Stream) -> Stream:
@@ -126,15 +108,15 @@ def read_state(path: str | Path) -> dict[str, Any]:
         raise ValueError(f"{path} {state}; give the path of a file from CoverageMonitor.save.")
     try:
         whole = json.loads(path.read_text(encoding="utf-8"))
-        content = dict(whole["content"])
-        is_whole = whole["sha256"] == digest(whole["content"])
+        content = whole["content"]
+        is_whole = isinstance(content, dict) and whole["sha256"] == digest(content)
     except (ValueError, KeyError, TypeError, RecursionError):
         is_whole = False
-    if not is_whole:
+    if is_whole and content.get("format") != FORMAT:
+        raise ValueError(
+            f"{path} has format {content.get('format')!r} and this version reads {FORMAT}; start a "
+            "new monitor."
+        )
+    if not is_whole or not CONTENT(content):
         raise ValueError(f"{path} {NOT_WHOLE}")
-    if content.keys() >= PARTS and content["format"] == FORMAT:
-        return content
-    raise ValueError(
-        f"{path} has format {content.get('format')!r} and this version reads {FORMAT}; start a new "
-        "monitor."
-    )
+    return dict(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from localconformal.tables.source import is_csv
 
 #: Bytes that are parsed at once; a row must fit.
 BLOCK_BYTES = 2**22
-NUMBER, TEXT, TIME = "number", "text", "time"
-#: What CSV is parsed as; a time is parsed later, by the format that was learned.
+NUMBER, TEXT, TIME, NAME = "number", "text", "time", "name"
+#: What CSV is parsed as; a time is parsed later, by the format that was learned, and the type of a
+#: name depends on all of its column.
 ARROW_TYPES = {NUMBER: pa.float64(), TEXT: pa.string(), TIME: pa.string()}
 
 
@@ -38,14 +40,31 @@ def convert_options(columns: list[str] | None, types: dict[str, Any] | None = No
     )
 
 
-def to_pandas(table: Any, path: Path) -> pd.DataFrame:
-    """A pandas frame of the table; durations in seconds, times of the day as texts."""
+def to_pandas(table: Any, path: Path, exact: Collection[str] = ()) -> pd.DataFrame:
+    """A pandas frame of the table; durations in seconds, times of the day as texts.
+
+    Columns that are ``exact`` keep Arrow's type, which pandas would change: of integers where one
+    is missing, for example, it makes floats.
+    """
     columns = [
-        readable(column, field, path)
+        as_it_is(column, field, path) if field.name in exact else readable(column, field, path)
         for column, field in zip(table.columns, table.schema, strict=True)
     ]
     plain = pa.table(columns, names=table.column_names)
-    return plain.to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
+    frame = plain.to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
+    for field in plain.schema:
+        if field.name in exact and not kinds.is_string(field.type):
+            frame[field.name] = pd.arrays.ArrowExtensionArray(plain.column(field.name))
+    return frame
+
+
+def as_it_is(column: Any, field: Any, path: Path) -> Any:
+    """The column in its own type; what has none of numbers, flags and times is texts."""
+    kind = field.type.value_type if kinds.is_dictionary(field.type) else field.type
+    if kinds.is_nested(kind):
+        raise unreadable(field, path)
+    typed = kinds.is_primitive(kind) or kinds.is_decimal(kind)
+    return told_type(column, kind if typed else pa.string(), TEXT, field.name, path)
 
 
 def readable(column: Any, field: Any, path: Path) -> Any:
@@ -82,10 +101,15 @@ def told(column: Any, kind: str, name: str, path: Path) -> Any:
     """One column in the type that was told; times stay times where Parquet has them."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if kind == TIME and pa.types.is_temporal(column.type):
+    if kind == NAME or (kind == TIME and pa.types.is_temporal(column.type)):
         return column
+    return told_type(column, ARROW_TYPES[kind], kind, name, path)
+
+
+def told_type(column: Any, wanted: Any, kind: str, name: str, path: Path) -> Any:
+    """The column in Arrow's type for what was told, or a `TableError`."""
     try:
-        return column.cast(ARROW_TYPES[kind])
+        return column.cast(wanted)
     except pa.ArrowException as error:
         raise TableError(
             f"{path} has values of the type {column.type} in column {name!r}, which cannot be read "

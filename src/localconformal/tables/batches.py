@@ -12,6 +12,7 @@ import pyarrow.csv
 
 from localconformal.tables.arrow import (
     ARROW_TYPES,
+    NAME,
     convert_options,
     parse_options,
     read_options,
@@ -19,6 +20,7 @@ from localconformal.tables.arrow import (
     told,
 )
 from localconformal.tables.errors import TableError, check_columns
+from localconformal.tables.names import name_type
 from localconformal.tables.parquet import parquet_batches
 from localconformal.tables.source import column_names, csv_header, is_csv, sentences
 
@@ -37,9 +39,11 @@ def table_batches(
     Parameters
     ----------
     path : str or Path
-    types : column -> "number", "text" or "time"
+    types : column -> "number", "text", "time" or "name"
         "number" comes as float64, "text" as strings, "time" as the times that Parquet holds and
-        else as strings to be parsed; all of them with missing values.
+        else as strings to be parsed; all of them with missing values. "name" is the exception, a
+        column to be copied: it comes in the type it has in a Parquet file, and of a CSV file, whose
+        column is looked through first, as integers, floats or strings.
     rows : int, default=65536
         Of a batch; the last may have fewer.
 
@@ -69,10 +73,10 @@ def table_batches(
 
 def frames(path: Path, tables: Iterator[Any], types: Mapping[str, str]) -> Iterator[pd.DataFrame]:
     """Each table as a frame with the numbers of its rows."""
-    begun = 0
+    begun, exact = 0, [name for name, kind in types.items() if kind == NAME]
     with sentences(path):
         for table in tables:
-            frame = to_pandas(as_told(table, types, path), path)
+            frame = to_pandas(as_told(table, types, path), path, exact)
             frame.index = pd.RangeIndex(begun, begun + len(frame))
             begun += len(frame)
             yield frame
@@ -83,16 +87,29 @@ def frames(path: Path, tables: Iterator[Any], types: Mapping[str, str]) -> Itera
 def csv_batches(path: Path, names: list[str], types: Mapping[str, str]) -> Iterator[Any]:
     """Record batches of a CSV file."""
     raw = dict(zip(names, csv_header(path), strict=True))
-    stored = {raw[name]: ARROW_TYPES[kind] for name, kind in types.items()}
+    stored = {
+        raw[name]: csv_name_type(path, raw[name]) if kind == NAME else ARROW_TYPES[kind]
+        for name, kind in types.items()
+    }
+    for batch in csv_blocks(path, stored):
+        yield batch.rename_columns(list(types))
+
+
+def csv_name_type(path: Path, raw: str) -> Any:
+    """Arrow's type for the names of rows in this column, from all of its rows."""
+    return name_type(block.column(0) for block in csv_blocks(path, {raw: pa.string()}))
+
+
+def csv_blocks(path: Path, stored: Mapping[str, Any]) -> Iterator[Any]:
+    """Record batches of the columns of a CSV file in these types of Arrow."""
     reader = pyarrow.csv.open_csv(
         path,
         read_options=read_options(use_threads=False),
         parse_options=parse_options(),
-        convert_options=convert_options(list(stored), stored),
+        convert_options=convert_options(list(stored), dict(stored)),
     )
     with reader:
-        for batch in reader:
-            yield batch.rename_columns(list(types))
+        yield from reader
 
 
 def regroup(batches: Iterator[Any], rows: int) -> Iterator[Any]:

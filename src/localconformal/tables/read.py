@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from localconformal.tables.arrow import (
-    TEXT,
     convert_options,
     parse_options,
     read_options,
     to_pandas,
-    told,
 )
+from localconformal.tables.batches import csv_name_type
 from localconformal.tables.errors import TableError, check_columns
 from localconformal.tables.parquet import parquet_table
 from localconformal.tables.source import column_names, csv_header, is_csv, sentences
@@ -31,7 +30,7 @@ TOO_LARGE = 2.0**63
 
 
 def read_table(
-    path: str | Path, *, columns: Sequence[str] | None = None, texts: Collection[str] = ()
+    path: str | Path, *, columns: Sequence[str] | None = None, exact: Collection[str] = ()
 ) -> pd.DataFrame:
     """A CSV (also ``.csv.gz``) or Parquet file as a pandas frame.
 
@@ -44,8 +43,9 @@ def read_table(
     path : str or Path
     columns : list of str, default=None
         Those to read, in this order; None is all of them.
-    texts : collection of str, default=()
-        Columns whose values are texts whatever they look like, such as names of rows.
+    exact : collection of str, default=()
+        Columns to be copied, such as names of rows. Integers stay integers where some are missing,
+        and codes such as 007 in a CSV file stay texts; Parquet's types stay what they are.
 
     Returns
     -------
@@ -77,35 +77,37 @@ def read_table(
         )
     with sentences(path):
         read = read_csv if is_csv(path) else read_parquet
-        table = read(path, names, wanted, texts)
+        table = read(path, names, wanted, exact)
     if len(table) == 0:
         raise TableError(f"{path} has a header and no rows; at least one row was expected.")
     return table
 
 
 def read_csv(
-    path: Path, names: list[str], wanted: list[str], texts: Collection[str]
+    path: Path, names: list[str], wanted: list[str], exact: Collection[str]
 ) -> pd.DataFrame:
     """The wanted columns; nameless ones go by their position."""
     raw = dict(zip(names, csv_header(path), strict=True))
-    table = arrow_csv(path, raw, wanted, texts)
-    large = [name for name in wanted if holds_large(table.column(name))]
+    types = {name: csv_name_type(path, raw[name]) for name in exact if name in wanted}
+    table = arrow_csv(path, raw, wanted, types)
+    large = [name for name in wanted if name not in types and holds_large(table.column(name))]
     # Without names, Arrow would read every column.
-    written: Any = arrow_csv(path, raw, large, large) if large else None
+    as_texts = dict.fromkeys(large, pa.string())
+    written: Any = arrow_csv(path, raw, large, as_texts) if large else None
     for name in large:
         if is_integer_text(written.column(name)):
             table = table.set_column(wanted.index(name), name, written.column(name))
-    return to_pandas(table, path)
+    return to_pandas(table, path, exact)
 
 
-def arrow_csv(path: Path, raw: dict[str, str], wanted: list[str], texts: Collection[str]) -> Any:
+def arrow_csv(path: Path, raw: dict[str, str], wanted: list[str], types: Mapping[str, Any]) -> Any:
     """Arrow's table of the wanted columns, named as here; ``raw`` has their names in the file."""
-    types = {raw[name]: pa.string() for name in texts if name in wanted}
+    stored = {raw[name]: kind for name, kind in types.items()}
     table = pyarrow.csv.read_csv(
         path,
         read_options=read_options(),
         parse_options=parse_options(),
-        convert_options=convert_options([raw[name] for name in wanted], types),
+        convert_options=convert_options([raw[name] for name in wanted], stored),
     )
     return table.rename_columns(wanted)
 
@@ -124,16 +126,13 @@ def is_integer_text(column: Any) -> bool:
 
 
 def read_parquet(
-    path: Path, names: list[str], wanted: list[str], texts: Collection[str]
+    path: Path, names: list[str], wanted: list[str], exact: Collection[str]
 ) -> pd.DataFrame:
     """The wanted columns, with the index that pandas stored."""
     index = index_name(pq.read_schema(path))
     own = [name for name in wanted if name != index] if index else wanted
     table = parquet_table(path, [*own, *([index] if index else [])])
-    for name in set(texts) & set(table.column_names):
-        place = table.column_names.index(name)
-        table = table.set_column(place, name, told(table.column(name), TEXT, name, path))
-    frame = to_pandas(table, path)
+    frame = to_pandas(table, path, exact)
     if index is None:
         return frame
     frame = frame.set_index(index)

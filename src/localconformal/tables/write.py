@@ -84,8 +84,17 @@ def harmless(text: Any) -> Any:
 
 def harmless_texts(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with harmless names and texts; numbers keep their sign."""
-    texts = frame.select_dtypes(exclude=["number", "bool", "datetime", "datetimetz"])
+    plain = frame.select_dtypes(exclude=["number", "bool", "datetime", "datetimetz"])
+    texts = plain[[name for name in plain if may_hold_texts(plain[name].dtype)]]
     shown = frame.copy(deep=False)
     for name in texts:
         shown[name] = texts[name].map(harmless, na_action="ignore")
     return shown.rename(columns=harmless)
+
+
+def may_hold_texts(dtype: Any) -> bool:
+    """Whether a column that is none of NumPy's numbers has texts; types of Arrow tell."""
+    if not isinstance(dtype, pd.ArrowDtype):
+        return True
+    kind = dtype.pyarrow_dtype
+    return not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind))

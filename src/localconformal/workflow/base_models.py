@@ -71,6 +71,17 @@ MODELS: dict[str, Callable[[int, bool], Any]] = {
 QUANTILE_METHODS = ("cqr",)
 
 
+def model_file(name: str) -> Path | None:
+    """The file that the name of a model stands for, if it is none of those known.
+
+    Examples
+    --------
+    >>> model_file("mine.skops").name, model_file("hgb")
+    ('mine.skops', None)
+    """
+    return None if name in MODELS else Path(name)
+
+
 def make_base_model(name: str, method: str, seed: int) -> Any:
     """The unfitted point model of this name for a method, or that of a model file.
 

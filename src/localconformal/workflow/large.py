@@ -20,6 +20,7 @@ from localconformal.distributed.positions import DRAW, SPLIT, uniforms
 from localconformal.tables import TableError
 from localconformal.tables.errors import about
 from localconformal.workflow.columns import as_floats
+from localconformal.workflow.folder_names import names_of_rows
 from localconformal.workflow.model import (
     CALIBRATION_SHARE,
     TableModel,
@@ -96,6 +97,9 @@ def run_folder(
     on_step(STEPS[1])
     with timed(seconds, "fit and calibrate"), about(str(path)):
         model, tested = fit_folder(frame, parts, replace(task, settings=settings), n, on_columns)
+        if task.identifier is not None:
+            names = names_of_rows(path, task.identifier, tested.index.to_numpy())
+            tested = tested.assign(**{task.identifier: names})
     on_step(STEPS[2])
     rows = KnownRows(
         tested,
@@ -139,9 +143,8 @@ def fit_folder(
 
 
 def wanted_columns(task: Task, features: tuple[str, ...]) -> list[str]:
-    """Columns to read, each once."""
-    named = [] if task.identifier is None else [task.identifier]
-    return list(dict.fromkeys([task.target, *named, *features, *task.settings.groups]))
+    """Columns to read, each once; names of rows come later, of those held out alone."""
+    return list(dict.fromkeys([task.target, *features, *task.settings.groups]))
 
 
 class Parts(NamedTuple):

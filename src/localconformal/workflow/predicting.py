@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 from localconformal.tables import DEFAULT_ROWS, table_batches, write_table
-from localconformal.tables.errors import about
+from localconformal.tables.arrow import NAME
+from localconformal.tables.errors import about, check_columns
 from localconformal.tables.source import column_names
 from localconformal.workflow.columns import lost_notes
 from localconformal.workflow.model import TableModel
@@ -46,11 +48,11 @@ class FilePrediction:
     rows: int = 0
     lost: Counter[str] = field(default_factory=Counter)
 
-    def types(self) -> dict[str, str]:
-        """Columns to read, and as what."""
+    def columns(self) -> list[str]:
+        """Columns to read."""
         identifier = self.name_of_rows()
-        named = {} if identifier is None else {identifier: "text"}
-        return {**named, **self.model.stored_types}
+        named = [] if identifier is None else [identifier]
+        return [*named, *self.model.stored_types]
 
     def name_of_rows(self) -> str | None:
         """The identifier asked for, or the model's where the file has it."""
@@ -63,15 +65,23 @@ class FilePrediction:
         """Frames of ``row`` (from 0), the identifier, ``predicted`` and bounds."""
         identifier = self.name_of_rows()
         check_row_name(identifier, self.levels or self.model.levels)
-        for table in table_batches(self.path, self.types(), rows=self.batch_rows):
+        check_columns(self.columns(), column_names(self.path), str(self.path))
+        tables = table_batches(self.path, self.model.stored_types, rows=self.batch_rows)
+        for table, names in zip(tables, self.names(identifier), strict=False):
             with about(str(self.path)):
                 made, lost = self.model.predict(table, self.levels)
             if identifier is not None:
-                made.insert(0, identifier, table[identifier])
+                made.insert(0, identifier, names[identifier])
             made.insert(0, "row", self.first_row + table.index.to_numpy())
             self.rows += len(made)
             self.lost.update(lost)
             yield made
+
+    def names(self, identifier: str | None) -> Iterator[Any]:
+        """Frames of the names beside `batches`: a feature that names rows too is read as both."""
+        if identifier is None:
+            return repeat(None)
+        return table_batches(self.path, {identifier: NAME}, rows=self.batch_rows)
 
     def write(self, path: Path, on_rows: Callable[[int], None] = lambda count: None) -> None:
         """All rows, into one file; its suffix says the format."""

@@ -79,7 +79,7 @@ class FolderPrediction:
             starts.setdefault(piece.path, piece.start)
         for file in starts:
             job = FilePrediction(self.model, file, self.levels, self.identifier)
-            check_columns(job.types(), column_names(file), str(file))
+            check_columns(job.columns(), column_names(file), str(file))
         return starts
 
     def notes(self) -> list[str]:

@@ -34,8 +34,8 @@ def with_row_ids(made: Any, table: Any, rows: NDArray[Any], identifier: str | No
     """The frame with the position of each row in the input, and its name, before the rest."""
     named = made.reset_index(drop=True)
     if identifier is not None and identifier in table.columns:
-        named.insert(0, identifier, table[identifier].to_numpy())
+        named.insert(0, identifier, table[identifier].array)
     elif table.index.name is not None or table.index.dtype.kind not in "iu":
-        named.insert(0, table.index.name or "index", table.index.to_numpy())
+        named.insert(0, table.index.name or "index", table.index.array)
     named.insert(0, "row", rows)
     return named

@@ -6,20 +6,47 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from localconformal.files import write_together
 from localconformal.persistence import model_bytes, model_types
 from localconformal.report import write_report
 from localconformal.tables import write_table
+from localconformal.tables.arrow import to_pandas
 from localconformal.workflow.messages import json_text
 from localconformal.workflow.predicting import FilePrediction
 from localconformal.workflow.running import Run
 
+#: What -> name of the file.
+FILES = {
+    "intervals": "intervals.parquet",
+    "intervals as CSV": "intervals.csv",
+    "report": "report.html",
+    "model": "model.skops",
+    "types of the model": "model.trusted.json",
+}
+NEW_FILES = {
+    "new intervals": "new-intervals.parquet",
+    "new intervals as CSV": "new-intervals.csv",
+}
+RECORD = {"record": "run.json"}
 TRUSTED_NOTE = (
     "Types that skops.io.load would want to be told for model.skops. To load it, call "
     "localconformal.persistence.load_model, which asks a list of its own and never this file."
 )
+
+
+def run_paths(folder: Path, *, new: bool) -> dict[str, Path]:
+    """What is written -> where; with or without the intervals of new rows.
+
+    Examples
+    --------
+    >>> run_paths(Path("homes"), new=False)["record"].name
+    'run.json'
+    """
+    names = {**FILES, **(NEW_FILES if new else {}), **RECORD}
+    return {what: folder / name for what, name in names.items()}
 
 
 def write_run(
@@ -43,26 +70,22 @@ def write_run(
     data = model_bytes(run.model)
     trusted = {"note": TRUSTED_NOTE, "trusted": model_types(data)}
     seed = record["task"]["settings"]["seed"]
-    writers: dict[str, tuple[str, Callable[[Path], object]]] = {
-        "intervals": ("intervals.parquet", lambda part: write_table([run.table], part)),
-        "intervals as CSV": ("intervals.csv", lambda part: write_table([run.table], part)),
-        "report": ("report.html", lambda part: write_run_report(run, part, seed)),
-        "model": ("model.skops", lambda part: part.write_bytes(data)),
-        "types of the model": ("model.trusted.json", lambda part: write_json(trusted, part)),
-    }
-    if new is not None:
-        writers |= new_writers(new)
-    paths = {what: folder / name for what, (name, _) in writers.items()}
-    paths["record"] = folder / "run.json"
+    paths = run_paths(folder, new=new is not None)
     files = {what: path.name for what, path in paths.items()}
-    whole = {paths[what]: write for what, (_, write) in writers.items()}
-    write_together(
-        {**whole, paths["record"]: lambda part: write_json({**record, "files": files}, part)}
-    )
+    writers: dict[str, Callable[[Path], object]] = {
+        "intervals": lambda part: write_table([run.table], part),
+        "intervals as CSV": lambda part: write_table([run.table], part),
+        "report": lambda part: write_run_report(run, part, seed),
+        "model": lambda part: part.write_bytes(data),
+        "types of the model": lambda part: write_json(trusted, part),
+        **({} if new is None else new_writers(new)),
+        "record": lambda part: write_json({**record, "files": files}, part),
+    }
+    write_together({path: writers[what] for what, path in paths.items()})
     return paths
 
 
-def new_writers(new: FilePrediction) -> dict[str, tuple[str, Callable[[Path], object]]]:
+def new_writers(new: FilePrediction) -> dict[str, Callable[[Path], object]]:
     """Intervals of new rows: predicted once, into Parquet, and copied to CSV."""
     made: list[Path] = []
 
@@ -71,11 +94,8 @@ def new_writers(new: FilePrediction) -> dict[str, tuple[str, Callable[[Path], ob
         made.append(part)
 
     return {
-        "new intervals": ("new-intervals.parquet", predict),
-        "new intervals as CSV": (
-            "new-intervals.csv",
-            lambda part: write_table(parquet_frames(made[0]), part),
-        ),
+        "new intervals": predict,
+        "new intervals as CSV": lambda part: write_table(parquet_frames(made[0]), part),
     }
 
 
@@ -83,7 +103,8 @@ def parquet_frames(path: Path) -> Iterator[Any]:
     """The rows of a Parquet file, batch by batch."""
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches():
-            yield batch.to_pandas()
+            table = pa.Table.from_batches([batch])
+            yield to_pandas(table, path, exact=table.column_names)
 
 
 def write_run_report(run: Run, path: Path, seed: int) -> None:
