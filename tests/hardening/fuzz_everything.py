@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,7 @@ class EveryMethod(PublicInterface):
 
     # ---- files ---------------------------------------------------------------------------------
 
+    @precondition(lambda self: find_spec("skops"))
     @rule()
     def through_a_file(self) -> None:
         """An estimator read from its file answers alike and takes over; some cannot be a file."""

@@ -1,5 +1,7 @@
 """A model from a file is the model that was saved; no file makes anything else."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -113,6 +115,15 @@ class TestRoundTrip:
 
 
 class TestSaving:
+    def test_without_skops_its_extra_is_named(self, tmp_path, monkeypatch):
+        model = light(SplitConformalRegressor).fit(*smooth_data(100, 0))
+        path = save_model(model, tmp_path / "model.skops")
+        monkeypatch.setitem(sys.modules, "skops.io", None)
+        for call in (lambda: save_model(model, tmp_path / "other.skops"), lambda: load_model(path)):
+            with pytest.raises(ModuleNotFoundError, match=r"pip install 'localconformal\[cli\]'"):
+                call()
+        assert not (tmp_path / "other.skops").exists()
+
     def test_what_could_not_be_loaded_is_not_saved(self, tmp_path):
         X, y = smooth_data(100, 0)
         model = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,17 @@ NETWORK = "it holds a network of PyTorch, whose layers are code that no file of 
 
 class ModelFileError(ValueError):
     """A file that is no model of this library, or a model that cannot be a file; one sentence."""
+
+
+def skops_io() -> Any:
+    """skops.io, or an error that names the extra."""
+    try:
+        return import_module("skops.io")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "Model files need skops, which this installation lacks: run "
+            "pip install 'localconformal[cli]'."
+        ) from error
 
 
 def save_model(model: Any, path: str | Path) -> Path:
@@ -64,15 +76,14 @@ def save_model(model: Any, path: str | Path) -> Path:
 
 def model_bytes(model: Any) -> bytes:
     """The content of a model file; refused if `load_model` would not take it."""
-    import skops.io
-
     if isinstance(model, type) or not hasattr(model, "predict"):
         raise ModelFileError(
             f"{shown(model)[:80]} came to be saved, which is no estimator; one with predict was "
             "expected."
         )
+    skops = skops_io()
     try:
-        data = sealed(stamped(bytes(skops.io.dumps(flatten(model), **COMPRESSION))))
+        data = sealed(stamped(bytes(skops.dumps(flatten(model), **COMPRESSION))))
         unknown = refused_types(model_types(data))
     except Exception as error:
         why = NETWORK if any(map(is_network, parts_of(model))) else one_line(error)
@@ -97,9 +108,7 @@ def is_network(part: Any) -> bool:
 
 def model_types(data: bytes) -> list[str]:
     """Types in a model file that skops wants to be told, for its ``trusted=``."""
-    import skops.io
-
-    return list(skops.io.get_untrusted_types(data=data))
+    return list(skops_io().get_untrusted_types(data=data))
 
 
 def refused_types(names: list[str]) -> list[str]:
@@ -139,6 +148,8 @@ def load_model(path: str | Path) -> Any:
         raise ModelFileError(
             f"{path} is not a whole model file; make it again (save_model, or localconformal run)."
         )
+    # Before reading: that it is missing is no fault of the file.
+    skops_io()
     data = path.read_bytes()
     stamp = Stamp()
     try:
@@ -171,10 +182,8 @@ def check_format(path: Path, stamp: Stamp) -> None:
 
 def construct(path: Path, data: bytes, types: list[str], is_sealed: bool, stamp: Stamp) -> Any:
     """The model of a file whose types are all on the list."""
-    import skops.io
-
     try:
-        loaded = skops.io.loads(data, trusted=types)
+        loaded = skops_io().loads(data, trusted=types)
         if isinstance(loaded, Flat) and not is_sealed:
             raise ValueError("its digest is missing")
         model = restore(loaded) if isinstance(loaded, Flat) else loaded
