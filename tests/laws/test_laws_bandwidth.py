@@ -12,6 +12,7 @@ from localconformal import CrossValidated, DistanceQuantile, KernelLaw, MedianLo
 from localconformal.engine.kernels import KERNELS
 from localconformal.laws import bandwidth
 from localconformal.laws.bandwidth import BANDWIDTHS, BandwidthProblem
+from localconformal.laws.finite_bandwidth import FiniteThresholds
 
 
 def problem(points, v=None, kernel="gaussian", minimum=10.0):
@@ -154,3 +155,10 @@ def test_bad_parameters_of_rules_are_refused(rule, points):
 def test_bad_parameters_of_cross_validation_are_refused(rule):
     with pytest.raises(ValueError, match=next(iter(rule))):
         CrossValidated(**rule).choose(problem(*narrow_signal(40)))
+
+
+def test_where_even_the_widest_leaves_too_many_infinite_the_widest_is_taken():
+    rng = np.random.default_rng(0)
+    few = BandwidthProblem(rng.normal(size=(6, 1)), np.sort(rng.normal(size=6)), "gaussian", 1.0, 0)
+    widest = 2.0 * few.distance_quantile(1.0)
+    assert FiniteThresholds(level=0.95, most_infinite=0.0).choose(few) == pytest.approx(widest)

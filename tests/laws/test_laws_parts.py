@@ -3,13 +3,18 @@
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import Ridge
 
 from localconformal import ForestLaw, KernelLaw, NeighborsLaw
 from localconformal.engine.dispatch import FEW
 from localconformal.laws import SidedLaw
+from localconformal.laws.blend_models import ALPHAS, ridge
+from localconformal.laws.embedding import OutputEmbedding
 from localconformal.laws.features import typical_values
 from localconformal.laws.localizer import NeighborsLocalizer
+from localconformal.laws.outputs import Outputs
 from localconformal.laws.sides import LocalLaw
+from localconformal.laws.view import fit_view
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +103,42 @@ def test_neighbours_among_many_are_the_k_nearest(n):
     for k in (1, 2, 150):
         law = NeighborsLaw(k).fit(X, X[:, 0])
         assert law.quantile([[0.0]], [1.0])[0, 0] == k - 1
+
+
+def outputs_of(X, shift=0.0):
+    return Outputs(lambda rows: np.asarray(rows)[:, 0] + shift, X[:, 0] + shift, X[:, 0] + shift)
+
+
+@pytest.mark.parametrize(("spread", "columns"), [(False, 1), (True, 2)])
+def test_a_spread_is_learned_where_it_is_asked_for(spread, columns):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    embedding = OutputEmbedding(outputs_of(X), spread=spread)
+    assert embedding.fit_transform(X, X[:, 1]).shape == (60, columns)
+    assert embedding.transform(X[:5]).shape == (5, columns)
+
+
+def test_where_zero_lies_in_the_response_does_not_matter_to_a_view():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    _, here = fit_view(None, X, X[:, 1], outputs_of(X))
+    view, there = fit_view(None, X, X[:, 1], outputs_of(X, shift=50.0))
+    np.testing.assert_allclose(here, there, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(view(X), there, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [0.01, 1.0, 100.0])
+def test_ridge_has_the_least_error_of_rows_left_out(unit):
+    rng = np.random.default_rng(0)
+    Z = unit * rng.normal(size=(25, 4))
+    y = Z @ np.arange(4.0) / unit + rng.normal(size=25)
+
+    def left_out(alpha):
+        for i in range(25):
+            rest = np.arange(25) != i
+            model = Ridge(alpha=alpha).fit(Z[rest], y[rest])
+            yield float(y[i] - model.predict(Z[[i]])[0]) ** 2
+
+    slopes, error = ridge(Z, y)
+    errors = [np.mean(list(left_out(alpha))) for alpha in ALPHAS]
+    assert error == pytest.approx(min(errors), rel=1e-6)
+    best = Ridge(alpha=ALPHAS[int(np.argmin(errors))]).fit(Z, y)
+    np.testing.assert_allclose(slopes, best.coef_, rtol=1e-6, atol=1e-9)
