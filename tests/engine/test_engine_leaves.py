@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 
+from localconformal.engine.compiled_leaves import walk_trees
 from localconformal.engine.leaves import (
     LeafEngine,
     LeafWeights,
@@ -11,6 +13,7 @@ from localconformal.engine.leaves import (
     write_records,
 )
 from localconformal.engine.reference import ReferenceEngine
+from localconformal.laws.leaves import ForestTrees
 from localconformal.quantiles import upper_weighted_quantile, weighted_quantile
 
 LEVELS = np.array([0.05, 0.3, 0.5, 0.95])
@@ -154,3 +157,17 @@ def test_leaving_out_is_exact_to_the_rank(trees, leaves):
     assert not np.any(got == v[own][:, None])
     expected = few_quantiles_without_own(v, held, codes[own], own, levels)
     np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 11])
+def test_compiled_trees_find_the_leaves_that_scikit_learn_finds(n):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3)).astype(np.float32)
+    forest = RandomForestRegressor(3, random_state=0).fit(X, rng.normal(size=80))
+    trees = ForestTrees(forest)
+    packed, rows = trees.packed(), np.ascontiguousarray(X[:n])
+    # Not what memory happened to hold: rows that are left out stay -7.
+    codes = np.full((n, 3), -7, dtype=np.int32)
+    walk_trees(rows, packed.words, packed.words.view(np.float32), packed.roots, codes)
+    np.testing.assert_array_equal(codes, trees(rows))
+    np.testing.assert_array_equal(packed(rows), trees(rows))
