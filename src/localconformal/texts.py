@@ -1,7 +1,8 @@
-"""Texts from data: which of their characters would be obeyed instead of shown."""
+"""Texts from data, and numbers and shares as people write them."""
 
 from __future__ import annotations
 
+import math
 import re
 
 #: Control characters but for line breaks, lone surrogates, separators of lines, and marks that
@@ -18,3 +19,66 @@ def shown(text: str) -> str:
     'a�[31m b'
     """
     return UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def say_number(value: float, *, signed: bool = False) -> str:
+    """Thousands apart and four digits; whole numbers in full, a dash for what is undefined.
+
+    Examples
+    --------
+    >>> say_number(293712.4), say_number(10886), say_number(0.25), say_number(0.000123)
+    ('293,700', '10,886', '0.25', '0.000123')
+    >>> say_number(1e-9), say_number(3.1, signed=True), say_number(float("-inf"))
+    ('1e-09', '+3.1', '-infinity')
+    """
+    value = float(value)
+    if math.isnan(value):
+        return "-"
+    sign = "+" if signed else ""
+    if math.isinf(value):
+        return f"{value:{sign}}".replace("inf", "infinity")
+    if abs(value) >= 1e15:
+        return f"{value:{sign}.4g}"
+    rounded = value if value.is_integer() else float(f"{value:.4g}")
+    # Zero is added so that no zero is negative.
+    return f"{rounded + 0.0:{sign},.15g}"
+
+
+def say_tick(value: float, step: float) -> str:
+    """A number in the digits that tell it from others a ``step`` away, as along an axis.
+
+    Examples
+    --------
+    >>> say_tick(146812.5, 2.5), say_tick(0.30000000000000004, 0.1), say_tick(1000.0, 500.0)
+    ('146,812.5', '0.3', '1,000')
+    """
+    if not (math.isfinite(value) and math.isfinite(step) and step > 0.0):
+        return say_number(value)
+    return f"{round(float(value), 1 - math.floor(math.log10(step))) + 0.0:,.15g}"
+
+
+def say_share(share: float) -> str:
+    """A share that was measured, in per cent.
+
+    Examples
+    --------
+    >>> say_share(0.91372), say_share(float("nan"))
+    ('91.4 %', '-')
+    """
+    return "-" if math.isnan(share) else f"{100 * share:.1f} %"
+
+
+def say_level(level: float) -> str:
+    """A share that was asked for, in per cent, with all its digits.
+
+    Examples
+    --------
+    >>> say_level(0.995), say_level(0.29)
+    ('99.5 %', '29 %')
+    """
+    return f"{100 * level:g} %"
+
+
+def say_rows(n: int) -> str:
+    """How many rows."""
+    return "1 row" if n == 1 else f"{n:,} rows"

@@ -15,6 +15,7 @@ from localconformal import (
 )
 from localconformal.plots import plot_local_weights
 from localconformal.plots.canvas import CAPTION
+from localconformal.texts import say_number
 
 N = 200
 
@@ -44,7 +45,7 @@ def test_weights_are_those_of_the_kernel_between_rows(rows, law):
     np.testing.assert_allclose(by_row, found / found.sum())
     assert (np.diff(frame["weight"]) >= 0).all()
     size = found.sum() ** 2 / (found**2).sum()
-    assert f"Effective sample size {size:,.1f}" in caption_of(ax)
+    assert f"Effective sample size {say_number(size)}" in caption_of(ax)
     assert len(ax.collections[-1].get_offsets()) > 0
 
 

@@ -211,6 +211,22 @@ def test_a_few_numbers_that_return_are_strips_in_their_order(data):
     assert frame.drop_duplicates("x")["x"].tolist() == ["0", "1", "2", "3"]
 
 
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e5, 3e9])
+def test_numbers_on_axes_are_written_out_and_differ(data, unit):
+    X, y, _, bands = data
+    scaled = {name: unit * band for name, band in bands.items()}
+    ax, _ = plot_bands(unit * X, unit * y, scaled)
+    ax.figure.draw_without_rendering()
+    for axis in (ax.xaxis, ax.yaxis):
+        places = axis.get_majorticklocs()
+        texts = [label.get_text() for label in axis.get_ticklabels()]
+        read = [float(text.replace(",", "").replace("−", "-")) for text in texts]
+        np.testing.assert_allclose(read, places, atol=1e-9 * unit)
+        assert len(set(texts)) == len(texts)
+        assert not any("e" in text for text in texts)
+        assert axis.get_offset_text().get_text() == ""
+
+
 @pytest.mark.slow
 def test_importing_the_plots_loads_no_matplotlib_and_drawing_no_pyplot():
     code = (

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from localconformal.metrics import coverage_length_curve
-from localconformal.plots.canvas import add_legend, caption, make_panels, name_axes, percent
+from localconformal.plots.canvas import add_legend, caption, make_panels, name_axes
 from localconformal.plots.extra import needs
-from localconformal.plots.style import IDEAL, INK, MAIN, SECOND, clean
+from localconformal.plots.style import IDEAL, INK, MAIN, SECOND, clean, in_percent
+from localconformal.texts import say_level, say_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,8 +59,8 @@ def plot_calibration(
     level = frame["confidence_level"]
     off = int(((frame["lower"] > level) | (frame["upper"] < level)).sum())
     said = [
-        f"Bars: exact {percent(probability)} bands of {len(np.asarray(y)):,} rows, each on its "
-        f"own; {off} of {len(frame)} do not hold their level."
+        f"Bars: exact {say_level(probability)} bands of {say_rows(len(np.asarray(y)))}, each on "
+        f"its own; {off} of {len(frame)} do not hold their level."
     ]
     endless = int(np.isinf(frame["mean_length"]).sum())
     if endless:
@@ -80,7 +81,7 @@ def draw_coverage(ax: Axes, frame: Any) -> None:
     ax.set_xlim(max(float(level.min()) - 0.05, 0.0), 1.0)
     ax.set_ylim(ends[0], 1.01)
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(lambda share, _: f"{100 * share:g}")
+        in_percent(axis)
     clean(ax)
     name_axes(ax, "level asked, %", "coverage observed, %")
     add_legend(ax, loc="upper left")
@@ -103,7 +104,7 @@ def draw_lengths(ax: Axes, frame: Any) -> None:
     if np.isfinite(frame[["mean_length", "median_length"]]).to_numpy().any():
         ax.set_ylim(0.0, 1.12 * ax.get_ylim()[1])
     ax.set_xlim(max(float(level.min()) - 0.05, 0.0), 1.0)
-    ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
+    in_percent(ax.xaxis)
     clean(ax)
     name_axes(ax, "level asked, %", "length")
     add_legend(ax, loc="upper left")

@@ -138,14 +138,3 @@ def say_odd(bounds: Array, infinite: str = "drawn to the edge") -> str:
         for count, what in ((endless, f"infinite, {infinite}"), (empty, "empty, and not drawn"))
         if count
     )
-
-
-def percent(share: float) -> str:
-    """A share as it is read.
-
-    Examples
-    --------
-    >>> percent(0.9), percent(0.9137)
-    ('90 %', '91.4 %')
-    """
-    return f"{round(100.0 * share, 1):g} %"

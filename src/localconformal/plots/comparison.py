@@ -14,6 +14,7 @@ from localconformal.plots.canvas import caption, plain
 from localconformal.plots.extra import needs
 from localconformal.plots.regions import draw_regions, regions_frame
 from localconformal.plots.style import FAINT, INK, method_colours
+from localconformal.texts import say_number, say_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,9 +103,10 @@ def _first_rows(X: Any, y: ArrayLike, name: str, intervals: ArrayLike, oracle: A
 
 def _head(ax: Axes, name: str, colour: str, y: Any, intervals: Any) -> None:
     """The method's name, and its two numbers, above its panel."""
-    summary = f"covers {coverage(y, intervals):.1%}   mean length {mean_length(y, intervals):.2f}"
+    summary = f"covers {say_share(float(coverage(y, intervals)))}   mean length "
+    summary += say_number(float(mean_length(y, intervals)))
     infinite = share_infinite(y, intervals)
-    summary += f"   {infinite:.1%} infinite" if infinite > 0 else ""
+    summary += f"   {say_share(float(infinite))} infinite" if infinite > 0 else ""
     ax.set_title(plain(name), fontsize=12, fontweight="bold", color=colour, loc="left", pad=20)
     ax.annotate(summary, (0, 1), (0, 6), "axes fraction", "offset points", color=INK, fontsize=10)
 

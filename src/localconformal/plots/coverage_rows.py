@@ -12,10 +12,19 @@ from localconformal.plots.canvas import (
     make_axes,
     name_axes,
     panel_inches,
-    percent,
     plain,
 )
-from localconformal.plots.style import IDEAL, INK, MISS, POINT, SECOND, SMALL_SIZE, clean
+from localconformal.plots.style import (
+    IDEAL,
+    INK,
+    MISS,
+    POINT,
+    SECOND,
+    SMALL_SIZE,
+    clean,
+    in_percent,
+)
+from localconformal.texts import say_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,8 +57,8 @@ def draw_coverage_rows(
     ax.axvline(level, color=INK, lw=1.0, ls=IDEAL, zorder=0)
     dress(ax, frame, title)
     text = (
-        f"Bars: exact {percent(probability)} bands, each on its own. Dashed: the level, "
-        f"{percent(level)}. Below it ▼: {np.sum(named == UNDER)} of {len(frame)}; above ▲: "
+        f"Bars: exact {say_level(probability)} bands, each on its own. Dashed: the level, "
+        f"{say_level(level)}. Below it ▼: {np.sum(named == UNDER)} of {len(frame)}; above ▲: "
         f"{np.sum(named == OVER)}."
     )
     caption(ax, [text, *notes])
@@ -65,7 +74,7 @@ def dress(ax: Axes, frame: Any, title: str) -> None:
     most = int(np.clip(LETTERS_PER_INCH * panel_inches(ax), 8, MAX_LETTERS))
     labels = [plain(label, most) for label in frame["group"]]
     ax.set_yticks(np.arange(len(frame)), labels)
-    ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
+    in_percent(ax.xaxis)
     size = fitting_size(ax, len(frame))
     for place, n in enumerate(frame["n"]):
         write_beside(ax, place, f"{n:,}", size)

@@ -16,7 +16,6 @@ from localconformal.plots.canvas import (
     caption,
     make_axes,
     name_axes,
-    percent,
     say_odd,
 )
 from localconformal.plots.extra import needs
@@ -24,6 +23,7 @@ from localconformal.plots.rows import MAX_POINTS, drawn_rows, one_level, say_dra
 from localconformal.plots.sorted_intervals import centres
 from localconformal.plots.style import IDEAL, INK, MAIN, MISS, POINT, SECOND, clean
 from localconformal.quantiles import Array, weighted_quantile
+from localconformal.texts import say_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -145,7 +145,7 @@ def draw_errors(ax: Axes, frame: Any, level: float) -> None:
             )  # fmt: skip
     curves = (
         (MEAN, MAIN, "o", "mean error"),
-        (QUANTILE, SECOND, "s", f"{percent(level)} quantile"),
+        (QUANTILE, SECOND, "s", f"{say_level(level)} quantile"),
     )
     for kind, colour, marker, label in curves:
         bins = frame[frame["kind"] == kind]

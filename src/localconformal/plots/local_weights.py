@@ -13,7 +13,7 @@ from localconformal.engine.kernels import effective_sample_size
 from localconformal.frames import is_frame, stack_rows
 from localconformal.laws.base import BaseLaw
 from localconformal.laws.localizer import Localizer, NeighborsLocalizer
-from localconformal.plots.canvas import caption, make_axes, name_axes, percent
+from localconformal.plots.canvas import caption, make_axes, name_axes
 from localconformal.plots.extra import needs
 from localconformal.plots.feature import Feature, dress_axis, pick_feature
 from localconformal.plots.rows import MAX_POINTS, drawn_rows
@@ -28,6 +28,7 @@ from localconformal.plots.style import (
     clean,
 )
 from localconformal.quantiles import Array
+from localconformal.texts import say_number, say_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -252,8 +253,8 @@ def describe(weights: Array, n_drawn: int) -> list[str]:
         said = f"None of {n:,} rows speaks for this x: all weights are 0."
     else:
         said = (
-            f"Effective sample size {size:,.1f}: {np.sum(weights > 0):,} of {n:,} rows have "
-            f"weight, the heaviest {percent(float(weights.max()))} of all."
+            f"Effective sample size {say_number(size)}: {np.sum(weights > 0):,} of {n:,} rows have "
+            f"weight, the heaviest {say_share(float(weights.max()))} of all."
         )
     if n_drawn == n:
         return [said]

@@ -18,15 +18,15 @@ from localconformal.plots.canvas import (
     make_panels,
     name_axes,
     panel_inches,
-    percent,
     plain,
     say_odd,
 )
 from localconformal.plots.coverage_rows import VERDICTS, verdicts, write_beside
 from localconformal.plots.extra import needs
 from localconformal.plots.rows import one_level
-from localconformal.plots.style import IDEAL, INK, MAIN, MISS, POINT, clean
+from localconformal.plots.style import IDEAL, INK, MAIN, MISS, POINT, clean, in_percent
 from localconformal.quantiles import Array
+from localconformal.texts import say_level, say_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -154,12 +154,12 @@ def draw_metric(ax: Axes, part: Any, metric: str) -> None:
         ax.scatter(
             min(v, high), p, s=34, color=colour, marker=marker, lw=0, zorder=3, clip_on=False
         )
-        text = f"{100 * v:.1f}" if metric == COVERAGE else f"{v:.4g}"
+        text = f"{100 * v:.1f}" if metric == COVERAGE else say_number(v)
         write_beside(ax, p, text)
     if metric == COVERAGE:
         level = part["confidence_level"].iloc[0]
         low, high = min(low, level - 0.02), min(max(high, level + 0.02), 1.005)
-        ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
+        in_percent(ax.xaxis)
         ax.axvline(level, color=INK, lw=1.0, ls=IDEAL, zorder=0)
     else:
         of_base = value[(part["method"] == part["baseline"]).to_numpy()][0]
@@ -188,7 +188,7 @@ def describe(
     panels: list[Axes], checked: Mapping[str, tuple[Array, Array]], base: str, probability: float
 ) -> None:
     """What bars and marks mean, under the panels."""
-    share = percent(probability)
+    share = say_level(probability)
     odd = [
         f"{plain(name, 24)}: {text}"
         for name, (_, bounds) in checked.items()

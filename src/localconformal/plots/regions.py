@@ -17,13 +17,12 @@ from localconformal.plots.canvas import (
     caption,
     make_axes,
     name_axes,
-    percent,
     plain,
 )
 from localconformal.plots.extra import needs
 from localconformal.plots.feature import numbers_of, read_one_column
-from localconformal.plots.rows import say_rows
-from localconformal.plots.style import IDEAL, INK, clean, method_colours
+from localconformal.plots.style import IDEAL, INK, clean, in_percent, method_colours
+from localconformal.texts import say_level, say_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,7 +94,7 @@ def draw_regions(ax: Axes, frame: Any, colours: Mapping[str, str], level: float)
     ax.axhline(level, color=INK, lw=1.0, ls=IDEAL)
     # From zero, bars of 85 % and 95 % look the same.
     ax.set_ylim(0.5 if frame["coverage"].min() > 0.5 else 0.0, 1.04)
-    ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
+    in_percent(ax.yaxis)
     clean(ax)
 
 
@@ -103,7 +102,7 @@ def describe(regions: Any, n: int, level: float) -> list[str]:
     """What the bars rest on, of the regions of one method."""
     fewest, most, inside = (int(regions["rows"].agg(how)) for how in ("min", "max", "sum"))
     rows = f"{fewest:,} to {most:,} rows" if fewest < most else say_rows(most)
-    said = [f"Dashed: the level, {percent(level)}. Each region has {rows}."]
+    said = [f"Dashed: the level, {say_level(level)}. Each region has {rows}."]
     if inside < n:
         said.append(f"{n - inside:,} of {n:,} rows are in no region, or missing.")
     return said

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from localconformal.metrics._check import check_pair
 from localconformal.quantiles import Array
+from localconformal.texts import say_rows
 
 #: More points than this hide one another, and take long to draw.
 MAX_POINTS = 5000
@@ -36,11 +37,6 @@ def drawn_rows(n: int, max_points: int, random_state: int) -> NDArray[np.intp]:
     if n <= max_points:
         return np.arange(n)
     return np.sort(np.random.default_rng(random_state).choice(n, max_points, replace=False))
-
-
-def say_rows(n: int) -> str:
-    """How many rows."""
-    return "1 row" if n == 1 else f"{n:,} rows"
 
 
 def say_drawn(n_drawn: int, n: int) -> str:

@@ -18,13 +18,13 @@ from localconformal.plots.canvas import (
     extent,
     make_axes,
     name_axes,
-    percent,
     say_odd,
 )
 from localconformal.plots.extra import needs
 from localconformal.plots.rows import drawn_rows, one_level, say_drawn
 from localconformal.plots.style import INK, MAIN, MISS, clean
 from localconformal.quantiles import Array
+from localconformal.texts import say_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +84,8 @@ def plot_sorted(
     frame = sorted_frame(response, bounds, centres(response, bounds, y_pred), rows, by)
     ax = make_axes(ax)
     draw_sorted(ax, frame, by)
-    told = f"{percent(float(coverage(response, bounds)))} of {len(response):,} rows are covered."
+    covered = say_share(float(coverage(response, bounds)))
+    told = f"{covered} of {len(response):,} rows are covered."
     caption(ax, [told, say_drawn(len(rows), len(response)), *say_order(bounds, by, y_pred)])
     return ax, frame
 

@@ -1,0 +1,65 @@
+"""Numbers as people write them."""
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localconformal.texts import say_level, say_number, say_rows, say_share, say_tick
+
+#: Beyond these, four digits may round to more than a float holds.
+FINITE = st.floats(-1e308, 1e308)
+
+
+def read(text):
+    return float(text.replace(",", ""))
+
+
+@given(FINITE)
+def test_a_number_reads_back_to_four_digits(value):
+    assert read(say_number(value)) == pytest.approx(value, rel=5.001e-4, abs=0.0)
+
+
+@given(st.integers(-(10**15) + 1, 10**15 - 1))
+def test_a_whole_number_is_written_in_full(value):
+    assert say_number(value) == say_number(float(value)) == f"{value:,}"
+
+
+@given(st.floats(1e-4, 1e15, exclude_max=True), st.sampled_from([-1, 1]))
+def test_thousands_are_apart_and_there_is_no_power_of_ten(size, sign):
+    text = say_number(sign * size)
+    assert re.fullmatch(r"-?\d{1,3}(,\d{3})*(\.\d+)?", text) or size >= 9.9995e14
+    digits = text.replace(",", "").replace(".", "").strip("-").strip("0")
+    assert len(digits) <= 4 or float(size).is_integer()
+
+
+def test_what_is_infinite_undefined_or_zero():
+    assert say_number(math.inf) == "infinity"
+    assert say_number(-math.inf) == "-infinity"
+    assert say_number(math.nan) == say_share(math.nan) == "-"
+    assert say_number(-0.0) == say_number(0) == "0"
+    assert say_number(0.0, signed=True) == "+0"
+    assert say_number(-2.5, signed=True) == "-2.5"
+    assert say_number(1.7976e308) == "1.798e+308"
+
+
+@given(st.integers(-1000, 1000), st.sampled_from([1, 2, 2.5, 5]), st.integers(-8, 9))
+def test_ticks_differ_and_read_back(first, factor, power):
+    step = factor * 10.0**power
+    places = [(first + i) * step for i in range(6)]
+    texts = [say_tick(place, step) for place in places]
+    assert len(set(texts)) == 6
+    assert [read(text) for text in texts] == pytest.approx(places, rel=1e-9, abs=1e-9 * step)
+
+
+def test_a_tick_without_a_step_is_a_number():
+    assert say_tick(12345.678, math.inf) == say_number(12345.678)
+    assert say_tick(math.inf, 1.0) == "infinity"
+
+
+def test_shares_levels_and_rows():
+    assert (say_share(0.5), say_share(1.0)) == ("50.0 %", "100.0 %")
+    assert (say_level(0.5), say_level(0.9995)) == ("50 %", "99.95 %")
+    assert (say_rows(1), say_rows(0), say_rows(12345)) == ("1 row", "0 rows", "12,345 rows")
