@@ -3,6 +3,7 @@
 import math
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,17 +23,20 @@ def test_a_number_reads_back_to_four_digits(value):
     assert read(say_number(value)) == pytest.approx(value, rel=5.001e-4, abs=0.0)
 
 
-@given(st.integers(-(10**15) + 1, 10**15 - 1))
-def test_a_whole_number_is_written_in_full(value):
-    assert say_number(value) == say_number(float(value)) == f"{value:,}"
+@given(st.integers())
+def test_a_count_is_written_in_full(value):
+    assert say_number(value) == f"{value:,}"
+    assert say_number(value, signed=True) == f"{value:+,}"
+    if abs(value) < 2**63:
+        assert say_number(np.int64(value)) == say_number(value)
 
 
-@given(st.floats(1e-4, 1e15, exclude_max=True), st.sampled_from([-1, 1]))
+@given(st.floats(1e-4, 9.99e14), st.sampled_from([-1, 1]))
 def test_thousands_are_apart_and_there_is_no_power_of_ten(size, sign):
     text = say_number(sign * size)
-    assert re.fullmatch(r"-?\d{1,3}(,\d{3})*(\.\d+)?", text) or size >= 9.9995e14
+    assert re.fullmatch(r"-?\d{1,3}(,\d{3})*(\.\d+)?", text)
     digits = text.replace(",", "").replace(".", "").strip("-").strip("0")
-    assert len(digits) <= 4 or float(size).is_integer()
+    assert len(digits) <= 4
 
 
 def test_what_is_infinite_undefined_or_zero():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from numbers import Integral
 
 #: Control characters but for line breaks, lone surrogates, separators of lines, and marks that
 #: turn the direction of writing.
@@ -22,7 +23,7 @@ def shown(text: str) -> str:
 
 
 def say_number(value: float, *, signed: bool = False) -> str:
-    """Thousands apart and four digits; whole numbers in full, a dash for what is undefined.
+    """Thousands apart and four digits, but whole counts; a dash for what is undefined.
 
     Examples
     --------
@@ -31,17 +32,17 @@ def say_number(value: float, *, signed: bool = False) -> str:
     >>> say_number(1e-9), say_number(3.1, signed=True), say_number(float("-inf"))
     ('1e-09', '+3.1', '-infinity')
     """
-    value = float(value)
+    sign = "+" if signed else ""
+    if isinstance(value, Integral):
+        return f"{int(value):{sign},}"
     if math.isnan(value):
         return "-"
-    sign = "+" if signed else ""
     if math.isinf(value):
         return f"{value:{sign}}".replace("inf", "infinity")
     if abs(value) >= 1e15:
         return f"{value:{sign}.4g}"
-    rounded = value if value.is_integer() else float(f"{value:.4g}")
     # Zero is added so that no zero is negative.
-    return f"{rounded + 0.0:{sign},.15g}"
+    return f"{float(f'{value:.4g}') + 0.0:{sign},.15g}"
 
 
 def say_tick(value: float, step: float) -> str:
@@ -54,7 +55,24 @@ def say_tick(value: float, step: float) -> str:
     """
     if not (math.isfinite(value) and math.isfinite(step) and step > 0.0):
         return say_number(value)
-    return f"{round(float(value), 1 - math.floor(math.log10(step))) + 0.0:,.15g}"
+    digits = max(0, 1 - math.floor(math.log10(step)))
+    return f"{round(float(value), digits) + 0.0:,.15g}"
+
+
+def say_difference(value: float, lower: float, upper: float) -> str:
+    """A difference and its 95 % interval, to two digits of its standard error.
+
+    Examples
+    --------
+    >>> say_difference(-6.7e-5, -0.003, 0.0029), say_difference(29412.0, 28011.0, 30813.0)
+    ('-0.0001 [-0.0030, +0.0029]', '+29,412 [+28,011, +30,813]')
+    """
+    error = (upper - lower) / 4.0
+    if not 0.0 < error < math.inf:
+        return say_number(value, signed=True)
+    digits = min(max(1 - math.floor(math.log10(error)), 0), 12)
+    mean, low, high = (f"{round(v, digits) + 0.0:+,.{digits}f}" for v in (value, lower, upper))
+    return f"{mean} [{low}, {high}]"
 
 
 def say_share(share: float) -> str:

@@ -254,5 +254,17 @@ def test_failures_are_what_is_significant():
     assert all(one.adjusted_p_value <= 0.05 for one in failures)
     assert set(found.failures(1e-6)) <= set(failures)
     n_all = sum(len(getattr(found, part)) for part in ("rules", "features", "groups", "sizes"))
-    assert len(found.failures(1.0)) == n_all
+    assert len(found.failures(1.0)) == n_all + 1
+    assert found.failures(1.0)[-1].part == "slab"
     assert len(found.frame("failures")) == len(failures)
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
+def test_the_slab_is_a_failure_exactly_when_its_band_leaves_the_target_out(factor):
+    X, y, intervals = oracle(2_000, 3)
+    found = audit(X, y, factor * intervals)
+    slab, level = found.slab, found.summary.confidence_level
+    named = [one for one in found.failures() if one.part == "slab"]
+    assert bool(named) == (not slab.lower <= level <= slab.upper)
+    assert all(one.is_under == (slab.coverage < level) for one in named)
+    assert (factor == 1.0) == (not named)

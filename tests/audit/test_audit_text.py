@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from localconformal.audit import audit, compare
 from localconformal.audit.html import write_page
-from localconformal.audit.sentences import coverage_phrase, coverage_sentence, digits_of_band
+from localconformal.audit.sentences import (
+    coverage_phrase,
+    coverage_sentence,
+    digits_of_band,
+    verdict,
+)
 from localconformal.metrics import coverage_band
+from localconformal.texts import say_number
 
 EVIL = "<script>alert(1)</script>"
 
@@ -175,3 +181,25 @@ def test_columns_line_up():
     lines = str(audit(*oracle(500, 3))).splitlines()[1:9]
     starts = {line.index(line.split("  ")[-1]) for line in lines}
     assert len(starts) == 1
+
+
+def test_both_sides_of_the_target_are_told_apart():
+    assert verdict(1, 0, 9).startswith("1 of 9 is below the target by more than chance")
+    assert verdict(0, 3, 9).startswith("3 of 9 are above the target by more than chance")
+    assert verdict(2, 1, 9).startswith("2 of 9 are below the target and 1 above it by more than")
+    assert verdict(0, 0, 9).startswith("none of 9 is off the target by more than chance")
+    X, y, intervals = oracle(4_000, 0)
+    side = np.arange(4_000) % 2
+    found = audit(X, np.where(side == 1, 9.0 * y, 0.0), intervals, {"side": side})
+    assert "Groups: 1 of 2 is below the target and 1 above it by more than chance" in str(found)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e6, 1e11])
+def test_large_numbers_are_written_out(unit):
+    X, y, intervals = oracle(1_000, 3)
+    found = audit(unit * X[["a"]], unit * y, unit * intervals)
+    other = compare({"a": unit * intervals, "b": 2 * unit * intervals}, X[["a"]], unit * y)
+    for text in (found, found._repr_html_(), other, other._repr_html_()):
+        assert not re.search(r"\de\+\d", str(text))
+    assert say_number(found.summary.mean_length) in str(found)
+    assert say_number(found.summary.mean_length) in found._repr_html_()

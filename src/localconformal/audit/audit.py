@@ -15,7 +15,7 @@ from localconformal.audit.columns import as_table, read_table
 from localconformal.audit.groups import group_cells, group_partitions, size_cells
 from localconformal.audit.inputs import check_level, check_one_level, common_level, intervals_of
 from localconformal.audit.rules import Rule, find_rules
-from localconformal.audit.significance import ALPHA, stands_out
+from localconformal.audit.significance import ALPHA, coverage_p_values, stands_out
 from localconformal.audit.slab import say_slab
 from localconformal.audit.summary import Summary, summarise
 from localconformal.frames import make_frame
@@ -23,6 +23,7 @@ from localconformal.metrics import WorstSlab
 from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import lengths
 from localconformal.parallel import in_threads
+from localconformal.texts import say_level
 
 #: What `Audit.frame` knows.
 PARTS = ("summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes")
@@ -35,7 +36,7 @@ class Failure:
     Attributes
     ----------
     part : str
-        "rules", "features", "groups" or "sizes".
+        "rules", "features", "groups", "sizes" or "slab".
     text : str
         Which rows.
     n : int
@@ -43,7 +44,7 @@ class Failure:
     adjusted_p_value : float
         For the number of tests in its part.
     rest_gap, adjusted_rest_p_value : float
-        The same against the coverage of the other rows.
+        The same against the coverage of the other rows; NaN for the slab.
     """
 
     part: str
@@ -56,6 +57,11 @@ class Failure:
     adjusted_p_value: float
     rest_gap: float
     adjusted_rest_p_value: float
+
+    @property
+    def is_under(self) -> bool:
+        """Whether the rows are covered too rarely; otherwise too often."""
+        return self.gap < 0.0
 
     @property
     def stands_out(self) -> bool:
@@ -105,10 +111,19 @@ class Audit:
         """Whether all rows together are off the target by more than chance."""
         return self.summary.p_value < ALPHA
 
-    def failures(self, alpha: float = 0.05) -> tuple[Failure, ...]:
-        """All that is significant at ``alpha``: rules, features, groups, sizes, worst first.
+    @property
+    def slab_p_value(self) -> float:
+        """Of the exact test that the worst slab's coverage is the target; NaN without rows."""
+        slab = self.slab
+        if slab.n == 0:
+            return float("nan")
+        n_covered = round(slab.n * slab.coverage)
+        return float(coverage_p_values(n_covered, slab.n, self.summary.confidence_level))
 
-        Each of the four parts errs, even once, with probability ``alpha`` at most. Where
+    def failures(self, alpha: float = 0.05) -> tuple[Failure, ...]:
+        """All that is significant at ``alpha``: rules, features, groups, sizes, slab; worst first.
+
+        Each of the five parts errs, even once, with probability ``alpha`` at most. Where
         ``is_shifted``, most parts are off with the whole: those with ``stands_out`` say more.
 
         Parameters
@@ -122,6 +137,12 @@ class Audit:
                 Failure(part, **{name: getattr(one, name) for name in FAILURE_FIELDS})
                 for one in sorted(hits, key=lambda one: one.gap)
             ]
+        slab, p_value = self.slab, self.slab_p_value
+        if p_value <= alpha:
+            gap = slab.coverage - self.summary.confidence_level
+            band = (slab.lower, slab.upper, p_value)
+            alone = (float("nan"), float("nan"))
+            found.append(Failure("slab", self.slab_text, slab.n, slab.coverage, gap, *band, *alone))
         return tuple(found)
 
     def frame(self, part: str = "summary") -> Any:
@@ -275,7 +296,7 @@ def shift_notes(summary: Summary) -> list[str]:
         return []
     reason = ", as the draw of the calibration set can explain" if summary.is_explained else ""
     return [
-        f"Coverage of all rows is off {100 * summary.confidence_level:g} % by more than chance"
+        f"Coverage of all rows is off {say_level(summary.confidence_level)} by more than chance"
         f"{reason}; bins, groups and rules are compared with the target, so that this is part of "
         "every gap, and those named here differ from the other rows too."
     ]

@@ -15,7 +15,7 @@ from localconformal.audit.cells import Partition, Rows
 from localconformal.audit.columns import Table, as_table, read_table
 from localconformal.audit.groups import group_cells, group_partitions
 from localconformal.audit.inputs import check_level, check_one_level, common_level, intervals_of
-from localconformal.audit.sentences import aligned, number, one_line
+from localconformal.audit.sentences import aligned, one_line
 from localconformal.audit.summary import Summary, summarise
 from localconformal.frames import make_frame
 from localconformal.metrics import interval_score
@@ -23,6 +23,7 @@ from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import lengths
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
+from localconformal.texts import say_difference, say_level, say_number
 
 #: Columns of the text, by their fields of `Method`.
 SHOWN = {
@@ -156,7 +157,7 @@ class Comparison:
         summary = self.methods[0].summary
         return (
             f"Methods on the same rows (n = {summary.n:,}), "
-            f"target {100 * summary.confidence_level:g} %"
+            f"target {say_level(summary.confidence_level)}"
         )
 
     def differences_heading(self) -> str:
@@ -167,12 +168,13 @@ class Comparison:
         """The two tables as texts, the names of their columns first."""
         methods = [["method", *SHOWN.values()]]
         for method in self.methods:
-            values = [number(getattr(method.summary, name)) for name in SHOWN]
+            values = [say_number(getattr(method.summary, name)) for name in SHOWN]
             methods.append([one_line(method.name), *values])
         paired = [["method", *METRICS]]
         found = {(row.method, row.metric): row for row in self.paired()}
         for name in (method.name for method in self.methods if method.name != self.best):
-            cells = [say_difference(found[name, metric]) for metric in METRICS]
+            rows = [found[name, metric] for metric in METRICS]
+            cells = [say_difference(row.difference, row.lower, row.upper) for row in rows]
             paired.append([one_line(name), *cells])
         return methods, paired
 
@@ -314,10 +316,3 @@ def paired_mean(ours: Array, theirs: Array) -> tuple[float, float, float, float,
     error = float(each.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
     reach = float(ndtri(0.975)) * error
     return mean, error, mean - reach, mean + reach, n
-
-
-def say_difference(row: Difference) -> str:
-    """+0.12 [0.1, 0.14]."""
-    if np.isnan(row.error):
-        return number(row.difference)
-    return f"{row.difference:+.3g} [{row.lower:.3g}, {row.upper:.3g}]"

@@ -14,6 +14,8 @@ from localconformal.columns import NUMBER
 
 #: Seconds of the units in which a time is said, the coarsest first.
 UNITS = {"D": 86_400, "h": 3_600, "m": 60, "s": 1}
+#: Thousands stand apart from here on: below, a number may be a year.
+LEAST_PARTED = 10_000
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,13 @@ def between(a: float, b: float, kind: str = NUMBER) -> float:
 
 
 def say_value(value: float, kind: str) -> str:
-    """The number in as few digits as name it; a time as a date."""
+    """The number in as few digits as name it, thousands apart; a time as a date.
+
+    Examples
+    --------
+    >>> say_value(2011, "number"), say_value(293712.5, "number")
+    ('2011', '293,712.5')
+    """
     if kind == TIME:
         unit = next(unit for unit, size in UNITS.items() if value % size == 0)
         # A date with an hour alone reads as something else.
@@ -140,15 +148,19 @@ def say_value(value: float, kind: str) -> str:
         return str(time).replace("T", " ")
     if kind == DURATION:
         return str(timedelta(seconds=value))
-    return say_number(value)
+    text = say_exact(value)
+    if abs(value) < LEAST_PARTED or "e" in text:
+        return text
+    thousands, point, rest = text.partition(".")
+    return f"{int(thousands):,}{point}{rest}"
 
 
-def say_number(value: float) -> str:
+def say_exact(value: float) -> str:
     """A number in the shortest digits that read back as the same.
 
     Examples
     --------
-    >>> say_number(7.0), say_number(0.25), say_number(1e-9)
+    >>> say_exact(7.0), say_exact(0.25), say_exact(1e-9)
     ('7', '0.25', '1e-09')
     """
     whole = float(value).is_integer() and abs(value) < 1e15

@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from localconformal.audit.cells import Cell, Partition, Rows, count_cells
 from localconformal.audit.columns import column_names, listing
-from localconformal.audit.conditions import say_number, shortened
+from localconformal.audit.conditions import say_exact, shortened
 from localconformal.columns import is_missing
 from localconformal.frames import columns_of, is_frame
 from localconformal.metrics.groups import group_codes
 from localconformal.metrics.size import tied_lengths
 from localconformal.metrics.stratified import size_bins
 from localconformal.quantiles import Array
+from localconformal.texts import say_number
 
 #: Fewer rows than these tell little of a coverage.
 SMALL_GROUP = 30
@@ -89,7 +90,7 @@ def partition(by: str, labels: ArrayLike, n: int, names: list[Any]) -> Partition
 
 def say_label(label: Any) -> str:
     """A label as text; numbers without needless digits."""
-    return say_number(float(label)) if isinstance(label, np.number) else str(label)
+    return say_exact(float(label)) if isinstance(label, np.number) else str(label)
 
 
 def names_in(X: Any) -> list[Any]:
@@ -147,5 +148,5 @@ def say_lengths(shortest: float, longest: float) -> str:
     """A range of lengths in words."""
     if np.isinf(shortest):
         return "infinite"
-    low, high = f"{shortest:.4g}", f"{longest:.4g}"
+    low, high = say_number(shortest), say_number(longest)
     return low if low == high else f"{low} to {high}"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from localconformal.audit.sentences import (
     TITLES,
     heading,
-    number,
     part_verdict,
     probability,
     slab_sentence,
@@ -18,7 +17,7 @@ from localconformal.audit.sentences import (
 )
 from localconformal.audit.significance import ALPHA, stands_out
 from localconformal.files import write_whole
-from localconformal.texts import shown
+from localconformal.texts import say_number, say_share, shown
 
 if TYPE_CHECKING:
     from localconformal.audit.audit import Audit
@@ -91,7 +90,7 @@ def part_table(audit: Audit, part: str, title: str) -> str:
         marked=[i for i, region in enumerate(shown) if is_marked(audit, region)],
     )
     rest = len(tested) - len(shown)
-    more = f'<p>and {rest} more: see frame("{part}")</p>' if rest else ""
+    more = f'<p>and {rest:,} more: see frame("{part}")</p>' if rest else ""
     return f"<h3>{title}: {part_verdict(audit, part)}</h3>{table}{more}"
 
 
@@ -106,10 +105,10 @@ def region_cells(region: Any) -> list[str]:
     return [
         region.text,
         f"{region.n:,}",
-        f"{100 * region.coverage:.1f} %",
+        say_share(region.coverage),
         f"{100 * region.lower:.1f} to {100 * region.upper:.1f}",
         f"{100 * region.gap:+.1f}",
-        number(region.mean_length),
+        say_number(region.mean_length),
         probability(region.adjusted_p_value),
     ]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from localconformal.audit.significance import ALPHA
 from localconformal.audit.summary import Summary
+from localconformal.texts import say_level, say_number, say_rows, say_share
 
 if TYPE_CHECKING:
     from localconformal.audit.audit import Audit, Failure
@@ -38,8 +38,7 @@ def coverage_phrase(region: Any, confidence_level: float) -> str:
     share, low, high = (
         f"{100 * value:.{digits}f}" for value in (region.coverage, region.lower, region.upper)
     )
-    target = f"{100 * confidence_level:g} %"
-    rows = "1 row" if region.n == 1 else f"{region.n:,} rows"
+    rows, target = say_rows(region.n), say_level(confidence_level)
     return f"{share} % [{low}, {high}] of {rows}, target {target}"
 
 
@@ -61,11 +60,6 @@ def one_line(text: str, width: int = WIDEST) -> str:
     return flat if len(flat) <= width else f"{flat[: width - 3]}..."
 
 
-def number(value: float) -> str:
-    """Four digits; a dash for what is undefined."""
-    return "-" if math.isnan(value) else f"{value:,.4g}"
-
-
 def probability(value: float) -> str:
     """A p-value; small ones by their bound."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
@@ -78,39 +72,45 @@ def p_phrase(value: float) -> str:
 
 def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
     """Name, value and how to read it, of each number worth a line."""
-    slab = f"{100 * summary.worst_slab_coverage:.1f} %" if summary.worst_slab_n else "-"
-    band = f"[{100 * summary.worst_slab_lower:.1f}, {100 * summary.worst_slab_upper:.1f}]"
+    slab = "no row was left to report it on"
+    if summary.worst_slab_n:
+        band = f"[{100 * summary.worst_slab_lower:.1f}, {100 * summary.worst_slab_upper:.1f}]"
+        slab = f"{band} on {say_rows(summary.worst_slab_n)} that did not find it"
     lines = [
         (
             "coverage",
-            f"{100 * summary.coverage:.1f} %",
+            say_share(summary.coverage),
             f"[{100 * summary.lower:.1f}, {100 * summary.upper:.1f}], "
             f"{overall_verdict(summary)}, {p_phrase(summary.p_value)}",
         ),
-        ("mean length", number(summary.mean_length), f"median {number(summary.median_length)}"),
-        ("interval score", number(summary.interval_score), "lower is better"),
-        ("corr(length, covered)", number(summary.length_coverage_corr), "0 is ideal"),
-        ("corr(length, error)", number(summary.length_error_corr), "higher tells more"),
+        (
+            "mean length",
+            say_number(summary.mean_length),
+            f"median {say_number(summary.median_length)}",
+        ),
+        ("interval score", say_number(summary.interval_score), "lower is better"),
+        ("corr(length, covered)", say_number(summary.length_coverage_corr), "0 is ideal"),
+        ("corr(length, error)", say_number(summary.length_error_corr), "higher tells more"),
         (
             "HSIC(length, covered)",
-            number(summary.hsic),
+            say_number(summary.hsic),
             f"0 is ideal, {p_phrase(summary.hsic_p_value)}",
         ),
-        ("worst slab", slab, f"{band} on {summary.worst_slab_n:,} rows that did not find it"),
+        ("worst slab", say_share(summary.worst_slab_coverage), slab),
         (
             "excess risk, L1",
-            number(summary.excess_risk_l1),
+            say_number(summary.excess_risk_l1),
             f"{risk_error(summary)}; 0 is ideal, below 0 is noise",
         ),
     ]
     if summary.share_infinite > 0:
         finite = (
-            f"the finite ones are {number(summary.mean_finite_length)} long on average, median "
-            f"{number(summary.median_finite_length)}"
+            f"the finite ones are {say_number(summary.mean_finite_length)} long on average, median "
+            f"{say_number(summary.median_finite_length)}"
         )
-        lines.insert(2, ("infinite", f"{100 * summary.share_infinite:.3g} %", finite))
+        lines.insert(2, ("infinite", f"{say_number(100 * summary.share_infinite)} %", finite))
     if summary.share_empty > 0:
-        lines.insert(2, ("empty", f"{100 * summary.share_empty:.3g} %", "cover nothing"))
+        lines.insert(2, ("empty", f"{say_number(100 * summary.share_empty)} %", "cover nothing"))
     if summary.n_calibration:
         lines.insert(
             1,
@@ -136,21 +136,21 @@ def risk_error(summary: Summary) -> str:
     """The standard error of the excess risk, where it can be told."""
     if summary.excess_risk_n < FEWEST_RISK_ROWS:
         return "too few rows to tell its error"
-    return f"± {number(summary.excess_risk_l1_error)}"
+    return f"± {say_number(summary.excess_risk_l1_error)}"
 
 
 def heading(audit: Audit) -> str:
     """What was audited."""
     summary = audit.summary
-    rows = "1 row" if summary.n == 1 else f"{summary.n:,} rows"
-    return f"Coverage audit of {rows}, target {100 * summary.confidence_level:g} %"
+    target = say_level(summary.confidence_level)
+    return f"Coverage audit of {say_rows(summary.n)}, target {target}"
 
 
-def audit_text(audit: Audit) -> str:
-    """The whole audit as text."""
+def audit_text(audit: Audit, rest: str = 'frame("failures")') -> str:
+    """The whole audit as text; ``rest`` is where failures stand that it only counts."""
     lines = [heading(audit), *aligned(summary_lines(audit.summary)), ""]
     for part, title in TITLES.items():
-        lines += part_lines(audit, part, title)
+        lines += part_lines(audit, part, title, rest)
     if audit.slab.n:
         lines += [slab_sentence(audit), ""]
     if audit.notes:
@@ -158,7 +158,7 @@ def audit_text(audit: Audit) -> str:
     return "\n".join(lines).rstrip()
 
 
-def part_lines(audit: Audit, part: str, title: str) -> list[str]:
+def part_lines(audit: Audit, part: str, title: str, rest: str) -> list[str]:
     """What is significant in one part, and how much was tested."""
     tested = getattr(audit, part)
     if not tested:
@@ -168,7 +168,7 @@ def part_lines(audit: Audit, part: str, title: str) -> list[str]:
     lines = [f"{title}: {part_verdict(audit, part)}"]
     lines += [f"  {coverage_sentence(one, level)}" for one in told[:MOST_LINES]]
     if len(told) > MOST_LINES:
-        lines.append(f'  and {len(told) - MOST_LINES} more: see frame("failures")')
+        lines.append(f"  and {len(told) - MOST_LINES:,} more: see {rest}")
     return [*lines, ""]
 
 
@@ -181,10 +181,11 @@ def told_failures(audit: Audit, part: str) -> list[Failure]:
 def part_verdict(audit: Audit, part: str) -> str:
     """How many are significant; where all rows are off, how many differ from the others too."""
     tested = getattr(audit, part)
-    hits = sum(one.adjusted_p_value <= ALPHA for one in tested)
-    text = verdict(hits, len(tested))
+    gaps = [one.gap for one in tested if one.adjusted_p_value <= ALPHA]
+    n_under = sum(gap < 0 for gap in gaps)
+    text = verdict(n_under, len(gaps) - n_under, len(tested))
     told = len(told_failures(audit, part))
-    if told == hits:
+    if told == len(gaps):
         return text
     verb = "differs" if told <= 1 else "differ"
     return f"{text}, {told or 'none'} of them {verb} from the other rows too"
@@ -196,12 +197,21 @@ def slab_sentence(audit: Audit) -> str:
     return f"Worst slab: {one_line(audit.slab_text, WIDEST_SENTENCE)}: {phrase}"
 
 
-def verdict(n_hits: int, n_tested: int) -> str:
-    """How many of how many are significant."""
-    if n_hits == 0:
-        return f"none of {n_tested} is off the target by more than chance (5 %, Holm)"
-    verb = "is" if n_hits == 1 else "are"
-    return f"{n_hits} of {n_tested} {verb} off the target by more than chance (5 %, Holm)"
+def verdict(n_under: int, n_over: int, n_tested: int) -> str:
+    """How many of how many are significant, on either side of the target.
+
+    Examples
+    --------
+    >>> verdict(2, 1, 80)
+    '2 of 80 are below the target and 1 above it by more than chance (5 %, Holm)'
+    """
+    chance = "by more than chance (5 %, Holm)"
+    if n_under + n_over == 0:
+        return f"none of {n_tested:,} is off the target {chance}"
+    first, place = (n_under, "below") if n_under else (n_over, "above")
+    verb = "is" if first == 1 else "are"
+    both = f" and {n_over:,} above it" if n_under and n_over else ""
+    return f"{first:,} of {n_tested:,} {verb} {place} the target{both} {chance}"
 
 
 def aligned(table: Sequence[Sequence[str]]) -> list[str]:

@@ -34,6 +34,7 @@ from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.slab import MAX_FIND_ROWS
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
+from localconformal.texts import say_number
 
 #: Rows that the excess risk learns from; more take time and change it little.
 MAX_RISK_ROWS = 100_000
@@ -212,12 +213,15 @@ def find_risk(
 def summary_notes(summary: Summary, rounded: bool) -> list[str]:
     """What was infinite, empty, undefined, rounded or drawn."""
     n = summary.n
+    infinite, empty = (
+        say_number(100 * share) for share in (summary.share_infinite, summary.share_empty)
+    )
     said = {
         f"With so few rows ({n}) coverage is known to about ± "
         f"{50 * (summary.upper - summary.lower):.0f} points.": n < FEW_ROWS,
-        f"{100 * summary.share_infinite:.3g} % of the intervals are infinite: they make "
+        f"{infinite} % of the intervals are infinite: they make "
         "the mean length and the interval score infinite.": summary.share_infinite > 0,
-        f"{100 * summary.share_empty:.3g} % of the intervals are empty, the lower bound being "
+        f"{empty} % of the intervals are empty, the lower bound being "
         "above the upper one: they cover nothing.": summary.share_empty > 0,
         "The correlation of length and coverage is undefined: one of them is the same in all "
         "rows.": np.isnan(summary.length_coverage_corr),

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from localconformal.cli.console import Json, Seed, percent, show, split_names, steps, to_json
+from localconformal.cli.console import Json, Seed, show, split_names, steps, to_json
 from localconformal.cli.overwriting import check_inputs_stay
+from localconformal.texts import say_level
 
 DEFAULT_LEVEL = 0.9
 
@@ -65,11 +66,12 @@ def audit(
     Example:  localconformal audit predictions.csv --y price --lower low --upper high \\
                   --groups region --level 0.9 --out audited
     """
+    from localconformal.audit.sentences import audit_text
     from localconformal.files import check_folder, write_together
     from localconformal.report import write_report
     from localconformal.tables import read_table
     from localconformal.tables.source import column_names
-    from localconformal.workflow.auditing import audit_record, audit_table
+    from localconformal.workflow.auditing import GROUP_HINT, audit_record, audit_table
 
     target = DEFAULT_LEVEL if level is None else level
     check_folder(out)
@@ -106,12 +108,13 @@ def audit(
                     y=found.y,
                     intervals=found.intervals,
                     random_state=seed,
+                    group_hint=GROUP_HINT,
                 ),
                 data: lambda part: part.write_text(to_json(record), "utf-8"),
             }
         )
-    said = [str(found.audit), *found.notes]
+    said = [audit_text(found.audit, rest=str(written)), *found.notes]
     if level is None:
-        said.append(f"The target of {percent(target)} is the default; --level sets another.")
+        said.append(f"The target of {say_level(target)} is the default; --level sets another.")
     document = {**record, "files": {"report": report, "audit": written}}
     show(document, [*said, f"Report: {report}", f"Data:   {written}"], as_json)

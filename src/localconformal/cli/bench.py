@@ -10,6 +10,7 @@ import typer
 
 from localconformal.cli.console import Json, show, steps
 from localconformal.cli.layout import empty_table
+from localconformal.texts import say_number
 
 if TYPE_CHECKING:
     from localconformal.workflow.speed import Timing
@@ -55,7 +56,7 @@ def table(timings: Sequence[Timing]) -> Any:
             f"{timing.fit_seconds:.2f}",
             f"{timing.calibrate_seconds:.3f}",
             f"{timing.nanoseconds_per_prediction:,.0f}",
-            f"{timing.times_faster:,.3g}x",
+            f"{say_number(timing.times_faster)}x",
             end_section=following is None or following.rows != timing.rows,
         )
     return made

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from localconformal.cli.console import percent
 from localconformal.cli.layout import empty_table
+from localconformal.texts import say_difference, say_level, say_number
 
 if TYPE_CHECKING:
     from localconformal.workflow.comparison import TableComparison
@@ -20,7 +20,7 @@ def standings_table(found: TableComparison) -> Any:
     """One line a method, the best first."""
     table = empty_table({"method": "left", **dict.fromkeys(HEADINGS, "right")})
     table.title = (
-        f"{percent(found.confidence_level)} intervals: {found.first.n_fit:,} rows to fit and "
+        f"{say_level(found.confidence_level)} intervals: {found.first.n_fit:,} rows to fit and "
         f"calibrate, {len(found.first.y):,} new rows"
     )
     table.caption = "Score: mean length plus a price for every miss. Seconds: fit and calibrate."
@@ -36,19 +36,19 @@ def cells(standing: Standing, level: float) -> Iterator[Any]:
     low, high = standing.coverage_lower, standing.coverage_upper
     style = "red" if high < level else "yellow" if low > level else ""
     yield standing.method
-    yield f"{standing.interval_score:,.4g}"
+    yield say_number(standing.interval_score)
     yield difference(standing)
     yield Text(f"{100 * standing.coverage:.1f} [{100 * low:.0f}, {100 * high:.0f}]", style=style)
-    yield f"{standing.mean_length:,.4g}"
+    yield say_number(standing.mean_length)
     yield f"{standing.fit_seconds:.1f}"
 
 
 def difference(standing: Standing) -> str:
-    """+0.12 [0.1, 0.14], or nothing for the best and for infinite scores."""
+    """+0.12 [+0.10, +0.14], or nothing for the best and for infinite scores."""
     low, high = standing.interval_score_difference_lower, standing.interval_score_difference_upper
     if math.isnan(low) or math.isinf(standing.interval_score):
         return ""
-    return f"{standing.interval_score_difference:+.3g} [{low:.3g}, {high:.3g}]"
+    return say_difference(standing.interval_score_difference, low, high)
 
 
 def conclusion(found: TableComparison) -> Iterator[str]:

@@ -127,17 +127,6 @@ def one_line_warnings() -> Iterator[None]:
                 complain(f"Note: {text}")
 
 
-def percent(level: float) -> str:
-    """A level with all its digits.
-
-    Examples
-    --------
-    >>> percent(0.995), percent(0.29)
-    ('99.5 %', '29 %')
-    """
-    return f"{100 * level:g} %"
-
-
 def print_json(document: Mapping[str, Any]) -> None:
     """One JSON document on standard output; NaN and infinities as texts."""
     typer.echo(to_json(document))

@@ -11,7 +11,6 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from localconformal.cli.console import percent
 from localconformal.cli.demo_comparison import (
     CONFIDENCE_LEVEL,
     EDGES,
@@ -21,13 +20,14 @@ from localconformal.cli.demo_comparison import (
     SLCP,
     SPLIT,
 )
+from localconformal.texts import say_level, say_number
 
 if TYPE_CHECKING:
     from localconformal.cli.demo_comparison import Comparison
 
 #: Regions hold about 1,000 test rows: a coverage further off than this is no accident.
 TOLERANCE = 0.03
-LEVEL = percent(CONFIDENCE_LEVEL)
+LEVEL = say_level(CONFIDENCE_LEVEL)
 
 
 def table(comparison: Comparison) -> Table:
@@ -47,8 +47,8 @@ def table(comparison: Comparison) -> Table:
         made.add_row(
             Text(name, style="bold" if name == SLCP else "dim" if name == ORACLE else ""),
             f"{100 * summary.coverage:.1f}",
-            f"{summary.mean_length:.2f}",
-            f"{summary.interval_score:.2f}",
+            say_number(summary.mean_length),
+            say_number(summary.interval_score),
             *(_cell(share) for share in summary.by_region),
             end_section=name == SLCP,
         )
@@ -64,15 +64,17 @@ def _cell(share: float) -> Text:
 def conclusion(comparison: Comparison) -> str:
     """What to see in the table, for someone who meets it for the first time."""
     split, slcp = comparison.summaries[SPLIT], comparison.summaries[SLCP]
-    ideal = comparison.summaries[ORACLE]
+    local, fixed, ideal = (
+        say_number(comparison.summaries[name].mean_length) for name in (SLCP, SPLIT, ORACLE)
+    )
     return (
         f"Every method covers about {LEVEL} of new rows on average; the regions "
         f"tell them apart. The noise grows with x: one width for all (split conformal) covers "
         f"{100 * split.by_region.max():.0f} % of one region and only "
         f"{100 * split.by_region.min():.0f} % of "
         f"another, while SLCP stays between {100 * slcp.by_region.min():.0f} and "
-        f"{100 * slcp.by_region.max():.0f} % and has a mean length of {slcp.mean_length:.2f}, not "
-        f"{split.mean_length:.2f}. Knowing the truth (last row) would give {ideal.mean_length:.2f}."
+        f"{100 * slcp.by_region.max():.0f} % and has a mean length of {local}, not {fixed}. "
+        f"Knowing the truth (last row) would give {ideal}."
     )
 
 
@@ -113,6 +115,8 @@ def write_page(comparison: Comparison, path: Path) -> None:
         X=X,
         y=comparison.y,
         intervals=intervals[SLCP],
+        y_pred=comparison.models[SLCP].predict(comparison.X),
+        group_hint="",
     )
 
 

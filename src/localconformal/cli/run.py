@@ -16,7 +16,6 @@ from localconformal.cli.console import (
     Level,
     Seed,
     on_cluster,
-    percent,
     prose,
     sayable,
     show,
@@ -24,6 +23,7 @@ from localconformal.cli.console import (
     steps,
 )
 from localconformal.cli.overwriting import check_inputs_stay
+from localconformal.texts import say_level, say_number, say_share
 
 if TYPE_CHECKING:
     from localconformal.audit import Audit
@@ -186,28 +186,39 @@ def summary(record: Mapping[str, Any], done: Run) -> Iterator[Any]:
         yield coverage_line(row)
     levels = done.model.levels
     if len(levels) > 1:
-        yield f"The audit and the report are about {percent(levels[0])}, the first level."
-    failures = done.audit.failures()
-    yield prose(
-        f"Where coverage fails: {len(failures)} part(s) of the data, see the report; the first: "
-        f"{failures[0].text}."
-        if failures
-        else "Where coverage fails: nowhere by more than chance."
-    )
+        yield f"The audit and the report are about {say_level(levels[0])}, the first level."
+    yield prose(done.accuracy.text)
+    if done.accuracy.warning:
+        yield prose(done.accuracy.warning)
+    yield from map(prose, failure_lines(done.audit))
     if done.audit.groups:
         yield prose(group_line(done.audit))
 
 
+def failure_lines(audit: Audit) -> Iterator[str]:
+    """Where coverage is too low, and where it is too high, by more than chance."""
+    failures = audit.failures()
+    under = [failure for failure in failures if failure.is_under]
+    over = [failure for failure in failures if not failure.is_under]
+    if not under:
+        yield "Where coverage fails: nowhere by more than chance."
+    named = {"Where coverage fails": under, "Where coverage is higher than asked": over}
+    for title, parts in named.items():
+        if parts:
+            count = "1 part" if len(parts) == 1 else f"{len(parts):,} parts"
+            yield f"{title}: {count} of the data, see the report; the first: {parts[0].text}."
+
+
 def group_line(audit: Audit) -> str:
-    """How many groups are off, and the worst of them."""
+    """How many groups are off, and the worst of them: of those covered too rarely, if any are."""
     count = len(audit.groups)
     off = [failure for failure in audit.failures() if failure.part == "groups"]
     if not off:
-        return f"Groups: none of {count} is off by more than chance."
-    worst = max(off, key=lambda failure: abs(failure.gap))
+        return f"Groups: none of {count:,} is off by more than chance."
+    worst = max(off, key=lambda failure: (failure.is_under, abs(failure.gap)))
     return (
-        f"Groups: {len(off)} of {count} off by more than chance, the worst {worst.text}: "
-        f"{100 * worst.coverage:.1f} % of {worst.n:,} rows covered."
+        f"Groups: {len(off):,} of {count:,} off by more than chance, the worst {worst.text}: "
+        f"{say_share(worst.coverage)} of {worst.n:,} rows covered."
     )
 
 
@@ -216,8 +227,8 @@ def coverage_line(row: Mapping[str, Any]) -> str:
     low, high = (100 * end for end in row["band"] or (0.0, 1.0))
     expected = f" (chance gives {low:.1f} to {high:.1f} %)" if row["band"] else ""
     return (
-        f"{percent(row['level'])} intervals cover {100 * row['coverage']:.1f} % of rows held out"
-        f"{expected}; mean length {row['mean_length']:.4g}."
+        f"{say_level(row['level'])} intervals cover {say_share(row['coverage'])} of rows held out"
+        f"{expected}; mean length {say_number(row['mean_length'])}."
     )
 
 

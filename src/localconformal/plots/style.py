@@ -47,7 +47,7 @@ def spell_ticks(axis: Axis) -> None:
     """Thousands apart, and no power of ten beside the axis; dates, labels and shares stay."""
     from matplotlib.ticker import Formatter, ScalarFormatter
 
-    def spell(value: float, _: int | None) -> str:
+    def spell(value: float, _: float) -> str:
         steps = np.diff(axis.get_majorticklocs())
         return Formatter.fix_minus(say_tick(value, float(steps.min(initial=np.inf))))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,11 +12,15 @@ from localconformal import __version__
 from localconformal.audit import Audit
 from localconformal.audit.columns import MISSING, as_table, read_columns
 from localconformal.audit.conditions import say_value
+from localconformal.audit.slab import rounded
 from localconformal.columns import LABEL as LABELS
 from localconformal.frames import columns_of, is_frame
-from localconformal.report.plain import LABEL, say_number, say_rows, short
+from localconformal.report.plain import LABEL, short, typeset
+from localconformal.texts import say_number, say_rows
 
 MAX_REPR, MAX_COLUMNS, MAX_CANDIDATES = 4_000, 200, 60
+#: What differs from one fit to the next.
+SECONDS, ADDRESS = "seconds", re.compile(r" at 0x[0-9a-fA-F]+")
 PACKAGES = ("numpy", "scipy", "sklearn", "numba")
 
 
@@ -27,22 +32,36 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> 
 
 def say(value: Any) -> str:
     """A value as text of one line."""
-    if isinstance(value, float):
-        return say_number(value)
-    return f"{value:,}" if type(value) is int else short(value)
+    if isinstance(value, float) or type(value) is int:
+        return typeset(say_number(value))
+    return short(value if isinstance(value, str) else without_addresses(str(value)))
+
+
+def without_addresses(text: str) -> str:
+    """What Python says of objects, but not where in memory they are: that differs every time.
+
+    Examples
+    --------
+    >>> without_addresses("<function cells at 0x7f0c1b2a3d40>")
+    '<function cells>'
+    """
+    return ADDRESS.sub("", text)
 
 
 def model_facts(model: Any) -> dict[str, Any]:
-    """The model as it was set, its fit report, and the candidates it chose from."""
+    """The model as it was set, its fit report, and the candidates it chose from.
+
+    Seconds are left out, since they differ every time: the same seed gives the same page.
+    """
     if model is None:
         return {"model": None, "tables": []}
-    text = repr(model)
+    text = without_addresses(repr(model))
     shown = text if len(text) <= MAX_REPR else f"{text[:MAX_REPR]}..."
     report = getattr(model, "fit_report_", {})
     tables = [
         table(f"Fit: {name}", ("stage", name), part.items())
         for name, part in (report.items() if isinstance(report, Mapping) else ())
-        if isinstance(part, Mapping)
+        if isinstance(part, Mapping) and name != SECONDS
     ]
     selection = getattr(model, "selection_", None)
     if is_frame(selection):
@@ -89,7 +108,7 @@ def column_rows(X: Any, n: int) -> list[tuple[Any, ...]]:
         known = column.codes[column.codes != MISSING]
         is_label = column.kind == LABELS
         ends = [column.values[0], column.values[-1]] if len(column.values) else []
-        span = " to ".join(say_value(end, column.kind) for end in ends)
+        span = " to ".join(say_value(rounded(float(end), column.kind), column.kind) for end in ends)
         first = column.labels[0] if column.labels else ""
         distinct = len(set(known.tolist())) if is_label else len(column.values)
         rows.append(

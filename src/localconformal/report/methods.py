@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from localconformal.audit import Comparison, Difference, Method
 from localconformal.report.making import table
-from localconformal.report.plain import LABEL, PARAGRAPH, TEXT, say_number, say_share, short
+from localconformal.report.plain import LABEL, PARAGRAPH, TEXT, short, typeset
 from localconformal.report.regions import coverage_columns, forest, overall_state
+from localconformal.texts import say_difference, say_number, say_share
 
 MAX_METHODS = 60
 #: Column -> field of a summary, and how it is said.
-COLUMNS = {
+COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
     "coverage": ("coverage", say_share),
     "mean length": ("mean_length", say_number),
     "interval score": ("interval_score", say_number),
@@ -50,14 +51,17 @@ def methods_table(methods: tuple[Method, ...]) -> dict[str, Any]:
     """One row a method."""
     rows = []
     for method in methods:
-        said = [say(getattr(method.summary, name)) for name, say in COLUMNS.values()]
+        said = [typeset(say(getattr(method.summary, name))) for name, say in COLUMNS.values()]
         rows.append([short(method.name), *said])
     return table("Methods", ("method", *COLUMNS), rows)
 
 
 def differences_table(comparison: Comparison, paired: list[Difference]) -> dict[str, Any]:
     """One row for each method but the best."""
-    found = {(row.method, row.metric): say_difference(row) for row in paired}
+    found = {
+        (row.method, row.metric): typeset(say_difference(row.difference, row.lower, row.upper))
+        for row in paired
+    }
     names = list(dict.fromkeys(row.method for row in paired))[:MAX_METHODS]
     rows = [[short(name), *(found[name, metric] for metric in METRICS)] for name in names]
     return table(comparison.differences_heading(), ("method", *METRICS.values()), rows)
@@ -69,22 +73,6 @@ def in_points(row: Difference) -> Difference:
         return row
     names = ("difference", "error", "lower", "upper")
     return replace(row, **{name: 100 * getattr(row, name) for name in names})
-
-
-def say_difference(row: Difference) -> str:
-    """The difference and its interval, to two digits of its standard error.
-
-    Examples
-    --------
-    >>> say_difference(Difference("a", "b", "length", -6.7e-5, 0.0015, -0.003, 0.0029, 100))
-    '−0.0001 [−0.0030, +0.0029]'
-    """
-    if not row.error > 0:
-        return say_number(row.difference)
-    digits = min(max(1 - math.floor(math.log10(row.error)), 0), 12)
-    values = (row.difference, row.lower, row.upper)
-    mean, low, high = (f"{value:+,.{digits}f}".replace("-", "−") for value in values)
-    return f"{mean} [{low}, {high}]"
 
 
 def differences_chart(paired: list[Difference]) -> dict[str, Any]:

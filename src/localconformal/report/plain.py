@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from localconformal.texts import shown
+from localconformal.texts import say_rows, shown
 
 #: Characters of a name in a chart, of a text in a table, of the conditions of a rule, whose names
 #: the audit has cut, and of a paragraph.
 LABEL, TEXT, CONDITIONS, PARAGRAPH = 56, 120, 400, 600
 #: Digits kept of a number: a page of 400 pixels shows no more.
 DIGITS = 6
+#: A hyphen before a number is a minus.
+MINUS = re.compile(r"(?<!\w)-(?=[\d∞])|(?<=e)-(?=\d)")
 
 
 def plain(value: Any) -> Any:
@@ -45,12 +48,13 @@ def plain(value: Any) -> Any:
 
 
 def plain_float(value: float) -> float | str:
-    """Six digits of a finite number; the others as texts."""
+    """Six digits of a finite number, whole ones in full; the others as texts."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    return float(f"{value:.{DIGITS}g}")
+    is_whole = value.is_integer() and abs(value) < 1e15
+    return value if is_whole else float(f"{value:.{DIGITS}g}")
 
 
 def short(text: Any, width: int = TEXT) -> str:
@@ -68,28 +72,22 @@ def short(text: Any, width: int = TEXT) -> str:
     return f"{flat[: width - tail - 1].rstrip()}…{flat[-tail:].lstrip()}"
 
 
-def say_number(value: float) -> str:
-    """Four digits; a dash for what is undefined."""
-    if math.isnan(value):
+def typeset(number: str) -> str:
+    """A number in the signs of a page: a dash, infinity and minus.
+
+    Examples
+    --------
+    >>> typeset("-12.5"), typeset("-infinity"), typeset("-"), typeset("a-b")
+    ('−12.5', '−∞', '–', 'a-b')
+    """
+    if number == "-":
         return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    return f"{value:,.4g}".replace("-", "−")
-
-
-def say_share(share: float) -> str:
-    """As a percentage."""
-    return "–" if math.isnan(share) else f"{100 * share:.1f} %"
+    return MINUS.sub("−", number.replace("infinity", "∞"))
 
 
 def say_band(region: Any) -> str:
     """The band of a coverage, in percent."""
     return f"{100 * region.lower:.1f} to {100 * region.upper:.1f}"
-
-
-def say_rows(n: int) -> str:
-    """How many rows."""
-    return "1 row" if n == 1 else f"{n:,} rows"
 
 
 def say_rows_that(n: int, one: str, many: str) -> str:
@@ -101,8 +99,3 @@ def say_rows_that(n: int, one: str, many: str) -> str:
     '1 row is left out.'
     """
     return f"{say_rows(n)} {one if n == 1 else many}."
-
-
-def say_level(level: float) -> str:
-    """A target as a percentage."""
-    return f"{100 * level:.6g} %"

@@ -13,7 +13,8 @@ from localconformal.metrics import CoverageLengthCurve
 from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import tied_lengths
 from localconformal.quantiles import Array
-from localconformal.report.plain import say_number, say_rows, say_rows_that
+from localconformal.report.plain import say_rows_that
+from localconformal.texts import say_number, say_rows, say_share
 
 MAX_POINTS, MAX_INTERVALS, MAX_BARS, MAX_LEVELS = 1_500, 120, 40, 200
 #: Axes end here; the few rows beyond stand at the edge, and are counted.
@@ -26,9 +27,9 @@ def check_rows(audit: Audit, y: ArrayLike, intervals: ArrayLike) -> tuple[Array,
     n, share = len(y_checked), float(is_covered(y_checked, bounds).mean())
     if n != audit.summary.n or not np.isclose(share, audit.summary.coverage):
         raise ValueError(
-            f"y and intervals have {say_rows(n)} with a coverage of {share:.4g}; the audit's "
-            f"{say_rows(audit.summary.n)} with {audit.summary.coverage:.4g} were expected: pass "
-            "what was audited."
+            f"y and intervals have {say_rows(n)}, {say_share(share)} of them covered; the audit's "
+            f"{say_rows(audit.summary.n)}, {say_share(audit.summary.coverage)} of them covered, "
+            "were expected: pass what was audited."
         )
     return y_checked, bounds
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from localconformal.audit import Audit, Cell, Summary
+from localconformal.audit import Audit, Cell, Failure, Summary
 from localconformal.audit.sentences import coverage_phrase, part_verdict
 from localconformal.audit.significance import stands_out
 from localconformal.report.expectation import say_calibration
 from localconformal.report.plain import CONDITIONS, LABEL, short
-from localconformal.report.words import ALPHA
+from localconformal.report.words import ALPHA, sides
 
-#: Rows of one table; features, and parts of one, in a chart.
-MAX_ROWS, MAX_OPTIONS, MAX_PARTS = 400, 60, 40
+#: Rows of one table; features, and parts of one, in a chart; parts told as sentences.
+MAX_ROWS, MAX_OPTIONS, MAX_PARTS, MAX_SENTENCES = 400, 60, 40, 12
+#: What is told first.
+ORDER = ("rules", "groups", "slab", "sizes", "features")
+NO_GROUPS = "No groups were named"
 UNDER, OVER, WITHIN = "under", "over", "within"
 TABLES = {
     "rules": ("Rules", "No rule was found to be tested."),
-    "groups": ("Groups", "No groups were named: pass groups= to the audit."),
+    "groups": ("Groups", NO_GROUPS),
     "features": ("Feature bins", "No feature tells rows apart."),
 }
 READING = (
@@ -28,7 +31,7 @@ READING = (
 
 def state(gap: float, p_value: float) -> str:
     """Is a coverage below the target, or above it, by more than chance?"""
-    if p_value > ALPHA:
+    if not p_value <= ALPHA:
         return WITHIN
     return UNDER if gap < 0 else OVER
 
@@ -45,32 +48,45 @@ def overall_state(summary: Summary) -> str:
     return state(summary.coverage - summary.confidence_level, summary.p_value)
 
 
-def failures(audit: Audit) -> dict[str, Any]:
-    """Rules as sentences, and every part in tables."""
-    level = audit.summary.confidence_level
-    hits = [rule for rule in audit.rules if rule.adjusted_p_value <= ALPHA]
+def failures(audit: Audit, group_hint: str) -> dict[str, Any]:
+    """Parts off the target as sentences, each side by itself, and every part in tables."""
+    under, over = sides(audit)
     return {
-        "sentences": [
-            {"state": region_state(r), "text": region_sentence(r, level)}
-            for r in sorted(hits, key=lambda rule: rule.gap)
-        ],
-        "searched": bool(audit.rules),
-        "level": level,
-        "tables": [region_table(audit, part) for part in TABLES],
+        UNDER: told_parts(audit, under),
+        OVER: told_parts(audit, over),
+        "level": audit.summary.confidence_level,
+        "tables": [region_table(audit, part, group_hint) for part in TABLES],
     }
 
 
-def region_sentence(region: Any, level: float) -> str:
+def told_parts(audit: Audit, found: list[Failure]) -> dict[str, Any]:
+    """The first few parts of one side as sentences, and how many more there are.
+
+    Where all rows are off the target, what stands out from the other rows comes first.
+    """
+    level, shifted = audit.summary.confidence_level, audit.is_shifted
+    ordered = sorted(found, key=lambda one: (shifted and not one.stands_out, ORDER.index(one.part)))
+    sentences = [
+        {"state": UNDER if one.is_under else OVER, "text": failure_sentence(one, level)}
+        for one in ordered[:MAX_SENTENCES]
+    ]
+    return {"sentences": sentences, "more": len(found) - len(sentences)}
+
+
+def failure_sentence(failure: Failure, level: float) -> str:
     """Which rows, and how they are covered."""
-    return f"{short(region.text, CONDITIONS)}: {coverage_phrase(region, level)}"
+    kind = {"slab": "worst slab, ", "sizes": "intervals of "}.get(failure.part, "")
+    return f"{kind}{short(failure.text, CONDITIONS)}: {coverage_phrase(failure, level)}"
 
 
-def region_table(audit: Audit, part: str) -> dict[str, Any]:
+def region_table(audit: Audit, part: str, group_hint: str) -> dict[str, Any]:
     """One family of tests, the most significant first.
 
     Where all rows are off the target, what stands out from the other rows comes before the rest.
     """
     title, empty = TABLES[part]
+    if part == "groups" and group_hint:
+        empty = f"{empty}: {group_hint}."
     shifted = audit.is_shifted
     tested = sorted(
         getattr(audit, part), key=lambda one: (shifted and not stands_out(one), one.p_value)
@@ -168,10 +184,10 @@ def glance_chart(audit: Audit) -> dict[str, Any]:
     kinds = {"rules": "Rule: ", "groups": "Group: ", "features": "Bin: ", "sizes": "Interval "}
     for part, name in kinds.items():
         if tested := getattr(audit, part):
-            worst = min(tested, key=lambda one: (one.adjusted_p_value > ALPHA, one.gap))
+            worst = min(tested, key=lambda one: (region_state(one) != UNDER, one.gap))
             rows.append((f"{name}{worst.text}", worst, region_state(worst)))
     if slab.n:
-        beyond = UNDER if slab.upper < level else OVER if slab.lower > level else WITHIN
+        beyond = state(slab.coverage - level, audit.slab_p_value)
         rows.append((f"Slab: {audit.slab_text}", slab, beyond))
     lead, more = READING, {}
     if summary.n_calibration:

@@ -14,6 +14,7 @@ from localconformal.report.tables import SHAPES, STATES, plain_table, region_tab
 
 SCRIPTS = ("draw.js", "charts.js", "page.js")
 NO_ROWS = "Pass y and intervals to the report to see lengths, errors and a sample of intervals too."
+NOWHERE = "No part is covered too rarely by more than chance."
 NO_SCRIPT = "The charts need JavaScript; the tables do not."
 
 
@@ -107,10 +108,14 @@ def page_parts(summary: dict[str, Any]) -> list[Markup]:
 
 def all_sections(summary: dict[str, Any]) -> list[tuple[str, str, Markup] | None]:
     """(id, title, body) of each part of the page; None for what there is nothing to say of."""
-    compared = summary["comparison"]
+    compared, found = summary["comparison"], summary["failures"]
+    excess, predicted = told(found["over"]), predictions(summary)
     return [
         ("promise", "What is promised", promise(summary["guarantee"])),
-        ("failures", "Where coverage fails", failures(summary)),
+        ("failures", "Where coverage fails", told(found["under"]) or tag("p", NOWHERE)),
+        None if excess is None else ("excess", "Where coverage is higher than asked", excess),
+        ("parts", "Every part tested", parts(found)),
+        None if predicted is None else ("model", "The point predictions", predicted),
         ("charts-of-rows", "Charts", charts(summary)),
         ("slab", "The worst slab", slab(summary)),
         None if compared is None else ("methods", "Methods compared", comparison(summary)),
@@ -178,15 +183,21 @@ def promise(guarantee: dict[str, Any]) -> Markup:
     )
 
 
-def failures(summary: dict[str, Any]) -> Markup:
-    """Rules as sentences, then every part in tables with one filter for all."""
-    found = summary["failures"]
+def told(side: dict[str, Any]) -> Markup | None:
+    """Parts on one side of the target, as sentences; None where there are none."""
+    if not side["sentences"]:
+        return None
     sentences = [
-        tag("li", glyph(one["state"]), tag("span", tight(one["text"])))
-        for one in found["sentences"]
+        tag("li", glyph(one["state"]), tag("span", tight(one["text"]))) for one in side["sentences"]
     ]
-    none = "No rule is off the target by more than chance." if found["searched"] else None
-    rules = tag("ul", *sentences, class_="rules") if sentences else none and tag("p", none)
+    more = f"{side['more']:,} more, in the tables and charts below." if side["more"] else None
+    return join(
+        tag("ul", *sentences, class_="rules"), tag("p", more, class_="note") if more else None
+    )
+
+
+def parts(found: dict[str, Any]) -> Markup:
+    """Every part in tables, with one filter for all."""
     controls = tag(
         "div",
         tag("label", tag("span", "Filter"), filter_field()),
@@ -198,7 +209,14 @@ def failures(summary: dict[str, Any]) -> Markup:
         "tested on the other; p-values are adjusted for the number of tests in each table."
     )
     tables = [region_table(table, float(found["level"])) for table in found["tables"]]
-    return join(rules, tag("p", lead, class_="lead"), controls, *tables)
+    return join(tag("p", lead, class_="lead"), controls, *tables)
+
+
+def predictions(summary: dict[str, Any]) -> Markup | None:
+    """How good the point predictions are; None where they are not known."""
+    if not summary["predictions"]:
+        return None
+    return join(paragraphs(summary["predictions"]), chart(summary, "predictions"))
 
 
 def filter_field() -> Markup:

@@ -5,15 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from localconformal.audit import Audit
-from localconformal.report.plain import (
-    CONDITIONS,
-    LABEL,
-    say_band,
-    say_level,
-    say_rows,
-    say_share,
-    short,
-)
+from localconformal.report.plain import CONDITIONS, LABEL, say_band, short
+from localconformal.texts import say_level, say_rows, say_share
 
 MAX_WEIGHTS = 10
 

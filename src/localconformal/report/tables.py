@@ -6,7 +6,8 @@ from typing import Any
 
 from localconformal.audit.sentences import probability
 from localconformal.report.markup import Markup, join, tag
-from localconformal.report.plain import say_number, say_share
+from localconformal.report.plain import typeset
+from localconformal.texts import say_number, say_share
 
 #: Marks told apart by shape as well as by colour.
 SHAPES = {
@@ -62,7 +63,7 @@ def region_table(table: dict[str, Any], level: float) -> Markup:
     parts = tag("thead", tag("tr", *head)), tag("tbody", *body)
     made = tag("table", *parts, class_="regions", aria_label=table["title"])
     left = table["left_out"]
-    more = f"{left:,} more, less significant, are not on this page: see the audit's frame."
+    more = f"{left:,} more, less significant, are not on this page."
     return tag(
         "section",
         title,
@@ -94,8 +95,8 @@ def region_row(row: dict[str, Any], level: float, low: float) -> Markup:
         tag("th", row["text"], scope="row"),
         tag("td", f"{row['n']:,}", class_="n", data_v=row["n"]),
         tag("td", tag("div", shown), class_="n cover", data_v=coverage),
-        tag("td", f"{gap:+.1f}".replace("-", "−"), class_="n", data_v=row["gap"]),
-        tag("td", say_number(length), class_="n", data_v=row["mean_length"]),
+        tag("td", typeset(f"{gap:+.1f}"), class_="n", data_v=row["gap"]),
+        tag("td", typeset(say_number(length)), class_="n", data_v=row["mean_length"]),
         tag("td", probability(p_value), class_="n", data_v=row["adjusted_p_value"]),
         data_state=row["state"],
     )

@@ -11,7 +11,7 @@ from localconformal.audit import Audit, Comparison
 from localconformal.audit.html import write_page
 from localconformal.metrics import CoverageLengthCurve
 from localconformal.report.render import render
-from localconformal.report.summarise import TITLE, summarise
+from localconformal.report.summarise import GROUP_HINT, TITLE, summarise
 
 
 def write_report(
@@ -25,7 +25,9 @@ def write_report(
     X: Any = None,
     y: ArrayLike | None = None,
     intervals: ArrayLike | None = None,
+    y_pred: ArrayLike | None = None,
     random_state: int = 0,
+    group_hint: str = GROUP_HINT,
 ) -> Path:
     """Write an audit as one HTML file that needs nothing else, and return its path.
 
@@ -50,8 +52,13 @@ def write_report(
     intervals : array of shape (n, 2), default=None
         The rows that were audited, for the charts of lengths, errors and intervals; without
         intervals, or a model that gives them, these charts are left out.
+    y_pred : array of shape (n,), default=None
+        Point predictions of these rows: how good they are, and a chart of them. None asks the
+        model, where it is asked for the intervals too; otherwise both are left out.
     random_state : int, default=0
         Seed of the rows drawn.
+    group_hint : str, default="pass groups= to the audit"
+        What to do for a table of groups, said where there are none.
 
     Returns
     -------
@@ -79,6 +86,8 @@ def write_report(
         X=X,
         y=y,
         intervals=intervals,
+        y_pred=y_pred,
         random_state=random_state,
+        group_hint=group_hint,
     )
     return write_page(path, render(summary))

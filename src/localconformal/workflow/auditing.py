@@ -15,6 +15,9 @@ from localconformal.tables import TableError
 from localconformal.tables.errors import about, check_columns
 from localconformal.workflow.columns import as_floats
 
+#: What a page that a command writes says where no groups were named.
+GROUP_HINT = "name their columns with --groups"
+
 
 @dataclass(frozen=True, eq=False)
 class AuditedTable:

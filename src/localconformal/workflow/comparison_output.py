@@ -71,5 +71,7 @@ def write_comparison_page(found: TableComparison, path: Path, *, random_state: i
         X=X,
         y=first.y,
         intervals=best.intervals,
+        y_pred=best.model.predict_prepared(X, first.test)["predicted"].to_numpy(),
         random_state=random_state,
+        group_hint="",
     )

@@ -14,6 +14,7 @@ from localconformal.persistence import model_bytes, model_types
 from localconformal.report import write_report
 from localconformal.tables import write_table
 from localconformal.tables.arrow import to_pandas
+from localconformal.workflow.auditing import GROUP_HINT
 from localconformal.workflow.messages import json_text
 from localconformal.workflow.predicting import FilePrediction
 from localconformal.workflow.running import Run
@@ -118,7 +119,9 @@ def write_run_report(run: Run, path: Path, seed: int) -> None:
         X=run.X,
         y=run.y,
         intervals=run.intervals[:, :, 0],
+        y_pred=run.table["predicted"].to_numpy(),
         random_state=seed,
+        group_hint=GROUP_HINT,
     )
 
 

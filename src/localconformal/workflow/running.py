@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from localconformal.audit import Audit, audit
+from localconformal.audit.accuracy import Accuracy, accuracy
 from localconformal.metrics import coverage, coverage_band, interval_score, mean_length
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
@@ -82,6 +83,8 @@ class Run:
         A row for each one held out: ``row`` (its position in the input, from 0), the identifier,
         ``actual``, ``predicted``, bounds.
     rows : dict of part -> number of rows
+    accuracy : Accuracy
+        Of the point predictions of the rows held out.
     notes : tuple of str
         What was done to the table.
     seconds : dict of stage -> seconds
@@ -94,6 +97,7 @@ class Run:
     intervals: Array
     table: Any
     rows: dict[str, int]
+    accuracy: Accuracy
     notes: tuple[str, ...]
     seconds: dict[str, float]
 
@@ -213,6 +217,7 @@ def check_model(
         intervals=intervals,
         table=with_row_ids(made, tested, rows.positions[held], model.identifier),
         rows=row_counts(n_input, len(rows.y), model, len(held)),
+        accuracy=accuracy(y, made["predicted"]),
         notes=notes,
         seconds=seconds,
     )
@@ -323,6 +328,7 @@ def run_record(run: Run, task: Task) -> dict[str, Any]:
         "features": list(run.X.columns),
         "preparation": list(run.notes),
         "coverage": coverage_rows(run),
+        "accuracy": asdict(run.accuracy),
         "failures": [asdict(failure) for failure in run.audit.failures()],
         "guarantee": {"text": str(guarantee).splitlines(), **asdict(guarantee)},
         "seconds": {**run.seconds, **{f"fit: {k}": v for k, v in report["seconds"].items()}},

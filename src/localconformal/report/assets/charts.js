@@ -38,7 +38,7 @@ function forest(spec, columns, width) {
   const place = scale(low, high, left, right - 8);
   const top = 24;
   const bottom = top + step * rows.length;
-  const format = spec.share ? (v) => percent(v, 0) : say;
+  const format = spec.share ? (v) => percent(v, 0) : sayTick;
   const exact = spec.share ? percent : say;
   const target = place(spec.reference);
   const nodes = xAxis(place, top, bottom, format, "", narrow ? 3 : 5);
@@ -70,7 +70,7 @@ function forest(spec, columns, width) {
 }
 
 function forestTip(row, exact) {
-  return `${row.label}\n${exact(row.value)} (${exact(row.lower)} to ${exact(row.upper)})\n${say(row.rows)} rows`;
+  return `${row.label}\n${exact(row.value)} (${exact(row.lower)} to ${exact(row.upper)})\n${count(row.rows)} rows`;
 }
 
 function bars(spec, columns, width) {
@@ -95,25 +95,21 @@ function bars(spec, columns, width) {
   return [step * rows.length + 8, nodes];
 }
 
-function frame(width, height) {
-  return { left: 52, right: width - 12, top: 34, bottom: height - 46 };
-}
-
 function histogram(spec, columns, width) {
   const rows = zip(columns);
   const height = Math.min(320, Math.max(240, width * 0.45));
-  const box = frame(width, height);
   const most = Math.max(...rows.map((row) => row.covered + row.missed));
+  const box = frame(width, height, 0, most);
   const x = scale(rows[0].from, rows[rows.length - 1].to, box.left, box.right);
   const y = scale(0, most * 1.05, box.bottom, box.top);
   const nodes = [
-    ...yAxis(y, box.left, box.right, say, "rows", 4),
-    ...xAxis(x, box.bottom, box.bottom, say, "length of the interval", width < 560 ? 4 : 7),
+    ...yAxis(y, box.left, box.right, sayTick, "rows", UPWARDS),
+    ...xAxis(x, box.bottom, box.bottom, sayTick, "length of the interval", width < 560 ? 4 : 7),
   ];
   for (const row of rows) {
     const [from, to] = [x(row.from) + 0.5, x(row.to) - 0.5];
     const total = row.covered + row.missed;
-    const tip = `${say(row.from)} to ${say(row.to)}\n${say(total)} rows, ${say(row.missed)} missed`;
+    const tip = `${say(row.from)} to ${say(row.to)}\n${count(total)} rows, ${count(row.missed)} missed`;
     nodes.push(
       svg("g", { class: "mark", "data-tip": tip },
         svg("rect", { x: from, y: box.top, width: Math.max(1, to - from), height: box.bottom - box.top, class: "hit" }),
@@ -128,12 +124,13 @@ function histogram(spec, columns, width) {
 function scatter(spec, columns, width) {
   const rows = zip(columns);
   const height = Math.min(420, Math.max(280, width * 0.62));
-  const box = frame(width, height);
-  const x = scale(0, (number(spec.ends[0]) || 1) * 1.04, box.left, box.right);
-  const y = scale(0, (number(spec.ends[1]) || 1) * 1.04, box.bottom, box.top);
+  const [right, top] = spec.ends.map((end) => (number(end) || 1) * 1.04);
+  const box = frame(width, height, 0, top);
+  const x = scale(0, right, box.left, box.right);
+  const y = scale(0, top, box.bottom, box.top);
   const nodes = [
-    ...yAxis(y, box.left, box.right, say, "distance of y from the centre", 5),
-    ...xAxis(x, box.top, box.bottom, say, "length of the interval", width < 560 ? 4 : 7),
+    ...yAxis(y, box.left, box.right, sayTick, "distance of y from the centre", UPWARDS),
+    ...xAxis(x, box.top, box.bottom, sayTick, "length of the interval", width < 560 ? 4 : 7),
   ];
   const end = Math.min(x.high, 2 * y.high);
   // Misses last: they must not hide under the many.
@@ -147,19 +144,51 @@ function scatter(spec, columns, width) {
   return [height, nodes];
 }
 
+// A number of a row that has an interval: as many digits as matter beside the interval's length.
+function inRow(row, value) {
+  return sayTick(value, (number(row.upper) - number(row.lower)) / 10);
+}
+
+function predictions(spec, columns, width) {
+  const height = Math.min(460, Math.max(300, width * 0.55));
+  const [low, high] = spec.ends.map(number);
+  const [first, last] = spec.across.map(number);
+  const room = (last - first || Math.abs(last) || 1) * 0.03;
+  const box = frame(width, height, low, high);
+  const x = scale(first - room, last + room, box.left, box.right);
+  const y = scale(low, high, box.bottom, box.top);
+  const nodes = [
+    ...yAxis(y, box.left, box.right, sayTick, "observed", UPWARDS),
+    ...xAxis(x, box.top, box.bottom, sayTick, "predicted", width < 560 ? 3 : 7),
+  ];
+  // Misses last: they must not hide under the many.
+  for (const row of zip(columns).sort((a, b) => Number(b.covered) - Number(a.covered))) {
+    const place = x(number(row.predicted));
+    const tip = `row ${count(row.row)}: predicted ${inRow(row, row.predicted)}, observed ${inRow(row, row.observed)}\n${inRow(row, row.lower)} to ${inRow(row, row.upper)}`;
+    nodes.push(
+      svg("g", { class: row.covered ? "mark row" : "mark row miss", "data-tip": tip },
+        line(place, y(number(row.lower)), place, y(number(row.upper)), "range"),
+        svg("circle", { cx: place, cy: y(number(row.observed)), r: row.covered ? 2 : 3, class: "dot" })),
+    );
+  }
+  const [from, to] = [Math.max(x.low, low), Math.min(x.high, high)];
+  if (from < to) nodes.push(line(x(from), y(from), x(to), y(to), "target"));
+  return [height, nodes];
+}
+
 function intervals(spec, columns, width) {
   const rows = zip(columns);
   const height = Math.min(380, Math.max(260, width * 0.5));
-  const box = frame(width, height);
   const end = (number(spec.end) || 1) * 1.05;
+  const box = frame(width, height, -end, end);
   const x = scale(0, rows.length, box.left, box.right);
   const y = scale(-end, end, box.bottom, box.top);
-  const nodes = yAxis(y, box.left, box.right, say, "difference from the centre", 5);
+  const nodes = yAxis(y, box.left, box.right, sayTick, "difference from the centre", UPWARDS);
   nodes.push(text(box.right, box.bottom + 22, spec.order, { class: "axis", "text-anchor": "end" }));
   rows.forEach((row, i) => {
     const [lower, upper, value, centre] = [row.lower, row.upper, row.y, row.centre].map(number);
     const place = x(i + 0.5);
-    const tip = `row ${say(row.row)}: y ${say(value)}\n${say(lower)} to ${say(upper)}`;
+    const tip = `row ${count(row.row)}: y ${inRow(row, value)}\n${inRow(row, lower)} to ${inRow(row, upper)}`;
     nodes.push(
       svg("g", { class: row.covered ? "mark row" : "mark row miss", "data-tip": tip },
         svg("rect", { x: x(i), y: box.top, width: x(i + 1) - x(i), height: box.bottom - box.top, class: "hit" }),
@@ -173,13 +202,13 @@ function intervals(spec, columns, width) {
 function curve(spec, columns, width) {
   const rows = zip(columns);
   const height = Math.min(400, Math.max(280, width * 0.6));
-  const box = frame(width, height);
   const format = (v) => percent(v, 0);
   const low = Math.max(0, Math.min(...rows.flatMap((row) => [row.confidence_level, row.lower])) - 0.05);
+  const box = frame(width, height, low, 1);
   const x = scale(low, 1, box.left, box.right);
   const y = scale(low, 1, box.bottom, box.top);
   const nodes = [
-    ...yAxis(y, box.left, box.right, format, "coverage observed", 5),
+    ...yAxis(y, box.left, box.right, format, "coverage observed", UPWARDS),
     ...xAxis(x, box.top, box.bottom, format, "confidence level asked for", width < 560 ? 4 : 6),
   ];
   const path = (points) => points.map(([a, b]) => `${x(a)},${y(b)}`).join(" ");
@@ -197,4 +226,4 @@ function curve(spec, columns, width) {
   return [height, nodes];
 }
 
-const KINDS = { forest, bars, histogram, scatter, intervals, curve };
+const KINDS = { forest, bars, histogram, scatter, predictions, intervals, curve };

@@ -2,6 +2,8 @@
 // Texts from data only ever become text nodes or attributes, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
+// Numbers along an axis that goes up.
+const UPWARDS = 5;
 
 function svg(name, attributes = {}, ...children) {
   const node = document.createElementNS(SVG, name);
@@ -20,13 +22,32 @@ function html(name, attributes = {}, ...children) {
 // "NaN", "Infinity" and "-Infinity" come as texts: JSON has no such numbers.
 const number = (value) => Number(value);
 
+// As texts.say_number does in Python: thousands apart and four digits.
 function say(value) {
   const v = number(value);
   if (Number.isNaN(v)) return "–";
   if (!Number.isFinite(v)) return v > 0 ? "∞" : "−∞";
+  return written(Number(v.toPrecision(4)));
+}
+
+// How many: in full.
+const count = (value) => sayTick(value, 1);
+
+// As texts.say_tick does: the digits that tell a number from others a step away.
+function sayTick(value, step) {
+  const v = number(value);
+  if (!(Number.isFinite(v) && Number.isFinite(step) && step > 0)) return say(v);
+  const digits = 1 - Math.floor(Math.log10(step));
+  return written(Number(v.toFixed(Math.min(Math.max(digits, 0), 100))));
+}
+
+// All digits of a number; powers of ten where it is very large or very small.
+function written(v) {
   const size = Math.abs(v);
-  if (size !== 0 && (size >= 1e7 || size < 1e-4)) return v.toExponential(2).replace("-", "−");
-  return v.toLocaleString("en-GB", { maximumSignificantDigits: size >= 1000 ? 6 : 4 }).replace("-", "−");
+  const text = size !== 0 && (size >= 1e15 || size < 1e-4)
+    ? v.toExponential().replace(/e([+-])(\d)$/, "e$10$2")
+    : v.toLocaleString("en-GB", { maximumSignificantDigits: 15 });
+  return (v === 0 ? "0" : text).replaceAll("-", "−");
 }
 
 function percent(value, digits = 1) {
@@ -54,12 +75,20 @@ function ticks(low, high, count) {
 const text = (x, y, content, attributes = {}) => svg("text", { x, y, ...attributes }, content);
 const line = (x1, y1, x2, y2, kind) => svg("line", { x1, y1, x2, y2, class: kind });
 
+// Where a chart of numbers from low to high upwards has its axes: to the left there is room for them.
+function frame(width, height, low, high) {
+  const places = ticks(low, high, UPWARDS);
+  const longest = Math.max(...places.map((tick) => sayTick(tick, places[1] - places[0]).length));
+  return { left: Math.max(44, 14 + 7 * longest), right: width - 12, top: 34, bottom: height - 46 };
+}
+
 // Vertical rules with their values underneath; the name of the axis below.
 function xAxis(place, top, bottom, format, name, count) {
   const parts = [];
-  for (const tick of ticks(place.low, place.high, count)) {
+  const places = ticks(place.low, place.high, count);
+  for (const tick of places) {
     parts.push(line(place(tick), top, place(tick), bottom, "rule"));
-    parts.push(text(place(tick), bottom + 18, format(tick), { class: "tick", "text-anchor": "middle" }));
+    parts.push(text(place(tick), bottom + 18, format(tick, places[1] - places[0]), { class: "tick", "text-anchor": "middle" }));
   }
   if (name) parts.push(text(place.end, bottom + 38, name, { class: "axis", "text-anchor": "end" }));
   return parts;
@@ -67,9 +96,10 @@ function xAxis(place, top, bottom, format, name, count) {
 
 function yAxis(place, left, right, format, name, count) {
   const parts = [];
-  for (const tick of ticks(place.low, place.high, count)) {
+  const places = ticks(place.low, place.high, count);
+  for (const tick of places) {
     parts.push(line(left, place(tick), right, place(tick), "rule"));
-    parts.push(text(left - 8, place(tick) + 4, format(tick), { class: "tick", "text-anchor": "end" }));
+    parts.push(text(left - 8, place(tick) + 4, format(tick, places[1] - places[0]), { class: "tick", "text-anchor": "end" }));
   }
   if (name) parts.push(text(0, place.end - 14, name, { class: "axis" }));
   return parts;

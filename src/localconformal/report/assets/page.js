@@ -28,14 +28,18 @@ function drawChart(figure, given) {
   fillTable(figure);
 }
 
+const COUNTS = ["row", "rows", "covered", "missed"];
 const HEADINGS = { confidence_level: "confidence level", mean_length: "mean length", label: "" };
 
-function cellText(spec, name, value) {
+function cellText(spec, name, row) {
+  const value = row[name];
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (name === "label") return value;
   if (name === "state") return { under: "below", over: "above", apart: "apart", within: "within chance" }[value];
   const isShare = spec.kind === "curve" ? name !== "mean_length" : spec.share && name !== "rows";
-  return isShare ? percent(value) : say(value);
+  if (isShare) return percent(value);
+  if (COUNTS.includes(name)) return count(value);
+  return "upper" in row ? inRow(row, value) : say(value);
 }
 
 // Built when it is opened: most are never looked at.
@@ -50,7 +54,7 @@ function fillTable(figure) {
   const names = Object.keys(option.columns);
   const head = names.map((name) => html("th", { scope: "col" }, HEADINGS[name] ?? name));
   const body = zip(option.columns).map((row) =>
-    html("tr", {}, ...names.map((name, i) => html(i ? "td" : "th", i ? {} : { scope: "row" }, cellText(spec, name, row[name])))));
+    html("tr", {}, ...names.map((name, i) => html(i ? "td" : "th", i ? {} : { scope: "row" }, cellText(spec, name, row)))));
   const named = { "aria-label": `${spec.title}, as a table` };
   place.replaceChildren(html("table", named, html("thead", {}, html("tr", {}, ...head)), html("tbody", {}, ...body)));
 }
@@ -106,7 +110,7 @@ function startTips() {
 
 function sortKey(row, column) {
   const cell = row.cells[column];
-  return "v" in cell.dataset ? number(cell.dataset.v) : cell.textContent;
+  return "v" in cell.dataset ? number(cell.dataset.v) : cell.textContent.replaceAll(",", "");
 }
 
 // What is undefined comes last, whichever way.
