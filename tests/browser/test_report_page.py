@@ -323,6 +323,28 @@ def test_paper_has_all_numbers_and_charts_of_its_width(open_page):
     assert page.evaluate(width) == on_screen
 
 
+def test_the_script_writes_numbers_as_python_does(open_page):
+    from localconformal import report
+    from localconformal.report.plain import typeset
+    from localconformal.texts import say_number, say_tick
+
+    # No factor is a tie, which the two may break otherwise.
+    sizes = [f * 10.0**p for p in range(-12, 19) for f in (1.0, 1.23456789, 2.6, 9.9996)]
+    values = [0.0, *sizes, *(-size for size in sizes)]
+    steps = [0.025, 0.5, 2.0, 1e4]
+    script = (Path(report.__file__).parent / "assets" / "draw.js").read_text(encoding="utf-8")
+    page = open_page()
+    written = "values.map((v) => steps.map((s) => sayTick(v, s)))"
+    ticks = f"([values, steps]) => {{ {script}; return {written}; }}"
+    expected = [[typeset(say_tick(value, step)) for step in steps] for value in values]
+    assert page.evaluate(ticks, [values, steps]) == expected
+    odd = {"Infinity": "∞", "-Infinity": "−∞", "NaN": "–"}
+    numbers = f"values => {{ {script}; return values.map(say); }}"
+    expected = [typeset(say_number(value)) for value in values]
+    assert page.evaluate(numbers, [*values, *odd]) == [*expected, *odd.values()]
+    assert [typeset(say_number(float(value))) for value in odd] == [*odd.values()]
+
+
 def test_what_the_calibration_set_explains_is_drawn(open_page):
     page = open_page()
     box = page.locator("[data-chart='glance'] rect.expected")

@@ -42,6 +42,7 @@ def ordinary(n=2_000, seed=0):
         "X": X,
         "y": y,
         "intervals": intervals,
+        "y_pred": model.predict(numbers),
     }
 
 

@@ -86,7 +86,7 @@ def test_the_histogram_counts_every_row(arguments, summary):
 
 def test_the_page_holds_its_parts_in_order(summary):
     page = render(summary)
-    named = "promise failures parts charts-of-rows slab methods making data notes"
+    named = "promise failures parts model charts-of-rows slab methods making data notes"
     places = [page.index(f'<section id="{name}"') for name in named.split()]
     assert places == sorted(places)
 

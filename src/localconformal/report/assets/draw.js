@@ -45,7 +45,7 @@ function sayTick(value, step) {
 function written(v) {
   const size = Math.abs(v);
   const text = size !== 0 && (size >= 1e15 || size < 1e-4)
-    ? v.toExponential().replace(/e([+-])(\d)$/, "e$10$2")
+    ? Number(v.toPrecision(15)).toExponential().replace(/e([+-])(\d)$/, "e$10$2")
     : v.toLocaleString("en-GB", { maximumSignificantDigits: 15 });
   return (v === 0 ? "0" : text).replaceAll("-", "−");
 }
