@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from localconformal.metrics.correlation import check_prediction
-from localconformal.texts import say_number
+from localconformal.texts import say_number, say_tick
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Accuracy:
     def text(self) -> str:
         """Both errors in one sentence."""
         return (
-            f"The point predictions have R2 = {say_number(self.r2)} and are off by "
+            f"The point predictions have R2 = {say_tick(self.r2, 0.1)} and are off by "
             f"{say_number(self.mae)} on average; the best constant is off by "
             f"{say_number(self.constant_mae)}."
         )

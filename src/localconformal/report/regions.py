@@ -14,8 +14,14 @@ from localconformal.report.words import ALPHA, sides
 
 #: Rows of one table; features, and parts of one, in a chart; parts told as sentences.
 MAX_ROWS, MAX_OPTIONS, MAX_PARTS, MAX_SENTENCES = 400, 60, 40, 12
-#: What is told first.
-ORDER = ("rules", "groups", "slab", "sizes", "features")
+#: What stands before the words for a part, by its kind; those told first come first.
+KINDS = {
+    "rules": "Rule: ",
+    "groups": "Group: ",
+    "slab": "Slab: ",
+    "sizes": "Interval ",
+    "features": "Bin: ",
+}
 NO_GROUPS = "No groups were named"
 UNDER, OVER, WITHIN = "under", "over", "within"
 TABLES = {
@@ -65,7 +71,8 @@ def told_parts(audit: Audit, found: list[Failure]) -> dict[str, Any]:
     Where all rows are off the target, what stands out from the other rows comes first.
     """
     level, shifted = audit.summary.confidence_level, audit.is_shifted
-    ordered = sorted(found, key=lambda one: (shifted and not one.stands_out, ORDER.index(one.part)))
+    first = list(KINDS)
+    ordered = sorted(found, key=lambda one: (shifted and not one.stands_out, first.index(one.part)))
     sentences = [
         {"state": UNDER if one.is_under else OVER, "text": failure_sentence(one, level)}
         for one in ordered[:MAX_SENTENCES]
@@ -75,8 +82,8 @@ def told_parts(audit: Audit, found: list[Failure]) -> dict[str, Any]:
 
 def failure_sentence(failure: Failure, level: float) -> str:
     """Which rows, and how they are covered."""
-    kind = {"slab": "worst slab, ", "sizes": "intervals of "}.get(failure.part, "")
-    return f"{kind}{short(failure.text, CONDITIONS)}: {coverage_phrase(failure, level)}"
+    text = short(f"{KINDS[failure.part]}{failure.text}", CONDITIONS)
+    return f"{text}: {coverage_phrase(failure, level)}"
 
 
 def region_table(audit: Audit, part: str, group_hint: str) -> dict[str, Any]:
@@ -181,14 +188,13 @@ def glance_chart(audit: Audit) -> dict[str, Any]:
     summary, slab = audit.summary, audit.slab
     level = summary.confidence_level
     rows: list[tuple[str, Any, str]] = [("All rows", summary, overall_state(summary))]
-    kinds = {"rules": "Rule: ", "groups": "Group: ", "features": "Bin: ", "sizes": "Interval "}
-    for part, name in kinds.items():
+    for part in ("rules", "groups", "features", "sizes"):
         if tested := getattr(audit, part):
             worst = min(tested, key=lambda one: (region_state(one) != UNDER, one.gap))
-            rows.append((f"{name}{worst.text}", worst, region_state(worst)))
+            rows.append((f"{KINDS[part]}{worst.text}", worst, region_state(worst)))
     if slab.n:
         beyond = state(slab.coverage - level, audit.slab_p_value)
-        rows.append((f"Slab: {audit.slab_text}", slab, beyond))
+        rows.append((f"{KINDS['slab']}{audit.slab_text}", slab, beyond))
     lead, more = READING, {}
     if summary.n_calibration:
         lead += f" The box around all rows is what {say_calibration(summary)} explains."

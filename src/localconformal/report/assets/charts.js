@@ -159,7 +159,7 @@ function predictions(spec, columns, width) {
   const y = scale(low, high, box.bottom, box.top);
   const nodes = [
     ...yAxis(y, box.left, box.right, sayTick, "observed", UPWARDS),
-    ...xAxis(x, box.top, box.bottom, sayTick, "predicted", width < 560 ? 3 : 7),
+    ...xAxis(x, box.top, box.bottom, sayTick, "predicted", width < 560 ? 4 : 7),
   ];
   // Misses last: they must not hide under the many.
   for (const row of zip(columns).sort((a, b) => Number(b.covered) - Number(a.covered))) {
