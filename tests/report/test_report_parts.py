@@ -185,7 +185,10 @@ def test_large_numbers_are_written_out(unit):
     X, y, intervals = rows(1_000)
     y, intervals = unit * y, unit * intervals
     found = audit(X, y, intervals)
-    page = render(summarise(found, X=X, y=y, intervals=intervals, y_pred=y))
+    summary = summarise(found, X=X, y=y, intervals=intervals, y_pred=y)
+    labels = summary["charts"]["sizes"]["options"][0]["columns"]["label"]
+    assert not any("e+" in label for label in labels)
+    page = render(summary)
     words = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert not re.search(r"\de\+\d", words)
     assert f">{say_number(found.summary.mean_length)}<" in words
