@@ -18,11 +18,12 @@ from declared_versions import oldest_versions, python_versions
 PYTHONS = python_versions()
 #: To run tests, whatever their version.
 RUNNERS = ("hypothesis", "pytest", "pytest-xdist")
-#: Tests that need nothing but the core and frames.
+#: Tests that need nothing but the core, frames and model files.
 CORE_TESTS = (
     "tests/contracts",
     "tests/properties",
     "tests/hardening/test_fuzz.py",
+    "tests/persistence/test_persistence_bad_files.py",
     "tests/test_frames.py",
     "tests/test_intervals.py",
     "tests/test_quantiles.py",

@@ -15,6 +15,8 @@ else:  # pytest and nox both bring it there
 ROOT = Path(__file__).parents[1]
 #: Tables that come in: no dependency, but the oldest ones are tried too.
 FRAMES = ("pandas", "polars", "pyarrow")
+#: Reads and writes model files, in an extra; older versions are refused, so the oldest is tried.
+MODEL_FILES = ("skops",)
 
 
 def project(pyproject: Path = ROOT / "pyproject.toml") -> dict[str, Any]:
@@ -40,8 +42,9 @@ def lower_bound(requirement: str) -> tuple[str, str] | None:
 
 
 def oldest_versions() -> dict[str, str]:
-    """Name -> lowest declared version, of every dependency and of frames."""
+    """Name -> lowest declared version, of every dependency, of frames and of model files."""
     declared = project()
     core = [lower_bound(text) for text in declared["dependencies"]]
-    extra = dict(filter(None, map(lower_bound, declared["optional-dependencies"]["test"])))
-    return dict(filter(None, core)) | {name: extra[name] for name in FRAMES}
+    extras = [text for name in ("cli", "test") for text in declared["optional-dependencies"][name]]
+    extra = dict(filter(None, map(lower_bound, extras)))
+    return dict(filter(None, core)) | {name: extra[name] for name in (*FRAMES, *MODEL_FILES)}

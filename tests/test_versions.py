@@ -8,7 +8,15 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from declared_versions import FRAMES, ROOT, oldest_versions, project, python_versions
+from declared_versions import (
+    FRAMES,
+    MODEL_FILES,
+    ROOT,
+    oldest_versions,
+    project,
+    python_versions,
+)
+from localconformal.persistence.store import OLDEST_SKOPS
 
 NOXFILE = (ROOT / "noxfile.py").read_text(encoding="utf-8")
 
@@ -21,9 +29,11 @@ def session_source(name):
 
 def declared():
     """Every requirement, as the installer reads it: name -> its lowest version."""
-    extra = project()["optional-dependencies"]["test"]
+    extras = project()["optional-dependencies"]
     found = {}
-    for requirement in map(Requirement, [*extra, *project()["dependencies"]]):
+    for requirement in map(
+        Requirement, [*extras["test"], *extras["cli"], *project()["dependencies"]]
+    ):
         for clause in requirement.specifier:
             if clause.operator == ">=":
                 found[requirement.name] = clause.version
@@ -33,7 +43,7 @@ def declared():
 def test_every_dependency_declares_its_lowest_version():
     core = {Requirement(text).name for text in project()["dependencies"]}
     assert core <= set(oldest_versions())
-    assert set(oldest_versions()) == core | set(FRAMES)
+    assert set(oldest_versions()) == core | set(FRAMES) | set(MODEL_FILES)
 
 
 def test_the_oldest_session_installs_the_declared_minimum():
@@ -49,6 +59,10 @@ def test_a_frame_has_one_lowest_version():
             if requirement.name in FRAMES:
                 lowest = str(requirement.specifier).removeprefix(">=")
                 assert lowest == oldest_versions()[requirement.name], name
+
+
+def test_what_is_refused_at_run_time_is_what_is_declared():
+    assert Version(oldest_versions()["skops"]).release == OLDEST_SKOPS
 
 
 def test_every_supported_python_has_a_session():

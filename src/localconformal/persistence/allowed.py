@@ -9,31 +9,46 @@ from __future__ import annotations
 
 from importlib import import_module
 
-#: Modules of this library whose classes a fitted model is made of.
+#: Modules of this library whose classes a fitted model is made of. Those that read or write files,
+#: or call what they are given, are none of them.
 OWN_MODULES = (
     "adjustments",
     "calibration",
     "densities",
-    "distributed",
+    "distributed.known",
     "engine",
     "laws",
     "models",
-    "persistence",
+    "persistence.sharing",
     "regressors",
     "scores",
     "selection",
-    "workflow",
+    "workflow.columns",
+    "workflow.model",
+    "workflow.preparation",
 )
 FOREIGN_TYPES = frozenset(
     {
         "collections.OrderedDict",
+        # Of one function alone, which `nodes` checks.
         "functools.partial",
         "lightgbm.basic.Booster",
         "lightgbm.sklearn.LGBMRegressor",
         # A function, of the forest law: its leaves come as they are.
         "numpy.asarray",
         "numpy.dtype",
+        # Losses and bins of gradient boosting: only later versions of skops know them.
+        "sklearn._loss.link.IdentityLink",
+        "sklearn._loss.link.Interval",
+        "sklearn._loss.link.LogLink",
+        "sklearn._loss.loss.AbsoluteError",
+        "sklearn._loss.loss.HalfGammaLoss",
+        "sklearn._loss.loss.HalfPoissonLoss",
+        "sklearn._loss.loss.HalfSquaredError",
+        "sklearn._loss.loss.HuberLoss",
+        "sklearn._loss.loss.PinballLoss",
         "sklearn.compose._column_transformer.make_column_selector",
+        "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
         "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
@@ -55,6 +70,8 @@ def is_allowed(name: str) -> bool:
     True
     >>> is_allowed("localconformal.calibration.np"), is_allowed("os.system")
     (False, False)
+    >>> is_allowed("localconformal.distributed.computing.Call")
+    False
     """
     return name in FOREIGN_TYPES or is_own_class(name)
 
@@ -62,8 +79,9 @@ def is_allowed(name: str) -> bool:
 def is_own_class(name: str) -> bool:
     """Whether the name is that of a class that one of our modules defines; no function is."""
     module, _, attribute = name.rpartition(".")
-    package, *inside = module.split(".")
-    if package != "localconformal" or not inside or inside[0] not in OWN_MODULES:
+    package, _, inside = module.partition(".")
+    homes = (home for home in OWN_MODULES if f"{inside}.".startswith(f"{home}."))
+    if package != "localconformal" or not any(homes):
         return False
     try:
         found = getattr(import_module(module), attribute, None)

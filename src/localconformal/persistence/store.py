@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,9 @@ from localconformal.persistence.allowed import is_allowed
 from localconformal.persistence.digest import has_digest, sealed
 from localconformal.persistence.fields import check_fields
 from localconformal.persistence.leaves import check_leaves
+from localconformal.persistence.nodes import check_nodes
 from localconformal.persistence.numbers import check_numbers
+from localconformal.persistence.outside import check_inside, drop_caches
 from localconformal.persistence.sharing import Flat, flatten, restore
 from localconformal.persistence.stamp import FORMAT, Stamp, own_stamp, read_stamp, stamped
 from localconformal.persistence.trees import check_trees, parts_of
@@ -24,6 +27,8 @@ from localconformal.persistence.trees import check_trees, parts_of
 COMPRESSION = {"compression": zipfile.ZIP_DEFLATED, "compresslevel": 1}
 #: What a model may raise whose parts do not fit each other.
 MISFITS = (AttributeError, IndexError, KeyError, OverflowError, TypeError)
+#: Earlier ones run code that a crafted file brings.
+OLDEST_SKOPS = (0, 12)
 #: Why a model with a network in it is no file.
 NETWORK = "it holds a network of PyTorch, whose layers are code that no file of this kind has"
 
@@ -33,14 +38,37 @@ class ModelFileError(ValueError):
 
 
 def skops_io() -> Any:
-    """skops.io, or an error that names the extra."""
+    """skops.io of a version that is safe, or an error that says what to install."""
     try:
+        found = str(import_module("skops").__version__)
+        check_skops(found)
         return import_module("skops.io")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "Model files need skops, which this installation lacks: run "
             "pip install 'localconformal[cli]'."
         ) from error
+
+
+def check_skops(version: str) -> None:
+    """Refuse versions that would run code of a crafted file.
+
+    Examples
+    --------
+    >>> check_skops("0.12.0"), check_skops("1.0")
+    (None, None)
+    >>> check_skops("0.11.0")
+    Traceback (most recent call last):
+        ...
+    localconformal.persistence.store.ModelFileError: skops 0.11.0 is installed, with which a \
+crafted model file can run code; 0.12 or later is needed: run pip install 'skops>=0.12'.
+    """
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST_SKOPS:
+        needed = ".".join(map(str, OLDEST_SKOPS))
+        raise ModelFileError(
+            f"skops {version} is installed, with which a crafted model file can run code; "
+            f"{needed} or later is needed: run pip install 'skops>={needed}'."
+        )
 
 
 def save_model(model: Any, path: str | Path) -> Path:
@@ -83,8 +111,11 @@ def model_bytes(model: Any) -> bytes:
         )
     skops = skops_io()
     try:
+        check_inside(model)
         data = sealed(stamped(bytes(skops.dumps(flatten(model), **COMPRESSION))))
         unknown = refused_types(model_types(data))
+        if not unknown:
+            check_nodes(data)
     except Exception as error:
         why = NETWORK if any(map(is_network, parts_of(model))) else one_line(error)
         raise ModelFileError(
@@ -124,6 +155,8 @@ def load_model(path: str | Path) -> Any:
     refused.
     The digest is no signature. Whoever means to deceive can write one that fits; such a file brings
     no code, but its intervals can be wrong: load models from people you trust.
+    What leads out of a model does not come with it: caches on disk (``memory=``) are dropped, which
+    changes no result; callbacks, and settings that name files or hosts, are refused.
 
     Parameters
     ----------
@@ -157,11 +190,13 @@ def load_model(path: str | Path) -> Any:
         check_format(path, stamp)
         is_sealed = has_digest(data)
         types = model_types(data)
+        unknown = refused_types(types)
+        if not unknown:
+            check_nodes(data)
     except ModelFileError:
         raise
     except Exception as error:
         raise altered(path, error, stamp) from error
-    unknown = refused_types(types)
     if unknown:
         raise ModelFileError(
             f"{path} names {one_line(', '.join(unknown))}, which no model file of this library "
@@ -187,6 +222,7 @@ def construct(path: Path, data: bytes, types: list[str], is_sealed: bool, stamp:
         if isinstance(loaded, Flat) and not is_sealed:
             raise ValueError("its digest is missing")
         model = restore(loaded) if isinstance(loaded, Flat) else loaded
+        drop_caches(model)
         for check in (check_fields, check_trees, check_leaves, check_numbers):
             check(model)
     except ImportError as error:
@@ -196,6 +232,12 @@ def construct(path: Path, data: bytes, types: list[str], is_sealed: bool, stamp:
         ) from error
     except Exception as error:
         raise altered(path, error, stamp) from error
+    try:
+        check_inside(model)
+    except ValueError as error:
+        raise ModelFileError(
+            f"{path} was not loaded: {one_line(error)}; save the model without that setting."
+        ) from error
     return model
 
 
