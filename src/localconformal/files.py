@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import tempfile
@@ -10,6 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+#: The disk is full, so much is not allowed, or the file would be larger than any may be.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class UnwritableError(OSError):
@@ -33,6 +37,9 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
 def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> list[Path]:
     """Write several files under temporary names, and rename them when all of them are whole.
 
+    Where anything fails, a rename too, the files that were there before are there again. Only what
+    ends the process at once (SIGKILL, a power cut) while files are renamed can leave some of each.
+
     Parameters
     ----------
     writers : path -> function that fills the file it is given
@@ -48,13 +55,14 @@ def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> list[Pat
         for path, write in writers.items():
             made += make_folder(path.parent)
             parts[path] = reserve(path)
-            write(parts[path])
+            with naming(path):
+                write(parts[path])
         mode = 0o666 & ~_umask()
+        for part in parts.values():
+            # mkstemp makes private files; a result is as readable as any new file.
+            part.chmod(mode)
         with uninterrupted():
-            for path, part in parts.items():
-                # mkstemp makes private files; a result is as readable as any new file.
-                part.chmod(mode)
-                part.replace(path)
+            rename_together(parts)
     except BaseException:
         for part in parts.values():
             part.unlink(missing_ok=True)
@@ -63,6 +71,42 @@ def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> list[Pat
                 folder.rmdir()
         raise
     return list(parts)
+
+
+def rename_together(parts: Mapping[Path, Path]) -> None:
+    """Give each part its name; where one cannot have it, all names are again as they were."""
+    kept: dict[Path, Path] = {}
+    try:
+        for path, part in parts.items():
+            # A file alone is replaced in one go; of several, the previous ones wait aside.
+            if len(parts) > 1 and (path.is_file() or path.is_symlink()):
+                kept[path] = reserve(path)
+                path.replace(kept[path])
+            part.replace(path)
+    except BaseException:
+        for path, part in parts.items():
+            if not part.exists():
+                path.unlink(missing_ok=True)
+            if path in kept and os.path.lexists(path):
+                kept[path].unlink()
+            elif path in kept:
+                kept[path].replace(path)
+        raise
+    for old in kept.values():
+        old.unlink()
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An error for want of room names the file, by the name that it was to have."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        raise UnwritableError(
+            f"Cannot write {path}: {os.strerror(error.errno)}; make room, or choose another place."
+        ) from error
 
 
 @contextmanager

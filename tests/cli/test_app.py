@@ -6,6 +6,8 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -13,7 +15,8 @@ import localconformal
 from localconformal import cli
 from localconformal.cli.app import COMMANDS, app
 from localconformal.cli.console import EXIT_CODES
-from localconformal.files import write_together, write_whole
+from localconformal.files import UnwritableError, write_together, write_whole
+from localconformal.tables import write_table
 
 
 def test_version():
@@ -166,3 +169,91 @@ class TestWriteTogether:
         (tmp_path / "a.txt").mkdir()
         with pytest.raises(OSError, match="it is a folder"):
             write_whole(tmp_path / "a.txt", lambda part: part.write_text(""))
+
+
+class Stopped(BaseException):
+    """Neither an error of the system nor one that is expected."""
+
+
+class TestRenamesThatFail:
+    """Of several files that are to be replaced, all are, or all are as they were."""
+
+    @staticmethod
+    def writers(folder):
+        return {folder / name: lambda part: part.write_text("new") for name in "abc"}
+
+    @staticmethod
+    def contents(folder):
+        return {
+            path.name: path.read_text() if path.is_file() else "folder" for path in folder.iterdir()
+        }
+
+    @pytest.mark.parametrize("there", ["", "a", "ac", "abc"])
+    @pytest.mark.parametrize("position", range(6))
+    @pytest.mark.parametrize("after", [False, True])
+    @pytest.mark.parametrize("error", [OSError, Stopped])
+    def test_a_rename_that_fails_leaves_what_was_there(
+        self, tmp_path, monkeypatch, there, position, after, error
+    ):
+        for name in there:
+            (tmp_path / name).write_text("old")
+        before, rename, renamed = self.contents(tmp_path), Path.replace, []
+
+        def failing(path, other):
+            renamed.append(path)
+            fails = len(renamed) == position + 1
+            if fails and not after:
+                raise error
+            made = rename(path, other)
+            if fails:
+                raise error
+            return made
+
+        monkeypatch.setattr(Path, "replace", failing)
+        if position < 3 + len(there):
+            with pytest.raises(error):
+                write_together(self.writers(tmp_path))
+            assert self.contents(tmp_path) == before
+        else:
+            write_together(self.writers(tmp_path))
+            assert self.contents(tmp_path) == dict.fromkeys("abc", "new")
+
+    def test_a_folder_that_appears_meanwhile_undoes_the_others(self, tmp_path):
+        (tmp_path / "a").write_text("old")
+        writers = self.writers(tmp_path)
+        writers[tmp_path / "b"] = lambda part: (tmp_path / "b").mkdir()
+        with pytest.raises(OSError):
+            write_together(writers)
+        assert self.contents(tmp_path) == {"a": "old", "b": "folder"}
+
+    def test_a_link_is_a_link_again(self, tmp_path):
+        (tmp_path / "a").symlink_to("nowhere")
+        writers = self.writers(tmp_path)
+        writers[tmp_path / "c"] = lambda part: (tmp_path / "c").mkdir()
+        with pytest.raises(OSError):
+            write_together(writers)
+        assert (tmp_path / "a").readlink() == Path("nowhere")
+        assert len(list(tmp_path.iterdir())) == 2
+
+
+class TestNoRoom:
+    """A full disk is told with the name of the file that found no room."""
+
+    @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".txt"])
+    def test_a_full_disk_names_the_file(self, tmp_path, suffix):
+        (tmp_path / f"full{suffix}").symlink_to("/dev/full")
+        frame = pd.DataFrame({"a": np.arange(10_000.0)})
+
+        def write(_):
+            full = tmp_path / f"full{suffix}"
+            return full.write_text("x") if suffix == ".txt" else write_table([frame], full)
+
+        path = tmp_path / "made" / f"wanted{suffix}"
+        with pytest.raises(UnwritableError, match="No space left on device; make room") as caught:
+            write_whole(path, write)
+        assert str(caught.value).startswith(f"Cannot write {path}: ")
+        assert not path.parent.exists()
+
+    def test_other_errors_of_a_writer_stay(self, tmp_path):
+        with pytest.raises(FileNotFoundError):
+            write_whole(tmp_path / "a", lambda part: (tmp_path / "none").read_text())

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from importlib.util import find_spec
+from typing import Any
 
 #: What the extra "cli" brings and the core does not.
 NEEDED = ("typer", "rich", "matplotlib", "pandas", "pyarrow", "skops")
+#: Asks to end, from other programs and from a terminal that is closed; Windows lacks the second.
+ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def main() -> None:
@@ -21,6 +25,18 @@ def main() -> None:
     # OpenMP reads it when scikit-learn is imported. Threads that wait spin by default: on a busy
     # machine they keep those from the processor that have work, and 10 s of fitting took 200 s.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for number in ENDING:
+        # nohup has one of them ignored, and that stays.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, end)
     from localconformal.cli.app import app
 
     app()
+
+
+def end(number: int, frame: Any) -> None:
+    """End as after an error, so that unfinished files are removed; the shell's code for signals."""
+    for one in (*ENDING, signal.SIGINT):
+        # What comes while files are removed comes too late.
+        signal.signal(one, signal.SIG_IGN)
+    sys.exit(128 + number)

@@ -57,9 +57,12 @@ EXIT_CODES = {
     1: "a mistake in localconformal, or a missing package",
     2: "a file, an option or a value that cannot be used; nothing was written",
     3: "some tasks of reproduce failed; all others were written",
+    4: "done, and all files written, but the result could not be printed",
+    129: "hung up (SIGHUP); no file is half written",
     130: "interrupted (Ctrl-C); nothing was written",
+    143: "terminated (SIGTERM); no file is half written",
 }
-BAD_INPUT, SOME_FAILED, INTERRUPTED = 2, 3, 130
+BAD_INPUT, SOME_FAILED, UNPRINTED, INTERRUPTED = 2, 3, 4, 130
 #: Set to anything: errors of the user come with a traceback, to find where one comes from.
 TRACEBACK = "LOCALCONFORMAL_TRACEBACK"
 
@@ -184,11 +187,24 @@ def prose(text: str) -> Any:
 
 
 def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> None:
-    """The result: as one JSON document, or as sentences and tables."""
-    if as_json:
-        print_json(document)
-    else:
-        print_result(*parts)
+    """The result: as one JSON document, or as sentences and tables.
+
+    It comes after the files, so that output that leads nowhere is another error than theirs.
+    """
+    try:
+        if as_json:
+            print_json(document)
+        else:
+            print_result(*parts)
+        sys.stdout.flush()
+    except OSError as error:
+        # Python would try the rest again at exit, and complain.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        complain(
+            f"Cannot print the result ({error.strerror}); the command is done, and the files that "
+            "it makes are written."
+        )
+        raise typer.Exit(UNPRINTED) from error
 
 
 @contextmanager

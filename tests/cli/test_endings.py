@@ -1,0 +1,124 @@
+"""Commands that are told to end, and output that leads nowhere: real processes."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from table_files import homes, write
+
+from localconformal.cli.console import EXIT_CODES
+from localconformal.persistence import save_model
+from localconformal.workflow.model import Settings, fit_table_model
+
+MAIN = "import sys; from localconformal.cli import main; sys.exit(main())"
+#: A command that says when its file is half written, and then waits for ever.
+WAITING = """
+import sys, threading
+from pathlib import Path
+from localconformal.cli import main
+from localconformal.cli.app import app
+from localconformal.cli.console import answering
+from localconformal.files import write_together
+
+def half(part):
+    part.write_text("half")
+    print("half", flush=True)
+    threading.Event().wait()
+
+def wait(out: Path) -> None:
+    write_together({out / "a.txt": lambda part: part.write_text("whole"), out / "b.txt": half})
+
+app.command()(answering(wait))
+main()
+"""
+
+
+def begun(out, **options):
+    """The process, with a file half written in the folder."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITING, "wait", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+    assert process.stdout.readline() == "half\n"
+    assert len(list(out.iterdir())) == 2
+    return process
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_a_command_that_is_told_to_end_leaves_nothing_behind(tmp_path, name):
+    out = tmp_path / "made"
+    process = begun(out)
+    process.send_signal(getattr(signal, name))
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + getattr(signal, name)
+    assert process.returncode in EXIT_CODES
+    assert "Traceback" not in said
+    assert not out.exists()
+
+
+def test_a_second_signal_does_not_disturb_the_first(tmp_path):
+    process = begun(tmp_path)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=60)
+    assert process.returncode in (128 + signal.SIGTERM, 128 + signal.SIGHUP)
+    assert not list(tmp_path.iterdir())
+
+
+def test_nohup_stays_in_force(tmp_path):
+    process = begun(tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_the_library_installs_no_handlers():
+    code = (
+        "import signal\n"
+        "ending = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)\n"
+        "before = [signal.getsignal(one) for one in ending]\n"
+        "import localconformal.cli.app, localconformal.workflow.running\n"
+        "print(before == [signal.getsignal(one) for one in ending])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
+def printed_nowhere(*arguments):
+    """Exit code and standard error of a command whose standard output is full."""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", MAIN, *map(str, arguments)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    return done.returncode, done.stderr
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model file, and rows for it."""
+    rows = homes()
+    settings = Settings(method="split", model="linear")
+    fitted = fit_table_model(rows[["size", "region"]], rows["price"].to_numpy(), settings)
+    folder = tmp_path_factory.mktemp("model")
+    return save_model(fitted, folder / "model.skops"), write(rows, folder / "homes.csv")
+
+
+@pytest.mark.parametrize("how", [[], pytest.param(["--json"], marks=pytest.mark.slow)])
+def test_files_are_there_though_the_result_cannot_be_printed(tmp_path, model, how):
+    out = tmp_path / "made.csv"
+    code, said = printed_nowhere("predict", *model, "--out", out, *how)
+    assert len(out.read_text().splitlines()) == 401
+    assert code == 4
+    assert said == (
+        "Cannot print the result (No space left on device); the command is done, and the files "
+        "that it makes are written.\n"
+    )
+    assert "nothing was written" not in EXIT_CODES[code]
