@@ -6,12 +6,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import skops
 from sklearn.ensemble import ExtraTreesRegressor
 from table_files import QUICK, assert_refused, call, call_json, homes, write
 
 import localconformal
+from localconformal.cli.run import path_lines
 from localconformal.persistence import load_model, save_model
 from localconformal.tables import read_table
+from localconformal.workflow import running
 
 FILES = {
     "intervals.parquet",
@@ -216,3 +219,21 @@ def test_real_data_are_covered_within_the_band(name, suffix, tmp_path):
 @pytest.mark.parametrize(("name", "suffix"), [("bike", ".csv"), ("concrete", ".parquet")])
 def test_real_data_in_full_with_the_defaults(name, suffix, tmp_path):
     assert_sound(run_on_real_data(name, suffix, tmp_path, 10**6, []), tmp_path)
+
+
+def test_the_size_of_a_large_file_is_told(tmp_path):
+    paths = {"model": tmp_path / "model.skops", "record": tmp_path / "run.json"}
+    for path, size in zip(paths.values(), (324_000_000, 10_000), strict=True):
+        with path.open("wb") as file:
+            file.truncate(size)
+    large, small = path_lines(paths)
+    assert large.endswith("model.skops (324 MB)")
+    assert small.endswith("run.json")
+
+
+def test_a_skops_that_could_not_save_the_model_is_told_before_the_fit(tmp_path, monkeypatch):
+    monkeypatch.setattr(skops, "__version__", "0.11.0")
+    monkeypatch.setattr(running, "fit_table_model", lambda *_, **__: pytest.fail("it was fitted"))
+    data = write(homes(), tmp_path / "homes.csv")
+    result = call("run", data, "-t", "price", *QUICK, "--out", tmp_path / "out")
+    assert_refused(result, "skops 0.11.0 is installed")

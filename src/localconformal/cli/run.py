@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from localconformal.workflow.running import Run, Task
 
 Columns = list[str] | None
+#: Bytes of a file whose size is told.
+LARGE_FILE = 50_000_000
 
 
 def run(
@@ -85,6 +87,7 @@ def run(
               localconformal run homes.csv -t price --groups region --new new.csv
     """
     from localconformal.files import check_folder
+    from localconformal.persistence.store import skops_io
     from localconformal.tables.errors import check_columns
     from localconformal.tables.source import column_names
     from localconformal.workflow.base_models import model_file
@@ -94,6 +97,8 @@ def run(
     from localconformal.workflow.running import STEPS, Task, run_record
 
     check_numbers(level, test_size)
+    # What the model will be saved with, before it is fitted.
+    skops_io()
     check_folder(out)
     check_inputs_stay(run_paths(out, new=new is not None).values(), [data, new, model_file(model)])
     new_columns = [] if new is None else column_names(new)
@@ -235,4 +240,6 @@ def coverage_line(row: Mapping[str, Any]) -> str:
 def path_lines(paths: Mapping[str, Path]) -> Iterator[str]:
     """A line for each file."""
     for what, path in paths.items():
-        yield f"{what[0].upper()}{what[1:] + ':':<21} {path}"
+        size = path.stat().st_size
+        large = f" ({size / 1e6:,.0f} MB)" if size > LARGE_FILE else ""
+        yield f"{what[0].upper()}{what[1:] + ':':<21} {path}{large}"
