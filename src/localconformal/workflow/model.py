@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from localconformal.columns import is_missing
+from localconformal.frames import is_frame, make_frame
 from localconformal.quantiles import Array
 from localconformal.regressors.base import intervals_frame
 from localconformal.splitting import split_rows
@@ -19,6 +20,7 @@ from localconformal.workflow.base_models import make_base_model
 from localconformal.workflow.columns import lost_notes
 from localconformal.workflow.methods import find_method
 from localconformal.workflow.preparation import Preparation, learn_preparation
+from localconformal.workflow.rows import prepared, raw_table
 
 #: Share of the rows to fit that calibrate.
 CALIBRATION_SHARE = 0.25
@@ -88,25 +90,63 @@ class TableModel:
         """Columns that `predict` reads of a file, and as what."""
         return {**dict.fromkeys(self.cells, "text"), **self.preparation.stored_types}
 
-    def predict_interval(self, table: Any, confidence_level: Any = None) -> Array:
-        """Intervals (n, 2), or (n, 2, L) for a list of levels, of raw rows."""
-        X, _ = self.preparation.transform(table)
-        return self._intervals(X, table, confidence_level)
-
-    def predict(self, table: Any, levels: Sequence[float] = ()) -> tuple[Any, dict[str, int]]:
-        """Predictions and bounds of raw rows as a frame, and how many values were not usable.
+    def predict_interval(
+        self, rows: Any, confidence_level: Any = None, *, output: str = "array"
+    ) -> Any:
+        """Intervals of raw rows: (n, 2), or (n, 2, L) for a list of levels.
 
         Parameters
         ----------
-        table : pandas frame
-        levels : sequence of float, default=()
-            None asked for is the model's own.
+        rows : dict, list of dicts, or frame
+            As in `predict`.
+        confidence_level : float or sequence of float, default=None
+            None is the first of ``levels``.
+        output : {"array", "frame"}, default="array"
+            A frame has the columns ``lower`` and ``upper``, as `predict` names them.
         """
-        X, lost = self.preparation.transform(table)
-        return self.predict_prepared(X, table, levels), lost
+        if output not in ("array", "frame"):
+            raise ValueError(f"output is {output!r}; 'array' or 'frame' was expected.")
+        X, table = self._read(rows)
+        if output == "array":
+            return self._intervals(X, table, confidence_level)
+        asked = self.levels[0] if confidence_level is None else confidence_level
+        levels = np.asarray(asked, dtype=np.float64)
+        bounds = self._intervals(X, table, np.atleast_1d(levels))
+        return like_rows(intervals_frame(bounds, levels, X), rows)
+
+    def predict(self, rows: Any, levels: float | Sequence[float] = ()) -> Any:
+        """Predictions and bounds of raw rows, by name.
+
+        Parameters
+        ----------
+        rows : dict, list of dicts, or frame
+            With the columns that the model was fitted on; others are not looked at. A dict is one
+            row, or columns if its values are lists. None and NaN are missing values.
+        levels : float or sequence of float, default=()
+            None asked for is the model's own.
+
+        Returns
+        -------
+        frame of n rows
+            ``predicted``, ``lower`` and ``upper``; for several levels ``lower_0.9``, ``upper_0.9``
+            and so on. pandas, with the index of a pandas frame; polars for polars.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> rng = np.random.default_rng(0)
+        >>> X = pd.DataFrame({"size": rng.uniform(size=300), "kind": rng.choice(["a", "b"], 300)})
+        >>> y = X["size"].to_numpy() + 0.1 * rng.normal(size=300)
+        >>> model = fit_table_model(X, y, Settings(method="split", model="linear"))
+        >>> list(model.predict({"size": 0.5, "kind": "a"}))
+        ['predicted', 'lower', 'upper']
+        """
+        X, table = self._read(rows)
+        asked = np.atleast_1d(np.asarray(levels, dtype=np.float64)).tolist()
+        return like_rows(self.predict_prepared(X, table, asked), rows)
 
     def predict_prepared(self, X: Any, table: Any, levels: Sequence[float] = ()) -> Any:
-        """What `predict` makes of rows (n, d) whose preparation is at hand, beside the raw ones."""
+        """Predictions and bounds of rows (n, d) that are prepared, beside the raw ones."""
         asked = np.asarray(levels or self.levels, dtype=np.float64)
         intervals = self._intervals(X, table, asked)
         made = intervals_frame(intervals, asked[0] if len(asked) == 1 else asked, X)
@@ -117,6 +157,13 @@ class TableModel:
         """What was done to the table; values lost in fitted rows and in these others together."""
         together = Counter(dict(self.lost)) + Counter(lost)
         return (*self.preparation.notes, *lost_notes(self.preparation.readers, together))
+
+    def _read(self, rows: Any) -> tuple[Any, Any]:
+        """Rows as the model takes them (n, d), and as they are."""
+        table = raw_table(rows, self.stored_types)
+        if is_frame(rows):
+            return self.preparation.transform(table)[0], table
+        return prepared(self.preparation, table), table
 
     def _intervals(self, X: Any, table: Any, level: Any) -> Array:
         extra = {"groups": cell_labels(table, self.cells)} if self.cells else {}
@@ -174,6 +221,13 @@ def fit_table_model(
         warnings.filterwarnings("ignore", message=".* identical to training", category=UserWarning)
         regressor.conformalize(X_cal, y_cal, **extra_cal)
     return replace(model, lost=tuple(lost.items()))
+
+
+def like_rows(made: Any, rows: Any) -> Any:
+    """The answer as a frame of the kind that asked: pandas, unless that was another."""
+    if not is_frame(rows):
+        return made
+    return make_frame({name: made[name].to_numpy() for name in made}, like=rows)
 
 
 def make_regressor(settings: Settings) -> Any:

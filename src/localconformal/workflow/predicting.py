@@ -69,7 +69,8 @@ class FilePrediction:
         tables = table_batches(self.path, self.model.stored_types, rows=self.batch_rows)
         for table, names in zip(tables, self.names(identifier), strict=False):
             with about(str(self.path)):
-                made, lost = self.model.predict(table, self.levels)
+                X, lost = self.model.preparation.transform(table)
+                made = self.model.predict_prepared(X, table, self.levels)
             if identifier is not None:
                 made.insert(0, identifier, names[identifier])
             made.insert(0, "row", self.first_row + table.index.to_numpy())
