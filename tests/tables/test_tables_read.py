@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from localconformal.tables import TableError, read_table, table_batches, write_table
+from localconformal.tables.errors import check_columns
 
 MIXED = pd.DataFrame(
     {
@@ -155,6 +156,19 @@ class TestBadFiles:
             read_table(path)
         assert_one_sentence(caught, "10,000 columns")
         assert read_table(path, columns=["c9999"]).shape == (1, 1)
+
+    def test_names_are_looked_up_and_not_compared_one_by_one(self):
+        class Name(str):
+            __hash__ = str.__hash__
+            compared = 0
+
+            def __eq__(self, other):
+                Name.compared += 1
+                return str(self) == str(other)
+
+        wanted, present = ([Name(f"c{i}") for i in range(300)] for _ in range(2))
+        check_columns(wanted, present, "wide.parquet")
+        assert Name.compared <= 2 * len(present)
 
     def test_a_column_that_is_not_there_suggests_one(self, tmp_path):
         path = save(tmp_path / "t.csv", "price,Size\n1,2\n")
