@@ -8,10 +8,11 @@ from sklearn.linear_model import LogisticRegression
 
 from conftest import ESTIMATORS
 from localconformal.persistence import ModelFileError, load_model, save_model
+from localconformal.regressors.cells import check_cells
 from localconformal.tables import TableError
 from localconformal.workflow.base_models import MODELS, make_base_model
 from localconformal.workflow.methods import named_methods
-from localconformal.workflow.model import Settings, fit_table_model
+from localconformal.workflow.model import Settings, cell_labels, fit_table_model
 from localconformal.workflow.running import Task, coverage_rows, run_record, run_table
 
 QUICK = Settings(method="split", model="linear")
@@ -154,6 +155,33 @@ class TestRun:
         assert run.model.stored_types == {"region": "text", "size": "number"}
         assert run.model.regressor.guarantee_.conditional_on == "cell"
 
+    @pytest.mark.parametrize("method", ["Mondrian", " MONDRIAN ", "MondrianConformalRegressor"])
+    def test_the_spelling_of_a_method_decides_nothing(self, method):
+        def intervals(name):
+            settings = Settings(method=name, model="linear", features=("size",), groups=("region",))
+            run = run_table(homes(), Task("price", settings))
+            assert run.model.cells == ("region",)
+            return run.intervals
+
+        np.testing.assert_array_equal(intervals(method), intervals("mondrian"))
+
+    @pytest.mark.parametrize(
+        ("settings", "words"),
+        [
+            (Settings(method="Mondrian", model="linear"), "5 bins of predictions"),
+            (Settings(method="weighted", model="linear"), "is split conformal prediction"),
+        ],
+    )
+    def test_a_method_that_is_another_one_here_says_so(self, settings, words):
+        run = run_table(homes(400), Task("price", settings))
+        assert any(words in note for note in run.notes)
+        assert set(run.notes) <= set(run.audit.notes)
+
+    def test_a_method_that_was_given_what_it_needs_says_nothing(self):
+        assert "is slcp until" in Settings(method="localized").notes()[0]
+        assert Settings(method="localized", law="kernel").notes() == ()
+        assert Settings(method="mondrian", groups=("region",)).notes() == ()
+
     def test_the_record_is_plain_and_says_what_was_done(self):
         raw = homes()
         raw.loc[:9, "price"] = np.nan
@@ -172,7 +200,6 @@ class TestRun:
             (Task("price", Settings(features=("price",))), "cannot be features"),
             (Task("region", QUICK), "holds 'south' .row 0"),
             (Task("price", QUICK, identifier="key"), "no column 'key'"),
-            (Task("price", Settings(method="nothing")), "no method 'nothing'"),
         ],
     )
     def test_what_cannot_be_done_is_one_sentence(self, task, words):
@@ -180,9 +207,28 @@ class TestRun:
             run_table(homes(), task)
         assert "\n" not in str(caught.value)
 
+    def test_a_method_that_there_is_not_is_one_sentence(self):
+        with pytest.raises(ValueError, match="no method 'nothing'"):
+            Settings(method="nothing")
+
     def test_two_rows_are_too_few(self):
         with pytest.raises(TableError, match=r"has 2 row\(s\)"):
             run_table(homes(2), Task("price", QUICK))
+
+
+LABELS = [None, "missing", "a", "b", "a | b", "'a' | 'b'", "'a'", "b | a", "", " "]
+
+
+def test_rows_share_a_cell_only_if_all_their_labels_agree():
+    """Also texts that look like a missing value, or like two labels side by side."""
+    rows = [(first, second) for first in LABELS for second in LABELS]
+    table = pd.DataFrame(rows, columns=["first", "second"], dtype=object)
+    for columns in (["first"], ["first", "second"]):
+        cells = check_cells(cell_labels(table, columns), len(table))
+        distinct = {tuple(row) for row in table[columns].itertuples(index=False)}
+        assert len(set(cells)) == len(distinct)
+        alone = [check_cells(cell_labels(table[i : i + 1], columns), 1)[0] for i in range(20)]
+        assert alone == list(cells[:20])
 
 
 def test_the_audit_speaks_of_dates():

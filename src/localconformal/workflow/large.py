@@ -18,11 +18,12 @@ from localconformal.distributed.computing import compute
 from localconformal.distributed.parquet import read_folder, row_groups
 from localconformal.distributed.positions import DRAW, SPLIT, uniforms
 from localconformal.tables import TableError
-from localconformal.tables.errors import about
+from localconformal.tables.errors import about, listing
 from localconformal.workflow.columns import as_floats
 from localconformal.workflow.folder_names import names_of_rows
 from localconformal.workflow.model import (
     CALIBRATION_SHARE,
+    CELL_METHOD,
     TableModel,
     make_regressor,
 )
@@ -89,6 +90,7 @@ def run_folder(
     Run
     """
     seconds: dict[str, float] = {}
+    check_in_memory(task)
     check_row_name(task.identifier, task.settings.levels)
     frame, n = read_folder(path), sum(piece.rows for piece in row_groups(path))
     settings = replace(task.settings, features=feature_names(frame._meta, task, str(path)))
@@ -111,6 +113,16 @@ def run_folder(
     checked = check_model(model, rows, np.arange(len(tested)), settings, n, seconds)
     known = n - missing_rows(model, n, len(tested))
     return replace(checked, rows={**checked.rows, "with a target": known})
+
+
+def check_in_memory(task: Task) -> None:
+    """Nothing is asked for that needs all rows in memory."""
+    if task.settings.method == CELL_METHOD and task.settings.groups:
+        raise ValueError(
+            f"got the method mondrian with the groups {listing(task.settings.groups)} for a folder "
+            "or a cluster; expected one file, as cells by group need a table in memory: give one, "
+            "or leave --groups out."
+        )
 
 
 def fit_folder(

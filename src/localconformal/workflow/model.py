@@ -14,6 +14,8 @@ from localconformal.columns import is_missing
 from localconformal.frames import is_frame, make_frame
 from localconformal.quantiles import Array
 from localconformal.regressors.base import intervals_frame
+from localconformal.regressors.cells import name_of
+from localconformal.regressors.mondrian import N_BINS
 from localconformal.splitting import split_rows
 from localconformal.tables.errors import check_columns
 from localconformal.workflow.base_models import make_base_model
@@ -35,7 +37,8 @@ class Settings:
     Attributes
     ----------
     method : str
-        Short name of `localconformal.workflow.methods`.
+        Name of `localconformal.workflow.methods`, in any spelling that it takes; kept as the short
+        name.
     model : str
         "hgb", "forest", "linear", or the path of a model file.
     levels : tuple of float
@@ -56,6 +59,19 @@ class Settings:
     features: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        """One spelling of the method, so that nothing depends on how it was typed."""
+        object.__setattr__(self, "method", find_method(self.method).name)
+
+    def notes(self) -> tuple[str, ...]:
+        """What the method is where it was not given all that it can take."""
+        if self.method == CELL_METHOD and not self.groups:
+            return (f"Without --groups, mondrian calibrates within {N_BINS} bins of predictions.",)
+        needs = find_method(self.method).needs_more
+        if needs is None or self.law is not None:
+            return ()
+        return (f"The method {self.method} {needs}; nothing of the kind was given here.",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,14 +265,17 @@ def make_regressor(settings: Settings) -> Any:
     )
 
 
-def cell_labels(table: Any, columns: Sequence[str]) -> Any:
-    """One label a row: the values of these columns as text, side by side."""
+def cell_labels(table: Any, columns: Sequence[str]) -> list[str | None]:
+    """One label per row: the text of the column, None where missing; of several, their names."""
     check_columns(columns, list(table.columns), "The table")
     texts = [
-        ["missing" if is_missing(value) else label_text(value) for value in table[name]]
+        [None if is_missing(value) else label_text(value) for value in table[name]]
         for name in columns
     ]
-    return np.array([" | ".join(row) for row in zip(*texts, strict=True)])
+    if len(texts) == 1:
+        return texts[0]
+    # Names have quotes, which a text of their own would have escaped: no two rows of labels agree.
+    return [" | ".join(map(name_of, row)) for row in zip(*texts, strict=True)]
 
 
 def label_text(value: Any) -> str:

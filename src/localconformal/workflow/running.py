@@ -207,7 +207,7 @@ def check_model(
     intervals = bounds_of(made)
     with timed(seconds, "audit"):
         found = audit_held_out(tested, X, y, intervals[:, :, 0], made, settings)
-    notes = (*rows.notes, *model.notes(lost))
+    notes = (*rows.notes, *settings.notes(), *model.notes(lost))
     made.insert(0, "actual", y)
     return Run(
         model=model,
