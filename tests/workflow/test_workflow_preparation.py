@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from localconformal.tables import TableError, read_table, table_batches
+from localconformal.workflow.columns import lost_notes
 from localconformal.workflow.preparation import MOST_LABELS, learn_preparation
 from localconformal.workflow.target import read_target
 from localconformal.workflow.times import FORMATS, ISO, find_format, parse_times
@@ -85,6 +86,36 @@ class TestWhatIsLearned:
         assert prepared["label"].nunique() == MOST_LABELS
         assert lost["label"] == 4 * 50 + 1
         assert "most frequent" in note_about(learned, "label")
+        said = lost_notes(learned.readers, lost)
+        assert f"among the {MOST_LABELS} most frequent labels" in said[0]
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *("id", "Id", "ID", "customer_id", "user id", "PassengerId", "orderID", "id_client"),
+            *("Unnamed: 0", "Row", "userid", "invoice_number", "ORDER_NO", "order no", "row_id"),
+        ],
+    )
+    def test_whole_numbers_named_like_an_identifier_are_left_out(self, name):
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({name: rng.permutation(N) + 7_000, "size": rng.normal(size=N)})
+        learned = learn_preparation(frame)
+        assert [reader.name for reader in learned.readers] == ["size"]
+        assert "identifier" in note_about(learned, name)
+        repeated = learn_preparation(frame.assign(**{name: np.arange(N) // 2}))
+        assert [reader.name for reader in repeated.readers] == [name, "size"]
+
+    @pytest.mark.parametrize("name", ["paid", "grid", "humidity", "nose", "number_of_visitors"])
+    def test_other_whole_numbers_stay_though_all_differ(self, name):
+        learned = learn_preparation(pd.DataFrame({name: np.arange(N)}))
+        assert [reader.name for reader in learned.readers] == [name]
+
+    def test_numbers_that_floats_do_not_tell_apart_are_not_called_the_same(self):
+        near = 2**60 + np.arange(N)
+        learned = learn_preparation(pd.DataFrame({"near": near, "x": np.arange(N)}))
+        assert [reader.name for reader in learned.readers] == ["x"]
+        assert "beyond the 15" in note_about(learned, "near")
+        assert "same value" not in note_about(learned, "near")
 
     def test_nothing_left_is_one_sentence(self):
         with pytest.raises(TableError, match="tells training rows apart"):
@@ -150,6 +181,61 @@ class TestTimes:
     def test_other_texts_are_no_times(self, texts):
         assert find_format(pd.Series(texts)) is None
 
+    @pytest.mark.parametrize(
+        "texts",
+        [
+            ["20141013T000000", "20150131T133000"],
+            ["20141013", "20150131"],
+            ["13/10/2014", "31/01/2015"],
+            ["10/13/2014", "01/31/2015"],
+            ["13.10.2014", "31.01.2015"],
+            ["13/10/14", "31/01/15"],
+            ["10/13/2014 1:30 PM", "01/31/2015 1:30 PM"],
+            ["13-Oct-2014", "31-Jan-2015"],
+            ["October 13, 2014", "January 31, 2015"],
+        ],
+    )
+    def test_dates_as_people_write_them(self, texts):
+        frame = pd.DataFrame({"sold": texts})
+        prepared, lost = learn_preparation(frame).transform(frame)
+        assert prepared["sold.month"].tolist() == [10, 1]
+        assert prepared["sold.day"].tolist() == [13, 31]
+        assert not lost
+
+    def test_an_order_that_rows_do_not_tell_is_said(self):
+        either = learn_preparation(pd.DataFrame({"sold": ["01/02/2020", "03/04/2020"]}))
+        assert "could be either" in note_about(either, "sold")
+        told = learn_preparation(pd.DataFrame({"sold": ["01/02/2020", "31/05/2020"]}))
+        assert "could be either" not in note_about(told, "sold")
+        prepared, _ = either.transform(pd.DataFrame({"sold": ["05/06/2020"]}))
+        assert prepared["sold.day"].tolist() == [5]
+
+    @pytest.mark.parametrize("suffix", ["csv", "parquet"])
+    @pytest.mark.parametrize("gap", [False, True])
+    def test_days_as_whole_numbers_by_the_name_of_their_column(self, tmp_path, suffix, gap):
+        days = pd.date_range("2014-10-13", periods=60, freq="9D")
+        numbers = pd.Series(days.strftime("%Y%m%d").astype(int))
+        if gap:
+            numbers = numbers.where(numbers.index != 7)
+        raw = pd.DataFrame({"saleDate": numbers, "size": numbers, "x": np.arange(60.0)})
+        path = tmp_path / f"t.{suffix}"
+        raw.to_csv(path, index=False) if suffix == "csv" else raw.to_parquet(path)
+        learned = learn_preparation(read_table(path))
+        assert "written %Y%m%d" in note_about(learned, "saleDate")
+        assert "could be days" in note_about(learned, "size")
+        prepared, lost = learned.transform(raw)
+        assert not lost
+        known = numbers.notna()
+        assert (prepared["saleDate.month"][known] == days.month[known]).all()
+        for batch in table_batches(path, learned.stored_types, rows=7):
+            found, _ = learned.transform(batch)
+            pd.testing.assert_frame_equal(found, prepared.loc[batch.index])
+
+    @pytest.mark.parametrize("odd", [20141331, 2014101, 12341013, 20141013.5, -20141013])
+    def test_numbers_of_which_one_is_no_day_are_numbers(self, odd):
+        learned = learn_preparation(pd.DataFrame({"date": [20141013, 20150131, odd]}))
+        assert list(learned.transform(pd.DataFrame({"date": [1.5]}))[0]) == ["date"]
+
     def test_iso_comes_first(self):
         assert find_format(pd.Series(["2020-01-02", "2020-03-04"])) == ISO
 
@@ -173,6 +259,7 @@ class TestTarget:
             ([True, False, True], "holds flags"),
             (pd.to_datetime(["2020-01-01"] * 3), "holds times"),
             ([5, 5, 5], "is 5 in every row"),
+            ([2**60, 2**60 + 1, 2**60 + 2], "goes from 1152921504606846976 to 1152921504606846978"),
             ([np.nan, np.nan, np.nan], "no finite value"),
         ],
     )

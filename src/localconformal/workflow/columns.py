@@ -19,8 +19,10 @@ from localconformal.quantiles import Array
 from localconformal.tables import TableError
 from localconformal.tables.arrow import NUMBER, TEXT, TIME
 from localconformal.tables.errors import why_no_number
-from localconformal.workflow.times import parse_times, time_parts
+from localconformal.workflow.times import DAY_NUMBER, DAY_YEARS, parse_times, time_parts
 
+#: Labels told apart: as many as gradient boosting takes as categories, with room to spare.
+MOST_LABELS = 200
 #: How a flag may be written.
 FLAGS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0}
 
@@ -65,7 +67,12 @@ class LabelReader:
     name: str
     labels: tuple[str, ...]
     stored = TEXT
-    lost = "could not be found among the labels of training rows"
+
+    @property
+    def lost(self) -> str:
+        """Why a label is missing: training rows may have had rarer ones than those kept."""
+        most = f"{MOST_LABELS} most frequent " if len(self.labels) >= MOST_LABELS else ""
+        return f"could not be found among the {most}labels of training rows"
 
     def read(self, column: Any) -> Read:
         """Categories (n,)."""
@@ -87,7 +94,9 @@ class TimeReader:
 
     def read(self, column: Any) -> Read:
         """Floats, a column a part."""
-        if kinds.is_numeric_dtype(column):
+        if self.time_format == DAY_NUMBER:
+            column = day_texts(column)
+        elif kinds.is_numeric_dtype(column):
             raise TableError(
                 f"column {self.name!r} holds numbers; times were expected, as in training rows."
             )
@@ -163,6 +172,19 @@ def refuse_texts(wrong: Any, called: str) -> None:
 def numbers_in(column: Any) -> Any:
     """Texts as numbers, missing where they are none."""
     return pd.to_numeric(as_texts(column), errors="coerce").astype("float64")
+
+
+def day_texts(column: Any) -> Any:
+    """Days such as 20141013 as texts, whether they are numbers or texts; times stay times."""
+    return column if kinds.is_datetime64_any_dtype(column) else as_texts(numbers_in(column))
+
+
+def are_days(column: Any) -> bool:
+    """Whether all numbers are days such as 20141013; none may be missing."""
+    first, last = (10_000 * year for year in DAY_YEARS)
+    # Few columns pass this, which is quicker than to read texts.
+    is_near = column.between(first, last + 9_999).all()
+    return bool(is_near and parse_times(day_texts(column), DAY_NUMBER).notna().all())
 
 
 def as_texts(column: Any) -> Any:

@@ -31,7 +31,8 @@ SHORT_NAMES = {
 #: Methods that are another one until they are told more: what they are then.
 NEEDS_MORE = {
     "localized": "is slcp until it is given a score, a law or an adjustment",
-    "weighted": "is split conformal prediction until it is given weights or rows of the new population",
+    "weighted": "is split conformal prediction until it is given weights, or rows of the new "
+    "population",
 }
 
 

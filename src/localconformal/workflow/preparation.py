@@ -7,14 +7,16 @@ and gradient boosting needs none of it. Whatever was decided is said in ``notes`
 * Numbers stay; infinite ones are missing. True and false are 1 and 0.
 * Times, and texts that are all times in one format, become days since 1970, month, day of the
   month, weekday and hour, of which those are kept that differ between training rows.
+  Whole numbers that are all days such as 20141013 are times if their column is named like one.
 * Other texts are labels. Labels that training rows do not have, or beyond the most frequent
   `MOST_LABELS`, are missing.
 * Left out: columns that are constant or empty in training rows, texts that differ in most rows
-  (identifiers, free text), and row numbers that a frame's index left behind.
+  (identifiers, free text), and whole numbers, all different, of a column named like an identifier.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,27 +28,59 @@ from pandas.api import types as kinds
 from localconformal.tables import TableError
 from localconformal.tables.errors import check_columns, listing, why_no_number
 from localconformal.workflow.columns import (
+    MOST_LABELS,
     FlagReader,
     LabelReader,
     NumberReader,
     Reader,
     TimeReader,
+    are_days,
     as_floats,
     as_texts,
+    day_texts,
     numbers_in,
 )
-from localconformal.workflow.times import ISO, TRIED_FIRST, find_format, parse_times, time_parts
+from localconformal.workflow.times import (
+    DAY_NUMBER,
+    ISO,
+    TRIED_FIRST,
+    find_format,
+    is_ambiguous,
+    parse_times,
+    time_parts,
+)
 
-#: As many as gradient boosting takes as categories, with room to spare.
-MOST_LABELS = 200
 #: Texts of which more than this share differ are no labels, if there are enough of them.
 IDENTIFIER_SHARE, IDENTIFIER_LABELS = 0.5, 50
-INDEX_NAMES = ("id", "index", "row", "row_id", "rowid")
+#: A column is named like an identifier if its name ends with one of these words, or begins with id.
+IDENTIFIER_WORDS = frozenset(
+    ("id", "ids", "index", "idx", "row", "no", "nr", "number", "key", "uid", "identifier")
+)
+#: The same in one word; "paid" and "grid" end in "id" too.
+JOINED_IDENTIFIER = re.compile(
+    r"(?:row|record|user|customer|client|patient|person|passenger|member|account|order|product"
+    r"|item|session|transaction|house|home)_?id"
+)
+#: Words, also where capitals begin them: customerId, CustomerID.
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+#: A column of whole numbers that are all days is named so if it holds days.
+NAMED_LIKE_A_DAY = re.compile(r"date|day|time|datum|ymd|\bdt\b|_dt$|^dt_", re.IGNORECASE)
 
 EMPTY = "Left out, as training rows have no value there"
 CONSTANT = "Left out, as all training rows hold the same value"
 IDENTIFIER = "Left out, as most training rows hold a text of their own there, like an identifier"
-ROW_NUMBER = "Left out, as it numbers the rows"
+ROW_NUMBER = (
+    "Left out, as it numbers the rows: whole numbers, all different, under the name of an "
+    "identifier"
+)
+COLLAPSED = (
+    "Left out, as its values differ only in digits beyond the 15 or so that numbers keep here"
+)
+MAYBE_DAYS = "Read as numbers, though all could be days such as 20141013 (no date in the name)"
+AMBIGUOUS = (
+    "Day and month could be either in all training rows, and the day is taken to come first (write "
+    "2014-10-31 to settle it)"
+)
 FLAG = "Read as 1 (true) and 0 (false)"
 LABEL = "Read as categories, so that other labels in later rows count as missing"
 CUT = f"Only the {MOST_LABELS} most frequent labels are told apart, the others count as missing"
@@ -155,12 +189,35 @@ def learn_column(column: Any) -> tuple[Reader | None, list[str]]:
 
 
 def learn_number(name: str, known: Any, missing: list[str]) -> tuple[Reader | None, list[str]]:
-    """Numbers, unless they only number the rows."""
+    """Numbers, unless they only number the rows, or are days."""
     values = as_floats(known)
-    is_named_so = name.startswith("Unnamed: ") or name.lower() in INDEX_NAMES
-    if is_named_so and len(np.unique(values)) == len(values) and np.all(values % 1 == 0):
+    if not missing and np.all(values == values[0]):
+        return None, [COLLAPSED]
+    whole = np.isfinite(values) & (np.trunc(values) == values)
+    if names_rows(name) and whole.all() and known.nunique() == len(known):
         return None, [ROW_NUMBER]
-    return NumberReader(name), missing
+    if not are_days(known):
+        return NumberReader(name), missing
+    if NAMED_LIKE_A_DAY.search(name):
+        return learn_time(name, day_texts(known), DAY_NUMBER, missing)
+    return NumberReader(name), [MAYBE_DAYS, *missing]
+
+
+def names_rows(name: str) -> bool:
+    """Whether a column of this name holds numbers of rows, persons or things.
+
+    Examples
+    --------
+    >>> [name for name in ("Id", "customerId", "order no", "userid", "paid") if names_rows(name)]
+    ['Id', 'customerId', 'order no', 'userid']
+    """
+    words = [word.lower() for word in WORD.findall(name)]
+    return (
+        name.startswith("Unnamed: ")
+        or words[:1] == ["id"]
+        or not IDENTIFIER_WORDS.isdisjoint(words[-1:])
+        or JOINED_IDENTIFIER.fullmatch(name.lower()) is not None
+    )
 
 
 def learn_time(
@@ -172,8 +229,11 @@ def learn_time(
     if not parts:
         return None, [CONSTANT]
     written = "" if time_format == ISO else f" (written {time_format})"
+    is_text = not kinds.is_datetime64_any_dtype(known)
+    said = [AMBIGUOUS] if is_text and is_ambiguous(known, time_format) else []
     return TimeReader(name, time_format, parts), [
         f"Read as a time{written}, by its {', '.join(parts)}",
+        *said,
         *missing,
     ]
 

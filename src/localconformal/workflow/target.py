@@ -42,6 +42,12 @@ def read_target(column: Any) -> Target:
     known = np.isfinite(values)
     if not known.any():
         raise TableError(f"the target {name!r} has no finite value; numbers were expected.")
+    if np.ptp(values[known]) == 0 and column[known].nunique() > 1:
+        low, high = column[known].min(), column[known].max()
+        raise TableError(
+            f"the target {name!r} goes from {low} to {high}, which are one number to the 16 digits "
+            "kept here; expected numbers that differ more: subtract a constant from them first."
+        )
     if np.ptp(values[known]) == 0:
         raise TableError(
             f"the target {name!r} is {values[known][0]:g} in every row; there is nothing to "
