@@ -56,6 +56,14 @@ def test_run_fits_and_checks_a_folder(done):
     assert (out / "report.html").exists()
 
 
+def test_what_needs_all_rows_in_memory_is_refused(folder, tmp_path):
+    out = ["--out", tmp_path / "run"]
+    cells = ["--method", "Mondrian", "--groups", "region"]
+    for options in (cells, ["--time", "sold"]):
+        result = call("run", folder, "--target", "price", *options, *out)
+        assert_refused(result, "expected one file")
+
+
 def test_predict_writes_a_folder_as_a_file_would_be(done, folder, tmp_path):
     _, out = done
     made = call_json("predict", out / "model.skops", folder, "--out", tmp_path / "made")

@@ -237,3 +237,20 @@ def test_a_skops_that_could_not_save_the_model_is_told_before_the_fit(tmp_path, 
     data = write(homes(), tmp_path / "homes.csv")
     result = call("run", data, "-t", "price", *QUICK, "--out", tmp_path / "out")
     assert_refused(result, "skops 0.11.0 is installed")
+
+
+def test_rows_split_by_time_are_said_in_every_place(data, tmp_path):
+    """The column need not be a feature."""
+    options = ["--target", "price", "--features", "size", "--time", "sold", *QUICK]
+    result = call("run", data, *options, "--out", tmp_path)
+    assert result.exit_code == 0, result.stderr
+    words = "Rows are split in the order of 'sold'"
+    assert words in result.stdout
+    assert any(note.startswith(words) for note in read_json(tmp_path)["preparation"])
+    assert "in the order of" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    sold, held = read_table(data)["sold"], read_table(tmp_path / "intervals.parquet")["row"]
+    assert sold[held].min() >= sold.drop(held).max()
+
+
+def read_json(folder):
+    return json.loads((folder / "run.json").read_text(encoding="utf-8"))

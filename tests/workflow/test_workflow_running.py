@@ -182,6 +182,49 @@ class TestRun:
         assert Settings(method="localized", law="kernel").notes() == ()
         assert Settings(method="mondrian", groups=("region",)).notes() == ()
 
+    def test_a_random_split_of_rows_with_times_says_what_it_assumes(self):
+        said = run_table(homes(), Task("price", QUICK)).notes
+        assert any("at random" in note and "'sold'" in note for note in said)
+        untimed = run_table(homes().drop(columns="sold"), Task("price", QUICK)).notes
+        assert not any("at random" in note for note in untimed)
+
+    @pytest.mark.parametrize(
+        "written",
+        [lambda day: day, lambda day: day.dt.strftime("%d.%m.%Y"), lambda day: day.dt.year],
+    )
+    def test_by_time_the_last_rows_are_held_out_and_later_ones_calibrate(self, written):
+        raw = homes()
+        day = raw["sold"]
+        raw["sold"] = written(day)
+        raw.loc[5, "sold"] = None
+        task = Task("price", QUICK, time="sold")
+        run = run_table(raw, task)
+        held = run.table["row"].to_numpy()
+        rest = np.setdiff1d(np.arange(len(raw)), [*held, 5])
+        rank = day.dt.year if written(day).dtype.kind == "i" else day
+        assert len(held) == 120
+        assert rank[held].min() >= rank[rest].max()
+        assert run.rows["train"] + run.rows["calibrate"] == len(rest)
+        assert not any("at random" in note for note in run.notes)
+        said = [note for note in run.notes if "in the order of 'sold'" in note]
+        assert len(said) == 1
+        record = run_record(run, task)
+        assert said[0] in record["preparation"]
+        assert said[0] in run.audit.notes
+        assert record["task"]["time"] == "sold"
+        assert "1 row has no time in 'sold': left out." in run.notes
+
+    def test_what_is_learned_by_time_is_learned_from_the_first_rows(self):
+        """Labels of later rows are unknown to the model, whatever the order of the table."""
+        raw = homes().assign(sold=pd.date_range("2020-01-01", periods=600, freq="D"))
+        raw["label"] = np.where(np.arange(600) < 300, "old", "older")
+        raw.loc[raw.index >= 360, "label"] = "new"
+        mixed = raw.sample(frac=1.0, random_state=0)
+        for table in (raw, mixed):
+            run = run_table(table, Task("price", QUICK, time="sold"))
+            (reader,) = [one for one in run.model.preparation.readers if one.name == "label"]
+            assert reader.labels == ("old", "older")
+
     def test_the_record_is_plain_and_says_what_was_done(self):
         raw = homes()
         raw.loc[:9, "price"] = np.nan
@@ -200,6 +243,9 @@ class TestRun:
             (Task("price", Settings(features=("price",))), "cannot be features"),
             (Task("region", QUICK), "holds 'south' .row 0"),
             (Task("price", QUICK, identifier="key"), "no column 'key'"),
+            (Task("price", QUICK, time="solt"), "did you mean 'sold'"),
+            (Task("price", QUICK, time="region"), "holds texts such as"),
+            (Task("price", QUICK, time="price"), "cannot be split by 'price'"),
         ],
     )
     def test_what_cannot_be_done_is_one_sentence(self, task, words):

@@ -67,6 +67,10 @@ def run(
         Path | None, typer.Option(help="A table of new rows to predict too.", show_default=False)
     ] = None,
     test_size: Annotated[float, typer.Option(help="Share of rows held out to check on.")] = 0.2,
+    time: Annotated[
+        str | None,
+        typer.Option(help="Column to split by: check on the last rows.", show_default="at random"),
+    ] = None,
     seed: Seed = 0,
     out: Annotated[
         Path, typer.Option(help="Folder of the results; made if needed.", file_okay=False)
@@ -116,7 +120,7 @@ def run(
             groups=tuple(by),
             seed=seed,
         )
-        task = Task(target, settings, identifier, test_size)
+        task = Task(target, settings, identifier, test_size, time)
 
         def check_new(types: Mapping[str, str]) -> None:
             if new is not None:
@@ -166,7 +170,8 @@ def make_run(
 
     chosen, by = task.settings.features, task.settings.groups
     named = [] if task.identifier is None else [task.identifier]
-    wanted = [task.target, *named, *chosen, *by] if chosen else None
+    order = [] if task.time is None else [task.time]
+    wanted = [task.target, *named, *order, *chosen, *by] if chosen else None
     table = read_table(data, columns=wanted, exact=named)
     return run_table(table, task, source=str(data), on_step=on_step, on_columns=on_columns)
 

@@ -13,7 +13,6 @@ import numpy as np
 from localconformal.audit import Comparison, compare
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
-from localconformal.splitting import split_rows
 from localconformal.tables.errors import about
 from localconformal.workflow.messages import one_line
 from localconformal.workflow.methods import find_method, named_methods
@@ -173,7 +172,7 @@ def try_methods(
 ) -> Trial:
     """Every method on one split, which the seed of the settings decides as in `run_table`."""
     settings = task.settings
-    fit, held = split_rows(len(y), task.test_size, settings.seed + 1)
+    fit, held = task.split(len(y), settings.seed)
     trial = Trial(take_rows(rows, held), y[held], len(fit), {}, {})
     to_fit = take_rows(rows, fit)
     for name in names:
@@ -181,19 +180,19 @@ def try_methods(
         # Whatever goes wrong in one method is said of it, and the others go on.
         try:
             trial.attempts[name] = attempt(
-                replace(settings, method=name), to_fit, y[fit], trial.test
+                replace(settings, method=name), to_fit, y[fit], trial.test, task.time is not None
             )
         except Exception as error:
             trial.failed[name] = one_line(str(error)) or type(error).__name__
     return trial
 
 
-def attempt(settings: Settings, rows: Any, y: Array, test: Any) -> Attempt:
+def attempt(settings: Settings, rows: Any, y: Array, test: Any, in_order: bool) -> Attempt:
     """Fit and predict, how long each takes, and what was warned of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         start = time.perf_counter()
-        model = fit_table_model(rows, y, settings)
+        model = fit_table_model(rows, y, settings, in_order=in_order)
         fitted = time.perf_counter()
         intervals = model.predict_interval(test, settings.levels[0])
         seconds = Seconds(fitted - start, time.perf_counter() - fitted)

@@ -19,10 +19,10 @@ from localconformal.distributed.parquet import read_folder, row_groups
 from localconformal.distributed.positions import DRAW, SPLIT, uniforms
 from localconformal.tables import TableError
 from localconformal.tables.errors import about, listing
+from localconformal.workflow.by_time import CALIBRATION_SHARE
 from localconformal.workflow.columns import as_floats
 from localconformal.workflow.folder_names import names_of_rows
 from localconformal.workflow.model import (
-    CALIBRATION_SHARE,
     CELL_METHOD,
     TableModel,
     make_regressor,
@@ -122,6 +122,11 @@ def check_in_memory(task: Task) -> None:
             f"got the method mondrian with the groups {listing(task.settings.groups)} for a folder "
             "or a cluster; expected one file, as cells by group need a table in memory: give one, "
             "or leave --groups out."
+        )
+    if task.time is not None:
+        raise ValueError(
+            f"got --time {task.time} for a folder or a cluster; expected one file, as rows are put "
+            "in order in memory: give one, or leave --time out."
         )
 
 

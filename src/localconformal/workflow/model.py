@@ -19,13 +19,12 @@ from localconformal.regressors.mondrian import N_BINS
 from localconformal.splitting import split_rows
 from localconformal.tables.errors import check_columns
 from localconformal.workflow.base_models import make_base_model
+from localconformal.workflow.by_time import CALIBRATION_SHARE, split_in_order
 from localconformal.workflow.columns import lost_notes
 from localconformal.workflow.methods import find_method
 from localconformal.workflow.preparation import Preparation, learn_preparation
 from localconformal.workflow.rows import prepared, raw_table
 
-#: Share of the rows to fit that calibrate.
-CALIBRATION_SHARE = 0.25
 #: Groups decide the cells of this method, and only of this.
 CELL_METHOD = "mondrian"
 
@@ -191,6 +190,8 @@ def fit_table_model(
     y: Array,
     settings: Settings,
     on_columns: Callable[[Mapping[str, str]], None] = lambda types: None,
+    *,
+    in_order: bool = False,
 ) -> TableModel:
     """Split rows, learn the preparation and the model on one part, calibrate on the other.
 
@@ -202,6 +203,8 @@ def fit_table_model(
     settings : Settings
     on_columns : callable
         Called with ``stored_types``, the columns that later rows must have, before the fit.
+    in_order : bool, default=False
+        The last rows calibrate, instead of random ones.
 
     Returns
     -------
@@ -217,7 +220,11 @@ def fit_table_model(
     >>> model.predict_interval(X[:2]).shape
     (2, 2)
     """
-    train, calibration = split_rows(len(y), CALIBRATION_SHARE, settings.seed)
+    train, calibration = (
+        split_in_order(len(y), CALIBRATION_SHARE)
+        if in_order
+        else split_rows(len(y), CALIBRATION_SHARE, settings.seed)
+    )
     preparation = learn_preparation(X.iloc[train][list(settings.features or X.columns)])
     regressor = make_regressor(settings)
     cells = settings.groups if settings.method == CELL_METHOD else ()

@@ -20,9 +20,10 @@ from localconformal.audit.accuracy import Accuracy, accuracy
 from localconformal.metrics import coverage, coverage_band, interval_score, mean_length
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
-from localconformal.splitting import split_rows
+from localconformal.splitting import Rows, split_rows
 from localconformal.tables import TableError
 from localconformal.tables.errors import about, check_columns, listing
+from localconformal.workflow.by_time import in_time, order_note, random_notes, split_in_order
 from localconformal.workflow.columns import Reader, TimeReader
 from localconformal.workflow.model import Settings, TableModel, fit_table_model
 from localconformal.workflow.row_names import check_row_name, with_row_ids
@@ -58,12 +59,23 @@ class Task:
         Column that names rows; no feature.
     test_size : float
         Share of rows held out for the audit.
+    time : str or None
+        Column by which rows are split: the last are held out, those before them calibrate, the
+        first train. None: at random.
     """
 
     target: str
     settings: Settings
     identifier: str | None = None
     test_size: float = 0.2
+    time: str | None = None
+
+    def split(self, n: int, seed: int) -> tuple[Rows, Rows]:
+        """Of n known rows, those to fit and those held out."""
+        if self.time is not None:
+            return split_in_order(n, self.test_size)
+        # Another stream of numbers than the split into training and calibration rows.
+        return split_rows(n, self.test_size, seed + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +126,9 @@ class KnownRows:
         In the input, from 0.
     features : tuple of str
     notes : tuple of str
-        On rows left out.
+        On rows left out, and on the order of rows.
+    in_order : bool
+        Whether rows are in the order of time, and are to be split so.
     """
 
     table: Any
@@ -122,6 +136,7 @@ class KnownRows:
     positions: NDArray[np.intp]
     features: tuple[str, ...]
     notes: tuple[str, ...]
+    in_order: bool = False
 
 
 def run_table(
@@ -153,12 +168,13 @@ def run_table(
     with about(source):
         check_row_name(task.identifier or table.index.name, task.settings.levels)
         rows = known_rows(table, task, source)
-    # Another stream of numbers than the split into training and calibration rows.
-    fit, held = split_rows(len(rows.y), task.test_size, task.settings.seed + 1)
+    fit, held = task.split(len(rows.y), task.settings.seed)
     settings = replace(task.settings, features=rows.features)
     on_step(STEPS[1])
     with timed(seconds, "fit and calibrate"):
-        model = fit_table_model(take_rows(rows.table, fit), rows.y[fit], settings, on_columns)
+        model = fit_table_model(
+            take_rows(rows.table, fit), rows.y[fit], settings, on_columns, in_order=rows.in_order
+        )
     model = replace(model, target=task.target, identifier=task.identifier or table.index.name)
     on_step(STEPS[2])
     return check_model(model, rows, held, settings, len(table), seconds)
@@ -168,7 +184,10 @@ def known_rows(table: Any, task: Task, source: str) -> KnownRows:
     """The rows that have a target, if they are enough for the parts that the task wants."""
     features = feature_names(table, task, source)
     target = read_target(table[task.target])
-    known = np.flatnonzero(target.known)
+    known, notes = np.flatnonzero(target.known), target.notes(task.target)
+    if task.time is not None:
+        known, said = in_time(table[task.time], known)
+        notes = (*notes, *said)
     if len(known) < LEAST_ROWS:
         raise TableError(
             f"{source} has {len(known)} row(s) with a value of {task.target!r}; at least "
@@ -181,12 +200,11 @@ def known_rows(table: Any, task: Task, source: str) -> KnownRows:
             f"leaves {len(known) - held:,} to fit; at least {LEAST_HELD} and {LEAST_FITTED} were "
             "expected: choose another --test-size."
         )
+    rows = take_rows(table, known)
+    if task.time is not None:
+        notes = (*notes, order_note(rows[task.time], task.test_size))
     return KnownRows(
-        take_rows(table, known),
-        target.values[known],
-        known,
-        features,
-        target.notes(task.target),
+        rows, target.values[known], known, features, notes, in_order=task.time is not None
     )
 
 
@@ -207,7 +225,8 @@ def check_model(
     intervals = bounds_of(made)
     with timed(seconds, "audit"):
         found = audit_held_out(tested, X, y, intervals[:, :, 0], made, settings)
-    notes = (*rows.notes, *settings.notes(), *model.notes(lost))
+    assumed = () if rows.in_order else random_notes(model.preparation.readers)
+    notes = (*rows.notes, *assumed, *settings.notes(), *model.notes(lost))
     made.insert(0, "actual", y)
     return Run(
         model=model,
@@ -239,7 +258,10 @@ def feature_names(table: Any, task: Task, source: str) -> tuple[str, ...]:
     present = list(table.columns)
     groups, named = task.settings.groups, task.settings.features
     identifier = [] if task.identifier in (None, table.index.name) else [task.identifier]
-    check_columns([task.target, *named, *groups, *map(str, identifier)], present, source)
+    others = [name for name in (*identifier, task.time) if name is not None]
+    check_columns([task.target, *named, *groups, *others], present, source)
+    if task.time == task.target:
+        raise TableError(f"rows cannot be split by {task.target!r}, the target: name another time.")
     apart = {task.target, *identifier}
     spoilt = [name for name in named if name in apart]
     if spoilt:
