@@ -17,6 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LAYERS = [
     "files",
     "texts",
+    "progress",
     "parallel",
     "quantiles",
     "frames",

@@ -252,5 +252,15 @@ def test_rows_split_by_time_are_said_in_every_place(data, tmp_path):
     assert sold[held].min() >= sold.drop(held).max()
 
 
+def test_verbose_names_each_stage_on_standard_error(data, tmp_path):
+    options = ["--target", "price", *QUICK]
+    told = call("run", data, *options, "--verbose", "--out", tmp_path / "told")
+    silent = call("run", data, *options, "--out", tmp_path / "silent")
+    for words in ("1/4 reading", "SplitConformalRegressor: train", "4/4 writing"):
+        assert words in told.stderr
+    assert silent.stderr == ""
+    assert told.stdout.replace("told", "silent") == silent.stdout
+
+
 def read_json(folder):
     return json.loads((folder / "run.json").read_text(encoding="utf-8"))

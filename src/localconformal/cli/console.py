@@ -20,7 +20,8 @@ for work that only commands need) and shows what came back.
   that whatever happens before leaves nothing behind.
 * ``as_json: Json = False`` is the option ``--json``. `show` then prints one JSON document and
   nothing else; without it, sentences, paths and rich tables.
-* `steps` (a number of named steps) or `counting` (many rows) show progress, on a terminal only.
+* `steps` (a number of named steps) or `counting` (many rows) show progress, on a terminal only;
+  ``verbose: Verbose = False`` with `log_lines` is the option for those who have none.
 
 A command in full::
 
@@ -39,6 +40,7 @@ A command in full::
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import sys
 import warnings
@@ -49,6 +51,7 @@ from typing import Annotated, Any
 
 import typer
 
+from localconformal.progress import hidden, stage
 from localconformal.workflow.messages import json_text, one_line, visible
 
 #: Meaning of each exit code, as `localconformal --help` prints it.
@@ -75,6 +78,9 @@ Level = Annotated[
 Cluster = Annotated[
     str | None,
     typer.Option(help="Address of a Dask scheduler, as tcp://host:8786.", show_default=False),
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print each stage on standard error.")
 ]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 
@@ -221,20 +227,31 @@ def on_cluster(large: bool, address: str | None) -> Iterator[None]:
 
 @contextmanager
 def steps(total: int) -> Iterator[Callable[[str], None]]:
-    """A function to call with the name of each step as it begins; the bar goes when all is done.
+    """A function to call with the name of each step as it begins.
 
-    On standard error and on a terminal only, so that the output of a command stays clean.
+    They stand on a line of standard error with what the library does within them, on a terminal
+    only, so that the output of a command stays clean.
     """
-    with progress() as bar:
-        task = bar.add_task("starting", total=total)
-        begun = 0
-
-        def begin(name: str) -> None:
-            nonlocal begun
-            bar.update(task, description=name, completed=begun)
-            begun += 1
-
+    with stage("", total) as begin:
         yield begin
+
+
+@contextmanager
+def log_lines(wanted: bool) -> Iterator[None]:
+    """What the library logs, line by line on standard error, if wanted."""
+    if not wanted:
+        yield
+        return
+    logger, handler = logging.getLogger("localconformal"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%H:%M:%S"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(handler)
 
 
 @contextmanager
@@ -245,16 +262,15 @@ def counting(name: str, total: int | None = None) -> Iterator[Callable[[int], No
         yield lambda more: bar.update(task, advance=more)
 
 
-def progress() -> Any:
+@contextmanager
+def progress() -> Iterator[Any]:
     """A bar that disappears; nothing where standard error is no terminal."""
     from rich.console import Console
     from rich.progress import Progress
 
     shown = sys.stderr is not None and sys.stderr.isatty()
-    # Nothing is redirected: law="auto" names its candidates on the same line.
-    return Progress(
-        console=Console(stderr=True), transient=True, disable=not shown, redirect_stderr=False
-    )
+    with hidden(), Progress(console=Console(stderr=True), transient=True, disable=not shown) as bar:
+        yield bar
 
 
 def split_names(given: list[str] | None, columns: list[str]) -> list[str]:

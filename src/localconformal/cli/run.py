@@ -15,6 +15,8 @@ from localconformal.cli.console import (
     Json,
     Level,
     Seed,
+    Verbose,
+    log_lines,
     on_cluster,
     prose,
     sayable,
@@ -75,6 +77,7 @@ def run(
     out: Annotated[
         Path, typer.Option(help="Folder of the results; made if needed.", file_okay=False)
     ] = Path("localconformal-run"),
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
     """Intervals for a table: fit, calibrate, check on held-out rows.
@@ -107,7 +110,7 @@ def run(
     check_inputs_stay(run_paths(out, new=new is not None).values(), [data, new, model_file(model)])
     new_columns = [] if new is None else column_names(new)
     large = data.is_dir() or cluster is not None
-    with on_cluster(large, cluster), steps(len(STEPS)) as on_step:
+    with log_lines(verbose), on_cluster(large, cluster), steps(len(STEPS)) as on_step:
         on_step(STEPS[0])
         columns = names_of(data, large)
         chosen, by = split_names(features, columns), split_names(groups, columns)

@@ -9,6 +9,8 @@ from threading import Timer
 
 #: Seconds after which a wait is explained; loading from the disk cache takes less.
 PATIENCE = 1.0
+#: The line of stages (`localconformal.progress`), which may be there, is cleared first.
+CLEAR = "\r\x1b[K"
 WORDS = "localconformal: compiling the engine, once on this machine; it takes some seconds ...\n"
 
 
@@ -28,5 +30,5 @@ def compiling() -> Iterator[None]:
 
 
 def _say() -> None:
-    sys.stderr.write(WORDS)
+    sys.stderr.write(CLEAR + WORDS)
     sys.stderr.flush()

@@ -33,6 +33,7 @@ from localconformal.models import (
     take_params,
     take_rows,
 )
+from localconformal.progress import stage
 from localconformal.quantiles import Array
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.regressors.lazy import check_in_memory, is_lazy, on_dask
@@ -190,7 +191,8 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
     def _stage(self, name: str) -> Iterator[None]:
         """Seconds of one stage of fitting, into ``fit_report_``."""
         start = time.perf_counter()
-        yield
+        with stage(f"{type(self).__name__}: {name}"):
+            yield
         self.fit_report_["seconds"][name] = time.perf_counter() - start
 
     def _base_estimator(self, seed: int) -> Any:

@@ -36,10 +36,10 @@ from localconformal.laws.shifted import ShiftedLaw
 from localconformal.laws.simplex import prune, simplex_weights
 from localconformal.laws.stacked import MIN_WEIGHT
 from localconformal.models import take_rows
+from localconformal.progress import stage
 from localconformal.quantiles import Array
 from localconformal.selection.candidates import blend_models, candidate_laws
 from localconformal.selection.cost import FEWEST, affordable_rows
-from localconformal.selection.progress import announcing
 from localconformal.selection.scoring import corrected, mean_interval_score
 from localconformal.splitting import Rows
 
@@ -143,7 +143,9 @@ def select(task: Task) -> Selection:
     drawn = task.take(draw(len(task.V), rows, task.seed))
     columns = columns_of(drawn, mirrored)
     found = [search(drawn, column) for column in columns]
-    laws = tuple(fit_found(one, drawn, column) for one, column in zip(found, columns, strict=True))
+    with stage("fit the law found"):
+        pairs = zip(found, columns, strict=True)
+        laws = tuple(fit_found(one, drawn, column) for one, column in pairs)
     adjustment = task.adjustment
     if adjustment is None:
         adjustment = ScaledQuantile() if found[-1].scaled else AdditiveQuantile()
@@ -194,7 +196,8 @@ def columns_of(task: Task, mirrored: bool) -> list[Column]:
 
 def search(task: Task, column: Column) -> Found:
     """The best candidate, or the average of several, at held-out rows."""
-    base, location = best_location(task, column)
+    with stage("compare locations"):
+        base, location = best_location(task, column)
     make = partial(
         candidate_laws, column.levels, location != "", task.n_features, task.seed, task.n_jobs
     )
@@ -218,7 +221,7 @@ def held_out_tables(
     Candidates side by side, each in one thread: small forests gain nothing from more.
     """
     n = sum(len(fold.rows) for fold in folds)
-    with announcing(len(laws), n) as announce:
+    with stage(f"compare laws on {n:,} rows", len(laws)) as announce:
         found = held_out_quantiles(laws, folds, levels, task.n_jobs, announce)
         return {name: change.restore_reference(table) for name, table in found.items()}
 

@@ -1,0 +1,178 @@
+"""What is being done is logged, and moves on a terminal, and nowhere else."""
+
+import io
+import logging
+import os
+import subprocess
+import sys
+from threading import Event, Thread
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from localconformal import SplitConformalRegressor, progress
+
+PATIENCE = 30
+
+
+class Terminal(io.StringIO):
+    """A stream that remembers what was written, and says when a line has moved often enough."""
+
+    def __init__(self, terminal=True, enough=3):
+        super().__init__()
+        self.isatty = lambda: terminal
+        self.lines, self.enough, self.moved = [], enough, Event()
+
+    def write(self, text):
+        self.lines.append(text)
+        if len(self.lines) >= self.enough:
+            self.moved.set()
+        return len(text)
+
+
+def watched(monkeypatch):
+    """A terminal as standard error. No fixture: pytest has its own when the test begins."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "PAUSE", 0.01)
+    monkeypatch.setenv("TERM", "xterm")
+    return stream
+
+
+def test_a_line_names_the_stages_moves_and_is_gone_at_the_end(monkeypatch):
+    terminal = watched(monkeypatch)
+    with progress.stage("", 4) as step:
+        step("reading")
+        step("fitting")
+        with progress.stage("compare laws", 12) as law:
+            law("forest")
+            assert terminal.moved.wait(PATIENCE)
+    *shown, last = terminal.lines
+    assert all("2/4 fitting > compare laws 1/12: forest" in line for line in shown)
+    assert len(set(shown)) > 1
+    assert last == progress.CLEAR
+
+
+def test_nothing_is_written_where_nobody_looks(monkeypatch, caplog):
+    terminal = watched(monkeypatch)
+
+    def written():
+        before = len(terminal.lines)
+        with progress.stage("fit"):
+            assert progress._line.thread is None
+        return len(terminal.lines) - before
+
+    with progress.hidden():
+        assert written() == 0
+    with caplog.at_level(logging.INFO, "localconformal"):
+        assert written() == 0
+    monkeypatch.setenv("TERM", "dumb")
+    assert written() == 0
+    monkeypatch.setattr(sys, "stderr", None)
+    assert written() == 0
+    monkeypatch.setattr(sys, "stderr", Terminal(terminal=False))
+    assert written() == 0
+
+
+def test_an_error_ends_the_line(monkeypatch):
+    terminal = watched(monkeypatch)
+
+    def fail():
+        assert terminal.moved.wait(PATIENCE)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), progress.stage("fit"):
+        fail()
+    assert terminal.lines[-1] == progress.CLEAR
+    assert progress._line.stages == []
+
+
+def test_a_line_is_no_longer_than_the_terminal_and_obeys_nothing(monkeypatch):
+    terminal = watched(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "40")
+    with progress.stage("a\x1b[31m\n" * 100):
+        assert terminal.moved.wait(PATIENCE)
+    for line in terminal.lines[:-1]:
+        shown = line.removeprefix(progress.CLEAR).removesuffix("\r")
+        assert len(shown) < 40
+        assert shown.isprintable()
+
+
+def test_stages_of_several_threads_end_together(monkeypatch):
+    terminal = watched(monkeypatch)
+
+    def work():
+        with progress.stage("inner"):
+            assert terminal.moved.wait(PATIENCE)
+
+    threads = [Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert progress._line.stages == []
+    assert progress._line.thread is None
+    assert terminal.lines[-1] == progress.CLEAR
+
+
+def test_fit_logs_its_stages_and_touches_no_other_logger(caplog):
+    X = np.linspace(0, 1, 100)[:, None]
+    handlers, level = list(logging.root.handlers), logging.root.level
+    with caplog.at_level(logging.INFO, "localconformal"):
+        SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, X[:, 0])
+    said = [record.getMessage() for record in caplog.records if record.name == "localconformal"]
+    assert "SplitConformalRegressor: train" in said
+    assert "SplitConformalRegressor: calibrate" in said
+    assert (list(logging.root.handlers), logging.root.level) == (handlers, level)
+    assert any(isinstance(one, logging.NullHandler) for one in progress.logger.handlers)
+
+
+FIT = """
+import numpy as np
+from localconformal import SLCPRegressor
+X = np.random.default_rng(0).uniform(size=(400, 2))
+SLCPRegressor(random_state=0).fit(X, X[:, 0] * np.random.default_rng(1).normal(size=400))
+"""
+
+
+COMMAND = "from localconformal.cli import main; main()"
+
+
+def on_a_terminal(command):
+    """What the command writes on standard error if that is a terminal."""
+    pty = pytest.importorskip("pty")
+    reader, writer = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(
+        command, stderr=writer, stdout=subprocess.DEVNULL, env=environment
+    ) as running:
+        os.close(writer)
+        written = b""
+        while chunk := read(reader):
+            written += chunk
+    os.close(reader)
+    assert running.returncode == 0, written
+    return written.decode()
+
+
+def read(terminal):
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # Linux says so when nobody has the other end open any more.
+        return b""
+
+
+@pytest.mark.slow
+def test_fit_and_run_move_on_a_terminal(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = "\n".join(f"{x},{z},{x * z}" for x, z in rng.normal(size=(300, 2)))
+    data = tmp_path / "rows.csv"
+    data.write_text(f"x,z,y\n{rows}\n")
+    run = ["-c", COMMAND, "run", str(data), "-t", "y", "--out", str(tmp_path / "out")]
+    for arguments, words in ((["-c", FIT], "SLCPRegressor: law"), (run, "2/4 fitting")):
+        written = on_a_terminal([sys.executable, *arguments])
+        shown = [line for line in written.split(progress.CLEAR) if words in line]
+        assert len(set(shown)) > 2
+        assert any("compare laws" in line for line in shown)
+        assert written.rstrip().endswith(progress.CLEAR.strip())
