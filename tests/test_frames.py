@@ -7,7 +7,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.linear_model import LinearRegression
 
+from localconformal import SLCPRegressor, compare, methods
+from localconformal.audit import audit
 from localconformal.frames import columns_of, is_frame, make_frame, row_hashes
 
 COLUMNS = {"a": [1.5, -0.0, 3.0], "b": ["x", "y", "x"], "c": [True, False, True]}
@@ -86,3 +89,30 @@ def test_hashes_see_every_column_its_place_and_y():
     X, y = np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]]), np.array([0.0, 0.0, 1.0])
     assert len(set(row_hashes(X, y).tolist())) == 3
     assert len(row_hashes(np.zeros((4, 2, 2)), np.zeros(4))) == 4
+
+
+def test_a_narrow_terminal_shows_the_columns_that_matter(monkeypatch):
+    """All that is returned is there; pandas leaves out what stands between the ends."""
+    monkeypatch.setenv("COLUMNS", "80")
+    rng = np.random.default_rng(0)
+    X, noise = rng.uniform(size=(300, 3)), rng.normal(size=300)
+    y = X[:, 0] * noise
+    model = SLCPRegressor(LinearRegression(), law="kernel", random_state=0).fit(X, y)
+    intervals = model.predict_interval(X)
+    found = audit(X, y, intervals, np.repeat(["a", "b"], 150))
+    selection = {"law": ["spread x learned"] * 2, "location": ["point"] * 2}
+    selection |= {"correction": ["additive"] * 2, "interval_score": [2.238455] * 2}
+    selection |= {"weight": [0.130183] * 2, "chosen": [False] * 2, "side": [1] * 2}
+    chosen = SLCPRegressor(LinearRegression(), law="kernel", random_state=0).fit(X, y)
+    chosen._selection = selection
+    shown = {
+        "local_lower local_upper correction effective_sample_size": model.diagnose(X),
+        "law interval_score correction weight chosen": chosen.selection_,
+        "estimator guarantee": methods(),
+        "method coverage mean_length interval_score": compare({"slcp": intervals}, X, y).frame(),
+        "text coverage n adjusted_p_value": found.frame("groups"),
+    }
+    with pd.option_context("display.width", 80, "display.max_columns", 0):
+        for names, frame in shown.items():
+            heading = str(frame).splitlines()[0].split()
+            assert set(names.split()) <= set(heading), heading

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from importlib import import_module
 from typing import Any
@@ -62,6 +62,20 @@ def stack_rows(X: Any, others: Any) -> Any:
     if not is_frame(X):
         return np.concatenate([np.asarray(X), np.asarray(others)])
     return nw.concat([nw.from_native(X), nw.from_native(others)]).to_native()
+
+
+def at_ends(
+    columns: Mapping[str, Any], first: Sequence[str], last: Sequence[str]
+) -> dict[str, Any]:
+    """The columns with these at both ends: a narrow terminal leaves out those between.
+
+    Examples
+    --------
+    >>> list(at_ends({"a": 1, "b": 2, "c": 3, "d": 4}, first=["c"], last=["a"]))
+    ['c', 'b', 'd', 'a']
+    """
+    between = [name for name in columns if name not in (*first, *last)]
+    return {name: columns[name] for name in (*first, *between, *last) if name in columns}
 
 
 def make_frame(columns: Mapping[str, Any], like: Any) -> Any:

@@ -18,7 +18,7 @@ from localconformal.audit.rules import Rule, find_rules
 from localconformal.audit.significance import ALPHA, coverage_p_values, stands_out
 from localconformal.audit.slab import say_slab
 from localconformal.audit.summary import Summary, summarise
-from localconformal.frames import make_frame
+from localconformal.frames import at_ends, make_frame
 from localconformal.metrics import WorstSlab
 from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import lengths
@@ -166,7 +166,8 @@ class Audit:
         kinds: dict[str, Any] = {"rules": Rule, "failures": Failure}
         rows = self.failures() if part == "failures" else getattr(self, part)
         names = [f.name for f in fields(kinds.get(part, Cell)) if f.name != "conditions"]
-        return make_frame({name: [getattr(row, name) for row in rows] for name in names}, None)
+        columns = {name: [getattr(row, name) for row in rows] for name in names}
+        return make_frame(at_ends(columns, ["text", "coverage"], ["n", "adjusted_p_value"]), None)
 
     def __str__(self) -> str:
         from localconformal.audit.sentences import audit_text

@@ -17,7 +17,7 @@ from localconformal.audit.groups import group_cells, group_partitions
 from localconformal.audit.inputs import check_level, check_one_level, common_level, intervals_of
 from localconformal.audit.sentences import aligned, one_line
 from localconformal.audit.summary import Summary, summarise
-from localconformal.frames import make_frame
+from localconformal.frames import at_ends, make_frame
 from localconformal.metrics import interval_score
 from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import lengths
@@ -119,7 +119,11 @@ class Comparison:
             columns[field.name] = [getattr(method.summary, field.name) for method in self.methods]
         for name in ("worst_group_coverage", "mean_group_gap"):
             columns[name] = [getattr(method, name) for method in self.methods]
-        return make_frame(columns, None)
+        first, last = (
+            ["method", "coverage"],
+            ["worst_slab_coverage", "mean_length", "interval_score"],
+        )
+        return make_frame(at_ends(columns, first, last), None)
 
     def paired(self, reference: str | None = None) -> tuple[Difference, ...]:
         """Every other method less the reference, metric by metric.

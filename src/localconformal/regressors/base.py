@@ -21,7 +21,14 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from localconformal.frames import check_frame, column_names, is_frame, make_frame, row_hashes
+from localconformal.frames import (
+    at_ends,
+    check_frame,
+    column_names,
+    is_frame,
+    make_frame,
+    row_hashes,
+)
 from localconformal.intervals import collapse_crossed, crossed, nest
 from localconformal.laws.once import one_query
 from localconformal.models import (
@@ -285,7 +292,8 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         columns = self._local(rows, float(level), extra)
         columns["crossed"] = np.asarray(crossed(raw))[:, 0]
         columns["infinite"] = np.asarray(np.isinf(raw).any(axis=(1, 2)))
-        return make_frame(columns, like=X)
+        first, last = ["local_lower", "local_upper"], ["correction", "effective_sample_size"]
+        return make_frame(at_ends(columns, first, last), like=X)
 
     @property
     def guarantee_(self) -> Guarantee:

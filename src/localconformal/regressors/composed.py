@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from localconformal.adjustments import BaseAdjustment
 from localconformal.calibration import Calibration, SideRule
-from localconformal.frames import make_frame
+from localconformal.frames import at_ends, make_frame
 from localconformal.laws import SidedLaw
 from localconformal.laws.once import one_query
 from localconformal.parallel import kept_filters
@@ -147,7 +147,8 @@ class ComposedRegressor(CalibratedRegressor, WithPredictiveDistribution):
                 f"selection_ belongs to law='auto'; this {type(self).__name__} was told its law, "
                 "or its adjustment uses none."
             )
-        return make_frame(self._selection, like=None)
+        first, last = ["law", "interval_score", "correction"], ["side", "weight", "chosen"]
+        return make_frame(at_ends(self._selection, first, last), like=None)
 
     @one_query()
     def _calibrate(self, X: Any, y: Array, extra: Any) -> Calibration:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from localconformal.frames import make_frame
+from localconformal.frames import at_ends, make_frame
 
 
 @dataclass(frozen=True)
@@ -169,4 +169,5 @@ def methods() -> Any:
     'marginal'
     """
     rows = [asdict(method) for method in METHODS]
-    return make_frame({name: [row[name] for row in rows] for name in rows[0]}, like=None)
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    return make_frame(at_ends(columns, ["estimator"], ["guarantee"]), like=None)
