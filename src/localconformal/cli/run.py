@@ -68,10 +68,10 @@ def run(
     new: Annotated[
         Path | None, typer.Option(help="A table of new rows to predict too.", show_default=False)
     ] = None,
-    test_size: Annotated[float, typer.Option(help="Share of rows held out to check on.")] = 0.2,
+    test_size: Annotated[float, typer.Option(help="Share of rows to check on.")] = 0.2,
     time: Annotated[
         str | None,
-        typer.Option(help="Column to split by: check on the last rows.", show_default="at random"),
+        typer.Option(help="Column of times: check on the last rows.", show_default=False),
     ] = None,
     seed: Seed = 0,
     out: Annotated[
