@@ -62,7 +62,7 @@ def run(
     method: Annotated[str, typer.Option(help="See: localconformal methods.")] = "slcp",
     law: Annotated[
         str | None,
-        typer.Option(help="auto, forest, learned, kernel, ...", show_default="the method's"),
+        typer.Option(help="auto, forest, ...", show_default="the method's"),
     ] = None,
     cluster: Cluster = None,
     new: Annotated[
