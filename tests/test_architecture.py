@@ -22,6 +22,7 @@ LAYERS = [
     "quantiles",
     "frames",
     "columns",
+    "default_model",
     "models",
     "splitting",
     "intervals",

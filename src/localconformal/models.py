@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 
-from localconformal.columns import is_missing
+from localconformal.columns import LABEL, TIME, is_missing, kind_of
+from localconformal.default_model import TableBoostingRegressor
 from localconformal.frames import check_unmasked, columns_of, is_frame
 from localconformal.quantiles import Array
 
@@ -27,9 +27,9 @@ from localconformal.quantiles import Array
 WRAPPED = ("best_estimator_", "regressor_")
 
 
-def default_estimator(random_state: int | None = None) -> HistGradientBoostingRegressor:
+def default_estimator(random_state: int | None = None) -> TableBoostingRegressor:
     """What ``estimator=None`` stands for."""
-    return HistGradientBoostingRegressor(random_state=random_state)
+    return TableBoostingRegressor(random_state=random_state)
 
 
 def is_frozen(model: Any) -> bool:
@@ -58,16 +58,36 @@ def fit_model(model: Any, X: Any, y: Array, fit_params: Mapping[str, Any] | None
         return model
     try:
         return clone(model).fit(X, y, **(fit_params or {}))
-    except ValueError as problem:
-        # Boosting says nothing of columns in its message, and folds leave out the few known values.
-        empty = empty_columns(X)
-        if not empty:
+    except (TypeError, ValueError) as problem:
+        reason = _why_unfit(model, X)
+        if reason is None:
             raise
-        names, words = ", ".join(map(repr, empty[:3])), " ".join(str(problem).split())
+        words = " ".join(str(problem).split())
         raise ValueError(
-            f"{type(model).__name__} could not be fitted to {len(X)} rows in which the columns "
-            f"{names} have no known value ({words}); leave them out, or fill them."
+            f"{type(model).__name__} could not be fitted to {len(X)} rows in which {reason[0]} "
+            f"({words}); {reason[1]}."
         ) from problem
+
+
+def _why_unfit(model: Any, X: Any) -> tuple[str, str] | None:
+    """What a model may not have been able to take of X, and what helps; None if nothing is odd."""
+    kinds = [(kind_of(one), one.name) for one in columns_of(X)] if is_frame(X) else []
+    labels, times = ([name for kind, name in kinds if kind == odd] for odd in (LABEL, TIME))
+    if (labels or times) and not is_composite(model):
+        steps = [f'(OneHotEncoder(handle_unknown="ignore"), {labels})'] if labels else []
+        steps += [f'("drop", {times})'] if times else []
+        columns = f'make_column_transformer({", ".join(steps)}, remainder="passthrough")'
+        given = shown(model) if len(shown(model)) < 80 else "model"
+        names = ", ".join(map(repr, [*labels, *times][:3]))
+        return (
+            f"columns such as {names} hold labels or times",
+            f"if it takes numbers alone, pass make_pipeline({columns}, {given})",
+        )
+    # Boosting says nothing of columns in its message, and folds leave out the few known values.
+    names = ", ".join(map(repr, empty_columns(X)[:3]))
+    if not names:
+        return None
+    return f"the columns {names} have no known value", "leave them out, or fill them"
 
 
 def empty_columns(X: Any) -> list[Any]:

@@ -74,9 +74,10 @@ def test_trees_over_many_rows_are_walked_by_the_engine(n, walked):
     assert law.rows(X[:5]).shape == ((5, 1) if walked else (5, 3))
 
 
-def test_a_typical_value_is_the_median_of_the_first_hundred_thousand():
-    column = np.repeat([0.0, 1.0], [50_000, 60_000])[:, None]
-    np.testing.assert_array_equal(typical_values(column), [0.5])
+def test_a_typical_value_is_the_median_of_all_rows_in_any_order():
+    column = np.repeat([0.0, 1.0], [100_000, 110_000])[:, None]
+    for rows in (column, column[::-1]):
+        np.testing.assert_array_equal(typical_values(rows), [1.0])
     np.testing.assert_array_equal(typical_values(np.full((3, 1), np.nan)), [0.0])
     np.testing.assert_array_equal(typical_values(np.array([[1.0, 5.0], [2.0, np.nan]])), [1.5, 5.0])
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -10,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from localconformal.columns import LABEL, NUMBER
+from localconformal.columns import LABEL, NUMBER, is_missing
+from localconformal.columns import kind_of as kind_by_values
 from localconformal.frames import check_frame, columns_of, is_frame
 from localconformal.metrics.features import read_features
 from localconformal.quantiles import Array
 
-TIME, DURATION = "time", "duration"
-#: By the letter of an array's type; what is not here is a number, None a boolean.
-ARRAY_KINDS = {"b": None, "M": TIME, "m": DURATION}
+DURATION = "duration"
 UNNAMED = "x0"
 MISSING = -1
 #: Labels of fewer rows share a bin.
@@ -39,6 +39,8 @@ class Column:
         The distinct numbers, ascending; times in seconds. Empty for labels.
     labels : tuple of str
         From the most frequent on; empty for numbers.
+    is_collapsed : bool, default=False
+        Whether rows hold numbers that differ, and all of them are the same as float64.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Column:
     codes: NDArray[np.int32]
     values: Array
     labels: tuple[str, ...]
+    is_collapsed: bool = False
 
     @property
     def n_missing(self) -> int:
@@ -85,13 +88,27 @@ def as_table(X: Any) -> Any:
 def read_columns(X: Any, n: int) -> list[Column]:
     """Every column of an array (n, d) or a frame; infinite values are missing."""
     features = read_features(X, n)
-    names, kinds = column_names(X, features.names), column_kinds(X, len(features.names))
-    return [
-        make_column(name, kind, values, labels)
-        for name, kind, values, labels in zip(
-            names, kinds, features.values.T, features.labels, strict=True
-        )
+    names, given = column_names(X, features.names), given_columns(X)
+    read = zip(names, given, features.values.T, features.labels, strict=True)
+    columns = [
+        make_column(name, kind_of(raw), values, labels) for name, raw, values, labels in read
     ]
+    return [
+        replace(column, is_collapsed=True)
+        if column.is_constant and column.kind != LABEL and differ(raw)
+        else column
+        for column, raw in zip(columns, given, strict=True)
+    ]
+
+
+def given_columns(X: Any) -> list[Any]:
+    """The columns of a frame or an array, as they came."""
+    return list(columns_of(X)) if is_frame(X) else list(np.asarray(X).T)
+
+
+def differ(column: Any) -> bool:
+    """Whether some of the values that are known differ."""
+    return len({value for value in column if not is_missing(value)}) > 1
 
 
 def make_column(name: str, kind: str | None, values: Array, labels: list[str] | None) -> Column:
@@ -121,20 +138,25 @@ def column_names(X: Any, names: list[str]) -> list[str]:
     ]
 
 
-def column_kinds(X: Any, width: int) -> list[str | None]:
-    """How the numbers of each column are to be read; None for booleans."""
-    if not is_frame(X):
-        return [ARRAY_KINDS.get(np.asarray(X).dtype.kind, NUMBER)] * width
-    return [kind_of(column.dtype) for column in columns_of(X)]
-
-
-def kind_of(dtype: Any) -> str | None:
-    """The kind of a frame's column; None for booleans."""
-    if dtype == nw.Boolean:
-        return None
-    if dtype in (nw.Datetime, nw.Date):
-        return TIME
-    return DURATION if dtype == nw.Duration else NUMBER
+def kind_of(column: Any) -> str | None:
+    """How the numbers of a column are to be read; None for booleans."""
+    kind = kind_by_values(column)
+    if kind != NUMBER:
+        return kind
+    dtype = column.dtype
+    if isinstance(column, nw.Series):
+        is_flag, is_duration, is_open = (
+            dtype == nw.Boolean,
+            dtype == nw.Duration,
+            dtype == nw.Object,
+        )
+    else:
+        is_flag, is_duration, is_open = (dtype.kind == letter for letter in "bmO")
+    if is_open:
+        known = [value for value in column if not is_missing(value)]
+        is_flag = all(isinstance(value, (bool, np.bool_)) for value in known)
+        is_duration = all(isinstance(value, (timedelta, np.timedelta64)) for value in known)
+    return None if is_flag else DURATION if is_duration else NUMBER
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,13 +195,15 @@ def read_table(X: Any, n: int) -> Table:
 
 def reasons_to_leave_out(columns: list[Column]) -> dict[str, dict[str, str]]:
     """Why -> columns by name, as they are to be told."""
-    constant, scattered, repeated = {}, {}, {}
+    constant, collapsed, scattered, repeated = {}, {}, {}, {}
     first: dict[bytes, str] = {}
     for column in columns:
         name = column.name
         # Equal codes part the rows alike, whatever the values are.
         key = column.codes.tobytes()
-        if column.is_constant:
+        if column.is_collapsed:
+            collapsed[name] = name
+        elif column.is_constant:
             constant[name] = name
         elif column.is_scattered:
             scattered[name] = name
@@ -187,6 +211,7 @@ def reasons_to_leave_out(columns: list[Column]) -> dict[str, dict[str, str]]:
             repeated[name] = f"{name} (as {first[key]})"
     return {
         "all rows hold the same value": constant,
+        "float64 cannot tell their numbers apart": collapsed,
         "no label has enough rows": scattered,
         "the rows are ordered as by another column": repeated,
     }

@@ -9,8 +9,8 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.audit.columns import DURATION, MISSING, TIME, Column
-from localconformal.columns import NUMBER
+from localconformal.audit.columns import DURATION, MISSING, Column
+from localconformal.columns import NUMBER, TIME
 
 #: Seconds of the units in which a time is said, the coarsest first.
 UNITS = {"D": 86_400, "h": 3_600, "m": 60, "s": 1}

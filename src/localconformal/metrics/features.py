@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from localconformal.columns import NUMBER, as_numbers, is_missing, kind_of
+from localconformal.columns import LABEL, as_labels, as_numbers, kind_of
 from localconformal.frames import columns_of, is_frame
 from localconformal.quantiles import Array
 
@@ -72,26 +72,22 @@ def as_array(X: Any) -> NDArray[Any]:
 
 def read_column(name: str, column: Any) -> tuple[Array, list[str] | None]:
     """Numbers (n,), NaN where missing, and None; or codes and their labels."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "mM":
-        # In seconds, as a frame's times are.
-        times = column.astype(f"{column.dtype.kind}8[s]")
-        return np.where(np.isnat(times), np.nan, times.astype(np.float64)), None
-    if kind_of(column) == NUMBER:
-        numbers = as_numbers(name, column)
-        return np.where(np.isfinite(numbers), numbers, np.nan), None
-    values = np.array(list(column), dtype=object)
-    return code_labels(values, np.array([is_missing(value) for value in values], dtype=bool))
+    kind = kind_of(column)
+    if kind == LABEL:
+        return code_labels(as_labels(column))
+    numbers = as_numbers(name, column, kind)
+    return np.where(np.isfinite(numbers), numbers, np.nan), None
 
 
-def code_labels(column: NDArray[Any], missing: NDArray[np.bool_]) -> tuple[Array, list[str]]:
-    """Codes (n,), NaN where missing, and the text of each code, the most frequent first."""
-    texts = np.array([str(value) for value in column[~missing]], dtype=object)
-    labels, place, counts = np.unique(texts, return_inverse=True, return_counts=True)
+def code_labels(texts: NDArray[Any]) -> tuple[Array, list[str]]:
+    """Codes (n,), NaN where there is no text, and the text of each code, most frequent first."""
+    known = np.array([text is not None for text in texts], dtype=bool)
+    labels, place, counts = np.unique(texts[known], return_inverse=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     rank = np.empty(len(order))
     rank[order] = np.arange(len(order))
-    codes = np.full(len(column), np.nan)
-    codes[~missing] = np.minimum(rank[place], MAX_LABELS) if len(order) else np.nan
+    codes = np.full(len(texts), np.nan)
+    codes[known] = np.minimum(rank[place], MAX_LABELS) if len(order) else np.nan
     return codes, [str(label) for label in labels[order][:MAX_LABELS]]
 
 

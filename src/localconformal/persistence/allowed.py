@@ -14,6 +14,7 @@ from importlib import import_module
 OWN_MODULES = (
     "adjustments",
     "calibration",
+    "default_model",
     "densities",
     "distributed.known",
     "engine",

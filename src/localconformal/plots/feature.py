@@ -13,9 +13,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.audit.columns import DURATION, MISSING, TIME, Column, read_columns
+from localconformal.audit.columns import DURATION, MISSING, Column, read_columns
 from localconformal.audit.conditions import say_value
-from localconformal.columns import LABEL
+from localconformal.columns import LABEL, TIME
 from localconformal.frames import columns_of, is_frame
 from localconformal.plots.canvas import panel_inches, plain
 from localconformal.plots.style import FAINT, INK, LABEL_SIZE, SMALL_SIZE

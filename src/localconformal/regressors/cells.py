@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta, timezone
 from hashlib import blake2b
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.columns import is_missing
+from localconformal.columns import label_of
 from localconformal.frames import check_unmasked
 
 #: Arrays of names are as wide as the longest: longer texts are told by their digest.
@@ -39,32 +37,13 @@ def name_of(label: Any) -> str:
     --------
     >>> [name_of(label) for label in (1, 1.0, "1", 0.5, None, float("nan"), "missing")]
     ['1', '1', "'1'", '0.5', 'missing', 'missing', "'missing'"]
-    >>> name_of(np.datetime64("2020-01-01T00:00:00")), name_of(timedelta(hours=36))
-    ('2020-01-01', '129600.0 s')
     """
-    if is_missing(label):
-        return "missing"
-    # Before numbers: numpy.timedelta64 passes for one.
-    if isinstance(label, (timedelta, np.timedelta64)):
-        return f"{np.timedelta64(label) / np.timedelta64(1, 's')} s"
-    if isinstance(label, (date, np.datetime64)):
-        return name_of_time(label)
-    if isinstance(label, (bool, np.bool_, Integral)):
+    if isinstance(label, str):
+        return shortened(repr(str(label)))
+    if isinstance(label, (bool, np.bool_)):
         return str(int(label))
-    if isinstance(label, Real):
-        number = float(label)
-        return str(int(number)) if number.is_integer() else repr(number)
-    return shortened(repr(str(label)) if isinstance(label, str) else str(label))
-
-
-def name_of_time(label: Any) -> str:
-    """A day or a moment in the coarsest unit that tells it; one with a time zone in UTC."""
-    zone = ""
-    if isinstance(label, datetime) and label.tzinfo is not None:
-        label, zone = label.astimezone(timezone.utc).replace(tzinfo=None), "Z"
-    # What pandas holds is finer than Python's own microseconds.
-    exact = label.to_datetime64() if hasattr(label, "to_datetime64") else np.datetime64(label)
-    return f"{np.datetime_as_string(exact, unit='auto')}{zone}"
+    name = label_of(label)
+    return "missing" if name is None else shortened(name)
 
 
 def shortened(name: str) -> str:

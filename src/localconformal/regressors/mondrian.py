@@ -7,6 +7,7 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
@@ -208,7 +209,7 @@ def column_of(X: Any, name: str | int) -> NDArray[Any]:
         columns = columns_of(X)
         names = [column.name for column in columns]
         if name in names:
-            return columns[names.index(name)].to_numpy()
+            return _values(columns[names.index(name)])
         if not isinstance(name, Integral):
             raise ValueError(f"groups is {name!r}; one of the columns {names} was expected.")
     elif isinstance(name, str):
@@ -219,4 +220,13 @@ def column_of(X: Any, name: str | int) -> NDArray[Any]:
     width = np.shape(X)[1]
     if not -width <= name < width:
         raise ValueError(f"groups is column {name}; X has {width} columns.")
-    return columns[name].to_numpy() if is_frame(X) else np.asarray(X)[:, name]
+    return _values(columns[name]) if is_frame(X) else np.asarray(X)[:, name]
+
+
+def _values(column: nw.Series[Any]) -> NDArray[Any]:
+    """The labels of a frame's column; one by one where an array would round them."""
+    if column.dtype.is_numeric() and not column.is_null().any():
+        return column.to_numpy()
+    values = np.empty(len(column), dtype=object)
+    values[:] = column.to_list()
+    return values

@@ -1,0 +1,145 @@
+"""What ``estimator=None`` stands for: gradient boosting that takes any table.
+
+Arrays go to `HistGradientBoostingRegressor` as they are. Of a frame it gets numbers: times in
+seconds, labels as categories of its own. Missing values stay missing, which it takes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from localconformal.columns import EMPTY, LABEL, split_columns
+from localconformal.frames import is_frame
+from localconformal.quantiles import Array
+
+#: Codes of a column of labels: as many as gradient boosting takes.
+MOST_CODES = 255
+
+
+class TableCodes(BaseEstimator):
+    """Frames as numbers: numbers and times first, then the codes of labels; arrays as they are.
+
+    The most frequent labels have a code each, the rarer ones of training rows share the last;
+    labels that training rows do not have are missing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> codes = TableCodes().fit(pd.DataFrame({"city": ["a", "b", "b"], "size": [1, 2, 3]}))
+    >>> codes.transform(pd.DataFrame({"city": ["a", "z"], "size": [4, None]}))
+    array([[ 4.,  1.],
+           [nan, nan]])
+    """
+
+    kinds_: list[str] | None
+
+    def fit(self, X: Any, y: Any = None) -> TableCodes:
+        """Learn the kinds of columns, and the labels."""
+        self.kinds_, self.codes_ = None, []
+        if is_frame(X):
+            _, labels, self.kinds_ = split_columns(X)
+            self.codes_ = [_codes_of(column) for column in labels.T]
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """(n, columns) numbers."""
+        check_is_fitted(self)
+        if self.kinds_ is None:
+            return X
+        numbers, labels, _ = split_columns(X, self.kinds_)
+        # Boosting has no use for a column without any number, and refuses it.
+        numbers[:, [kind == EMPTY for kind in self.kinds_ if kind != LABEL]] = 0.0
+        columns = [
+            [codes.get(label, np.nan) for label in column]
+            for codes, column in zip(self.codes_, labels.T, strict=True)
+        ]
+        return np.column_stack([numbers, *columns])
+
+    @property
+    def is_categorical_(self) -> NDArray[np.bool_]:
+        """Which columns are codes."""
+        kinds = self.kinds_ or []
+        return np.sort([kind == LABEL for kind in kinds]).astype(bool)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Labels are known."""
+        return hasattr(self, "codes_")
+
+
+def _codes_of(labels: NDArray[Any]) -> dict[str, float]:
+    """Label -> code, the most frequent first; of those that are as frequent by the label."""
+    counts = Counter(label for label in labels if label is not None)
+    ordered = sorted(counts, key=lambda label: (-counts[label], label))
+    return {label: float(min(code, MOST_CODES - 1)) for code, label in enumerate(ordered)}
+
+
+class TableBoostingRegressor(RegressorMixin, BaseEstimator):
+    """HistGradientBoostingRegressor for frames with labels, times and missing values too.
+
+    Parameters
+    ----------
+    loss : {"squared_error", "quantile"}, default="squared_error"
+    quantile : float or None, default=None
+        Level of the quantile loss.
+    random_state : int or None, default=None
+
+    Attributes
+    ----------
+    regressor_ : Pipeline
+        `TableCodes` and the fitted `HistGradientBoostingRegressor`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"city": ["a", "b", None] * 30})
+    >>> TableBoostingRegressor().fit(X, [1.0, 2.0, 3.0] * 30).predict(X[:3]).round(1)
+    array([1., 2., 3.])
+    """
+
+    def __init__(
+        self,
+        loss: str = "squared_error",
+        quantile: float | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.loss = loss
+        self.quantile = quantile
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> TableBoostingRegressor:
+        """Learn how to read X, and fit the trees."""
+        codes = TableCodes().fit(X)
+        mask = codes.is_categorical_
+        boosting = HistGradientBoostingRegressor(
+            loss=self.loss,
+            quantile=self.quantile,
+            categorical_features=mask if mask.any() else None,
+            random_state=self.random_state,
+        )
+        boosting.fit(codes.transform(X), y, sample_weight)
+        self.regressor_ = Pipeline([("codes", codes), ("boosting", boosting)])
+        validate_data(self, X, skip_check_array=True)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """(n,) numbers."""
+        check_is_fitted(self)
+        if is_frame(X):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        return np.asarray(self.regressor_.predict(X))
+
+    def __sklearn_tags__(self) -> Any:
+        """Missing values are welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
