@@ -87,7 +87,8 @@ LAST_BITS = {"learned-lines", "shifted", "nested"}
 
 def point(X):
     """mu(x) of a point model, for rows of any kind."""
-    return np.nan_to_num(np.asarray(X)[:, 0].astype(np.float64)) / 2.0
+    first = X[X.columns[0]] if hasattr(X, "columns") else np.asarray(X)[:, 0]
+    return np.nan_to_num(np.asarray(first).astype(np.float64)) / 2.0
 
 
 def fit(name, X, v):

@@ -1,0 +1,90 @@
+"""A row alone is the row in its batch, whatever types its frame has chosen for the columns."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from law_variants import LAST_BITS, SLOW, VARIANTS
+from law_variants import fit as fit_law
+from sklearn.base import BaseEstimator, RegressorMixin
+from table_frames import ALONE, PANDAS, frame
+
+from conftest import slow_but
+from localconformal import KernelLaw, MondrianConformalRegressor, SLCPRegressor
+from localconformal.columns import is_missing, split_columns
+
+LIBRARIES = pytest.mark.parametrize("library", ["pandas", "polars"])
+
+
+def assert_alone_is_together(answer, X, form, rows=range(0, 120, 30), tolerance=1e-12):
+    together = answer(X)
+    for row in rows:
+        alone = answer(ALONE[form](X, row))[0]
+        np.testing.assert_allclose(alone, together[row], rtol=tolerance, atol=tolerance)
+
+
+@LIBRARIES
+@pytest.mark.parametrize("form", ALONE)
+def test_numbers_and_labels(library, form):
+    X, _ = frame(library)
+    numbers, labels, kinds = split_columns(X)
+    for row in range(0, len(X), 5):
+        alone = split_columns(ALONE[form](X, row), kinds)
+        np.testing.assert_array_equal(alone[0][0], numbers[row])
+        assert alone[1][0].tolist() == labels[row].tolist()
+
+
+@LIBRARIES
+@pytest.mark.parametrize("name", slow_but(VARIANTS.keys() - SLOW, VARIANTS))
+def test_every_law(name, library):
+    X, y = frame(library)
+    law = fit_law(name, X, y)
+    # Lines through many equal columns have coefficients that cancel.
+    tolerance = 1e-7 if name in LAST_BITS else 1e-12
+    for form in ALONE:
+        assert_alone_is_together(
+            lambda rows: law.quantile(rows, [0.1, 0.5, 0.9]), X, form, tolerance=tolerance
+        )
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("library", slow_but(["pandas"], ["pandas", "polars"]))
+@pytest.mark.parametrize("form", slow_but(["record"], ALONE))
+def test_every_estimator_around_its_default_model(estimator_class, library, form):
+    X, y = frame(library)
+    law = {"law": KernelLaw(bandwidth=0.5)} if hasattr(estimator_class(), "law") else {}
+    model = estimator_class(random_state=0, **law).fit(X, y)
+    rows = range(0, 120, 50)
+    assert_alone_is_together(lambda X: model.predict_interval(X, 0.6), X, form, rows)
+    assert_alone_is_together(model.predict, X, form, rows)
+
+
+class MeanOfCity(RegressorMixin, BaseEstimator):
+    """A model that reads columns itself: the mean response of the city."""
+
+    def fit(self, X, y):
+        city = ["" if is_missing(one) else one for one in X["text 0"]]
+        self.means_ = pd.Series(y).groupby(city).mean().to_dict()
+        return self
+
+    def predict(self, X):
+        return np.array([self.means_["" if is_missing(one) else one] for one in X["text 0"]])
+
+
+@LIBRARIES
+@pytest.mark.parametrize("law", ["kernel", "forest", "learned"])
+def test_a_model_that_reads_columns_itself(law, library):
+    X, y = frame(library)
+    model = SLCPRegressor(MeanOfCity(), law=law, random_state=0).fit(X, y)
+    for form in ALONE:
+        assert_alone_is_together(model.predict_interval, X, form)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [f"{name} {k}" for name in ("text", "whole", "flag") for k in range(len(PANDAS[name]))],
+)
+def test_cells_of_a_column(column):
+    X, y = frame("pandas")
+    model = MondrianConformalRegressor(MeanOfCity(), groups=column, random_state=0).fit(X, y)
+    for form in ALONE:
+        assert_alone_is_together(lambda rows: model.predict_interval(rows, 0.5), X, form)
