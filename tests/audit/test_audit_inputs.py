@@ -110,6 +110,33 @@ def test_a_series_keeps_its_name():
         assert {cell.by for cell in audit(series, y, intervals).features} == {"x0"}
 
 
+@pytest.mark.parametrize("make", [np.asarray, pd.Series, pl.Series])
+def test_whole_numbers_that_floats_cannot_tell_apart_are_not_called_the_same(make):
+    ids = make(2**60 + np.arange(60) % 2)
+    found = audit(ids, np.zeros(60), np.tile([-1.0, 1.0], (60, 1)), confidence_level=0.9)
+    said = " ".join(found.notes)
+    assert "Left out, as float64 cannot tell their numbers apart: x0." in said
+    assert "same value" not in said
+
+
+def test_columns_of_objects_are_read_by_their_values():
+    n = 60
+    y, intervals = np.zeros(n), np.tile([-1.0, 1.0], (n, 1))
+    plain = pd.DataFrame(
+        {
+            "flag": np.arange(n) % 2 == 0,
+            "day": pd.Series(np.datetime64("2024-01-01", "ns") + np.arange(n).astype("m8[D]")),
+            "span": pd.Series(np.arange(n).astype("m8[h]").astype("m8[ns]")),
+            "size": np.arange(n) / 7.0,
+        }
+    )
+    texts = [
+        [cell.text for cell in audit(X, y, intervals, confidence_level=0.9).features]
+        for X in (plain, plain.astype(object))
+    ]
+    assert texts[0] == texts[1] != []
+
+
 def test_an_array_of_times_is_read_as_times():
     _, y, intervals = oracle(300, 0)
     days = np.datetime64("2024-01-01") + np.arange(300)

@@ -159,6 +159,22 @@ def test_labels_that_only_some_partitions_know():
     assert np.isfinite(model.predict_interval(lazy[names]).compute().to_numpy()).all()
 
 
+@pytest.mark.parametrize("base", [FirstColumn(), None], ids=["fitted", "default"])
+def test_a_partition_of_objects_moves_no_bound(base):
+    X, y = rows(900, seed=0)
+    table = pd.DataFrame(X, columns=NAMES).assign(y=y)
+    parts = [table.iloc[start : start + 300] for start in (0, 300, 600)]
+    odd = [parts[0], parts[1].astype({"a": object, "b": object}), parts[2]]
+    bounds = []
+    for given_parts in (parts, odd):
+        lazy = dd.from_delayed(
+            list(map(dask.delayed, given_parts)), meta=table[:0], verify_meta=False
+        )
+        model = SLCPRegressor(base, law="kernel", random_state=0).fit(lazy[NAMES], lazy["y"])
+        bounds.append(model.predict_interval(lazy[NAMES]).compute())
+    np.testing.assert_array_equal(*bounds)
+
+
 def test_clusters_of_rows_keep_the_coverage():
     rng = np.random.default_rng(0)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
@@ -236,6 +237,29 @@ def test_other_references(reference):
         LinearRegression(), law=LAW, reference=reference, calibration_size=None, random_state=0
     )
     check(model, smooth_data, True)
+
+
+def table_data(n, seed, d=2):
+    """Frames with labels, numbers in objects, days and gaps; the types differ from draw to draw."""
+    rng = np.random.default_rng(seed)
+    kind, size = rng.integers(0, 3, n), rng.normal(size=n)
+    X = pd.DataFrame(
+        {
+            "kind": np.array(["a", "b", None], dtype=object)[kind],
+            "code": np.array([1, 2.0, None], dtype=object)[rng.integers(0, 3, n)],
+            "size": size.astype(object),
+            "day": np.datetime64("2024-01-01") + rng.integers(0, 99, n).astype("m8[D]"),
+        }
+    )
+    X.loc[rng.uniform(size=n) < 0.2, ["size", "day"]] = None
+    return X if seed % 2 else X.convert_dtypes(), size + (1 + 2 * kind) * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("law", ["forest", "kernel"])
+@pytest.mark.slow
+def test_frames_with_labels_and_gaps(law):
+    model = LocalizedConformalRegressor(law=law, calibration_size=None, random_state=0, n_jobs=1)
+    check(model, table_data, True)
 
 
 def test_mondrian_covers_within_each_cell():
