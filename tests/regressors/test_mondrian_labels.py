@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 
 from conftest import smooth_data
@@ -111,3 +112,16 @@ def test_a_long_label_costs_no_memory_a_row():
     assert np.isinf(found[-1])
     assert np.isfinite(found[:-1]).all()
     assert np.isinf(widths(labels, ["a"] * 399 + ["x" * 99_999 + "y"])[-1])
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_whole_numbers_of_a_column_are_not_rounded_beside_missing_ones(make):
+    ids = pd.array(2**60 + LOUD, dtype="Int64")
+    ids[:20] = None
+    frame = pd.DataFrame({"x": X[:, 0], "id": ids})
+    frame = frame if make is pd.DataFrame else pl.from_pandas(frame)
+    model = MondrianConformalRegressor(DummyRegressor(), groups="id", random_state=0).fit(frame, Y)
+    found = np.diff(model.predict_interval(frame, 0.5), axis=1)[20:, 0]
+    assert found[LOUD[20:] == 1].min() > 4 * found[LOUD[20:] == 0].max()
+    alone = model.predict_interval(frame[30:31], 0.5)
+    np.testing.assert_array_equal(alone, model.predict_interval(frame, 0.5)[30:31])
