@@ -107,6 +107,12 @@ def test_all_that_is_missing_is_one_group_and_the_text_nan_another():
         np.testing.assert_array_equal(result.n, [6, 6, 18])
 
 
+def test_equal_numbers_are_one_group_whatever_holds_them():
+    labels = np.array([1, 1.0, np.int8(1), 2, "a"], dtype=object)
+    found = group_coverage(np.zeros(5), np.tile([-1.0, 1.0], (5, 1)), labels, confidence_level=0.9)
+    assert found.n.tolist() == [3, 1, 1]
+
+
 def test_without_groups_the_gap_is_that_of_all_rows(problem):
     y, intervals, _ = problem
     gap = abs(coverage(y, intervals) - 0.8)

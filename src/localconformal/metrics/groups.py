@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from localconformal.columns import is_missing
+from localconformal.columns import as_labels
 from localconformal.frames import make_frame
 from localconformal.metrics._check import (
     check_levels,
@@ -181,8 +181,9 @@ def group_codes(groups: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int
         given = np.array(list(groups), dtype=object)  # type: ignore[arg-type]
     if given.dtype.kind != "O":
         return np.unique(given, return_inverse=True)
-    missing = np.array([is_missing(label) for label in given], dtype=bool)
-    texts = np.array([str(label) for label in given[~missing]])
+    named = as_labels(given)
+    missing = np.array([label is None for label in named], dtype=bool)
+    texts = named[~missing].astype(np.str_)
     labels, place = np.unique(texts, return_inverse=True)
     codes = np.full(n, len(labels), dtype=np.intp)
     codes[~missing] = place
