@@ -23,6 +23,12 @@ def name_of(path):
     return str(path.relative_to(ROOT))
 
 
+def python_of(path):
+    """The Python blocks of a page."""
+    text = path.read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
 def public_names():
     """Classes and functions of `__all__`, and those of the modules in it and of the plots."""
     for name in localconformal.__all__:
@@ -55,8 +61,7 @@ def test_links_between_pages_lead_somewhere(path):
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_python_on_the_pages_can_be_read(path):
-    text = path.read_text(encoding="utf-8")
-    for source in re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+    for source in python_of(path):
         ast.parse(source)
 
 

@@ -78,7 +78,7 @@ def make_blocks(X: Any, y: Any) -> Blocks:
         raise ValueError("X has 0 sample(s) in all its partitions; at least 1 was expected.")
     filled = [
         (pair, start, length)
-        for pair, start, length in zip(pairs, starts, lengths, strict=False)
+        for pair, start, length in zip(pairs, starts[:-1], lengths, strict=True)
         if length
     ]
     pairs, starts, lengths = (list(column) for column in zip(*filled, strict=True))
@@ -94,12 +94,23 @@ def frame_pairs(X: Any, y: Any) -> tuple[list[Any], list[int]]:
             f"X has {X.npartitions} partitions and y {y.npartitions}; the same were expected: "
             "take both from one frame, or repartition them alike."
         )
-    counts = y.map_partitions(len, meta=(None, "int64"), enforce_metadata=False).to_delayed()
-    lengths = compute(*counts)
+    counts = y.map_partitions(len, meta=(None, "int64"), enforce_metadata=False)
     # One collection of both, so that Dask reads what they share once.
     frames = load("dask.dataframe")
-    both = frames.map_partitions(pair_up, X, y, meta=(None, "object"), enforce_metadata=False)
-    return list(both.to_delayed()), [int(length) for length in lengths]
+    both = frames.map_partitions(
+        pair_up, X, y, meta=(None, "object"), enforce_metadata=False, align_dataframes=False
+    )
+    lengths = compute(*own_partitions(counts))
+    return own_partitions(both), [int(length) for length in lengths]
+
+
+def own_partitions(collection: Any) -> list[Any]:
+    """Tasks of the partitions as the user cut them, which read no more columns than they need.
+
+    Dask's full optimisation also joins Parquet files, the more of them the fewer columns are
+    read: y alone would be cut at other rows than X and y together.
+    """
+    return list(collection.simplify().to_delayed(optimize_graph=False))
 
 
 def array_pairs(X: Any, y: Any) -> tuple[list[Any], list[int]]:
