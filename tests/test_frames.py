@@ -1,6 +1,7 @@
 """Frames of any kind in and out, and row hashes that know equal rows."""
 
-import builtins
+import subprocess
+import sys
 from datetime import datetime
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.linear_model import LinearRegression
 
 from localconformal import SLCPRegressor, compare, methods
 from localconformal.audit import audit
+from declared_versions import project
 from localconformal.frames import columns_of, is_frame, make_frame, row_hashes
 
 COLUMNS = {"a": [1.5, -0.0, 3.0], "b": ["x", "y", "x"], "c": [True, False, True]}
@@ -50,17 +52,56 @@ def test_output_frames_are_of_the_kind_of_the_input_with_its_index():
         np.testing.assert_array_equal(frame["upper"].to_numpy(), columns["upper"])
 
 
-def test_without_pandas_an_array_gets_an_error_that_says_what_to_do(monkeypatch):
-    importer = builtins.__import__
+def in_a_process_without(*names):
+    """What a fitted model tells of arrays where these libraries cannot be imported."""
+    source = f"""
+import sys
 
-    def no_pandas(name, *args, **kwargs):
-        if name.split(".")[0] == "pandas":
-            raise ImportError(name)
-        return importer(name, *args, **kwargs)
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name in {names!r}:
+            raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(builtins, "__import__", no_pandas)
-    with pytest.raises(ImportError, match="pip install pandas"):
-        make_frame({"lower": np.zeros(1)}, np.zeros((1, 1)))
+sys.meta_path.insert(0, Missing())
+import numpy as np
+from sklearn.linear_model import LinearRegression
+from localconformal import SLCPRegressor
+
+X, y = np.random.default_rng(0).normal(size=(2, 60, 1))
+model = SLCPRegressor(LinearRegression(), random_state=0).fit(X, y[:, 0])
+print(model.predict_interval(X[:3]).shape)
+asked = {{
+    "diagnose": lambda: model.diagnose(X[:3]),
+    "selection_": lambda: model.selection_,
+    "predict_interval": lambda: model.predict_interval(X[:3], output="frame"),
+}}
+for name, ask in asked.items():
+    try:
+        print(name, type(ask()).__module__.split(".")[0])
+    except ImportError as error:
+        print(name, error)
+"""
+    ran = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    return ran.stdout.splitlines()
+
+
+def test_without_pandas_arrays_are_answered_in_polars():
+    assert in_a_process_without("pandas") == [
+        "(3, 2)",
+        *(f"{name} polars" for name in ("diagnose", "selection_", "predict_interval")),
+    ]
+
+
+def test_without_any_frames_arrays_are_predicted_and_tables_name_the_extra():
+    extra = "localconformal[plots]"
+    assert any(
+        requirement.startswith("pandas")
+        for requirement in project()["optional-dependencies"]["plots"]
+    )
+    shape, *refused = in_a_process_without("pandas", "polars")
+    assert shape == "(3, 2)"
+    assert len(refused) == 3
+    assert all(f"pip install '{extra}'" in line for line in refused)
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])

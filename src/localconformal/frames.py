@@ -79,27 +79,18 @@ def at_ends(
 
 
 def make_frame(columns: Mapping[str, Any], like: Any) -> Any:
-    """A frame of these columns: of the kind of ``like``, with its index; pandas for arrays.
+    """A frame of these columns: of the kind of ``like``, with its index.
 
-    With None for ``like`` it is pandas, or polars where only that is installed.
+    For arrays and None it is pandas, or polars where only that is installed.
     """
-    if like is None:
+    if not is_frame(like):
         return installed_frame()(dict(columns))
-    if is_frame(like):
-        native = nw.from_dict(
-            dict(columns), backend=nw.get_native_namespace(nw.from_native(like))
-        ).to_native()
-        if nw.dependencies.is_pandas_dataframe(like):
-            native.index = like.index
-        return native
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError(
-            "output as a frame for array input needs pandas: run `pip install pandas`, "
-            "or pass a polars frame."
-        ) from error
-    return pd.DataFrame(dict(columns))
+    native = nw.from_dict(
+        dict(columns), backend=nw.get_native_namespace(nw.from_native(like))
+    ).to_native()
+    if nw.dependencies.is_pandas_dataframe(like):
+        native.index = like.index
+    return native
 
 
 def installed_frame() -> Any:
@@ -109,7 +100,10 @@ def installed_frame() -> Any:
             return import_module(name).DataFrame
         except ImportError:
             continue
-    raise ImportError("a table of results needs pandas or polars: run `pip install pandas`.")
+    raise ImportError(
+        "a table of results needs pandas or polars, and neither is installed: run "
+        "pip install 'localconformal[plots]', which brings pandas."
+    )
 
 
 def row_hashes(X: Any, y: NDArray[np.float64]) -> NDArray[np.uint64]:
