@@ -8,11 +8,12 @@ function of training rows alone, so that none touches validity.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn import config_context, get_config
 from sklearn.base import clone
 
 from localconformal.laws.once import Once
@@ -37,18 +38,21 @@ class ScoreTask:
     seed: int
     fit_params: Mapping[str, Any]
     n_jobs: int | None
+    # scikit-learn's settings belong to a thread; folds may be fitted in other threads or processes.
+    config: dict[str, Any] = field(default_factory=get_config)
 
     def fit(self, rows: Rows | None = None) -> BaseScore:
         """The score fitted on these rows; all of them by default."""
         rows = np.arange(len(self.y)) if rows is None else rows
-        return clone(self.score).fit(
-            self.estimator,
-            take_rows(self.X, rows),
-            self.y[rows],
-            confidence_level=self.confidence_level,
-            random_state=self.seed,
-            fit_params=take_params(self.fit_params, rows, len(self.y)),
-        )
+        with config_context(**self.config):
+            return clone(self.score).fit(
+                self.estimator,
+                take_rows(self.X, rows),
+                self.y[rows],
+                confidence_level=self.confidence_level,
+                random_state=self.seed,
+                fit_params=take_params(self.fit_params, rows, len(self.y)),
+            )
 
     def values(self, score: BaseScore, rows: Rows | None = None) -> tuple[Array, Array]:
         """Scores (n, 2) and point predictions (n,) of these rows; all of them by default."""
