@@ -36,7 +36,7 @@ from localconformal.experiments.claims_results import Results
 from localconformal.experiments.claims_words import say
 from localconformal.experiments.paper import proposition2, table1
 from localconformal.experiments.paper._scenarios import LAWS
-from localconformal.experiments.store import Store
+from localconformal.experiments.store import Store, decode, encode
 from localconformal.experiments.summary import Mean
 
 STANDARD, SMOKE = PRESETS["standard"], PRESETS["smoke"]
@@ -249,8 +249,17 @@ def test_a_line_cut_short_or_spoilt_is_passed_over(tmp_path):
     path = tmp_path / "table1.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
     assert len(Results(tmp_path, FEW).records("table1")) == whole - 1
-    path.write_bytes(b"no store\n")
-    assert Results(tmp_path, FEW).records("table1") == []
+
+
+@pytest.mark.parametrize("change", [{"format_version": 2}, {"format": "another"}, None])
+def test_a_store_of_another_format_is_refused(tmp_path, change):
+    store_rows(tmp_path, "table1", table1_rows({**ALIKE, "SLCP": 1.0, "SLCP-auto": 1.0}))
+    path = tmp_path / "table1.jsonl"
+    head, _, lines = path.read_bytes().partition(b"\n")
+    other = b"no store\n" if change is None else encode({**decode(head), **change})
+    path.write_bytes(other + lines)
+    with pytest.raises(ValueError, match=r"table1.jsonl is not a store of format version 1"):
+        Results(tmp_path, FEW).rows("table1")
 
 
 class Outline(HTMLParser):

@@ -31,6 +31,13 @@ def test_a_repeat_that_lacks_a_data_set_is_left_out():
     assert over_repeats(rows, "length") == Mean(2.0, None, 1)
 
 
+def test_repeats_that_lack_different_data_sets_are_not_averaged():
+    rows = rows_of({(0, "x"): 1.0, (0, "y"): 3.0, (1, "y"): 3.0, (1, "z"): 50.0})
+    assert over_repeats(rows, "length") is None
+    complete = rows_of({(2, "x"): 1.0, (2, "y"): 3.0, (2, "z"): 5.0})
+    assert over_repeats([*rows, *complete], "length") == Mean(3.0, None, 1)
+
+
 def test_nothing_gives_none():
     assert over_repeats([], "length") is None
     assert over_repeats(rows_of({(0, "x"): None}), "length") is None

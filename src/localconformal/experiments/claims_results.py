@@ -12,13 +12,14 @@ from localconformal.experiments.experiment import Output, Row
 from localconformal.experiments.presets import Preset
 from localconformal.experiments.registry import experiment_names, load_experiment
 from localconformal.experiments.runner import finished, key, report
-from localconformal.experiments.store import FORMAT, decode
+from localconformal.experiments.store import FORMAT, FORMAT_VERSION, decode
 
 
 class Results:
     """Rows and outputs of the experiments of one preset, by name.
 
-    An experiment that has no store here, or one of another version, has no rows.
+    An experiment that has no store here, or one of another version or preset, has no rows; a file
+    of another format is refused.
 
     Parameters
     ----------
@@ -35,7 +36,6 @@ class Results:
         if name not in experiment_names():
             return []
         about = {
-            "format": FORMAT,
             "experiment": name,
             "version": load_experiment(name).version,
             "preset": asdict(self.preset),
@@ -62,11 +62,16 @@ class Results:
 
 
 def read_store(path: Path, about: dict[str, Any]) -> list[dict[str, Any]]:
-    """The whole records of a store that is about this; none of any other file."""
+    """The whole records of a store that is about this; none of one that is about anything else."""
     if not path.exists():
         return []
     first, *lines = path.read_bytes().split(b"\n")
     head = decode(first) or {}
+    if (head.get("format"), head.get("format_version")) != (FORMAT, FORMAT_VERSION):
+        raise ValueError(
+            f"{path} is not a store of format version {FORMAT_VERSION}, so its lines cannot be "
+            "read; move it away, or run the experiment again."
+        )
     # As it reads when it comes back from JSON: lists, no tuples.
     wanted = json.loads(json.dumps(about))
     if any(head.get(name) != value for name, value in wanted.items()):

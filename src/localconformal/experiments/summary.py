@@ -52,7 +52,7 @@ def over_repeats(rows: Iterable[Row], value: str | Callable[[Row], Any]) -> Mean
     """Mean over data sets within each repeat, then over repeats, whose spread is the error.
 
     Repeats that lack a data set that others have are left out, so that all means are over the
-    same sets; rows without the value do not count. None where nothing is left.
+    same sets; rows without the value do not count. None where no repeat has them all.
 
     Examples
     --------
@@ -66,10 +66,10 @@ def over_repeats(rows: Iterable[Row], value: str | Callable[[Row], Any]) -> Mean
         found = get(row)
         if found is not None:
             by_repeat.setdefault(row["repeat"], {})[row.get("dataset")] = float(found)
-    if not by_repeat:
+    every = {name for sets in by_repeat.values() for name in sets}
+    whole = [np.mean(list(sets.values())) for sets in by_repeat.values() if sets.keys() == every]
+    if not whole:
         return None
-    most = max(len(sets) for sets in by_repeat.values())
-    whole = [np.mean(list(sets.values())) for sets in by_repeat.values() if len(sets) == most]
     error = float(np.std(whole, ddof=1) / np.sqrt(len(whole))) if len(whole) > 1 else None
     return Mean(float(np.mean(whole)), error, len(whole))
 
