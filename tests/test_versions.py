@@ -2,7 +2,9 @@
 
 import ast
 import re
+import sys
 from importlib.metadata import version
+from itertools import chain
 
 import pytest
 from packaging.requirements import Requirement
@@ -17,6 +19,19 @@ from declared_versions import (
     python_versions,
 )
 from localconformal.persistence.store import OLDEST_SKOPS
+
+#: Imported under another name than the one that is declared, or brought by what is declared.
+DECLARED_AS = {
+    "sklearn": "scikit-learn",
+    "llvmlite": "numba",
+    "distributed": "dask",
+    "PIL": "matplotlib",
+    "filelock": "torch",
+}
+#: Models that the user brings.
+NOT_OURS = {"xgboost"}
+#: Extras of those who work on the library itself.
+FOR_DEVELOPERS = {"docs", "test"}
 
 NOXFILE = (ROOT / "noxfile.py").read_text(encoding="utf-8")
 
@@ -38,6 +53,41 @@ def declared():
             if clause.operator == ">=":
                 found[requirement.name] = clause.version
     return found
+
+
+def imported(path):
+    """Packages that a module imports, wherever in it, under the names that are declared."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module]
+        for name in names:
+            top = name.partition(".")[0]
+            yield DECLARED_AS.get(top, top)
+
+
+def brought_by(*extras):
+    """Names that these extras install, those of the extras within them included."""
+    texts = chain.from_iterable(project()["optional-dependencies"][name] for name in extras)
+    found = set()
+    for requirement in map(Requirement, texts):
+        inner = requirement.name == project()["name"]
+        found |= brought_by(*requirement.extras) if inner else {requirement.name}
+    return found
+
+
+def test_every_import_is_declared():
+    used = {name for path in (ROOT / "src").rglob("*.py") for name in imported(path)}
+    used -= {*sys.stdlib_module_names, project()["name"], *NOT_OURS}
+    core = {Requirement(text).name for text in project()["dependencies"]}
+    users = set(project()["optional-dependencies"]) - FOR_DEVELOPERS
+    assert used <= core | brought_by(*users)
+
+
+def test_the_extra_all_is_every_extra_for_users_but_torch():
+    users = set(project()["optional-dependencies"]) - FOR_DEVELOPERS - {"all", "torch"}
+    assert brought_by("all") == brought_by(*users)
+    assert "torch" not in brought_by("all")
 
 
 def test_every_dependency_declares_its_lowest_version():
