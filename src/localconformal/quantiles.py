@@ -1,6 +1,6 @@
 """Order statistics of scores: the only place in the library where one is chosen.
 
-Four functions of METHODS 0, for a law F = sum_i w_i delta(v_i):
+Four functions, for a law F = sum_i w_i delta(v_i):
 
 * ``conformal_quantile``           cq(tau; s): the ceil((n + 1) tau)-th smallest, +inf beyond n;
 * ``weighted_conformal_quantile``  wcq(tau; s, w, w_inf): the same with weights and mass at +inf;

@@ -175,6 +175,11 @@ def test_several_base_models_request_the_same_or_are_refused():
     high.set_fit_request(sample_weight=False)
     with pytest.raises(ValueError, match="set the same requests"):
         ConformalizedQuantileRegressor((low, high)).fit(X, Y, sample_weight=WEIGHT)
+    high.set_fit_request(sample_weight="importance")
+    with pytest.raises(ValueError, match="set the same requests"):
+        ConformalizedQuantileRegressor((low, high)).fit(
+            X, Y, sample_weight=WEIGHT, importance=1.0 - WEIGHT
+        )
 
 
 @pytest.mark.parametrize(

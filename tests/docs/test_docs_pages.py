@@ -228,3 +228,11 @@ def test_the_readme_quotes_the_sizes():
     assert f"| {sizes['MAPIE CQR']} CQR, {sizes['MAPIE conditional']} conditional |" in row
     assert f"| {sizes['crepes kNN']}, kNN difficulty |" in row
     assert f"| {sizes['conditionalconformal']} conditionalconformal |" in row
+
+
+def test_no_text_refers_to_a_document_outside_the_repository():
+    outside = re.compile(r"\b(?:METHODS|DESIGN|ENGINE|REDESIGN)(?:\.md|\s+\d)")
+    texts = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES, *SCRIPTS]
+    for folder in ("src", "tests", "benchmarks"):
+        texts += (ROOT / folder).rglob("*.py")
+    assert [name_of(path) for path in texts if outside.search(path.read_text("utf-8"))] == []

@@ -79,7 +79,7 @@ def test_upper_share_moves_the_miscoverage():
 
 
 def test_joint_by_hand():
-    """The definition of METHODS 1.1, written out with loops."""
+    """The definition in docs/guide/equation.md, written out with loops."""
     model = composed(law=KernelLaw(bandwidth=0.7, min_effective_samples=1), reference="train")
     ours = intervals(model)
     base = LinearRegression().fit(*TRAIN)
@@ -225,7 +225,7 @@ def test_normalised_equals_crepes():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sim1", "sim2"])
 def test_length_is_near_the_oracle(name):
-    """METHODS 1.6: true mean, 2,000 rows for the law, cross-validated bandwidth."""
+    """True mean, 2,000 rows for the law, cross-validated bandwidth."""
     simulation = SIMULATIONS[name]
 
     class TrueMean:

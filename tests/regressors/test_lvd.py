@@ -117,7 +117,7 @@ def test_nothing_is_promised():
 
 
 def test_narrow_kernels_cover_too_much_by_infinite_intervals():
-    """n = 100, h = 0.1, X ~ N(0, 1): 71 % of the intervals are infinite (METHODS 3.4)."""
+    """n = 100, h = 0.1, X ~ N(0, 1): 70 % are infinite where the definition is simulated."""
     law = KernelLaw(bandwidth=0.1, embedding=_Same(), engine="reference")
     model = LVDRegressor(_Zero(), law=law, calibration_size=100, random_state=0)
     infinite, covered = [], []
@@ -128,7 +128,7 @@ def test_narrow_kernels_cover_too_much_by_infinite_intervals():
         lower, upper = quietly(model.fit(X[:110], y[:110]), X[110:]).T
         infinite.append(np.mean(np.isinf(upper)))
         covered.append(np.mean((lower <= y[110:]) & (y[110:] <= upper)))
-    assert np.mean(infinite) == pytest.approx(0.71, abs=0.03)
+    assert np.mean(infinite) == pytest.approx(0.70, abs=0.03)
     assert np.mean(covered) > 0.94
 
 

@@ -60,7 +60,7 @@ def test_coverage_on_real_tables(cls, load):
 
 @pytest.mark.slow
 def test_localizing_pays_on_energy():
-    """A local law around a point model beats CQR here: ENGINE 6 saw half its interval score."""
+    """A local law around a point model beats the quantile models of CQR here."""
     X, X_new, y, y_new = split(energy)
     base = HistGradientBoostingRegressor(random_state=0)
     scores = [

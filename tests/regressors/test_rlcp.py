@@ -201,8 +201,8 @@ def test_coverage_given_the_drawn_centre(kernel):
 
 
 @pytest.mark.slow
-def test_the_share_of_infinite_intervals_is_that_of_the_literature():
-    """n = 100, h = 0.1, X ~ N(0, 1): 44 % (METHODS 3.4)."""
+def test_the_share_of_infinite_intervals_is_that_of_the_definition():
+    """n = 100, h = 0.1, X ~ N(0, 1): 44 % where the definition itself is simulated."""
     model = RLCPRegressor(_Zero(), law=KernelLaw(bandwidth=0.1, embedding=_Same()))
     shares = []
     for seed in range(100):

@@ -7,7 +7,7 @@ products of length r: the number of references is nowhere in it.
 These ratios need not increase with g. So the law is read off a fixed binary tree over the
 edges: the value at a node is its ratio, held between the largest value at the ancestors that
 lie to its left and the smallest at those to its right. That is increasing by construction, and
-a quantile and a CDF that walk the same tree are exact inverses (METHODS 7).
+a quantile and a CDF that walk the same tree are exact inverses.
 
 ::
 

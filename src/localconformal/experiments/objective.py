@@ -44,7 +44,7 @@ def calibrated(model: Any, split: Split) -> Any:
 
 
 def measure(sets: Sets, y: Array, prediction: Array) -> Row:
-    """Length, coverage and both correlations of METHODS: with coverage, and with the error.
+    """Length, coverage and two correlations of the length: with coverage, and with the error.
 
     ``length`` is the mean of the finite ones; ``infinite`` is the share of the others.
     """

@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn import get_config
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
@@ -39,7 +37,6 @@ from localconformal.models import (
     check_params,
     default_estimator,
     is_composite,
-    models_given,
     take_params,
     take_rows,
 )
@@ -48,6 +45,7 @@ from localconformal.quantiles import Array
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.regressors.lazy import check_in_memory, is_lazy, on_dask
 from localconformal.regressors.response import check_target
+from localconformal.regressors.routing import RoutingMixin, routed_params
 from localconformal.splitting import split_rows
 
 #: Constraints of the arguments that every estimator takes.
@@ -69,7 +67,7 @@ EXCHANGEABLE = (
 )
 
 
-class BaseConformalRegressor(RegressorMixin, BaseEstimator):
+class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
     """Validation, splitting, levels, nesting and frames, around four hooks of a subclass.
 
     `_fit_parts` trains on training rows, `_calibrate` turns calibration rows into an object,
@@ -83,9 +81,6 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
     random_state: Any
     n_jobs: int | None
     calibration_: Any
-
-    # Gives `set_fit_request(sample_weight=...)`: no `fit` names it, the base model takes it.
-    __metadata_request__fit = {"sample_weight": None}  # noqa: RUF012
 
     # ---- hooks -----------------------------------------------------------------------------
 
@@ -157,7 +152,7 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
         self.__dict__.pop("_training_hashes", None)
         X, y = self._check_rows(X, reset=True), check_target(y)
         check_consistent_length(X, y, extra)
-        fit_params = self._routed(fit_params)
+        fit_params = routed_params(self, fit_params)
         check_params(fit_params, len(y), self._base_estimator(0))
         self._extra_given = extra is not None
         split_seed, seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
@@ -212,50 +207,6 @@ class BaseConformalRegressor(RegressorMixin, BaseEstimator):
 
     def _base_estimator(self, seed: int) -> Any:
         return default_estimator(seed) if self.estimator is None else self.estimator
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Who takes which fit parameters, where scikit-learn's metadata routing is enabled.
-
-        A base model of scikit-learn's kind gets what it requests itself, as in
-        ``SLCPRegressor(LinearRegression().set_fit_request(sample_weight=True))``. For
-        ``estimator=None``, and for models that cannot request anything, `set_fit_request` of
-        this estimator decides.
-
-        Returns
-        -------
-        sklearn.utils.metadata_routing.MetadataRouter
-        """
-        own = super().get_metadata_routing()
-        requesters = self._requesters()
-        if requesters and own.fit.requests["sample_weight"] is None:
-            # Nothing was said here: the word of the base model is enough.
-            del own.fit.requests["sample_weight"]
-        to_fit = MethodMapping().add(caller="fit", callee="fit")
-        return (
-            MetadataRouter(owner=self)
-            .add_self_request(own)
-            .add(method_mapping=to_fit, **requesters)
-        )
-
-    def _requesters(self) -> dict[str, Any]:
-        """The base models that can request metadata, by name; none unless all of them can."""
-        models = models_given(self.estimator)
-        if not all(hasattr(model, "get_metadata_routing") for model in models):
-            return {}
-        return {f"estimator_{place}": model for place, model in enumerate(models)}
-
-    def _routed(self, fit_params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the base model gets of the fit parameters."""
-        if not (fit_params and get_config()["enable_metadata_routing"]):
-            return fit_params
-        routed = process_routing(self, "fit", **fit_params)
-        asked = [dict(routed[name].fit) for name in self._requesters()]
-        if any(one.keys() != asked[0].keys() for one in asked):
-            raise ValueError(
-                f"the base models request {[sorted(one) for one in asked]} of fit; all of them get "
-                "the same: set the same requests."
-            )
-        return asked[0] if asked else fit_params
 
     # ---- predicting ------------------------------------------------------------------------
 
