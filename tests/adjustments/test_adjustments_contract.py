@@ -3,10 +3,23 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
 
-from localconformal import KernelLaw, MonotoneAdjustment, NeighborsLaw, StackedLaw, UniformLaw
+from localconformal import (
+    KernelLaw,
+    LearnedLaw,
+    MonotoneAdjustment,
+    NeighborsLaw,
+    ResponseLaw,
+    ScaledLaw,
+    ShiftedLaw,
+    StackedLaw,
+    UniformLaw,
+)
 from localconformal.adjustments import ADJUSTMENTS, make_adjustment
 from localconformal.laws import SidedLaw
+from localconformal.laws.outputs import Outputs
 
 
 def additive(v, F, theta):
@@ -27,12 +40,24 @@ ALL = {
     "own-multiplicative": MonotoneAdjustment(multiplicative),
     "own-theta": MonotoneAdjustment(theta_quantile),
 }
+LINE = {"line": LinearRegression()}
+BOOSTING = HistGradientBoostingRegressor(max_iter=4, random_state=0)
+#: Laws whose support reaches beyond the reference scores, at some rows.
+WIDER = {
+    "scaled": ScaledLaw(random_state=0, n_jobs=1),
+    "response": ResponseLaw(n_jobs=1),
+    "learned": LearnedLaw(BOOSTING, levels=(0.1, 0.5, 0.9), random_state=0, n_jobs=1),
+    "shifted": ShiftedLaw(models=LINE, random_state=0, n_jobs=1),
+    "stacked": StackedLaw([ResponseLaw(), "uniform"], weights=[3, 1], n_jobs=1),
+    "updated": KernelLaw(bandwidth=2.0, engine="sketch", random_state=0),
+}
 LAWS = {
     "kernel": KernelLaw(bandwidth=0.5, random_state=0),
     "narrow": KernelLaw("boxcar", bandwidth=0.1, min_effective_samples=3, random_state=0),
     "neighbors": NeighborsLaw(n_neighbors=7),
     "uniform": UniformLaw(),
     "knots": StackedLaw(["uniform", NeighborsLaw(n_neighbors=7)], weights=[1, 2]),
+    **WIDER,
 }
 LEVELS = np.array([[0.95, 0.75], [0.9, 0.6]])
 N = 10
@@ -44,12 +69,33 @@ def local_problem(law, seed, scale=1.0):
     X = rng.normal(size=(80, 2))
     v = scale * rng.integers(-8, 9, 80) / 3.0
     V = np.column_stack([-v, v])
-    return V, SidedLaw.fit(law, X, V, None).at(rng.normal(size=(N, 2)))
+    mu = point(X)
+    sided = SidedLaw.fit(law, X, V, Outputs(point, mu, mu + v))
+    if law is WIDER["updated"]:
+        with pytest.warns(UserWarning, match="lie above all those that the sketch was made for"):
+            sided.update(X, 3.0 * V)
+    return V, sided.at(2.0 * rng.normal(size=(N, 2)))
+
+
+def point(X):
+    """mu(x) of a point model that knows nothing of y."""
+    return 3.0 * X[:, 0]
 
 
 @pytest.fixture(scope="module", params=LAWS)
 def problem(request):
     return local_problem(LAWS[request.param], seed=0)
+
+
+def end_of(F):
+    """The largest value of the law at each row: (N, 2)."""
+    return F.quantile(np.ones((2, 1)))[:, :, 0]
+
+
+@pytest.mark.parametrize("name", WIDER)
+def test_wider_laws_reach_beyond_the_reference_scores(name):
+    V, F = local_problem(WIDER[name], seed=0)
+    assert np.any(end_of(F) > V.max(axis=0) + 0.1)
 
 
 @pytest.fixture(params=ALL)
@@ -75,6 +121,20 @@ def test_p_at_most_theta_implies_v_at_most_the_threshold(adjustment, problem):
         for theta in p[:4]:
             T = adjustment.threshold(theta, F, LEVELS)
             assert T.shape == (N, 2, 2)
+            assert np.all((v[:, :, None] <= T)[p <= theta])
+
+
+def test_no_score_is_lost_between_the_ends_at_them_or_far_beyond(adjustment, problem):
+    V, F = problem
+    largest, end = V.max(axis=0), end_of(F)
+    larger = np.maximum(largest, end)
+    between = (largest + end) / 2.0
+    narrow = between.astype(np.float32).astype(float)
+    # Rows of all kinds together, so that the p of one is the theta of another.
+    for v in (between, narrow, larger, np.where(np.arange(N)[:, None] % 2, 1e9 * larger, end)):
+        p = adjustment.score(v, F, LEVELS)
+        for theta in (p[1], p, np.maximum(p, 1.0)):
+            T = adjustment.threshold(theta, F, LEVELS)
             assert np.all((v[:, :, None] <= T)[p <= theta])
 
 
