@@ -95,9 +95,12 @@ def adjusted_scores(adjustment: BaseAdjustment, V: Array, F: LocalLaw, levels: A
 
     One beyond the range of float64 is infinite, as are the bounds that follow from it; one below
     it is taken for the lowest number there is, for minus infinity would leave no bounds at all.
+    The same holds for V itself, which an adjustment sees as finite numbers.
     """
+    limits = np.finfo(np.float64)
     with np.errstate(over="ignore"):
-        return np.maximum(adjustment.score(V, F, levels), np.finfo(np.float64).min)
+        p = adjustment.score(np.clip(V, limits.min, limits.max), F, levels)
+    return np.where(np.isposinf(V)[:, :, None], np.inf, np.maximum(p, limits.min))
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,9 @@ def round_up(a: Array, b: Array | float = 0.0) -> Array:
     >>> bool(v <= q + theta), bool(v <= round_up(q, theta))
     (False, True)
     """
-    return a + b + 4.0 * np.finfo(np.float64).eps * (np.abs(a) + np.abs(b))
+    total = np.asarray(a + b)
+    slack = 4.0 * np.finfo(np.float64).eps * (np.abs(a) + np.abs(b))
+    return np.where(np.isfinite(total), total + slack, total)
 
 
 def crossed(intervals: Array) -> NDArray[np.bool_]:
@@ -42,7 +44,8 @@ def collapse_crossed(intervals: Array) -> Array:
     """
     row, level = np.nonzero(crossed(intervals))
     uncrossed = intervals.copy()
-    uncrossed[row, :, level] = intervals[row, :, level].mean(axis=1, keepdims=True)
+    # Halves first: a sum of huge bounds would overflow.
+    uncrossed[row, :, level] = (0.5 * intervals[row, :, level]).sum(axis=1, keepdims=True)
     return uncrossed
 
 

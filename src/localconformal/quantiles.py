@@ -25,6 +25,10 @@ Array = NDArray[np.float64]
 
 RANK_GUARD = 1e-9
 MASS_GUARD = 1e-12
+#: Errors below this share of the spread of y are none: R2 is one in all its digits.
+SPREAD_GUARD = 2.0**-26
+#: Nor are those within a few units in the last place of y.
+SIZE_GUARD = 2.0**-46
 
 
 def conformal_rank(n: int, level: float) -> int:
@@ -222,3 +226,24 @@ def typical_size(v: ArrayLike) -> float:
         return median
     positive = size[size > 0]
     return float(positive.min()) if len(positive) else 1.0
+
+
+def clear_of_rounding(v: ArrayLike, y: ArrayLike, unit: float = 1.0) -> Array:
+    """v (n, ...), in units of y (n,), as sizes to learn a `typical_size` from.
+
+    A model that fits every row leaves errors of rounding, which differ from one order of
+    summation to another. They are 0 here; where there are no others, the spread of y stands in.
+
+    Examples
+    --------
+    >>> y = [1.0, 2.0, 3.0]
+    >>> clear_of_rounding([2e-16, 0.5, 0.0], y), clear_of_rounding([2e-16, 0.0, 0.0], y)
+    (array([0. , 0.5, 0. ]), array([1., 1., 1.]))
+    """
+    response, sizes = np.asarray(y, dtype=np.float64), np.asarray(v, dtype=np.float64)
+    rounding = SIZE_GUARD * float(np.median(np.abs(response)))
+    away = np.abs(response - np.median(response))
+    away = np.where(away > rounding, away, 0.0)
+    spread = typical_size(away if away.any() else response)
+    clear = np.where(np.abs(sizes) > max(rounding, SPREAD_GUARD * spread) / unit, sizes, 0.0)
+    return np.where(clear.any(axis=0), clear, spread / unit)

@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression, QuantileRegressor
 
 from conftest import light, smooth_data
 from localconformal import (
+    CDSplitRegressor,
     ConformalizedQuantileRegressor,
     ForestLaw,
     LCPRegressor,
@@ -24,6 +25,7 @@ from localconformal import (
     SplitConformalRegressor,
 )
 from localconformal.laws.features import FeatureEmbedding
+from localconformal.scores import NormalisedScore
 
 
 class FailsAtLast:
@@ -180,12 +182,26 @@ class InfiniteModel(FlatModel):
         return np.full(len(X), np.inf)
 
 
-def test_scores_beyond_float64_are_refused_in_a_sentence():
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("cls", [MADSplitRegressor, LocalizedConformalRegressor, CDSplitRegressor])
+def test_a_calibration_score_beyond_float64_counts_as_infinite(cls, sign):
+    """It is larger than all others, so that it moves no bound until its own rank is asked for."""
     X, y = smooth_data(60, seed=6)
-    model = MADSplitRegressor(FlatModel(), spread_estimator=FlatModel(), beta=0.0, random_state=0)
+    own = {"spread_estimator": FlatModel(), "beta": 0.0}
+    if cls is not MADSplitRegressor:
+        own = {"score": NormalisedScore(**own), "law": "uniform"}
+    model = cls(FlatModel(), random_state=0, calibration_size=None, **own)
+    # A spread of 0 is the smallest number there is; half of the scores are 1e2 / 1e-308.
     model.fit(X, np.zeros(60))
-    with pytest.raises(ValueError, match="calibration scores are NaN or infinite"):
-        model.conformalize(X, 1e149 * y)
+    wrong = np.where(np.arange(60) < 3, sign * 1e2, np.sign(y) * 1e-308)
+    finite = np.where(np.arange(60) < 3, sign * 1e-300, wrong)
+    model.conformalize(X, finite)
+    expected = model.predict_interval(X, 0.9)
+    assert np.all(np.isfinite(expected))
+    model.conformalize(X, wrong)
+    np.testing.assert_array_equal(model.predict_interval(X, 0.9), expected)
+    with pytest.warns(UserWarning, match="intervals are infinite"):
+        assert np.all(np.isinf(model.predict_interval(X, 0.97)))
 
 
 class Particular(HistGradientBoostingRegressor):

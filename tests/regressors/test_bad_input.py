@@ -61,15 +61,22 @@ def test_nan_and_infinity_in_y(bad):
         light(SLCPRegressor).fit(X, y)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_nan_and_infinity_in_scores(bad):
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (np.nan, r"1 of \d+ calibration scores are NaN"),
+        (np.inf, "predicts NaN or infinite values"),
+        (-np.inf, "predicts NaN or infinite values"),
+    ],
+)
+def test_nan_and_infinity_in_predictions(bad, said):
     class Broken:
         def predict(self, X):
             return np.where(np.arange(len(X)) == 0, bad, 0.0)
 
     with pytest.raises(ValueError, match=r"1 of \d+ reference scores are NaN or infinite"):
         SLCPRegressor(Broken()).fit(*smooth_data(50, seed=0))
-    with pytest.raises(ValueError, match=r"1 of \d+ calibration scores are NaN or infinite"):
+    with pytest.raises(ValueError, match=said):
         SplitConformalRegressor(Broken()).fit(*smooth_data(50, seed=0))
 
 

@@ -14,7 +14,7 @@ from localconformal.distributed.known import KnownCalibration
 from localconformal.distributed.positions import Roles
 from localconformal.distributed.ranks import smallest
 from localconformal.quantiles import Array, conformal_rank
-from localconformal.regressors.composed import check_scores
+from localconformal.regressors.composed import calibration_scores
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def adjusted_columns(
     if len(y) == 0:
         return np.empty((0, len(levels) * (2 if rule.separate else 1)))
     X = shell._check_rows(X)
-    V = rule.fold(check_scores(shell.score_.values(shell.score_.band(X), y), "calibration"))
+    V = rule.fold(calibration_scores(shell.score_, X, y))
     adjusted = adjusted_scores(shell.adjustment_, V, shell.law_.at(X), rule.local_levels(levels))
     return adjusted.reshape(len(y), -1) if rule.separate else adjusted.max(axis=1)
 

@@ -78,7 +78,7 @@ def score_rows(
     for score, mine in by_scorer(scorers, folds[flags]):
         of_fold, y_fold = kept_rows(rows, kept, mine)
         of_fold = shell._check_rows(of_fold)
-        raw = check_scores(score.values(score.band(of_fold), y_fold), "reference")
+        raw = check_scores(score.values(score.band(of_fold), y_fold))
         V[mine] = shell.side_rule_.fold(raw)
     return ScoredRows(rows, V, kept, folds[flags])
 

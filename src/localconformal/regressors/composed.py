@@ -92,7 +92,7 @@ class ComposedRegressor(CalibratedRegressor, WithPredictiveDistribution):
         with self._stage("train"):
             reference = make_reference(parts.reference, task)
         self.score_ = reference.score
-        V = parts.rule.fold(check_scores(reference.V, "reference"))
+        V = parts.rule.fold(check_scores(reference.V))
         with self._stage("law"):
             self._fit_laws(parts, reference, V, seed)
         self.fit_report_["rows"]["reference"] = len(V)
@@ -110,7 +110,7 @@ class ComposedRegressor(CalibratedRegressor, WithPredictiveDistribution):
         else:
             law = select_law(parts.law, seed, self.n_jobs)
             self.law_ = SidedLaw.fit(law, reference.X, V, outputs=reference.outputs)
-        self.adjustment_.fit(V)
+        self.adjustment_.fit(reference.sizes(V))
 
     def _select(self, parts: Composition, reference: Reference, V: Array, seed: int) -> None:
         task = Task(
@@ -152,8 +152,7 @@ class ComposedRegressor(CalibratedRegressor, WithPredictiveDistribution):
 
     @one_query()
     def _calibrate(self, X: Any, y: Array, extra: Any) -> Calibration:
-        raw = self.score_.values(self.score_.band(X), y)
-        V = self.side_rule_.fold(check_scores(raw, "calibration"))
+        V = self.side_rule_.fold(calibration_scores(self.score_, X, y))
         cells = self._cells(X, extra)
         calibration = Calibration(
             V,
@@ -187,7 +186,7 @@ class ComposedRegressor(CalibratedRegressor, WithPredictiveDistribution):
             raise ValueError(f"{type(self).__name__} has no local law; there is nothing to add to.")
         X, y = self._check_rows(X), check_target(y)
         check_consistent_length(X, y)
-        V = check_scores(self.score_.values(self.score_.band(X), y), "reference")
+        V = check_scores(self.score_.values(self.score_.band(X), y))
         self.law_.update(X, self.side_rule_.fold(V))
         self.calibration_ = None
         return self
@@ -266,12 +265,29 @@ def check_searchable(X: Any) -> None:
         )
 
 
-def check_scores(V: Array, whose: str) -> Array:
-    """Scores, finite or refused."""
+def check_scores(V: Array) -> Array:
+    """Reference scores, finite or refused: a law is made of numbers."""
     if not np.all(np.isfinite(V)):
         bad = np.count_nonzero(~np.isfinite(V).all(axis=1))
         raise ValueError(
-            f"{bad} of {len(V)} {whose} scores are NaN or infinite; finite numbers were expected: "
-            "check the base model's predictions."
+            f"{bad} of {len(V)} reference scores are NaN or infinite; finite numbers were "
+            "expected: check the base model's predictions."
         )
+    return V
+
+
+def calibration_scores(score: BaseScore, X: Any, y: Array) -> Array:
+    """Scores of calibration rows, (n, 2), by finite predictions.
+
+    One beyond the range of float64 is infinite, and counts as larger than all others.
+    """
+    band = score.band(X)
+    V = score.values(band, y)
+    if np.isnan(V).any():
+        bad = np.count_nonzero(np.isnan(V).any(axis=1))
+        raise ValueError(
+            f"{bad} of {len(V)} calibration scores are NaN; numbers were expected: check the base "
+            "model's predictions."
+        )
+    check_band(band)
     return V

@@ -32,7 +32,7 @@ from localconformal.quantiles import MASS_GUARD, Array
 from localconformal.regions import Region
 from localconformal.regressors.base import COMMON_CONSTRAINTS
 from localconformal.regressors.calibrated import CalibratedRegressor
-from localconformal.regressors.composed import check_scores
+from localconformal.regressors.composed import calibration_scores, check_scores
 from localconformal.regressors.distribution import check_band
 from localconformal.regressors.reference import REFERENCES, ScoreTask, make_reference
 from localconformal.regressors.score_parameter import WithScoreParameter
@@ -176,7 +176,7 @@ class DensitySplitRegressor(WithScoreParameter, CalibratedRegressor):
         with self._stage("train"):
             reference = make_reference(self.reference, task)
         self.score_ = reference.score
-        v = signed(check_scores(reference.V, "reference"), score)
+        v = signed(check_scores(reference.V), score)
         with self._stage("density"):
             sample = Sample(reference.X, v, reference.outputs, seed, self.n_jobs)
             self.density_ = DENSITIES[self.density](sample, self.law)
@@ -184,7 +184,7 @@ class DensitySplitRegressor(WithScoreParameter, CalibratedRegressor):
         self.fit_report_["rows"]["reference"] = len(v)
 
     def _calibrate(self, X: Any, y: Array, extra: Any) -> Calibration:
-        V = check_scores(self.score_.values(self.score_.band(X), y), "calibration")
+        V = calibration_scores(self.score_, X, y)
         ranks, cells = np.empty(len(y)), np.empty(len(y), dtype=np.intp)
         for rows, _, mass in self._masses(X):
             cells[rows] = self._cells(mass)

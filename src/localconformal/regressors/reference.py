@@ -19,7 +19,7 @@ from sklearn.base import clone
 from localconformal.laws.once import Once
 from localconformal.laws.outputs import Outputs
 from localconformal.models import is_frozen, take_params, take_rows
-from localconformal.quantiles import Array
+from localconformal.quantiles import Array, clear_of_rounding
 from localconformal.scores import BaseScore
 from localconformal.splitting import Rows, fold_rows, split_rows
 
@@ -88,6 +88,14 @@ class Reference:
         """What laws may know of the point model."""
         model = getattr(self.score, "model_", None)
         return Outputs(Once(PointOf(self.score)), self.point, self.y, model)
+
+    def sizes(self, V: Array) -> Array:
+        """Scores V (n, S) of the rows for an adjustment to learn its constants from."""
+        error, size = np.abs(self.y - self.point), np.abs(V).max(axis=1)
+        both = (error > 0.0) & (size > 0.0)
+        # Scores may be in units of a spread; where there is no error, any unit will do.
+        unit = float(np.median(error[both] / size[both])) if both.any() else 1.0
+        return clear_of_rounding(V, self.y, unit)
 
 
 def cross_fit(task: ScoreTask) -> Reference:

@@ -78,7 +78,7 @@ class BaseScore(BaseEstimator):
 
     def values(self, band: Band, y: Array) -> Array:
         """Scores of (x, y): (n, 2), columns lower and upper."""
-        # Whoever asks refuses scores that are not finite.
+        # Whoever asks says what becomes of scores that are not finite.
         with np.errstate(over="ignore", invalid="ignore"):
             below = (band.lower - y) / band.lower_unit
             above = (y - band.upper) / band.upper_unit
@@ -86,8 +86,11 @@ class BaseScore(BaseEstimator):
 
     def bounds(self, band: Band, thresholds: Array) -> Array:
         """Intervals {y : V <= threshold}, rounded outward: (n, 2, L) -> (n, 2, L)."""
-        below = thresholds[:, 0] * band.lower_unit[:, None]
-        above = thresholds[:, 1] * band.upper_unit[:, None]
-        lower = -round_up(-band.lower[:, None], below)
-        upper = round_up(band.upper[:, None], above)
+        with np.errstate(over="ignore"):
+            below = thresholds[:, 0] * band.lower_unit[:, None]
+            above = thresholds[:, 1] * band.upper_unit[:, None]
+        # No bound lies at the infinity beyond it: an empty set must have a midpoint.
+        largest = np.finfo(np.float64).max
+        lower = -np.maximum(round_up(-band.lower[:, None], below), -largest)
+        upper = np.maximum(round_up(band.upper[:, None], above), -largest)
         return np.stack([lower, upper], axis=1)

@@ -15,7 +15,7 @@ from localconformal.models import (
     take_params,
     take_rows,
 )
-from localconformal.quantiles import Array, typical_size
+from localconformal.quantiles import Array, clear_of_rounding, typical_size
 from localconformal.scores.base import Band
 from localconformal.scores.residual import ResidualScore
 from localconformal.splitting import fold_rows
@@ -68,7 +68,7 @@ class NormalisedScore(ResidualScore):
             spread = default_estimator(random_state)
         residuals = self._residuals(estimator, X, y, random_state, fit_params or {})
         self.spread_model_ = fit_model(spread, X, residuals)
-        self.floor_ = self.beta * typical_size(residuals)
+        self.floor_ = self.beta * typical_size(clear_of_rounding(residuals, y))
         return self
 
     def _residuals(

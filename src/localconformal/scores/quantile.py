@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from localconformal.models import fit_model, is_frozen, models_given, predict_column
-from localconformal.quantiles import Array, typical_size
+from localconformal.quantiles import Array, clear_of_rounding, typical_size
 from localconformal.scores.base import Band, BaseScore
 
 #: (parameters that tell the kind, the one that holds the level, what makes it a quantile model).
@@ -78,6 +78,8 @@ class QuantileScore(BaseScore):
         self.models_ = [fit_model(model, X, y, fit_params) for model in models]
         low, middle, high = self._curves(X)
         units = UNITS[self.unit](low, middle, high)
+        if self.unit != "one":
+            units = [clear_of_rounding(unit, y) for unit in units]
         self.unit_floors_ = [self.floor * typical_size(unit) for unit in units]
         return self
 
