@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from localconformal.adjustments.base import BaseAdjustment, at_each_level
 from localconformal.adjustments.quantile import relative_floors
 from localconformal.intervals import round_up
@@ -61,4 +63,5 @@ class MultiplicativeExpectation(BaseAdjustment):
         return round_up(theta * self._unit(F)[:, :, None])
 
     def _unit(self, F: LocalLaw) -> Array:
-        return self.eps_ + F.mean(absolute=True)
+        # A sketch may answer with less than nothing, and p must rise with v.
+        return self.eps_ + np.maximum(F.mean(absolute=True), 0.0)

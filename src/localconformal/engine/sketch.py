@@ -119,6 +119,9 @@ class Sketch:
 class SketchEngine:
     """Answers from a sketch; rows it cannot speak for go to the fallback engine."""
 
+    #: Unit of the means, a power of two: scores of any size fit into float32. 1 in older files.
+    unit = 1.0
+
     def __init__(
         self,
         sketch: Sketch,
@@ -135,7 +138,8 @@ class SketchEngine:
         self.needed = min(min_effective_samples, sketch.n) / sketch.n
         squared = cdist(sketch.landmarks, sketch.landmarks, "sqeuclidean") / sketch.bandwidth**2
         prefix = np.cumsum(sketch.sums, axis=0)
-        stacked = np.vstack([prefix, sketch.extra[1:]]) / sketch.n
+        self.unit = float(2.0 ** np.frexp(np.abs(self.v).max())[1])
+        stacked = np.vstack([prefix, sketch.extra[1:] / self.unit]) / sketch.n
         solved = solve(np.exp(-0.5 * squared), stacked)
         self.A, self.mean_vector, self.size_vector = solved[:-2], solved[-2], solved[-1]
         self.squares = solve(np.exp(-squared), sketch.extra[:1] / sketch.n)[0]
@@ -179,7 +183,7 @@ class SketchEngine:
     def mean(self, rows: Array, absolute: bool = False) -> Array:
         """E[V] or E[|V|]: (m,)."""
         moments, lost = self._moments(rows, self.size_vector if absolute else self.mean_vector)
-        mean = moments[:, 0]
+        mean = self.unit * moments[:, 0]
         if lost.any():
             mean[lost] = self.fallback_engine.mean(rows[lost], absolute)
         return mean

@@ -24,6 +24,8 @@ SPREAD_FORESTS = ((100, 5, 0.5), (50, 30, 1.0))
 FEW = 10
 #: sigma stays above this share of the typical score, so that nothing is divided by zero.
 FLOOR = 0.01
+#: Predictions further from their centre count as this far: trees compare in float32.
+FARTHEST = 1e30
 
 Predict = Callable[[Any], Array]
 
@@ -116,9 +118,15 @@ class Spread:
 
     def __call__(self, X: Any) -> Array:
         """(n,) positive numbers."""
-        mu = (self.predict(X) - self.centre) / self.scale
+        mu = around(self.predict(X), self.centre, self.scale)
         points = np.column_stack([self.view.transform(X), mu])
         return np.asarray(self.unit * np.maximum(self.model.predict(points), FLOOR))
+
+
+def around(mu: Array, centre: float, scale: float) -> Array:
+    """Predictions in units of their own, as trees see them."""
+    with np.errstate(over="ignore"):
+        return np.clip((mu - centre) / scale, -FARTHEST, FARTHEST)
 
 
 def with_spread(
@@ -131,7 +139,7 @@ def with_spread(
     unit, view = typical_size(v), FeatureEmbedding().fit(X)
     centre = float(np.median(outputs.reference))
     scale = typical_size(outputs.reference - centre)
-    points = np.column_stack([view.transform(X), (outputs.reference - centre) / scale])
+    points = np.column_stack([view.transform(X), around(outputs.reference, centre, scale)])
     order = canonical_order(points, v) if len(v) <= CANONICAL_UP_TO else np.arange(len(v))
     model, in_order = fit_spread(points[order], np.abs(v[order]) / unit, seed, n_jobs)
     known = np.empty(len(v))

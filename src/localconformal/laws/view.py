@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from localconformal.laws.embedding import FARTHEST, Scaled, fit_embedding
+from localconformal.laws.embedding import Scaled, fit_embedding
 from localconformal.laws.order import CANONICAL_UP_TO, canonical_order
-from localconformal.laws.outputs import Outputs
+from localconformal.laws.outputs import Outputs, around
 from localconformal.models import take_rows
 from localconformal.quantiles import Array, typical_size
 
@@ -32,16 +32,10 @@ class View:
         points = self.embedding.transform(X)
         if self.outputs is None:
             return points
-        known = [self.outputs.predict(X) - self.centre]
+        known = [around(self.outputs.predict(X), self.centre, self.scale)]
         if self.outputs.predict_spread is not None:
-            known.append(self.outputs.predict_spread(X))
-        return np.column_stack([points, *(in_units(column, self.scale) for column in known)])
-
-
-def in_units(column: Array, scale: float) -> Array:
-    """The column over its scale, within the box of an embedding's points."""
-    with np.errstate(over="ignore"):
-        return np.clip(column / scale, -FARTHEST, FARTHEST)
+            known.append(around(self.outputs.predict_spread(X), 0.0, self.scale))
+        return np.column_stack([points, *known])
 
 
 def fit_view(embedding: Any, X: Any, v: Array, outputs: Outputs | None) -> tuple[View, Array]:
@@ -54,10 +48,10 @@ def fit_view(embedding: Any, X: Any, v: Array, outputs: Outputs | None) -> tuple
     if seen is not None:
         centre = float(np.median(seen.reference))
         scale = typical_size(seen.reference - centre)
-        known = [seen.reference - centre]
+        known = [around(seen.reference, centre, scale)]
         if seen.reference_spread is not None:
-            known.append(seen.reference_spread)
-        points = np.column_stack([points, *(in_units(column, scale) for column in known)])
+            known.append(around(seen.reference_spread, 0.0, scale))
+        points = np.column_stack([points, *known])
     return View(fitted, seen, centre, scale), points
 
 
