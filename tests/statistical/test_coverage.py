@@ -44,7 +44,7 @@ from localconformal.scores import SCORES
 #: 100 rows.
 N_CAL, N_TEST, N_TRAIN, TAU = 100, 400, 150, 0.9
 TRAINING_SETS, REDRAWS = 2, 62
-CELLS = 180
+CELLS = 185
 
 
 def slcp_by_hand(v, F, theta):
@@ -228,6 +228,23 @@ def test_laws_that_learn_with_scaled_corrections(law):
         n_jobs=1,
     )
     check(model, smooth_data, True)
+
+
+@pytest.mark.parametrize("law", ["learned-lines", "response", "scaled", "shifted", "stacked"])
+@pytest.mark.slow
+def test_ranks_in_laws_that_reach_beyond_the_references(law):
+    """In-sample scores are too small, and laws that learn reach beyond the largest of them."""
+    model = LocalizedConformalRegressor(
+        LinearRegression(),
+        law=LEARNING[law],
+        adjustment="theta",
+        sides="union",
+        reference="train",
+        calibration_size=None,
+        random_state=0,
+        n_jobs=1,
+    )
+    check(model, smooth_data, False)
 
 
 @pytest.mark.parametrize("reference", ["holdout", "train"])

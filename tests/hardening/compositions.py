@@ -1,0 +1,198 @@
+"""Random compositions of score, law, adjustment, sides and reference, on responses of every kind."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.tree import DecisionTreeRegressor
+
+from localconformal import (
+    ForestLaw,
+    KernelLaw,
+    LearnedLaw,
+    LocalizedConformalRegressor,
+    NeighborsLaw,
+    ResponseLaw,
+    ScaledLaw,
+    ShiftedLaw,
+    StackedLaw,
+)
+from localconformal.adjustments import ADJUSTMENTS
+from localconformal.quantiles import conformal_rank
+from localconformal.scores import SCORES
+
+LEVELS = [0.5, 0.8, 0.9, 0.97]
+#: Rows that train, calibrate and are new; of the second, rows that a law is added to by.
+N_TRAIN, N_CAL, N_NEW, N_MORE = 60, 40, 6, 10
+#: A row alone and in its batch: matrix products inside models differ in their last bits.
+ROUNDING = 1e-8
+
+TREE = DecisionTreeRegressor(min_samples_leaf=3, random_state=0)
+LINE, FOREST = LinearRegression(), RandomForestRegressor(8, min_samples_leaf=3, random_state=0)
+BOOSTING = HistGradientBoostingRegressor(max_iter=4, min_samples_leaf=5, random_state=0)
+MODELS = {
+    "line": LINE,
+    "tree": TREE,
+    "exact tree": DecisionTreeRegressor(random_state=0),
+    "forest": FOREST,
+    "boosting": BOOSTING,
+}
+LAWS = {
+    "kernel": KernelLaw(random_state=0),
+    "narrow": KernelLaw("boxcar", bandwidth=0.3, min_effective_samples=2, random_state=0),
+    "sketch": KernelLaw(bandwidth=2.0, engine="sketch", random_state=0),
+    "neighbors": NeighborsLaw(n_neighbors=5),
+    "uniform": "uniform",
+    "forest": ForestLaw(FOREST, n_jobs=1),
+    "learned": LearnedLaw(BOOSTING, levels=(0.1, 0.5, 0.9), n_jobs=1),
+    "scaled": ScaledLaw(n_jobs=1),
+    "response": ResponseLaw(n_jobs=1),
+    "response-neighbors": ResponseLaw(NeighborsLaw(n_neighbors=9), n_jobs=1),
+    "shifted": ShiftedLaw(models={"line": LINE, "tree": TREE}, n_jobs=1),
+    "shifted-tree": ShiftedLaw("neighbors", models={"tree": TREE, "forest": FOREST}, n_jobs=1),
+    "stacked": StackedLaw(["uniform", ScaledLaw(), NeighborsLaw(n_neighbors=7)], n_jobs=1),
+}
+#: Noise e (n,), and the first column of X, to y (n,).
+RESPONSES: dict[str, Callable[[Any, Any], Any]] = {
+    "plain": lambda e, x: x + (0.2 + np.abs(x)) * e,
+    "tied": lambda e, x: np.round(x + e),
+    "two-valued": lambda e, x: (x + 0.5 * e > 0.0).astype(float),
+    "two distant values": lambda e, x: np.where(x + 0.5 * e > 0.0, 1e6 + 1.0, 1e6),
+    "rare ones": lambda e, x: (e > 1.3).astype(float),
+    "exact but for some": lambda e, x: np.where(np.arange(len(x)) < N_TRAIN, x, x + (e > 1.0)),
+    "constant": lambda e, x: np.full(len(x), 0.3),
+    "zero-inflated": lambda e, x: np.where(e < 0.3, 0.0, np.exp(e + x)),
+    "in thirds": lambda e, x: np.round(x) / 3.0 + np.where(e > 1.0, 0.1, 0.0),
+    "heavy-tailed": lambda e, x: x + np.tan(np.pi * (ranks(e) - 0.5)) ** 3,
+    "of all sizes": lambda e, x: np.sign(e) * np.exp(np.clip(80.0 * e, -300.0, 300.0)),
+    "huge": lambda e, x: 1e148 * (x + e),
+    "tiny": lambda e, x: 1e-150 * (x + e),
+    "tiniest": lambda e, x: 1e-300 * (x + e),
+    "far from zero": lambda e, x: 1e9 + x + e,
+    "huge from some row on": lambda e, x: e * np.where(np.arange(len(x)) < N_TRAIN, 1e-300, 1e148),
+}
+
+
+def ranks(e: Any) -> Any:
+    """Even numbers in (0, 1), in the order of e."""
+    return (np.argsort(np.argsort(e)) + 0.5) / len(e)
+
+
+#: (n, d) rows from a generator: of two columns, of many 0 and 1, or of more columns than rows.
+ROWS: dict[str, Callable[[Any, int], Any]] = {
+    "plain": lambda rng, n: rng.normal(size=(n, 2)),
+    "float32": lambda rng, n: rng.normal(size=(n, 2)).astype(np.float32),
+    "repeated": lambda rng, n: rng.integers(-2, 3, (n, 2)).astype(float),
+    "binary": lambda rng, n: rng.integers(0, 2, (n, 8)).astype(float),
+    "wide": lambda rng, n: rng.normal(size=(n, N_TRAIN + 2)),
+}
+CHOICES = {
+    "rows": list(ROWS),
+    "response": list(RESPONSES),
+    "model": list(MODELS),
+    "score": list(SCORES),
+    "law": list(LAWS),
+    "adjustment": list(ADJUSTMENTS),
+    "sides": ["joint", "union", "absolute"],
+    "reference": ["cross-fit", "holdout", "train", "oob"],
+    "update": [False, True],
+}
+
+
+def draw(seed: int) -> dict[str, Any]:
+    """One of each choice, without what is documented to be refused."""
+    rng = np.random.default_rng(seed)
+    drawn = {name: values[rng.integers(len(values))] for name, values in CHOICES.items()}
+    if drawn["law"].startswith(("response", "shifted")):
+        drawn["score"] = "residual"
+        drawn["sides"] = "union" if drawn["sides"] == "absolute" else drawn["sides"]
+    if drawn["score"] == "quantile":
+        drawn["model"] = "boosting"
+    out_of_bag = drawn["model"] == "forest" and drawn["score"] in ("residual", "absolute")
+    if drawn["reference"] == "oob" and not out_of_bag:
+        drawn["reference"] = "cross-fit"
+    if drawn["model"] == "line" and drawn["rows"] == "float32":
+        # scikit-learn's lines then compute in float32, where huge responses are infinite.
+        drawn["rows"] = "plain"
+    # Only sketches can be added to, and by finite scores.
+    updatable = drawn["law"] == "sketch" and drawn["score"] != "normalised"
+    return {**drawn, "update": drawn["update"] and updatable}
+
+
+def make(drawn: dict[str, Any]) -> LocalizedConformalRegressor:
+    """The regressor of this composition."""
+    score = SCORES[drawn["score"]]()
+    if drawn["score"] == "normalised":
+        score.set_params(spread_estimator=TREE)
+    return LocalizedConformalRegressor(
+        clone(MODELS[drawn["model"]]),
+        score=score,
+        law=LAWS[drawn["law"]],
+        adjustment=drawn["adjustment"],
+        reference=drawn["reference"],
+        sides=drawn["sides"],
+        calibration_size=None,
+        random_state=0,
+        n_jobs=1,
+    )
+
+
+def check(seed: int, **fixed: Any) -> None:
+    """What every composition keeps, for the one that the seed draws."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # Base models may warn of their own numbers; ours are to be right.
+        warnings.filterwarnings("error", category=RuntimeWarning, module="localconformal")
+        check_composition({**draw(seed), **fixed}, np.random.default_rng(seed))
+
+
+def check_composition(drawn: dict[str, Any], rng: Any) -> None:
+    """Fit, calibrate and ask."""
+    X = ROWS[drawn["rows"]](rng, N_TRAIN + N_CAL + N_NEW)
+    y = RESPONSES[drawn["response"]](rng.normal(size=len(X)), X[:, 0].astype(float))
+    model = make(drawn).fit(X[:N_TRAIN], y[:N_TRAIN])
+    first = N_TRAIN
+    if drawn["update"] and drawn["adjustment"] != "plain":
+        first += N_MORE
+        model.update_law(X[N_TRAIN:first], 3.0 * y[N_TRAIN:first])
+    X_cal, y_cal = X[first : N_TRAIN + N_CAL], y[first : N_TRAIN + N_CAL]
+    ask = partial(model.conformalize(X_cal, y_cal).predict_interval, confidence_level=LEVELS)
+    check_calibration(model, y_cal, check_nested(ask(X_cal)))
+    asked = np.concatenate([X[-N_NEW:], X_cal[:3], X[:3]])
+    batch = check_nested(ask(asked))
+    alone = np.concatenate([ask(row[None]) for row in asked])
+    # Bounds that are not equal differ by rounding, of themselves or of the responses.
+    with np.errstate(invalid="ignore"):
+        off = np.where(alone == batch, 0.0, np.abs(alone - batch))
+    within = ROUNDING * np.maximum(np.abs(batch), np.abs(y).max())
+    assert np.all(off <= within), f"a row alone is off by {off.max()} for y up to {np.abs(y).max()}"
+
+
+def check_calibration(model: Any, y: Any, intervals: Any) -> None:
+    """Calibration rows whose p is at most theta* lie inside, and so enough of them do."""
+    levels = np.array(LEVELS)
+    p = model.calibration_.adjusted(levels)
+    assert not np.isnan(p).any(), "NaN among the scores"
+    theta = model.calibration_.correction(levels, model.calibration_.cells)
+    inside = (intervals[:, 0] <= y[:, None]) & (y[:, None] <= intervals[:, 1])
+    lost = np.all(p <= theta, axis=1) & ~inside
+    assert not lost.any(), f"{lost.sum(axis=0)} rows are lost at {LEVELS}"
+    least = [min(conformal_rank(len(y), level), len(y)) for level in LEVELS]
+    assert np.all(inside.sum(axis=0) >= least), f"only {inside.sum(axis=0)} rows are inside"
+
+
+def check_nested(intervals: Any) -> Any:
+    """The intervals (n, 2, L), which are no NaN and grow with the level."""
+    assert not np.isnan(intervals).any(), "NaN among the bounds"
+    lower, upper = intervals[:, 0], intervals[:, 1]
+    assert np.all(lower <= upper), "bounds cross"
+    nested = np.all(lower[:, 1:] <= lower[:, :-1]) and np.all(upper[:, 1:] >= upper[:, :-1])
+    assert nested, "intervals of rising levels are not nested"
+    return intervals
