@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from localconformal.intervals import collapse_crossed, crossed, nest
+from localconformal.intervals import collapse_crossed, crossed, nest, round_up
 
 INF = np.inf
 
@@ -50,3 +50,14 @@ def test_nested_intervals_are_hulls_of_the_lower_levels_in_any_order():
 def test_nesting_one_level_changes_nothing():
     intervals = random_intervals(5, 1, seed=3)
     np.testing.assert_array_equal(nest(intervals, np.array([0.9])), intervals)
+
+
+def test_infinite_sums_stay_infinite():
+    np.testing.assert_array_equal(round_up(np.array([-INF, INF, 1.0]), -INF)[[0, 2]], [-INF, -INF])
+    np.testing.assert_array_equal(round_up(np.array([-INF, 0.0, INF])), [-INF, 0.0, INF])
+
+
+def test_the_midpoint_of_huge_bounds_is_finite():
+    largest = np.finfo(float).max
+    huge = np.array([[[largest], [0.9 * largest]], [[largest], [-largest]]])
+    assert np.all(np.isfinite(collapse_crossed(huge)))

@@ -9,6 +9,7 @@ import pytest
 from localconformal.quantiles import (
     MASS_GUARD,
     cdf_targets,
+    clear_of_rounding,
     conformal_quantile,
     conformal_rank,
     quantile_of_cdf,
@@ -256,3 +257,29 @@ def test_weights_that_are_no_law_are_refused(function, weights):
 def test_the_typical_size_is_the_median_size_else_the_smallest_above_zero(factor):
     assert typical_size(factor * np.array([-2.0, 4.0, 1.0, 8.0, -16.0])) == 4.0 * factor
     assert typical_size(factor * np.array([0.0, 0.0, 0.0, 5.0, -3.0])) == 3.0 * factor
+
+
+@pytest.mark.parametrize("factor", [2.0**-400, 1.0, 2.0**400])
+@pytest.mark.parametrize("offset", [0.0, 2.0**20])
+def test_errors_of_rounding_have_no_size_of_their_own(factor, offset):
+    """Whatever their last bits are; real errors among them keep theirs."""
+    rng = np.random.default_rng(0)
+    y = factor * (offset + rng.integers(0, 2, 50))
+    for noise in (0.0, 1e-16, 7e-16):
+        v = noise * rng.normal(size=(50, 2)) * np.abs(y).max()
+        assert typical_size(clear_of_rounding(v, y)) == factor
+        v[:20] = 3.0 * factor
+        assert typical_size(clear_of_rounding(v, y)) == 3.0 * factor
+
+
+def test_constant_responses_are_their_own_unit():
+    v = np.array([0.0, 1e-17, 3e-17])
+    assert typical_size(clear_of_rounding(v, np.full(3, 0.3))) == 0.3
+    assert typical_size(clear_of_rounding(v, 0.1 * np.array([3.0, 3.0, 1.0 + 2.0]))) > 0.2
+    assert typical_size(clear_of_rounding(np.zeros(3), np.zeros(3))) == 1.0
+
+
+def test_scores_in_another_unit_are_measured_in_it():
+    y, v = np.array([0.0, 1.0, 2.0]), [1e-9, 0.0, 0.0]
+    np.testing.assert_array_equal(clear_of_rounding(v, y, unit=1e9), v)
+    np.testing.assert_array_equal(clear_of_rounding(v, y, unit=2.0), np.full(3, 0.5))

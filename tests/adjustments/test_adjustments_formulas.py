@@ -189,3 +189,12 @@ def test_signed_additive_expectation_has_constant_width(sides):
     np.testing.assert_allclose(upper - lower, (upper - lower)[0], rtol=1e-9)
     # The centre moves: it corrects the bias of the straight line.
     assert np.std((lower + upper) / 2 - model.predict(X)) > 0.1
+
+
+def test_a_negative_mean_size_leaves_p_rising_in_v(problem, monkeypatch):
+    """A sketch may answer so, where its landmarks are few."""
+    V, F, _ = problem
+    monkeypatch.setattr(type(F), "mean", lambda self, absolute=False: np.full((N, 2), -5.0))
+    adjustment = MultiplicativeExpectation().fit(V)
+    low, high = (adjustment.score(np.full((N, 2), v), F, LEVELS) for v in (1.0, 2.0))
+    assert np.all(low < high)

@@ -190,3 +190,16 @@ def test_a_hopeless_sketch_is_given_up_early_unless_it_was_asked_for(monkeypatch
     with pytest.warns(UserWarning, match="the sketch that was asked for missed its certificate"):
         _, report = dispatch.try_sketch(problem, 0.005, insist=True)
     assert report.n_landmarks == 64
+
+
+@pytest.mark.parametrize("unit", [2.0**-900, 2.0**500])
+def test_means_of_scores_of_any_size(unit):
+    rng = np.random.default_rng(0)
+    X, v = rng.normal(size=(400, 2)), rng.normal(size=400)
+    one, other = (
+        KernelLaw(bandwidth=2.0, engine="sketch", random_state=0).fit(X, c * v) for c in (1.0, unit)
+    )
+    for absolute in (False, True):
+        expected = unit * one.mean(X[:50], absolute)
+        np.testing.assert_array_equal(other.mean(X[:50], absolute), expected)
+        assert np.all(np.isfinite(expected))

@@ -1,4 +1,4 @@
-"""Random compositions of score, law, adjustment, sides and reference, on responses of every kind."""
+"""Random compositions of score, law, adjustment, sides and reference, on awkward responses."""
 
 from __future__ import annotations
 

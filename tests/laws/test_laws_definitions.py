@@ -15,10 +15,9 @@ from localconformal.laws.kernel import draw_batch
 from localconformal.laws.knots import GRID, knots_of
 from localconformal.laws.leaves import NumberedLeaves, round_down
 from localconformal.laws.noise import coarse, draw
-from localconformal.laws.outputs import blank_outputs
+from localconformal.laws.outputs import around, blank_outputs
 from localconformal.laws.simplex import prune
 from localconformal.laws.stacked import check_weights
-from localconformal.laws.view import in_units
 
 KERNELS = {
     "gaussian": lambda u2: np.exp(-u2 / 2),
@@ -298,8 +297,10 @@ def test_weights_that_come_are_scaled_to_one():
     np.testing.assert_allclose(check_weights([1, 0, 3], 3), [0.25, 0.0, 0.75])
 
 
-def test_columns_are_in_units_and_in_the_box():
-    np.testing.assert_array_equal(in_units(np.array([3.0, -1e308]), 1e-10), [3e10, -1e50])
+def test_predictions_are_in_units_of_their_own_and_within_float32():
+    seen = around(np.array([5.0, -1e308]), 2.0, 1e-10)
+    np.testing.assert_array_equal(seen, [3e10, -1e30])
+    assert np.all(np.isfinite(seen.astype(np.float32)))
 
 
 def test_held_out_quantiles_are_those_of_the_other_rows():

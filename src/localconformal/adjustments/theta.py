@@ -36,7 +36,7 @@ class ThetaQuantile(BaseAdjustment):
         """Mass strictly below v, or the distance beyond the support."""
         end = self._end(F.upper_quantile(np.full((V.shape[1], 1), LAST)))[:, :, 0]
         excess = np.maximum(V - end, 0.0) / self.scale_
-        return at_each_level(np.where(V > end, 1.0 + excess, F.cdf(V, side="left")), levels)
+        return at_each_level(np.where(end < V, 1.0 + excess, F.cdf(V, side="left")), levels)
 
     def threshold(self, theta: Array, F: LocalLaw, levels: Array) -> Array:
         """The upper quantile at the calibrated level."""

@@ -77,7 +77,7 @@ class QuantileScore(BaseScore):
         models = quantile_models(estimator, self.levels_)
         self.models_ = [fit_model(model, X, y, fit_params) for model in models]
         low, middle, high = self._curves(X)
-        units = UNITS[self.unit](low, middle, high)
+        units = list(UNITS[self.unit](low, middle, high))
         if self.unit != "one":
             units = [clear_of_rounding(unit, y) for unit in units]
         self.unit_floors_ = [self.floor * typical_size(unit) for unit in units]
