@@ -195,3 +195,16 @@ def test_what_a_method_takes_beside_x_is_routed_to_it(model, name):
     found = cross_validate(asked, X, Y, params={name: value}, cv=2, return_estimator=True)
     for one in found["estimator"]:
         assert np.isfinite(one.predict_interval(NEW, **{name: value[:20]})).any()
+
+
+def test_a_model_that_requested_weights_can_be_saved(tmp_path):
+    pytest.importorskip("skops")
+    from localconformal.persistence import load_model, save_model
+
+    scaler = StandardScaler().set_fit_request(sample_weight=False)
+    base = make_pipeline(scaler, LinearRegression().set_fit_request(sample_weight=True))
+    model = SplitConformalRegressor(base, random_state=0).fit(X, Y, sample_weight=WEIGHT)
+    again = load_model(save_model(model, tmp_path / "model.skops"))
+    np.testing.assert_array_equal(again.predict_interval(NEW), model.predict_interval(NEW))
+    # The model itself still asks for weights.
+    model.fit(X, Y, sample_weight=WEIGHT)

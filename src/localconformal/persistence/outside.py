@@ -8,6 +8,7 @@ LightGBM takes paths and hosts among its further settings.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from localconformal.persistence.trees import parts_of
 
 #: Where scikit-learn keeps results on disk, as pickles; without it they are computed again.
 CACHE = "memory"
+#: Where scikit-learn keeps what `set_fit_request` and its like were told.
+REQUESTS = "_metadata_request"
 #: Parameter -> its only value that does not lead out.
 HARMLESS = {CACHE: None, "callback": None, "callbacks": None, "input": "content"}
 #: Settings that a constructor does not name and that may be texts; others could be paths or hosts.
@@ -51,6 +54,20 @@ def drop_caches(model: Any) -> None:
     for part in _estimators(model):
         if vars(part).get(CACHE) is not None:
             setattr(part, CACHE, None)
+
+
+def without_requests(model: Any) -> Any:
+    """The model, or a copy of it, whose estimators request no metadata.
+
+    Requests say what `fit` is to be given. A fitted model has no use for them, and skops, which
+    follows them back to their estimator, would not come to an end.
+    """
+    if not any(REQUESTS in vars(part) for part in _estimators(model)):
+        return model
+    copied = deepcopy(model)
+    for part in _estimators(copied):
+        vars(part).pop(REQUESTS, None)
+    return copied
 
 
 def check_inside(model: Any) -> None:

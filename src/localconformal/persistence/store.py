@@ -18,7 +18,7 @@ from localconformal.persistence.fields import check_fields
 from localconformal.persistence.leaves import check_leaves
 from localconformal.persistence.nodes import check_nodes
 from localconformal.persistence.numbers import check_numbers
-from localconformal.persistence.outside import check_inside, drop_caches
+from localconformal.persistence.outside import check_inside, drop_caches, without_requests
 from localconformal.persistence.sharing import Flat, flatten, restore
 from localconformal.persistence.stamp import FORMAT, Stamp, own_stamp, read_stamp, stamped
 from localconformal.persistence.trees import check_trees, parts_of
@@ -112,7 +112,7 @@ def model_bytes(model: Any) -> bytes:
     skops = skops_io()
     try:
         check_inside(model)
-        data = sealed(stamped(bytes(skops.dumps(flatten(model), **COMPRESSION))))
+        data = sealed(stamped(bytes(skops.dumps(flatten(without_requests(model)), **COMPRESSION))))
         unknown = refused_types(model_types(data))
         if not unknown:
             check_nodes(data)
