@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from localconformal.engine.compiled import jit
+from localconformal.engine.compiler import jit
 
 
-@jit(fastmath=False)
+@jit()
 def shortest_run(mass: Any, widths: Any, level: float) -> tuple[int, int]:
     """First and last bin of the shortest run with mass >= level; all bins where there is none."""
     M = len(mass)
@@ -29,7 +29,7 @@ def shortest_run(mass: Any, widths: Any, level: float) -> tuple[int, int]:
     return best_first, best_last
 
 
-@jit(fastmath=False)
+@jit()
 def nested_runs(mass: Any, widths: Any, level: float, ranks: Any) -> None:
     """Into ranks (n, M): the mass of the first run that holds each bin, 0 for the innermost."""
     M = mass.shape[1]

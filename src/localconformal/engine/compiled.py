@@ -37,27 +37,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic, overload
 
+from localconformal.engine.compiler import dot, jit, smallest
 from localconformal.engine.kernels import EDGE_GUARD, FLAT, NO_MASS
-
-#: Sums may be reordered and multiply-adds fused; infinities and NaN keep their meaning.
-FAST = {"contract", "reassoc", "nsz", "arcp", "afn"}
-
-
-def jit(inline: str = "never", fastmath: Any = FAST) -> Any:
-    """numba's compiler, cached on disk where there is a folder to write to."""
-    options = {"inline": inline, "fastmath": fastmath, "nogil": True, "error_model": "numpy"}
-
-    def decorate(function: Any) -> Any:
-        try:
-            return njit(cache=True, **options)(function)
-        except RuntimeError:
-            # No cache folder can be written to: every process compiles for itself.
-            return njit(**options)(function)
-
-    return decorate
 
 
 @intrinsic
@@ -161,29 +145,18 @@ def _squared_distances(x: Any, block: Any, scale: Any, u2: Any) -> None:
 
 @jit(inline="always")
 def _weigh(kernel: int, u2: Any, offset: Any, w: Any) -> Any:
-    """Weights of one block, the Gaussian relative to that of u^2 = offset; their sum, of squares.
-
-    Sums are taken as the weights are made: another pass over them would cost a tenth more.
-    """
+    """Weights of one block, the Gaussian relative to that of u^2 = offset."""
     half, one, edge = w.dtype.type(0.5), w.dtype.type(1.0), w.dtype.type(1.0 + EDGE_GUARD)
     zero = w.dtype.type(0.0)
-    total, square = zero, zero
     if kernel == 0:
         for j in range(len(u2)):
             w[j] = _exp(half * (offset - u2[j]))
-            total += w[j]
-            square += w[j] * w[j]
     elif kernel == 1:
         for j in range(len(u2)):
             w[j] = one if u2[j] <= edge else zero
-            total += w[j]
-        square = total
     else:
         for j in range(len(u2)):
             w[j] = max(one - u2[j], zero)
-            total += w[j]
-            square += w[j] * w[j]
-    return total, square
 
 
 @jit()
@@ -198,16 +171,15 @@ def _sum_blocks(
     n_blocks, _, size = blocks.shape
     squares = 0.0
     nearest = np.inf
-    scaled_squares = np.empty(n_blocks)
+    scaled_squares, ones = np.empty(n_blocks), np.ones(size, u2.dtype)
     for b in range(n_blocks):
         count = min(size, n - b * size)
         part, weight = u2[:count], w[:count]
         _squared_distances(x, blocks[b], scale, part)
-        low = part[0]
-        for j in range(count):
-            low = min(low, part[j])
+        low = smallest(part, weight)
         near[b] = low
-        prefix[b], scaled_squares[b] = _weigh(kernel, part, low, weight)
+        _weigh(kernel, part, low, weight)
+        prefix[b], scaled_squares[b] = dot(weight, ones[:count]), dot(weight, weight)
         nearest = min(nearest, low)
     running = 0.0
     for b in range(n_blocks):
@@ -235,7 +207,7 @@ def _farthest(x: Any, blocks: Any, n: int, u2: Any) -> float:
 @jit(inline="always")
 def _factor(kernel: int, low: Any, nearest: Any) -> float:
     """From the scale of a block to the common scale of the row."""
-    return np.exp(0.5 * (np.float64(nearest) - np.float64(low))) if kernel == 0 else 1.0
+    return _exp(0.5 * (np.float64(nearest) - np.float64(low))) if kernel == 0 else 1.0
 
 
 @jit()
@@ -288,7 +260,7 @@ def _open_block(
     return count
 
 
-@jit(fastmath=False)
+@jit()
 def _walk(w: Any, factor: float, before: float, most: int, wanted: float) -> Any:
     """Add weights until ``wanted``, at most so many: how many stayed below it, and their sum.
 
@@ -385,6 +357,7 @@ def moments(
     n_blocks, _, size = blocks.shape
     u2, w = np.empty(size, blocks.dtype), np.empty(size, blocks.dtype)
     prefix, near = np.empty(n_blocks), np.empty(n_blocks, blocks.dtype)
+    terms, ones = np.empty(size), np.ones(size)
     for i in range(len(rows)):
         x = rows[i]
         scale, nearest, sample, widened = _settle(
@@ -393,8 +366,7 @@ def moments(
         total = 0.0
         for b in range(n_blocks):
             count = _open_block(x, blocks, n, kernel, scale, b, near, u2, w)
-            part = 0.0
             for j in range(count):
-                part += w[j] * v[b * size + j]
-            total += part * _factor(kernel, near[b], nearest)
+                terms[j] = w[j] * v[b * size + j]
+            total += dot(terms[:count], ones[:count]) * _factor(kernel, near[b], nearest)
         out[i, 0], out[i, 1], out[i, 2] = total / prefix[-1], sample, widened

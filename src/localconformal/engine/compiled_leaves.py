@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from localconformal.engine.compiled import jit
+from localconformal.engine.compiler import jit
 
 #: Members of a bin are sorted when they are fewer than its width over this.
 SORTED_SHARE = 4
@@ -39,14 +39,14 @@ FEW_KEYS = 1024
 TREE = 0xFFFFFFFF
 
 
-@jit(inline="always", fastmath=False)
+@jit(inline="always")
 def _step(x: Any, words: Any, reals: Any, node: Any) -> Any:
     """The child that x goes to; unsigned, since signed indices are checked for their sign."""
     feature = np.uint64(words[node, np.uint64(0)])
     return np.uint64(words[node, np.uint64(1)]) + np.uint64(x[feature] > reals[node, np.uint64(3)])
 
 
-@jit(fastmath=False)
+@jit()
 def walk_trees(points: Any, words: Any, reals: Any, roots: Any, codes: Any) -> None:
     """Leaf of each row in each tree: points (m, d) float32 -> codes (m, T).
 
@@ -73,7 +73,7 @@ def walk_trees(points: Any, words: Any, reals: Any, roots: Any, codes: Any) -> N
             codes[k, t], codes[l, t] = words[c, 2], words[d, 2]
 
 
-@jit(fastmath=False)
+@jit()
 def _sum_tables(codes: Any, starts: Any, records: Any, own: int, width: int, row: Any) -> bool:
     """First pass: mass up to the end of each bin; each tree's record and one member's mass.
 
@@ -101,7 +101,7 @@ def _sum_tables(codes: Any, starts: Any, records: Any, own: int, width: int, row
     return prefix[-1] == 0.0
 
 
-@jit(fastmath=False)
+@jit()
 def _first_pass(
     codes: Any, starts: Any, records: Any, own: int, width: int, n: int, row: Any
 ) -> bool:
@@ -115,7 +115,7 @@ def _first_pass(
     return True
 
 
-@jit(fastmath=False)
+@jit()
 def _gather(records: Any, b: int, row: Any, keys: Any) -> int:
     """Keys of the members in bin b: place in the bin above, tree below; how many."""
     prefix, share, first = row
@@ -134,7 +134,7 @@ def _gather(records: Any, b: int, row: Any, keys: Any) -> int:
     return int(found)
 
 
-@jit(fastmath=False)
+@jit()
 def _sort(keys: Any, width: int, aside: Any, ends: Any) -> None:
     """Into buckets by place, which leaves little to put in order one by one."""
     if len(keys) > FEW_KEYS:
@@ -162,7 +162,7 @@ def _sort(keys: Any, width: int, aside: Any, ends: Any) -> None:
         keys[k] = key
 
 
-@jit(fastmath=False)
+@jit()
 def _open_bin(records: Any, b: int, own: int, row: Any, bin_: Any) -> int:
     """Second pass: places and weights of the members in bin b, in order; how many.
 
@@ -189,7 +189,7 @@ def _open_bin(records: Any, b: int, own: int, row: Any, bin_: Any) -> int:
     return count
 
 
-@jit(fastmath=False)
+@jit()
 def _open_alike(width: int, n: int, b: int, own: int, bin_: Any) -> int:
     """The members of bin b where every reference counts alike."""
     places, weights, count = bin_[2], bin_[3], 0
@@ -200,7 +200,7 @@ def _open_alike(width: int, n: int, b: int, own: int, bin_: Any) -> int:
     return count
 
 
-@jit(fastmath=False)
+@jit()
 def _open(
     records: Any, b: int, own: int, width: int, n: int, alike: bool, row: Any, bin_: Any
 ) -> int:
@@ -210,7 +210,7 @@ def _open(
     return _open_bin(records, b, own, row, bin_)
 
 
-@jit(fastmath=False)
+@jit()
 def _scratch(bins: int, trees: int, width: int) -> Any:
     """What the first pass fills (mass by bin; share and record by tree), and the second."""
     row = np.empty(bins), np.empty(trees), np.empty(trees, dtype=np.uint64)
@@ -220,7 +220,7 @@ def _scratch(bins: int, trees: int, width: int) -> Any:
     return row, (keys, dense, np.empty(most, dtype=np.int64), np.empty(most), *buckets)
 
 
-@jit(fastmath=False)
+@jit()
 def leaf_locate(
     codes: Any,
     own: Any,
@@ -258,7 +258,7 @@ def leaf_locate(
             positions[i, l] = b * width + (places[j] if count > 0 else 0)
 
 
-@jit(fastmath=False)
+@jit()
 def leaf_mass(
     codes: Any,
     own: Any,
@@ -292,7 +292,7 @@ def leaf_mass(
             masses[i, l] = mass / prefix[-1]
 
 
-@jit(fastmath=False)
+@jit()
 def leaf_moments(
     codes: Any, starts: Any, records: Any, bins: int, width: int, means: Any, v: Any, out: Any
 ) -> None:
@@ -320,7 +320,7 @@ def leaf_moments(
         out[i, 0], out[i, 1] = total / trees, trees * trees / squares
 
 
-@jit(fastmath=False)
+@jit()
 def _add_members(records: Any, start: int, bins: int, width: int, one: float, weight: Any) -> None:
     """Add a leaf's members to one weight a rank."""
     j = 0
@@ -330,7 +330,7 @@ def _add_members(records: Any, start: int, bins: int, width: int, one: float, we
             j += 1
 
 
-@jit(fastmath=False)
+@jit()
 def _take_squares(records: Any, start: int, bins: int, width: int, weight: Any) -> float:
     """Sum of the members' squared weights, set back to 0 where met: each reference counts once."""
     total, j = 0.0, 0

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from localconformal.engine.compiled import jit
+from localconformal.engine.compiler import jit
 
 
-@jit(fastmath=False)
+@jit()
 def sum_up_to(weights: Any, below: Any, under: Any, total: Any) -> None:
     """Sum of the first ``below[i]`` entries of each row, and of all: (m, n) -> (m,), (m,)."""
     for i in range(len(weights)):
@@ -25,7 +25,7 @@ def sum_up_to(weights: Any, below: Any, under: Any, total: Any) -> None:
         total[i] = running
 
 
-@jit(fastmath=False)
+@jit()
 def _count(first: Any, second: Any, start: int, mass: float) -> int:
     """Calibration rows whose local rank is below ``mass``, ``start`` scores being below v."""
     count = 0
@@ -36,7 +36,7 @@ def _count(first: Any, second: Any, start: int, mass: float) -> int:
     return count
 
 
-@jit(fastmath=False)
+@jit()
 def last_accepted(
     to_row: Any,
     from_row: Any,

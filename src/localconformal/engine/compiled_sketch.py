@@ -24,19 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from localconformal.engine.compiled import _squared_distances, _weigh, jit
-
-
-@jit(inline="always")
-def _features(x: Any, landmarks: Any, u2: Any, k: Any) -> Any:
-    """k(x, Z) of the Gaussian kernel; returns the largest."""
-    one = k.dtype.type(1.0)
-    _squared_distances(x, landmarks, one, u2)
-    _weigh(0, u2, k.dtype.type(0.0), k)
-    largest = k[0]
-    for j in range(len(k)):
-        largest = max(largest, k[j])
-    return largest
+from localconformal.engine.compiled import _exp, _squared_distances, _weigh
+from localconformal.engine.compiler import dot, jit, smallest
 
 
 @jit()
@@ -44,8 +33,10 @@ def accumulate(rows: Any, landmarks: Any, bins: Any, v: Any, sums: Any, extra: A
     """Add rows to a sketch: sums (G, r) by bin of V; extra (3, r): k^2, v k and |v| k."""
     r = landmarks.shape[1]
     u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
+    one, zero = rows.dtype.type(1.0), rows.dtype.type(0.0)
     for i in range(len(rows)):
-        _features(rows[i], landmarks, u2, k)
+        _squared_distances(rows[i], landmarks, one, u2)
+        _weigh(0, u2, zero, k)
         into, value = sums[bins[i]], v[i]
         for j in range(r):
             into[j] += k[j]
@@ -56,19 +47,11 @@ def accumulate(rows: Any, landmarks: Any, bins: Any, v: Any, sums: Any, extra: A
 
 
 @jit(inline="always")
-def _dot(k: Any, a: Any) -> float:
-    total = k[0] * 0
-    for j in range(len(k)):
-        total += k[j] * a[j]
-    return total
-
-
-@jit(inline="always")
-def _sample_size(k: Any, total: Any, squares: Any) -> float:
+def _sample_size(k: Any, total: Any, squares: Any, u2: Any) -> float:
     """(sum w)^2 / sum w^2 by the sketch; 0 where either sum is lost in rounding."""
-    below = k[0] * 0
     for j in range(len(k)):
-        below += k[j] * k[j] * squares[j]
+        u2[j] = k[j] * k[j]
+    below = dot(u2, squares)
     return total * total / below if total > 0 and below > 0 else 0.0
 
 
@@ -81,9 +64,11 @@ def _read(
     A row is lost where the sketch cannot speak for it: no landmark is near, or the effective
     sample size is below what is needed.
     """
-    largest = _features(x, landmarks, u2, k)
-    total = _dot(k, A[-1])
-    sample = _sample_size(k, total, squares)
+    _squared_distances(x, landmarks, k.dtype.type(1.0), u2)
+    largest = _exp(k.dtype.type(-0.5) * smallest(u2, k))
+    _weigh(0, u2, k.dtype.type(0.0), k)
+    total = dot(k, A[-1])
+    sample = _sample_size(k, total, squares, u2)
     return total, sample, largest < least or sample < needed
 
 
@@ -97,7 +82,7 @@ def _walk(k: Any, A: Any, total: Any, target: float, wanted: int) -> Any:
     left, right, floor, ceiling = -1, len(A) - 1, 0.0, 1.0
     while right - left > 1:
         middle = (left + right) // 2
-        value = min(max(_dot(k, A[middle]) / total, floor), ceiling)
+        value = min(max(dot(k, A[middle]) / total, floor), ceiling)
         if (middle >= wanted) if wanted >= 0 else (value >= target):
             right, ceiling = middle, value
         else:
@@ -168,4 +153,4 @@ def sketch_moments(
     u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
     for i in range(len(rows)):
         total, out[i, 1], lost[i] = _read(rows[i], landmarks, A, squares, needed, least, u2, k)
-        out[i, 0] = _dot(k, numerator) / total
+        out[i, 0] = dot(k, numerator) / total

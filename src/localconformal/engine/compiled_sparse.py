@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from localconformal.engine.compiled import _weigh, jit
+from localconformal.engine.compiled import _weigh
+from localconformal.engine.compiler import jit
 
 
 @jit()
