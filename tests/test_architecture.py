@@ -212,3 +212,18 @@ def test_a_documented_class_documents_every_parameter(name):
     if section:
         documented = set(re.findall(r"^(\w+) :", section[1], re.M))
         assert documented == set(inspect.signature(PUBLIC[name]).parameters)
+
+
+#: Whole programs, and what they alone call.
+MAY_FILTER = ("parallel.py", "cli/console.py", "experiments/runner.py", "workflow/comparison.py")
+
+
+def test_no_fit_sets_filters_of_warnings():
+    """Python has one list of them for all threads: a fit would change those of its neighbours."""
+    setters = ("catch_warnings", "simplefilter", "filterwarnings")
+    found = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if any(name in path.read_text(encoding="utf-8") for name in setters)
+    }
+    assert found == set(MAY_FILTER)

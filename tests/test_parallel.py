@@ -2,13 +2,22 @@
 
 import threading
 import time
+from typing import ClassVar
 
 import numpy as np
 import pytest
-from joblib import effective_n_jobs
+from joblib import Parallel, effective_n_jobs
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.svm import SVR
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from localconformal.parallel import in_threads
+from conftest import smooth_data
+from localconformal import MADSplitRegressor, SLCPRegressor
+from localconformal.models import fit_model, may_share_process
+from localconformal.parallel import SMALL_FIT, asked_jobs, in_threads, jobs_of
 
 JOBS = pytest.mark.parametrize("n_jobs", [1, 2, None])
 
@@ -88,9 +97,9 @@ def test_callers_that_overlap_leave_nothing_behind():
     in_own_thread(lambda: threadpool_limits(limits=2, user_api="blas")).join()
 
     def work(entered, awaited):
-        in_threads([lambda: (entered.set(), awaited.wait(5))])
+        in_threads([lambda: (entered.set(), awaited.wait(5), inside.append(blas_settings()))])
 
-    before = blas_settings()
+    before, inside = blas_settings(), []
     first = in_own_thread(work, first_in, second_in)
     assert first_in.wait(5)
     second = in_own_thread(work, second_in, first_gone)
@@ -100,6 +109,8 @@ def test_callers_that_overlap_leave_nothing_behind():
     after = blas_settings()
     in_own_thread(lambda: threadpool_limits(limits=start, user_api=None)).join()
     assert after == before
+    # The second keeps its limit after the first has gone.
+    assert [set(each.values()) for each in inside] == [{1}, {1}]
 
 
 def test_a_task_among_several_starts_no_threads_of_its_own():
@@ -109,3 +120,87 @@ def test_a_task_among_several_starts_no_threads_of_its_own():
     for inner, threads in in_threads([nested] * 4, n_jobs=2):
         assert inner == 1
         assert len(set(threads)) == 1
+
+
+# ---- models that bring their own threads -----------------------------------------------------
+
+
+def openmp_threads():
+    return {x["num_threads"] for x in threadpool_info() if x["user_api"] == "openmp"}
+
+
+class Watched(LinearRegression):
+    """A model that writes down the threads that it may use."""
+
+    __module__ = "sklearn.linear_model"
+    seen: ClassVar[list] = []
+
+    def fit(self, X, y):
+        self.seen.append(openmp_threads())
+        return super().fit(X, y)
+
+
+@pytest.fixture
+def watched():
+    Watched.seen.clear()
+    return Watched()
+
+
+@pytest.mark.parametrize(("rows", "allowed"), [(SMALL_FIT // 2, {1}), (SMALL_FIT // 2 + 1, {2})])
+def test_small_fits_have_one_openmp_thread_and_large_ones_all(rows, allowed, watched, two_threads):
+    X = np.zeros((rows, 2))
+    fit_model(watched, X, X[:, 0])
+    assert watched.seen == [allowed]
+    assert openmp_threads() == {2}
+
+
+@pytest.mark.parametrize(("n_jobs", "threads"), [(None, [2]), (1, [])])
+def test_folds_of_small_tables_run_side_by_side_in_one_thread_each(
+    n_jobs, threads, watched, two_threads, monkeypatch
+):
+    started = []
+
+    class Counted(Parallel):
+        def __init__(self, n_jobs, prefer):
+            started.append(n_jobs)
+            super().__init__(n_jobs, prefer=prefer)
+
+    monkeypatch.setattr("localconformal.parallel.Parallel", Counted)
+    monkeypatch.setattr("localconformal.parallel.effective_n_jobs", lambda n: 2 if n == -1 else n)
+    MADSplitRegressor(watched, n_jobs=n_jobs, random_state=0).fit(*smooth_data(60, seed=0))
+    assert started == threads
+    # mu itself and its five folds.
+    assert watched.seen == [{1}] * 6
+
+
+def test_folds_side_by_side_give_the_bits_of_folds_in_turn():
+    X, y = smooth_data(120, seed=0)
+    for model in (HistGradientBoostingRegressor(max_iter=5, random_state=0), LinearRegression()):
+        bounds = [
+            SLCPRegressor(model, law="kernel", score=score, random_state=0, n_jobs=n)
+            .fit(X, y)
+            .predict_interval(X)
+            for score in ("residual", "normalised")
+            for n in (None, 1)
+        ]
+        np.testing.assert_array_equal(bounds[0], bounds[1])
+        np.testing.assert_array_equal(bounds[2], bounds[3])
+
+
+def test_only_models_that_share_nothing_are_fitted_side_by_side():
+    seeded = RandomForestRegressor(random_state=0)
+    assert may_share_process(seeded)
+    assert may_share_process(make_pipeline(OneHotEncoder(dtype=np.float64), seeded))
+    # NumPy's own random numbers, a user's code, models of other packages, and no model at all.
+    assert not may_share_process(RandomForestRegressor())
+    assert not may_share_process(make_pipeline(StandardScaler(), RandomForestRegressor()))
+    assert not may_share_process(make_pipeline(FunctionTransformer(np.abs), seeded))
+    assert not may_share_process(SVR(kernel=lambda a, b: a @ b.T))
+    assert not may_share_process(SLCPRegressor(seeded))
+    assert not may_share_process(object())
+
+
+def test_a_number_of_threads_holds_for_all_within():
+    with jobs_of(3):
+        assert (asked_jobs(None), asked_jobs(2)) == (3, 2)
+    assert asked_jobs(None) == -1

@@ -7,9 +7,9 @@ object with only ``predict``. The last two are never fitted here.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,10 @@ from sklearn.utils import _safe_indexing, get_tags
 from localconformal.columns import LABEL, TIME, is_missing, kind_of
 from localconformal.default_model import TableBoostingRegressor
 from localconformal.frames import check_unmasked, columns_of, is_frame
+from localconformal.parallel import SMALL_PREDICTION, few_threads, in_threads, is_small
 from localconformal.quantiles import Array
 
+T = TypeVar("T")
 #: Attributes under which a fitted model keeps the one that it wraps.
 WRAPPED = ("best_estimator_", "regressor_")
 
@@ -57,7 +59,8 @@ def fit_model(model: Any, X: Any, y: Array, fit_params: Mapping[str, Any] | None
     if is_frozen(model):
         return model
     try:
-        return clone(model).fit(X, y, **(fit_params or {}))
+        with few_threads(X):
+            return clone(model).fit(X, y, **(fit_params or {}))
     except (TypeError, ValueError) as problem:
         reason = _why_unfit(model, X)
         if reason is None:
@@ -90,6 +93,37 @@ def _why_unfit(model: Any, X: Any) -> tuple[str, str] | None:
     return f"the columns {names} have no known value", "leave them out, or fill them"
 
 
+def fit_all(fits: Sequence[Callable[[], T]], estimator: Any, X: Any) -> list[T]:
+    """Results of several fits of the estimator to (most of) the rows of X, in their order.
+
+    Small tables side by side, in one thread each; else one after the other, each with the threads
+    that it brings: copies of a large table side by side would fill the memory.
+    """
+    if is_small(X) and all(map(may_share_process, models_given(estimator))):
+        return in_threads(fits)
+    return [fit() for fit in fits]
+
+
+def may_share_process(model: Any) -> bool:
+    """Whether fits side by side give what they give one after the other.
+
+    True of scikit-learn's models with seeds. Others may use what all threads share, such as
+    PyTorch's random numbers, and a model without a seed uses NumPy's.
+    """
+    if not hasattr(model, "get_params"):
+        return False
+    params = {"": model, **model.get_params()}
+    parts = [value for value in params.values() if hasattr(value, "get_params")]
+    known = all(type(part).__module__.startswith(("sklearn.", "localconformal.")) for part in parts)
+    free = [name for name, value in params.items() if value is None]
+    own_code = [
+        value
+        for value in params.values()
+        if callable(value) and not isinstance(value, type) and value not in parts
+    ]
+    return known and not own_code and not any(name.endswith("random_state") for name in free)
+
+
 def empty_columns(X: Any) -> list[Any]:
     """Names, or positions, of columns without any known value."""
     if is_frame(X):
@@ -102,7 +136,8 @@ def empty_columns(X: Any) -> list[Any]:
 
 def predict_column(model: Any, X: Any) -> Array:
     """Point predictions of the model as a float64 array of shape (n,)."""
-    prediction = np.asarray(model.predict(X), dtype=np.float64)
+    with few_threads(X, SMALL_PREDICTION):
+        prediction = np.asarray(model.predict(X), dtype=np.float64)
     if prediction.size != len(X):
         raise ValueError(
             f"{type(model).__name__}.predict returned an array of shape {prediction.shape} for "

@@ -7,21 +7,32 @@ a barrier, and on a busy machine a barrier can cost a hundred times the work.
 
 from __future__ import annotations
 
+import math
+import os
+import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ContextDecorator, contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from threading import Lock
 from typing import Any, TypeVar
 
+import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from joblib.parallel import get_active_backend
+from sklearn import config_context, get_config
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 #: Rows up to which a prediction is over before another thread has started.
 FEW_ROWS = 500
-_limiting = Lock()
+#: Numbers in a table up to which a model is fitted, or predicts, in one OpenMP thread. Boosting on
+#: a million takes a second alone; with threads on a busy machine it took thirty.
+SMALL_FIT, SMALL_PREDICTION = 1_000_000, 100_000
+#: Packages with threads of their own, which may be imported after we have looked.
+LATECOMERS = ("torch", "lightgbm", "xgboost", "catboost")
+_asked: ContextVar[int | None] = ContextVar("n_jobs", default=None)
 
 
 def asked_jobs(n_jobs: int | None) -> int:
@@ -37,6 +48,7 @@ def asked_jobs(n_jobs: int | None) -> int:
     >>> Parallel(n_jobs=2, prefer="threads")(delayed(asked_jobs)(None) for _ in range(2))
     [1, 1]
     """
+    n_jobs = _asked.get() if n_jobs is None else n_jobs
     if n_jobs is not None:
         return n_jobs
     return 1 if get_active_backend()[0].nesting_level else -1
@@ -53,68 +65,108 @@ def in_threads(tasks: Iterable[Callable[[], T]], n_jobs: int | None = None) -> l
     waiting = list(tasks)
     jobs = min(len(waiting), effective_n_jobs(asked_jobs(n_jobs)))
     # BLAS has one setting for the whole process, OpenMP one for each thread.
-    with _one_blas_thread():
+    with one_blas_thread:
         if jobs <= 1:
             return [_alone(task) for task in waiting]
+        # Of each thread its own too: scikit-learn's settings, such as metadata routing.
+        told = [delayed(_alone)(task, get_config()) for task in waiting]
         with kept_filters:
-            return list(
-                Parallel(n_jobs=jobs, prefer="threads")(delayed(_alone)(task) for task in waiting)
-            )
+            return list(Parallel(n_jobs=jobs, prefer="threads")(told))
 
 
-class KeptFilters(ContextDecorator):
-    """Filters of warnings are restored once the last of those inside has left.
+class _Shared(ContextDecorator):
+    """A setting of the whole process: the first one inside sets it, the last sets it back.
 
-    Python has one list of them for all threads, and scikit-learn sets them for every tree of a
-    forest: of two threads that overlap, each restoring what it found, the second leaves those of
-    the first behind.
+    Of two threads that overlap, each restoring what it found, the second would leave the setting
+    of the first behind.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, begin: Callable[[], Callable[[], None]]) -> None:
+        self.begin = begin
+        self.forget()
+
+    def forget(self) -> None:
+        """Nobody is inside."""
         self.counting, self.inside = Lock(), 0
 
     def __enter__(self) -> None:
         with self.counting:
             if self.inside == 0:
-                self.before = warnings.catch_warnings()
-                self.before.__enter__()
+                self.end = self.begin()
             self.inside += 1
 
     def __exit__(self, *error: object) -> None:
         with self.counting:
             self.inside -= 1
             if self.inside == 0:
-                self.before.__exit__(None, None, None)
+                self.end()
 
 
-kept_filters = KeptFilters()
+def _limit_blas() -> Callable[[], None]:
+    end: Callable[[], None] = _pools("blas").limit(limits=1).restore_original_limits
+    return end
+
+
+def _keep_filters() -> Callable[[], None]:
+    block = warnings.catch_warnings()
+    block.__enter__()
+    return lambda: block.__exit__(None, None, None)
+
+
+#: For linear algebra that a law depends on: its last bits change with the number of threads.
+one_blas_thread = _Shared(_limit_blas)
+#: For trees grown in threads: scikit-learn sets the filters of warnings for each, and Python has
+#: one list of them for all threads. Within, no filter may be set: it would stay until the end.
+kept_filters = _Shared(_keep_filters)
+if hasattr(os, "register_at_fork"):
+    # Another thread may be inside while the process forks; it does not live on in the child.
+    os.register_at_fork(after_in_child=one_blas_thread.forget)
+    os.register_at_fork(after_in_child=kept_filters.forget)
+
+
+def is_small(X: Any, most: int = SMALL_FIT) -> bool:
+    """Whether a table has at most so many numbers; threads would wait longer than they work."""
+    return math.prod(np.shape(X)) <= most
 
 
 @contextmanager
-def _one_blas_thread() -> Iterator[None]:
-    """BLAS with one thread, for one caller at a time.
-
-    Two that overlap, each restoring what it found, would leave the limit of the other behind.
-    """
-    if not _limiting.acquire(blocking=False):
+def few_threads(X: Any, most: int = SMALL_FIT) -> Iterator[None]:
+    """One OpenMP thread while a model meets a small table; as many as it likes on a large one."""
+    if not is_small(X, most):
         yield
         return
+    with _pools("openmp").limit(limits=1):
+        yield
+
+
+@contextmanager
+def jobs_of(n_jobs: int | None) -> Iterator[None]:
+    """``n_jobs`` for all within that are not told another."""
+    token = _asked.set(n_jobs)
     try:
-        with _pools("blas").limit(limits=1):
-            yield
+        yield
     finally:
-        _limiting.release()
+        _asked.reset(token)
 
 
-def _alone(task: Callable[[], T]) -> T:
+def _alone(task: Callable[[], T], config: Mapping[str, Any] | None = None) -> T:
     """The task in this thread only: joblib, and so our own loops, start none within it."""
-    with parallel_config(backend="sequential"), _pools("openmp").limit(limits=1):
+    with (
+        config_context(**(config or {})),
+        parallel_config(backend="sequential"),
+        _pools("openmp").limit(limits=1),
+    ):
         return task()
 
 
-@lru_cache(maxsize=2)
 def _pools(user_api: str) -> Any:
-    # Looking for the loaded libraries takes milliseconds, so once; scikit-learn's are loaded.
+    """The controller of the libraries that are loaded, of one kind."""
+    return _pools_among(user_api, tuple(name for name in LATECOMERS if name in sys.modules))
+
+
+@lru_cache(maxsize=8)
+def _pools_among(user_api: str, loaded: tuple[str, ...]) -> Any:
+    # Looking for the loaded libraries takes milliseconds, so once for each set of them.
     import sklearn.ensemble  # noqa: F401
 
     # Selected first: a limit restores whatever its controller knows, of other kinds too.

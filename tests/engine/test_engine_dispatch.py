@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from localconformal import KernelLaw, SLCPRegressor
-from localconformal.engine import compiled
+from localconformal.engine import compiler
 from localconformal.engine.dispatch import (
     FEW,
     LANDMARKS,
@@ -176,8 +176,8 @@ def test_compilation_works_without_a_cache_folder(monkeypatch):
             raise RuntimeError("cannot cache function: no locator available")
         return lambda function: function
 
-    monkeypatch.setattr(compiled, "njit", no_folder)
-    assert compiled.jit()(len) is len
+    monkeypatch.setattr(compiler, "njit", no_folder)
+    assert compiler.jit()(len) is len
     assert asked == [True, False]
 
 

@@ -10,6 +10,7 @@ import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ from localconformal.calibration import SideRule
 from localconformal.engine.dispatch import FEW
 from localconformal.engine.exact import run_in_threads
 from localconformal.laws import ForestLaw, LearnedLaw, ScaledLaw, ShiftedLaw, StackedLaw
+from localconformal.laws.blend_models import Network
 from localconformal.parallel import in_threads
 
 N_THREADS, N_PROCESSES = 16, 4
@@ -259,22 +261,40 @@ def test_corrections_found_by_several_threads_stay_with_their_levels():
         np.testing.assert_array_equal(theta, levels)
 
 
-def test_fits_side_by_side_leave_the_filters_of_warnings_as_they_were():
-    network = MLPRegressor(hidden_layer_sizes=(2,), max_iter=2, random_state=0)
+class SeesFilters(Network):
+    """A network that stops before it has converged, and what filters it meets when fitted."""
+
+    seen: ClassVar[list] = []
+
+    def fit(self, X, y):
+        self.seen.append(list(warnings.filters))
+        return super().fit(X, y)
+
+
+def test_fits_side_by_side_work_under_the_filters_of_the_caller():
+    network = SeesFilters(hidden_layer_sizes=(2,), max_iter=2, random_state=0)
     X, v = smooth_data(40, seed=0)
     before = list(warnings.filters)
 
     def question(law, place):
         with_own = ShiftedLaw(models={"network": network}, n_jobs=1, random_state=place)
-        return with_own.fit(X, v)
+        return SLCPRegressor(LinearRegression(), law=with_own, random_state=place).fit(X, v)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         during = list(warnings.filters)
         ask_at_once(None, question)
         assert warnings.filters == during
+    assert len(SeesFilters.seen) >= N_THREADS
+    assert all(seen == during for seen in SeesFilters.seen)
     assert not [one for one in caught if issubclass(one.category, ConvergenceWarning)]
     assert warnings.filters == before
+
+
+def test_a_model_of_the_user_may_warn():
+    network = MLPRegressor(hidden_layer_sizes=(2,), max_iter=2, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        ShiftedLaw(models={"network": network}, random_state=0).fit(*smooth_data(40, seed=0))
 
 
 def test_forests_side_by_side_leave_the_filters_of_warnings_as_they_were():

@@ -305,7 +305,7 @@ def test_predictions_are_in_units_of_their_own_and_within_float32():
 
 def test_held_out_quantiles_are_those_of_the_other_rows():
     X, v = np.zeros((11, 1)), np.arange(11.0)
-    folds = make_folds(X, v, blank_outputs(v), 3, seed=0)
+    folds = make_folds(X, v, blank_outputs(v), 3, seed=0, n_jobs=1)
     assert sorted(np.concatenate([fold.rows for fold in folds])) == list(range(11))
     announced = []
     levels = np.array([0.2, 0.9])

@@ -11,10 +11,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import StandardScaler
 
-from localconformal import KernelLaw, NeighborsLaw
+from localconformal import ForestLaw, KernelLaw, LearnedLaw, NeighborsLaw
 from localconformal.laws.embedding import fit_embedding
 from localconformal.laws.features import MAX_CATEGORIES, FeatureEmbedding
-from localconformal.laws.outputs import Outputs
+from localconformal.laws.outputs import Outputs, blank_outputs
 
 N = 12
 TABLE = {
@@ -193,3 +193,19 @@ def test_rows_of_more_dimensions_are_flattened(data):
     law = KernelLaw(bandwidth=0.5).fit(X.reshape(60, 3, 1), v)
     same = KernelLaw(bandwidth=0.5).fit(X, v)
     np.testing.assert_array_equal(law.mean(X.reshape(60, 3, 1)), same.mean(X))
+
+
+@pytest.mark.parametrize("name", ["metric", "outputs-spread"])
+@pytest.mark.parametrize("kind", [KernelLaw, LearnedLaw, ForestLaw])
+def test_the_seed_of_a_law_is_that_of_its_embedding(kind, name):
+    rng = np.random.default_rng(0)
+    X, v = rng.normal(size=(60, 12)), rng.normal(size=60)
+    seen = [
+        kind(embedding=name, random_state=seed).fit(X, v, outputs=blank_outputs(v))
+        for seed in (0, 0, 1)
+    ]
+    first, same, other = (
+        (law.embedding_ if kind is KernelLaw else law.view_.embedding).transform(X) for law in seen
+    )
+    np.testing.assert_array_equal(first, same)
+    assert not np.array_equal(first, other)

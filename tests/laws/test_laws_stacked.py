@@ -6,6 +6,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
+from conftest import smooth_data
 from localconformal import (
     ForestLaw,
     KernelLaw,
@@ -19,7 +20,7 @@ from localconformal import (
     UniformLaw,
 )
 from localconformal.laws.knots import GRID
-from localconformal.laws.outputs import Outputs
+from localconformal.laws.outputs import Outputs, blank_outputs
 
 LEVELS = np.array([0.05, 0.2, 0.5, 0.8, 0.95])
 #: Levels of the grid, where an average of quantiles is kept as it is.
@@ -190,3 +191,21 @@ def test_it_works_inside_a_regressor_and_levels_are_nested():
     wide = X[:, 0] > 0.5
     length = intervals[:, 1, 1] - intervals[:, 0, 1]
     assert np.median(length[wide]) > 2 * np.median(length[~wide])
+
+
+def test_the_number_of_threads_reaches_every_forest(monkeypatch):
+    """Also the forests of the spread, grown anew without each fold."""
+    jobs, grow = [], RandomForestRegressor.fit
+
+    def fit(self, X, y):
+        jobs.append(self.n_jobs)
+        return grow(self, X, y)
+
+    monkeypatch.setattr(RandomForestRegressor, "fit", fit)
+    X, v = smooth_data(60, seed=0)
+    StackedLaw([ScaledLaw(), "forest"], n_folds=2, random_state=0, n_jobs=1).fit(X, v)
+    KernelLaw(embedding="outputs-spread", random_state=0, n_jobs=1).fit(
+        X, v, outputs=blank_outputs(v)
+    )
+    assert jobs
+    assert set(jobs) == {1}

@@ -51,7 +51,7 @@ class Sample:
         if n > MOST:
             rows = np.sort(np.random.default_rng(self.seed).choice(n, MOST, replace=False))
         X, v = take_rows(self.X, rows), self.v[rows]
-        fold = make_folds(X, v, self.outputs.take(rows), N_FOLDS, self.seed)[0]
+        fold = make_folds(X, v, self.outputs.take(rows), N_FOLDS, self.seed, self.n_jobs)[0]
         return fold, v[fold.rows]
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
+from numba.core import cgutils as untyped_tools
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
+cgutils: Any = untyped_tools
 #: Running sums of `dot`, side by side.
 LANES = 64
 #: Numbers among which a minimum is looked for one after the other.
@@ -24,7 +25,7 @@ FEW = 8
 
 def jit(inline: str = "never") -> Any:
     """numba's compiler, without fast maths, cached on disk where there is a folder to write to."""
-    options = {"inline": inline, "nogil": True, "error_model": "numpy"}
+    options: dict[str, Any] = {"inline": inline, "nogil": True, "error_model": "numpy"}
 
     def decorate(function: Any) -> Any:
         try:
@@ -37,7 +38,7 @@ def jit(inline: str = "never") -> Any:
 
 
 @intrinsic
-def dot(typing_context: Any, a: Any, b: Any) -> Any:
+def _dot(typing_context: Any, a: Any, b: Any) -> Any:
     """a.b of two contiguous vectors of one precision: in lanes, these by halves, then the rest."""
     if not (a == b and isinstance(a, types.Array) and a.ndim == 1 and a.layout == "C"):
         raise TypingError(f"dot of {a} and {b}; expected two contiguous vectors of one precision")
@@ -67,6 +68,10 @@ def dot(typing_context: Any, a: Any, b: Any) -> Any:
         return builder.load(total)
 
     return a.dtype(a, b), codegen
+
+
+#: What loops call: the compiler gives it two vectors.
+dot: Any = _dot
 
 
 def _add_lanes(builder: Any, sums: Any) -> Any:

@@ -32,6 +32,7 @@ from localconformal.engine.announce import compiling
 from localconformal.engine.base import Engine
 from localconformal.engine.exact import ExactEngine, run_in_threads
 from localconformal.engine.positions import scores_at, targets_by_row
+from localconformal.parallel import one_blas_thread
 from localconformal.quantiles import Array
 
 N_EDGES = 1024
@@ -253,12 +254,14 @@ def load_loops() -> None:
         engine.mean(row)
 
 
+@one_blas_thread
 def solve(K: Array, vectors: Array) -> NDArray[np.float32]:
     """(K + ridge)^-1 applied to each row."""
     factor = cho_factor(K + RIDGE * np.eye(len(K)))
     return np.ascontiguousarray(cho_solve(factor, vectors.T).T, dtype=np.float32)
 
 
+@one_blas_thread
 def choose_landmarks(points: Array, r: int, seed: int) -> Array:
     """r well-spread rows (k-means++) of a sample: better than uniform ones when measured."""
     rng = np.random.default_rng(seed)

@@ -96,6 +96,15 @@ class Network(MLPRegressor):
         self.set_params(early_stopping=len(y) >= EARLY_STOPPING_FROM)
         return super().fit(X, y)
 
+    def _update_no_improvement_count(self, *args: Any) -> None:
+        """Settled at the last epoch too: scikit-learn would warn, which is no news in a blend.
+
+        A filter of warnings would be one for all threads.
+        """
+        super()._update_no_improvement_count(*args)
+        if self.n_iter_ == self.max_iter:
+            self._no_improvement_count = self.n_iter_no_change + 1
+
     def predict(self, X: Array) -> Array:
         """(n,) predictions."""
         return activations(self, X, len(self.coefs_))[:, 0]

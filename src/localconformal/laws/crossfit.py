@@ -31,13 +31,15 @@ class Fold:
     outputs: Outputs
 
 
-def make_folds(X: Any, v: Array, outputs: Outputs, n_folds: int, seed: int) -> list[Fold]:
+def make_folds(
+    X: Any, v: Array, outputs: Outputs, n_folds: int, seed: int, n_jobs: int | None
+) -> list[Fold]:
     """Folds of the reference rows; the spread, if it is known, is learned anew without each."""
     folds = []
     for rest, rows in fold_rows(len(v), n_folds, seed):
         X_rest, known = take_rows(X, rest), outputs.held_out(rest, rows)
         if outputs.reference_spread is not None:
-            known = with_spread(known, X_rest, v[rest], seed)
+            known = with_spread(known, X_rest, v[rest], seed, n_jobs)
         folds.append(Fold(rows, take_rows(X, rows), X_rest, v[rest], known))
     return folds
 

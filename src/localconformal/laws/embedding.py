@@ -52,13 +52,19 @@ class FunctionEmbedding(BaseEstimator):
 class OutputEmbedding(BaseEstimator):
     """mu(x), or (mu(x), sigma(x)); at reference rows by models that have not seen them."""
 
-    def __init__(self, outputs: Outputs, spread: bool) -> None:
+    def __init__(
+        self, outputs: Outputs, spread: bool, seed: int = 0, n_jobs: int | None = None
+    ) -> None:
         self.outputs = outputs
         self.spread = spread
+        self.seed = seed
+        self.n_jobs = n_jobs
 
     def fit_transform(self, X: Any, v: Array) -> Array:
         """Learn sigma where it is asked for and not known yet."""
-        self.outputs_ = with_spread(self.outputs, X, v) if self.spread else self.outputs
+        self.outputs_ = self.outputs
+        if self.spread:
+            self.outputs_ = with_spread(self.outputs, X, v, self.seed, self.n_jobs)
         return self._columns(self.outputs_.reference, self.outputs_.reference_spread)
 
     def transform(self, X: Any) -> Array:
@@ -128,27 +134,37 @@ class Scaled(BaseEstimator):
 
 
 def fit_embedding(
-    embedding: Any, X: Any, v: Array, outputs: Outputs | None
+    embedding: Any,
+    X: Any,
+    v: Array,
+    outputs: Outputs | None,
+    seed: int = 0,
+    n_jobs: int | None = None,
 ) -> tuple[Scaled, Array]:
-    """The embedding fitted on reference rows, and their points."""
-    made = make_embedding(embedding, outputs)
+    """The embedding fitted on reference rows, and their points.
+
+    The seed and the threads are for embeddings known by name; others have their own.
+    """
+    made = make_embedding(embedding, outputs, seed, n_jobs)
     points = made.fit_transform(X, v)
     check_lengths(len(points), len(v))
     return made, points
 
 
 #: Embeddings known by name: what the point model says of a row, or what its response teaches.
-NAMED: dict[str, Callable[[Outputs], Scaled]] = {
-    "outputs": lambda outputs: Scaled(OutputEmbedding(outputs, spread=False), standardise=True),
-    "outputs-spread": lambda outputs: Scaled(
-        OutputEmbedding(outputs, spread=True), standardise=True
+NAMED: dict[str, Callable[[Outputs, int, int | None], Scaled]] = {
+    "outputs": lambda outputs, seed, n_jobs: Scaled(
+        OutputEmbedding(outputs, spread=False), standardise=True
     ),
-    "hidden": lambda outputs: Scaled(
+    "outputs-spread": lambda outputs, seed, n_jobs: Scaled(
+        OutputEmbedding(outputs, spread=True, seed=seed, n_jobs=n_jobs), standardise=True
+    ),
+    "hidden": lambda outputs, seed, n_jobs: Scaled(
         FunctionEmbedding(HiddenLayer(outputs.model).transform), standardise=True
     ),
-    "metric": lambda outputs: on_response(LearnedMetric(), outputs),
-    "hidden-metric": lambda outputs: on_response(
-        LearnedMetric(layer=HiddenLayer(outputs.model)), outputs
+    "metric": lambda outputs, seed, n_jobs: on_response(LearnedMetric(random_state=seed), outputs),
+    "hidden-metric": lambda outputs, seed, n_jobs: on_response(
+        LearnedMetric(random_state=seed, layer=HiddenLayer(outputs.model)), outputs
     ),
 }
 
@@ -158,7 +174,9 @@ def on_response(metric: LearnedMetric, outputs: Outputs) -> Scaled:
     return Scaled(ResponseEmbedding(metric, outputs), standardise=False)
 
 
-def make_embedding(embedding: Any, outputs: Outputs | None) -> Scaled:
+def make_embedding(
+    embedding: Any, outputs: Outputs | None, seed: int, n_jobs: int | None
+) -> Scaled:
     """An unfitted embedding from what the user passed."""
     if embedding is None:
         return Scaled(FeatureEmbedding(), standardise=False)
@@ -169,7 +187,7 @@ def make_embedding(embedding: Any, outputs: Outputs | None) -> Scaled:
                 "name, inside a regressor of this library: otherwise pass a transformer, a fitted "
                 "model or a callable."
             )
-        return NAMED[embedding](outputs)
+        return NAMED[embedding](outputs, seed, n_jobs)
     if isinstance(embedding, LearnedMetric) and outputs is not None:
         return on_response(clone(embedding), outputs)
     if isinstance(embedding, FrozenEstimator) or not hasattr(embedding, "fit"):

@@ -156,14 +156,14 @@ class ForestLaw(BaseLaw):
 
     def _grow(self, X: Any, scores: Array, outputs: Outputs | None) -> None:
         """Leaves of trees grown on the reference rows."""
-        self.view_, seen = fit_view(self.embedding, X, scores, outputs)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.view_, seen = fit_view(self.embedding, X, scores, outputs, seed, self.n_jobs)
         points = as_points(seen)
         response = (blank_outputs(scores) if outputs is None else outputs).response
         order = np.argsort(scores, kind="stable")
         if len(scores) <= CANONICAL_UP_TO:
             order = canonical_order(points.astype(np.float64), scores)
         points, v = points[order], scores[order]
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         model = unfitted_model(self.estimator, len(v), seed, self.n_jobs)
         check_target(model, self.target)
         self.model_ = model.fit(points, TARGETS[self.target](v, response[order]))

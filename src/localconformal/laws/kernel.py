@@ -131,7 +131,9 @@ class KernelLaw(BaseLaw):
             )
         scores = check_reference_scores(v)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.embedding_, points = fit_embedding(self.embedding, X, scores, outputs)
+        self.embedding_, points = fit_embedding(
+            self.embedding, X, scores, outputs, seed, self.n_jobs
+        )
         if len(scores) <= CANONICAL_UP_TO:
             order = canonical_order(points, scores)
             points, scores = points[order], scores[order]

@@ -84,7 +84,7 @@ class LearnedLaw(BaseLaw):
         scores = check_reference_scores(v)
         self.levels_ = check_levels(self.levels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.view_, points = fit_view(self.embedding, X, scores, outputs)
+        self.view_, points = fit_view(self.embedding, X, scores, outputs, seed, self.n_jobs)
         if len(scores) <= CANONICAL_UP_TO:
             order = canonical_order(points, scores)
             points, scores = points[order], scores[order]

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from localconformal.laws.features import FeatureEmbedding
 from localconformal.laws.order import CANONICAL_UP_TO, canonical_order, check_lengths
+from localconformal.parallel import one_blas_thread
 from localconformal.quantiles import Array
 
 #: Sizes of the map that are tried at the start: wide kernels first.
@@ -155,6 +156,7 @@ def first_map(r: int, p: int, rng: np.random.Generator) -> Array:
     return np.linalg.qr(rng.normal(size=(p, r)))[0].T
 
 
+@one_blas_thread
 def learn_map(first: Array, seen: Sample, held: Sample, n_iter: int) -> Array:
     """The map of least error on the held rows among those that the descent passes."""
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from localconformal.laws.blend_models import default_models
@@ -19,7 +17,7 @@ from localconformal.laws.once import Once
 from localconformal.laws.outputs import Outputs, Predict
 from localconformal.laws.simplex import prune, simplex_weights
 from localconformal.models import fit_model, predict_column
-from localconformal.parallel import FEW_ROWS, in_threads, kept_filters
+from localconformal.parallel import FEW_ROWS, in_threads
 from localconformal.quantiles import Array, typical_size
 from localconformal.splitting import fold_rows
 
@@ -157,7 +155,7 @@ def fit_blend(
     ]
     fitted: dict[str, list[Any]] = {}
     held_out = {"point": outputs.reference}
-    for (name, _, fold), part in zip(places, fit_quietly(fits, n_jobs), strict=True):
+    for (name, _, fold), part in zip(places, in_threads(fits, n_jobs), strict=True):
         fitted.setdefault(name, []).append(part)
         table = held_out.setdefault(name, np.empty(len(y)))
         table[fold] = centre + unit * predict_column(part, points[fold])
@@ -180,13 +178,6 @@ def blend_weights(predictions: dict[str, Array], y: Array) -> dict[str, float]:
 def clip(points: Array) -> Array:
     """Points within a box: models of any kind stay sane far outside."""
     return np.clip(points, -FARTHEST, FARTHEST)
-
-
-def fit_quietly(fits: Sequence[Callable[[], Any]], n_jobs: int | None) -> list[Any]:
-    """Fitted models; a network that stops at its last epoch is no news."""
-    with kept_filters:
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return in_threads(fits, n_jobs)
 
 
 def check_models(models: Any) -> Mapping[str, Any]:

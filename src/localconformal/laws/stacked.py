@@ -116,7 +116,7 @@ class StackedLaw(BaseLaw):
         if len(laws) == 1 or len(v) < 2 * self.n_folds:
             return np.full(len(laws), 1.0 / len(laws))
         levels = check_levels(self.levels)
-        folds = make_folds(X, v, outputs, self.n_folds, seed)
+        folds = make_folds(X, v, outputs, self.n_folds, seed, self.n_jobs)
         found = held_out_quantiles(
             {str(k): law for k, law in enumerate(laws)}, folds, levels, self.n_jobs
         )

@@ -38,12 +38,19 @@ class View:
         return np.column_stack([points, *known])
 
 
-def fit_view(embedding: Any, X: Any, v: Array, outputs: Outputs | None) -> tuple[View, Array]:
+def fit_view(
+    embedding: Any,
+    X: Any,
+    v: Array,
+    outputs: Outputs | None,
+    seed: int = 0,
+    n_jobs: int | None = None,
+) -> tuple[View, Array]:
     """The view fitted on reference rows, and the rows as it sees them.
 
     An embedding that the user chose is all that counts.
     """
-    fitted, points = fit_embedding(embedding, X, v, outputs)
+    fitted, points = fit_embedding(embedding, X, v, outputs, seed, n_jobs)
     seen, centre, scale = outputs if embedding is None else None, 0.0, 1.0
     if seen is not None:
         centre = float(np.median(seen.reference))

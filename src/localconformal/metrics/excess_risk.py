@@ -173,6 +173,8 @@ def default_learner(X: Any, n: int, random_state: int) -> Learner:
     def learn(others: NDArray[np.intp], seen: NDArray[np.bool_], fold: NDArray[np.intp]) -> Array:
         from sklearn.ensemble import HistGradientBoostingClassifier
 
+        from localconformal.parallel import few_threads
+
         if min(seen.sum(), (~seen).sum()) < FEWEST_OF_A_KIND:
             return np.full(len(fold), seen.mean())
         model = HistGradientBoostingClassifier(
@@ -187,7 +189,8 @@ def default_learner(X: Any, n: int, random_state: int) -> Learner:
         # Boosting cannot bin a column of which it knows nothing.
         known = np.isfinite(features.values[others]).any(axis=0)
         values = np.where(known, features.values, 0.0)
-        model.fit(values[others], seen)
+        with few_threads(values):
+            model.fit(values[others], seen)
         return probability_of_cover(model, values[fold])
 
     return learn
@@ -198,9 +201,11 @@ def cloned(classifier: Any, X: Any) -> Learner:
     from sklearn.base import clone
 
     from localconformal.models import take_rows
+    from localconformal.parallel import few_threads
 
     def learn(others: NDArray[np.intp], seen: NDArray[np.bool_], fold: NDArray[np.intp]) -> Array:
-        model = clone(classifier).fit(take_rows(X, others), seen)
+        with few_threads(X):
+            model = clone(classifier).fit(take_rows(X, others), seen)
         return probability_of_cover(model, take_rows(X, fold))
 
     return learn

@@ -171,7 +171,7 @@ class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
         self._training_hashes = np.sort(row_hashes(X_train, y[train]))
         return self
 
-    def _conformalize(self, X: Any, y: Any, extra: Any) -> Any:
+    def _conformalize(self, X: Any, y: Any, extra: Any, *, may_repeat: bool = False) -> Any:
         check_is_fitted(self)
         self._levels(None, None)
         if is_lazy(X):
@@ -179,7 +179,7 @@ class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
         X, y = self._check_rows(X), check_target(y)
         check_consistent_length(X, y, extra)
         seen = np.isin(row_hashes(X, y), self._training_hashes)
-        if seen.any():
+        if seen.any() and not may_repeat:
             warnings.warn(
                 f"{np.count_nonzero(seen)} of {len(y)} calibration rows are identical to training "
                 "rows; the guarantee needs rows that the model has not seen: leave out those that "

@@ -11,6 +11,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from localconformal.frames import stack_rows
 from localconformal.laws.features import FeatureEmbedding
+from localconformal.parallel import few_threads
 from localconformal.quantiles import Array
 
 #: Rows of each kind from which some can be held out.
@@ -48,7 +49,8 @@ def fit_ratio(classifier: Any, X: Any, target: Any, clip: float, seed: int) -> D
     is_new = np.repeat([0, 1], [len(X), len(target)])
     balance = len(X) / len(target)
     if classifier is not None:
-        fitted = clone(classifier).fit(stack_rows(X, target), is_new)
+        with few_threads(X):
+            fitted = clone(classifier).fit(stack_rows(X, target), is_new)
         return DensityRatio(fitted, None, balance, clip)
     view = FeatureEmbedding().fit(X)
     rows = np.vstack([view.transform(X), view.transform(target)])
@@ -60,4 +62,6 @@ def fit_ratio(classifier: Any, X: Any, target: Any, clip: float, seed: int) -> D
         early_stopping=min(len(X), len(target)) >= ENOUGH_TO_STOP,
         random_state=seed,
     )
-    return DensityRatio(boosting.fit(rows, is_new), view, balance, clip)
+    with few_threads(rows):
+        boosting.fit(rows, is_new)
+    return DensityRatio(boosting, view, balance, clip)

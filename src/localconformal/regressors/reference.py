@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from joblib.parallel import get_active_backend
 from sklearn import config_context, get_config
 from sklearn.base import clone
 
 from localconformal.laws.once import Once
 from localconformal.laws.outputs import Outputs
-from localconformal.models import is_frozen, take_params, take_rows
+from localconformal.models import fit_all, is_frozen, take_params, take_rows
+from localconformal.parallel import jobs_of
 from localconformal.quantiles import Array, clear_of_rounding
 from localconformal.scores import BaseScore
 from localconformal.splitting import Rows, fold_rows, split_rows
@@ -44,7 +47,7 @@ class ScoreTask:
     def fit(self, rows: Rows | None = None) -> BaseScore:
         """The score fitted on these rows; all of them by default."""
         rows = np.arange(len(self.y)) if rows is None else rows
-        with config_context(**self.config):
+        with config_context(**self.config), jobs_of(self.n_jobs):
             return clone(self.score).fit(
                 self.estimator,
                 take_rows(self.X, rows),
@@ -105,7 +108,11 @@ def cross_fit(task: ScoreTask) -> Reference:
     def one_fold(rest: Rows, fold: Rows) -> tuple[Array, Array]:
         return task.values(task.fit(rest), fold)
 
-    parts = Parallel(n_jobs=task.n_jobs)(delayed(one_fold)(*fold) for fold in folds)
+    if task.n_jobs is None and get_active_backend()[1] == 1:
+        parts = fit_all([partial(one_fold, *fold) for fold in folds], task.estimator, task.X)
+    else:
+        # Processes, or whatever the user's joblib is set to.
+        parts = Parallel(n_jobs=task.n_jobs)(delayed(one_fold)(*fold) for fold in folds)
     V, point = np.empty((len(task.y), 2)), np.empty(len(task.y))
     for (_, fold), part in zip(folds, parts, strict=True):
         V[fold], point[fold] = part

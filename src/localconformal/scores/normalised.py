@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from localconformal.models import (
     default_estimator,
+    fit_all,
     fit_model,
     is_frozen,
     predict_column,
@@ -18,7 +20,7 @@ from localconformal.models import (
 from localconformal.quantiles import Array, clear_of_rounding, typical_size
 from localconformal.scores.base import Band
 from localconformal.scores.residual import ResidualScore
-from localconformal.splitting import fold_rows
+from localconformal.splitting import Rows, fold_rows
 
 
 class NormalisedScore(ResidualScore):
@@ -78,10 +80,14 @@ class NormalisedScore(ResidualScore):
         if is_frozen(estimator):
             return np.abs(y - self.point(X))
         prediction = np.empty_like(y)
-        for rest, fold in fold_rows(len(y), self.n_folds, seed):
+
+        def predict(rest: Rows, fold: Rows) -> None:
             params = take_params(fit_params, rest, len(y))
             model = fit_model(estimator, take_rows(X, rest), y[rest], params)
             prediction[fold] = predict_column(model, take_rows(X, fold))
+
+        folds = fold_rows(len(y), self.n_folds, seed)
+        fit_all([partial(predict, *fold) for fold in folds], estimator, X)
         return np.abs(y - prediction)
 
     def spread(self, X: Any) -> Array:

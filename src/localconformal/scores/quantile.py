@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from localconformal.models import fit_model, is_frozen, models_given, predict_column
+from localconformal.models import fit_all, fit_model, is_frozen, models_given, predict_column
+from localconformal.parallel import SMALL_PREDICTION, few_threads
 from localconformal.quantiles import Array, clear_of_rounding, typical_size
 from localconformal.scores.base import Band, BaseScore
 
@@ -75,7 +77,8 @@ class QuantileScore(BaseScore):
             raise ValueError(f"unit is {self.unit!r}; one of {sorted(UNITS)} was expected.")
         self.levels_ = self._levels(confidence_level)
         models = quantile_models(estimator, self.levels_)
-        self.models_ = [fit_model(model, X, y, fit_params) for model in models]
+        fits = [partial(fit_model, model, X, y, fit_params) for model in models]
+        self.models_ = fit_all(fits, models, X)
         low, middle, high = self._curves(X)
         units = list(UNITS[self.unit](low, middle, high))
         if self.unit != "one":
@@ -171,7 +174,8 @@ def predict_quantiles(models: Sequence[Any], X: Any, levels: Sequence[float]) ->
         return np.stack([predict_column(model, X) for model in models], axis=1)
     model = models[0]
     asked = {"quantiles": list(levels)} if takes_quantiles(model) else {}
-    columns = np.asarray(model.predict(X, **asked), dtype=np.float64)
+    with few_threads(X, SMALL_PREDICTION):
+        columns = np.asarray(model.predict(X, **asked), dtype=np.float64)
     if columns.ndim != 2 or columns.shape[1] not in (2, 3):
         raise ValueError(
             f"{type(model).__name__}.predict returned an array of shape {columns.shape}; columns "

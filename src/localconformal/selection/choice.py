@@ -204,7 +204,7 @@ def search(task: Task, column: Column) -> Found:
     laws = make()
     rows = draw(len(column.v), COMPARED, task.seed)
     X, some, column = take_rows(task.X, rows), base.take(rows), column.take(rows)
-    folds = make_folds(X, some.standardise(column.v), some.outputs, N_FOLDS, task.seed)
+    folds = make_folds(X, some.standardise(column.v), some.outputs, N_FOLDS, task.seed, task.n_jobs)
     tables = {SPLIT: np.tile(np.quantile(column.v, column.levels), (len(rows), 1))}
     tables.update(held_out_tables(task, make(COMPARED_TREES), folds, column.levels, some))
     stack = np.stack([tables[name] for name in laws])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -239,10 +238,8 @@ def fit_table_model(
         parts.append((prepared, y[rows], extra))
     (X_train, y_train, extra), (X_cal, y_cal, extra_cal) = parts
     regressor.fit(X_train, y_train, **extra)
-    with warnings.catch_warnings():
-        # The parts come from one table: alike values are other records, not the same ones.
-        warnings.filterwarnings("ignore", message=".* identical to training", category=UserWarning)
-        regressor.conformalize(X_cal, y_cal, **extra_cal)
+    # The parts come from one table: alike values are other records, not the same ones.
+    regressor._conformalize(X_cal, y_cal, extra_cal.get("groups"), may_repeat=True)
     return replace(model, lost=tuple(lost.items()))
 
 
