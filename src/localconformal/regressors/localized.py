@@ -63,8 +63,8 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
         and `conformalize` must follow.
     selection_budget : float, default=20.0
         Seconds that ``law="auto"`` may take, as estimated for two cores from the size of the
-        table: it decides how many rows are looked at. Never read off a clock, so that a seed
-        chooses the same law everywhere. Too small for any search: the forest law.
+        table: it decides how many rows are looked at. Never read off a clock, so that a
+        slow machine looks at as many. Too small for any search: the forest law.
     random_state : int or None, default=None
         Seed of the split, the folds and the law.
     n_jobs : int or None, default=None

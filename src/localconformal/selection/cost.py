@@ -1,7 +1,7 @@
 """How many rows a search may look at.
 
-Seconds are estimated from the numbers of rows and columns, not read off a clock: the same seed
-must choose the same law on any machine, however busy.
+Seconds are estimated from the numbers of rows and columns, not read off a clock: a search
+looks at the same rows on any machine, however busy.
 """
 
 from __future__ import annotations
