@@ -41,7 +41,7 @@ class LearnedMetric(BaseEstimator):
     way the one is kept that predicts the last quarter best.
 
     As ``embedding`` of a law inside a regressor it learns from the responses, not from the scores
-    that the law is of; ``embedding="metric"`` is short for it.
+    that the law is of; ``embedding="metric"`` is short for it, with the law's seed.
 
     Parameters
     ----------
