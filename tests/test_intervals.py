@@ -53,7 +53,7 @@ def test_nesting_one_level_changes_nothing():
 
 
 def test_infinite_sums_stay_infinite():
-    np.testing.assert_array_equal(round_up(np.array([-INF, INF, 1.0]), -INF)[[0, 2]], [-INF, -INF])
+    np.testing.assert_array_equal(round_up(np.array([-INF, 1.0]), -INF), [-INF, -INF])
     np.testing.assert_array_equal(round_up(np.array([-INF, 0.0, INF])), [-INF, 0.0, INF])
 
 

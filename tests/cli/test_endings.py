@@ -34,14 +34,20 @@ main()
 """
 
 
-def begun(out, **options):
+def heed_signals():
+    """As on a terminal, whatever the tests themselves were started to ignore."""
+    for name in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(name, signal.SIG_DFL)
+
+
+def begun(out, before=heed_signals):
     """The process, with a file half written in the folder."""
     process = subprocess.Popen(
         [sys.executable, "-c", WAITING, "wait", str(out)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **options,
+        preexec_fn=before,
     )
     assert process.stdout.readline() == "half\n"
     assert len(list(out.iterdir())) == 2
@@ -70,7 +76,7 @@ def test_a_second_signal_does_not_disturb_the_first(tmp_path):
 
 
 def test_nohup_stays_in_force(tmp_path):
-    process = begun(tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process = begun(tmp_path, lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)

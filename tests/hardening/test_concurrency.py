@@ -277,7 +277,10 @@ def test_fits_side_by_side_work_under_the_filters_of_the_caller():
     before = list(warnings.filters)
 
     def question(law, place):
-        with_own = ShiftedLaw(models={"network": network}, n_jobs=1, random_state=place)
+        # No forest: scikit-learn itself sets the filters anew for every tree.
+        with_own = ShiftedLaw(
+            KernelLaw(), models={"network": network}, n_jobs=1, random_state=place
+        )
         return SLCPRegressor(LinearRegression(), law=with_own, random_state=place).fit(X, v)
 
     with warnings.catch_warnings(record=True) as caught:
