@@ -26,7 +26,8 @@ def round_up(a: Array, b: Array | float = 0.0) -> Array:
     """
     total = np.asarray(a + b)
     slack = 4.0 * np.finfo(np.float64).eps * (np.abs(a) + np.abs(b))
-    return np.where(np.isfinite(total), total + slack, total)
+    # An infinite sum has no last place, and its slack could turn it into NaN.
+    return total + np.where(np.isfinite(total), slack, 0.0)
 
 
 def crossed(intervals: Array) -> NDArray[np.bool_]:

@@ -24,7 +24,9 @@ from localconformal.files import write_together
 def half(part):
     part.write_text("half")
     print("half", flush=True)
-    threading.Event().wait()
+    # Not one wait for ever: a signal that comes just before it would be heeded after it.
+    while not threading.Event().wait(0.1):
+        pass
 
 def wait(out: Path) -> None:
     write_together({out / "a.txt": lambda part: part.write_text("whole"), out / "b.txt": half})
