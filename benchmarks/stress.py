@@ -22,7 +22,7 @@ from sklearn.linear_model import LinearRegression, QuantileRegressor
 
 import localconformal
 from benchmarks.speed.machine import describe
-from localconformal.experiments.render import markdown_table
+from benchmarks.tables import markdown_table
 
 RESULTS = Path(__file__).parent / "results"
 LEVEL, N_TEST = 0.9, 40

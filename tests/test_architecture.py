@@ -45,7 +45,6 @@ LAYERS = [
     "persistence",
     "distributed",
     "torch",
-    "experiments",
     "workflow",
     "cli",
 ]

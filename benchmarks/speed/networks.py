@@ -30,7 +30,7 @@ def resnet():
     """ResNet-34 with the head of the age model, and the layer before its last; untrained."""
     import torch
 
-    from localconformal.torch.resnet import ImageNetwork
+    from paper.age_network import ImageNetwork
 
     return ImageNetwork(torch.Generator().manual_seed(0)).eval(), "embedding"
 

@@ -84,12 +84,6 @@ def test_links_are_followed_both_ways(place):
     refuse(place, "run", "parts", *UNREAD, "--out", "out")
 
 
-def test_a_data_set_is_not_written_over(place, monkeypatch):
-    monkeypatch.setenv("LOCALCONFORMAL_DATA", str(place))
-    (place / "bike.parquet").write_bytes(b"the only copy")
-    refuse(place, "datasets", "bike", "--out", "bike.parquet")
-
-
 def test_results_of_before_are_replaced_as_ever(place):
     before = (place / "out" / "intervals.csv").read_bytes()
     call_json("run", "homes.csv", "-t", "price", "--seed", 1, *QUICK, "--out", "out")

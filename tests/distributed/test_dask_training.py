@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from dask_rows import cut, frames, rows, workers
 
+from benchmarks.harness import Preset, run_experiment
 from localconformal import KernelLaw, SLCPRegressor
-from localconformal.experiments import Preset, run_experiment
 from localconformal.metrics import coverage, coverage_band
+from paper import load_experiment
 
 pytestmark = pytest.mark.slow
 TINY = Preset("tiny", 1, 60, ("yacht",), 60, 60, 0.0, 1)
@@ -58,9 +59,10 @@ def test_a_score_of_several_models_is_refused(client, name):
 
 
 def test_experiments_on_a_cluster_give_the_same_results(client, tmp_path):
-    run_experiment("kernels", TINY, tmp_path / "local")
+    kernels = load_experiment("kernels")
+    run_experiment("kernels", kernels, TINY, tmp_path / "local")
     with joblib.parallel_config("dask"):
-        run_experiment("kernels", TINY, tmp_path / "there", n_jobs=2)
+        run_experiment("kernels", kernels, TINY, tmp_path / "there", n_jobs=2)
     local, there = (results(tmp_path / name / "kernels.jsonl") for name in ("local", "there"))
     assert there == local
 

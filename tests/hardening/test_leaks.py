@@ -353,7 +353,8 @@ def test_a_sketch_summed_on_dask_knows_nothing_of_calibration_rows(monkeypatch):
 def test_networks_and_their_layers_learn_from_training_rows_alone():
     pytest.importorskip("skorch")
     torch = pytest.importorskip("torch")
-    from localconformal.torch import MeanNetwork, TorchEmbedding
+    from localconformal.torch import TorchEmbedding
+    from paper.networks import MeanNetwork
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

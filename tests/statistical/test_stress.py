@@ -1,6 +1,7 @@
 """Coverage on adversarial data, a small part of ``python -m benchmarks.stress``."""
 
 import pytest
+
 from benchmarks.stress import SCENARIOS, cell, estimators, verdict
 
 SEEDS = 25

@@ -5,8 +5,7 @@ from scipy.special import ndtr
 
 from benchmarks.quality.datasets.files import quintiles
 from benchmarks.quality.protocol import Rows
-from localconformal.datasets import load_simulation
-from localconformal.datasets.simulations import gaussian, uniform_features
+from localconformal.datasets import gaussian, load_simulation, uniform_features
 
 LARGEST = 8_000
 

@@ -8,18 +8,14 @@ import typer
 
 from localconformal import __version__
 from localconformal.cli.audit import audit
-from localconformal.cli.bench import bench
 from localconformal.cli.compare import compare
 from localconformal.cli.console import EXIT_CODES, answering
-from localconformal.cli.datasets import datasets
 from localconformal.cli.demo import demo
-from localconformal.cli.methods import methods
 from localconformal.cli.predict import predict
-from localconformal.cli.reproduce import reproduce
 from localconformal.cli.run import run
 
 #: One function a command, one file a function; its name and docstring are what the user sees.
-COMMANDS = (demo, run, predict, audit, compare, methods, datasets, bench, reproduce)
+COMMANDS = (demo, run, predict, audit, compare)
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from localconformal.cli.compare_rendering import conclusion, standings_table
-from localconformal.cli.console import Data, Json, Seed, show, split_names, steps, to_json
+from localconformal.cli.console import (
+    METHOD_NAMES,
+    Data,
+    Json,
+    Seed,
+    show,
+    split_names,
+    steps,
+    to_json,
+)
 from localconformal.cli.overwriting import check_inputs_stay
 from localconformal.cli.run import Columns, check_numbers
 
@@ -22,7 +31,7 @@ def compare(
     ],
     methods: Annotated[
         Columns,
-        typer.Option(help="Names of: localconformal methods; a,b or repeated.", show_default="all"),
+        typer.Option(help=f"{METHOD_NAMES}; a,b or repeated.", show_default="all"),
     ] = None,
     features: Annotated[
         Columns, typer.Option(help="Columns to predict from: a,b or repeated.", show_default="all")

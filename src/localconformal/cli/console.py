@@ -59,13 +59,14 @@ EXIT_CODES = {
     0: "done",
     1: "a mistake in localconformal, or a missing package",
     2: "a file, an option or a value that cannot be used; nothing was written",
-    3: "some tasks of reproduce failed; all others were written",
     4: "done, and all files written, but the result could not be printed",
     129: "hung up (SIGHUP); no file is half written",
     130: "interrupted (Ctrl-C); nothing was written",
     143: "terminated (SIGTERM); no file is half written",
 }
-BAD_INPUT, SOME_FAILED, UNPRINTED, INTERRUPTED = 2, 3, 4, 130
+BAD_INPUT, UNPRINTED, INTERRUPTED = 2, 4, 130
+#: Where a command takes the name of a method; help pages load nothing, so the list is elsewhere.
+METHOD_NAMES = "slcp, cqr, split, mondrian, ...; any other word lists them"
 #: Set to anything: errors of the user come with a traceback, to find where one comes from.
 TRACEBACK = "LOCALCONFORMAL_TRACEBACK"
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from localconformal.cli.console import (
+    METHOD_NAMES,
     Cluster,
     Json,
     Level,
@@ -59,7 +60,7 @@ def run(
         str, typer.Option(help="hgb, forest, linear, or a .skops file to fit anew.")
     ] = "hgb",
     level: Level = [0.9],  # noqa: B006
-    method: Annotated[str, typer.Option(help="See: localconformal methods.")] = "slcp",
+    method: Annotated[str, typer.Option(help=f"{METHOD_NAMES}.")] = "slcp",
     law: Annotated[
         str | None,
         typer.Option(help="auto, forest, ...", show_default="the method's"),

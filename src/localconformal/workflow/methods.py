@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import asdict, dataclass
-from itertools import takewhile
+from dataclasses import dataclass
 from typing import Any
 
 from localconformal.regressors.table import METHODS, Method
@@ -61,31 +59,6 @@ class NamedMethod:
     def needs_more(self) -> str | None:
         """What the method is without further input, if that is another method."""
         return NEEDS_MORE.get(self.name)
-
-
-def method_record(method: NamedMethod) -> dict[str, Any]:
-    """The method as plain data: its row of the table, its parameters and what its class says.
-
-    Examples
-    --------
-    >>> record = method_record(find_method("split"))
-    >>> record["guarantee"], record["parameters"]["confidence_level"]
-    ('marginal', '0.9')
-    """
-    signature = inspect.signature(method.estimator).parameters.values()
-    paragraphs = inspect.cleandoc(method.estimator.__doc__).split("\n\n")
-    return {
-        "name": method.name,
-        **asdict(method.facts),
-        "note": method.needs_more,
-        "parameters": {parameter.name: repr(parameter.default) for parameter in signature},
-        "summary": [" ".join(text.split()) for text in takewhile(is_prose, paragraphs)],
-    }
-
-
-def is_prose(paragraph: str) -> bool:
-    """Whether a paragraph of a docstring stands before its first section."""
-    return "\n---" not in paragraph
 
 
 def named_methods() -> tuple[NamedMethod, ...]:

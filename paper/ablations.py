@@ -1,0 +1,739 @@
+"""Ablations: mini-batches, bandwidths, capacity, one change at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+
+from benchmarks.harness import (
+    LEVEL,
+    Arm,
+    Case,
+    Experiment,
+    Line,
+    Output,
+    Preset,
+    Row,
+    Task,
+    seed_of,
+    try_method,
+)
+from benchmarks.tables import Mean, in_per_cent, over_repeats, select
+from localconformal.datasets import SIMULATIONS
+from localconformal.laws import KernelLaw
+from localconformal.laws.bandwidth import DistanceQuantile
+from localconformal.metrics import interval_score
+from localconformal.quantiles import Array
+from paper.data import Split, real_split, simulated_split
+from paper.methods import named_arms, share_models, slcp
+from paper.models import FAMILIES, Models, SharedModel, SharedQuantiles
+from paper.numpy_networks import network_family
+from paper.tables import EXACT, REAL
+from paper.verdicts import alike, below, compared, printed, same_direction, within_factor
+
+SIMULATED = ("sim1", "sim2", "sim3")
+#: The paper's 16, and those of them that a preset with capped rows uses.
+ALL, FEW = (*REAL, *SIMULATED), ("bike", "concrete", "sim2")
+#: Rows of a real set, at most, where rows are capped.
+MOST_ROWS = 3_000
+QUICKEST, NETWORK, AUTO = "ridge", "neural_net", "SLCP-auto"
+#: Repeats with ``law="auto"``, on the quickest model, where not everything is run.
+AUTO_REPEATS = 2
+#: The rule of the authors' code, and one that looks at the scores.
+AS_IN_CODE = "SLCP, median-log"
+BANDWIDTHS = {AS_IN_CODE: "median-log", "SLCP, cross-validated": "cv"}
+
+
+def is_whole(preset: Preset) -> bool:
+    """Whether the preset uses every row, and hence every data set and model."""
+    return preset.max_rows is None
+
+
+def is_broad(preset: Preset) -> bool:
+    """Whether the preset leaves out no setting of an ablation."""
+    return preset.datasets is None
+
+
+def sets_of(preset: Preset) -> tuple[str, ...]:
+    """Data sets of an ablation."""
+    return ALL if is_whole(preset) else preset.keep(FEW) + (() if is_broad(preset) else ("sim2",))
+
+
+def models_of(preset: Preset) -> tuple[str, ...]:
+    """Families of base models: the quickest, those that take seconds, or all."""
+    if not is_broad(preset):
+        return (QUICKEST,)
+    running = tuple(name for name, family in FAMILIES.items() if not family.left_out)
+    return running if is_whole(preset) else tuple(name for name in running if name != NETWORK)
+
+
+def ablation_cases(preset: Preset) -> list[Case]:
+    """A task for each data set, model and repeat, which changes last."""
+    return [
+        {"dataset": dataset, "model": model, "repeat": repeat}
+        for repeat in range(preset.repeats)
+        for dataset in sets_of(preset)
+        for model in models_of(preset)
+    ]
+
+
+def split_of(dataset: str, repeat: int, preset: Preset) -> Split:
+    """Rows of a real data set or of a simulation."""
+    if dataset in SIMULATIONS:
+        sizes = (preset.simulated_rows, preset.simulated_rows, preset.test_rows)
+        return simulated_split(SIMULATIONS[dataset], repeat, sizes)
+    most = None if preset.max_rows is None else min(preset.max_rows, MOST_ROWS)
+    return real_split(dataset, repeat, most)
+
+
+class Remembering(RegressorMixin, BaseEstimator):
+    """A model that answers again what it was asked before.
+
+    Variants of a method ask the same base model about the same rows: its predictions should
+    cost time once, and no variant should look slower for having come first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X = np.arange(4.0)[:, None]
+    >>> model = Remembering(LinearRegression()).fit(X, X[:, 0])
+    >>> model.predict(X) is model.predict(X.copy())
+    True
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def fit(self, X: Any, y: Any) -> Remembering:
+        """Fit the model and forget all answers."""
+        self.fitted_ = clone(self.model).fit(X, y)
+        self.answers_: dict[str, Any] = {}
+        return self
+
+    def predict(self, X: Any, quantiles: Any = None) -> Any:
+        """As the model does."""
+        asked = {} if quantiles is None else {"quantiles": quantiles}
+        # A copy, as the same rows with other strides have another hash.
+        key = joblib.hash((np.array(X, order="C"), asked))
+        if key not in self.answers_:
+            self.answers_[key] = self.fitted_.predict(X, **asked)
+        return self.answers_[key]
+
+
+def remembering(models: Models) -> Models:
+    """The same models, with `Remembering` around the mean and the quantiles."""
+    mean, quantile = (Remembering(shared.model) for shared in (models.mean, models.quantile))
+    return replace(
+        models,
+        mean=SharedModel("mean", mean, models.memory),
+        quantile=SharedQuantiles("quantile", quantile, models.memory),
+    )
+
+
+def ablation_task(case: Case, preset: Preset) -> Task:
+    """Rows of a task, and base models that remember."""
+    dataset, model, repeat = case["dataset"], case["model"], case["repeat"]
+    split = split_of(dataset, repeat, preset)
+    seed = seed_of("method", "ablation", dataset, model, repeat)
+    task = share_models(case, preset, split, FAMILIES[model], seed)
+    return replace(task, models=remembering(task.models))
+
+
+def auto_arm(task: Task) -> list[Arm]:
+    """``law="auto"``, whose search takes longer than all else: on some tasks only."""
+    quick = task.case["model"] == QUICKEST and task.case["repeat"] < AUTO_REPEATS
+    return named_arms(task, [AUTO]) if is_whole(task.preset) or quick else []
+
+
+def on_quantiles(task: Task, name: str, fields: Row | None = None, **law: Any) -> Arm:
+    """SLCP on quantile models with a kernel law of these parameters."""
+    model = slcp(task.models.quantile, "quantile", KernelLaw(n_jobs=1, **law), task.seed)
+    return Arm(name, model, fields or {})
+
+
+def other_bandwidths(task: Task) -> list[Arm]:
+    """SLCP on quantile models with other bandwidths than the paper's median."""
+    return [on_quantiles(task, name, bandwidth=rule) for name, rule in BANDWIDTHS.items()]
+
+
+def relative(rows: Iterable[Row], base: Iterable[Row], field: str) -> list[Row]:
+    """Rows with ``relative``: their field over that of the base row of the same task."""
+    known = {_task(row): row.get(field) for row in base}
+    return [
+        {**row, "relative": row[field] / known[_task(row)]}
+        for row in rows
+        if row.get(field) is not None and known.get(_task(row))
+    ]
+
+
+def _task(row: Row) -> tuple[Any, ...]:
+    return row.get("dataset"), row.get("model"), row["repeat"]
+
+
+def table_of(rows: list[Row], keys: tuple[str, ...], fields: tuple[str, ...]) -> list[Row]:
+    """Means over repeats of the fields, a row for each combination of the keys."""
+    table = []
+    for place in dict.fromkeys(tuple(row[key] for key in keys) for row in rows):
+        found = dict(zip(keys, place, strict=True))
+        mine = select(rows, **found)
+        means = {field: over_repeats(mine, field) for field in fields}
+        failed = [row["failed"] for row in mine if "failed" in row]
+        values = {field: mean and mean.value for field, mean in means.items()}
+        table.append({**found, **values, "failed": failed[0][:100] if failed else ""})
+    return table
+
+
+def notes_of(preset: Preset) -> list[str]:
+    """Which data sets and models were run."""
+    used, families = sets_of(preset), models_of(preset)
+    return [
+        f"{len(used)} of the paper's 16 data sets: {', '.join(used)}.",
+        f"Base models: {', '.join(families)}.",
+        *(
+            [FAMILIES[NETWORK].left_out or "Networks are run by the preset full only."]
+            if NETWORK not in families
+            else []
+        ),
+        *(
+            []
+            if is_whole(preset)
+            else [f"SLCP-auto is run on {QUICKEST} only, in {AUTO_REPEATS} repeats."]
+        ),
+        "Lengths are means of finite ones, the response divided by its mean absolute value; "
+        "means are over data sets, standard errors over repeats.",
+    ]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What a figure shows: name -> [(place, mean)], its axes, and a level to be reached."""
+
+    curves: dict[str, list[tuple[float, Mean]]]
+    x_label: str
+    y_label: str
+    level: float | None = None
+    log: bool = False
+
+    def draw(self, path: Path) -> None:
+        """As a PNG into the path."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(7.0, 4.2), layout="constrained")
+        axes = figure.subplots()
+        for name, points in self.curves.items():
+            places = [place for place, _ in points]
+            spread = [mean.margin for _, mean in points]
+            axes.errorbar(
+                places, [mean.value for _, mean in points], spread, marker="o", ms=3, label=name
+            )
+        if self.level is not None:
+            axes.axhline(self.level, color="0.5", lw=1, ls="--")
+        if self.log:
+            axes.set_xscale("log", base=2)
+        axes.set(xlabel=self.x_label, ylabel=self.y_label)
+        axes.legend(frameon=False)
+        figure.savefig(path, format="png", dpi=120)
+
+
+def curves_of(
+    names: Iterable[str], places: Sequence[float], find: Callable[[str, float], Mean | None]
+) -> dict[str, list[tuple[float, Mean]]]:
+    """For each name the places with their means, where there is one."""
+    found = {name: [(place, find(name, place)) for place in places] for name in names}
+    return {
+        name: [(place, mean) for place, mean in points if mean is not None]
+        for name, points in found.items()
+    }
+
+
+ALL_ROWS = 100
+#: variant -> (base model, score, kernel, its name in expected.json)
+VARIANTS = {
+    "SLCP-KNN": ("quantile", "quantile", "boxcar", "slcp_knn"),
+    "SLCP-RBF": ("quantile", "quantile", "gaussian", "slcp_rbf"),
+    "SLCP-mean": ("mean", "residual", "gaussian", "slcp_mean"),
+}
+BASE = {"method": "SLCP-RBF", "percent": ALL_ROWS}
+#: With the bandwidth of the authors' code, whose law follows the rows more closely: the share that
+#: the paper finds enough, and all.
+NARROW, NARROW_PERCENTS = "SLCP-RBF, median-log", (30, ALL_ROWS)
+#: Beside them, on all rows.
+ENGINES = {"SLCP-RBF, exact": "exact", "SLCP-RBF, sketch": "sketch"}
+MINIBATCH_BESIDE = (*ENGINES, "SLCP-auto")
+NO_TARGET = (
+    "the paper names no base model here, and its released code gives a mini-batch the residuals "
+    "of other rows"
+)
+#: The least of so many timings counts; ratios of seconds may be so many times the paper's, or
+#: as much less.
+TIMINGS, TIME_FACTOR = 3, 1.5
+
+
+def percents() -> list[int]:
+    """Shares of the training rows, in per cent."""
+    return list(printed()["table_batch"]["percent"])
+
+
+def law_of(kernel: str, percent: int, bandwidth: str = "median") -> KernelLaw:
+    """The law on a mini-batch, which is drawn once, at fit; plain NumPy on all rows."""
+    if percent == ALL_ROWS:
+        return KernelLaw(kernel, bandwidth=bandwidth, engine="reference", n_jobs=1)
+    return KernelLaw(
+        kernel, bandwidth=bandwidth, engine="minibatch", batch_size=percent / 100, n_jobs=1
+    )
+
+
+def minibatch_arms(task: Task) -> list[Arm]:
+    """Every variant with every share, then engines on all rows, then the library's default."""
+    spent = law_seconds(task.split, task.models, task.seed)
+
+    def arm(name: str, percent: int, base: str, score: str, law: KernelLaw) -> Arm:
+        fields = {"percent": percent, **spent.get((name, percent), {})}
+        return Arm(name, slcp(getattr(task.models, base), score, law, task.seed), fields)
+
+    tried = [
+        arm(name, percent, base, score, law_of(kernel, percent))
+        for name, (base, score, kernel, _) in VARIANTS.items()
+        for percent in percents()
+    ]
+    quantile = ("quantile", "quantile")
+    for percent in NARROW_PERCENTS:
+        tried.append(arm(NARROW, percent, *quantile, law_of("gaussian", percent, "median-log")))
+    for name, engine in ENGINES.items():
+        tried.append(arm(name, ALL_ROWS, *quantile, KernelLaw(engine=engine, n_jobs=1)))
+    return tried + [one._replace(fields={"percent": ALL_ROWS}) for one in auto_arm(task)]
+
+
+def law_seconds(split: Split, models: Models, seed: int) -> dict[tuple[str, int], Row]:
+    """Processor seconds of the Gaussian law alone: to build it, and to ask it about all rows.
+
+    The bandwidth is that of all rows and is not timed; the least of a few timings counts. A
+    mini-batch is asked in plain NumPy, whatever its size, for one engine's times to compare.
+    """
+    train = split.train
+    fitted = models.memory.fit("quantile", models.quantile.model, train.X, train.y)
+    upper = fitted.predict(train.X, quantiles=[(1 + LEVEL) / 2])[:, 0]
+    v, asked = train.y - upper, np.vstack([split.calibration.X, split.test.X])
+    h = KernelLaw(engine="reference", random_state=seed).fit(train.X, v).bandwidth_
+    engines = {("SLCP-RBF", percent): "reference" for percent in percents()}
+    engines.update({(name, ALL_ROWS): engine for name, engine in ENGINES.items()})
+    found = {}
+    for (name, percent), engine in engines.items():
+        law = KernelLaw(bandwidth=h, engine=engine, random_state=seed, n_jobs=1)
+        # Rows are in random order: the first are as good a mini-batch as any.
+        kept = slice(max(1, round(percent / 100 * len(v))))
+        times = [time_law(law, train.X[kept], v[kept], asked) for _ in range(TIMINGS)]
+        build, ask = np.min(times, axis=0)
+        found[name, percent] = {
+            "law_build_seconds": build,
+            "law_ask_seconds": ask,
+            "law_seconds": build + ask,
+        }
+    return found
+
+
+def time_law(law: KernelLaw, X: Array, v: Array, asked: Array) -> tuple[float, float]:
+    """Processor seconds to fit the law, and to find a quantile at every asked row."""
+    start = time.process_time()
+    law.fit(X, v)
+    built = time.process_time()
+    law.quantile(asked, [(1 + LEVEL) / 2])
+    return built - start, time.process_time() - built
+
+
+def minibatch_report(rows: list[Row], preset: Preset) -> Output:
+    """Length and coverage of each variant and share, relative lengths, relative run time."""
+    lines: list[Line] = []
+    for model in models_of(preset):
+        here = select(rows, model=model)
+        for variant in VARIANTS:
+            lines += variant_lines(here, model, variant)
+        lines += minibatch_beside_lines(here, model)
+        lines += narrow_lines(here, model)
+    lines += time_lines(rows)
+    fields = ("length", "coverage", "law_build_seconds", "law_ask_seconds", "seconds")
+    table = table_of(rows, ("model", "method", "percent"), fields)
+    return Output(lines, {"Means over data sets and repeats": table}, notes=minibatch_notes(preset))
+
+
+def variant_lines(rows: list[Row], model: str, variant: str) -> list[Line]:
+    """The paper's two rows of a variant, and lengths relative to that with all rows."""
+    paper, name = printed()["table_batch"], VARIANTS[variant][-1]
+    whole = select(rows, method=variant, percent=ALL_ROWS)
+    at_whole = paper[f"{name}_length"][percents().index(ALL_ROWS)]
+    lines = []
+    for place, percent in enumerate(percents()):
+        mine = select(rows, method=variant, percent=percent)
+        length, share = paper[f"{name}_length"][place], paper[f"{name}_coverage"][place]
+        of = {"model": model, "method": variant, "share of rows": f"{percent} %"}
+        ours = over_repeats(mine, "length")
+        covered = in_per_cent(over_repeats(mine, "coverage"))
+        lines.append(compared({**of, "quantity": "length"}, length, ours, "length", NO_TARGET))
+        lines.append(compared({**of, "quantity": "coverage, %"}, share, covered, "coverage"))
+        if percent != ALL_ROWS:
+            ours = over_repeats(relative(mine, whole, "length"), "relative")
+            of = {**of, "quantity": "length relative to all rows"}
+            lines.append(compared(of, round(length / at_whole, 3), ours, "length"))
+    return lines
+
+
+def narrow_lines(rows: list[Row], model: str) -> list[Line]:
+    """The same question with the bandwidth of the authors' code."""
+    share, whole = (select(rows, method=NARROW, percent=percent) for percent in NARROW_PERCENTS)
+    ours = over_repeats(relative(share, whole, "length"), "relative")
+    of = {"model": model, "method": NARROW, "share of rows": f"{NARROW_PERCENTS[0]} %"}
+    return [compared({**of, "quantity": "length relative to all rows"}, None, ours, "length")]
+
+
+def minibatch_beside_lines(rows: list[Row], model: str) -> list[Line]:
+    """What the paper does not have, relative to SLCP-RBF with all rows."""
+    base = select(rows, **BASE)
+    lines = []
+    for name in MINIBATCH_BESIDE:
+        of = {"model": model, "method": name, "share of rows": f"{ALL_ROWS} %"}
+        mine = select(rows, method=name)
+        length = over_repeats(relative(mine, base, "length"), "relative")
+        covered = in_per_cent(over_repeats(mine, "coverage"))
+        of_length = {**of, "quantity": "length relative to SLCP-RBF, all rows"}
+        lines.append(compared(of_length, None, length, "length"))
+        lines.append(compared({**of, "quantity": "coverage, %"}, None, covered, "coverage"))
+    return lines
+
+
+def time_lines(rows: list[Row]) -> list[Line]:
+    """Seconds of the law relative to those with the smallest mini-batch."""
+    paper = printed()["table_batch"]["relative_run_time"]
+    timed = [("SLCP-RBF", p, value) for p, value in zip(percents(), paper, strict=True)]
+    timed += [(name, ALL_ROWS, None) for name in ENGINES]
+    least = percents()[0]
+    base = select(rows, method="SLCP-RBF", percent=least)
+    lines = []
+    for name, percent, value in timed[1:]:
+        mine = relative(select(rows, method=name, percent=percent), base, "law_seconds")
+        # A data set with one model and with another are two timings.
+        apart = [{**row, "dataset": (row["dataset"], row["model"])} for row in mine]
+        of = {
+            "model": "all",
+            "method": name,
+            "share of rows": f"{percent} %",
+            "quantity": f"run time relative to {least} %",
+        }
+        lines.append(within_factor(of, value, over_repeats(apart, "relative"), TIME_FACTOR))
+    return lines
+
+
+def minibatch_notes(preset: Preset) -> list[str]:
+    """What a reader must know."""
+    return [
+        *notes_of(preset),
+        "SLCP-KNN: boxcar kernel, and SLCP-RBF: Gaussian kernel, both on quantile models; "
+        "SLCP-mean: Gaussian kernel on mean models. A mini-batch is drawn once, at fit.",
+        "Run time: processor seconds to build the law and to ask it about calibration and test "
+        "rows, in plain NumPy for SLCP-RBF; exact and sketch are the compiled engines. Ratios "
+        "are within one task.",
+        "The age model's rows of the paper's table belong to another experiment.",
+    ]
+
+
+MINIBATCH = Experiment(
+    "Mini-batch size", ablation_cases, ablation_task, minibatch_arms, minibatch_report, version=2
+)
+
+
+MEDIAN = "quantile 0.5"
+#: Beside the paper's: name -> arguments of the law.
+BANDWIDTH_LAWS: dict[str, dict[str, Any]] = {
+    "median-log": {"bandwidth": "median-log"},
+    "cross-validated": {"bandwidth": "cv"},
+    "median, sketch": {"engine": "sketch"},
+}
+
+
+def quantiles() -> dict[str, float]:
+    """Name of a bandwidth of the paper -> quantile of the pairwise distances."""
+    return {f"quantile {q:g}": q for q in printed()["table_bandwidth"]["quantile"]}
+
+
+def bandwidth_arms(task: Task) -> list[Arm]:
+    """SLCP on quantile models with every bandwidth, and the library's default."""
+    laws = {name: {"bandwidth": DistanceQuantile(q)} for name, q in quantiles().items()}
+    tried = [on_quantiles(task, name, **law) for name, law in {**laws, **BANDWIDTH_LAWS}.items()]
+    return tried + auto_arm(task)
+
+
+def bandwidth_report(rows: list[Row], preset: Preset) -> Output:
+    """Length and coverage with each bandwidth, and how much longer than with the median."""
+    lines: list[Line] = []
+    for model in models_of(preset):
+        here = select(rows, model=model)
+        lines += paper_lines(here, model, why_not(model, preset)) + bandwidth_beside_lines(
+            here, model
+        )
+    fields = ("length", "coverage", "length_error_corr", "seconds")
+    table = table_of(rows, ("model", "method"), fields)
+    by_set = table_of(rows, ("dataset", "model", "method"), ("length", "coverage"))
+    tables = {"Means over data sets and repeats": table, "By data set": by_set}
+    return Output(lines, tables, notes=bandwidth_notes(preset))
+
+
+def why_not(model: str, preset: Preset) -> str:
+    """Why the paper's lengths are no target, if so: at the median they are its network's."""
+    if model != NETWORK:
+        return "the paper's length at the median is that of its network, another base model"
+    return "" if is_whole(preset) else "not all data sets were run"
+
+
+def paper_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
+    """The numbers of the table, and whether the median is the shortest."""
+    paper = printed()["table_bandwidth"]
+    at_median = paper["tabular_length"][list(quantiles()).index(MEDIAN)]
+    lines = []
+    for place, name in enumerate(quantiles()):
+        length, share = paper["tabular_length"][place], paper["tabular_coverage"][place]
+        mine, of = select(rows, method=name), {"model": model, "bandwidth": name}
+        ours = over_repeats(mine, "length")
+        covered = in_per_cent(over_repeats(mine, "coverage"))
+        lines.append(compared({**of, "quantity": "length"}, length, ours, "length", cannot))
+        lines.append(compared({**of, "quantity": "coverage, %"}, share, covered, "coverage"))
+        if name != MEDIAN:
+            of = {**of, "quantity": "longer than with the median, %"}
+            longer = round(100.0 * (length / at_median - 1.0), 1)
+            lines.append(same_direction(of, longer, longer_than_median(rows, name)))
+    return lines
+
+
+def bandwidth_beside_lines(rows: list[Row], model: str) -> list[Line]:
+    """What the paper does not have."""
+    lines = []
+    for name in (*BANDWIDTH_LAWS, AUTO):
+        of = {"model": model, "bandwidth": name}
+        longer = longer_than_median(rows, name)
+        covered = in_per_cent(over_repeats(select(rows, method=name), "coverage"))
+        of_length = {**of, "quantity": "longer than with the median, %"}
+        lines.append(compared(of_length, None, longer, "length"))
+        lines.append(compared({**of, "quantity": "coverage, %"}, None, covered, "coverage"))
+    return lines
+
+
+def longer_than_median(rows: list[Row], name: str) -> Mean | None:
+    """Per cent that lengths exceed those with the median bandwidth, within tasks."""
+    pairs = relative(select(rows, method=name), select(rows, method=MEDIAN), "length")
+    return in_per_cent(over_repeats(pairs, lambda row: row["relative"] - 1.0))
+
+
+def bandwidth_notes(preset: Preset) -> list[str]:
+    """What a reader must know."""
+    return [
+        *notes_of(preset),
+        "SLCP is Algorithm 1 on quantile models with a Gaussian kernel; a negative per cent is "
+        "shorter than with the median.",
+        "Beside the paper's: the rule of its code (median-log), cross-validation, the median "
+        "with the sketch engine, and this library's default, which is on mean models.",
+        "The age model's rows of the paper's table belong to another experiment.",
+    ]
+
+
+BANDWIDTH = Experiment(
+    "Bandwidth of the kernel", ablation_cases, ablation_task, bandwidth_arms, bandwidth_report
+)
+
+
+#: The authors' code goes from 1 to 1024, on simulation 2.
+CAPACITY_SIZES = tuple(2**power for power in range(11))
+#: Above this hidden size the paper sees almost no difference between SLCP and CQR.
+LARGE = 32
+CAPACITY_COMPARED = ("split", "CQR", "SLCP")
+#: SLCP as the paper describes it, and with the bandwidth of its code.
+READINGS = ("SLCP", AS_IN_CODE)
+#: How near, relative to the other, counts as almost no difference.
+ALMOST = 0.05
+
+
+def capacity_sizes_of(preset: Preset) -> tuple[int, ...]:
+    """Hidden sizes; the two largest take longer than all others together."""
+    if not is_broad(preset):
+        return (1, 64)
+    return CAPACITY_SIZES if is_whole(preset) else CAPACITY_SIZES[:-2]
+
+
+def capacity_sets_of(preset: Preset) -> tuple[str, ...]:
+    """Simulation 2, as in the authors' code; all simulations where time is no matter."""
+    return ("sim1", "sim2", "sim3") if is_whole(preset) else ("sim2",)
+
+
+def capacity_cases(preset: Preset) -> list[Case]:
+    """A task for each hidden size."""
+    return [
+        {"dataset": dataset, "hidden": hidden, "repeat": repeat}
+        for repeat in range(preset.repeats)
+        for dataset in capacity_sets_of(preset)
+        for hidden in capacity_sizes_of(preset)
+    ]
+
+
+def capacity_task(case: Case, preset: Preset) -> Task:
+    """Networks of one hidden size."""
+    dataset, hidden, repeat = case["dataset"], case["hidden"], case["repeat"]
+    split = split_of(dataset, repeat, preset)
+    seed = seed_of("method", "capacity", dataset, hidden, repeat)
+    return share_models(case, preset, split, network_family(hidden), seed)
+
+
+def capacity_arms(task: Task) -> list[Arm]:
+    """Split conformal on the mean network, CQR and SLCP on the quantile network."""
+    return named_arms(task, CAPACITY_COMPARED) + other_bandwidths(task)
+
+
+def capacity_report(rows: list[Row], preset: Preset) -> Output:
+    """SLCP's length relative to the others', at each hidden size."""
+    lines: list[Line] = []
+    for hidden in capacity_sizes_of(preset):
+        here = select(rows, hidden=hidden)
+        lines += [
+            capacity_line_of(here, hidden, reading, other)
+            for reading in READINGS
+            for other in ("CQR", "split")
+        ]
+    table = table_of(rows, ("dataset", "hidden", "method"), ("length", "coverage", "seconds"))
+    figure = Curves(capacity_curves(rows, preset), "hidden size", "mean length", log=True)
+    notes = [
+        f"Data: {', '.join(capacity_sets_of(preset))}. The paper says all data sets; the authors' "
+        "code runs simulation 2.",
+        "The paper shows a figure and prints no value: lines are about what it says.",
+        "Networks of two hidden layers with dropout, trained with Adam for at most "
+        f"{preset.epochs} epochs; split conformal is on the mean network, CQR and SLCP "
+        "(Algorithm 1, median bandwidth) on the quantile network. Beside it SLCP with the "
+        "bandwidth of the authors' code (median-log), and with a cross-validated one.",
+    ]
+    tables = {"Means over repeats": table}
+    return Output(lines, tables, {"capacity.png": figure.draw}, notes)
+
+
+def capacity_line_of(rows: list[Row], hidden: int, reading: str, other: str) -> Line:
+    """Shorter than both with few units; much like CQR with many, and still shorter than split."""
+    pairs = relative(select(rows, method=reading), select(rows, method=other), "length")
+    ours = over_repeats(pairs, "relative")
+    of = {"hidden size": str(hidden), "quantity": f"length of {reading} relative to {other}"}
+    if other == "CQR" and hidden > LARGE:
+        return alike(of, ours, 1.0, ALMOST, "the paper says almost no difference")
+    return below(of, ours, 1.0, "the paper says shorter")
+
+
+def capacity_curves(rows: list[Row], preset: Preset) -> dict[str, list[tuple[float, Mean]]]:
+    """Mean length over the hidden size."""
+
+    def length(name: str, hidden: float) -> Mean | None:
+        return over_repeats(select(rows, method=name, hidden=hidden), "length")
+
+    return curves_of((*CAPACITY_COMPARED, *BANDWIDTHS), capacity_sizes_of(preset), length)
+
+
+CAPACITY = Experiment(
+    "Model capacity", capacity_cases, capacity_task, capacity_arms, capacity_report
+)
+
+
+#: The base model whose fits take seconds, and the repeats of a preset with capped rows.
+MODEL, FEW_REPEATS = "ridge", 3
+CONSTANT = "MADSplit, code's constant"
+
+
+#: What is changed -> (base model, score) of SLCP with a chosen law, or with the paper's.
+CHANGED = {
+    "chosen law": ("quantile", "quantile", True),
+    "mean model": ("mean", "residual", False),
+    "mean model, chosen law": ("mean", "residual", True),
+}
+#: Names say what is changed; only SLCP-auto changes the rows behind the scores.
+ARMS = ("SLCP", *CHANGED, AUTO, "MADSplit", CONSTANT)
+
+
+def one_change_cases(preset: Preset) -> list[Case]:
+    """A task for each data set and repeat."""
+    repeats = preset.repeats if is_whole(preset) else min(preset.repeats, FEW_REPEATS)
+    return [
+        {"dataset": dataset, "model": MODEL, "repeat": repeat}
+        for repeat in range(repeats)
+        for dataset in preset.keep(EXACT)
+    ]
+
+
+def one_change_task(case: Case, preset: Preset) -> Task:
+    """One data set that is exact."""
+    dataset, repeat = case["dataset"], case["repeat"]
+    split = real_split(dataset, repeat, preset.max_rows)
+    return share_models(
+        case, preset, split, FAMILIES[MODEL], seed_of("method", dataset, MODEL, repeat)
+    )
+
+
+def one_change_arms(task: Task) -> list[Arm]:
+    """All arms on the same rows and fits."""
+    return [
+        changed_arm(task, name) if name in CHANGED else named_arms(task, [name])[0] for name in ARMS
+    ]
+
+
+def changed_arm(task: Task, name: str) -> Arm:
+    """SLCP but for what the name says."""
+    base, score, chosen = CHANGED[name]
+    model = slcp(getattr(task.models, base), score, KernelLaw(n_jobs=1), task.seed)
+    if chosen:
+        model.set_params(law="auto", selection_budget=task.preset.selection_budget)
+    return Arm(name, model)
+
+
+def with_interval_score(task: Task, arm: Arm) -> list[Row]:
+    """The row of a method with its interval score."""
+    row, sets = try_method(arm.method, arm.model, task.split, task.prediction)
+    if sets is not None:
+        row["interval_score"] = interval_score(task.split.test.y, sets.hulls, LEVEL)
+    return [row]
+
+
+def one_change_report(rows: list[Row], preset: Preset) -> Output:
+    """Length and interval score relative to SLCP's, and coverage."""
+    lines: list[Line] = []
+    base = select(rows, method="SLCP")
+    for name in ARMS:
+        mine = select(rows, method=name)
+        covered = in_per_cent(over_repeats(mine, "coverage"))
+        lines.append(compared({"arm": name, "quantity": "coverage, %"}, None, covered, "coverage"))
+        if name != "SLCP":
+            for field, words in (("length", "length"), ("interval_score", "interval score")):
+                ours = over_repeats(relative(mine, base, field), "relative")
+                of = {"arm": name, "quantity": f"{words} relative to SLCP's"}
+                lines.append(compared(of, None, ours, "length"))
+    used = preset.keep(EXACT)
+    notes = [
+        f"Base models {MODEL}; {len(used)} data sets, all of them exact: {', '.join(used)}.",
+        "SLCP: quantile models, a Gaussian kernel with the median bandwidth, scores of training "
+        "rows in sample. Arms change what they name and nothing else; SLCP-auto, this library's "
+        "defaults, has a mean model, a chosen law, scores out of fold, and one score for both "
+        "sides.",
+        f"{CONSTANT}: 1 is added to the predicted size of an error, in units of the mean |y|; "
+        "Table 1 adds the median absolute residual.",
+        "Relative to SLCP's: the mean over data sets of the ratio within a split. The table of "
+        "means below is of the values themselves, so that sets with long intervals weigh more.",
+        "The paper has none of this: nothing can be compared with it.",
+    ]
+    fields = ("length", "interval_score", "coverage", "seconds")
+    return Output(lines, {"Means": table_of(rows, ("method",), fields)}, notes=notes)
+
+
+ONE_CHANGE = Experiment(
+    "One change at a time",
+    one_change_cases,
+    one_change_task,
+    one_change_arms,
+    one_change_report,
+    with_interval_score,
+)

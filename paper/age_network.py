@@ -1,0 +1,565 @@
+"""ResNet-34 and its resumable training."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from localconformal.files import write_whole
+
+#: Seconds between two changes of the line.
+SHOW_EVERY = 1.0
+BAR = 24
+
+
+@contextmanager
+def time_left(total: int, done: int) -> Iterator[Callable[[int, str], None]]:
+    """A function that is told how many steps are done, and says so on one line.
+
+    The line has a bar, the words that come with the call and the time left, by the speed since
+    the start of this run; it is gone at the end. Nothing is written where standard error is no
+    terminal.
+
+    Parameters
+    ----------
+    total : int
+        All steps.
+    done : int
+        Those that an earlier run did.
+    """
+    show = sys.stderr is not None and sys.stderr.isatty()
+    begin = time.monotonic()
+    shown = begin
+
+    def tell(steps: int, words: str) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if show and now - shown >= SHOW_EVERY:
+            shown = now
+            seconds = (now - begin) / max(1, steps - done) * (total - steps)
+            sys.stderr.write(f"\r\x1b[K{line(steps, total, words, seconds)} ")
+            sys.stderr.flush()
+
+    try:
+        yield tell
+    finally:
+        if show:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def line(steps: int, total: int, words: str, seconds: float) -> str:
+    """The bar, what is done, and the time left.
+
+    Examples
+    --------
+    >>> line(30, 60, "epoch 3/6", 4000.4)
+    '[############            ] 50 % epoch 3/6, 1:06:40 left'
+    """
+    filled = BAR * steps // total
+    bar = "#" * filled + " " * (BAR - filled)
+    return f"[{bar}] {100 * steps // total} % {words}, {timedelta(seconds=round(seconds))} left"
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """AdamW with a one-cycle schedule on flipped and shifted images.
+
+    Attributes
+    ----------
+    epochs : int
+        Passes over the rows that are trained on.
+    batch_size : int
+        Rows of a step; the last ones of an epoch are spread over its other steps.
+    learning_rate : float
+        At the top of the cycle.
+    weight_decay : float
+        Of AdamW.
+    shift : int
+        Most pixels by which an image is moved, in each direction.
+    seed : int
+        Draws the order of the rows, the flips and shifts, and dropout.
+    """
+
+    epochs: int = 10
+    batch_size: int = 64
+    learning_rate: float = 0.003
+    weight_decay: float = 0.01
+    shift: int = 4
+    seed: int = 0
+
+
+def write_checkpoint(path: Path, about: dict[str, Any], state: dict[str, Any]) -> Path:
+    """Replace the file by tensors, numbers and texts; ``about`` says what they belong to."""
+    return write_whole(path, lambda part: torch.save({"about": about, **state}, part))
+
+
+def read_checkpoint(path: Path, about: dict[str, Any]) -> dict[str, Any] | None:
+    """The state in the file; None where there is no file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "state.pt"
+    >>> read_checkpoint(path, {}) is None
+    True
+    >>> read_checkpoint(write_checkpoint(path, {"rows": 3}, {"step": 1}), {"rows": 3})["step"]
+    1
+    """
+    if not path.exists():
+        return None
+    try:
+        found: dict[str, Any] = torch.load(path, weights_only=True)
+        belongs = found["about"] == about
+    except (OSError, RuntimeError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
+        raise ValueError(
+            f"{path} could not be read as a checkpoint ({type(error).__name__}); remove it to "
+            "train from the start."
+        ) from error
+    if not belongs:
+        raise ValueError(
+            f"{path} is the checkpoint of a training on other rows or with other settings; "
+            "choose another place, or remove it to train from the start."
+        )
+    return found
+
+
+#: Residual blocks of each stage of ResNet-34.
+RESNET34 = (3, 4, 6, 3)
+
+
+class Reading(NamedTuple):
+    """What the network makes of n images: hidden (n, 512), embedding (n, 16), mean (n,)."""
+
+    hidden: Tensor
+    embedding: Tensor
+    mean: Tensor
+
+
+class ImageNetwork(nn.Module):
+    """E[y | image] by a residual network, in the units of y, from pixels 0 to 255.
+
+    Everything random, the first weights and dropout, comes from the generator: PyTorch's global
+    one is not touched. Layers are stored channels last, which oneDNN reads faster on a CPU.
+
+    Parameters
+    ----------
+    generator : torch.Generator
+    blocks : sequence of ints, default=(3, 4, 6, 3)
+        Residual blocks of each stage; every stage but the first halves the sides of the image.
+    width : int, default=64
+        Channels of the first stage; each stage doubles them.
+    head : pair of ints, default=(512, 16)
+        Units of the hidden layer and of the embedding.
+    dropout : float, default=0.5
+        Share of units that a training step leaves out, before both layers of the head.
+
+    Examples
+    --------
+    >>> network = ImageNetwork(torch.Generator().manual_seed(0), (1, 1), 4, (8, 3)).eval()
+    >>> images = torch.zeros(5, 3, 16, 16, dtype=torch.uint8)
+    >>> [tuple(part.shape) for part in network.read(images)]
+    [(5, 8), (5, 3), (5,)]
+    """
+
+    pixel_mean: Tensor
+    pixel_spread: Tensor
+    centre: Tensor
+    unit: Tensor
+
+    def __init__(
+        self,
+        generator: torch.Generator,
+        blocks: Sequence[int] = RESNET34,
+        width: int = 64,
+        head: tuple[int, int] = (512, 16),
+        dropout: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.generator = generator
+        # On no device at first: constructors would draw weights from the global generator.
+        with torch.device("meta"):
+            self.trunk = trunk(blocks, width)
+            channels = 2 * width * 2 ** (len(blocks) - 1)
+            units, coordinates = head
+            self.hidden = nn.Sequential(
+                nn.BatchNorm1d(channels),
+                Dropout(dropout, generator),
+                nn.Linear(channels, units),
+                nn.ReLU(),
+                nn.BatchNorm1d(units),
+            )
+            self.dropout = Dropout(dropout, generator)
+            self.embedding = nn.Linear(units, coordinates)
+            self.readout = nn.Linear(coordinates, 1)
+        self.to_empty(device="cpu")
+        self.register_buffer("pixel_mean", torch.full((1, 3, 1, 1), 127.5))
+        self.register_buffer("pixel_spread", torch.full((1, 3, 1, 1), 127.5))
+        self.register_buffer("centre", torch.tensor(0.0))
+        self.register_buffer("unit", torch.tensor(1.0))
+        draw_weights(self, generator)
+        # The first prediction is the mean of y: large errors at the start switch units of the
+        # embedding off behind the last ReLU, and they do not come back.
+        nn.init.zeros_(self.readout.weight)
+        for weight in self.parameters():
+            if weight.dim() == 4:
+                weight.data = weight.data.contiguous(memory_format=torch.channels_last)
+
+    def set_units(self, images: Tensor, y: Tensor) -> None:
+        """Take mean and spread of the pixels of each channel, and of y, from training rows.
+
+        images (n, 3, rows, columns) of any type, y (n,).
+        """
+        for channel in range(3):
+            pixels = images[:, channel].to(torch.float32)
+            self.pixel_mean[0, channel] = pixels.mean()
+            self.pixel_spread[0, channel] = pixels.std().clamp(min=1.0)
+        self.centre.copy_(y.mean())
+        self.unit.copy_(y.std().clamp(min=1e-6))
+
+    def read(self, images: Tensor) -> Reading:
+        """Images (n, 3, rows, columns) with pixels 0 to 255, as bytes or floats."""
+        x = (images.to(torch.float32) - self.pixel_mean) / self.pixel_spread
+        hidden = self.hidden(concat_pool(self.trunk(x)))
+        embedding = self.embedding(self.dropout(hidden))
+        mean = self.readout(torch.relu(embedding))[:, 0]
+        return Reading(hidden, embedding, self.centre + self.unit * mean)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images (n, 3, rows, columns) -> (n,) in units of y."""
+        return self.read(images).mean
+
+
+class Dropout(nn.Module):
+    """Leave out units at random while training, drawn from the generator.
+
+    Parameters
+    ----------
+    share : float
+    generator : torch.Generator
+    """
+
+    def __init__(self, share: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.share = share
+        self.generator = generator
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of the same shape."""
+        if not self.training or self.share == 0:
+            return x
+        kept = torch.empty_like(x).bernoulli_(1.0 - self.share, generator=self.generator)
+        return x * kept / (1.0 - self.share)
+
+
+class ResidualBlock(nn.Module):
+    """relu(s(x) + BN(conv(relu(BN(conv(x)))))), s(x) = x or, where shapes differ, BN(conv(x)).
+
+    Parameters
+    ----------
+    inputs, outputs : int
+        Channels.
+    stride : int
+        2 halves the sides of the image.
+    """
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.first = convolution(inputs, outputs, 3, stride)
+        self.second = convolution(outputs, outputs, 3, 1)
+        same = inputs == outputs and stride == 1
+        self.shortcut = nn.Identity() if same else convolution(inputs, outputs, 1, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, inputs, rows, columns) -> (n, outputs, rows / stride, columns / stride)."""
+        return torch.relu(self.shortcut(x) + self.second(torch.relu(self.first(x))))
+
+
+def convolution(inputs: int, outputs: int, size: int, stride: int) -> nn.Sequential:
+    """A convolution without offset, and the normalisation that makes up for it."""
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, bias=False),
+        nn.BatchNorm2d(outputs),
+    )
+
+
+def trunk(blocks: Sequence[int], width: int) -> nn.Sequential:
+    """The standard stem (7 x 7, then a pool, each halving the sides) and the stages."""
+    layers: list[nn.Module] = [
+        convolution(3, width, 7, 2),
+        nn.ReLU(),
+        nn.MaxPool2d(3, stride=2, padding=1),
+    ]
+    inputs = width
+    for stage, count in enumerate(blocks):
+        outputs = width * 2**stage
+        for place in range(count):
+            stride = 2 if stage > 0 and place == 0 else 1
+            layers.append(ResidualBlock(inputs, outputs, stride))
+            inputs = outputs
+    return nn.Sequential(*layers)
+
+
+def concat_pool(x: Tensor) -> Tensor:
+    """Mean and maximum of each channel: (n, c, rows, columns) -> (n, 2 c)."""
+    return torch.cat([x.mean(dim=(2, 3)), x.amax(dim=(2, 3))], dim=1)
+
+
+def draw_weights(network: nn.Module, generator: torch.Generator) -> None:
+    """He's normal weights and no offsets; each residual block begins as its shortcut."""
+    for module in network.modules():
+        if isinstance(module, (nn.Conv2d, nn.Linear)):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu", generator=generator)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
+            module.reset_parameters()
+    for name, weight in network.named_parameters():
+        if name.endswith("second.1.weight"):
+            nn.init.zeros_(weight)
+
+
+def read_images(network: ImageNetwork, images: Tensor, batch_size: int = 256) -> Reading:
+    """What the trained network makes of bytes (n, rows, columns, 3), in batches, no gradient.
+
+    Examples
+    --------
+    >>> network = ImageNetwork(torch.Generator().manual_seed(0), (1, 1), 4, (8, 3))
+    >>> read_images(network, torch.zeros(5, 16, 16, 3, dtype=torch.uint8), 2).mean.shape
+    torch.Size([5])
+    """
+    network.eval()
+    with torch.no_grad():
+        parts = [network.read(part.permute(0, 3, 1, 2)) for part in torch.split(images, batch_size)]
+    return Reading(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
+
+
+#: Seconds between two checkpoints within an epoch.
+SAVE_EVERY = 120.0
+#: Share of the steps in which the learning rate rises, and where it begins.
+RISING, FIRST_RATE = 0.25, 0.04
+ORDER, STEP = 0, 1
+
+History = list[dict[str, Any]]
+
+
+def train_images(
+    network: ImageNetwork,
+    images: Tensor,
+    y: Tensor,
+    held: Tensor,
+    plan: TrainingPlan,
+    checkpoint: Path,
+    save_every: float = SAVE_EVERY,
+) -> History:
+    """Least squares; the network ends as it was after the epoch with the least error on held rows.
+
+    Parameters
+    ----------
+    network : ImageNetwork
+        Its first weights count only where there is no checkpoint.
+    images : bytes of shape (n, rows, columns, 3)
+    y : float32 of shape (n,)
+    held : bool of shape (n,)
+        Rows that only judge the epochs; all others are trained on.
+    plan : TrainingPlan
+    checkpoint : Path
+        The training goes on from this file if it is there, and replaces it on its way.
+    save_every : float, default=120.0
+        Seconds between two checkpoints within an epoch.
+
+    Returns
+    -------
+    list of dicts
+        For each epoch: its number, the mean loss in units of the variance of y, and on held rows
+        the root mean squared and the mean absolute error, in units of y; seconds since the start.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> network = ImageNetwork(torch.Generator().manual_seed(0), (1,), 2, (4, 2))
+    >>> images = torch.randint(256, (60, 8, 8, 3), dtype=torch.uint8)
+    >>> y, held = torch.arange(60.0), torch.arange(60) < 12
+    >>> path = Path(tempfile.mkdtemp()) / "state.pt"
+    >>> history = train_images(network, images, y, held, TrainingPlan(epochs=2), path)
+    >>> [row["epoch"] for row in history]
+    [1, 2]
+    """
+    training = Training(network, images, y, held, plan)
+    state = read_checkpoint(checkpoint, training.about)
+    if state is not None:
+        training.load(state)
+    saved = time.monotonic()
+    with time_left(training.total, training.step) as tell:
+        while training.step < training.total:
+            training.advance()
+            ended = training.step % training.per_epoch == 0
+            if ended:
+                training.judge()
+            if ended or time.monotonic() - saved >= save_every:
+                write_checkpoint(checkpoint, training.about, training.state())
+                saved = time.monotonic()
+            tell(training.step, training.words())
+    network.load_state_dict(training.best)
+    network.eval()
+    return training.history
+
+
+class Training:
+    """A training at some step: the network, the optimiser, the best epoch so far.
+
+    Parameters
+    ----------
+    network, images, y, held, plan
+        As in `train_images`.
+    """
+
+    def __init__(
+        self, network: ImageNetwork, images: Tensor, y: Tensor, held: Tensor, plan: TrainingPlan
+    ) -> None:
+        self.network, self.images, self.y, self.plan = network, images, y, plan
+        self.rest, self.held = torch.nonzero(~held)[:, 0], torch.nonzero(held)[:, 0]
+        self.about = {
+            **asdict(plan),
+            "weights": sum(weight.numel() for weight in network.parameters()),
+            "rows": len(y),
+            "y": zlib.crc32(y.numpy().tobytes()),
+            "held": zlib.crc32(held.numpy().tobytes()),
+        }
+        network.set_units(images[self.rest].permute(0, 3, 1, 2), y[self.rest])
+        self.per_epoch = max(1, len(self.rest) // plan.batch_size)
+        self.total = plan.epochs * self.per_epoch
+        self.optimiser = torch.optim.AdamW(
+            network.parameters(), lr=plan.learning_rate, weight_decay=plan.weight_decay
+        )
+        self.step, self.loss, self.best = 0, 0.0, weights_of(network)
+        self.history: History = []
+        self.seconds_before, self.begin = 0.0, time.monotonic()
+
+    def advance(self) -> None:
+        """One step."""
+        rows = self.rows_of_step()
+        generator = self.network.generator.manual_seed(seed(self.plan.seed, STEP, self.step))
+        pixels = augment(self.images[rows], self.plan.shift, generator)
+        self.network.train()
+        error = self.network(pixels) - self.y[rows]
+        loss = torch.mean((error / self.network.unit) ** 2)
+        self.optimiser.zero_grad()
+        torch.autograd.backward(loss)
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.plan.learning_rate * one_cycle(self.step / self.total)
+        self.optimiser.step()
+        self.step += 1
+        self.loss += loss.item()
+        if not math.isfinite(self.loss):
+            raise ValueError(
+                f"the loss is {loss.item()} at step {self.step}; a finite one was expected: "
+                f"choose a learning_rate below {self.plan.learning_rate}."
+            )
+
+    def rows_of_step(self) -> Tensor:
+        """Rows of the step that comes."""
+        epoch, place = divmod(self.step, self.per_epoch)
+        generator = torch.Generator().manual_seed(seed(self.plan.seed, ORDER, epoch))
+        order = torch.randperm(len(self.rest), generator=generator)
+        return self.rest[order.tensor_split(self.per_epoch)[place]]
+
+    def judge(self) -> None:
+        """Measure the epoch on held rows, and keep its weights if there was none better."""
+        error = read_images(self.network, self.images[self.held]).mean - self.y[self.held]
+        found = {
+            "epoch": self.step // self.per_epoch,
+            "loss": self.loss / self.per_epoch,
+            "held_rmse": math.sqrt(torch.mean(error**2).item()),
+            "held_mae": torch.mean(error.abs()).item(),
+            "seconds": self.seconds(),
+        }
+        if all(found["held_rmse"] < row["held_rmse"] for row in self.history):
+            self.best = weights_of(self.network)
+        self.history.append(found)
+        self.loss = 0.0
+
+    def seconds(self) -> float:
+        """Since the start of the training, without the time between two runs."""
+        return self.seconds_before + time.monotonic() - self.begin
+
+    def state(self) -> dict[str, Any]:
+        """What a later run needs; of a finished training the best weights are enough."""
+        known = {"step": self.step, "history": self.history, "best": self.best}
+        if self.step == self.total:
+            return known
+        return {
+            **known,
+            "loss": self.loss,
+            "seconds": self.seconds(),
+            "network": self.network.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.step, self.history, self.best = state["step"], state["history"], state["best"]
+        if self.step < self.total:
+            self.loss, self.seconds_before = state["loss"], state["seconds"]
+            self.network.load_state_dict(state["network"])
+            self.optimiser.load_state_dict(state["optimiser"])
+
+    def words(self) -> str:
+        """Where the training is, and how good it was after the last epoch."""
+        epoch = min(self.step // self.per_epoch + 1, self.plan.epochs)
+        error = f", error {self.history[-1]['held_mae']:.2f}" if self.history else ""
+        return f"epoch {epoch}/{self.plan.epochs}{error}"
+
+
+def weights_of(network: ImageNetwork) -> dict[str, Tensor]:
+    """A copy of all weights: those of the network go on changing."""
+    return {name: values.clone() for name, values in network.state_dict().items()}
+
+
+def seed(*numbers: int) -> int:
+    """A seed that these numbers always have, unlike that of their neighbours."""
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0])
+
+
+def one_cycle(done: float) -> float:
+    """The learning rate after this share of the steps, as a share of its top: cosines up and down.
+
+    Examples
+    --------
+    >>> [round(one_cycle(done), 3) for done in (0.0, 0.125, 0.25, 0.625, 1.0)]
+    [0.04, 0.52, 1.0, 0.5, 0.0]
+    """
+    if done < RISING:
+        return FIRST_RATE + (1.0 - FIRST_RATE) * (1.0 - math.cos(math.pi * done / RISING)) / 2.0
+    return (1.0 + math.cos(math.pi * (done - RISING) / (1.0 - RISING))) / 2.0
+
+
+def augment(images: Tensor, shift: int, generator: torch.Generator) -> Tensor:
+    """Each image moved by up to ``shift`` pixels and mirrored or not, with its edge repeated.
+
+    Bytes (n, rows, columns, 3) -> a view (n, 3, rows, columns) of bytes that lie channels last.
+    """
+    n, height, width, _ = images.shape
+
+    def moved(size: int) -> Tensor:
+        by = torch.randint(-shift, shift + 1, (n, 1), generator=generator)
+        return (torch.arange(size) + by).clamp(0, size - 1)
+
+    rows, columns = moved(height), moved(width)
+    mirrored = torch.rand(n, 1, generator=generator) < 0.5
+    columns = torch.where(mirrored, columns.flip(1), columns)
+    each = torch.arange(n)[:, None, None]
+    return images[each, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)

@@ -1,0 +1,156 @@
+"""UTKFace."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.harness import seed_of
+from localconformal.quantiles import Array
+from paper.data import SHARES, DataFile, fetch_file
+
+FACES = DataFile(
+    "utkface64",
+    "8cb8ae74726647c29df1ce91dc6efc0dbb2287e58969d0c9736829255b8db767",
+)
+#: Package -> the extra that brings it.
+PACKAGES = {"pandas": "data", "pooch": "data", "pyarrow": "data", "PIL": "plots"}
+GENDERS = {0: "male", 1: "female"}
+ETHNICITIES = {0: "White", 1: "Black", 2: "Asian", 3: "Indian", 4: "other"}
+#: Three file names lack the ethnicity.
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Faces:
+    """Aligned faces and what their file names say.
+
+    Attributes
+    ----------
+    images : bytes of shape (n, 64, 64, 3)
+    age : array of shape (n,)
+        Years, 1 to 116; estimated by an algorithm and checked by a human, so noisy itself.
+    groups : dict of arrays of shape (n,)
+        "gender" and "ethnicity", as texts.
+    """
+
+    images: NDArray[np.uint8]
+    age: Array
+    groups: dict[str, NDArray[np.str_]]
+
+
+def load_faces(data_home: str | Path | None = None) -> Faces:
+    """The 23,707 faces of UTKFace at 64 x 64 pixels.
+
+    Parameters
+    ----------
+    data_home : path, default=None
+        A folder with ``utkface64.parquet``, to look in first; then the folders of `load_dataset`.
+
+    Returns
+    -------
+    Faces
+
+    Examples
+    --------
+    >>> faces = load_faces()  # doctest: +SKIP
+    """
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        extras = ",".join(sorted({PACKAGES[name] for name in missing}))
+        raise ImportError(
+            f"load_faces needs {' and '.join(missing)}, which this environment lacks: run pip "
+            f"install 'localconformal[{extras}]'."
+        )
+    path = fetch_file(FACES, data_home)
+    try:
+        frame = FACES.read(path)
+        images = np.stack([decode(jpeg) for jpeg in frame["jpeg"]])
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(
+            f"{path} could not be read as faces ({type(error).__name__}); replace the file."
+        ) from error
+    groups = {
+        "gender": labels(frame["gender"], GENDERS),
+        "ethnicity": labels(frame["ethnicity"], ETHNICITIES),
+    }
+    return Faces(images, frame["age"].to_numpy(dtype=np.float64), groups)
+
+
+def decode(jpeg: bytes) -> NDArray[np.uint8]:
+    """Bytes (rows, columns, 3)."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(jpeg)) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+def labels(codes: Any, names: dict[int, str]) -> NDArray[np.str_]:
+    """Codes as words."""
+    return np.array([names.get(int(code), UNKNOWN) for code in codes])
+
+
+#: Images that weights are fitted to; training images that judge the epochs; all others.
+FITTED, HELD, POOL = "fitted", "held", "pool"
+#: Share of the training images that are held out.
+HELD_SHARE = 0.15
+#: Sides and number of the made images.
+SIDE, MADE = 16, 700
+
+
+@dataclass(frozen=True)
+class Images:
+    """Bytes (n, rows, columns, 3), ages (n,), and groups by name, each (n,) of texts."""
+
+    pixels: NDArray[np.uint8]
+    age: Array
+    groups: dict[str, NDArray[np.str_]]
+
+
+def faces() -> Images:
+    """Real faces."""
+    found = load_faces()
+    return Images(found.images, found.age, found.groups)
+
+
+def made() -> Images:
+    """Bright spots on a noisy ground, larger with age; what is seen of old ones is less certain."""
+    rng = np.random.default_rng(seed_of("made images"))
+    seen = rng.uniform(5.0, 75.0, MADE)
+    across = np.arange(SIDE) - SIDE / 2 + 0.5
+    radius = np.hypot(across[:, None], across[None, :])
+    spot = 140.0 * (radius[None] < SIDE / 2 * np.sqrt(seen / 80.0)[:, None, None])
+    noise = rng.normal(60.0, 20.0, (MADE, SIDE, SIDE, 3))
+    pixels = np.clip(spot[..., None] + noise, 0, 255).astype(np.uint8)
+    age = np.maximum(1.0, np.round(seen + (1.0 + 0.1 * seen) * rng.normal(size=MADE)))
+    groups = {
+        "gender": rng.choice(["female", "male"], MADE),
+        "ethnicity": rng.choice(["one", "two", "three"], MADE),
+    }
+    return Images(pixels, age, groups)
+
+
+SOURCES: dict[str, Callable[[], Images]] = {"faces": faces, "made": made}
+
+
+def parts_of(n: int) -> NDArray[np.str_]:
+    """The part of each image (n,): drawn once, since a network is trained once."""
+    order = np.random.default_rng(seed_of("split", "age")).permutation(n)
+    training = round(SHARES[0] * n)
+    parts = np.full(n, POOL, dtype=f"<U{max(map(len, (FITTED, HELD, POOL)))}")
+    parts[order[:training]] = FITTED
+    parts[order[: round(HELD_SHARE * training)]] = HELD
+    return parts
+
+
+def halves(parts: NDArray[np.str_], repeat: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Images to calibrate and to test on: the pool, halved anew for each repeat."""
+    rng = np.random.default_rng(seed_of("split", "age", repeat))
+    pool = rng.permutation(np.flatnonzero(parts == POOL))
+    return pool[: len(pool) // 2], pool[len(pool) // 2 :]

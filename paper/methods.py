@@ -1,0 +1,169 @@
+"""Methods by the paper's names: ``METHODS[name](models, seed, preset)`` is an unfitted regressor.
+
+`benchmarks.harness.try_method` trains it on the training rows, calibrates it on the calibration
+rows and measures it on the test rows. A new method is a function here and a line in the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+
+from benchmarks.harness import Arm, Case, Preset, Split, Task
+from localconformal import (
+    CDSplitRegressor,
+    ConformalizedQuantileRegressor,
+    DistSplitRegressor,
+    KernelLaw,
+    LCPRegressor,
+    LVDRegressor,
+    MADSplitRegressor,
+    SLCPRegressor,
+    SplitConformalRegressor,
+)
+from paper.models import Family, Models
+
+Make = Callable[[Models, int, Preset], Any]
+#: The papers' code adds 1 to the predicted size, in units of the mean |y|: a linear model of sizes
+#: can be negative. Here it is one median residual, so that no unit of y matters.
+BETA = 1.0
+
+
+def slcp(model: Any, score: str, law: Any, seed: int) -> SLCPRegressor:
+    """The paper's Algorithm 1: scores of training rows in sample, a correction for each side."""
+    return SLCPRegressor(
+        model,
+        score=score,
+        law=law,
+        reference="train",
+        sides="union",
+        calibration_size=None,
+        random_state=seed,
+        n_jobs=1,
+    )
+
+
+def slcp_on_quantiles(models: Models, seed: int, preset: Preset) -> Any:
+    """On quantile models, with a Gaussian kernel of the median bandwidth."""
+    return slcp(
+        models.quantile, "quantile", KernelLaw("gaussian", bandwidth="median", n_jobs=1), seed
+    )
+
+
+def slcp_auto(models: Models, seed: int, preset: Preset) -> Any:
+    """The defaults of this library: residuals of the mean model, out of fold, and a chosen law."""
+    return SLCPRegressor(
+        models.mean,
+        selection_budget=preset.selection_budget,
+        calibration_size=None,
+        random_state=seed,
+        n_jobs=1,
+    )
+
+
+def cqr(models: Models, seed: int, preset: Preset) -> Any:
+    """On the quantile model, one correction for both sides, as published."""
+    return ConformalizedQuantileRegressor(models.quantile, calibration_size=None, random_state=seed)
+
+
+def split(models: Models, seed: int, preset: Preset) -> Any:
+    """One width for all rows, on the mean model."""
+    return SplitConformalRegressor(models.mean, calibration_size=None, random_state=seed)
+
+
+def lcp(models: Models, seed: int, preset: Preset) -> Any:
+    """Guan's, exact; the bandwidth keeps thresholds of training rows small and finite."""
+    return LCPRegressor(models.mean, calibration_size=None, random_state=seed, n_jobs=1)
+
+
+def distsplit(models: Models, seed: int, preset: Preset) -> Any:
+    """The law of the mean model's residual, of the family's kind."""
+    law = "forest" if models.law is None else models.law
+    return DistSplitRegressor(
+        models.mean, law=law, calibration_size=None, random_state=seed, n_jobs=1
+    )
+
+
+def cdsplit(models: Models, seed: int, preset: Preset) -> Any:
+    """The density of the mean model's residual, by the family's law; sets of several pieces."""
+    return CDSplitRegressor(
+        models.mean, law=models.law, calibration_size=None, random_state=seed, n_jobs=1
+    )
+
+
+def lvd(models: Models, seed: int, preset: Preset) -> Any:
+    """Distances in a network's last hidden layer, otherwise of features; no guarantee."""
+    has_layers = hasattr(models.mean.model, "hidden_layer_sizes")
+    embedding = "hidden-metric" if has_layers else "metric"
+    law = KernelLaw(bandwidth=1.0, embedding=embedding, engine="reference")
+    return LVDRegressor(models.mean, law=law, calibration_size=None, random_state=seed, n_jobs=1)
+
+
+def madsplit(models: Models, seed: int, preset: Preset) -> Any:
+    """Mean and size of the residual by models of the same family."""
+    return _with_spread(models, models.spread, BETA, seed)
+
+
+def madsplit_as_in_code(models: Models, seed: int, preset: Preset) -> Any:
+    """The constant of the papers' code instead, for y in units of its mean |y|."""
+    return _with_spread(models, PlusOne(models.spread), 0.0, seed)
+
+
+def _with_spread(models: Models, spread: Any, beta: float, seed: int) -> Any:
+    return MADSplitRegressor(
+        models.mean, spread_estimator=spread, beta=beta, calibration_size=None, random_state=seed
+    )
+
+
+class PlusOne(RegressorMixin, BaseEstimator):
+    """A model of sizes, none of them below 0, with 1 added to each.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyRegressor
+    >>> PlusOne(DummyRegressor()).fit([[0.0], [1.0]], [2.0, 4.0]).predict([[0.0]])
+    array([4.])
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def fit(self, X: Any, y: Any) -> PlusOne:
+        """Fit the model."""
+        self.model_ = clone(self.model).fit(X, y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """(n,)"""
+        return np.maximum(self.model_.predict(X), 0.0) + 1.0
+
+
+METHODS: dict[str, Make] = {
+    "SLCP": slcp_on_quantiles,
+    "CQR": cqr,
+    "LCP": lcp,
+    "MADSplit": madsplit,
+    "MADSplit, code's constant": madsplit_as_in_code,
+    "DistSplit": distsplit,
+    "CDSplit": cdsplit,
+    "LVD": lvd,
+    "split": split,
+    "SLCP-auto": slcp_auto,
+}
+
+
+def share_models(
+    case: Case, preset: Preset, split: Split, family: Family, seed: int, known: Any = None
+) -> Task:
+    """The task of a case: base models from its training rows, whose fits all methods share."""
+    models = family.make(split.train.X, split.train.y, seed, preset)
+    prediction = models.mean.fit(split.train.X, split.train.y).predict(split.test.X)
+    return Task(case, preset, split, models, seed, prediction, known)
+
+
+def named_arms(task: Task, names: Iterable[str]) -> list[Arm]:
+    """Methods of the table, on the models of a task."""
+    return [Arm(name, METHODS[name](task.models, task.seed, task.preset)) for name in names]

@@ -1,0 +1,340 @@
+"""Families of base models, fitted once for all methods of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import joblib
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import KFold
+
+from benchmarks.harness import Preset
+from localconformal.laws import ForestLaw, KernelLaw, LearnedLaw
+from localconformal.quantiles import Array
+
+
+class Memory:
+    """Fitted models by what they are and the rows that they were fitted to."""
+
+    def __init__(self) -> None:
+        self.fitted: dict[tuple[str, str], Any] = {}
+        #: How often a model was trained, and not found.
+        self.trained = 0
+
+    def fit(self, name: str, model: Any, X: Array, y: Array) -> Any:
+        """The model of this name fitted to these rows."""
+        key = (name, joblib.hash((X, y)))
+        if key not in self.fitted:
+            self.fitted[key] = clone(model).fit(X, y)
+            self.trained += 1
+        return self.fitted[key]
+
+
+class SharedModel(RegressorMixin, BaseEstimator):
+    """A model whose clones share their fits.
+
+    Parameters
+    ----------
+    name : str
+        What tells this model from others of the same memory.
+    model : estimator
+    memory : Memory
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> memory, X = Memory(), np.arange(6.0)[:, None]
+    >>> shared = SharedModel("mean", LinearRegression(), memory)
+    >>> for _ in range(3):
+    ...     _ = clone(shared).fit(X, X[:, 0])
+    >>> memory.trained
+    1
+    """
+
+    def __init__(self, name: str, model: Any, memory: Memory) -> None:
+        self.name = name
+        self.model = model
+        self.memory = memory
+
+    def __sklearn_clone__(self) -> SharedModel:
+        """Another one with the same memory; scikit-learn would copy the memory."""
+        return type(self)(self.name, self.model, self.memory)
+
+    def fit(self, X: Any, y: Any) -> SharedModel:
+        """Look the fit up, or make it."""
+        self.regressor_ = self.memory.fit(self.name, self.model, X, y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """As the model does."""
+        return self.regressor_.predict(X)
+
+
+class SharedQuantiles(SharedModel):
+    """The same for a model that answers ``predict(X, quantiles=[...])``."""
+
+    def predict(self, X: Any, quantiles: Any = None) -> Any:
+        """(n, L) for L levels."""
+        return self.regressor_.predict(X, quantiles=quantiles)
+
+
+@dataclass(frozen=True)
+class Unfitted:
+    """A mean model, a quantile model (``predict(X, quantiles=)``) and a model of the spread.
+
+    ``law`` is a conditional law of the family's kind, for methods that need a whole one; None is
+    a forest.
+    """
+
+    mean: Any
+    quantile: Any
+    spread: Any
+    law: Any = None
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models of one task; all methods share their fits."""
+
+    mean: SharedModel
+    quantile: SharedQuantiles
+    spread: Any
+    law: Any
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of base model.
+
+    Parameters
+    ----------
+    name : str
+        As in the paper's table.
+    choose : callable
+        (X, y of training rows, seed, preset) -> Unfitted, with parameters chosen by
+        cross-validation on these rows.
+    left_out : str
+        Why experiments leave the family out, in one sentence; empty for one that runs.
+    """
+
+    name: str
+    choose: Callable[[Array, Array, int, Preset], Unfitted]
+    left_out: str = ""
+
+    def make(self, X: Array, y: Array, seed: int, preset: Preset) -> Models:
+        """Models for one task, from its training rows."""
+        chosen, memory = self.choose(X, y, seed, preset), Memory()
+        return Models(
+            SharedModel("mean", chosen.mean, memory),
+            SharedQuantiles("quantile", chosen.quantile, memory),
+            chosen.spread,
+            chosen.law,
+            memory,
+        )
+
+
+PENALTIES = tuple(np.logspace(-2, 4, 13))
+LEVELS, LAW_LEVELS = (0.05, 0.5, 0.95), (0.05, 0.25, 0.5, 0.75, 0.95)
+#: Rows of a training step of the networks.
+BATCH = 256
+
+
+class LinearQuantiles(RegressorMixin, BaseEstimator):
+    """q_t(x) = a_t + b_t'x for each level t, by a pinball loss that is rounded at 0.
+
+    With residual r and width h, t r + h log(1 + exp(-r / h)) tends to the pinball loss as h
+    falls; it is smooth, so that thousands of rows and a hundred features take a fraction of a
+    second, where the linear program takes minutes.
+
+    Parameters
+    ----------
+    levels : sequence of floats, default=(0.05, 0.5, 0.95)
+        The only levels that `predict` can be asked for.
+    width : float, default=0.02
+        h in units of the standard deviation of y.
+    penalty : float, default=0.0001
+        Half of it times the squared norm of b is added to the mean loss.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(2000, 1))
+    >>> y = X[:, 0] * (1 + rng.uniform(size=2000))
+    >>> LinearQuantiles().fit(X, y).predict([[1.0]], quantiles=[0.5]).round(1)
+    array([[1.5]])
+    """
+
+    def __init__(
+        self, levels: Sequence[float] = LEVELS, width: float = 0.02, penalty: float = 1e-4
+    ) -> None:
+        self.levels = levels
+        self.width = width
+        self.penalty = penalty
+
+    def fit(self, X: Any, y: Any) -> LinearQuantiles:
+        """A minimisation a level, each from the last one's solution."""
+        X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        self.scale_ = float(np.std(y)) or 1.0
+        design, target = np.column_stack([np.ones(len(y)), X]), y / self.scale_
+        start, found = np.zeros(design.shape[1]), []
+        for level in self.levels:
+            start = minimize(
+                self._loss, start, (design, target, level), jac=True, method="L-BFGS-B"
+            ).x
+            found.append(start)
+        self.coefficients_ = np.column_stack(found)
+        return self
+
+    def _loss(self, beta: Array, design: Array, y: Array, level: float) -> tuple[float, Array]:
+        """Mean loss and its gradient."""
+        residual = y - design @ beta
+        rounded = self.width * np.logaddexp(0.0, -residual / self.width)
+        slope = level - expit(-residual / self.width)
+        weights = np.concatenate([[0.0], beta[1:]])
+        value = np.mean(level * residual + rounded) + self.penalty / 2 * weights @ weights
+        return float(value), -design.T @ slope / len(y) + self.penalty * weights
+
+    def predict(self, X: Any, quantiles: Sequence[float] | None = None) -> Array:
+        """(n, L); None is all levels."""
+        wanted = list(self.levels if quantiles is None else quantiles)
+        columns = [nearest(self.levels, level) for level in wanted]
+        design = np.column_stack([np.ones(len(X)), np.asarray(X, dtype=np.float64)])
+        return np.asarray(self.scale_ * (design @ self.coefficients_[:, columns]))
+
+
+def nearest(levels: Sequence[float], level: float) -> int:
+    """Position of the level; 1 - 0.95 is 0.05 in other last digits."""
+    position = int(np.argmin(np.abs(np.asarray(levels) - level)))
+    if abs(levels[position] - level) > 1e-9:
+        raise ValueError(f"level {level} was not fitted; one of {list(levels)} was expected.")
+    return position
+
+
+def choose_linear(X: Array, y: Array, seed: int, preset: Preset) -> Unfitted:
+    """Ridge regression finds its penalty whenever it is fitted, by leave-one-out.
+
+    A forest as the conditional law would be the better model of the two, and its methods not
+    those on a linear model: the law is SLCP's kernel.
+    """
+    ridge = RidgeCV(PENALTIES)
+    return Unfitted(ridge, LinearQuantiles(), ridge, KernelLaw(n_jobs=1))
+
+
+TREES, COLUMNS = 100, 1 / 3
+#: Least rows of a leaf that are compared, on so many training rows at most.
+LEAF_SIZES, COMPARED_ON, FOLDS = (2, 5, 20), 1_500, 3
+
+
+class QuantileForest(RegressorMixin, BaseEstimator):
+    """Meinshausen's forest: quantiles of the responses that share leaves with x.
+
+    Parameters
+    ----------
+    forest : RandomForestRegressor
+        How the trees are grown.
+
+    Examples
+    --------
+    >>> X = np.linspace(0, 1, 200)[:, None]
+    >>> forest = RandomForestRegressor(20, min_samples_leaf=5, random_state=0)
+    >>> QuantileForest(forest).fit(X, X[:, 0]).predict([[0.5]], quantiles=[0.5]).round(1)
+    array([[0.5]])
+    """
+
+    def __init__(self, forest: Any) -> None:
+        self.forest = forest
+
+    def fit(self, X: Any, y: Any) -> QuantileForest:
+        """Grow the trees and sort the rows into their leaves."""
+        self.trees_ = FrozenEstimator(clone(self.forest).fit(X, y))
+        self.law_ = ForestLaw(self.trees_, n_jobs=1).fit(X, y)
+        return self
+
+    def predict(self, X: Any, quantiles: Sequence[float] | None = None) -> Array:
+        """(n, L); None is the levels 0.05, 0.5 and 0.95."""
+        return self.law_.quantile(X, LEVELS if quantiles is None else quantiles)
+
+
+def grow(leaf_rows: int, seed: int, trees: int = TREES) -> RandomForestRegressor:
+    """A forest on one thread: tasks share the cores."""
+    return RandomForestRegressor(
+        trees, min_samples_leaf=leaf_rows, max_features=COLUMNS, random_state=seed, n_jobs=1
+    )
+
+
+def pinball(y: Array, quantiles: Array) -> float:
+    """Mean pinball loss of the outer two of the columns."""
+    losses = [
+        np.maximum(level * (y - q), (level - 1.0) * (y - q))
+        for level, q in zip(LEVELS[::2], quantiles[:, ::2].T, strict=True)
+    ]
+    return float(np.mean(losses))
+
+
+def choose_forest(X: Array, y: Array, seed: int, preset: Preset) -> Unfitted:
+    """The leaf size with the least squared error for the mean, the least pinball for quantiles."""
+    X, y = X[:COMPARED_ON], y[:COMPARED_ON]
+    folds = list(KFold(FOLDS, shuffle=True, random_state=seed).split(X))
+    squared, rounded = np.zeros(len(LEAF_SIZES)), np.zeros(len(LEAF_SIZES))
+    for position, leaf_rows in enumerate(LEAF_SIZES):
+        for rest, fold in folds:
+            forest = QuantileForest(grow(leaf_rows, seed, TREES // 2)).fit(X[rest], y[rest])
+            squared[position] += np.sum((y[fold] - forest.trees_.predict(X[fold])) ** 2)
+            rounded[position] += len(fold) * pinball(y[fold], forest.predict(X[fold]))
+    best, finest = (LEAF_SIZES[int(np.argmin(loss))] for loss in (rounded, squared))
+    mean = grow(finest, seed)
+    return Unfitted(mean, QuantileForest(grow(best, seed)), mean)
+
+
+def missing_packages() -> list[str]:
+    """Those of PyTorch and skorch that are not installed; neither is loaded."""
+    return [name for name in ("torch", "skorch") if find_spec(name) is None]
+
+
+def why_left_out() -> str:
+    """A sentence, where a package is missing; else nothing."""
+    missing = " and ".join(missing_packages())
+    return missing and (
+        f"The neural network is left out: it needs {missing}; run pip install 'torch' skorch."
+    )
+
+
+def choose_network(X: Array, y: Array, seed: int, preset: Preset) -> Unfitted:
+    """Nothing to choose but the epoch, which networks do whenever they are fitted.
+
+    The conditional law is learned by a quantile network, so that methods that need one are those
+    on a network too.
+    """
+    # Loads PyTorch: only once the family is used.
+    from paper.networks import MeanNetwork, QuantileNetwork
+
+    shared: dict[str, Any] = {
+        "batch_size": BATCH,
+        "max_epochs": preset.epochs,
+        "random_state": seed,
+    }
+    mean = MeanNetwork(**shared)
+    law = LearnedLaw(QuantileNetwork(LAW_LEVELS, **shared), LAW_LEVELS, n_jobs=1)
+    return Unfitted(mean, QuantileNetwork(LEVELS, **shared), mean, law)
+
+
+#: In the order of the paper's table.
+FAMILIES: dict[str, Family] = {
+    family.name: family
+    for family in (
+        Family("ridge", choose_linear),
+        Family("random_forest", choose_forest),
+        Family("neural_net", choose_network, why_left_out()),
+    )
+}

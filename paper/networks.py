@@ -1,0 +1,510 @@
+"""Mean and quantile networks (PyTorch)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from skorch import NeuralNet
+from skorch.callbacks import EarlyStopping
+from skorch.dataset import Dataset
+from skorch.helper import predefined_split
+from torch import Tensor, nn
+
+from localconformal.laws.layers import activations
+from localconformal.quantiles import Array
+
+
+class Perceptron(nn.Module):
+    """x -> W_k relu(... relu(W_1 x + b_1) ...) + b_k, with dropout behind every relu.
+
+    Everything random comes from the generator: PyTorch's global one is not touched, so that fits
+    in several threads neither disturb each other nor the caller.
+
+    Parameters
+    ----------
+    sizes : sequence of ints
+        Features, units of each hidden layer, outputs.
+    dropout : float
+        Share of hidden units that a training step leaves out.
+    generator : torch.Generator
+    """
+
+    def __init__(self, sizes: Sequence[int], dropout: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.generator = generator
+        self.layers = nn.ModuleList(linear(*pair, generator) for pair in pairwise(sizes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, features) -> (n, outputs)."""
+        *hidden, last = self.layers
+        for layer in hidden:
+            x = self._drop(torch.relu(layer(x)))
+        return last(x)
+
+    def _drop(self, x: Tensor) -> Tensor:
+        if not self.training or self.dropout == 0:
+            return x
+        kept = torch.empty_like(x).bernoulli_(1.0 - self.dropout, generator=self.generator)
+        return x * kept / (1.0 - self.dropout)
+
+
+def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+    """A layer with orthogonal weights and no offset."""
+    # On no device at first: the constructor would draw weights from the global generator.
+    layer = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
+    nn.init.orthogonal_(layer.weight, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class PinballLoss(nn.Module):
+    """Mean over rows and levels t of max(t r, (t - 1) r), r = y - q_t.
+
+    Parameters
+    ----------
+    levels : sequence of L floats
+
+    Examples
+    --------
+    >>> PinballLoss([0.1, 0.9])(torch.zeros(1, 2), torch.ones(1, 1)).item()
+    0.5
+    """
+
+    levels: Tensor
+
+    def __init__(self, levels: Sequence[float]) -> None:
+        super().__init__()
+        self.register_buffer("levels", torch.tensor(levels, dtype=torch.float32))
+
+    def forward(self, quantiles: Tensor, y: Tensor) -> Tensor:
+        """Quantiles (n, L) and responses (n, 1) -> a number."""
+        residual = y - quantiles
+        return torch.maximum(self.levels * residual, (self.levels - 1.0) * residual).mean()
+
+
+class Batches:
+    """The rows of a data set in slices, in an order drawn anew each time.
+
+    Parameters
+    ----------
+    dataset : skorch Dataset of tensors
+    batch_size : int
+    generator : torch.Generator or None, default=None
+        None leaves the rows in their order.
+    """
+
+    def __init__(
+        self, dataset: Any, batch_size: int, generator: torch.Generator | None = None
+    ) -> None:
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        X, y = self.dataset.X, self.dataset.y
+        # At prediction there are no responses, and skorch expects something in their place.
+        y = torch.zeros(len(X)) if y is None else y
+        if self.generator is not None:
+            order = torch.randperm(len(y), generator=self.generator)
+            X, y = X[order], y[order]
+        return zip(X.split(self.batch_size), y.split(self.batch_size), strict=True)
+
+
+def train(
+    X: Tensor,
+    y: Tensor,
+    held_out: int,
+    sizes: tuple[int, ...],
+    generator: torch.Generator,
+    *,
+    dropout: float,
+    patience: int,
+    **settings: Any,
+) -> NeuralNet:
+    """The network of the epoch with the least loss on rows held out.
+
+    Parameters
+    ----------
+    X : (n, d) float32
+    y : (n, 1) float32
+    held_out : int
+        So many rows, drawn at random, stop the training and take no other part in it.
+    sizes : tuple of ints
+        Features, hidden units, outputs.
+    generator : torch.Generator
+        Draws the rows held out, the first weights, the batches and the dropout.
+    dropout : float
+    patience : int
+        Epochs without a lesser loss that end the training.
+    **settings
+        Other parameters of skorch's NeuralNet.
+
+    Returns
+    -------
+    skorch NeuralNet
+    """
+    held, rest = torch.randperm(len(y), generator=generator).tensor_split([held_out])
+    stopping = EarlyStopping(patience=patience, threshold=0.0, load_best=True)
+    net = NeuralNet(
+        Perceptron,
+        module__sizes=sizes,
+        module__dropout=dropout,
+        module__generator=generator,
+        optimizer=torch.optim.Adam,
+        optimizer__fused=True,
+        iterator_train=Batches,
+        iterator_train__generator=generator,
+        iterator_valid=Batches,
+        iterator_valid__batch_size=held_out,
+        train_split=predefined_split(Dataset(X[held], y[held])),
+        callbacks=[("stopping", stopping)],
+        callbacks__print_log=None,
+        verbose=0,
+        **settings,
+    )
+    with one_thread():
+        net.fit(X[rest], y[rest])
+    # skorch takes an interrupt by the user for the end of the training.
+    if len(net.history) < net.max_epochs and dict(net.callbacks_)["stopping"].misses_ < patience:
+        raise KeyboardInterrupt
+    # The rows have done their work; they need not travel with the model.
+    return net.set_params(train_split=None)
+
+
+_counting = Lock()
+_inside, _threads_before = 0, 1
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch in one thread; the last of several callers to leave restores what the first found.
+
+    Two that overlap, each restoring what it found, would leave the limit of the other behind.
+    """
+    global _inside, _threads_before
+    with _counting:
+        if _inside == 0:
+            _threads_before = torch.get_num_threads()
+        _inside += 1
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        with _counting:
+            _inside -= 1
+            # Each thread has a setting of its own beside the common one, and restores both.
+            torch.set_num_threads(_threads_before)
+
+
+#: parameter -> (test of its value, what was expected)
+CONSTRAINTS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "hidden_layer_sizes": (
+        lambda value: np.ndim(value) == 1 and all(size >= 1 for size in value),
+        "a sequence of positive numbers of units",
+    ),
+    "dropout": (lambda value: 0 <= value < 1, "a number in [0, 1)"),
+    "learning_rate": (lambda value: value > 0, "a positive number"),
+    "weight_decay": (lambda value: value >= 0, "a number that is not negative"),
+    "batch_size": (lambda value: value >= 1, "a positive number of rows"),
+    "max_epochs": (lambda value: value >= 1, "a positive number of epochs"),
+    "patience": (lambda value: value >= 1, "a positive number of epochs"),
+    "validation_share": (lambda value: 0 < value < 1, "a number in (0, 1)"),
+}
+
+
+class BaseNetwork(RegressorMixin, BaseEstimator):
+    """Dense layers with relu, by Adam, with features and responses in units of their own.
+
+    Training happens in float32 with features of mean 0 and variance 1 and responses of mean 0 and
+    mean absolute value 1. Both scalings are then folded into the first and the last layer, so
+    that ``coefs_`` and ``intercepts_`` (float64) take and give the user's units, as those of
+    scikit-learn's MLPRegressor do; `HiddenLayer` reads them. A row's prediction does not depend
+    on the rows beside it, to the last bit.
+    """
+
+    activation = "relu"
+
+    def __init__(
+        self,
+        hidden_layer_sizes: Sequence[int] = (64, 64),
+        dropout: float = 0.1,
+        learning_rate: float = 0.005,
+        weight_decay: float = 1e-6,
+        batch_size: int = 128,
+        max_epochs: int = 100,
+        patience: int = 20,
+        validation_share: float = 0.05,
+        random_state: Any = None,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.dropout = dropout
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.validation_share = validation_share
+        self.random_state = random_state
+
+    def _fit(self, X: Any, y: Any, outputs: int, **criterion: Any) -> None:
+        """Train a network of so many outputs with this criterion of skorch's."""
+        self._check_parameters()
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2, order="C"
+        )
+        y = np.asarray(y, dtype=np.float64)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        features, responses = feature_units(X), response_units(y)
+        self.net_ = train(
+            as_tensor((X - features[0]) / features[1]),
+            as_tensor((y[:, None] - responses[0]) / responses[1]),
+            min(max(1, round(self.validation_share * len(y))), len(y) - 1),
+            (X.shape[1], *self.hidden_layer_sizes, outputs),
+            torch.Generator().manual_seed(seed),
+            dropout=self.dropout,
+            patience=self.patience,
+            lr=self.learning_rate,
+            optimizer__weight_decay=self.weight_decay,
+            batch_size=self.batch_size,
+            max_epochs=self.max_epochs,
+            **criterion,
+        )
+        self.n_epochs_ = len(self.net_.history)
+        self.coefs_, self.intercepts_ = in_user_units(self.net_.module_, features, responses)
+
+    def _check_parameters(self) -> None:
+        for name, (holds, expected) in CONSTRAINTS.items():
+            if not holds(value := getattr(self, name)):
+                raise ValueError(f"{name} is {value!r}; {expected} was expected.")
+
+    def _outputs(self, X: Any) -> Array:
+        """(n, outputs) in units of y."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return activations(self, X, len(self.coefs_))
+
+
+def as_tensor(values: Array) -> torch.Tensor:
+    """The same numbers in float32."""
+    return torch.from_numpy(values.astype(np.float32))
+
+
+def feature_units(X: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation of each column.
+
+    A constant one has an infinite deviation: the network has not learned what to make of other
+    values, and leaves them out.
+    """
+    varies = np.ptp(X, axis=0) > 0
+    return X.mean(axis=0), np.where(varies, X.std(axis=0), np.inf)
+
+
+def response_units(y: Array) -> tuple[float, float]:
+    """Mean, and mean distance from it; the standard deviation would follow a few large values."""
+    centre = float(y.mean())
+    return centre, float(np.abs(y - centre).mean()) or 1.0
+
+
+def in_user_units(
+    module: Any, features: tuple[Array, Array], responses: tuple[float, float]
+) -> tuple[list[Array], list[Array]]:
+    """Matrices (inputs, outputs) and offsets of the layers, with both scalings folded in."""
+    with torch.no_grad():
+        arrays = [
+            (layer.weight.numpy().T.astype(np.float64), layer.bias.numpy().astype(np.float64))
+            for layer in module.layers
+        ]
+    coefs, intercepts = map(list, zip(*arrays, strict=True))
+    coefs[0] = coefs[0] / features[1][:, None]
+    intercepts[0] = intercepts[0] - features[0] @ coefs[0]
+    coefs[-1] = coefs[-1] * responses[1]
+    intercepts[-1] = intercepts[-1] * responses[1] + responses[0]
+    return coefs, intercepts
+
+
+class MeanNetwork(BaseNetwork):
+    """E[y | x] by a network that is trained by squared error.
+
+    Deterministic on the CPU for a given ``random_state``; PyTorch's global random state and
+    thread setting are left as they were.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : sequence of ints, default=(64, 64)
+        Units of each hidden layer.
+    dropout : float, default=0.1
+        Share of hidden units that a training step leaves out.
+    learning_rate : float, default=0.005
+        Of Adam.
+    weight_decay : float, default=1e-06
+        Half of it times the squared norm of the weights is added to the loss.
+    batch_size : int, default=128
+        Rows of a training step.
+    max_epochs : int, default=100
+        Most passes over the training rows.
+    patience : int, default=20
+        Epochs without a lesser loss on the rows held out that end the training.
+    validation_share : float, default=0.05
+        Share of the rows that are held out; the epoch with the least loss there is kept.
+    random_state : int, RandomState or None, default=None
+        Draws the rows held out, the first weights, the batches and the dropout.
+
+    Attributes
+    ----------
+    coefs_, intercepts_ : lists of arrays
+        Of each layer, in the user's units, as in scikit-learn's MLPRegressor.
+    net_ : skorch NeuralNet
+        As trained, in units of its own; ``net_.history`` has the losses of each epoch.
+    n_epochs_ : int
+        Epochs that were trained.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(-1, 1, 400)[:, None]
+    >>> model = MeanNetwork(max_epochs=40, random_state=0).fit(X, np.abs(X[:, 0]))
+    >>> bool(np.abs(model.predict(X) - np.abs(X[:, 0])).mean() < 0.1)
+    True
+    """
+
+    def fit(self, X: Any, y: Any) -> MeanNetwork:
+        """Train on rows X (n, d) and responses y (n,)."""
+        self._fit(X, y, outputs=1, criterion=torch.nn.MSELoss)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """(n,) in units of y."""
+        return self._outputs(X)[:, 0]
+
+
+LEVELS = (0.05, 0.5, 0.95)
+
+
+class QuantileNetwork(BaseNetwork):
+    """Quantiles of y given x by one network, an output each, trained by the pinball loss.
+
+    Outputs are sorted within each row, so that quantiles never cross; sorting never raises the
+    pinball loss [1]_. Deterministic on the CPU for a given ``random_state``; PyTorch's global
+    random state and thread setting are left as they were.
+
+    Parameters
+    ----------
+    levels : sequence of floats, default=(0.05, 0.5, 0.95)
+        Increasing, inside (0, 1): the only ones that `predict` can be asked for.
+    hidden_layer_sizes : sequence of ints, default=(64, 64)
+        Units of each hidden layer.
+    dropout : float, default=0.1
+        Share of hidden units that a training step leaves out.
+    learning_rate : float, default=0.005
+        Of Adam.
+    weight_decay : float, default=1e-06
+        Half of it times the squared norm of the weights is added to the loss.
+    batch_size : int, default=128
+        Rows of a training step.
+    max_epochs : int, default=100
+        Most passes over the training rows.
+    patience : int, default=20
+        Epochs without a lesser loss on the rows held out that end the training.
+    validation_share : float, default=0.05
+        Share of the rows that are held out; the epoch with the least loss there is kept.
+    random_state : int, RandomState or None, default=None
+        Draws the rows held out, the first weights, the batches and the dropout.
+
+    Attributes
+    ----------
+    coefs_, intercepts_ : lists of arrays
+        Of each layer, in the user's units, as in scikit-learn's MLPRegressor.
+    net_ : skorch NeuralNet
+        As trained, in units of its own; ``net_.history`` has the losses of each epoch.
+    n_epochs_ : int
+        Epochs that were trained.
+
+    References
+    ----------
+    .. [1] Chernozhukov, Fernandez-Val and Galichon (2010), "Quantile and probability curves
+       without crossing", Econometrica 78.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(400, 1))
+    >>> y = X[:, 0] * rng.uniform(size=400)
+    >>> model = QuantileNetwork(max_epochs=40, random_state=0).fit(X, y)
+    >>> model.predict([[1.0]], quantiles=[0.05, 0.95]).shape
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[float] = LEVELS,
+        hidden_layer_sizes: Sequence[int] = (64, 64),
+        dropout: float = 0.1,
+        learning_rate: float = 0.005,
+        weight_decay: float = 1e-6,
+        batch_size: int = 128,
+        max_epochs: int = 100,
+        patience: int = 20,
+        validation_share: float = 0.05,
+        random_state: Any = None,
+    ) -> None:
+        self.levels = levels
+        super().__init__(
+            hidden_layer_sizes,
+            dropout,
+            learning_rate,
+            weight_decay,
+            batch_size,
+            max_epochs,
+            patience,
+            validation_share,
+            random_state,
+        )
+
+    def fit(self, X: Any, y: Any) -> QuantileNetwork:
+        """Train on rows X (n, d) and responses y (n,)."""
+        self.levels_ = check_levels(self.levels)
+        self._fit(
+            X, y, len(self.levels_), criterion=PinballLoss, criterion__levels=self.levels_.tolist()
+        )
+        return self
+
+    def predict(self, X: Any, quantiles: Sequence[float] | None = None) -> Array:
+        """Quantiles (n, L) at L of the trained levels.
+
+        None is the median, (n,); without one, the mean of the trained quantiles nearest to it.
+        """
+        columns = np.sort(self._outputs(X), axis=1)
+        if quantiles is None:
+            off = np.abs(self.levels_ - 0.5).round(9)
+            return np.asarray(columns[:, off == off.min()].mean(axis=1))
+        return columns[:, [position(self.levels_, level) for level in quantiles]]
+
+
+def check_levels(levels: Any) -> Array:
+    """Levels (L,) as an array, or refused."""
+    found = np.asarray(levels, dtype=np.float64)
+    inside = found.ndim == 1 and len(found) > 0 and np.all((found > 0) & (found < 1))
+    if not inside or np.any(np.diff(found) <= 0):
+        raise ValueError(f"levels are {levels!r}; increasing numbers inside (0, 1) were expected.")
+    return found
+
+
+def position(levels: Array, level: float) -> int:
+    """Position of the level; 1 - 0.95 is 0.05 in other last digits."""
+    nearest = int(np.argmin(np.abs(levels - level)))
+    if not abs(levels[nearest] - level) <= 1e-9:
+        raise ValueError(
+            f"quantile {level} was asked for; one of {levels.tolist()} was expected: add it to "
+            "levels and fit again."
+        )
+    return nearest

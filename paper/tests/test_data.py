@@ -1,0 +1,187 @@
+import functools
+import hashlib
+import http.server
+import os
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from paper.data import DATASETS, FOLDER_VARIABLE, URL_VARIABLE, fetch_file, load_dataset
+
+pd = pytest.importorskip("pandas")
+pooch = pytest.importorskip("pooch")
+
+every_dataset = pytest.mark.parametrize("name", DATASETS)
+needs_files = pytest.mark.skipif(
+    not os.environ.get(FOLDER_VARIABLE), reason=f"{FOLDER_VARIABLE} is not set"
+)
+#: Rows and columns of the papers' code; 1993 and 768 x 8 in the paper are slips.
+IN_PAPER = {
+    "bike": (10_886, 18),
+    "bio": (45_730, 9),
+    "star": (2_161, 39),
+    "concrete": (1_030, 8),
+    "community": (1_994, 100),
+    "facebook_1": (40_948, 53),
+    "yacht": (308, 6),
+    "energy": (768, 8),
+    "kin8nm": (8_192, 8),
+    "blog_data": (52_397, 280),
+}
+
+
+@needs_files
+@every_dataset
+def test_the_clean_version_is_what_its_entry_says(name):
+    entry, data = DATASETS[name], load_dataset(name)
+    assert data.X.shape == (entry.rows, entry.features)
+    assert data.y.shape == (entry.rows,)
+    assert np.isfinite(data.y).all()
+    assert tuple(data.groups.columns) == entry.groups
+    assert len(data.groups) == entry.rows
+    assert list(data.X.index) == list(range(entry.rows))
+
+
+@needs_files
+@every_dataset
+def test_as_in_paper_is_numbers_only(name):
+    data = load_dataset(name, as_in_paper=True)
+    assert np.isfinite(data.X.to_numpy(dtype=float)).all()
+    assert data.X.shape == IN_PAPER.get(name, data.X.shape)
+
+
+@needs_files
+@every_dataset
+def test_no_feature_tells_the_target(name):
+    for as_in_paper in (False, True):
+        data = load_dataset(name, as_in_paper=as_in_paper)
+        numbers = data.X.select_dtypes("number").to_numpy(dtype=float)
+        assert not (numbers == data.y[:, None]).all(axis=0).any()
+        assert data.target not in data.X
+
+
+@needs_files
+def test_quirks_are_kept_only_as_in_the_paper():
+    star, quirky = load_dataset("star"), load_dataset("star", as_in_paper=True)
+    assert "Unnamed: 0" not in star.X
+    assert "lunchk" in star.X
+    assert "Unnamed: 0" in quirky.X
+    assert "lunchk" not in quirky.X
+    counts = quirky.groups["ethnicity"].value_counts()
+    assert counts.to_dict() == {"cauc": 1653, "afam": 498, "asian": 7, "hispanic": 2, "other": 1}
+    whole, lost = load_dataset("facebook_1"), load_dataset("facebook_1", as_in_paper=True)
+    np.testing.assert_array_equal(whole.y[1:], lost.y)
+
+
+@needs_files
+def test_stand_ins_say_so_and_do_not_bear_the_other_name():
+    stand_ins = {name for name in DATASETS if load_dataset(name).stand_in}
+    assert stand_ins == {
+        "facebook_testset",
+        "meps_2015_util_19",
+        "meps_2015_util_20",
+        "meps_2017_util_21",
+    }
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(ValueError, match=r"no data set 'bikes'.*bike"):
+        load_dataset("bikes")
+
+
+# ---- where files come from -----------------------------------------------------------------
+
+
+@pytest.fixture
+def nowhere(tmp_path, monkeypatch):
+    """No folder has any file, and nothing is served: a cache of its own."""
+    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
+    monkeypatch.delenv(URL_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def served(nowhere):
+    """A folder behind a local web server: (folder, address)."""
+    folder = nowhere / "served"
+    folder.mkdir()
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield folder, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def yacht_frame():
+    columns = [*"abcdef", "residuary_resistance"]
+    return pd.DataFrame(np.arange(21.0).reshape(3, 7), columns=columns)
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_file_of_the_named_folder_is_found(nowhere, monkeypatch):
+    yacht_frame().to_parquet(nowhere / "yacht.parquet")
+    np.testing.assert_array_equal(load_dataset("yacht", data_home=nowhere).y, [6.0, 13.0, 20.0])
+    monkeypatch.setenv(FOLDER_VARIABLE, str(nowhere))
+    assert load_dataset("yacht").X.shape == (3, 6)
+    assert DATASETS["yacht"].is_present()
+    assert not DATASETS["bio"].is_present()
+
+
+def test_the_file_of_the_public_source_will_do_too(nowhere):
+    yacht_frame().to_csv(nowhere / "data.txt", sep=" ", header=False, index=False)
+    np.testing.assert_array_equal(load_dataset("yacht", data_home=nowhere).y, [6.0, 13.0, 20.0])
+
+
+def test_a_download_is_checked_kept_and_not_repeated(served, monkeypatch):
+    folder, address = served
+    yacht_frame().to_csv(folder / "data.txt", sep=" ", header=False, index=False)
+    entry = DATASETS["yacht"]
+    raw = replace(entry.file.raw, url=f"{address}/data.txt", sha256=sha256(folder / "data.txt"))
+    file = replace(entry.file, raw=raw)
+    monkeypatch.setitem(DATASETS, "yacht", replace(entry, file=file))
+    first = load_dataset("yacht")
+    (folder / "data.txt").unlink()
+    np.testing.assert_array_equal(load_dataset("yacht").y, first.y)
+
+
+def test_a_mirror_of_the_parquet_files_is_tried_first(served, monkeypatch):
+    folder, address = served
+    yacht_frame().to_parquet(folder / "yacht.parquet")
+    monkeypatch.setenv(URL_VARIABLE, address + "/")
+    file = replace(DATASETS["yacht"].file, sha256=sha256(folder / "yacht.parquet"))
+    assert fetch_file(file).name == "yacht.parquet"
+
+
+def test_another_file_at_the_address_is_refused_and_not_kept(served, monkeypatch):
+    folder, address = served
+    (folder / "energy.parquet").write_bytes(b"something else")
+    monkeypatch.setenv(URL_VARIABLE, address)
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError, match="is another file"):
+            load_dataset("energy")
+
+
+def test_offline_one_sentence_says_where_to_put_the_file(nowhere, monkeypatch):
+    file = DATASETS["bio"].file
+    unreachable = replace(file, raw=replace(file.raw, url="http://127.0.0.1:9/CASP.csv"))
+    with pytest.raises(FileNotFoundError) as caught:
+        fetch_file(unreachable)
+    sentence = str(caught.value)
+    assert "bio.parquet or CASP.csv" in sentence
+    assert "could not be read" in sentence
+    assert FOLDER_VARIABLE in sentence
+    assert "\n" not in sentence
+    with pytest.raises(FileNotFoundError, match=r"kin8nm\.parquet.*no public site.*put the file"):
+        load_dataset("kin8nm")
+
+
+def test_a_spoilt_file_is_named(nowhere):
+    (nowhere / "yacht.parquet").write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(ValueError, match=r"yacht\.parquet could not be read"):
+        load_dataset("yacht", data_home=nowhere)

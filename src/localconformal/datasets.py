@@ -1,0 +1,338 @@
+"""Synthetic data whose conditional quantiles are known, so that intervals have an ideal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammainc, gammaincinv, gammaln, ndtr, ndtri
+
+from localconformal.quantiles import Array
+
+#: (generator, n) -> X (n, d)
+Features = Callable[[np.random.Generator, int], Array]
+#: X (n, d) -> (n,)
+Curve = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A joint law of (X, y) with known conditional quantiles.
+
+    Attributes
+    ----------
+    name : str
+    draw_features : callable
+        ``draw_features(rng, n)`` -> X of shape (n, d).
+    draw_response : callable
+        ``draw_response(rng, X)`` -> y of shape (n,).
+    conditional_mean : callable
+        X -> E[y | x] of shape (n,).
+    conditional_cdf : callable
+        X, y (n,) -> P(Y <= y | x) of shape (n,).
+    conditional_quantile : callable
+        X, levels (L,) -> the quantiles of y given x, of shape (n, L).
+
+    Examples
+    --------
+    >>> from localconformal.datasets import load_simulation
+    >>> simulation = load_simulation("sim2")
+    >>> X, y = simulation.sample(1000, random_state=0)
+    >>> X.shape, y.shape
+    ((1000, 1), (1000,))
+    >>> ideal = simulation.quantile(X, [0.05, 0.95])
+    >>> ideal.shape
+    (1000, 2)
+    """
+
+    name: str
+    draw_features: Features
+    draw_response: Callable[[np.random.Generator, Array], Array]
+    conditional_mean: Curve
+    conditional_cdf: Callable[[Array, Array], Array]
+    conditional_quantile: Callable[[Array, Array], Array]
+
+    def sample(
+        self, n: int, random_state: int | np.random.Generator | None = None
+    ) -> tuple[Array, Array]:
+        """Draw n independent rows: X (n, d), y (n,)."""
+        rng = np.random.default_rng(random_state)
+        X = self.draw_features(rng, n)
+        return X, self.draw_response(rng, X)
+
+    def mean(self, X: ArrayLike) -> Array:
+        """E[y | x]: (n,)."""
+        return self.conditional_mean(np.asarray(X, dtype=np.float64))
+
+    def cdf(self, X: ArrayLike, y: ArrayLike) -> Array:
+        """P(Y <= y | x) at each pair (x, y): (n,)."""
+        points = np.asarray(X, dtype=np.float64)
+        return self.conditional_cdf(points, np.asarray(y, dtype=np.float64))
+
+    def coverage(self, X: ArrayLike, intervals: ArrayLike) -> Array:
+        """P(lower <= Y <= upper | x) of intervals (n, 2): (n,). Responses are continuous here."""
+        bounds = np.asarray(intervals, dtype=np.float64)
+        return np.maximum(self.cdf(X, bounds[:, 1]) - self.cdf(X, bounds[:, 0]), 0.0)
+
+    def quantile(self, X: ArrayLike, levels: ArrayLike) -> Array:
+        """Quantiles of y given x: (n, L). Levels alpha/2, 1 - alpha/2 are the ideal interval."""
+        asked = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+        return self.conditional_quantile(np.asarray(X, dtype=np.float64), asked)
+
+
+#: Standard deviations stay above this: at one point of x the noise of some simulations vanishes.
+TINY = 1e-12
+#: Halvings of a bracket: to the last digits of a float, or nearly so.
+HALVINGS = 60
+
+
+def gaussian(name: str, features: Features, mean: Curve, deviation: Curve) -> Simulation:
+    """y = mean(x) + deviation(x) e with e standard normal; deviation may be negative."""
+
+    def spread(X: Array) -> Array:
+        return np.maximum(np.abs(deviation(X)), TINY)
+
+    return Simulation(
+        name,
+        draw_features=features,
+        draw_response=lambda rng, X: mean(X) + deviation(X) * rng.standard_normal(len(X)),
+        conditional_mean=mean,
+        conditional_cdf=lambda X, y: ndtr((y - mean(X)) / spread(X)),
+        conditional_quantile=lambda X, levels: (
+            mean(X)[:, None] + np.abs(deviation(X))[:, None] * ndtri(levels)
+        ),
+    )
+
+
+class Parts(NamedTuple):
+    """A mixture of normal laws at each row: shares, means and deviations, each (n, K)."""
+
+    shares: Array
+    means: Array
+    deviations: Array
+
+    def cdf(self, y: Array) -> Array:
+        """P(Y <= y): (n,)."""
+        z = (y[:, None] - self.means) / np.maximum(self.deviations, TINY)
+        return np.asarray((self.shares * ndtr(z)).sum(axis=1))
+
+    def quantile(self, level: float) -> Array:
+        """Found by halving a bracket that holds the quantile of every part: (n,)."""
+        edges = self.means + self.deviations * ndtri(level)
+        low, high = edges.min(axis=1), edges.max(axis=1)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2.0
+            below = self.cdf(middle) < level
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return high
+
+
+def mixture(
+    name: str,
+    features: Features,
+    draw: Callable[[np.random.Generator, Array], Array],
+    parts: Callable[[Array], Parts],
+) -> Simulation:
+    """A response whose law at each x is a mixture of normal laws."""
+    return Simulation(
+        name,
+        draw_features=features,
+        draw_response=draw,
+        conditional_mean=lambda X: (parts(X).shares * parts(X).means).sum(axis=1),
+        conditional_cdf=lambda X, y: parts(X).cdf(y),
+        conditional_quantile=lambda X, levels: np.column_stack(
+            [parts(X).quantile(float(level)) for level in levels]
+        ),
+    )
+
+
+def uniform_features(low: float, high: float, d: int = 1) -> Features:
+    """X uniform on [low, high]^d."""
+    return lambda rng, n: rng.uniform(low, high, size=(n, d))
+
+
+#: Values of the Poisson part that are told apart; its mean is 1.1 at most.
+COUNTS = np.arange(12)
+#: Share and size of the outliers of the third simulation.
+OUTLIERS, OUTLIER_SIZE = 0.01, 25.0
+#: Features of Izbicki et al., of which the first matters.
+D_IZBICKI = 20
+
+
+def rate(X: Array) -> Array:
+    """Mean of the Poisson part."""
+    return np.asarray(np.sin(X[:, 0]) ** 2 + 0.1)
+
+
+def with_counts(X: Array, plain: Array, outlier_mean: float, outlier: Array) -> Parts:
+    """Poisson counts, plus normal noise that for a share of rows is that of outliers."""
+    mean = rate(X)[:, None]
+    share = np.exp(COUNTS * np.log(mean) - mean - gammaln(COUNTS + 1.0))
+    share = share / share.sum(axis=1, keepdims=True)
+    centres = np.broadcast_to(COUNTS.astype(np.float64), share.shape)
+    return Parts(
+        np.hstack([(1.0 - OUTLIERS) * share, OUTLIERS * share]),
+        np.hstack([centres, centres + outlier_mean]),
+        np.hstack([np.broadcast_to(s[:, None], share.shape) for s in (plain, outlier)]),
+    )
+
+
+def draw_third(rng: np.random.Generator, X: Array) -> Array:
+    """Pois(sin^2 x + 0.1) + 0.08 x e + 25 1{U < 0.01} e', as the authors' code has it."""
+    e, other = rng.standard_normal((2, len(X)))
+    outlier = rng.uniform(size=len(X)) < OUTLIERS
+    return rng.poisson(rate(X)) + 0.08 * X[:, 0] * e + OUTLIER_SIZE * outlier * other
+
+
+def third_parts(X: Array) -> Parts:
+    """Outliers have the noise of the others and their own."""
+    plain = 0.08 * X[:, 0]
+    return with_counts(X, plain, 0.0, np.hypot(plain, OUTLIER_SIZE))
+
+
+def draw_third_printed(rng: np.random.Generator, X: Array) -> Array:
+    """Pois(sin^2 x + 0.1) + 0.08 x e + 25 1{U < 0.01} + e, as the paper prints it."""
+    e = rng.standard_normal(len(X))
+    outlier = rng.uniform(size=len(X)) < OUTLIERS
+    return rng.poisson(rate(X)) + (0.08 * X[:, 0] + 1.0) * e + OUTLIER_SIZE * outlier
+
+
+def third_printed_parts(X: Array) -> Parts:
+    """Outliers are shifted."""
+    plain = 0.08 * X[:, 0] + 1.0
+    return with_counts(X, plain, OUTLIER_SIZE, plain)
+
+
+def bimodal_parts(X: Array) -> Parts:
+    """f(x) +- g(x), each with probability 1/2, and noise of variance 1/4 + |x1|."""
+    x = X[:, 0]
+    f = (x - 1.0) ** 2 * (x + 1.0)
+    g = 2.0 * np.sqrt(np.maximum(x + 0.5, 0.0))
+    deviation = np.sqrt(0.25 + np.abs(x))
+    return Parts(
+        np.full((len(x), 2), 0.5),
+        np.column_stack([f - g, f + g]),
+        np.column_stack([deviation, deviation]),
+    )
+
+
+def draw_bimodal(rng: np.random.Generator, X: Array) -> Array:
+    """One of the two modes by a coin."""
+    parts, rows = bimodal_parts(X), np.arange(len(X))
+    mode = rng.integers(2, size=len(X))
+    noise = rng.standard_normal(len(X))
+    return np.asarray(parts.means[rows, mode] + parts.deviations[rows, mode] * noise)
+
+
+def shape(X: Array) -> Array:
+    """Shape and rate of the Gamma noise, whose mean is therefore 1."""
+    return 1.0 + 2.0 * np.abs(X[:, 0])
+
+
+asymmetric = Simulation(
+    "asymmetric",
+    draw_features=uniform_features(-5.0, 5.0, D_IZBICKI),
+    draw_response=lambda rng, X: 5.0 * X[:, 0] + rng.gamma(shape(X), 1.0 / shape(X)),
+    conditional_mean=lambda X: 5.0 * X[:, 0] + 1.0,
+    conditional_cdf=lambda X, y: gammainc(shape(X), np.maximum(y - 5.0 * X[:, 0], 0.0) * shape(X)),
+    conditional_quantile=lambda X, levels: (
+        5.0 * X[:, :1] + gammaincinv(shape(X)[:, None], levels) / shape(X)[:, None]
+    ),
+)
+
+
+def first_feature(X: Array) -> Array:
+    """x1."""
+    return X[:, 0]
+
+
+def izbicki_gaussian(name: str, deviation: Callable[[Array], Array]) -> Simulation:
+    """y ~ N(x1, deviation(x1)^2), X uniform on [-5, 5]^20."""
+    features = uniform_features(-5.0, 5.0, D_IZBICKI)
+    return gaussian(name, features, first_feature, lambda X: deviation(X[:, 0]))
+
+
+#: One row a simulation; to add one, add it here.
+SIMULATIONS: dict[str, Simulation] = {
+    simulation.name: simulation
+    for simulation in (
+        gaussian(
+            "sim1",
+            uniform_features(0.0, 5.0),
+            mean=lambda X: np.sin(X[:, 0]) ** 2 + 0.1,
+            deviation=lambda X: 0.6 * np.sin(2.0 * X[:, 0]),
+        ),
+        gaussian(
+            "sim2",
+            uniform_features(0.0, 5.0),
+            mean=lambda X: 2.0 * np.sin(X[:, 0]) ** 2 + 0.1,
+            deviation=lambda X: 0.15 * X[:, 0],
+        ),
+        mixture("sim3", uniform_features(0.0, 5.0), draw_third, third_parts),
+        gaussian(
+            "sim1_printed",
+            uniform_features(0.0, 5.0),
+            mean=lambda X: np.sin(X[:, 0]) ** 2 + 0.6 * np.sin(2.0 * X[:, 0]),
+            deviation=lambda X: np.ones(len(X)),
+        ),
+        gaussian(
+            "sim2_printed",
+            uniform_features(0.0, 5.0),
+            mean=lambda X: 2.0 * np.sin(X[:, 0]) ** 2,
+            deviation=lambda X: 0.15 * X[:, 0],
+        ),
+        mixture(
+            "sim3_printed", uniform_features(0.0, 5.0), draw_third_printed, third_printed_parts
+        ),
+        gaussian(
+            "covariate_shift",
+            uniform_features(-1.0, 1.0),
+            mean=first_feature,
+            deviation=lambda X: np.abs(X[:, 0]) / (1.0 + np.abs(X[:, 0])),
+        ),
+        # The experiments of Izbicki et al. have |x1|; a sister repository of theirs 1 + |x1|.
+        izbicki_gaussian("heteroscedastic", np.abs),
+        izbicki_gaussian("heteroscedastic_plus_one", lambda x: 1.0 + np.abs(x)),
+        izbicki_gaussian("homoscedastic", np.ones_like),
+        mixture("bimodal", uniform_features(-1.5, 1.5, D_IZBICKI), draw_bimodal, bimodal_parts),
+        asymmetric,
+    )
+}
+
+
+def load_simulation(name: str) -> Simulation:
+    """The simulation of this name.
+
+    Examples
+    --------
+    >>> load_simulation("sim1").name
+    'sim1'
+    """
+    if name not in SIMULATIONS:
+        raise ValueError(f"There is no simulation {name!r}; choose one of {sorted(SIMULATIONS)}.")
+    return SIMULATIONS[name]
+
+
+def beta_features(a: float) -> Features:
+    """X = -1 + 2 B, B ~ Beta(a, a): uniform for a = 1, at both ends for a near 0."""
+    return lambda rng, n: -1.0 + 2.0 * rng.beta(a, a, size=(n, 1))
+
+
+def shifted_simulation(a: float) -> Simulation:
+    """``covariate_shift`` as test rows see it: the same law of y given x, X = -1 + 2 Beta(a, a).
+
+    Training rows come from ``load_simulation("covariate_shift")``, whose X is uniform on
+    [-1, 1]: a = 1 is no shift. The paper plots 1 - a as the degree of shift.
+
+    Examples
+    --------
+    >>> X, _ = shifted_simulation(0.01).sample(1000, random_state=0)
+    >>> bool((abs(X) > 0.9).mean() > 0.9)
+    True
+    """
+    if not 0.0 < a <= 1.0:
+        raise ValueError(f"a is {a!r}; a number in (0, 1] was expected, 1 for no shift.")
+    return replace(SIMULATIONS["covariate_shift"], draw_features=beta_features(a))

@@ -1,1 +1,0 @@
-"""The tables and figures of the paper, a module each; its ``EXPERIMENT`` is what is run."""
