@@ -7,40 +7,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
-
-from benchmarks.harness import PRESETS, Case, Preset, Progress, run_experiment
+from benchmarks.harness import PRESETS, Preset, Progress, run_experiment
 from benchmarks.tables import verdict_counts, write_output
+from benchmarks.told import told
 from paper import EXPERIMENTS, load_experiment
 
 ALL = "all"
 #: Exit codes: some tasks failed; interrupted, as the shell has it.
 SOME_FAILED, INTERRUPTED = 3, 130
-
-
-class Told(Progress):
-    """A bar with the time left on a terminal; sentences on standard error, each once."""
-
-    def __init__(self, bar: Bar) -> None:
-        self.bar, self.said, self.failed = bar, set[str](), 0
-
-    def start(self, experiment: str, waiting: int, total: int) -> None:
-        """How many tasks are left."""
-        self.say(f"{experiment}: {waiting} of {total} tasks left to run.")
-        self.task = self.bar.add_task(experiment, total=total, completed=total - waiting)
-
-    def done(self, case: Case, error: str | None) -> None:
-        """One less."""
-        self.failed += error is not None
-        self.bar.update(self.task, advance=1)
-
-    def say(self, sentence: str) -> None:
-        """Above the bar."""
-        if sentence not in self.said:
-            self.said.add(sentence)
-            self.bar.console.print(sentence, markup=False, highlight=False)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -57,10 +31,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def run_one(name: str, preset: Preset, folder: Path, jobs: int, told: Told) -> None:
+def run_one(name: str, preset: Preset, folder: Path, jobs: int, progress: Progress) -> None:
     """Run an experiment, write its files and say what came out."""
     experiment = load_experiment(name)
-    output = run_experiment(name, experiment, preset, folder, jobs, told)
+    output = run_experiment(name, experiment, preset, folder, jobs, progress)
     first, *_ = write_output(name, experiment.title, output, folder)
     counts = ", ".join(f"{n} {verdict}" for verdict, n in verdict_counts(output.lines).items())
     print(f"{name}: {counts}; {first}")
@@ -76,12 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = asked.out / asked.preset
     # A folder that cannot be written is told before hours are spent.
     folder.mkdir(parents=True, exist_ok=True)
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
-    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
-        told = Told(bar)
+    with told() as progress:
         for name in EXPERIMENTS if asked.name == ALL else [asked.name]:
-            run_one(name, PRESETS[asked.preset], folder, asked.jobs, told)
-    return SOME_FAILED if told.failed else 0
+            run_one(name, PRESETS[asked.preset], folder, asked.jobs, progress)
+    return SOME_FAILED if progress.failed else 0
 
 
 if __name__ == "__main__":

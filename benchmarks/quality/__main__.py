@@ -7,16 +7,19 @@ os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "1"
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 
 import argparse
-import json
+from contextlib import nullcontext
 from pathlib import Path
 
-from benchmarks.quality import plot, runner, tables
+import joblib
+
+from benchmarks.harness import run_experiment
+from benchmarks.quality import plot, tables
 from benchmarks.quality.datasets import DATASETS
+from benchmarks.quality.experiment import Setting, name_of, quality
 from benchmarks.quality.methods import METHODS
 from benchmarks.quality.methods.models import BASES
-from benchmarks.quality.progress import make_progress
-from benchmarks.quality.store import Store
-from benchmarks.speed import machine
+from benchmarks.quality.summary import read_records
+from benchmarks.told import told
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -35,26 +38,28 @@ def parse(arguments=None):
     return parser.parse_args(arguments)
 
 
-def write_tables(records, results):
-    (results / "quality.md").write_text(tables.markdown(records))
-    plot.draw(records, results / "quality.png")
+def on_cluster(address):
+    """joblib's backend: this machine's processes, or the workers of a cluster."""
+    if address is None:
+        return nullcontext()
+    from distributed import Client
+
+    Client(address)
+    return joblib.parallel_config("dask")
 
 
 def main(arguments=None):
     """Run, then write; ``--tables-only`` writes those of a run that was interrupted."""
     asked = parse(arguments)
-    asked.results.mkdir(parents=True, exist_ok=True)
     if not asked.tables_only:
-        found = json.dumps(machine.describe(), indent=1)
-        (asked.results / "quality_machine.json").write_text(found + "\n")
-        tasks = runner.plan(asked.base, asked.datasets, asked.methods, asked.seeds, asked.max_rows)
-        progress = make_progress()
-        try:
-            with runner.make_pool(asked.jobs, asked.cluster) as pool:
-                runner.execute(tasks, asked.results, pool, asked.jobs, progress)
-        finally:
-            progress.stop()
-    write_tables(Store(asked.results / "quality.jsonl").records, asked.results)
+        setting = Setting(asked.base, asked.max_rows)
+        experiment = quality(asked.datasets, asked.methods, asked.seeds)
+        with told() as progress, on_cluster(asked.cluster):
+            name = name_of(setting)
+            run_experiment(name, experiment, setting, asked.results, asked.jobs, progress)
+    records = read_records(asked.results)
+    (asked.results / "quality.md").write_text(tables.markdown(records))
+    plot.draw(records, asked.results / "quality.png")
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 
 from benchmarks.quality.methods import OURS
-from benchmarks.quality.summary import Scores, configurations, geometric_mean, in_order, newest
+from benchmarks.quality.summary import Scores, configurations, geometric_mean, in_order
 
 LAWS = ["split", "kernel-cv", "forest", "learned"]
 
@@ -47,7 +48,7 @@ def draw_means(axes, scores):
 
 def draw(records, path):
     """Of the configuration with the most records; nothing to draw without a finished seed."""
-    parts = configurations(newest(records))
+    parts = configurations(pd.DataFrame(records))
     scores = Scores(parts[0][1]) if parts else None
     if scores is None or not scores.datasets:
         return

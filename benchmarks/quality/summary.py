@@ -10,17 +10,32 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from benchmarks.harness import LEVEL, about, finished, read_store
+from benchmarks.quality.experiment import UNFINISHED, Setting, name_of, quality
 from benchmarks.quality.methods import METHODS, OURS, PEERS
-from benchmarks.quality.protocol import LEVEL, VERSION
 from localconformal.metrics import coverage_band
 
-KEY = ["base", "max_rows", "dataset", "seed", "method"]
+
+def read_records(folder):
+    """The records of all stores in the folder, flat: setting, case, status and figures."""
+    found = []
+    for path in sorted(folder.glob("quality_*_*.jsonl")):
+        _, base, max_rows = path.stem.split("_")
+        setting = Setting(base, int(max_rows))
+        records = read_store(path, about(name_of(setting), quality(), setting))
+        for record in finished(records).values():
+            (row,) = record["rows"]
+            found.append(
+                {"base": base, "max_rows": setting.max_rows, **record["case"], **_flat(row)}
+            )
+    return found
 
 
-def newest(records):
-    """One row for each task of this version of the protocol."""
-    frame = pd.DataFrame([record for record in records if record["version"] == VERSION])
-    return frame.drop_duplicates(KEY, keep="last") if len(frame) else frame
+def _flat(row):
+    """The row with its status, and the reason where there are no figures."""
+    if "failed" not in row:
+        return {"status": "done", **row}
+    return {"status": UNFINISHED, "error": row["failed"].partition(": ")[2]}
 
 
 def configurations(frame):

@@ -1,6 +1,7 @@
 """From records to Markdown."""
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.quality.methods import METHODS, OURS, PEERS
 from benchmarks.quality.summary import (
@@ -10,7 +11,6 @@ from benchmarks.quality.summary import (
     done,
     geometric_mean,
     in_order,
-    newest,
     outside_bands,
 )
 from benchmarks.quality.verdicts import TWO_OF_FIFTY, verdicts
@@ -145,7 +145,7 @@ def configuration(frame, base, max_rows):
 
 def markdown(records):
     """The whole page."""
-    parts = [configuration(part, *key) for key, part in configurations(newest(records))]
+    parts = [configuration(part, *key) for key, part in configurations(pd.DataFrame(records))]
     note = (
         "Written by `python -m benchmarks.quality`. 60/20/20 training, calibration and test rows, "
         "the same for every method; 90 %. The meps sets are stand-ins for those of the papers.\n\n"

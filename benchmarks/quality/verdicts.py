@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from benchmarks.quality.datasets import SIMULATED
+from benchmarks.quality.datasets import SIMULATIONS
 from benchmarks.quality.methods import OURS
 from benchmarks.quality.summary import conditional_gaps, geometric_mean, outside_bands
 
@@ -21,7 +21,7 @@ def against_best_peer(scores):
         return []
     mean, stretch = geometric_mean(ratios), f"{BEST_PEER}, stretch {STRETCH:.2f}"
     shown = f"{mean.mean:.3f} ± {mean.error:.3f} over {len(ratios)} sets"
-    real = geometric_mean({k: v for k, v in ratios.items() if k not in SIMULATED})
+    real = geometric_mean({k: v for k, v in ratios.items() if k not in SIMULATIONS})
     if real is not None:
         shown += f", {real.mean:.3f} without simulations"
     head = line("geometric mean auto / best peer", shown, stretch, mean.mean <= BEST_PEER)

@@ -8,8 +8,8 @@ linear program for each test row.
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
+from benchmarks.harness import LEVEL
 from benchmarks.quality.methods.models import Fitted, SizeModel, cross_fit_errors, point_model
-from benchmarks.quality.protocol import LEVEL
 
 
 class GivenPrediction(RegressorMixin, BaseEstimator):

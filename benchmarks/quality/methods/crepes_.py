@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks.harness import LEVEL
 from benchmarks.quality.methods.models import Fitted, SizeModel, cross_fit_errors, point_model
-from benchmarks.quality.protocol import LEVEL
 
 #: A Mondrian bin has about this many calibration rows or more, up to ten bins.
 ROWS_PER_BIN = 100

@@ -4,8 +4,8 @@ from functools import partial
 
 from sklearn.ensemble import HistGradientBoostingRegressor
 
+from benchmarks.harness import LEVEL
 from benchmarks.quality.methods.models import Fitted, SizeModel, cross_fit_errors, point_model
-from benchmarks.quality.protocol import LEVEL
 
 
 def cqr(split, base, seed, symmetric):

@@ -2,8 +2,8 @@
 
 from functools import partial
 
+from benchmarks.harness import LEVEL
 from benchmarks.quality.methods.models import point_model
-from benchmarks.quality.protocol import LEVEL
 from localconformal import (
     ForestLaw,
     KernelLaw,

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from benchmarks.harness import LEVEL
 from benchmarks.quality.methods.models import Fitted
-from benchmarks.quality.protocol import LEVEL
 
 
 def quantile_forest(split, base, seed):

@@ -1,66 +1,57 @@
-import json
-from concurrent.futures import ThreadPoolExecutor
+"""The quality benchmark: it goes on after a kill, says what failed, and measures rightly."""
 
 import numpy as np
 import pytest
 
-pytest.importorskip("benchmarks.quality")
 pytest.importorskip("pyarrow")
 pytest.importorskip("quantile_forest")
 
-from benchmarks.quality import progress, runner, tables, task
-from benchmarks.quality.datasets.simulated import SIMULATIONS, conditional_coverage
-from benchmarks.quality.protocol import split
-from benchmarks.quality.slab import worst_segment, worst_slab_coverage
+from benchmarks.harness import run_experiment
+from benchmarks.quality import experiment, tables
+from benchmarks.quality.datasets import SIMULATIONS, conditional_coverage, load
+from benchmarks.quality.experiment import Setting, quality, split
+from benchmarks.quality.objective import worst_segment, worst_slab_coverage
+from benchmarks.quality.summary import read_records
 
 METHODS = ["split", "quantile-forest"]
 
 
 def run_all(folder):
-    tasks = runner.plan("boosting", ["sim1"], METHODS, seeds=1, max_rows=300)
-    with ThreadPoolExecutor(1) as pool:
-        runner.execute(tasks, folder, pool, 1, progress.Lines())
-    return [json.loads(line) for line in (folder / "quality.jsonl").read_text().splitlines()]
+    run_experiment(
+        "quality_boosting_300", quality(["sim1"], METHODS, 1), Setting("boosting", 300), folder
+    )
+    return read_records(folder)
 
 
-def test_a_run_resumes_after_a_truncated_line(tmp_path, capsys):
+def test_a_run_resumes_after_a_truncated_line(tmp_path):
     first = run_all(tmp_path)
     assert [record["status"] for record in first] == ["done", "done"]
-    file = tmp_path / "quality.jsonl"
+    file = tmp_path / "quality_boosting_300.jsonl"
     file.write_bytes(file.read_bytes()[:-20])
+    assert len(read_records(tmp_path)) == 1
     second = run_all(tmp_path)
-    said = capsys.readouterr().err
-    assert "dropped a line" in said
-    assert "1 of 2 tasks to run" in said
     assert [record["method"] for record in second] == METHODS
     # The same rows and seeds again: the same figures.
     assert second[1]["interval_score"] == first[1]["interval_score"]
     assert "quantile-forest" in tables.markdown(second)
 
 
-def test_a_failure_and_a_time_out_are_records(monkeypatch):
-    def fail(rows, base, seed):
-        raise ZeroDivisionError("no reason")
-
-    monkeypatch.setitem(task.METHODS, "failing", fail)
-
+def test_a_method_that_runs_out_of_time_has_a_record_that_says_so(tmp_path, monkeypatch):
     def work(rows, base, seed):
         while True:
             pass
 
-    monkeypatch.setitem(task.METHODS, "slow", work)
-    monkeypatch.setitem(task.TIME_LIMITS, "slow", 0.2)
-    plan = runner.plan("boosting", ["sim1"], ["failing", "slow"], seeds=2, max_rows=100)
-    failed, slow = (task.run(one)[0] for one in plan[:2])
-    assert failed["status"] == "failed"
-    assert failed["error"] == "ZeroDivisionError: no reason"
-    assert slow["status"] == "did not finish"
-    assert runner.gave_up(plan[3], [failed, slow])
-    assert not runner.gave_up(plan[2], [failed, slow])
+    monkeypatch.setitem(experiment.METHODS, "slow", work)
+    monkeypatch.setitem(experiment.TIME_LIMITS, "slow", 0.2)
+    setting = Setting("boosting", 100)
+    run_experiment("quality_boosting_100", quality(["sim1"], ["slow"], 1), setting, tmp_path)
+    (record,) = read_records(tmp_path)
+    assert record["status"] == "did not finish"
+    assert record["error"] == "more than 0 s"
 
 
 def test_parts_are_disjoint_and_the_same_at_every_call():
-    rows = task.load("sim2", 0, 500)
+    rows = load("sim2", 0, 500)
     parts, again = split(rows, "sim2", 0, 400), split(rows, "sim2", 0, 400)
     y = np.concatenate([parts.train.y, parts.calibration.y, parts.test.y])
     assert [len(part.y) for part in (parts.train, parts.calibration, parts.test)] == [240, 80, 80]

@@ -9,7 +9,7 @@ import pytest
 
 distributed = pytest.importorskip("distributed")
 
-from benchmarks.quality.store import Store  # noqa: E402
+from benchmarks.quality.summary import read_records  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,5 +41,5 @@ def figures(folder):
     """What a record says, by its method, but for its seconds."""
     return {
         record["method"]: {name: value for name, value in record.items() if "seconds" not in name}
-        for record in Store(folder / "quality.jsonl").records
+        for record in read_records(folder)
     }
