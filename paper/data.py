@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -551,10 +550,6 @@ DATASETS: dict[str, DatasetEntry] = {
 }
 
 
-#: What real data needs beyond the core dependencies.
-PACKAGES = ("pandas", "pooch", "pyarrow")
-
-
 @dataclass(frozen=True)
 class Dataset:
     """A table to predict from.
@@ -611,11 +606,6 @@ def load_dataset(
     """
     if name not in DATASETS:
         raise ValueError(f"There is no data set {name!r}; choose one of {sorted(DATASETS)}.")
-    if missing := [package for package in PACKAGES if find_spec(package) is None]:
-        raise ImportError(
-            f"load_dataset needs {' and '.join(missing)}, which this environment lacks: run pip "
-            "install 'localconformal[data]'."
-        )
     entry = DATASETS[name]
     path = fetch_file(entry.file, data_home)
     try:

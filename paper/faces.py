@@ -1,11 +1,14 @@
-"""UTKFace."""
+"""UTKFace: faces to tell the age from, and which of them may be used for what.
+
+For non-commercial research only, and the copyright of each image stays with its owner: images are
+read into memory, and nothing here shows them or writes them anywhere.
+"""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +23,6 @@ FACES = DataFile(
     "utkface64",
     "8cb8ae74726647c29df1ce91dc6efc0dbb2287e58969d0c9736829255b8db767",
 )
-#: Package -> the extra that brings it.
-PACKAGES = {"pandas": "data", "pooch": "data", "pyarrow": "data", "PIL": "plots"}
 GENDERS = {0: "male", 1: "female"}
 ETHNICITIES = {0: "White", 1: "Black", 2: "Asian", 3: "Indian", 4: "other"}
 #: Three file names lack the ethnicity.
@@ -62,12 +63,6 @@ def load_faces(data_home: str | Path | None = None) -> Faces:
     --------
     >>> faces = load_faces()  # doctest: +SKIP
     """
-    if missing := [name for name in PACKAGES if find_spec(name) is None]:
-        extras = ",".join(sorted({PACKAGES[name] for name in missing}))
-        raise ImportError(
-            f"load_faces needs {' and '.join(missing)}, which this environment lacks: run pip "
-            f"install 'localconformal[{extras}]'."
-        )
     path = fetch_file(FACES, data_home)
     try:
         frame = FACES.read(path)

@@ -214,7 +214,7 @@ def test_a_documented_class_documents_every_parameter(name):
 
 
 #: Whole programs, and what they alone call.
-MAY_FILTER = ("parallel.py", "cli/console.py", "experiments/runner.py", "workflow/comparison.py")
+MAY_FILTER = ("parallel.py", "cli/console.py", "workflow/comparison.py")
 
 
 def test_no_fit_sets_filters_of_warnings():
