@@ -1,4 +1,11 @@
-"""Synthetic data whose conditional quantiles are known, so that intervals have an ideal."""
+"""Synthetic data whose conditional quantiles are known, so that intervals have an ideal.
+
+A simulation is a row of the table `SIMULATIONS`: how rows are drawn, and the conditional mean,
+distribution function and quantiles of the response. Those of the SLCP paper are here, and those of
+Izbicki et al. that it borrows. ``sim1`` to ``sim3`` are what the authors' code draws. The paper
+prints other formulas, and calls the standard normal noise "a random variable that generates either
+0 or 1": ``sim1_printed`` to ``sim3_printed`` are the printed formulas with normal noise.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +18,8 @@ from numpy.typing import ArrayLike
 from scipy.special import gammainc, gammaincinv, gammaln, ndtr, ndtri
 
 from localconformal.quantiles import Array
+
+__all__ = ["SIMULATIONS", "Simulation", "load_simulation", "shifted_simulation"]
 
 #: (generator, n) -> X (n, d)
 Features = Callable[[np.random.Generator, int], Array]
