@@ -66,7 +66,7 @@ EXIT_CODES = {
 }
 BAD_INPUT, UNPRINTED, INTERRUPTED = 2, 4, 130
 #: Where a command takes the name of a method; help pages load nothing, so the list is elsewhere.
-METHOD_NAMES = "Such as cqr; a wrong name lists all"
+METHOD_NAMES = "A name; a wrong one lists all"
 #: Set to anything: errors of the user come with a traceback, to find where one comes from.
 TRACEBACK = "LOCALCONFORMAL_TRACEBACK"
 
