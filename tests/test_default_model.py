@@ -5,7 +5,8 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -119,14 +120,17 @@ def test_model_files_hold_it(cls, tmp_path):
     np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
 
 
+@pytest.mark.parametrize("model", [LinearRegression(), RandomForestRegressor(5)])
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
-def test_a_model_that_takes_numbers_alone_names_the_pipeline_that_helps(make):
+def test_a_model_that_takes_numbers_alone_names_the_pipeline_that_helps(make, model):
+    """Numbers are missing too, which a forest takes and a line does not."""
     X, y = table(200, seed=0)
-    X = X[["city", "day", "count"]].assign(count=X["count"].fillna(0))
+    X = X[["city", "day", "count"]]
+    assert X["count"].isna().any()
     X = X if make is pd.DataFrame else pl.from_pandas(X)
     with pytest.raises(ValueError, match="'city', 'day' hold labels or times") as raised:
-        SplitConformalRegressor(LinearRegression()).fit(X, y)
+        SplitConformalRegressor(model).fit(X, y)
     (said,) = str(raised.value).splitlines()
-    names = (make_pipeline, make_column_transformer, OneHotEncoder, LinearRegression)
+    names = (make_pipeline, make_column_transformer, OneHotEncoder, SimpleImputer, type(model))
     helps = eval(said[said.index("make_pipeline") : -1], {one.__name__: one for one in names})
     assert SplitConformalRegressor(helps).fit(X, y).predict_interval(X).shape == (200, 2)

@@ -79,7 +79,9 @@ def _why_unfit(model: Any, X: Any) -> tuple[str, str] | None:
     if (labels or times) and not is_composite(model):
         steps = [f'(OneHotEncoder(handle_unknown="ignore"), {labels})'] if labels else []
         steps += [f'("drop", {times})'] if times else []
-        columns = f'make_column_transformer({", ".join(steps)}, remainder="passthrough")'
+        has_gaps = any(one.is_null().any() for one in columns_of(X)) and not accepts_missing(model)
+        rest = "SimpleImputer()" if has_gaps else '"passthrough"'
+        columns = f"make_column_transformer({', '.join(steps)}, remainder={rest})"
         given = shown(model) if len(shown(model)) < 80 else "model"
         names = ", ".join(map(repr, [*labels, *times][:3]))
         return (
@@ -234,7 +236,9 @@ def accepts_missing(model: Any) -> bool:
 def is_composite(model: Any) -> bool:
     """Whether the model wraps others (Pipeline, search, ...): its own tags say little then."""
     model = model.estimator if isinstance(model, FrozenEstimator) else model
-    return any(hasattr(model, part) for part in ("steps", "estimator", "regressor", "estimators"))
+    # Parameters, not attributes: a forest keeps the tree that it grows as its estimator.
+    known = model.get_params(deep=False) if hasattr(model, "get_params") else ()
+    return any(part in known for part in ("steps", "estimator", "regressor", "estimators"))
 
 
 def accepts_more_dimensions(model: Any) -> bool:

@@ -177,3 +177,11 @@ assert compared.frame().height == 2 and compared.differences().height == 3
 @pytest.mark.slow
 def test_frames_where_only_polars_is_installed():
     subprocess.run([sys.executable, "-c", WITHOUT_PANDAS], check=True)
+
+
+def test_a_label_called_missing_has_another_name_than_what_is_missing():
+    y, labels = np.zeros(80), np.array(["missing"] * 40 + [None] * 40, dtype=object)
+    cells = audit(np.arange(80.0)[:, None], y, np.tile([-1.0, 1.0], (80, 1)), labels).frame(
+        "groups"
+    )
+    assert len(set(cells["label"])) == 2

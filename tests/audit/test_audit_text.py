@@ -126,7 +126,7 @@ def test_a_long_list_of_failures_is_cut():
 def test_where_all_rows_are_off_only_what_differs_from_them_is_named():
     found = audit(*shifted(4_000, 0)[:3])
     text = str(found)
-    assert "off 90 % by more than chance" in text
+    assert "off 90 % by more than the draw of these rows explains" in text
     assert "none of them differs from the other rows too" in text
     assert len(found.failures()) > 10
     assert "target 90 %" not in text.split("Bins of features")[1].split("Worst slab")[0]

@@ -136,7 +136,7 @@ class TestLaterRows:
 
     def test_unknown_labels_and_unreadable_times_are_missing_and_counted(self):
         learned = learn_preparation(table())
-        raw = table()[:3].assign(label="new", written=["x", "2021-01-01", None])
+        raw = table()[:3].assign(label="new", written=["x", "31.31.2021", None])
         prepared, lost = learned.transform(raw)
         assert prepared["label"].isna().all()
         assert prepared["written.days"].isna().all()

@@ -152,3 +152,32 @@ class TestRefusals:
         self.refuse(model, {**row, "size": [1, 2]}, "lists of the same length")
         with pytest.raises(ValueError, match="collect"):
             model.predict(pl.from_pandas(homes(2, 1)[0]).lazy())
+
+
+@pytest.fixture(scope="module")
+def by_day():
+    """A model whose training rows have days written 31/12/2020, some of them missing."""
+    X, y = homes(300, 1)
+    written = pd.to_datetime(X["sold"]).dt.strftime("%d/%m/%Y").where(X["rooms"] > 1)
+    return X, fit_table_model(X.assign(sold=written), y, Settings(method="split", model="hgb"))
+
+
+def test_a_column_without_a_value_has_no_type_to_be_refused_for(by_day):
+    X, model = by_day
+    row = X.iloc[:1]
+    bounds = [
+        model.predict_interval(row.assign(sold=pd.Series([missing], dtype=kind)))
+        for missing, kind in ((None, object), (np.nan, float), (pd.NaT, "datetime64[ns]"))
+    ]
+    np.testing.assert_array_equal(bounds, [bounds[0]] * 3)
+    with pytest.raises(TableError, match="holds numbers"):
+        model.predict(row.assign(sold=7.0))
+
+
+def test_days_in_isos_order_are_read_and_what_is_lost_is_said(by_day):
+    X, model = by_day
+    row = X.iloc[0].to_dict()
+    local = model.predict({**row, "sold": pd.Timestamp(row["sold"]).strftime("%d/%m/%Y")})
+    pd.testing.assert_frame_equal(model.predict(row), local)
+    with pytest.warns(UserWarning, match="1 value of 'sold' could not be read as a time"):
+        model.predict({**row, "sold": "31/31/2020"})

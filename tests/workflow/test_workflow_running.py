@@ -213,6 +213,12 @@ class TestRun:
         assert said[0] in run.audit.notes
         assert record["task"]["time"] == "sold"
         assert "1 row has no time in 'sold': left out." in run.notes
+        several = "Rows of the same time are in more than one part." in said[0]
+        assert several == (written(day).dtype.kind == "i")
+
+    def test_a_column_that_orders_no_rows_is_refused_for_time(self):
+        with pytest.raises(TableError, match="'sold' holds the same time in all rows"):
+            run_table(homes().assign(sold=2019), Task("price", QUICK, time="sold"))
 
     def test_what_is_learned_by_time_is_learned_from_the_first_rows(self):
         """Labels of later rows are unknown to the model, whatever the order of the table."""

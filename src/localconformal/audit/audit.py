@@ -295,9 +295,10 @@ def shift_notes(summary: Summary) -> list[str]:
     """Whether every gap holds one that all rows share."""
     if summary.p_value >= ALPHA:
         return []
-    reason = ", as the draw of the calibration set can explain" if summary.is_explained else ""
+    reason = ", though the draw of the calibration set can explain it" * summary.is_explained
     return [
-        f"Coverage of all rows is off {say_level(summary.confidence_level)} by more than chance"
-        f"{reason}; bins, groups and rules are compared with the target, so that this is part of "
-        "every gap, and those named here differ from the other rows too."
+        f"Coverage of all rows is off {say_level(summary.confidence_level)} by more than the draw "
+        f"of these rows explains{reason}; bins, groups and rules are compared with the target, so "
+        "that this is part of every gap, and rules are named only if they differ from the other "
+        "rows too."
     ]

@@ -83,7 +83,8 @@ def partition(by: str, labels: ArrayLike, n: int, names: list[Any]) -> Partition
     return Partition(
         by,
         codes,
-        ["missing" if text is None else text for text in said],
+        # A label may be called so too.
+        ["(missing)" if text is None else text for text in said],
         [f"{name} is missing" if text is None else f"{name} = {text}" for text in said],
     )
 

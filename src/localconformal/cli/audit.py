@@ -59,8 +59,8 @@ def audit(
 ) -> None:
     """Audit anyone's intervals: where, for whom do they fail?
 
-    Failing is to cover too rarely or too often, by more than chance. The rows must be
-    new to whatever made the intervals.
+    Parts of the rows that are covered too rarely fail; those covered too often are told
+    apart. The rows must be new to whatever made the intervals.
 
     \b
     Example:  localconformal audit predictions.csv --y price --lower low --upper high \\

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from localconformal.regressors.cells import name_of
 from localconformal.splitting import Rows
 from localconformal.tables import TableError
 from localconformal.tables.errors import listing
+from localconformal.texts import say_number
 from localconformal.workflow.columns import Reader, TimeReader, as_floats, as_texts
 from localconformal.workflow.times import ISO, find_format, is_ambiguous, parse_times
 
@@ -45,6 +47,11 @@ def in_time(column: Any, known: Rows) -> tuple[Rows, tuple[str, ...]]:
         count = int(np.count_nonzero(missing))
         rows = "1 row has" if count == 1 else f"{count:,} rows have"
         notes = (*notes, f"{rows} no time in {column.name!r}: left out.")
+    if len(np.unique(times[~missing])) == 1:
+        raise TableError(
+            f"column {column.name!r} holds the same time in all rows; expected times that differ: "
+            "choose another column for --time."
+        )
     order = np.argsort(times, kind="stable")[: len(times) - np.count_nonzero(missing)]
     return known[order], notes
 
@@ -76,12 +83,20 @@ def order_note(column: Any, test_size: float) -> str:
     """How rows are split whose times, in their order, are in this column."""
     fit, held = split_in_order(len(column), test_size)
     train, calibration = split_in_order(len(fit), CALIBRATION_SHARE)
-    last = [name_of(column.iloc[rows[-1]]) for rows in (train, calibration, held)]
+    last = [say_time(column.iloc[rows[-1]]) for rows in (train, calibration, held)]
+    shared = " Rows of the same time are in more than one part." if len(set(last)) < 3 else ""
     return (
         f"Rows are split in the order of {column.name!r}: those up to {last[0]} train, then those "
-        f"up to {last[1]} calibrate, and the last, up to {last[2]}, are held out. The promise "
-        "assumes exchangeable rows; how well it holds over time is what the rows held out show."
+        f"up to {last[1]} calibrate, and the last, up to {last[2]}, are held out.{shared} The "
+        "promise assumes exchangeable rows; how well it holds over time is what the rows held out "
+        "show."
     )
+
+
+def say_time(value: Any) -> str:
+    """A time, or a number that stands for one: four digits of those that are not whole."""
+    is_share = isinstance(value, Real) and float(value) % 1 != 0
+    return say_number(float(value)) if is_share else name_of(value)
 
 
 def random_notes(readers: Iterable[Reader]) -> tuple[str, ...]:

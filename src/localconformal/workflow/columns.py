@@ -19,7 +19,7 @@ from localconformal.quantiles import Array
 from localconformal.tables import TableError
 from localconformal.tables.arrow import NUMBER, TEXT, TIME
 from localconformal.tables.errors import why_no_number
-from localconformal.workflow.times import DAY_NUMBER, DAY_YEARS, parse_times, time_parts
+from localconformal.workflow.times import DAY_NUMBER, DAY_YEARS, ISO, parse_times, time_parts
 
 #: Labels told apart: as many as gradient boosting takes as categories, with room to spare.
 MOST_LABELS = 200
@@ -96,11 +96,14 @@ class TimeReader:
         """Floats, a column a part."""
         if self.time_format == DAY_NUMBER:
             column = day_texts(column)
-        elif kinds.is_numeric_dtype(column):
+        elif column.notna().any() and kinds.is_numeric_dtype(column):
             raise TableError(
                 f"column {self.name!r} holds numbers; times were expected, as in training rows."
             )
         times = parse_times(column, self.time_format)
+        if self.time_format not in (ISO, DAY_NUMBER):
+            # Days in ISO's order are clear, whatever training rows had; eight digits need not be.
+            times = times.fillna(parse_times(column, ISO))
         found = time_parts(times)
         made = {f"{self.name}.{part}": found[part] for part in self.parts}
         return made, count_lost(column, times)

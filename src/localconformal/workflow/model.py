@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -173,11 +175,13 @@ class TableModel:
         return (*self.preparation.notes, *lost_notes(self.preparation.readers, together))
 
     def _read(self, rows: Any) -> tuple[Any, Any]:
-        """Rows as the model takes them (n, d), and as they are."""
+        """Rows as the model takes them (n, d), and as they are; a warning tells what was lost."""
         table = raw_table(rows, self.stored_types)
-        if is_frame(rows):
-            return self.preparation.transform(table)[0], table
-        return prepared(self.preparation, table), table
+        read = self.preparation.transform if is_frame(rows) else partial(prepared, self.preparation)
+        X, lost = read(table)
+        for sentence in lost_notes(self.preparation.readers, lost):
+            warnings.warn(sentence, UserWarning, stacklevel=3)
+        return X, table
 
     def _intervals(self, X: Any, table: Any, level: Any) -> Array:
         extra = {"groups": cell_labels(table, self.cells)} if self.cells else {}

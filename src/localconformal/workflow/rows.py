@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -40,7 +41,7 @@ def raw_table(rows: Any, wanted: Iterable[str]) -> Any:
     """
     wanted = list(wanted)
     if isinstance(rows, Mapping):
-        check_columns(wanted, list(map(str, rows)), "The row")
+        check_columns(wanted, list(map(str, rows)), "The row" if rows else "An empty row")
         return object_frame(listed({name: rows[name] for name in wanted}))
     if isinstance(rows, Sequence) and rows and all(isinstance(row, Mapping) for row in rows):
         for position, row in enumerate(rows):
@@ -77,8 +78,8 @@ def object_frame(columns: Mapping[str, list[Any]]) -> Any:
     return pd.DataFrame(known, dtype=object)
 
 
-def prepared(preparation: Preparation, table: Any) -> Any:
-    """Numbers and categories (n, d) of a table of objects; a row alone is as it is in company.
+def prepared(preparation: Preparation, table: Any) -> tuple[Any, dict[str, int]]:
+    """What `Preparation.transform` makes of a table of objects; a row alone is as in company.
 
     pandas finds one type for a column of objects, which would depend on the other rows. So rows
     whose values are of the same types are read together, and others apart.
@@ -86,6 +87,9 @@ def prepared(preparation: Preparation, table: Any) -> Any:
     kinds: dict[tuple[type, ...], list[int]] = {}
     for position, row in enumerate(table.itertuples(index=False, name=None)):
         kinds.setdefault(tuple(map(type, row)), []).append(position)
-    parts = [preparation.transform(table.iloc[at].infer_objects())[0] for at in kinds.values()]
+    read = [preparation.transform(table.iloc[at].infer_objects()) for at in kinds.values()]
+    lost: Counter[str] = Counter()
+    for _, lost_here in read:
+        lost.update(lost_here)
     order = np.argsort(np.concatenate(list(kinds.values())))
-    return pd.concat(parts).iloc[order]
+    return pd.concat([part for part, _ in read]).iloc[order], dict(lost)
