@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -179,36 +177,11 @@ def markdown(title: str, output: Output) -> str:
     return "\n".join(parts)
 
 
-def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """All digits."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def csv_rows(lines: Sequence[Line]) -> list[Row]:
-    """Lines as rows to compute with."""
-    return [
-        {
-            **line.of,
-            "paper": line.paper,
-            "ours": line.ours,
-            "standard_error": line.error,
-            "verdict": line.verdict,
-            "reason": line.reason,
-        }
-        for line in lines
-    ]
-
-
 def write_output(name: str, title: str, output: Output, folder: Path) -> list[Path]:
-    """``<name>.md``, ``<name>.csv`` (the lines) and figures into the folder, all or none."""
+    """``<name>.md`` and figures into the folder, all or none; all digits are in the store."""
     text = markdown(title, output)
     writers: dict[Path, Callable[[Path], object]] = {
         folder / f"{name}.md": lambda part: part.write_text(text, encoding="utf-8"),
-        folder / f"{name}.csv": partial(write_csv, csv_rows(output.lines)),
     }
     writers.update({folder / figure: draw for figure, draw in output.figures.items()})
     return write_together(writers)

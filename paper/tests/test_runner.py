@@ -142,8 +142,13 @@ def test_the_program_killed_five_times_on_two_processes(tmp_path):
         process.wait()
     assert start(tmp_path / "killed").wait(600) == 0
     assert start(tmp_path / "undisturbed").wait(600) == 0
-    tables = [tmp_path / name / "smoke" / "table3.csv" for name in ("killed", "undisturbed")]
-    assert tables[0].read_bytes() == tables[1].read_bytes()
+    tables = [tmp_path / name / "smoke" / "table3.md" for name in ("killed", "undisturbed")]
+    assert without_seconds(tables[0]) == without_seconds(tables[1])
+
+
+def without_seconds(path):
+    """The table of lines, which has no times."""
+    return path.read_text().partition("## ")[0]
 
 
 def test_seeds_are_those_of_names():

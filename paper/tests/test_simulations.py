@@ -60,7 +60,7 @@ def test_a_report_has_verdicts_and_writes_its_files(record, tmp_path):
     assert {line.verdict for line in output.lines} <= set(VERDICTS)
     assert all(line.reason for line in output.lines)
     paths = write_output(name, experiment.title, output, tmp_path)
-    assert len(paths) == 2 + len(output.figures)
+    assert len(paths) == 1 + len(output.figures)
     assert all(path.stat().st_size for path in paths)
 
 
