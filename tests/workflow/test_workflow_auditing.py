@@ -93,3 +93,11 @@ def test_what_cannot_be_audited_is_one_sentence(table, change, names, sentence):
     with pytest.raises(TableError, match=sentence) as stop:
         audit_table(change(table), **{**NAMES, **names})
     assert "\n" not in str(stop.value)
+
+
+@pytest.mark.parametrize("written", ["%d/%m/%Y", "%Y%m%dT%H%M%S", "%Y-%m-%d"])
+def test_days_are_told_as_dates_however_they_are_written(table, written):
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.floor(700 * table["x"]), unit="D")
+    found = audit_table(table.drop(columns="x").assign(sold=days.dt.strftime(written)), **NAMES)
+    assert found.X["sold"].equals(days.rename("sold"))
+    assert any("sold > 2021" in cell.text for cell in found.audit.features)

@@ -13,7 +13,8 @@ from localconformal.audit import Audit, audit
 from localconformal.quantiles import Array
 from localconformal.tables import TableError
 from localconformal.tables.errors import about, check_columns
-from localconformal.workflow.columns import as_floats
+from localconformal.workflow.columns import TimeReader, as_floats
+from localconformal.workflow.preparation import learn_column
 
 #: What a page that a command writes says where no groups were named.
 GROUP_HINT = "name their columns with --groups"
@@ -100,6 +101,7 @@ def audit_table(
     X, notes = feature_frame(kept, named, features)
     labels = {name: kept[name] for name in groups} or None
     values, intervals = numbers[known, 0], numbers[known, 1:]
+    X = with_times(X)
     found = audit(
         X, values, intervals, labels, confidence_level=confidence_level, random_state=random_state
     )
@@ -117,6 +119,17 @@ def feature_frame(
         return others, ()
     note = "The table has no other column: failures are looked for along the order of its rows."
     return others.assign(row=np.arange(len(table))), (note,)
+
+
+def with_times(X: Any) -> Any:
+    """The features with days as times, however they are written: sentences speak of dates then."""
+    read = {name: learn_column(X[name])[0] for name in X.columns}
+    times = {
+        name: reader.times(X[name])
+        for name, reader in read.items()
+        if isinstance(reader, TimeReader) and "days" in reader.parts
+    }
+    return X.assign(**times) if times else X
 
 
 def check_rows(numbers: Array, named: tuple[str, str, str]) -> None:

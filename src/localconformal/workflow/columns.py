@@ -94,6 +94,13 @@ class TimeReader:
 
     def read(self, column: Any) -> Read:
         """Floats, a column a part."""
+        times = self.times(column)
+        found = time_parts(times)
+        made = {f"{self.name}.{part}": found[part] for part in self.parts}
+        return made, count_lost(column, times)
+
+    def times(self, column: Any) -> Any:
+        """Times without a zone; what cannot be read is missing."""
         if self.time_format == DAY_NUMBER:
             column = day_texts(column)
         elif column.notna().any() and kinds.is_numeric_dtype(column):
@@ -104,9 +111,7 @@ class TimeReader:
         if self.time_format not in (ISO, DAY_NUMBER):
             # Days in ISO's order are clear, whatever training rows had; eight digits need not be.
             times = times.fillna(parse_times(column, ISO))
-        found = time_parts(times)
-        made = {f"{self.name}.{part}": found[part] for part in self.parts}
-        return made, count_lost(column, times)
+        return times
 
 
 Reader = NumberReader | FlagReader | LabelReader | TimeReader
