@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from threading import Lock
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from localconformal.laws.layers import activations
 from localconformal.quantiles import Array
+from paper.models import nearest
 
 
 class Perceptron(nn.Module):
@@ -131,27 +132,11 @@ def train(
     patience: int,
     **settings: Any,
 ) -> NeuralNet:
-    """The network of the epoch with the least loss on rows held out.
+    """The network of the epoch with the least loss on rows held out, drawn at random.
 
-    Parameters
-    ----------
-    X : (n, d) float32
-    y : (n, 1) float32
-    held_out : int
-        So many rows, drawn at random, stop the training and take no other part in it.
-    sizes : tuple of ints
-        Features, hidden units, outputs.
-    generator : torch.Generator
-        Draws the rows held out, the first weights, the batches and the dropout.
-    dropout : float
-    patience : int
-        Epochs without a lesser loss that end the training.
-    **settings
-        Other parameters of skorch's NeuralNet.
-
-    Returns
-    -------
-    skorch NeuralNet
+    X (n, d) and y (n, 1) are float32; ``sizes`` are features, hidden units, outputs. The generator
+    draws the rows held out, the first weights, the batches and the dropout; ``settings`` are
+    other parameters of skorch's NeuralNet.
     """
     held, rest = torch.randperm(len(y), generator=generator).tensor_split([held_out])
     stopping = EarlyStopping(patience=patience, threshold=0.0, load_best=True)
@@ -206,22 +191,6 @@ def one_thread() -> Iterator[None]:
             torch.set_num_threads(_threads_before)
 
 
-#: parameter -> (test of its value, what was expected)
-CONSTRAINTS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "hidden_layer_sizes": (
-        lambda value: np.ndim(value) == 1 and all(size >= 1 for size in value),
-        "a sequence of positive numbers of units",
-    ),
-    "dropout": (lambda value: 0 <= value < 1, "a number in [0, 1)"),
-    "learning_rate": (lambda value: value > 0, "a positive number"),
-    "weight_decay": (lambda value: value >= 0, "a number that is not negative"),
-    "batch_size": (lambda value: value >= 1, "a positive number of rows"),
-    "max_epochs": (lambda value: value >= 1, "a positive number of epochs"),
-    "patience": (lambda value: value >= 1, "a positive number of epochs"),
-    "validation_share": (lambda value: 0 < value < 1, "a number in (0, 1)"),
-}
-
-
 class BaseNetwork(RegressorMixin, BaseEstimator):
     """Dense layers with relu, by Adam, with features and responses in units of their own.
 
@@ -229,7 +198,11 @@ class BaseNetwork(RegressorMixin, BaseEstimator):
     mean absolute value 1. Both scalings are then folded into the first and the last layer, so
     that ``coefs_`` and ``intercepts_`` (float64) take and give the user's units, as those of
     scikit-learn's MLPRegressor do; `HiddenLayer` reads them. A row's prediction does not depend
-    on the rows beside it, to the last bit.
+    on the rows beside it, to the last bit. Fits are deterministic on the CPU for a given
+    ``random_state``; PyTorch's global random state and thread setting are left as they were.
+
+    ``validation_share`` of the rows are held out: ``patience`` epochs without a lesser loss there
+    end the training, and the epoch with the least loss is kept.
     """
 
     activation = "relu"
@@ -258,7 +231,6 @@ class BaseNetwork(RegressorMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, outputs: int, **criterion: Any) -> None:
         """Train a network of so many outputs with this criterion of skorch's."""
-        self._check_parameters()
         X, y = validate_data(
             self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2, order="C"
         )
@@ -281,11 +253,6 @@ class BaseNetwork(RegressorMixin, BaseEstimator):
         )
         self.n_epochs_ = len(self.net_.history)
         self.coefs_, self.intercepts_ = in_user_units(self.net_.module_, features, responses)
-
-    def _check_parameters(self) -> None:
-        for name, (holds, expected) in CONSTRAINTS.items():
-            if not holds(value := getattr(self, name)):
-                raise ValueError(f"{name} is {value!r}; {expected} was expected.")
 
     def _outputs(self, X: Any) -> Array:
         """(n, outputs) in units of y."""
@@ -333,44 +300,10 @@ def in_user_units(
 
 
 class MeanNetwork(BaseNetwork):
-    """E[y | x] by a network that is trained by squared error.
-
-    Deterministic on the CPU for a given ``random_state``; PyTorch's global random state and
-    thread setting are left as they were.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : sequence of ints, default=(64, 64)
-        Units of each hidden layer.
-    dropout : float, default=0.1
-        Share of hidden units that a training step leaves out.
-    learning_rate : float, default=0.005
-        Of Adam.
-    weight_decay : float, default=1e-06
-        Half of it times the squared norm of the weights is added to the loss.
-    batch_size : int, default=128
-        Rows of a training step.
-    max_epochs : int, default=100
-        Most passes over the training rows.
-    patience : int, default=20
-        Epochs without a lesser loss on the rows held out that end the training.
-    validation_share : float, default=0.05
-        Share of the rows that are held out; the epoch with the least loss there is kept.
-    random_state : int, RandomState or None, default=None
-        Draws the rows held out, the first weights, the batches and the dropout.
-
-    Attributes
-    ----------
-    coefs_, intercepts_ : lists of arrays
-        Of each layer, in the user's units, as in scikit-learn's MLPRegressor.
-    net_ : skorch NeuralNet
-        As trained, in units of its own; ``net_.history`` has the losses of each epoch.
-    n_epochs_ : int
-        Epochs that were trained.
+    """E[y | x], by squared error.
 
     Examples
     --------
-    >>> import numpy as np
     >>> X = np.linspace(-1, 1, 400)[:, None]
     >>> model = MeanNetwork(max_epochs=40, random_state=0).fit(X, np.abs(X[:, 0]))
     >>> bool(np.abs(model.predict(X) - np.abs(X[:, 0])).mean() < 0.1)
@@ -391,48 +324,10 @@ LEVELS = (0.05, 0.5, 0.95)
 
 
 class QuantileNetwork(BaseNetwork):
-    """Quantiles of y given x by one network, an output each, trained by the pinball loss.
+    """Quantiles of y given x at increasing ``levels``, an output each, by the pinball loss.
 
     Outputs are sorted within each row, so that quantiles never cross; sorting never raises the
-    pinball loss [1]_. Deterministic on the CPU for a given ``random_state``; PyTorch's global
-    random state and thread setting are left as they were.
-
-    Parameters
-    ----------
-    levels : sequence of floats, default=(0.05, 0.5, 0.95)
-        Increasing, inside (0, 1): the only ones that `predict` can be asked for.
-    hidden_layer_sizes : sequence of ints, default=(64, 64)
-        Units of each hidden layer.
-    dropout : float, default=0.1
-        Share of hidden units that a training step leaves out.
-    learning_rate : float, default=0.005
-        Of Adam.
-    weight_decay : float, default=1e-06
-        Half of it times the squared norm of the weights is added to the loss.
-    batch_size : int, default=128
-        Rows of a training step.
-    max_epochs : int, default=100
-        Most passes over the training rows.
-    patience : int, default=20
-        Epochs without a lesser loss on the rows held out that end the training.
-    validation_share : float, default=0.05
-        Share of the rows that are held out; the epoch with the least loss there is kept.
-    random_state : int, RandomState or None, default=None
-        Draws the rows held out, the first weights, the batches and the dropout.
-
-    Attributes
-    ----------
-    coefs_, intercepts_ : lists of arrays
-        Of each layer, in the user's units, as in scikit-learn's MLPRegressor.
-    net_ : skorch NeuralNet
-        As trained, in units of its own; ``net_.history`` has the losses of each epoch.
-    n_epochs_ : int
-        Epochs that were trained.
-
-    References
-    ----------
-    .. [1] Chernozhukov, Fernandez-Val and Galichon (2010), "Quantile and probability curves
-       without crossing", Econometrica 78.
+    pinball loss (Chernozhukov, Fernandez-Val and Galichon, 2010).
 
     Examples
     --------
@@ -472,7 +367,7 @@ class QuantileNetwork(BaseNetwork):
 
     def fit(self, X: Any, y: Any) -> QuantileNetwork:
         """Train on rows X (n, d) and responses y (n,)."""
-        self.levels_ = check_levels(self.levels)
+        self.levels_ = np.asarray(self.levels, dtype=np.float64)
         self._fit(
             X, y, len(self.levels_), criterion=PinballLoss, criterion__levels=self.levels_.tolist()
         )
@@ -487,24 +382,4 @@ class QuantileNetwork(BaseNetwork):
         if quantiles is None:
             off = np.abs(self.levels_ - 0.5).round(9)
             return np.asarray(columns[:, off == off.min()].mean(axis=1))
-        return columns[:, [position(self.levels_, level) for level in quantiles]]
-
-
-def check_levels(levels: Any) -> Array:
-    """Levels (L,) as an array, or refused."""
-    found = np.asarray(levels, dtype=np.float64)
-    inside = found.ndim == 1 and len(found) > 0 and np.all((found > 0) & (found < 1))
-    if not inside or np.any(np.diff(found) <= 0):
-        raise ValueError(f"levels are {levels!r}; increasing numbers inside (0, 1) were expected.")
-    return found
-
-
-def position(levels: Array, level: float) -> int:
-    """Position of the level; 1 - 0.95 is 0.05 in other last digits."""
-    nearest = int(np.argmin(np.abs(levels - level)))
-    if not abs(levels[nearest] - level) <= 1e-9:
-        raise ValueError(
-            f"quantile {level} was asked for; one of {levels.tolist()} was expected: add it to "
-            "levels and fit again."
-        )
-    return nearest
+        return columns[:, [nearest(self.levels_, level) for level in quantiles]]
