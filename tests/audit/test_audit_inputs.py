@@ -168,7 +168,7 @@ y, intervals = rng.normal(size=300), np.tile([-1.6, 1.6], (300, 1))
 found = audit(X, y, intervals, "b")
 for part in ("summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes"):
     assert isinstance(found.frame(part), pl.DataFrame), part
-assert found.frame("groups")["label"].to_list() == ["x", "y", "missing"]
+assert found.frame("groups")["label"].to_list() == ["x", "y", "(missing)"]
 compared = compare({"a": intervals, "b": 2 * intervals}, X, y)
 assert compared.frame().height == 2 and compared.differences().height == 3
 """
