@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import linecache
 import re
 import signal
@@ -33,7 +32,8 @@ import localconformal
 ALLOWED_ERRORS = (ValueError, TypeError, NotFittedError)
 #: Whose refusals pass for ours: they validate rows, or are the base model that the user chose.
 BASE_MODELS = ("sklearn", "fuzz_inputs.py")
-ALLOWED_AUTHORS = ("localconformal", *BASE_MODELS)
+#: joblib raises again what threads of ours met, without the lines that led there.
+ALLOWED_AUTHORS = ("localconformal", "joblib", *BASE_MODELS)
 #: The warnings that a user may meet.
 ALLOWED_WARNINGS: list[tuple[type[Warning], str]] = [
     (UserWarning, "intervals are infinite"),
@@ -145,9 +145,15 @@ def hearing() -> Iterator[list[Said]]:
     heard: list[Said] = []
 
     def listen(message: Any, *details: Any) -> None:
-        frames = reversed(list(traceback.walk_stack(sys._getframe(1))))
-        inside = itertools.dropwhile(lambda at: at[0].f_code.co_filename not in WALKERS, frames)
-        heard.append(Said(message, *origin(inside)))
+        frames = list(reversed(list(traceback.walk_stack(sys._getframe(1)))))
+        files = [frame.f_code.co_filename for frame, _ in frames]
+        # A thread that the library started has no walker below it, but the library.
+        begin = next((k for k, file in enumerate(files) if file in WALKERS), None)
+        if begin is None:
+            begin = next(
+                (k for k, file in enumerate(files) if file.startswith(PACKAGE)), len(files)
+            )
+        heard.append(Said(message, *origin(frames[begin:])))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
