@@ -1,60 +1,13 @@
-"""Shared by all tests: the registry of estimators, and data made to be awkward."""
-
-from __future__ import annotations
+"""Fixtures of all tests."""
 
 import os
 
 # Before numpy loads its threads: two OpenMP threads on a busy two-core machine crawl.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression, QuantileRegressor
 
-import localconformal
-
-ESTIMATORS = [
-    getattr(localconformal, name) for name in localconformal.__all__ if name.endswith("Regressor")
-]
-
-#: Methods without a guarantee, whose behaviour has tests of its own.
-NOT_VALID = {"LVDRegressor"}
-
-
-def slow_but(quick, values):
-    """The values as parameters of a test, all but the quick ones marked slow."""
-    return [
-        value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values
-    ]
-
-
-def light(cls, **params):
-    """An estimator with linear base models: fast, and exact enough for laws about intervals."""
-    if "method" in cls().get_params():
-        params.setdefault("estimator", QuantileRegressor(alpha=0))
-    params.setdefault("estimator", LinearRegression())
-    if "spread_estimator" in cls().get_params():
-        params.setdefault("spread_estimator", LinearRegression())
-    if "law" in cls().get_params():
-        # The search of "auto" takes seconds a fit, and has tests of its own.
-        params.setdefault("law", localconformal.KernelLaw(bandwidth="cv"))
-    params.setdefault("random_state", 0)
-    return cls(**params)
-
-
-def awkward_data(n, seed, d=2):
-    """Heteroscedastic rows with ties in y and duplicates in X."""
-    rng = np.random.default_rng(seed)
-    X = np.round(rng.normal(size=(n, d)), 1)
-    y = X[:, 0] + (0.2 + np.abs(X[:, 0])) * rng.normal(size=n)
-    return X, np.where(rng.uniform(size=n) < 0.5, np.round(y, 1), y)
-
-
-def smooth_data(n, seed, d=2):
-    """Heteroscedastic rows, all continuous."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d))
-    return X, X[:, 0] + (0.2 + np.abs(X[:, 0])) * rng.normal(size=n)
+from registry import ESTIMATORS
 
 
 @pytest.fixture(params=ESTIMATORS, ids=lambda cls: cls.__name__)

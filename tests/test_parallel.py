@@ -14,10 +14,10 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import SVR
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from conftest import smooth_data
 from localconformal import MADSplitRegressor, SLCPRegressor
 from localconformal.models import fit_model, may_share_process
 from localconformal.parallel import SMALL_FIT, asked_jobs, in_threads, jobs_of
+from registry import smooth_data
 
 JOBS = pytest.mark.parametrize("n_jobs", [1, 2, None])
 

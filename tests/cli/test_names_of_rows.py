@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from table_files import QUICK, call_json, homes, write
 
-from conftest import slow_but
+from registry import slow_but
 
 N = 400
 NUMBERS = {

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import localconformal
-from conftest import ESTIMATORS, NOT_VALID, awkward_data, light, smooth_data
+from registry import ESTIMATORS, NOT_VALID, awkward_data, light, smooth_data
 
 #: One of each kind of model and calibration.
 KINDS = [

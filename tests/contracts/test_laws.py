@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from law_variants import FEW_TREES, LAST_BITS, SLOW, VARIANTS, WITH_OUTPUTS, fit, point
 
-from conftest import slow_but
 from localconformal import KernelLaw
 from localconformal.laws import LAWS, make_law, outputs
 from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import MASS_GUARD
+from registry import slow_but
 
 LEVELS = np.array([0.0, 0.05, 0.3, 0.5, 0.9, 0.95, 1.0])
 

@@ -11,7 +11,6 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from conftest import ESTIMATORS, light, slow_but, smooth_data
 from localconformal import (
     ConformalizedQuantileRegressor,
     MondrianConformalRegressor,
@@ -19,6 +18,7 @@ from localconformal import (
     SplitConformalRegressor,
     WeightedConformalRegressor,
 )
+from registry import ESTIMATORS, light, slow_but, smooth_data
 
 X, Y = smooth_data(160, seed=0)
 WEIGHT = np.where(X[:, 0] > 0, 1.0, 1e-9)

@@ -8,9 +8,9 @@ from law_variants import fit as fit_law
 from sklearn.base import BaseEstimator, RegressorMixin
 from table_frames import ALONE, PANDAS, frame
 
-from conftest import slow_but
 from localconformal import KernelLaw, MondrianConformalRegressor, SLCPRegressor
 from localconformal.columns import is_missing, split_columns
+from registry import slow_but
 
 LIBRARIES = pytest.mark.parametrize("library", ["pandas", "polars"])
 

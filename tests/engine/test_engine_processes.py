@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from conftest import smooth_data
 from localconformal.engine import (
     compiled,
     compiled_leaves,
@@ -19,6 +18,7 @@ from localconformal.engine import (
 from localconformal.engine.compiler import LANES, dot, jit
 from localconformal.engine.sketch import Sketch, SketchEngine, choose_landmarks
 from localconformal.laws.metric import LearnedMetric
+from registry import smooth_data
 
 ANSWERS = """
 import sys, warnings

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from conftest import awkward_data, slow_but
+from registry import awkward_data, slow_but
 
 pytest.importorskip("torch")
 pytest.importorskip("array_api_compat")

@@ -32,7 +32,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from conftest import ESTIMATORS
+from registry import ESTIMATORS
 
 LEVELS = mostly(
     [None, 0.9, 0.3, 1e-13, [0.5], [0.2, 0.6, 0.95]],

@@ -21,7 +21,6 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neural_network import MLPRegressor
 from threadpoolctl import threadpool_info
 
-from conftest import slow_but, smooth_data
 from localconformal import (
     CHRRegressor,
     KernelLaw,
@@ -37,6 +36,7 @@ from localconformal.engine.exact import run_in_threads
 from localconformal.laws import ForestLaw, LearnedLaw, ScaledLaw, ShiftedLaw, StackedLaw
 from localconformal.laws.blend_models import Network
 from localconformal.parallel import in_threads
+from registry import slow_but, smooth_data
 
 N_THREADS, N_PROCESSES = 16, 4
 ASKED = smooth_data(300, seed=7)[0]

@@ -11,7 +11,6 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
-from conftest import light, smooth_data
 from localconformal import (
     CDSplitRegressor,
     ConformalizedQuantileRegressor,
@@ -26,6 +25,7 @@ from localconformal import (
 )
 from localconformal.laws.features import FeatureEmbedding
 from localconformal.scores import NormalisedScore
+from registry import light, smooth_data
 
 
 class FailsAtLast:

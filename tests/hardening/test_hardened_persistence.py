@@ -12,7 +12,6 @@ import skops.io
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
-from conftest import smooth_data
 from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
 from localconformal.persistence import (
     ModelFileError,
@@ -25,6 +24,7 @@ from localconformal.persistence.allowed import is_allowed
 from localconformal.persistence.digest import DIGEST, sealed
 from localconformal.persistence.numbers import check_numbers
 from localconformal.persistence.stamp import FORMAT, STAMP, own_stamp, read_stamp
+from registry import smooth_data
 
 pytest.importorskip("benchmarks.alterations")
 from benchmarks.alterations import HARMLESS, CodeWatch, answers, members, packed, run, small_model

@@ -30,7 +30,6 @@ from hostile import (
     obeyed,
 )
 
-from conftest import slow_but
 from localconformal.audit import audit
 from localconformal.plots import plot_group_coverage
 from localconformal.report import render, summarise, write_report
@@ -38,6 +37,7 @@ from localconformal.tables import TableError, read_table, table_batches, write_t
 from localconformal.tables.parquet import memory_for_tables
 from localconformal.tables.write import harmless
 from localconformal.workflow.messages import json_text, visible
+from registry import slow_but
 
 QUICK = ["--method", "split", "--model", "linear"]
 

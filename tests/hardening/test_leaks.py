@@ -19,7 +19,6 @@ from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.neighbors import KDTree
 from sklearn.utils import check_random_state
 
-from conftest import ESTIMATORS, light, slow_but, smooth_data
 from contracts.law_variants import FEW_TREES, VARIANTS
 from localconformal import KernelLaw, LocalizedConformalRegressor, SLCPRegressor
 from localconformal.adjustments import ADJUSTMENTS
@@ -29,6 +28,7 @@ from localconformal.laws import outputs
 from localconformal.scores import SCORES
 from localconformal.selection.cost import FEWEST
 from localconformal.splitting import split_rows
+from registry import ESTIMATORS, light, slow_but, smooth_data
 
 LEVELS = [0.5, 0.9]
 PROBE = np.vstack([smooth_data(23, seed=9)[0], [[4.0, -4.0]]])

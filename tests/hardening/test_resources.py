@@ -10,7 +10,6 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
-from conftest import ESTIMATORS, light, slow_but, smooth_data
 from localconformal import (
     KernelLaw,
     MondrianConformalRegressor,
@@ -22,6 +21,7 @@ from localconformal import (
 from localconformal.engine.dispatch import FEW
 from localconformal.laws import ForestLaw, LearnedLaw, ScaledLaw, StackedLaw
 from localconformal.regressors import row_parts
+from registry import ESTIMATORS, light, slow_but, smooth_data
 
 TREES = DecisionTreeRegressor(min_samples_leaf=20, random_state=0)
 #: Laws, and the training rows that they need to be what they are called.

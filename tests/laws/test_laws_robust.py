@@ -10,7 +10,6 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from conftest import slow_but, smooth_data
 from localconformal import (
     ForestLaw,
     HiddenLayer,
@@ -23,6 +22,7 @@ from localconformal import (
     StackedLaw,
 )
 from localconformal.laws.blend_models import ALPHAS, Network, NystroemRidge, ridge
+from registry import slow_but, smooth_data
 
 X, Y = smooth_data(120, seed=0)
 NEW = smooth_data(30, seed=1)[0]

@@ -6,7 +6,6 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
-from conftest import smooth_data
 from localconformal import (
     ForestLaw,
     KernelLaw,
@@ -21,6 +20,7 @@ from localconformal import (
 )
 from localconformal.laws.knots import GRID
 from localconformal.laws.outputs import Outputs, blank_outputs
+from registry import smooth_data
 
 LEVELS = np.array([0.05, 0.2, 0.5, 0.8, 0.95])
 #: Levels of the grid, where an average of quantiles is kept as it is.

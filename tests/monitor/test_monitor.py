@@ -11,7 +11,6 @@ from scipy.stats import binom
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
-from conftest import light, smooth_data
 from localconformal import (
     CoverageMonitor,
     LocalizedConformalRegressor,
@@ -21,6 +20,7 @@ from localconformal import (
 )
 from localconformal.metrics import coverage
 from localconformal.monitor.scoring import calibration_codes, score_rows
+from registry import light, smooth_data
 
 INFINITE_IS_FINE = pytest.mark.filterwarnings("ignore:.*intervals are infinite:UserWarning")
 

@@ -16,12 +16,12 @@ from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import FunctionTransformer
 from xgboost import XGBRegressor
 
-from conftest import ESTIMATORS, light, smooth_data
 from localconformal import SLCPRegressor, SplitConformalRegressor
 from localconformal.laws.blend_models import default_models
 from localconformal.persistence import ModelFileError, load_model, model_bytes, save_model
 from localconformal.persistence.allowed import is_allowed
 from localconformal.persistence.trees import parts_of
+from registry import ESTIMATORS, light, smooth_data
 
 
 def round_trip(model, folder):

@@ -13,10 +13,10 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import FunctionTransformer
 
-from conftest import light, smooth_data
 from localconformal import SLCPRegressor, SplitConformalRegressor
 from localconformal.persistence import ModelFileError, load_model, model_bytes, reading_model
 from localconformal.persistence.digest import DIGEST, sealed
+from registry import light, smooth_data
 
 
 @pytest.fixture(scope="module")

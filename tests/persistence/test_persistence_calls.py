@@ -9,12 +9,12 @@ import skops
 import skops.io
 from lightgbm import LGBMRegressor
 
-from conftest import smooth_data
 from localconformal import SplitConformalRegressor
 from localconformal.persistence import ModelFileError, load_model, save_model
 from localconformal.persistence.allowed import FOREIGN_TYPES, is_allowed
 from localconformal.persistence.digest import DIGEST, sealed
 from localconformal.persistence.nodes import check_nodes
+from registry import smooth_data
 
 
 @pytest.fixture(scope="module")

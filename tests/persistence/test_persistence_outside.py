@@ -19,12 +19,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import all_estimators
 from xgboost import XGBRegressor
 
-from conftest import smooth_data
 from localconformal import SLCPRegressor, SplitConformalRegressor
 from localconformal.persistence import ModelFileError, load_model, model_bytes, save_model
 from localconformal.persistence.outside import HARMLESS
 from localconformal.persistence.trees import parts_of
 from localconformal.workflow.base_models import make_base_model
+from registry import smooth_data
 
 #: Names of parameters that may lead out of a model.
 SUSPECT = re.compile("mem|cache|path|file|dir|folder|callback|input|url|hook|save|load|host|port")

@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from conftest import slow_but
 from localconformal import KernelLaw, plots
 from localconformal.plots.canvas import CAPTION
+from registry import slow_but
 
 LEVELS = [0.5, 0.8, 0.95]
 

@@ -9,9 +9,9 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
 import localconformal
-from conftest import smooth_data
 from localconformal import ForestLaw, KernelLaw, LearnedLaw, NeighborsLaw
 from localconformal.laws import LAWS
+from registry import smooth_data
 
 SLCP, General = localconformal.SLCPRegressor, localconformal.LocalizedConformalRegressor
 LAW = KernelLaw(bandwidth=0.4)

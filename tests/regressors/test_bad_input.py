@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from conftest import awkward_data, light, slow_but, smooth_data
 from localconformal import (
     KernelLaw,
     LocalizedConformalRegressor,
@@ -18,6 +17,7 @@ from localconformal import (
     SLCPRegressor,
     SplitConformalRegressor,
 )
+from registry import awkward_data, light, slow_but, smooth_data
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.fixes import parse_version
 from xgboost import XGBRegressor
 
-from conftest import slow_but, smooth_data
 from localconformal import (
     ConformalizedQuantileRegressor,
     KernelLaw,
@@ -31,6 +30,7 @@ from localconformal import (
     SplitConformalRegressor,
 )
 from localconformal.metrics import coverage, coverage_band
+from registry import slow_but, smooth_data
 
 X, Y = smooth_data(1200, seed=0)
 TRAIN, TEST = slice(0, 800), slice(800, None)

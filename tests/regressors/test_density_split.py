@@ -10,7 +10,6 @@ from sklearn.dummy import DummyRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
-from conftest import awkward_data, slow_but, smooth_data
 from localconformal import (
     ConformalizedQuantileRegressor,
     DistSplitRegressor,
@@ -24,6 +23,7 @@ from localconformal.regressors.chr import CHRRegressor
 from localconformal.regressors.density_split import rank_of
 from localconformal.regressors.hpdsplit import HPDSplitRegressor, denser_mass
 from localconformal.scores import AbsoluteScore, QuantileScore
+from registry import awkward_data, slow_but, smooth_data
 
 LAW = KernelLaw(bandwidth=0.4)
 METHODS = pytest.mark.parametrize("cls", [HPDSplitRegressor, CDSplitRegressor, CHRRegressor])

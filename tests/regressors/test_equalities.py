@@ -11,7 +11,6 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
-from conftest import awkward_data, smooth_data
 from localconformal import (
     ConformalizedQuantileRegressor,
     DistSplitRegressor,
@@ -25,6 +24,7 @@ from localconformal import (
 from localconformal.datasets import SIMULATIONS
 from localconformal.metrics import mean_length
 from localconformal.quantiles import conformal_quantile
+from registry import awkward_data, smooth_data
 
 TRAIN, CAL, NEW = (smooth_data(n, seed) for seed, n in enumerate([300, 150, 80]))
 

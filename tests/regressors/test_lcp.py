@@ -10,7 +10,6 @@ from scipy.stats import norm
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
-from conftest import awkward_data, light, smooth_data
 from localconformal import (
     ForestLaw,
     KernelLaw,
@@ -26,6 +25,7 @@ from localconformal.laws.finite_bandwidth import FiniteThresholds, make_trial
 from localconformal.metrics import coverage, coverage_band
 from localconformal.quantiles import conformal_rank
 from localconformal.regressors.lcp import LCPRegressor
+from registry import awkward_data, light, smooth_data
 
 X_NEW = awkward_data(40, seed=9)[0]
 LAWS = [

@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import norm
 from sklearn.linear_model import LinearRegression
 
-from conftest import smooth_data
 from localconformal.laws.leaf_quantiles import LeafQuantilesLaw
 from localconformal.regressors.locart import LocartRegressor, pruned_tree
+from registry import smooth_data
 
 SCALES = np.array([0.5, 1.0, 3.0])
 

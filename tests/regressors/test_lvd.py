@@ -9,7 +9,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.neural_network import MLPRegressor
 
-from conftest import awkward_data, smooth_data
 from localconformal import (
     ForestLaw,
     KernelLaw,
@@ -22,6 +21,7 @@ from localconformal.laws.layers import HiddenLayer
 from localconformal.laws.metric import LearnedMetric
 from localconformal.quantiles import weighted_conformal_quantile
 from localconformal.regressors.lvd import LVDRegressor
+from registry import awkward_data, smooth_data
 
 
 def lvd(law=None, estimator=None, **params):

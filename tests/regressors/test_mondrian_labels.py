@@ -9,8 +9,8 @@ import pytest
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 
-from conftest import smooth_data
 from localconformal import MondrianConformalRegressor
+from registry import smooth_data
 
 X, _ = smooth_data(400, seed=0)
 LOUD = np.arange(400) % 2

@@ -17,7 +17,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from conftest import ESTIMATORS, light, smooth_data
 from localconformal import (
     ConformalizedQuantileRegressor,
     KernelLaw,
@@ -30,6 +29,7 @@ from localconformal import (
     UniformLaw,
 )
 from localconformal.metrics import coverage
+from registry import ESTIMATORS, light, smooth_data
 
 X, Y = smooth_data(200, seed=0)
 

@@ -17,10 +17,10 @@ from predictive_models import (
 )
 from scipy.stats import norm
 
-from conftest import awkward_data, slow_but, smooth_data
 from localconformal import KernelLaw, NeighborsLaw, UniformLaw
 from localconformal.metrics.crps import crps
 from localconformal.regressors.distribution import outward_ranks
+from registry import awkward_data, slow_but, smooth_data
 
 
 @pytest.fixture(params=VARIANTS)

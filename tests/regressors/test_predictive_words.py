@@ -18,8 +18,8 @@ from predictive_models import (
 from sklearn.exceptions import NotFittedError
 
 import localconformal
-from conftest import light, smooth_data
 from localconformal.regressors.predictive_guarantee import PredictiveGuarantee
+from registry import light, smooth_data
 
 
 @pytest.mark.parametrize(("n", "finite"), [(19, True), (18, False)])

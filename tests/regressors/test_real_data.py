@@ -10,9 +10,9 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
 
-from conftest import ESTIMATORS, slow_but
 from localconformal import ConformalizedQuantileRegressor, SLCPRegressor
 from localconformal.metrics import coverage, coverage_band, interval_score
+from registry import ESTIMATORS, slow_but
 
 FOLDER = os.environ.get("LOCALCONFORMAL_DATA")
 pytestmark = pytest.mark.skipif(

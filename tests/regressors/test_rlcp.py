@@ -8,13 +8,13 @@ from scipy.spatial.distance import cdist
 from scipy.stats import beta, kstest, norm
 from sklearn.linear_model import LinearRegression
 
-from conftest import awkward_data, smooth_data
 from localconformal import ForestLaw, KernelLaw, NeighborsLaw, SplitConformalRegressor, UniformLaw
 from localconformal.laws.bandwidth import BandwidthProblem
 from localconformal.laws.effective_bandwidth import EffectiveSize, effective_size
 from localconformal.laws.noise import DRAWS, draw, uniforms
 from localconformal.quantiles import weighted_conformal_quantile
 from localconformal.regressors.rlcp import REACHED, RLCPRegressor
+from registry import awkward_data, smooth_data
 
 KERNELS = pytest.mark.parametrize("kernel", DRAWS)
 N_CAL, N_TEST, TAU = 100, 50, 0.9

@@ -7,8 +7,8 @@ import pathlib
 import pytest
 
 import localconformal
-from conftest import ESTIMATORS, light, smooth_data
 from localconformal.regressors import table
+from registry import ESTIMATORS, light, smooth_data
 
 WORDS = {
     table.ON_AVERAGE: (True, None),

@@ -7,9 +7,9 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
-from conftest import light, smooth_data
 from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
 from localconformal.metrics import coverage, coverage_band
+from registry import light, smooth_data
 
 LAW = KernelLaw(bandwidth="median", engine="sketch")
 MORE, CAL, NEW = (smooth_data(n, seed) for seed, n in ((1, 2000), (2, 500), (3, 1000)))

@@ -13,11 +13,11 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
-from conftest import smooth_data
 from localconformal import KernelLaw, SplitConformalRegressor
 from localconformal.quantiles import weighted_conformal_quantile
 from localconformal.regressors.density_ratio import fit_ratio
 from localconformal.regressors.weighted import WeightedConformalRegressor
+from registry import smooth_data
 
 SHAPE = 0.3
 

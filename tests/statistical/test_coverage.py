@@ -19,7 +19,6 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from conftest import ESTIMATORS, awkward_data, light, slow_but, smooth_data
 from localconformal import (
     ForestLaw,
     KernelLaw,
@@ -39,6 +38,7 @@ from localconformal.adjustments import ADJUSTMENTS
 from localconformal.metrics import coverage
 from localconformal.quantiles import conformal_rank
 from localconformal.scores import SCORES
+from registry import ESTIMATORS, awkward_data, light, slow_but, smooth_data
 
 #: Test rows are cheap beside a redraw: as many as leave the band no wider than with 200 redraws of
 #: 100 rows.

@@ -6,7 +6,6 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import LogisticRegression
 
-from conftest import ESTIMATORS
 from localconformal.persistence import ModelFileError, load_model, save_model
 from localconformal.regressors.cells import check_cells
 from localconformal.tables import TableError
@@ -14,6 +13,7 @@ from localconformal.workflow.base_models import MODELS, make_base_model
 from localconformal.workflow.methods import named_methods
 from localconformal.workflow.model import Settings, cell_labels, fit_table_model
 from localconformal.workflow.running import Task, coverage_rows, run_record, run_table
+from registry import ESTIMATORS
 
 QUICK = Settings(method="split", model="linear")
 
