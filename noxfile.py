@@ -36,7 +36,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
     """The default tests, with everything that they use."""
-    session.install("-e", ".[test]")
+    session.install("-e", ".[test-all]")
     session.run("python", "-m", "pytest", *session.posargs, env=ONE_THREAD)
 
 
@@ -71,7 +71,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Types, strictly."""
-    session.install("-e", ".[test]")
+    session.install("-e", ".[test-all]")
     session.run("mypy")
 
 

@@ -5,6 +5,9 @@ Not in conftest.py: a process that a test spawns would import the first file of 
 
 from __future__ import annotations
 
+import os
+from importlib import import_module
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, QuantileRegressor
@@ -19,10 +22,15 @@ ESTIMATORS = [
 NOT_VALID = {"LVDRegressor"}
 
 
-def slow_but(quick, values):
-    """The values as parameters of a test, all but the quick ones marked slow."""
+def optional(package):
+    """The package; without it the file's tests are skipped, and where CI is set they fail."""
+    return import_module(package) if os.environ.get("CI") else pytest.importorskip(package)
+
+
+def ci_but(quick, values):
+    """The values as parameters of a test, all but the quick ones for CI."""
     return [
-        value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values
+        value if value in quick else pytest.param(value, marks=pytest.mark.ci) for value in values
     ]
 
 

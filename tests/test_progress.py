@@ -163,7 +163,7 @@ def read(terminal):
         return b""
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_fit_and_run_move_on_a_terminal(tmp_path):
     rng = np.random.default_rng(0)
     rows = "\n".join(f"{x},{z},{x * z}" for x, z in rng.normal(size=(300, 2)))

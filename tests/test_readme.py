@@ -13,7 +13,7 @@ def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_python_blocks_run_one_after_the_other():
     namespace = {}
     assert blocks("python")

@@ -22,7 +22,7 @@ def run(results, *more):
     subprocess.run(command, cwd=ROOT, env=told, check=True, capture_output=True, timeout=300)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_cluster_gives_the_same_records(tmp_path):
     from distributed import Client, LocalCluster
 

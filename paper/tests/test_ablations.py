@@ -21,7 +21,7 @@ TINY = replace(PRESETS["smoke"], simulated_rows=150, test_rows=150, epochs=2)
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(n, marks=[pytest.mark.slow] * (n != "bandwidth")) for n in NAMES],
+    params=[pytest.param(n, marks=[pytest.mark.ci] * (n != "bandwidth")) for n in NAMES],
 )
 def ran(request):
     """The experiment, and the rows of a simulated task put down as two repeats."""
@@ -33,7 +33,7 @@ def ran(request):
     return experiment, rows
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_every_method_of_a_task_is_measured(ran):
     _, rows = ran
     assert not [row["failed"] for row in rows if "failed" in row]

@@ -195,7 +195,7 @@ def without_time(history):
     return [{name: row[name] for name in row if name != "seconds"} for row in history]
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_training_that_was_killed_ends_where_an_undisturbed_one_does(tmp_path):
     rows, threads = made(), torch.get_num_threads()
     undisturbed, resumed = tiny(), tiny()

@@ -40,7 +40,7 @@ def test_a_report_of_nothing_compares_nothing(name, tmp_path):
 
 
 @needs_files
-@pytest.mark.slow
+@pytest.mark.ci
 @every_experiment
 def test_one_task_of_smoke_runs_and_is_reported(name, tmp_path):
     experiment, preset = load_experiment(name), PRESETS["smoke"]

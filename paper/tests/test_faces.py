@@ -58,7 +58,7 @@ def test_a_file_without_images_is_named(folder, content):
         load_faces(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.skipif(not os.environ.get(FOLDER_VARIABLE), reason=f"{FOLDER_VARIABLE} is not set")
 def test_the_faces_are_all_there():
     faces = load_faces()

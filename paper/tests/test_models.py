@@ -26,7 +26,7 @@ def noisy_split(n=150, seed=0):
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=[pytest.mark.slow] * (name != "ridge")) for name in RUNNING],
+    params=[pytest.param(name, marks=[pytest.mark.ci] * (name != "ridge")) for name in RUNNING],
 )
 def task(request):
     """Family, split, models and what all methods answer."""
@@ -40,7 +40,7 @@ def task(request):
     return split, models, found
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_every_method_runs_and_covers(task):
     _, _, found = task
     for name, (row, sets) in found.items():
@@ -49,7 +49,7 @@ def test_every_method_runs_and_covers(task):
         assert sets.lengths.shape == (150,)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_all_methods_share_one_fit_of_the_model_and_one_for_each_fold(task):
     _, models, _ = task
     fits = [name for name, _ in models.memory.fitted]

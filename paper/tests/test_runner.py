@@ -107,7 +107,7 @@ for _ in range(5):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_killed_five_times_it_ends_with_the_same_table(folder, monkeypatch):
     seed = random.randrange(10**6)
@@ -127,7 +127,7 @@ def test_killed_five_times_it_ends_with_the_same_table(folder, monkeypatch):
     assert texts[0] == texts[1]
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_the_program_killed_five_times_on_two_processes(tmp_path):
     def start(out):

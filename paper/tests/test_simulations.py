@@ -27,7 +27,7 @@ def first_record(name):
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=[pytest.mark.slow] * (name != ALL[0])) for name in ALL],
+    params=[pytest.param(name, marks=[pytest.mark.ci] * (name != ALL[0])) for name in ALL],
 )
 def record(request):
     return request.param, first_record(request.param)
@@ -95,7 +95,7 @@ def test_bins_hold_every_row_once_in_the_order_of_x():
     assert np.all(np.diff(x[evenly(x)]) >= 0)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_narrow_law_is_found_to_harm_true_quantiles():
     """With the exact quantiles at hand, a noisy local law can only spread the coverage."""
     preset = replace(SMOKE, simulated_rows=1_000)

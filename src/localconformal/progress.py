@@ -24,7 +24,7 @@ from itertools import cycle
 from threading import Event, Lock, Thread
 from typing import TextIO
 
-from localconformal.texts import UNSEEN
+from localconformal.text import UNSEEN
 
 logger = logging.getLogger("localconformal")
 logger.addHandler(logging.NullHandler())

@@ -115,7 +115,7 @@ def test_many_rows_are_drawn_from(monkeypatch):
     assert sum(cell.n for cell in found.features if cell.by == "x0") == 1_000
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_million_rows():
     said = notes(*rows(1_000_000, d=5))
     for part in ("Rules were found on 50,000", "worst slab was found on 10,000", "HSIC sees"):

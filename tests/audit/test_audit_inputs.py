@@ -174,7 +174,7 @@ assert compared.frame().height == 2 and compared.differences().height == 3
 """
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_frames_where_only_polars_is_installed():
     subprocess.run([sys.executable, "-c", WITHOUT_PANDAS], check=True)
 

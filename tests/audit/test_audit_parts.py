@@ -128,7 +128,7 @@ def test_a_part_without_other_rows_differs_from_none():
     assert np.isnan(rest_gaps(9, 10, 9, 10))
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_bins_of_oracle_intervals_raise_few_alarms():
     alarms = 0
     for seed in range(100):

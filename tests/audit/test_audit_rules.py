@@ -47,7 +47,7 @@ def count_found(repeats, make=planted):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("least_score", [regions.LEAST_SCORE, -1e6])
 def test_oracle_intervals_raise_few_alarms(monkeypatch, least_score):
     """Also when ten regions are tested, however little they stand out."""
@@ -55,7 +55,7 @@ def test_oracle_intervals_raise_few_alarms(monkeypatch, least_score):
     assert count_false_alarms(15, 500) <= binom.ppf(0.99, 15, 0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("least_score", [regions.LEAST_SCORE, -1e6])
 def test_oracle_intervals_raise_alarms_in_five_percent_of_200_repeats_at_most(
     monkeypatch, least_score
@@ -68,12 +68,12 @@ def test_a_planted_failure_is_found():
     assert count_found(10) >= 9
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_planted_failure_is_found_in_95_percent_of_200_repeats():
     assert count_found(200) >= 190
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_failure_is_found_where_its_feature_overcovers_elsewhere():
     """All of the evidence for a box on the other side of the target must not hide this one."""
     assert count_found(10, both_sides) >= 9
@@ -81,7 +81,7 @@ def test_a_failure_is_found_where_its_feature_overcovers_elsewhere():
     assert any(rule.lower > LEVEL for rule in rules_of(X, y, intervals))
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_coverage_that_is_off_everywhere_is_no_rule():
     alarms = 0
     for seed in range(12):
@@ -90,7 +90,7 @@ def test_coverage_that_is_off_everywhere_is_no_rule():
     assert alarms <= binom.ppf(0.99, 12, 0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_failure_is_found_where_all_rows_are_off():
     assert count_found(10, lambda n, seed: shifted(n, seed, 0.6)) >= 9
 

@@ -19,7 +19,7 @@ from localconformal.audit.sentences import (
     verdict,
 )
 from localconformal.metrics import coverage_band
-from localconformal.texts import say_number
+from localconformal.text import say_number
 
 EVIL = "<script>alert(1)</script>"
 

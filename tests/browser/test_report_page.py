@@ -9,7 +9,7 @@ import pytest
 # The reports are those of the tests beside.
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.ci
 CHROMIUM = shutil.which("chromium")
 CONTROLS = "a[href], button, input, select, summary, [tabindex='0']"
 REGIONS = "[data-regions='features']"
@@ -326,7 +326,7 @@ def test_paper_has_all_numbers_and_charts_of_its_width(open_page):
 def test_the_script_writes_numbers_as_python_does(open_page):
     from localconformal import report
     from localconformal.report.plain import typeset
-    from localconformal.texts import say_number, say_tick
+    from localconformal.text import say_number, say_tick
 
     # No factor is a tie, which the two may break otherwise.
     sizes = [f * 10.0**p for p in range(-12, 19) for f in (1.0, 1.23456789, 2.6, 9.9996)]

@@ -107,7 +107,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(folder, tmp_path, args
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent otherwise there")
 def test_an_interruption_leaves_nothing(folder, tmp_path):
     args = [str(folder / "rows.csv"), *QUICK, "--repeats", "100", "--out", "out"]

@@ -39,14 +39,14 @@ def test_slcp_is_more_even_over_the_regions_than_split(comparison):
     assert unevenness[SLCP] < 0.5 * unevenness[SPLIT]
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_same_seed_gives_the_same_comparison(comparison):
     again = compare(seed=1)
     for name, intervals in comparison.intervals.items():
         np.testing.assert_array_equal(intervals, again.intervals[name])
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_steps_are_announced_in_order():
     seen = []
     compare(on_step=seen.append)
@@ -83,7 +83,7 @@ def test_the_command_prints_the_table_and_writes_the_plot_and_the_report(run):
     assert "5,000" in page
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_json_is_all_that_is_printed(tmp_path):
     result = CliRunner().invoke(app, ["demo", "--json", "--out", str(tmp_path)])
     document = json.loads(result.stdout)

@@ -119,7 +119,7 @@ def model(tmp_path_factory):
     return save_model(fitted, folder / "model.skops"), write(rows, folder / "homes.csv")
 
 
-@pytest.mark.parametrize("how", [[], pytest.param(["--json"], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", [[], pytest.param(["--json"], marks=pytest.mark.ci)])
 def test_files_are_there_though_the_result_cannot_be_printed(tmp_path, model, how):
     out = tmp_path / "made.csv"
     code, said = printed_nowhere("predict", *model, "--out", out, *how)

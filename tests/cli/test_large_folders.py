@@ -102,7 +102,7 @@ def test_a_folder_without_parquet_files_is_refused(tmp_path):
         read_folder(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_commands_run_on_a_cluster_as_on_this_machine(done, folder, tmp_path):
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         address = ["--cluster", cluster.scheduler_address]
@@ -113,7 +113,7 @@ def test_commands_run_on_a_cluster_as_on_this_machine(done, folder, tmp_path):
     assert made["rows"] == 3_000
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_no_scheduler_is_one_sentence_and_nothing_is_written(done, folder, tmp_path):
     address = ["--cluster", "tcp://127.0.0.1:1"]
     result = call("predict", done[1] / "model.skops", folder, *address, "--out", tmp_path / "made")

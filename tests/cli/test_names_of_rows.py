@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from table_files import QUICK, call_json, homes, write
 
-from registry import slow_but
+from registry import ci_but
 
 N = 400
 NUMBERS = {
@@ -49,8 +49,8 @@ def assert_numbers(path, names, kind):
         assert found == written
 
 
-@pytest.mark.parametrize("case", slow_but(["integers"], NUMBERS))
-@pytest.mark.parametrize("suffix", slow_but([".csv"], [".csv", ".parquet"]))
+@pytest.mark.parametrize("case", ci_but(["integers"], NUMBERS))
+@pytest.mark.parametrize("suffix", ci_but([".csv"], [".csv", ".parquet"]))
 def test_numbers_are_numbers_in_run_and_predict(tmp_path, suffix, case):
     names, kind = NUMBERS[case]
     data = write(table_of(names), tmp_path / f"t{suffix}")
@@ -64,7 +64,7 @@ def test_numbers_are_numbers_in_run_and_predict(tmp_path, suffix, case):
             assert_numbers(out / f"{name}{made}", names, kind)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("case", NUMBERS)
 def test_numbers_are_numbers_in_folders(tmp_path, case):
     names, kind = NUMBERS[case]
@@ -83,7 +83,7 @@ def test_numbers_are_numbers_in_folders(tmp_path, case):
         assert_numbers(file, names, kind)
 
 
-@pytest.mark.parametrize("suffix", slow_but([".csv"], [".csv", ".parquet"]))
+@pytest.mark.parametrize("suffix", ci_but([".csv"], [".csv", ".parquet"]))
 def test_texts_that_begin_as_a_formula_stay_harmless(tmp_path, suffix):
     names = ["-96" if i % 2 else "=cmd" for i in range(N)]
     data = write(table_of(names), tmp_path / f"t{suffix}")

@@ -144,7 +144,7 @@ def interrupted(arguments, folder, until):
     return process.returncode, errors
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_ctrl_c_in_the_middle_leaves_the_old_file_and_no_half_of_a_new_one(model, new, tmp_path):
     large = write(pd.concat([read_table(new)] * 200), tmp_path / "large.csv")
@@ -163,7 +163,7 @@ def test_ctrl_c_in_the_middle_leaves_the_old_file_and_no_half_of_a_new_one(model
     assert (out / "made.csv").read_text() == "old"
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_ctrl_c_while_a_run_writes_leaves_no_folder(model, folder, new, tmp_path):
     large = write(pd.concat([read_table(new)] * 200), tmp_path / "large.csv")

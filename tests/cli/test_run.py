@@ -207,7 +207,7 @@ def assert_sound(document, folder):
     assert f"{100 * row['coverage']:.1f} %" in page
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("name", REAL)
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_real_data_are_covered_within_the_band(name, suffix, tmp_path):
@@ -215,7 +215,7 @@ def test_real_data_are_covered_within_the_band(name, suffix, tmp_path):
     assert_sound(run_on_real_data(name, suffix, tmp_path, 1500, options), tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize(("name", "suffix"), [("bike", ".csv"), ("concrete", ".parquet")])
 def test_real_data_in_full_with_the_defaults(name, suffix, tmp_path):
     assert_sound(run_on_real_data(name, suffix, tmp_path, 10**6, []), tmp_path)

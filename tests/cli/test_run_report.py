@@ -102,7 +102,7 @@ def test_the_side_of_the_target_is_said(tmp_path, factor, title):
     assert f">{len(under)} of " in page_of(tmp_path / "out")
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("options", [["--law", "forest"], ["--method", "mondrian"]], ids=str)
 def test_two_processes_make_the_same_page(tmp_path, options):
     data = write(homes(), tmp_path / "homes.csv")

@@ -37,13 +37,13 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @parametrize_with_checks([light(cls) for cls in ESTIMATORS if cls not in KINDS])
 def test_scikit_learn_contract_of_the_others(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @parametrize_with_checks([cls() for cls in KINDS])
 def test_scikit_learn_contract_without_arguments(estimator, check):
     check(estimator)

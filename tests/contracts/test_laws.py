@@ -11,7 +11,7 @@ from localconformal import KernelLaw
 from localconformal.laws import LAWS, make_law, outputs
 from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import MASS_GUARD
-from registry import slow_but
+from registry import ci_but
 
 LEVELS = np.array([0.0, 0.05, 0.3, 0.5, 0.9, 0.95, 1.0])
 
@@ -36,7 +36,7 @@ def few_trees():
         yield
 
 
-@pytest.fixture(params=slow_but(VARIANTS.keys() - SLOW, VARIANTS), scope="module")
+@pytest.fixture(params=ci_but(VARIANTS.keys() - SLOW, VARIANTS), scope="module")
 def name(request):
     return request.param
 
@@ -215,9 +215,7 @@ def every_second_row(X):
 
 @pytest.mark.parametrize(
     "layout",
-    slow_but(
-        [every_second_row], [np.asfortranarray, read_only, every_second_row, np.ndarray.tolist]
-    ),
+    ci_but([every_second_row], [np.asfortranarray, read_only, every_second_row, np.ndarray.tolist]),
 )
 def test_the_layout_of_the_arrays_does_not_matter(name, law, layout):
     other = fit(name, layout(REFERENCES), layout(SCORES))

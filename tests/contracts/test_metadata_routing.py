@@ -18,14 +18,14 @@ from localconformal import (
     SplitConformalRegressor,
     WeightedConformalRegressor,
 )
-from registry import ESTIMATORS, light, slow_but, smooth_data
+from registry import ESTIMATORS, light, ci_but, smooth_data
 
 X, Y = smooth_data(160, seed=0)
 WEIGHT = np.where(X[:, 0] > 0, 1.0, 1e-9)
 NEW = X[:20]
 EACH = pytest.mark.parametrize(
     "estimator_class",
-    slow_but({MondrianConformalRegressor, SLCPRegressor, SplitConformalRegressor}, ESTIMATORS),
+    ci_but({MondrianConformalRegressor, SLCPRegressor, SplitConformalRegressor}, ESTIMATORS),
 )
 
 
@@ -151,7 +151,7 @@ def test_an_alias_and_a_pipeline_are_followed():
     np.testing.assert_allclose(found, expected)
 
 
-@pytest.mark.parametrize("backend", slow_but({"threading"}, ["threading", "loky"]))
+@pytest.mark.parametrize("backend", ci_but({"threading"}, ["threading", "loky"]))
 def test_folds_are_routed_wherever_they_are_fitted(backend):
     steps = (
         StandardScaler().set_fit_request(sample_weight=False),

@@ -10,7 +10,7 @@ from table_frames import ALONE, PANDAS, frame
 
 from localconformal import KernelLaw, MondrianConformalRegressor, SLCPRegressor
 from localconformal.columns import is_missing, split_columns
-from registry import slow_but
+from registry import ci_but
 
 LIBRARIES = pytest.mark.parametrize("library", ["pandas", "polars"])
 
@@ -34,7 +34,7 @@ def test_numbers_and_labels(library, form):
 
 
 @LIBRARIES
-@pytest.mark.parametrize("name", slow_but(VARIANTS.keys() - SLOW, VARIANTS))
+@pytest.mark.parametrize("name", ci_but(VARIANTS.keys() - SLOW, VARIANTS))
 def test_every_law(name, library):
     X, y = frame(library)
     law = fit_law(name, X, y)
@@ -47,8 +47,8 @@ def test_every_law(name, library):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("library", slow_but(["pandas"], ["pandas", "polars"]))
-@pytest.mark.parametrize("form", slow_but(["record"], ALONE))
+@pytest.mark.parametrize("library", ci_but(["pandas"], ["pandas", "polars"]))
+@pytest.mark.parametrize("form", ci_but(["record"], ALONE))
 def test_every_estimator_around_its_default_model(estimator_class, library, form):
     X, y = frame(library)
     law = {"law": KernelLaw(bandwidth=0.5)} if hasattr(estimator_class(), "law") else {}

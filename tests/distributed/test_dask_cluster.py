@@ -20,7 +20,7 @@ N = 80_000
 
 
 #: Processes take ten seconds to start; what one process shows is in test_dask_parts.py.
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.ci
 
 
 @pytest.fixture(scope="module")

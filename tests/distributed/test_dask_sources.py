@@ -52,7 +52,7 @@ def client():
         yield client
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_source_gives_the_same_model_on_a_cluster(name, client, tmp_path):
     check_fit(*SOURCES[name](tmp_path))

@@ -12,7 +12,7 @@ from localconformal import KernelLaw, SLCPRegressor
 from localconformal.metrics import coverage, coverage_band
 from paper import load_experiment
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.ci
 TINY = Preset("tiny", 1, 60, ("yacht",), 60, 60, 0.0, 1)
 
 

@@ -112,7 +112,7 @@ def test_a_mini_batch_is_drawn_once_and_is_one_law_for_all_queries(batch_size, k
     assert np.isin(law.engine_.v, v).all()
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_few_rows_never_load_the_compiler():
     code = (
         "import sys, numpy as np\n"

@@ -71,7 +71,7 @@ def answers(folder, name, threads):
         return {key: found[key].tobytes() for key in found}
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_processes_that_compile_and_that_load_give_the_same_bits(tmp_path):
     compiles, loads = (answers(tmp_path, f"{i}.npz", threads=1) for i in range(2))
     assert [key for key in compiles if compiles[key] != loads[key]] == []

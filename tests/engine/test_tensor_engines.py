@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from registry import awkward_data, slow_but
+from registry import awkward_data, ci_but
 
 pytest.importorskip("torch")
 pytest.importorskip("array_api_compat")
@@ -146,7 +146,7 @@ def test_an_unknown_device_is_refused():
         KernelLaw(device="nowhere").fit(X, v)
 
 
-@pytest.mark.parametrize("package", slow_but(["torch"], ["torch", "array_api_compat"]))
+@pytest.mark.parametrize("package", ci_but(["torch"], ["torch", "array_api_compat"]))
 def test_without_a_package_of_the_extra_the_error_names_both(package):
     code = (
         "import sys\n"

@@ -19,7 +19,7 @@ def test_random_compositions(seed):
     check(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("hundred", range(1, 11))
 def test_many_random_compositions(hundred):
     for seed in range(100 * hundred, 100 * (hundred + 1)):

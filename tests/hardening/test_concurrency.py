@@ -36,7 +36,7 @@ from localconformal.engine.exact import run_in_threads
 from localconformal.laws import ForestLaw, LearnedLaw, ScaledLaw, ShiftedLaw, StackedLaw
 from localconformal.laws.blend_models import Network
 from localconformal.parallel import in_threads
-from registry import slow_but, smooth_data
+from registry import ci_but, smooth_data
 
 N_THREADS, N_PROCESSES = 16, 4
 ASKED = smooth_data(300, seed=7)[0]
@@ -77,7 +77,7 @@ def make(name):
 
 @pytest.fixture(
     scope="module",
-    params=slow_but(LAWS.keys() - SLOW, LAWS),
+    params=ci_but(LAWS.keys() - SLOW, LAWS),
 )
 def fitted(request):
     """A fitted model as bytes: what comes out of them has nothing made lazily yet."""
@@ -185,7 +185,7 @@ SPAWNED = ["exact", "compiled forest", "sketch on tensors"]
 
 
 @needs_fork
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("fitted", FORKED, indirect=True)
 def test_forked_processes_get_the_answers_of_one(fitted):
     alone = ask_alone(fitted)[:N_PROCESSES]
@@ -195,7 +195,7 @@ def test_forked_processes_get_the_answers_of_one(fitted):
     assert_same(ask_processes("fork", ask_held), alone)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("fitted", SPAWNED, indirect=True)
 def test_spawned_processes_get_the_answers_of_one(fitted):
     alone = ask_alone(fitted)[:N_PROCESSES]
@@ -216,7 +216,7 @@ print(len(answers), answers == {pickle.load(open(sys.argv[2], "rb"))})
 """
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["exact", "sketch", "compiled forest"])
 def test_threads_that_meet_code_not_yet_compiled_wait_for_it(name, tmp_path):
     model = make(name)
@@ -331,9 +331,7 @@ def threads_used(_):
     return len(seen), libraries, forest.n_jobs
 
 
-@pytest.mark.parametrize(
-    "backend", slow_but(["threading"], ["loky", "threading", "multiprocessing"])
-)
+@pytest.mark.parametrize("backend", ci_but(["threading"], ["loky", "threading", "multiprocessing"]))
 def test_a_worker_of_joblib_starts_no_threads_of_its_own(backend):
     for used, libraries, jobs in Parallel(n_jobs=2, backend=backend)(
         delayed(threads_used)(place) for place in range(2)

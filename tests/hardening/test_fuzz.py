@@ -18,6 +18,6 @@ def test_random_walks():
     run_state_machine_as_test(EveryMethod, settings=settings(FIXED, max_examples=100))
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_many_random_walks():
     run_state_machine_as_test(EveryMethod, settings=settings(FIXED, max_examples=900))

@@ -166,7 +166,7 @@ sys.stdout.write(answers(load_model(sys.argv[1]), small_model()[1]).hex())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_another_process_gives_the_same_bits(tmp_path, saved):
     path = tmp_path / "model.skops"
     path.write_bytes(saved)

@@ -37,7 +37,7 @@ from localconformal.tables import TableError, read_table, table_batches, write_t
 from localconformal.tables.parquet import memory_for_tables
 from localconformal.tables.write import harmless
 from localconformal.workflow.messages import json_text, visible
-from registry import slow_but
+from registry import ci_but
 
 QUICK = ["--method", "split", "--model", "linear"]
 
@@ -202,7 +202,7 @@ QUICK_PAGES = ("end of script", "bidi override", "NUL", "long")
 
 @pytest.mark.parametrize(
     "name",
-    slow_but(QUICK_PAGES, TEXTS),
+    ci_but(QUICK_PAGES, TEXTS),
 )
 def test_each_text_alone_changes_no_page(name, plain_shape, tmp_path):
     path = write_report(**{**awkward_audit(TEXTS[name]), "path": tmp_path / "report.html"})
@@ -319,7 +319,7 @@ for read in (read_table, lambda path: next(table_batches(path, {"a": "text"}))):
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.string(), pytest.param(pa.binary(), marks=pytest.mark.slow)], ids=str
+    "kind", [pa.string(), pytest.param(pa.binary(), marks=pytest.mark.ci)], ids=str
 )
 def test_texts_that_unfold_beyond_the_memory_are_refused_before_they_do(tmp_path, kind):
     n = 1_000_000 + memory_for_tables() // 2**20

@@ -28,7 +28,7 @@ from localconformal.laws import outputs
 from localconformal.scores import SCORES
 from localconformal.selection.cost import FEWEST
 from localconformal.splitting import split_rows
-from registry import ESTIMATORS, light, slow_but, smooth_data
+from registry import ESTIMATORS, light, ci_but, smooth_data
 
 LEVELS = [0.5, 0.9]
 PROBE = np.vstack([smooth_data(23, seed=9)[0], [[4.0, -4.0]]])
@@ -215,19 +215,19 @@ def with_law(name, **params):
     return SLCPRegressor(LinearRegression(), law=LAWS[name], random_state=0, **params)
 
 
-@pytest.mark.parametrize("name", slow_but(QUICK | set(ENGINES), LAWS))
+@pytest.mark.parametrize("name", ci_but(QUICK | set(ENGINES), LAWS))
 def test_no_law_learns_from_calibration_or_from_rows_asked(name):
     model = with_law(name, calibration_size=None).fit(*TRAIN)
     assert_calibration_teaches_nothing(model)
     assert_rows_are_asked_alone(model)
 
 
-@pytest.mark.parametrize("name", slow_but({"kernel", "forest", "engine-sketch", "cpu-exact"}, LAWS))
+@pytest.mark.parametrize("name", ci_but({"kernel", "forest", "engine-sketch", "cpu-exact"}, LAWS))
 def test_no_law_learns_from_the_rows_that_are_split_off(name):
     assert_inner_split_is_kept(with_law(name))
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_search_of_auto_learns_from_training_rows_alone():
     # As many rows as a search needs, and some.
     n = int(1.4 * FEWEST)
@@ -254,7 +254,7 @@ class FirstColumn:
 OF_COLUMNS = [name for name in LAWS if "outputs" not in name or "spread" in name]
 
 
-@pytest.mark.parametrize("name", slow_but({"kernel", "forest"}, OF_COLUMNS))
+@pytest.mark.parametrize("name", ci_but({"kernel", "forest"}, OF_COLUMNS))
 def test_labels_and_missing_values_of_calibration_rows_teach_a_law_nothing(name):
     X, y = smooth_data(200, seed=3)
     rows, frame = held_inside(200, 0.25, 0), mixed_frame(X)
@@ -349,7 +349,7 @@ def test_a_sketch_summed_on_dask_knows_nothing_of_calibration_rows(monkeypatch):
 # ---- networks --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_networks_and_their_layers_learn_from_training_rows_alone():
     pytest.importorskip("skorch")
     torch = pytest.importorskip("torch")

@@ -21,7 +21,7 @@ from localconformal import (
 from localconformal.engine.dispatch import FEW
 from localconformal.laws import ForestLaw, LearnedLaw, ScaledLaw, StackedLaw
 from localconformal.regressors import row_parts
-from registry import ESTIMATORS, light, slow_but, smooth_data
+from registry import ESTIMATORS, light, ci_but, smooth_data
 
 TREES = DecisionTreeRegressor(min_samples_leaf=20, random_state=0)
 #: Laws, and the training rows that they need to be what they are called.
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 @pytest.fixture(
     scope="module",
-    params=slow_but(LAWS.keys() - SLOW, LAWS),
+    params=ci_but(LAWS.keys() - SLOW, LAWS),
 )
 def model(request):
     law, rows = LAWS[request.param]
@@ -70,7 +70,7 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("method", slow_but(["predict_interval"], METHODS))
+@pytest.mark.parametrize("method", ci_but(["predict_interval"], METHODS))
 def test_rows_more_cost_little_more_than_their_answers(model, method, monkeypatch):
     monkeypatch.setattr(row_parts, "ROWS_AT_A_TIME", FEW_AT_A_TIME)
     few, many = (smooth_data(n, seed=5)[0] for n in (2 * FEW_AT_A_TIME, 8 * FEW_AT_A_TIME))
@@ -94,7 +94,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", slow_but(["pandas"], KINDS))
+@pytest.mark.parametrize("kind", ci_but(["pandas"], KINDS))
 def test_rows_in_parts_are_answered_as_together(estimator_class, kind, monkeypatch):
     make = KINDS[kind]
     X, y = smooth_data(300, seed=0)
@@ -146,7 +146,7 @@ def test_ever_new_levels_fill_no_memory(kind, monkeypatch):
     np.testing.assert_array_equal(fitted.predict_interval(ASKED, levels), together)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
 def test_fits_and_predictions_leave_no_memory_behind(cls):
     X, y = smooth_data(60, seed=0)
@@ -168,7 +168,7 @@ def test_fits_and_predictions_leave_no_memory_behind(cls):
         tracemalloc.stop()
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_two_hundred_cycles_of_one_model_leave_no_memory_behind():
     X, y = smooth_data(60, seed=0)
     fitted = SLCPRegressor(LinearRegression(), law=KernelLaw(bandwidth=1.0), random_state=0)

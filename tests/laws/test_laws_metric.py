@@ -169,7 +169,7 @@ def test_laws_learn_it_from_responses_inside_a_regressor_and_from_scores_alone()
         assert inside.scaler_ is None
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_it_takes_seconds_whatever_the_number_of_rows():
     X, y = wave(20_000, 60)
     start = time.process_time()

@@ -22,7 +22,7 @@ from localconformal import (
     StackedLaw,
 )
 from localconformal.laws.blend_models import ALPHAS, Network, NystroemRidge, ridge
-from registry import slow_but, smooth_data
+from registry import ci_but, smooth_data
 
 X, Y = smooth_data(120, seed=0)
 NEW = smooth_data(30, seed=1)[0]
@@ -104,7 +104,7 @@ def test_the_filter_of_warnings_is_left_as_it_was():
     assert warnings.filters == before
 
 
-@pytest.mark.parametrize("unit", slow_but([1e-9], [1e-9, 1e9]))
+@pytest.mark.parametrize("unit", ci_but([1e-9], [1e-9, 1e9]))
 @pytest.mark.parametrize(
     "law",
     [

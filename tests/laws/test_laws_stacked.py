@@ -84,7 +84,7 @@ def test_a_law_without_weight_is_not_kept():
     assert isinstance(inner, NeighborsLaw)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_seed_fixes_everything():
     (X, v), (Q, _) = rows(120, 0), rows(10, 1)
     laws = [ForestLaw(RandomForestRegressor(5, min_samples_leaf=4)), "neighbors", ScaledLaw()]
@@ -153,7 +153,7 @@ def test_what_the_point_model_says_reaches_the_members():
     assert wide > 5 * narrow
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_stacks_within_changes_within_stacks_work():
     (X, v), (Q, _) = rows(120, 0, d=2), rows(10, 1, d=2)
     inner = StackedLaw([ScaledLaw(), LearnedLaw(QuantileRegressor(alpha=0))])

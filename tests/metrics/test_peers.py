@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from localconformal import metrics
 
 # Importing the peers takes longer than what is compared.
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.ci
 LEVELS = np.array([0.5, 0.8, 0.9])
 
 

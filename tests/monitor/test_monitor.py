@@ -309,7 +309,7 @@ def test_random_state_decides_all():
     assert logs[0] == logs[1] != logs[2]
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_thousand_quiet_streams_of_a_fitted_model():
     """One fit; calibration set and stream are new each time, for the promise is over both."""
     model, alarms = split_model(), 0

@@ -37,7 +37,7 @@ def test_a_missing_package_is_named_with_its_remedy():
     assert "pip install 'localconformal[torch]'" in last
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_experiments_run_without_and_say_what_is_left_out():
     code = "from paper.models import FAMILIES\nprint(FAMILIES['neural_net'].left_out)"
     done = run(code, {"torch", "skorch"})
@@ -45,7 +45,7 @@ def test_experiments_run_without_and_say_what_is_left_out():
     assert "left out" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_neither_the_library_nor_its_experiments_load_torch_before_it_is_used():
     code = (
         "import sys, localconformal, localconformal.torch, paper.models\n"

@@ -70,7 +70,7 @@ class TestRoundTrip:
         again = round_trip(model.fit(X, y), tmp_path)
         np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
 
-    @pytest.mark.slow
+    @pytest.mark.ci
     @pytest.mark.parametrize("score", ["quantile", "normalised", "response", "absolute"])
     def test_every_score_does(self, score, tmp_path):
         X, y = smooth_data(200, 0)
@@ -95,7 +95,7 @@ class TestRoundTrip:
         again = round_trip(model, tmp_path)
         np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
 
-    @pytest.mark.slow
+    @pytest.mark.ci
     def test_what_is_shared_is_written_once_and_shared_again(self, tmp_path):
         X, y = smooth_data(200, 0)
         base = HistGradientBoostingRegressor(max_iter=10)

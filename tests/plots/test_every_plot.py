@@ -14,7 +14,7 @@ from matplotlib.text import Text
 
 from localconformal import KernelLaw, plots
 from localconformal.plots.canvas import CAPTION
-from registry import slow_but
+from registry import ci_but
 
 LEVELS = [0.5, 0.8, 0.95]
 
@@ -97,7 +97,7 @@ def no_warnings():
         yield
 
 
-@pytest.mark.parametrize("n", slow_but([2], [1, 2, 100]))
+@pytest.mark.parametrize("n", ci_but([2], [1, 2, 100]))
 @pytest.mark.parametrize("name", PLOTS)
 def test_a_plot_is_drawn_whatever_comes(name, n):
     _, draw = PLOTS[name]

@@ -15,7 +15,7 @@ from localconformal import (
 )
 from localconformal.plots import plot_local_weights
 from localconformal.plots.canvas import CAPTION
-from localconformal.texts import say_number
+from localconformal.text import say_number
 
 N = 200
 

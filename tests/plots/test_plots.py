@@ -227,7 +227,7 @@ def test_numbers_on_axes_are_written_out_and_differ(data, unit):
         assert axis.get_offset_text().get_text() == ""
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_importing_the_plots_loads_no_matplotlib_and_drawing_no_pyplot():
     code = (
         "import sys, localconformal.plots as plots\n"
@@ -238,7 +238,7 @@ def test_importing_the_plots_loads_no_matplotlib_and_drawing_no_pyplot():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("missing", ["pandas", "matplotlib"])
 def test_a_package_that_is_missing_is_named_with_its_extra(missing):
     code = (

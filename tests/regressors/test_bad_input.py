@@ -17,7 +17,7 @@ from localconformal import (
     SLCPRegressor,
     SplitConformalRegressor,
 )
-from registry import awkward_data, light, slow_but, smooth_data
+from registry import awkward_data, light, ci_but, smooth_data
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def as_all_equal(X, y):
     [
         as_constant_column,
         as_all_equal,
-        *slow_but(
+        *ci_but(
             [as_duplicates],
             [as_duplicates, as_discrete, as_float32, as_fortran, as_strided, as_read_only],
         ),
@@ -217,7 +217,7 @@ def test_awkward_arrays_give_correct_results(estimator_class, change):
 
 
 @pytest.mark.parametrize(
-    "change", slow_but([as_float32], [as_float32, as_fortran, as_strided, as_read_only])
+    "change", ci_but([as_float32], [as_float32, as_fortran, as_strided, as_read_only])
 )
 def test_layout_does_not_change_the_intervals(estimator_class, change):
     X, y = smooth_data(200, seed=0)

@@ -30,7 +30,7 @@ from localconformal import (
     SplitConformalRegressor,
 )
 from localconformal.metrics import coverage, coverage_band
-from registry import slow_but, smooth_data
+from registry import ci_but, smooth_data
 
 X, Y = smooth_data(1200, seed=0)
 TRAIN, TEST = slice(0, 800), slice(800, None)
@@ -94,7 +94,7 @@ QUANTILE_MODELS = {
 
 
 @pytest.mark.parametrize("name", QUANTILE_MODELS)
-@pytest.mark.parametrize("method", slow_but(["symmetric"], ["symmetric", "asymmetric", "m", "r"]))
+@pytest.mark.parametrize("method", ci_but(["symmetric"], ["symmetric", "asymmetric", "m", "r"]))
 def test_quantile_models(name, method):
     model = ConformalizedQuantileRegressor(QUANTILE_MODELS[name], method=method, random_state=0)
     intervals = model.fit(X[TRAIN], Y[TRAIN]).predict_interval(X[TEST])
@@ -104,7 +104,7 @@ def test_quantile_models(name, method):
 
 
 @pytest.mark.parametrize(
-    "name", slow_but(["pair"], ["boosting", "pair", "quantile forest", "frozen pair"])
+    "name", ci_but(["pair"], ["boosting", "pair", "quantile forest", "frozen pair"])
 )
 def test_slcp_on_quantile_models(name):
     model = SLCPRegressor(QUANTILE_MODELS[name], score="quantile", law="kernel", random_state=0)
@@ -171,7 +171,7 @@ POLARS = pytest.param(
 
 @pytest.mark.parametrize("make", [pandas_table, POLARS])
 @pytest.mark.parametrize(
-    "law", ["forest", *slow_but([], ["neighbors", KernelLaw("boxcar")])], ids=str
+    "law", ["forest", *ci_but([], ["neighbors", KernelLaw("boxcar")])], ids=str
 )
 def test_categoricals_and_missing_values(make, law):
     columns, y = table(900, seed=0)
@@ -215,7 +215,7 @@ def test_outputs_embedding_measures_distance_in_predictions():
     assert coverage(Y[TEST], model.predict_interval(X[TEST])) > LEAST
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_parallel_cross_fitting_gives_the_same():
     one, two = (
         SLCPRegressor(LinearRegression(), law="kernel", random_state=0, n_jobs=n) for n in (None, 2)

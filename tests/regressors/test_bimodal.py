@@ -37,7 +37,7 @@ def fit(cls, seed, **params):
     return model.conformalize(*bimodal(2_500, seed + 50))
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_regions_have_two_pieces_and_are_shorter_than_any_interval_on_average():
     two, lengths = [], []
     for seed in range(2):

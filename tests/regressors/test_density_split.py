@@ -23,7 +23,7 @@ from localconformal.regressors.chr import CHRRegressor
 from localconformal.regressors.density_split import rank_of
 from localconformal.regressors.hpdsplit import HPDSplitRegressor, denser_mass
 from localconformal.scores import AbsoluteScore, QuantileScore
-from registry import awkward_data, slow_but, smooth_data
+from registry import awkward_data, ci_but, smooth_data
 
 LAW = KernelLaw(bandwidth=0.4)
 METHODS = pytest.mark.parametrize("cls", [HPDSplitRegressor, CDSplitRegressor, CHRRegressor])
@@ -88,7 +88,7 @@ def test_the_threshold_is_the_lower_conformal_quantile_of_the_paper():
 
 
 @METHODS
-@pytest.mark.parametrize("data", slow_but([awkward_data], [awkward_data, smooth_data]))
+@pytest.mark.parametrize("data", ci_but([awkward_data], [awkward_data, smooth_data]))
 @pytest.mark.parametrize("score", ["residual", "normalised", "response"])
 def test_a_row_is_in_its_region_when_its_rank_is_low_enough(cls, data, score):
     model = light(cls, score=score, calibration_size=None).fit(*data(150, seed=0))
@@ -127,7 +127,7 @@ def test_membership_is_rank_also_far_outside_the_grid(cls, score):
 @pytest.mark.parametrize(
     ("data", "n", "level"), [(smooth_data, 60, 0.9), (heavy_tails, 100, 0.95)], ids=["few", "heavy"]
 )
-@pytest.mark.slow
+@pytest.mark.ci
 def test_enough_calibration_rows_give_finite_hulls(cls, data, n, level):
     beyond = 0
     for seed in range(20):
@@ -189,7 +189,7 @@ def mean_length(model, data, X):
     return float(np.mean(np.diff(model.fit(*data).predict_interval(X))))
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_two_pieces_where_the_truth_has_two_and_shorter_than_any_interval():
     data, (X, y) = bimodal(3000, seed=0), bimodal(1500, seed=1)
     region = HPDSplitRegressor(LinearRegression(), random_state=0).fit(*data).predict_region(X)
@@ -244,10 +244,10 @@ def shares_covered(model, data, redraws, training_sets=2, n=N_CAL):
     ("data", "redraws"),
     [
         pytest.param(smooth_data, 14, id="continuous"),
-        pytest.param(awkward_data, 34, id="ties-many", marks=pytest.mark.slow),
-        pytest.param(smooth_data, 34, id="continuous-many", marks=pytest.mark.slow),
-        pytest.param(bimodal, 34, id="bimodal-many", marks=pytest.mark.slow),
-        pytest.param(heavy_tails, 34, id="heavy-tails-many", marks=pytest.mark.slow),
+        pytest.param(awkward_data, 34, id="ties-many", marks=pytest.mark.ci),
+        pytest.param(smooth_data, 34, id="continuous-many", marks=pytest.mark.ci),
+        pytest.param(bimodal, 34, id="bimodal-many", marks=pytest.mark.ci),
+        pytest.param(heavy_tails, 34, id="heavy-tails-many", marks=pytest.mark.ci),
     ],
 )
 def test_coverage(cls, data, redraws):
@@ -263,7 +263,7 @@ def test_coverage(cls, data, redraws):
 
 
 @METHODS
-@pytest.mark.slow
+@pytest.mark.ci
 def test_coverage_of_a_basis(cls):
     model = light(cls, density="basis", law=None, calibration_size=None)
     shares, _ = shares_covered(model, smooth_data, redraws=28)

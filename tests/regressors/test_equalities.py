@@ -222,7 +222,7 @@ def test_normalised_equals_crepes():
 # ---- the truth -----------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["sim1", "sim2"])
 def test_length_is_near_the_oracle(name):
     """True mean, 2,000 rows for the law, cross-validated bandwidth."""

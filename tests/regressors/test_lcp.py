@@ -148,7 +148,7 @@ def test_coverage(data):
     assert share <= mean + margin or data is awkward_data
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @by_law
 @pytest.mark.parametrize("data", [awkward_data, smooth_data], ids=["ties", "continuous"])
 def test_coverage_of_every_law(law, data):

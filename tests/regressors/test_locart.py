@@ -31,7 +31,7 @@ def make(partition, seed=0, **params):
     return LocartRegressor(LinearRegression(), partition=partition, random_state=seed, **params)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_coverage_holds_within_each_step_of_the_noise():
     X_new, scale, _ = steps(3_000, seed=999)
     found = []

@@ -151,7 +151,7 @@ class _Same:
         return np.asarray(X)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("score", ["residual", NormalisedScore(LinearRegression())])
 def test_it_covers_at_least_the_level_on_average_over_seeds(score):
     """Not a promise: what happens on heteroscedastic data."""

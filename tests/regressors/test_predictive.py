@@ -20,7 +20,7 @@ from scipy.stats import norm
 from localconformal import KernelLaw, NeighborsLaw, UniformLaw
 from localconformal.metrics.crps import crps
 from localconformal.regressors.distribution import outward_ranks
-from registry import awkward_data, slow_but, smooth_data
+from registry import awkward_data, ci_but, smooth_data
 
 
 @pytest.fixture(params=VARIANTS)
@@ -28,7 +28,7 @@ def variant(request):
     return request.param
 
 
-@pytest.fixture(params=slow_but([awkward_data], [smooth_data, awkward_data, discrete_data]))
+@pytest.fixture(params=ci_but([awkward_data], [smooth_data, awkward_data, discrete_data]))
 def model(variant, request):
     return calibrated(variant, request.param)
 
@@ -182,7 +182,7 @@ def spread():
     return 5.0 * np.sqrt((beta / (N_CAL + 2) + beta / N_TEST) / (2 * REDRAWS))
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_calibrated_on_average_for_continuous_responses(variant):
     """Without ties P(Y <= q_t) = k / (n + 1), and the CDF of new rows is uniform up to a step."""
@@ -193,7 +193,7 @@ def test_calibrated_on_average_for_continuous_responses(variant):
     assert np.all(np.abs(cdf - CHECKED) <= 1.0 / (N_CAL + 1) + spread())
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("data", [awkward_data, discrete_data], ids=["ties", "halves"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_no_tail_is_understated_with_ties(variant, data):

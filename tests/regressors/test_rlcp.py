@@ -176,7 +176,7 @@ def lower_end(shares):
 
 
 @KERNELS
-@pytest.mark.slow
+@pytest.mark.ci
 def test_coverage_over_seeds(kernel):
     model = rlcp(kernel, 0.5, calibration_size=None)
     shares = [covered.mean() for _, covered in redraws(model, range(200))]
@@ -186,7 +186,7 @@ def test_coverage_over_seeds(kernel):
 
 
 @KERNELS
-@pytest.mark.slow
+@pytest.mark.ci
 def test_coverage_given_the_drawn_centre(kernel):
     """Rows whose centre fell into a region follow the kernel-tilted law there, and are covered."""
     model = rlcp(kernel, 0.4, calibration_size=None)
@@ -200,7 +200,7 @@ def test_coverage_given_the_drawn_centre(kernel):
         assert np.mean(shares) >= lower_end(shares)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_share_of_infinite_intervals_is_that_of_the_definition():
     """n = 100, h = 0.1, X ~ N(0, 1): 44 % where the definition itself is simulated."""
     model = RLCPRegressor(_Zero(), law=KernelLaw(bandwidth=0.1, embedding=_Same()))

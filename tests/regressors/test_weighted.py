@@ -63,7 +63,7 @@ def test_covers_under_a_known_shift_where_split_conformal_does_not():
     assert mean[1] < 0.86
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "params",
     [

@@ -15,7 +15,7 @@ from localconformal.audit import audit as make_audit
 from localconformal.report import render, summarise, write_report
 from localconformal.report.markup import json_block, tag
 from localconformal.report.plain import plain
-from localconformal.texts import say_number
+from localconformal.text import say_number
 
 LIMIT = 3_000_000
 

@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression
 from localconformal import MondrianConformalRegressor
 from localconformal.audit import audit
 from localconformal.report import render, summarise
-from localconformal.texts import say_number
+from localconformal.text import say_number
 
 
 def both_sides(n=4_000, seed=0):
@@ -225,7 +225,7 @@ def test_no_address_of_an_object_is_on_the_page():
     assert not re.search(r"0x[0-9a-fA-F]{6,}", page)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_two_processes_make_the_same_page():
     def made(seed):
         command = [sys.executable, "-c", PAGE, str(Path(__file__).parent)]

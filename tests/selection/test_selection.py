@@ -56,7 +56,7 @@ def test_the_table_has_every_candidate_and_marks_the_choice(chosen):
     assert chosen.fit_report_["rows"]["selection"] == chosen.fit_report_["rows"]["reference"]
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_choice_is_nearly_the_best_and_never_worse_than_split(chosen):
     table = chosen.selection_
     best = table["interval_score"].min()
@@ -65,7 +65,7 @@ def test_the_choice_is_nearly_the_best_and_never_worse_than_split(chosen):
     assert score <= table.loc[table["law"] == "split", "interval_score"].min()
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_blend_stands_in_where_the_point_model_misses_the_mean(chosen):
     table = chosen.selection_
     assert set(table.loc[table["law"] != "split", "location"]) == {"blend"}
@@ -76,7 +76,7 @@ def test_a_blend_stands_in_where_the_point_model_misses_the_mean(chosen):
     assert auto < 0.95 * interval_score(y, split.predict_interval(X), 0.9)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_split_conformal_stays_where_nothing_beats_it():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(N, 1)), rng.normal(size=N)
@@ -89,7 +89,7 @@ def test_split_conformal_stays_where_nothing_beats_it():
     assert lengths.std() < 0.2 * lengths.mean()
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_same_seed_chooses_the_same_law(chosen):
     again = slcp().fit(*bumpy())
     pd.testing.assert_frame_equal(again.selection_, chosen.selection_)
@@ -97,7 +97,7 @@ def test_the_same_seed_chooses_the_same_law(chosen):
     np.testing.assert_array_equal(again.predict_interval(X), chosen.predict_interval(X))
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_calibration_rows_take_no_part(chosen):
     X, y = bumpy()
     split_seed = np.random.RandomState(0).randint(2**31 - 1, size=2)[0]
@@ -112,7 +112,7 @@ def test_calibration_rows_take_no_part(chosen):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_one_by_one_equals_a_batch(chosen):
     X, _ = bumpy(12, seed=4)
     alone = np.vstack([chosen.predict_interval(X[i : i + 1]) for i in range(len(X))])
@@ -133,7 +133,7 @@ def test_no_budget_means_the_forest_law():
     assert model.fit_report_["rows"]["selection"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_small_budget_looks_at_fewer_rows():
     model = slcp(selection_budget=3.5).fit(*bumpy(600))
     assert 160 <= model.fit_report_["rows"]["selection"] < 450
@@ -153,13 +153,13 @@ def test_a_law_that_was_named_has_no_table():
         _ = model.selection_
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "params",
     [
         {"score": "absolute"},
         {"adjustment": ThetaQuantile()},
-        pytest.param({"score": "normalised"}, marks=pytest.mark.slow),
+        pytest.param({"score": "normalised"}, marks=pytest.mark.ci),
     ],
     ids=["absolute", "theta", "normalised"],
 )
@@ -174,7 +174,7 @@ def test_other_scores_and_adjustments_are_served(params):
         assert isinstance(model.adjustment_, ThetaQuantile)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_two_laws_are_found_where_the_sides_differ():
     model = LocalizedConformalRegressor(score="quantile", random_state=0).fit(*bumpy())
     assert set(model.selection_["side"]) == {0, 1}
@@ -183,7 +183,7 @@ def test_two_laws_are_found_where_the_sides_differ():
     assert set(model.selection_["correction"]) == {type(model.adjustment_).__name__}
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_dist_split_uses_it_too():
     model = DistSplitRegressor(LinearRegression(), random_state=0).fit(*bumpy())
     assert model.selection_["chosen"].any()
@@ -207,10 +207,10 @@ def constant_response(seed=0):
     return X, np.full(len(X), 2.0)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "data",
-    [zero_inflated, with_categories, pytest.param(constant_response, marks=pytest.mark.slow)],
+    [zero_inflated, with_categories, pytest.param(constant_response, marks=pytest.mark.ci)],
 )
 def test_awkward_tables_work(data):
     X, y = data()

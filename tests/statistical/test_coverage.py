@@ -38,7 +38,7 @@ from localconformal.adjustments import ADJUSTMENTS
 from localconformal.metrics import coverage
 from localconformal.quantiles import conformal_rank
 from localconformal.scores import SCORES
-from registry import ESTIMATORS, awkward_data, light, slow_but, smooth_data
+from registry import ESTIMATORS, awkward_data, light, ci_but, smooth_data
 
 #: Test rows are cheap beside a redraw: as many as leave the band no wider than with 200 redraws of
 #: 100 rows.
@@ -112,10 +112,10 @@ CONSERVATIVE = {
 
 @pytest.mark.parametrize(
     "data",
-    slow_but([awkward_data], [awkward_data, smooth_data]),
+    ci_but([awkward_data], [awkward_data, smooth_data]),
     ids=["ties", "continuous"],
 )
-@pytest.mark.parametrize("cls", slow_but(ALWAYS, ESTIMATORS), ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", ci_but(ALWAYS, ESTIMATORS), ids=lambda cls: cls.__name__)
 def test_every_estimator(cls, data):
     model = light(cls, calibration_size=None)
     check(model, data, data is smooth_data and cls.__name__ not in CONSERVATIVE)
@@ -127,13 +127,13 @@ OTHERS = [name for name in ADJUSTMENTS if name != "additive"] + [MonotoneAdjustm
 
 @pytest.mark.parametrize(
     "data",
-    slow_but([awkward_data], [awkward_data, smooth_data]),
+    ci_but([awkward_data], [awkward_data, smooth_data]),
     ids=["ties", "continuous"],
 )
 @SIDES
 @pytest.mark.parametrize(
     "adjustment",
-    ["additive", *slow_but([], OTHERS)],
+    ["additive", *ci_but([], OTHERS)],
     ids=name_of,
 )
 def test_every_adjustment_and_side(adjustment, sides, data):
@@ -151,7 +151,7 @@ def test_every_adjustment_and_side(adjustment, sides, data):
 
 @SIDES
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.slow
+@pytest.mark.ci
 def test_every_score(score, sides):
     base = QuantileRegressor(alpha=0) if score == "quantile" else LinearRegression()
     model = LocalizedConformalRegressor(
@@ -173,7 +173,7 @@ class Terrible:
     [KernelLaw(bandwidth=1e-6), KernelLaw(bandwidth=1e6), KernelLaw("boxcar", bandwidth=1e-3)],
     ids=["narrow", "wide", "empty"],
 )
-@pytest.mark.slow
+@pytest.mark.ci
 def test_terrible_model_and_bandwidth(law, sides):
     model = LocalizedConformalRegressor(
         Terrible(), law=law, sides=sides, calibration_size=None, random_state=0
@@ -182,7 +182,7 @@ def test_terrible_model_and_bandwidth(law, sides):
 
 
 @pytest.mark.parametrize("law", [LAW, NeighborsLaw(30)], ids=["kernel", "neighbors"])
-@pytest.mark.slow
+@pytest.mark.ci
 def test_noise_features(law):
     model = LocalizedConformalRegressor(
         LinearRegression(), law=law, calibration_size=None, random_state=0
@@ -208,7 +208,7 @@ LEARNING = {
 
 @DATA
 @pytest.mark.parametrize("law", LEARNING)
-@pytest.mark.slow
+@pytest.mark.ci
 def test_laws_that_learn(law, data):
     model = LocalizedConformalRegressor(
         LinearRegression(), law=LEARNING[law], calibration_size=None, random_state=0, n_jobs=1
@@ -217,7 +217,7 @@ def test_laws_that_learn(law, data):
 
 
 @pytest.mark.parametrize("law", ["forest", "learned-lines", "stacked"])
-@pytest.mark.slow
+@pytest.mark.ci
 def test_laws_that_learn_with_scaled_corrections(law):
     model = LocalizedConformalRegressor(
         LinearRegression(),
@@ -231,7 +231,7 @@ def test_laws_that_learn_with_scaled_corrections(law):
 
 
 @pytest.mark.parametrize("law", ["learned-lines", "response", "scaled", "shifted", "stacked"])
-@pytest.mark.slow
+@pytest.mark.ci
 def test_ranks_in_laws_that_reach_beyond_the_references(law):
     """In-sample scores are too small, and laws that learn reach beyond the largest of them."""
     model = LocalizedConformalRegressor(
@@ -248,7 +248,7 @@ def test_ranks_in_laws_that_reach_beyond_the_references(law):
 
 
 @pytest.mark.parametrize("reference", ["holdout", "train"])
-@pytest.mark.slow
+@pytest.mark.ci
 def test_other_references(reference):
     model = LocalizedConformalRegressor(
         LinearRegression(), law=LAW, reference=reference, calibration_size=None, random_state=0
@@ -273,7 +273,7 @@ def table_data(n, seed, d=2):
 
 
 @pytest.mark.parametrize("law", ["forest", "kernel"])
-@pytest.mark.slow
+@pytest.mark.ci
 def test_frames_with_labels_and_gaps(law):
     model = LocalizedConformalRegressor(law=law, calibration_size=None, random_state=0, n_jobs=1)
     check(model, table_data, True)

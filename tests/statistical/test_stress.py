@@ -14,7 +14,7 @@ CELLS += [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize(("name", "scenario"), CELLS)
 def test_coverage_stands_adversarial_data(name, scenario):
     row = cell(name, scenario, SEEDS)

@@ -129,7 +129,7 @@ def test_the_same_seed_gives_the_same_standings(table):
     assert one.interval_score == again.interval_score != other.interval_score
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_repeats_average_and_begin_with_the_first_split(table, compared):
     single, _ = compared
     many = compare_table(table, TASK, METHODS, repeats=3)

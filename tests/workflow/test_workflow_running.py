@@ -34,7 +34,7 @@ def homes(n=600, seed=0):
 
 
 class TestModels:
-    @pytest.mark.slow
+    @pytest.mark.ci
     @pytest.mark.parametrize("model", MODELS)
     @pytest.mark.parametrize("method", ["split", "cqr"])
     def test_every_base_model_takes_categories_times_and_gaps(self, model, method, tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from localconformal.metrics.correlation import check_prediction
-from localconformal.texts import say_number, say_tick
+from localconformal.text import say_number, say_tick
 
 
 @dataclass(frozen=True)

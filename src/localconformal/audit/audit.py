@@ -23,7 +23,7 @@ from localconformal.metrics import WorstSlab
 from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import lengths
 from localconformal.parallel import in_threads
-from localconformal.texts import say_level
+from localconformal.text import say_level
 
 #: What `Audit.frame` knows.
 PARTS = ("summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes")

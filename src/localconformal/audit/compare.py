@@ -23,7 +23,7 @@ from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import lengths
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
-from localconformal.texts import say_difference, say_level, say_number
+from localconformal.text import say_difference, say_level, say_number
 
 #: Columns of the text, by their fields of `Method`.
 SHOWN = {

@@ -17,7 +17,7 @@ from localconformal.metrics.groups import group_codes
 from localconformal.metrics.size import tied_lengths
 from localconformal.metrics.stratified import size_bins
 from localconformal.quantiles import Array
-from localconformal.texts import say_number
+from localconformal.text import say_number
 
 #: Fewer rows than these tell little of a coverage.
 SMALL_GROUP = 30

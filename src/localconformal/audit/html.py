@@ -17,7 +17,7 @@ from localconformal.audit.sentences import (
 )
 from localconformal.audit.significance import ALPHA, stands_out
 from localconformal.files import write_whole
-from localconformal.texts import say_number, say_share, shown
+from localconformal.text import say_number, say_share, shown
 
 if TYPE_CHECKING:
     from localconformal.audit.audit import Audit

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from localconformal.audit.significance import ALPHA
 from localconformal.audit.summary import Summary
-from localconformal.texts import say_level, say_number, say_rows, say_share
+from localconformal.text import say_level, say_number, say_rows, say_share
 
 if TYPE_CHECKING:
     from localconformal.audit.audit import Audit, Failure

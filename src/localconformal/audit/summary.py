@@ -34,7 +34,7 @@ from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.slab import MAX_FIND_ROWS
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
-from localconformal.texts import say_number
+from localconformal.text import say_number
 
 #: Rows that the excess risk learns from; more take time and change it little.
 MAX_RISK_ROWS = 100_000

@@ -9,7 +9,7 @@ import typer
 
 from localconformal.cli.console import Json, Seed, show, split_names, steps, to_json
 from localconformal.cli.overwriting import check_inputs_stay
-from localconformal.texts import say_level
+from localconformal.text import say_level
 
 DEFAULT_LEVEL = 0.9
 

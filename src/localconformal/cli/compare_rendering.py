@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from localconformal.cli.layout import empty_table
-from localconformal.texts import say_difference, say_level, say_number
+from localconformal.text import say_difference, say_level, say_number
 
 if TYPE_CHECKING:
     from localconformal.workflow.comparison import TableComparison

@@ -20,7 +20,7 @@ from localconformal.cli.demo_comparison import (
     SLCP,
     SPLIT,
 )
-from localconformal.texts import say_level, say_number
+from localconformal.text import say_level, say_number
 
 if TYPE_CHECKING:
     from localconformal.cli.demo_comparison import Comparison

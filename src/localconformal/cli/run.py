@@ -26,7 +26,7 @@ from localconformal.cli.console import (
     steps,
 )
 from localconformal.cli.overwriting import check_inputs_stay
-from localconformal.texts import say_level, say_number, say_share
+from localconformal.text import say_level, say_number, say_share
 
 if TYPE_CHECKING:
     from localconformal.audit import Audit

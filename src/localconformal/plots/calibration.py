@@ -11,7 +11,7 @@ from localconformal.metrics import coverage_length_curve
 from localconformal.plots.canvas import add_legend, caption, make_panels, name_axes
 from localconformal.plots.extra import needs
 from localconformal.plots.style import IDEAL, INK, MAIN, SECOND, clean, in_percent
-from localconformal.texts import say_level, say_rows
+from localconformal.text import say_level, say_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

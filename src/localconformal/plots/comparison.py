@@ -14,7 +14,7 @@ from localconformal.plots.canvas import caption, plain
 from localconformal.plots.extra import needs
 from localconformal.plots.regions import draw_regions, regions_frame
 from localconformal.plots.style import FAINT, INK, method_colours
-from localconformal.texts import say_number, say_share
+from localconformal.text import say_number, say_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

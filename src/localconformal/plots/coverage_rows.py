@@ -24,7 +24,7 @@ from localconformal.plots.style import (
     clean,
     in_percent,
 )
-from localconformal.texts import say_level
+from localconformal.text import say_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

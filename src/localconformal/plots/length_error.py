@@ -23,7 +23,7 @@ from localconformal.plots.rows import MAX_POINTS, drawn_rows, one_level, say_dra
 from localconformal.plots.sorted_intervals import centres
 from localconformal.plots.style import IDEAL, INK, MAIN, MISS, POINT, SECOND, clean
 from localconformal.quantiles import Array, weighted_quantile
-from localconformal.texts import say_level
+from localconformal.text import say_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

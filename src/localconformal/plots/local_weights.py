@@ -28,7 +28,7 @@ from localconformal.plots.style import (
     clean,
 )
 from localconformal.quantiles import Array
-from localconformal.texts import say_number, say_share
+from localconformal.text import say_number, say_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

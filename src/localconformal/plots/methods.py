@@ -26,7 +26,7 @@ from localconformal.plots.extra import needs
 from localconformal.plots.rows import one_level
 from localconformal.plots.style import IDEAL, INK, MAIN, MISS, POINT, clean, in_percent
 from localconformal.quantiles import Array
-from localconformal.texts import say_level, say_number
+from localconformal.text import say_level, say_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,7 +22,7 @@ from localconformal.plots.canvas import (
 from localconformal.plots.extra import needs
 from localconformal.plots.feature import numbers_of, read_one_column
 from localconformal.plots.style import IDEAL, INK, clean, in_percent, method_colours
-from localconformal.texts import say_level, say_rows
+from localconformal.text import say_level, say_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from localconformal.metrics._check import check_pair
 from localconformal.quantiles import Array
-from localconformal.texts import say_rows
+from localconformal.text import say_rows
 
 #: More points than this hide one another, and take long to draw.
 MAX_POINTS = 5000

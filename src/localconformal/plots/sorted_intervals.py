@@ -24,7 +24,7 @@ from localconformal.plots.extra import needs
 from localconformal.plots.rows import drawn_rows, one_level, say_drawn
 from localconformal.plots.style import INK, MAIN, MISS, clean
 from localconformal.quantiles import Array
-from localconformal.texts import say_share
+from localconformal.text import say_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localconformal.texts import say_tick
+from localconformal.text import say_tick
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from typing import Any
 
 from localconformal.audit import Audit, Summary
 from localconformal.metrics import coverage_band
-from localconformal.texts import say_rows
+from localconformal.text import say_rows
 
 
 def with_expected_band(audit: Audit, model: Any) -> Audit:

@@ -16,7 +16,7 @@ from localconformal.audit.slab import rounded
 from localconformal.columns import LABEL as LABELS
 from localconformal.frames import columns_of, is_frame
 from localconformal.report.plain import LABEL, short, typeset
-from localconformal.texts import say_number, say_rows
+from localconformal.text import say_number, say_rows
 
 MAX_REPR, MAX_COLUMNS, MAX_CANDIDATES = 4_000, 200, 60
 #: What differs from one fit to the next.

@@ -10,7 +10,7 @@ from localconformal.audit import Comparison, Difference, Method
 from localconformal.report.making import table
 from localconformal.report.plain import LABEL, PARAGRAPH, TEXT, short, typeset
 from localconformal.report.regions import coverage_columns, forest, overall_state
-from localconformal.texts import say_difference, say_number, say_share
+from localconformal.text import say_difference, say_number, say_share
 
 MAX_METHODS = 60
 #: Column -> field of a summary, and how it is said.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from localconformal.texts import say_rows, shown
+from localconformal.text import say_rows, shown
 
 #: Characters of a name in a chart, of a text in a table, of the conditions of a rule, whose names
 #: the audit has cut, and of a paragraph.

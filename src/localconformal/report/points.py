@@ -14,7 +14,7 @@ from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import tied_lengths
 from localconformal.quantiles import Array
 from localconformal.report.plain import say_rows_that
-from localconformal.texts import say_number, say_rows, say_share
+from localconformal.text import say_number, say_rows, say_share
 
 MAX_POINTS, MAX_INTERVALS, MAX_BARS, MAX_LEVELS = 1_500, 120, 40, 200
 #: Axes end here; the few rows beyond stand at the edge, and are counted.

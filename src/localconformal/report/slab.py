@@ -6,7 +6,7 @@ from typing import Any
 
 from localconformal.audit import Audit
 from localconformal.report.plain import CONDITIONS, LABEL, say_band, short
-from localconformal.texts import say_level, say_rows, say_share
+from localconformal.text import say_level, say_rows, say_share
 
 MAX_WEIGHTS = 10
 

@@ -7,7 +7,7 @@ from typing import Any
 from localconformal.audit.sentences import probability
 from localconformal.report.markup import Markup, join, tag
 from localconformal.report.plain import typeset
-from localconformal.texts import say_number, say_share
+from localconformal.text import say_number, say_share
 
 #: Marks told apart by shape as well as by colour.
 SHAPES = {

@@ -9,7 +9,7 @@ from localconformal.audit.accuracy import Accuracy
 from localconformal.audit.sentences import coverage_phrase
 from localconformal.report.expectation import say_calibration, say_expected
 from localconformal.report.plain import CONDITIONS, PARAGRAPH, say_band, short, typeset
-from localconformal.texts import say_level, say_number, say_rows, say_share
+from localconformal.text import say_level, say_number, say_rows, say_share
 
 ALPHA = 0.05
 #: What one part of a family of tests is called, and several.

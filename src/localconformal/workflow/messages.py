@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from localconformal.texts import UNSEEN
+from localconformal.text import UNSEEN
 
 #: What a message asks of a program -> what it asks of a user of commands.
 IN_COMMANDS = {"call conformalize with more rows": "give more rows"}

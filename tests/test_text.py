@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localconformal.texts import say_level, say_number, say_rows, say_share, say_tick
+from localconformal.text import say_level, say_number, say_rows, say_share, say_tick
 
 #: Beyond these, four digits may round to more than a float holds.
 FINITE = st.floats(-1e308, 1e308)

@@ -1,0 +1,229 @@
+"""Texts from data, and numbers and shares as people write them: the one place for both."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+#: Control characters but for line breaks, lone surrogates, separators of lines, and marks that
+#: turn the direction of writing.
+UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069]")
+
+
+def shown(text: str) -> str:
+    r"""The text with U+FFFD for what no page may hold.
+
+    Examples
+    --------
+    >>> shown("a\x1b[31m b")
+    'a�[31m b'
+    """
+    return UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def visible(text: str, longest_line: int = 2_000) -> str:
+    r"""Text from data as a terminal shows it: nothing in it is obeyed, and no line is endless.
+
+    Examples
+    --------
+    >>> print(visible("\x1b[31mred"), len(visible("a" * 9_999)))
+    \x1b[31mred 2000
+    """
+    lines = [shorten(line, longest_line) for line in text.split("\n")]
+    return UNSEEN.sub(lambda found: repr(found[0])[1:-1], "\n".join(lines))
+
+
+def one_line(said: object, width: int = 160) -> str:
+    """What an exception, a file or a cell says: on one line, not endless, shown but not obeyed.
+
+    Examples
+    --------
+    >>> print(one_line("two\\nlines, \\x1b[31mred"))
+    two lines, \\x1b[31mred
+    """
+    text = " ".join(str(said).split())
+    text = text if len(text) <= width else f"{text[: width - 3]}..."
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def shorten(name: object, width: int = 60) -> str:
+    """A name without its middle where it is long: beginning and end tell more names apart.
+
+    Examples
+    --------
+    >>> shorten("hour"), shorten("counts of rentals, the casual ones included", 20)
+    ('hour', 'counts of re…ncluded')
+    """
+    text = str(name)
+    if len(text) <= width:
+        return text
+    tail = (width - 1) * 2 // 5
+    return f"{text[: width - 1 - tail].rstrip()}…{text[-tail:].lstrip()}"
+
+
+def listing(names: Iterable[object], most: int = 10) -> str:
+    """Names with commas; those beyond the first few are counted.
+
+    Examples
+    --------
+    >>> listing(["a", "b"]), listing("abcd", most=2), listing(map(repr, ["a b"]))
+    ('a, b', 'a, b and 2 more', "'a b'")
+    """
+    texts = [str(name) for name in names]
+    rest = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def unknown_choice(kind: str, name: str, choices: Iterable[str]) -> ValueError:
+    """The error to raise: what was given, what was probably meant, and what there is.
+
+    Examples
+    --------
+    >>> unknown_choice("method", "slpc", ["slcp", "split"])
+    ValueError("There is no method 'slpc'; did you mean slcp? Choose one of slcp, split.")
+    """
+    known = list(choices)
+    near = get_close_matches(name.lower(), known, n=1)
+    end = f"did you mean {near[0]}? Choose" if near else "choose"
+    return ValueError(f"There is no {kind} {name!r}; {end} one of {', '.join(known)}.")
+
+
+def say_number(value: float, *, signed: bool = False) -> str:
+    """Thousands apart and four digits, but whole counts; a dash for what is undefined.
+
+    Examples
+    --------
+    >>> say_number(293712.4), say_number(10886), say_number(0.25), say_number(0.000123)
+    ('293,700', '10,886', '0.25', '0.000123')
+    >>> say_number(1e-9), say_number(3.1, signed=True), say_number(float("-inf"))
+    ('1e-09', '+3.1', '-infinity')
+    """
+    sign = "+" if signed else ""
+    if isinstance(value, Integral):
+        return f"{int(value):{sign},}"
+    if math.isnan(value):
+        return "-"
+    if math.isinf(value):
+        return f"{value:{sign}}".replace("inf", "infinity")
+    if abs(value) >= 1e15:
+        return f"{value:{sign}.4g}"
+    # Zero is added so that no zero is negative.
+    return f"{float(f'{value:.4g}') + 0.0:{sign},.15g}"
+
+
+def say_tick(value: float, step: float) -> str:
+    """A number in the digits that tell it from others a ``step`` away, as along an axis.
+
+    Examples
+    --------
+    >>> say_tick(146812.5, 2.5), say_tick(0.30000000000000004, 0.1), say_tick(1000.0, 500.0)
+    ('146,812.5', '0.3', '1,000')
+    """
+    if not (math.isfinite(value) and math.isfinite(step) and step > 0.0):
+        return say_number(value)
+    digits = max(0, 1 - math.floor(math.log10(step)))
+    return f"{round(float(value), digits) + 0.0:,.15g}"
+
+
+def say_difference(value: float, lower: float, upper: float) -> str:
+    """A difference and its 95 % interval, to two digits of its standard error.
+
+    Examples
+    --------
+    >>> say_difference(-6.7e-5, -0.003, 0.0029), say_difference(29412.0, 28011.0, 30813.0)
+    ('-0.0001 [-0.0030, +0.0029]', '+29,412 [+28,011, +30,813]')
+    """
+    error = (upper - lower) / 4.0
+    if not 0.0 < error < math.inf:
+        return say_number(value, signed=True)
+    digits = min(max(1 - math.floor(math.log10(error)), 0), 12)
+    mean, low, high = (f"{round(v, digits) + 0.0:+,.{digits}f}" for v in (value, lower, upper))
+    return f"{mean} [{low}, {high}]"
+
+
+def say_share(share: float) -> str:
+    """A share that was measured, in per cent.
+
+    Examples
+    --------
+    >>> say_share(0.91372), say_share(float("nan"))
+    ('91.4 %', '-')
+    """
+    return "-" if math.isnan(share) else f"{100 * share:.1f} %"
+
+
+def say_level(level: float) -> str:
+    """A share that was asked for, in per cent, with all its digits.
+
+    Examples
+    --------
+    >>> say_level(0.995), say_level(0.29)
+    ('99.5 %', '29 %')
+    """
+    return f"{100 * level:g} %"
+
+
+def say_rows(n: int) -> str:
+    """How many rows."""
+    return "1 row" if n == 1 else f"{n:,} rows"
+
+
+def plain_data(value: Any, digits: int | None = None) -> Any:
+    """Numbers, texts, lists and dicts alone; NaN and infinities as texts that say so.
+
+    "NaN", "Infinity" and "-Infinity" are read as numbers by ``float`` and by JavaScript's
+    ``Number``; JSON has no such numbers. Characters that no page may hold become U+FFFD.
+
+    Parameters
+    ----------
+    value : object
+        Nested mappings, sequences, arrays and scalars; anything else becomes its text.
+    digits : int, default=None
+        Digits kept of a number that is not whole. None: all.
+
+    Examples
+    --------
+    >>> plain_data({"a": (np.float64(1 / 3), math.inf), "b": None, "c": np.bool_(True)}, digits=6)
+    {'a': [0.333333, 'Infinity'], 'b': None, 'c': True}
+    """
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return plain_data(value.tolist(), digits)
+    if isinstance(value, float):
+        return _plain_float(value, digits)
+    if isinstance(value, Mapping):
+        return {shown(str(key)): plain_data(item, digits) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_data(item, digits) for item in value]
+    return shown(str(value))
+
+
+def _plain_float(value: float, digits: int | None) -> float | str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    is_whole = value.is_integer() and abs(value) < 1e15
+    return value if is_whole or digits is None else float(f"{value:.{digits}g}")
+
+
+def json_text(document: Any) -> str:
+    r"""JSON for people and terminals: indented, what is not to be seen written as \uXXXX.
+
+    Examples
+    --------
+    >>> print(json_text({"name": "\u202eé\x9b"}))
+    {
+      "name": "\u202eé\u009b"
+    }
+    """
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
