@@ -18,7 +18,7 @@ from localconformal import (
     SplitConformalRegressor,
     WeightedConformalRegressor,
 )
-from registry import ESTIMATORS, light, ci_but, smooth_data
+from registry import ESTIMATORS, ci_but, light, smooth_data
 
 X, Y = smooth_data(160, seed=0)
 WEIGHT = np.where(X[:, 0] > 0, 1.0, 1e-9)

@@ -28,7 +28,7 @@ from localconformal.laws import outputs
 from localconformal.scores import SCORES
 from localconformal.selection.cost import FEWEST
 from localconformal.splitting import split_rows
-from registry import ESTIMATORS, light, ci_but, smooth_data
+from registry import ESTIMATORS, ci_but, light, smooth_data
 
 LEVELS = [0.5, 0.9]
 PROBE = np.vstack([smooth_data(23, seed=9)[0], [[4.0, -4.0]]])

@@ -21,7 +21,7 @@ from localconformal import (
 from localconformal.engine.dispatch import FEW
 from localconformal.laws import ForestLaw, LearnedLaw, ScaledLaw, StackedLaw
 from localconformal.regressors import row_parts
-from registry import ESTIMATORS, light, ci_but, smooth_data
+from registry import ESTIMATORS, ci_but, light, smooth_data
 
 TREES = DecisionTreeRegressor(min_samples_leaf=20, random_state=0)
 #: Laws, and the training rows that they need to be what they are called.

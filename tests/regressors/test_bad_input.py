@@ -17,7 +17,7 @@ from localconformal import (
     SLCPRegressor,
     SplitConformalRegressor,
 )
-from registry import awkward_data, light, ci_but, smooth_data
+from registry import awkward_data, ci_but, light, smooth_data
 
 
 @pytest.mark.parametrize(

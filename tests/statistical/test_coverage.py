@@ -38,7 +38,7 @@ from localconformal.adjustments import ADJUSTMENTS
 from localconformal.metrics import coverage
 from localconformal.quantiles import conformal_rank
 from localconformal.scores import SCORES
-from registry import ESTIMATORS, awkward_data, light, ci_but, smooth_data
+from registry import ESTIMATORS, awkward_data, ci_but, light, smooth_data
 
 #: Test rows are cheap beside a redraw: as many as leave the band no wider than with 200 redraws of
 #: 100 rows.
