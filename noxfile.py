@@ -40,6 +40,17 @@ def tests(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", *session.posargs, env=ONE_THREAD)
 
 
+@nox.session(python="3.11")
+def nightly(session: nox.Session) -> None:
+    """What takes minutes: long walks, stress, kills, memory, and all of the paper at smoke."""
+    session.install("-e", ".[test-all]")
+    folder = str(Path(session.create_tmp()) / "paper")
+    session.run("python", "-m", "pytest", "-m", "nightly", *session.posargs, env=ONE_THREAD)
+    smoke = ("all", "--preset", "smoke", "--jobs", "2", "--out", folder)
+    session.run("python", "-m", "paper", *smoke, env=ONE_THREAD)
+    session.run("python", "-m", "benchmarks.stress", "--seeds", "20", env=ONE_THREAD)
+
+
 @nox.session(python=PYTHONS[0])
 def oldest(session: nox.Session) -> None:
     """The lowest declared version of each dependency, on the oldest Python."""

@@ -45,6 +45,10 @@ def oldest_versions() -> dict[str, str]:
     """Name -> lowest declared version, of every dependency, of frames and of model files."""
     declared = project()
     core = [lower_bound(text) for text in declared["dependencies"]]
-    extras = [text for name in ("plots", "cli", "test") for text in declared["optional-dependencies"][name]]
+    extras = [
+        text
+        for name in ("plots", "cli", "test")
+        for text in declared["optional-dependencies"][name]
+    ]
     extra = dict(filter(None, map(lower_bound, extras)))
     return dict(filter(None, core)) | {name: extra[name] for name in (*FRAMES, *MODEL_FILES)}

@@ -31,7 +31,7 @@ DECLARED_AS = {
 #: Models that the user brings.
 NOT_OURS = {"xgboost"}
 #: Extras of those who work on the library itself.
-FOR_DEVELOPERS = {"docs", "test"}
+FOR_DEVELOPERS = {"docs", "test", "test-all"}
 
 NOXFILE = (ROOT / "noxfile.py").read_text(encoding="utf-8")
 
@@ -44,11 +44,9 @@ def session_source(name):
 
 def declared():
     """Every requirement, as the installer reads it: name -> its lowest version."""
-    extras = project()["optional-dependencies"]
+    extras = project()["optional-dependencies"].values()
     found = {}
-    for requirement in map(
-        Requirement, [*extras["test"], *extras["cli"], *project()["dependencies"]]
-    ):
+    for requirement in map(Requirement, [*chain(*extras), *project()["dependencies"]]):
         for clause in requirement.specifier:
             if clause.operator == ">=":
                 found[requirement.name] = clause.version
@@ -123,7 +121,7 @@ def test_every_supported_python_has_a_session():
 
 def test_sessions():
     names = {node.name for node in ast.parse(NOXFILE).body if isinstance(node, ast.FunctionDef)}
-    assert names >= {"tests", "oldest", "newest", "lint", "types", "docs"}
+    assert names >= {"tests", "oldest", "newest", "nightly", "lint", "types", "docs"}
 
 
 @pytest.mark.parametrize("name", sorted(oldest_versions()))
