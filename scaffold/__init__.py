@@ -1,0 +1,1 @@
+"""What holds the house while rooms are moved; it leaves when they stand."""
