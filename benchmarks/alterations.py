@@ -21,7 +21,7 @@ from sklearn.linear_model import LinearRegression
 
 from benchmarks.speed.machine import describe
 from localconformal import KernelLaw, SLCPRegressor
-from localconformal.persistence import ModelFileError, load_model, model_bytes
+from localconformal.io.models import ModelFileError, load_model, model_bytes
 
 RESULTS = Path(__file__).parent / "results" / "alterations.json"
 TRIES, SEED = 10_000, 0

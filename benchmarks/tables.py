@@ -16,7 +16,7 @@ from benchmarks.harness import (
     Output,
     Row,
 )
-from localconformal.files import write_together
+from localconformal.io.files import write_together
 from localconformal.metrics import coverage_band
 
 

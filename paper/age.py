@@ -29,7 +29,7 @@ from benchmarks.harness import (
     try_method,
 )
 from benchmarks.tables import below_bands, in_per_cent, over_repeats, paired, select
-from localconformal.files import write_whole
+from localconformal.io.files import write_whole
 from localconformal.laws import KernelLaw
 from localconformal.laws.bandwidth import DistanceQuantile
 from localconformal.metrics import binomial_band, interval_score

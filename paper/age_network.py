@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from localconformal.files import write_whole
+from localconformal.io.files import write_whole
 
 #: Seconds between two changes of the line.
 SHOW_EVERY = 1.0

@@ -19,8 +19,8 @@ from localconformal import (
     SplitConformalRegressor,
 )
 from localconformal.default_model import MOST_CODES, TableBoostingRegressor, TableCodes
+from localconformal.io.models import load_model, save_model
 from localconformal.models import default_estimator
-from localconformal.persistence import load_model, save_model
 
 
 @parametrize_with_checks([TableBoostingRegressor()])

@@ -18,7 +18,7 @@ from declared_versions import (
     project,
     python_versions,
 )
-from localconformal.persistence.store import OLDEST_SKOPS
+from localconformal.io.models import OLDEST_SKOPS
 
 #: Imported under another name than the one that is declared, or brought by what is declared.
 DECLARED_AS = {

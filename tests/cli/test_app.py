@@ -15,8 +15,8 @@ import localconformal
 from localconformal import cli
 from localconformal.cli.app import COMMANDS, app
 from localconformal.cli.console import EXIT_CODES
-from localconformal.files import UnwritableError, write_together, write_whole
-from localconformal.tables import write_table
+from localconformal.io.files import UnwritableError, write_together, write_whole
+from localconformal.io.tables import write_table
 
 
 def test_version():

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from localconformal.cli.app import app
-from localconformal.tables import read_table
+from localconformal.io.tables import read_table
 
 #: The command, which says when it is at work.
 ANNOUNCED = """

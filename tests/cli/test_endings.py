@@ -8,7 +8,7 @@ import pytest
 from table_files import homes, write
 
 from localconformal.cli.console import EXIT_CODES
-from localconformal.persistence import save_model
+from localconformal.io.models import save_model
 from localconformal.workflow.model import Settings, fit_table_model
 
 MAIN = "import sys; from localconformal.cli import main; sys.exit(main())"
@@ -19,7 +19,7 @@ from pathlib import Path
 from localconformal.cli import main
 from localconformal.cli.app import app
 from localconformal.cli.console import answering
-from localconformal.files import write_together
+from localconformal.io.files import write_together
 
 def half(part):
     part.write_text("half")

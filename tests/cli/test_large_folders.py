@@ -8,7 +8,7 @@ from table_files import assert_refused, call, call_json, homes
 
 from distributed import LocalCluster
 from localconformal.distributed.parquet import read_folder, row_groups
-from localconformal.tables import TableError
+from localconformal.io.tables import TableError
 
 SETTINGS = ["--model", "linear", "--law", "kernel", "--id", "key", "--target", "price"]
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from table_files import QUICK, assert_refused, call, call_json, homes, write
 
-from localconformal.persistence import save_model
+from localconformal.io.models import save_model
 
 #: What cannot be fitted: a refusal of the output comes before it is looked at.
 UNREAD = ["-t", "no such column"]

@@ -11,8 +11,8 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from table_files import QUICK, assert_refused, call, call_json, homes, write
 
-from localconformal.persistence import load_model, save_model
-from localconformal.tables import read_table
+from localconformal.io.models import load_model, save_model
+from localconformal.io.tables import read_table
 
 
 @pytest.fixture(scope="module")

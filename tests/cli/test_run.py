@@ -12,8 +12,8 @@ from table_files import QUICK, assert_refused, call, call_json, homes, write
 
 import localconformal
 from localconformal.cli.run import path_lines
-from localconformal.persistence import load_model, save_model
-from localconformal.tables import read_table
+from localconformal.io.models import load_model, save_model
+from localconformal.io.tables import read_table
 from localconformal.workflow import running
 
 FILES = {

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from table_files import QUICK, assert_refused, call, call_json, homes, write
 
-from localconformal.tables import read_table
+from localconformal.io.tables import read_table
 
 #: Its fit ends in another sentence: what is refused with it is refused before the fit.
 UNFITTABLE = ["--method", "slcp", "--law", "kernal"]

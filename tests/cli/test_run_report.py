@@ -10,7 +10,7 @@ import pytest
 from table_files import QUICK, call, homes, write
 
 from localconformal.audit.accuracy import accuracy
-from localconformal.tables import read_table
+from localconformal.io.tables import read_table
 
 RUN = "from localconformal.cli import main; main()"
 

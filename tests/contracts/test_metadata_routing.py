@@ -199,7 +199,7 @@ def test_what_a_method_takes_beside_x_is_routed_to_it(model, name):
 
 def test_a_model_that_requested_weights_can_be_saved(tmp_path):
     pytest.importorskip("skops")
-    from localconformal.persistence import load_model, save_model
+    from localconformal.io.models import load_model, save_model
 
     scaler = StandardScaler().set_fit_request(sample_weight=False)
     base = make_pipeline(scaler, LinearRegression().set_fit_request(sample_weight=True))

@@ -30,8 +30,8 @@ from localconformal import (
 from localconformal.distributed.computing import compute
 from localconformal.distributed.positions import DRAW, SPLIT, Roles, uniforms
 from localconformal.distributed.ranks import smallest
+from localconformal.io.models import load_model, save_model
 from localconformal.metrics import coverage, coverage_band
-from localconformal.persistence import load_model, save_model
 
 
 def covered(y, bounds):

@@ -14,7 +14,7 @@ from fuzzing import LEVELS, PublicInterface
 from hypothesis.stateful import precondition, rule
 
 from localconformal import CoverageMonitor
-from localconformal.persistence import load_model, save_model
+from localconformal.io.models import load_model, save_model
 
 SAME = mostly([True], [False], times=4)
 

@@ -13,17 +13,21 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
 from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
-from localconformal.persistence import (
+from localconformal.io.checks import check_numbers
+from localconformal.io.models import (
+    DIGEST,
+    FORMAT,
+    STAMP,
     ModelFileError,
+    is_allowed,
     load_model,
     model_bytes,
     model_types,
+    own_stamp,
+    read_stamp,
     save_model,
+    sealed,
 )
-from localconformal.persistence.allowed import is_allowed
-from localconformal.persistence.digest import DIGEST, sealed
-from localconformal.persistence.numbers import check_numbers
-from localconformal.persistence.stamp import FORMAT, STAMP, own_stamp, read_stamp
 from registry import smooth_data
 
 pytest.importorskip("benchmarks.alterations")
@@ -161,7 +165,7 @@ def test_skops_itself_loads_a_file_with_the_list_of_its_types(saved):
 LOAD = """
 import sys
 from benchmarks.alterations import answers, small_model
-from localconformal.persistence import load_model
+from localconformal.io.models import load_model
 sys.stdout.write(answers(load_model(sys.argv[1]), small_model()[1]).hex())
 """
 
@@ -270,7 +274,7 @@ NODES = {
             },
         },
     },
-    "localconformal.files.write_whole": function_node("localconformal.files", "write_whole"),
+    "localconformal.io.files.write_whole": function_node("localconformal.io.files", "write_whole"),
     "joblib.memory.Memory": {
         **function_node("joblib.memory", "Memory"),
         "__loader__": "ObjectNode",

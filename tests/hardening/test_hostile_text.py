@@ -31,11 +31,16 @@ from hostile import (
 )
 
 from localconformal.audit import audit
+from localconformal.io.tables import (
+    TableError,
+    harmless,
+    memory_for_tables,
+    read_table,
+    table_batches,
+    write_table,
+)
 from localconformal.plots import plot_group_coverage
 from localconformal.report import render, summarise, write_report
-from localconformal.tables import TableError, read_table, table_batches, write_table
-from localconformal.tables.parquet import memory_for_tables
-from localconformal.tables.write import harmless
 from localconformal.workflow.messages import json_text, visible
 from registry import ci_but
 
@@ -307,7 +312,7 @@ def repeated(path, text, n, kind):
 
 READ = """
 import resource, sys
-from localconformal.tables import TableError, read_table, table_batches
+from localconformal.io.tables import TableError, read_table, table_batches
 for read in (read_table, lambda path: next(table_batches(path, {"a": "text"}))):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:

@@ -18,6 +18,7 @@ from localconformal import (
     SplitConformalRegressor,
     WeightedConformalRegressor,
 )
+from localconformal.io.models import load_model, save_model
 from localconformal.metrics import coverage
 from localconformal.monitor.scoring import calibration_codes, score_rows
 from registry import light, smooth_data
@@ -179,10 +180,9 @@ def test_an_alarm_is_saved(tmp_path):
 
 
 def test_a_model_from_a_file_is_the_same_model(tmp_path):
-    persistence = pytest.importorskip("localconformal.persistence")
     model, _, _, X, y = watched(LocalizedConformalRegressor)
     saved = CoverageMonitor(model, random_state=0).update(X, y).save(tmp_path / "monitor.json")
-    loaded = persistence.load_model(persistence.save_model(model, tmp_path / "model.skops"))
+    loaded = load_model(save_model(model, tmp_path / "model.skops"))
     again = CoverageMonitor.load(saved, loaded).update(X, y)
     both = CoverageMonitor(model, random_state=0).update(X, y).update(X, y)
     assert again.log_martingale_ == both.log_martingale_

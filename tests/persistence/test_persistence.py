@@ -17,10 +17,9 @@ from sklearn.preprocessing import FunctionTransformer
 from xgboost import XGBRegressor
 
 from localconformal import SLCPRegressor, SplitConformalRegressor
+from localconformal.io.checks import parts_of
+from localconformal.io.models import ModelFileError, is_allowed, load_model, model_bytes, save_model
 from localconformal.laws.blend_models import default_models
-from localconformal.persistence import ModelFileError, load_model, model_bytes, save_model
-from localconformal.persistence.allowed import is_allowed
-from localconformal.persistence.trees import parts_of
 from registry import ESTIMATORS, light, smooth_data
 
 
@@ -142,7 +141,7 @@ class TestSaving:
 @pytest.mark.parametrize(
     "name",
     [
-        "localconformal.files.write_whole",
+        "localconformal.io.files.write_whole",
         "localconformal.cli.main",
         "localconformal.regressors.base.np",
         "localconformal.regressors.base.BaseEstimator",

@@ -14,8 +14,14 @@ from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import FunctionTransformer
 
 from localconformal import SLCPRegressor, SplitConformalRegressor
-from localconformal.persistence import ModelFileError, load_model, model_bytes, reading_model
-from localconformal.persistence.digest import DIGEST, sealed
+from localconformal.io.models import (
+    DIGEST,
+    ModelFileError,
+    load_model,
+    model_bytes,
+    reading_model,
+    sealed,
+)
 from registry import light, smooth_data
 
 
@@ -87,7 +93,7 @@ class TestBadFiles:
         refuse(tmp_path, data, "was altered")
         assert EXECUTED == []
 
-    @pytest.mark.parametrize("name", ["os.system", "builtins.eval", "localconformal.files.Path"])
+    @pytest.mark.parametrize("name", ["os.system", "builtins.eval", "localconformal.io.files.Path"])
     def test_another_type_is_named_and_not_made(self, tmp_path, saved, name):
         module, _, attribute = name.rpartition(".")
 

@@ -10,10 +10,16 @@ import skops.io
 from lightgbm import LGBMRegressor
 
 from localconformal import SplitConformalRegressor
-from localconformal.persistence import ModelFileError, load_model, save_model
-from localconformal.persistence.allowed import FOREIGN_TYPES, is_allowed
-from localconformal.persistence.digest import DIGEST, sealed
-from localconformal.persistence.nodes import check_nodes
+from localconformal.io.checks import check_nodes
+from localconformal.io.models import (
+    DIGEST,
+    FOREIGN_TYPES,
+    ModelFileError,
+    is_allowed,
+    load_model,
+    save_model,
+    sealed,
+)
 from registry import smooth_data
 
 
@@ -170,7 +176,7 @@ def test_an_old_skops_is_refused_before_it_sees_a_file(tmp_path, saved, monkeypa
         "distributed.computing.Call",
         "distributed.computing.Step",
         "distributed.parquet.Piece",
-        "persistence.store.ModelFileError",
+        "io.models.ModelFileError",
         "workflow.large.Prepared",
         "workflow.predicting.FilePrediction",
         "workflow.predicting_folder.FolderPrediction",

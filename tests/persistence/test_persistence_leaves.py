@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from localconformal.engine.leaves import LeafEngine, TreeWalk, collect_leaves
-from localconformal.persistence.leaves import check_leaves
+from localconformal.io.checks import check_leaves
 
 
 def engine_of_one_split():

@@ -20,9 +20,8 @@ from sklearn.utils import all_estimators
 from xgboost import XGBRegressor
 
 from localconformal import SLCPRegressor, SplitConformalRegressor
-from localconformal.persistence import ModelFileError, load_model, model_bytes, save_model
-from localconformal.persistence.outside import HARMLESS
-from localconformal.persistence.trees import parts_of
+from localconformal.io.checks import HARMLESS, parts_of
+from localconformal.io.models import ModelFileError, load_model, model_bytes, save_model
 from localconformal.workflow.base_models import make_base_model
 from registry import smooth_data
 

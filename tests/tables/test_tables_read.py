@@ -6,8 +6,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from localconformal.tables import TableError, read_table, table_batches, write_table
-from localconformal.tables.errors import check_columns
+from localconformal.io.tables import (
+    TableError,
+    check_columns,
+    read_table,
+    table_batches,
+    write_table,
+)
 
 MIXED = pd.DataFrame(
     {

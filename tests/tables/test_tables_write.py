@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from localconformal.tables import TableError, read_table, write_table
+from localconformal.io.tables import TableError, read_table, write_table
 
 FRAME = pd.DataFrame(
     {"row": [0, 1, 2], "name": ["=cmd()", "-1+1", "Ann"], "lower": [-1.5, 1 / 3, -np.inf]}

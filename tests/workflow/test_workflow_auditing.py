@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from localconformal.audit import audit
+from localconformal.io.tables import TableError
 from localconformal.report.plain import plain
-from localconformal.tables import TableError
 from localconformal.workflow.auditing import audit_record, audit_table
 
 N = 800

@@ -8,9 +8,9 @@ from rich.console import Console
 
 from localconformal.audit import compare
 from localconformal.cli.compare_rendering import conclusion, standings_table
+from localconformal.io.tables import TableError
 from localconformal.metrics import interval_score
 from localconformal.report.plain import plain
-from localconformal.tables import TableError
 from localconformal.workflow.comparison import (
     compare_table,
     count_steps,

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from localconformal.tables import TableError, read_table, table_batches
+from localconformal.io.tables import TableError, read_table, table_batches
 from localconformal.workflow.columns import lost_notes
 from localconformal.workflow.preparation import MOST_LABELS, learn_preparation
 from localconformal.workflow.target import read_target

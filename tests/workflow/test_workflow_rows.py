@@ -8,8 +8,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from localconformal.persistence import load_model, save_model
-from localconformal.tables import TableError
+from localconformal.io.models import load_model, save_model
+from localconformal.io.tables import TableError
 from localconformal.workflow.model import Settings, fit_table_model
 
 MISSING = (None, float("nan"), pd.NA, pd.NaT)

@@ -6,9 +6,9 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import LogisticRegression
 
-from localconformal.persistence import ModelFileError, load_model, save_model
+from localconformal.io.models import ModelFileError, load_model, save_model
+from localconformal.io.tables import TableError
 from localconformal.regressors.cells import check_cells
-from localconformal.tables import TableError
 from localconformal.workflow.base_models import MODELS, make_base_model
 from localconformal.workflow.methods import named_methods
 from localconformal.workflow.model import Settings, cell_labels, fit_table_model

@@ -16,7 +16,7 @@ from localconformal.audit.sentences import (
     summary_lines,
 )
 from localconformal.audit.significance import ALPHA, stands_out
-from localconformal.files import write_whole
+from localconformal.io.files import write_whole
 from localconformal.text import say_number, say_share, shown
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from localconformal.cli.console import Json, Seed, show, split_names, steps, to_json
-from localconformal.cli.overwriting import check_inputs_stay
+from localconformal.io.files import check_inputs_stay
 from localconformal.text import say_level
 
 DEFAULT_LEVEL = 0.9
@@ -67,10 +67,9 @@ def audit(
                   --groups region --level 0.9 --out audited
     """
     from localconformal.audit.sentences import audit_text
-    from localconformal.files import check_folder, write_together
+    from localconformal.io.files import check_folder, write_together
+    from localconformal.io.tables import column_names, read_table
     from localconformal.report import write_report
-    from localconformal.tables import read_table
-    from localconformal.tables.source import column_names
     from localconformal.workflow.auditing import GROUP_HINT, audit_record, audit_table
 
     target = DEFAULT_LEVEL if level is None else level

@@ -18,8 +18,8 @@ from localconformal.cli.console import (
     steps,
     to_json,
 )
-from localconformal.cli.overwriting import check_inputs_stay
 from localconformal.cli.run import Columns, check_numbers
+from localconformal.io.files import check_inputs_stay
 
 FILES = ("report.html", "compare.csv", "compare.json")
 
@@ -58,9 +58,8 @@ def compare(
     Example:  localconformal compare homes.csv --target price --out compared
               localconformal compare homes.csv -t price --methods slcp,cqr,split
     """
-    from localconformal.files import check_folder, write_together
-    from localconformal.tables import read_table, write_table
-    from localconformal.tables.source import column_names
+    from localconformal.io.files import check_folder, write_together
+    from localconformal.io.tables import column_names, read_table, write_table
     from localconformal.workflow.base_models import model_file
     from localconformal.workflow.comparison import compare_table, count_steps
     from localconformal.workflow.comparison_output import (

@@ -16,8 +16,8 @@ for work that only commands need) and shows what came back.
   the sentence on standard error and ends with code 2; Ctrl-C ends with 130. Everything else is a
   mistake of ours and ends with a traceback and code 1. ``LOCALCONFORMAL_TRACEBACK=1`` shows where
   a sentence comes from.
-* Files are made by ``localconformal.files.write_whole`` (or ``write_together``) at the very end, so
-  that whatever happens before leaves nothing behind.
+* Files are made by ``write_whole`` (or ``write_together``) of `localconformal.io` at the very end,
+  so that whatever happens before leaves nothing behind.
 * ``as_json: Json = False`` is the option ``--json``. `show` then prints one JSON document and
   nothing else; without it, sentences, paths and rich tables.
 * `steps` (a number of named steps) or `counting` (many rows) show progress, on a terminal only;
@@ -31,7 +31,7 @@ A command in full::
         \\b
         Example:  localconformal count homes.csv
         \"\"\"
-        from localconformal.tables import read_table
+        from localconformal.io.tables import read_table
 
         n = len(read_table(data))
         show({"rows": n}, [f"{n:,} rows"], as_json)

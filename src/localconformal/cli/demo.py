@@ -27,7 +27,7 @@ def demo(
     """
     from localconformal.cli.demo_comparison import N_STEPS, compare
     from localconformal.cli.demo_rendering import conclusion, draw, record, table, write_page
-    from localconformal.files import check_folder, write_together
+    from localconformal.io.files import check_folder, write_together
 
     check_folder(out)
     with steps(N_STEPS + 1) as on_step:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from localconformal.cli.console import Cluster, Json, counting, on_cluster, show
-from localconformal.cli.overwriting import check_inputs_stay
 from localconformal.cli.run import check_numbers
+from localconformal.io.files import check_inputs_stay
 
 if TYPE_CHECKING:
     from localconformal.workflow.predicting_folder import FolderPrediction
@@ -54,9 +54,9 @@ def predict(
     Example:  localconformal predict homes/model.skops new.csv --out new-intervals.csv
               localconformal predict homes/model.skops new/ --out new-intervals
     """
-    from localconformal.files import check_folder, write_whole
-    from localconformal.persistence import ModelFileError, load_model, reading_model
-    from localconformal.tables.write import check_suffix
+    from localconformal.io.files import check_folder, write_whole
+    from localconformal.io.models import ModelFileError, load_model, reading_model
+    from localconformal.io.tables import check_suffix
     from localconformal.workflow.model import TableModel
     from localconformal.workflow.predicting import FilePrediction
 

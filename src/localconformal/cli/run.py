@@ -25,7 +25,7 @@ from localconformal.cli.console import (
     split_names,
     steps,
 )
-from localconformal.cli.overwriting import check_inputs_stay
+from localconformal.io.files import check_inputs_stay
 from localconformal.text import say_level, say_number, say_share
 
 if TYPE_CHECKING:
@@ -94,10 +94,9 @@ def run(
     Example:  localconformal run homes.csv --target price --out homes
               localconformal run homes.csv -t price --groups region --new new.csv
     """
-    from localconformal.files import check_folder
-    from localconformal.persistence.store import skops_io
-    from localconformal.tables.errors import check_columns
-    from localconformal.tables.source import column_names
+    from localconformal.io.files import check_folder
+    from localconformal.io.models import skops_io
+    from localconformal.io.tables import check_columns, column_names
     from localconformal.workflow.base_models import model_file
     from localconformal.workflow.model import Settings
     from localconformal.workflow.predicting import FilePrediction
@@ -148,7 +147,7 @@ def run(
 
 def names_of(data: Path, large: bool) -> list[str]:
     """Columns of a file, or of a folder of Parquet files."""
-    from localconformal.tables.source import column_names
+    from localconformal.io.tables import column_names
 
     if not large:
         return column_names(data)
@@ -169,7 +168,7 @@ def make_run(
         from localconformal.workflow.large import run_folder
 
         return run_folder(data, task, on_step=on_step, on_columns=on_columns)
-    from localconformal.tables import read_table
+    from localconformal.io.tables import read_table
     from localconformal.workflow.running import run_table
 
     chosen, by = task.settings.features, task.settings.groups

@@ -16,10 +16,14 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from localconformal.distributed.computing import load
-from localconformal.tables.arrow import to_pandas
-from localconformal.tables.errors import TableError, check_columns
-from localconformal.tables.read import index_name
-from localconformal.tables.source import column_names, sentences
+from localconformal.io.tables import (
+    TableError,
+    check_columns,
+    column_names,
+    index_name,
+    sentences,
+    to_pandas,
+)
 
 SUFFIXES = (".parquet", ".pq")
 

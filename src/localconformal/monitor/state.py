@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from localconformal.files import write_whole
+from localconformal.io.files import write_whole
 from localconformal.monitor.history import History
 from localconformal.monitor.martingale import Martingales
 from localconformal.monitor.sound import CONTENT, is_sound

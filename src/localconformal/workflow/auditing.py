@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localconformal.audit import Audit, audit
+from localconformal.io.tables import TableError, about, check_columns
 from localconformal.quantiles import Array
-from localconformal.tables import TableError
-from localconformal.tables.errors import about, check_columns
 from localconformal.workflow.columns import TimeReader, as_floats
 from localconformal.workflow.preparation import learn_column
 

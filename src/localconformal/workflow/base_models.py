@@ -14,7 +14,7 @@ from sklearn.linear_model import QuantileRegressor, RidgeCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from localconformal.persistence import load_model
+from localconformal.io.models import load_model
 from localconformal.workflow.choices import unknown
 
 CATEGORY = "category"

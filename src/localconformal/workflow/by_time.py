@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pandas.api import types as kinds
 
+from localconformal.io.tables import TableError, listing
 from localconformal.regressors.cells import name_of
 from localconformal.splitting import Rows
-from localconformal.tables import TableError
-from localconformal.tables.errors import listing
 from localconformal.text import say_number
 from localconformal.workflow.columns import Reader, TimeReader, as_floats, as_texts
 from localconformal.workflow.times import ISO, find_format, is_ambiguous, parse_times

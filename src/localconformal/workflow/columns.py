@@ -15,10 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types as kinds
 
+from localconformal.io.tables import NUMBER, TEXT, TIME, TableError, why_no_number
 from localconformal.quantiles import Array
-from localconformal.tables import TableError
-from localconformal.tables.arrow import NUMBER, TEXT, TIME
-from localconformal.tables.errors import why_no_number
 from localconformal.workflow.times import DAY_NUMBER, DAY_YEARS, ISO, parse_times, time_parts
 
 #: Labels told apart: as many as gradient boosting takes as categories, with room to spare.

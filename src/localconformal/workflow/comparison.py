@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from localconformal.audit import Comparison, compare
+from localconformal.io.tables import about
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
-from localconformal.tables.errors import about
 from localconformal.workflow.messages import one_line
 from localconformal.workflow.methods import find_method, named_methods
 from localconformal.workflow.model import Settings, TableModel, fit_table_model

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from localconformal.distributed.computing import compute, task
 from localconformal.distributed.parquet import Piece, row_groups
-from localconformal.tables import TableError
-from localconformal.tables.arrow import as_it_is, to_pandas
-from localconformal.tables.source import sentences
+from localconformal.io.tables import TableError, as_it_is, sentences, to_pandas
 
 
 def names_of_rows(path: Path, name: str, positions: NDArray[np.integer[Any]]) -> Any:

@@ -17,8 +17,7 @@ import pandas as pd
 from localconformal.distributed.computing import compute
 from localconformal.distributed.parquet import read_folder, row_groups
 from localconformal.distributed.positions import DRAW, SPLIT, uniforms
-from localconformal.tables import TableError
-from localconformal.tables.errors import about, listing
+from localconformal.io.tables import TableError, about, listing
 from localconformal.workflow.by_time import CALIBRATION_SHARE
 from localconformal.workflow.columns import as_floats
 from localconformal.workflow.folder_names import names_of_rows

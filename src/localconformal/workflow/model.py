@@ -13,12 +13,12 @@ import numpy as np
 
 from localconformal.columns import is_missing
 from localconformal.frames import is_frame, make_frame
+from localconformal.io.tables import check_columns
 from localconformal.quantiles import Array
 from localconformal.regressors.base import intervals_frame
 from localconformal.regressors.cells import name_of
 from localconformal.regressors.mondrian import N_BINS
 from localconformal.splitting import split_rows
-from localconformal.tables.errors import check_columns
 from localconformal.workflow.base_models import make_base_model
 from localconformal.workflow.by_time import CALIBRATION_SHARE, split_in_order
 from localconformal.workflow.columns import lost_notes

@@ -9,10 +9,15 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from localconformal.tables import DEFAULT_ROWS, table_batches, write_table
-from localconformal.tables.arrow import NAME
-from localconformal.tables.errors import about, check_columns
-from localconformal.tables.source import column_names
+from localconformal.io.tables import (
+    DEFAULT_ROWS,
+    NAME,
+    about,
+    check_columns,
+    column_names,
+    table_batches,
+    write_table,
+)
 from localconformal.workflow.columns import lost_notes
 from localconformal.workflow.model import TableModel
 from localconformal.workflow.row_names import check_row_name

@@ -11,11 +11,8 @@ from pathlib import Path
 
 from localconformal.distributed.computing import compute, held, task
 from localconformal.distributed.parquet import row_groups
-from localconformal.files import UnwritableError
-from localconformal.tables import DEFAULT_ROWS
-from localconformal.tables.errors import TableError, check_columns
-from localconformal.tables.source import column_names
-from localconformal.tables.write import WRITERS
+from localconformal.io.files import UnwritableError
+from localconformal.io.tables import DEFAULT_ROWS, WRITERS, TableError, check_columns, column_names
 from localconformal.workflow.columns import lost_notes
 from localconformal.workflow.model import TableModel
 from localconformal.workflow.predicting import FilePrediction

@@ -25,8 +25,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types as kinds
 
-from localconformal.tables import TableError
-from localconformal.tables.errors import check_columns, listing, why_no_number
+from localconformal.io.tables import TableError, check_columns, listing, why_no_number
 from localconformal.workflow.columns import (
     MOST_LABELS,
     FlagReader,
@@ -106,7 +105,7 @@ class Preparation:
 
     @property
     def stored_types(self) -> dict[str, str]:
-        """Columns to read from a file, and as what: for `localconformal.tables.table_batches`."""
+        """Columns to read from a file, and as what: for `localconformal.io.table_batches`."""
         return {reader.name: reader.stored for reader in self.readers}
 
     def transform(self, table: Any) -> tuple[Any, dict[str, int]]:

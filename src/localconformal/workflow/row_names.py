@@ -7,8 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from localconformal.tables import TableError
-from localconformal.tables.errors import listing
+from localconformal.io.tables import TableError, listing
 
 OWN_COLUMNS = ("row", "actual", "predicted")
 BOUNDS = ("lower", "upper")

@@ -12,8 +12,7 @@ import pandas as pd
 
 from localconformal.columns import is_missing
 from localconformal.frames import check_frame, is_frame
-from localconformal.tables import TableError
-from localconformal.tables.errors import check_columns
+from localconformal.io.tables import TableError, check_columns
 from localconformal.workflow.preparation import Preparation
 
 #: Values of a dict that are columns; anything else is the value of one row.
@@ -37,7 +36,7 @@ def raw_table(rows: Any, wanted: Iterable[str]) -> Any:
     >>> raw_table([{"size": 3}, {"sise": 4}], ["size"])
     Traceback (most recent call last):
         ...
-    localconformal.tables.errors.TableError: Row 1 has no column 'size'; did you mean 'sise'?
+    localconformal.io.tables.TableError: Row 1 has no column 'size'; did you mean 'sise'?
     """
     wanted = list(wanted)
     if isinstance(rows, Mapping):

@@ -9,11 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from localconformal.files import write_together
-from localconformal.persistence import model_bytes, model_types
+from localconformal.io.files import write_together
+from localconformal.io.models import model_bytes, model_types
+from localconformal.io.tables import to_pandas, write_table
 from localconformal.report import write_report
-from localconformal.tables import write_table
-from localconformal.tables.arrow import to_pandas
 from localconformal.workflow.auditing import GROUP_HINT
 from localconformal.workflow.messages import json_text
 from localconformal.workflow.predicting import FilePrediction
@@ -34,7 +33,7 @@ NEW_FILES = {
 RECORD = {"record": "run.json"}
 TRUSTED_NOTE = (
     "Types that skops.io.load would want to be told for model.skops. To load it, call "
-    "localconformal.persistence.load_model, which asks a list of its own and never this file."
+    "localconformal.io.models.load_model, which asks a list of its own and never this file."
 )
 
 

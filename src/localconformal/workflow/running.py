@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from localconformal.audit import Audit, audit
 from localconformal.audit.accuracy import Accuracy, accuracy
+from localconformal.io.tables import TableError, about, check_columns, listing
 from localconformal.metrics import coverage, coverage_band, interval_score, mean_length
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
 from localconformal.splitting import Rows, split_rows
-from localconformal.tables import TableError
-from localconformal.tables.errors import about, check_columns, listing
 from localconformal.workflow.by_time import in_time, order_note, random_notes, split_in_order
 from localconformal.workflow.columns import Reader, TimeReader
 from localconformal.workflow.model import Settings, TableModel, fit_table_model

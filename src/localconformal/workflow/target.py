@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from localconformal.io.tables import TableError
 from localconformal.quantiles import Array
-from localconformal.tables import TableError
 from localconformal.workflow.columns import as_floats
 
 

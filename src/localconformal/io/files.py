@@ -7,7 +7,7 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -140,6 +140,47 @@ def check_folder(folder: Path) -> None:
         )
     if not os.access(there, os.W_OK | os.X_OK):
         raise UnwritableError(f"Cannot write to {folder}: {there} is closed; choose another place.")
+
+
+def check_inputs_stay(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
+    """None of the outputs is an input or lies in a folder that is one, or one sentence.
+
+    Links are followed. To be called before anything is computed.
+
+    Parameters
+    ----------
+    outputs : paths to be written
+    inputs : paths to be read
+        Files, or folders of Parquet files; None, and what is not there, is no input.
+
+    Examples
+    --------
+    >>> check_inputs_stay([Path("made.csv")], [Path("homes.csv"), None])
+    """
+    given = [path for path in inputs if path is not None and path.exists()]
+    for output in outputs:
+        for one in given:
+            if is_or_lies_in(output, one):
+                place = "a file in the input folder" if one.is_dir() else "the input"
+                raise UnwritableError(
+                    f"Cannot write {output}: it would be {place} {one}, which is only read; choose "
+                    "another --out."
+                )
+
+
+def is_or_lies_in(output: Path, given: Path) -> bool:
+    """Whether the paths lead to one place, or that of the output is in the folder given."""
+    if not given.is_dir():
+        return is_same(output, given)
+    if any(is_same(place, given) for place in (output, *output.resolve().parents)):
+        return True
+    # A folder may have links to files elsewhere.
+    return any(is_same(output, link) for link in given.rglob("*") if link.is_symlink())
+
+
+def is_same(one: Path, other: Path) -> bool:
+    """Whether both are there, and are the same file or folder under whatever names."""
+    return one.exists() and other.exists() and one.samefile(other)
 
 
 def make_folder(folder: Path) -> list[Path]:

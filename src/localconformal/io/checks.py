@@ -1,0 +1,459 @@
+"""What compiled code follows blindly is sound, and nothing in a model file leads out of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.tree._tree import Tree
+
+from localconformal.calibration import Calibration
+from localconformal.engine.exact import BLOCK, ExactEngine
+from localconformal.engine.kernels import KernelWeights
+from localconformal.engine.leaves import LeafEngine, Records, TreeWalk
+from localconformal.engine.neighbors import KernelNeighbors, NearestNeighbors, NeighborEngine
+from localconformal.engine.reference import ReferenceEngine
+from localconformal.engine.sketch import Sketch, SketchEngine
+from localconformal.laws.neighbors import NeighborWeights
+
+#: Values that are written where they stand.
+PLAIN = (str, bytes, int, float, complex, bool, type(None), type, np.dtype, np.generic)
+
+
+def is_own(value: Any) -> bool:
+    """Whether the value is an object of this library that is made of its attributes."""
+    return type(value).__module__.partition(".")[0] == "localconformal" and hasattr(
+        value, "__dict__"
+    )
+
+
+def check_trees(model: Any) -> None:
+    """Every tree within the model is sound, or a ValueError."""
+    for part in parts_of(model):
+        if hasattr(part, "_predictors"):
+            for predictor in np.ravel(np.array(part._predictors, dtype=object)):
+                check_histogram_tree(predictor, int(part._n_features))
+        if isinstance(getattr(part, "tree_", None), Tree):
+            check_tree(part.tree_, int(part.n_features_in_))
+        members = getattr(part, "estimators_", [])
+        widths = {int(m.n_features_in_) for m in np.ravel(members) if hasattr(m, "tree_")}
+        if widths - {getattr(part, "n_features_in_", None)}:
+            raise ValueError("a forest has trees of other features than its own")
+
+
+def parts_of(model: Any) -> Iterator[Any]:
+    """The model and whatever it holds, each once."""
+    waiting, seen = [model], set()
+    kept = []
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen or isinstance(part, PLAIN):
+            continue
+        seen.add(id(part))
+        # Kept alive, so that no other object gets its id.
+        kept.append(part)
+        if isinstance(part, dict):
+            waiting += part.values()
+        elif isinstance(part, (list, tuple, set, frozenset)):
+            waiting += part
+        elif isinstance(part, np.ndarray):
+            waiting += part.ravel().tolist() if part.dtype == object else []
+        else:
+            waiting += vars(part).values() if hasattr(part, "__dict__") else []
+            yield part
+
+
+def check_tree(tree: Any, n_features: int) -> None:
+    """A tree of scikit-learn's forests and decision trees."""
+    nodes = tree.__getstate__()["nodes"]
+    inner = nodes["left_child"] != -1
+    check_tree_nodes(
+        inner, [nodes["left_child"], nodes["right_child"]], nodes["feature"], n_features
+    )
+    if tree.n_features != n_features:
+        raise ValueError("a tree has other features than its model")
+
+
+def check_histogram_tree(predictor: Any, n_features: int) -> None:
+    """A tree of histogram gradient boosting."""
+    nodes = predictor.nodes
+    inner = nodes["is_leaf"] == 0
+    check_tree_nodes(inner, [nodes["left"], nodes["right"]], nodes["feature_idx"], n_features)
+    categorical = inner & (nodes["is_categorical"] != 0)
+    sets = min(len(predictor.binned_left_cat_bitsets), len(predictor.raw_left_cat_bitsets))
+    if np.any(nodes["bitset_idx"][categorical] >= sets):
+        raise ValueError("a tree names categories that it does not have")
+
+
+def check_tree_nodes(
+    inner: NDArray[np.bool_], children: list[NDArray[Any]], feature: NDArray[Any], n_features: int
+) -> None:
+    """Children lie behind their parent and inside the tree; features exist."""
+    n = len(inner)
+    if n == 0:
+        raise ValueError("a tree has no nodes")
+    place = np.arange(n)[inner]
+    for child in children:
+        behind = child[inner].astype(np.int64)
+        if np.any(behind <= place) or np.any(behind >= n):
+            raise ValueError("a tree has a child outside itself")
+    used = feature[inner].astype(np.int64)
+    if np.any(used < 0) or np.any(used >= n_features):
+        raise ValueError("a tree asks for a feature that does not exist")
+
+
+def check_fields(model: Any) -> None:
+    """Every object within the model has what its class declares, or a ValueError.
+
+    Examples
+    --------
+    >>> from localconformal import AdditiveQuantile, KernelLaw
+    >>> check_fields([KernelLaw(), AdditiveQuantile()])
+    >>> law = KernelLaw()
+    >>> del law.kernel
+    >>> check_fields([law])
+    Traceback (most recent call last):
+        ...
+    ValueError: KernelLaw lacks kernel
+    """
+    for part in parts_of(model):
+        lacking = [name for name in declared(part) if not hasattr(part, name)]
+        if lacking:
+            raise ValueError(f"{type(part).__name__} lacks {', '.join(lacking)}")
+        if is_own(part) and is_dataclass(part):
+            unknown = [name for name in vars(part) if not is_declared(part, name)]
+            if unknown:
+                raise ValueError(f"{type(part).__name__} has no attribute {', '.join(unknown)}")
+
+
+def declared(part: Any) -> list[str]:
+    """Names that the class of an object says it has; of classes of others, only scikit-learn's."""
+    if is_own(part) and is_dataclass(part):
+        return [field.name for field in fields(part)]
+    home = type(part).__module__.partition(".")[0]
+    if isinstance(part, BaseEstimator) and home in ("localconformal", "sklearn"):
+        return list(type(part)._get_param_names())
+    return []
+
+
+def is_declared(part: Any, name: str) -> bool:
+    """Whether the class knows the attribute: a field, or a property it keeps."""
+    return name in declared(part) or hasattr(type(part), name)
+
+
+def check_leaves(model: Any) -> None:
+    """Every leaf engine within the model is sound, or a ValueError."""
+    for part in parts_of(model):
+        if isinstance(part, LeafEngine):
+            check_records(part.records, len(part.v))
+            for inside in parts_of(part.find):
+                if isinstance(inside, TreeWalk):
+                    check_walk(inside, len(part.records.starts) - 1)
+
+
+def check_records(records: Records, n: int) -> None:
+    """Records fill their array, count their own members, and name ranks below n."""
+    starts, words, bins, width = records.starts, records.words, records.bins, records.width
+    sizes = np.diff(starts) - bins
+    fills = len(starts) > 1 and starts[0] == 0 and starts[-1] == len(words)
+    if min(bins, width) < 1 or not fills or np.any(sizes < 0):
+        raise ValueError("the records of a forest's leaves do not fill their place")
+    heads = words[starts[:-1, None] + np.arange(bins)].astype(np.int64)
+    if np.any(np.diff(heads, axis=1) < 0) or np.any(heads[:, -1] != sizes):
+        raise ValueError("a leaf of a forest miscounts its members")
+    members = records.leaves(n).members
+    if np.any(members < 0) or np.any(members >= n) or bins * width < n:
+        raise ValueError("a leaf of a forest has a member that does not exist")
+
+
+def check_walk(walk: TreeWalk, n_leaves: int) -> None:
+    """Children lie behind their parent and inside the trees; leaves are known ones."""
+    feature, left, code = walk.words[:, 0], walk.words[:, 1].astype(np.int64), walk.words[:, 2]
+    place = np.arange(len(left))
+    inner = left != place
+    thresholds = walk.words.view(np.float32)[:, 3]
+    outside = np.any(left < place) or np.any(left[inner] + 1 >= len(left))
+    if outside or np.any(walk.roots < 0) or np.any(walk.roots >= len(left)):
+        raise ValueError("a packed tree has a child outside itself")
+    if np.any(feature < 0) or np.any(code >= n_leaves) or np.any(thresholds[~inner] != np.inf):
+        raise ValueError("a packed tree has a leaf or a feature that does not exist")
+
+
+#: What engines hold their references in.
+ENGINE_PARTS = (KernelNeighbors, KernelWeights, NearestNeighbors, NeighborWeights, Sketch)
+
+
+def check_numbers(model: Any) -> None:
+    """Calibrations and engines within the model are sound, or a ValueError.
+
+    Examples
+    --------
+    >>> from localconformal.laws.uniform import UniformEngine
+    >>> check_numbers([UniformEngine(np.array([1.0, 2.0]))])
+    >>> check_numbers([UniformEngine(np.array([1.0, np.nan]))])
+    Traceback (most recent call last):
+        ...
+    ValueError: v of UniformEngine holds NaN
+    """
+    for part in parts_of(model):
+        is_engine = is_own(part) and hasattr(part, "quantiles") and hasattr(part, "v")
+        if is_engine or isinstance(part, (Calibration, *ENGINE_PARTS)):
+            refuse_nan(part)
+        if isinstance(part, Calibration):
+            check_calibration(part)
+        elif is_engine:
+            check_engine(part)
+
+
+def refuse_nan(part: Any) -> None:
+    """No number that the object holds is NaN: what it computes would be NaN too."""
+    for name, value in vars(part).items():
+        is_real = isinstance(value, (float, np.floating)) or (
+            isinstance(value, np.ndarray) and value.dtype.kind == "f"
+        )
+        if is_real and np.isnan(value).any():
+            raise ValueError(f"{name} of {type(part).__name__} holds NaN")
+
+
+def check_calibration(found: Calibration) -> None:
+    """V is (n, S), with a cell and a place in the local laws for each row."""
+    n = len(found.V)
+    rows = [len(one) for one in found.F.rows if isinstance(one, np.ndarray)]
+    if found.V.shape != (n, found.rule.n_sides) or {len(found.cells), found.F.n, *rows} != {n}:
+        raise ValueError("the calibration scores do not fit their rows")
+
+
+def check_engine(engine: Any) -> None:
+    """Reference scores (n,) ascend, and there is a row for each."""
+    v = engine.v
+    if v.ndim != 1 or len(v) == 0 or np.any(np.diff(v) < 0):
+        raise ValueError("the reference scores of a law are not in order")
+    if not fills(engine, len(v)):
+        raise ValueError("a law has other reference rows than scores")
+
+
+def fills(engine: Any, n: int) -> bool:
+    """Whether an engine has what its loops read: n references, in the shape they expect."""
+    found = (fit for kind, fit in SHAPES.items() if isinstance(engine, kind))
+    return next(found, has_references)(engine, n)
+
+
+def has_references(engine: Any, n: int) -> bool:
+    """Rows in an array of their own; an engine without any needs none."""
+    return len(getattr(engine, "references", engine.v)) == n
+
+
+def has_blocks(engine: ExactEngine, n: int) -> bool:
+    """Rows in blocks, the last one padded."""
+    size = min(BLOCK, n)
+    shape = (-(-n // size), len(engine.centre), size)
+    return all(one is None or one.shape == shape for one in (engine.wide, engine.narrow))
+
+
+def has_landmarks(engine: SketchEngine, n: int) -> bool:
+    """Sums at each of n edges and r landmarks."""
+    r = engine.sketch.columns.shape[1]
+    vectors = (engine.squares, engine.mean_vector, engine.size_vector)
+    return engine.A.shape == (n, r) and {len(one) for one in vectors} == {r}
+
+
+#: Engine -> whether it has the rows of n scores.
+SHAPES: dict[type, Callable[[Any, int], bool]] = {
+    ExactEngine: has_blocks,
+    SketchEngine: has_landmarks,
+    NeighborEngine: lambda engine, n: len(engine.neighbors.points) == n,
+    ReferenceEngine: lambda engine, n: len(getattr(engine.weigh, "references", engine.v)) == n,
+}
+
+
+#: They call a method or a constructor.
+CALLING = ("ConstructorFromReduceNode", "MethodNode", "OperatorFuncNode")
+#: What `functools.partial` may wrap: gradient boosting applies it to columns with categories.
+WRAPPED = ("FunctionNode", "sklearn.utils.validation", "check_array")
+
+
+def check_nodes(data: bytes) -> None:
+    """Nothing in the file has anything called, or a ValueError.
+
+    Examples
+    --------
+    >>> file = io.BytesIO()
+    >>> with zipfile.ZipFile(file, "w") as archive:
+    ...     archive.writestr("schema.json", json.dumps({"__loader__": "MethodNode"}))
+    >>> check_nodes(file.getvalue())
+    Traceback (most recent call last):
+        ...
+    ValueError: it has a MethodNode, which would call something
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        schema = json.loads(archive.read("schema.json"))
+    known: dict[Any, Any] = {}
+    for node in _nodes(schema):
+        if node["__loader__"] in CALLING:
+            raise ValueError(f"it has a {node['__loader__']}, which would call something")
+        # skops takes the first node with an id for all later ones, whatever they say.
+        if "__id__" in node and known.setdefault(node["__id__"], _kind(node)) != _kind(node):
+            raise ValueError("it has two different objects with the same id")
+        if node["__loader__"] == "PartialNode" and _kind(node["content"]["func"]) != WRAPPED:
+            raise ValueError("it has a functools.partial of an unknown function")
+        for key in _key_types(node):
+            if key["__loader__"] != "TypeNode" or key["__module__"] not in ("builtins", "numpy"):
+                raise ValueError("it has a dict whose keys would be made by a call")
+
+
+def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            waiting += part.values()
+            if "__loader__" in part:
+                yield part
+        elif isinstance(part, list):
+            waiting += part
+
+
+def _kind(node: Any) -> tuple[Any, ...]:
+    return tuple(node.get(name) for name in ("__loader__", "__module__", "__class__"))
+
+
+def _key_types(node: dict[str, Any]) -> list[Any]:
+    """What a dict's keys are made of."""
+    types = node.get("key_types")
+    if types is None:
+        return []
+    if _kind(types) != ("ListNode", "builtins", "list"):
+        raise ValueError("it has a dict whose keys would be made by a call")
+    return list(types["content"])
+
+
+#: Where scikit-learn keeps results on disk, as pickles; without it they are computed again.
+CACHE = "memory"
+#: Where scikit-learn keeps what `set_fit_request` and its like were told.
+REQUESTS = "_metadata_request"
+#: Parameter -> its only value that does not lead out.
+HARMLESS = {CACHE: None, "callback": None, "callbacks": None, "input": "content"}
+#: Settings that a constructor does not name and that may be texts; others could be paths or hosts.
+FURTHER_TEXTS = frozenset(
+    {
+        "boosting",
+        "data_sample_strategy",
+        "device_type",
+        "metric",
+        "monotone_constraints_method",
+        "tree_learner",
+        "updater",
+    }
+)
+#: In the place of an estimator.
+STEP_TEXTS = ("drop", "passthrough")
+#: Attributes with settings that a constructor does not name, and with those that a search tries.
+FURTHER, TRIED = ("_other_params", "kwargs"), ("param_grid", "param_distributions")
+
+
+def drop_caches(model: Any) -> None:
+    """No estimator within the model keeps results on disk; what it computes stays the same.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import Pipeline
+    >>> model = Pipeline([("last", "passthrough")], memory="folder")
+    >>> drop_caches(model)
+    >>> model.memory is None
+    True
+    """
+    for part in _estimators(model):
+        if vars(part).get(CACHE) is not None:
+            setattr(part, CACHE, None)
+
+
+def without_requests(model: Any) -> Any:
+    """The model, or a copy of it, whose estimators request no metadata.
+
+    Requests say what `fit` is to be given. A fitted model has no use for them, and skops, which
+    follows them back to their estimator, would not come to an end.
+    """
+    if not any(REQUESTS in vars(part) for part in _estimators(model)):
+        return model
+    copied = deepcopy(model)
+    for part in _estimators(copied):
+        vars(part).pop(REQUESTS, None)
+    return copied
+
+
+def check_inside(model: Any) -> None:
+    """No other setting of an estimator within the model leads out of it, or a ValueError.
+
+    Examples
+    --------
+    >>> from sklearn.feature_extraction.text import CountVectorizer
+    >>> check_inside(CountVectorizer())
+    >>> check_inside(CountVectorizer(input="filename"))
+    Traceback (most recent call last):
+        ...
+    ValueError: CountVectorizer has input='filename', which leads out of the model
+    """
+    for part in _estimators(model):
+        for name, value, is_named in _settings(part):
+            if name in HARMLESS:
+                leads_out = not _is(value, HARMLESS[name])
+            else:
+                leads_out = not is_named and name not in FURTHER_TEXTS and _has_text(value)
+            if leads_out:
+                said = repr(value) if isinstance(value, (str, bytes)) else type(value).__name__
+                raise ValueError(
+                    f"{type(part).__name__} has {name}={said}, which leads out of the model"
+                )
+
+
+def _estimators(model: Any) -> Iterator[Any]:
+    return (part for part in parts_of(model) if isinstance(part, BaseEstimator))
+
+
+def _settings(part: Any) -> Iterator[tuple[str, Any, bool]]:
+    """Name, value, and whether a constructor names it; without the cache, which is dropped."""
+    named = _named(part)
+    for name in named & vars(part).keys() - {CACHE}:
+        yield name, getattr(part, name), True
+    for attribute in FURTHER:
+        for name, value in _entries(getattr(part, attribute, None)):
+            yield name, value, name in named
+    for attribute in TRIED:
+        tried = _entries(getattr(part, attribute, None))
+        known = {name for inside in _estimators(part) for name in _named(inside)} if tried else {}
+        for path, values in tried:
+            name = path.rpartition("__")[2]
+            for value in values if isinstance(values, (list, tuple, np.ndarray)) else [values]:
+                yield name, value, name in known
+
+
+def _named(part: Any) -> set[str]:
+    """Parameters that the constructors of a class and of those above it name."""
+    kinds = (kind for kind in type(part).__mro__ if hasattr(kind, "_get_param_names"))
+    return {name for kind in kinds for name in kind._get_param_names()}
+
+
+def _entries(settings: Any) -> list[tuple[str, Any]]:
+    """Of a dict, or of each dict in a list."""
+    if isinstance(settings, dict):
+        return [(str(name), value) for name, value in settings.items()]
+    listed = settings if isinstance(settings, (list, tuple)) else ()
+    return [entry for one in listed for entry in _entries(one)]
+
+
+def _is(value: Any, wanted: str | None) -> bool:
+    return value is None if wanted is None else isinstance(value, str) and value == wanted
+
+
+def _has_text(value: Any) -> bool:
+    if isinstance(value, (list, tuple, set, np.ndarray)):
+        return any(map(_has_text, value))
+    return isinstance(value, (str, bytes)) and value not in STEP_TEXTS
