@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from localconformal.audit.rules import Rule, find_rules
 from localconformal.audit.significance import ALPHA, coverage_p_values, stands_out
 from localconformal.audit.slab import say_slab
 from localconformal.audit.summary import Summary, summarise
+from localconformal.files import write_whole
 from localconformal.frames import at_ends, make_frame
 from localconformal.metrics import WorstSlab
 from localconformal.metrics.coverage import is_covered
@@ -174,21 +176,23 @@ class Audit:
 
         return audit_text(self)
 
-    def _repr_html_(self) -> str:
-        from localconformal.audit.html import audit_fragment
+    def _repr_html_(self) -> str | None:
+        """Tables for a notebook; None without jinja2, so that it shows the text."""
+        from localconformal.audit.html import audit_html
 
-        return audit_fragment(self)
+        return audit_html(self) if find_spec("jinja2") else None
 
     def to_html(self, path: str | Path) -> Path:
-        """Write a self-contained page; the file is whole or not there.
+        """Write a self-contained page; the file is whole or not there. It needs jinja2.
 
         Parameters
         ----------
         path : str or Path
         """
-        from localconformal.audit.html import audit_page, write_page
+        from localconformal.audit.html import audit_html
 
-        return write_page(path, audit_page(self))
+        page = audit_html(self, is_page=True)
+        return write_whole(Path(path), lambda part: part.write_text(page, encoding="utf-8"))
 
 
 FAILURE_FIELDS = [field.name for field in fields(Failure) if field.name != "part"]

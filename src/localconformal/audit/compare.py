@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -191,10 +192,10 @@ class Comparison:
             lines += ["", "Notes", *(f"  - {note}" for note in self.notes)]
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        from localconformal.audit.html import comparison_fragment
+    def _repr_html_(self) -> str | None:
+        from localconformal.audit.html import comparison_html
 
-        return comparison_fragment(self)
+        return comparison_html(self) if find_spec("jinja2") else None
 
 
 def compare(

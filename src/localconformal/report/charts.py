@@ -1,0 +1,394 @@
+"""The charts of a page, as plain data that its script draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localconformal.audit import Audit, Cell, Comparison, Difference, Summary
+from localconformal.audit.significance import ALPHA
+from localconformal.metrics import CoverageLengthCurve
+from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.size import tied_lengths
+from localconformal.quantiles import Array
+from localconformal.text import say_number, say_rows, shorten
+
+#: Characters of a name in a chart, and of a text in a table.
+LABEL, TEXT = 56, 120
+UNDER, OVER, _WITHIN = "under", "over", "within"
+#: What stands before the words for a part, by its kind; those told first come first.
+KINDS = {
+    "rules": "Rule: ",
+    "groups": "Group: ",
+    "slab": "Slab: ",
+    "sizes": "Interval ",
+    "features": "Bin: ",
+}
+#: Metric -> what it is called; coverage is in points of a hundred, as on the rest of the page.
+METRICS = {
+    "interval_score": "interval score",
+    "length": "length",
+    "coverage": "coverage, in points",
+}
+#: Features, and parts of one; methods; weights.
+_MAX_OPTIONS, _MAX_PARTS, MAX_METHODS, _MAX_WEIGHTS = 60, 40, 60, 10
+#: Rows in the charts of errors, of intervals and of predictions; bars; levels.
+_MAX_POINTS, _MAX_INTERVALS, _MAX_PREDICTED, _MAX_BARS, _MAX_LEVELS = 1_500, 120, 200, 40, 200
+#: Axes end at this quantile; the few rows beyond stand at the edge, and are counted.
+_EDGE = 0.995
+_READING = (
+    "All rows, and the part of each kind that covers worst. The mark is the coverage, the bar its "
+    "exact 95 % band; in colour where it is off by more than chance, for all that was looked at."
+)
+
+
+def short(text: Any, width: int = TEXT) -> str:
+    """Text from data on one line, and not endless."""
+    return shorten(" ".join(str(text).split()), width)
+
+
+def say_calibration(summary: Summary) -> str:
+    """The calibration set, by its size."""
+    return f"a calibration set of {say_rows(summary.n_calibration)}"
+
+
+def _state(gap: float, p_value: float) -> str:
+    """Is a coverage below the target, or above it, by more than chance?"""
+    if not p_value <= ALPHA:
+        return _WITHIN
+    return UNDER if gap < 0 else OVER
+
+
+def region_state(region: Any) -> str:
+    """The same of a rule or a cell, for the number of parts looked at."""
+    return _state(region.gap, region.adjusted_p_value)
+
+
+def _overall_state(summary: Summary) -> str:
+    """The same of all rows, for which the draw of the calibration rows is chance too."""
+    if summary.is_explained:
+        return _WITHIN
+    return _state(summary.coverage - summary.confidence_level, summary.p_value)
+
+
+def _chart(kind: str, title: str, lead: str, note: str, columns: Any) -> dict[str, Any]:
+    options = [{"label": "", "columns": columns}]
+    return {"kind": kind, "title": title, "lead": lead, "note": note, "options": options}
+
+
+def _forest(
+    title: str, lead: str, reference: float, options: Sequence[tuple[str, Any]], **more: Any
+) -> dict[str, Any]:
+    """A chart of values with their bands, one row each; several options can be chosen from."""
+    return {
+        "kind": "forest",
+        "title": title,
+        "lead": lead,
+        "reference": reference,
+        "share": True,
+        "options": [{"label": label, "columns": columns} for label, columns in options],
+        **more,
+    }
+
+
+def _coverage_columns(regions: Iterable[tuple[str, Any, str]]) -> dict[str, list[Any]]:
+    """Columns of a forest, of (label, what has a coverage with its band, state)."""
+    rows = [
+        (short(label, LABEL), r.n, r.coverage, r.lower, r.upper, beyond)
+        for label, r, beyond in regions
+    ]
+    names = ("label", "rows", "value", "lower", "upper", "state")
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
+
+def glance_chart(audit: Audit) -> dict[str, Any]:
+    """All rows, and the part of each kind that covers least."""
+    summary, slab = audit.summary, audit.slab
+    level = summary.confidence_level
+    rows: list[tuple[str, Any, str]] = [("All rows", summary, _overall_state(summary))]
+    for part in ("rules", "groups", "features", "sizes"):
+        if tested := getattr(audit, part):
+            worst = min(tested, key=lambda one: (region_state(one) != UNDER, one.gap))
+            rows.append((f"{KINDS[part]}{worst.text}", worst, region_state(worst)))
+    if slab.n:
+        beyond = _state(slab.coverage - level, audit.slab_p_value)
+        rows.append((f"{KINDS['slab']}{audit.slab_text}", slab, beyond))
+    lead, more = _READING, {}
+    if summary.n_calibration:
+        lead += f" The box around all rows is what {say_calibration(summary)} explains."
+        more["expected"] = [summary.expected_lower, summary.expected_upper]
+    return _forest("At a glance", lead, level, [("", _coverage_columns(rows))], **more)
+
+
+def part_charts(audit: Audit) -> dict[str, Any]:
+    """Coverage by group, by feature bin and by length, those there are."""
+    level = audit.summary.confidence_level
+    charts = {}
+    named = {
+        "groups": ("Coverage by group", "Is every group covered alike?", "Groups"),
+        "features": (
+            "Coverage by feature",
+            "Is coverage the same all along a feature? Those that are off most come first.",
+            "Feature",
+        ),
+    }
+    for part, (title, lead, name) in named.items():
+        if cells := getattr(audit, part):
+            options, note = _cell_options(cells)
+            charts[part] = _forest(title, lead, level, options, choose=name, note=note)
+    if audit.sizes:
+        lead = "From the shortest to the longest: are long and short intervals covered alike?"
+        columns = _coverage_columns((c.label, c, region_state(c)) for c in audit.sizes)
+        charts["sizes"] = _forest("Coverage by length", lead, level, [("", columns)])
+    return charts
+
+
+def _cell_options(cells: Sequence[Cell]) -> tuple[list[tuple[str, Any]], str]:
+    """What the rows are parted by, the most significant first, each with its parts in order."""
+    by: dict[str, list[Cell]] = {}
+    for cell in sorted(cells, key=lambda one: one.p_value):
+        by.setdefault(cell.by, []).append(cell)
+    options = []
+    for name, parts in list(by.items())[:_MAX_OPTIONS]:
+        kept = sorted(parts[:_MAX_PARTS], key=lambda cell: cell.position)
+        columns = _coverage_columns((c.label, c, region_state(c)) for c in kept)
+        options.append((short(name, LABEL), columns))
+    notes = []
+    if len(by) > _MAX_OPTIONS:
+        notes.append(f"The {_MAX_OPTIONS} of {len(by):,} that are off most can be chosen.")
+    if any(len(parts) > _MAX_PARTS for parts in by.values()):
+        notes.append(f"Of more than {_MAX_PARTS} parts, those that are off most are shown.")
+    return options, " ".join(notes)
+
+
+def slab_chart(audit: Audit) -> dict[str, Any]:
+    """The weights of its direction, where there are several."""
+    weights = zip(audit.slab.columns, audit.slab.direction, strict=True)
+    used = sorted(((n, w) for n, w in weights if w != 0), key=lambda one: -abs(one[1]))
+    if len(used) < 2:
+        return {}
+    shown = used[:_MAX_WEIGHTS]
+    chart = _chart(
+        "bars",
+        "Weights of its direction",
+        "Of the features in units of their standard deviation.",
+        f"The {_MAX_WEIGHTS} largest of {len(used):,}." if len(used) > _MAX_WEIGHTS else "",
+        {"label": [short(name, LABEL) for name, _ in shown], "weight": [w for _, w in shown]},
+    )
+    return {"slab": chart}
+
+
+def comparison_charts(comparison: Comparison) -> dict[str, Any]:
+    """Coverage of each method, and their paired differences from the best."""
+    shown = comparison.methods[:MAX_METHODS]
+    columns = _coverage_columns((m.name, m.summary, _overall_state(m.summary)) for m in shown)
+    lead = "On the same rows, with the exact 95 % band; the dashed line is the target."
+    level = shown[0].summary.confidence_level
+    charts = {"methods": _forest("Coverage of each method", lead, level, [("", columns)])}
+    if paired := paired_in_points(comparison):
+        charts["differences"] = _differences_chart(paired)
+    return charts
+
+
+def paired_in_points(comparison: Comparison) -> list[Difference]:
+    """Differences from the best method, those of coverage in points."""
+    fields = ("difference", "error", "lower", "upper")
+    return [
+        replace(row, **{field: 100 * getattr(row, field) for field in fields})
+        if row.metric == "coverage"
+        else row
+        for row in comparison.paired()
+    ]
+
+
+def _differences_chart(paired: list[Difference]) -> dict[str, Any]:
+    options = []
+    for metric, name in METRICS.items():
+        rows = [row for row in paired if row.metric == metric][:MAX_METHODS]
+        columns = {
+            "label": [short(row.method, LABEL) for row in rows],
+            "rows": [row.n for row in rows],
+            "value": [row.difference for row in rows],
+            "lower": [row.lower for row in rows],
+            "upper": [row.upper for row in rows],
+            "state": ["apart" if row.lower > 0 or row.upper < 0 else _WITHIN for row in rows],
+        }
+        options.append((name, columns))
+    lead = (
+        f"Each method less {short(paired[0].reference)}, row by row, with the 95 % "
+        "confidence interval of the mean difference; lower scores and lengths are better."
+    )
+    more = {"choose": "Metric", "share": False, "note": ""}
+    return _forest("Differences between methods", lead, 0.0, options, **more)
+
+
+def curve_chart(curve: CoverageLengthCurve) -> dict[str, Any]:
+    """Coverage over levels."""
+    n = len(curve.confidence_level)
+    kept = np.unique(np.linspace(0, n - 1, min(n, _MAX_LEVELS)).astype(int))
+    names = ("confidence_level", "coverage", "lower", "upper", "mean_length")
+    return _chart(
+        "curve",
+        "Is what is asked for what is got?",
+        "Coverage observed at each confidence level, with its 95 % band; on the dashed line they "
+        "are equal.",
+        f"{len(kept)} of {n:,} levels." if len(kept) < n else "",
+        {name: getattr(curve, name)[kept] for name in names},
+    )
+
+
+def row_charts(y: Array, bounds: Array, seed: int) -> dict[str, Any]:
+    """Length distribution, length against error and sorted intervals, those that can be drawn."""
+    covered, length = is_covered(y, bounds), tied_lengths(bounds)
+    finite = np.flatnonzero(np.isfinite(bounds).all(axis=1) & np.isfinite(length))
+    charts = {"intervals": _sorted_intervals(y, bounds, covered, length, seed)}
+    left_out = _say_rows_that(
+        len(y) - len(finite),
+        "with an infinite bound is left out",
+        "with infinite bounds are left out",
+    )
+    if len(finite) and np.ptp(length[finite]) > 0:
+        charts["lengths"] = _length_histogram(length[finite], covered[finite], len(y), left_out)
+    if len(finite):
+        rows = _draw(finite, _MAX_POINTS, seed)
+        error = np.abs(y[rows] - bounds[rows].mean(axis=1))
+        drawn = _say_drawn(len(rows), len(y), seed)
+        charts["errors"] = _error_scatter(length[rows], error, covered[rows], drawn, left_out)
+    return charts
+
+
+def _length_histogram(
+    length: Array, covered: NDArray[np.bool_], n: int, left_out: str
+) -> dict[str, Any]:
+    top = float(np.quantile(length, _EDGE))
+    # Where nearly all are of one length, that quantile is the shortest too.
+    top = top if top > length.min() else float(length.max())
+    edges = np.linspace(length.min(), top, _MAX_BARS + 1)
+    inside = np.minimum(length, top)
+    longer = f"longer than {say_number(top)}"
+    beyond = _say_rows_that(
+        int(np.sum(length > top)),
+        f"{longer} is in the last bar",
+        f"{longer} are in the last bar",
+    )
+    return _chart(
+        "histogram",
+        "How long the intervals are",
+        "Rows by the length of their interval; in colour those that it misses.",
+        _sentences(f"All {say_rows(n)}.", beyond, left_out),
+        {
+            "from": edges[:-1],
+            "to": edges[1:],
+            "covered": np.histogram(inside[covered], edges)[0],
+            "missed": np.histogram(inside[~covered], edges)[0],
+        },
+    )
+
+
+def _error_scatter(
+    length: Array, error: Array, covered: NDArray[np.bool_], drawn: str, left_out: str
+) -> dict[str, Any]:
+    """Distance of y from the centre against length: above the line, a row is missed."""
+    ends = [float(np.quantile(values, _EDGE)) for values in (length, error)]
+    beyond = _say_rows_that(
+        int(np.sum((length > ends[0]) | (error > ends[1]))),
+        "beyond the axes stands at their edge",
+        "beyond the axes stand at their edge",
+    )
+    chart = _chart(
+        "scatter",
+        "Are intervals longer where errors are larger?",
+        "Each row by the length of its interval and the distance of y from its centre. Rows above "
+        "the line, where the error is half the length, are missed.",
+        _sentences(drawn, beyond, left_out),
+        {"length": length, "error": error, "covered": covered},
+    )
+    return {**chart, "ends": ends}
+
+
+def _sorted_intervals(
+    y: Array, bounds: Array, covered: NDArray[np.bool_], length: Array, seed: int
+) -> dict[str, Any]:
+    """A sample of intervals, the shortest first; as they came where they are of one length."""
+    rows = _draw(np.arange(len(y)), _MAX_INTERVALS, seed)
+    rows = rows[np.argsort(length[rows], kind="stable")]
+    lower, upper = bounds[rows].T
+    with np.errstate(invalid="ignore"):
+        centre = lower / 2 + upper / 2
+    endless = _say_rows_that(
+        int(np.sum(~np.isfinite(centre))),
+        "with an infinite bound has no centre, and is seen from y",
+        "with infinite bounds have no centre, and are seen from y",
+    )
+    centre = np.where(np.isfinite(centre), centre, y[rows])
+    away = np.abs(np.concatenate([lower, upper, y[rows]]) - np.tile(centre, 3))
+    tied = np.isfinite(length[0]) and bool((length == length[0]).all())
+    chart = _chart(
+        "intervals",
+        "Intervals, all of one length" if tied else "Intervals, the shortest first",
+        "Each line is the interval of one row, seen from its centre; each dot is its y.",
+        _sentences(_say_drawn(len(rows), len(y), seed), endless),
+        {
+            "row": rows,
+            "lower": lower,
+            "upper": upper,
+            "y": y[rows],
+            "centre": centre,
+            "covered": covered[rows],
+        },
+    )
+    order = "as they came" if tied else "the shortest interval first"
+    end = float(np.quantile(away[np.isfinite(away)], _EDGE))
+    return {**chart, "end": end, "order": f"rows, {order}"}
+
+
+def predictions_chart(y: Array, bounds: Array, y_pred: Array, seed: int) -> dict[str, Any]:
+    """What was observed against what was predicted, each row with its interval."""
+    rows = _draw(np.arange(len(y)), _MAX_PREDICTED, seed)
+    covered, (lower, upper) = is_covered(y, bounds)[rows], bounds[rows].T
+    finite = bounds[rows][np.isfinite(bounds[rows])]
+    # The axis leaves out a few bounds at either end, but no prediction and no y.
+    reach = np.quantile(finite, [1.0 - _EDGE, _EDGE]) if len(finite) else finite
+    seen = np.concatenate([y[rows], y_pred[rows], reach])
+    chart = _chart(
+        "predictions",
+        "Predicted and observed",
+        "Each line is the interval of one row, at its prediction; each dot is its y. On the "
+        "dashed line they are equal.",
+        _say_drawn(len(rows), len(y), seed),
+        {
+            "row": rows,
+            "predicted": y_pred[rows],
+            "observed": y[rows],
+            "lower": lower,
+            "upper": upper,
+            "covered": covered,
+        },
+    )
+    across = [float(y_pred[rows].min()), float(y_pred[rows].max())]
+    return {**chart, "across": across, "ends": [float(seen.min()), float(seen.max())]}
+
+
+def _draw(rows: NDArray[np.intp], most: int, seed: int) -> NDArray[np.intp]:
+    """At most so many of the rows, drawn with a seed, in their order."""
+    if len(rows) <= most:
+        return rows
+    return np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
+
+
+def _say_drawn(drawn: int, n: int, seed: int) -> str:
+    if drawn == n:
+        return f"All {say_rows(n)}."
+    return f"{drawn:,} of {say_rows(n)}, drawn at random with seed {seed}."
+
+
+def _say_rows_that(n: int, one: str, many: str) -> str:
+    return f"{say_rows(n)} {one if n == 1 else many}." if n else ""
+
+
+def _sentences(*texts: str) -> str:
+    return " ".join(filter(None, texts))
