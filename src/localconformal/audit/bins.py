@@ -12,10 +12,10 @@ from localconformal.audit.conditions import (
     label_condition,
     missing_condition,
     range_condition,
-    shortened,
 )
 from localconformal.columns import LABEL
 from localconformal.metrics.stratified import size_bins
+from localconformal.text import shorten
 
 MAX_BINS, FEWEST_ROWS = 10, 15
 #: Labels with a bin of their own; the others share one.
@@ -67,6 +67,6 @@ def label_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:
     place[order[:n_frequent]] = np.arange(n_frequent)
     bins = [label_condition(column, int(code)) for code in order[:n_frequent]]
     if len(known) > counts[order[:n_frequent]].sum():
-        text = f"{shortened(column.name)} is a rarer label"
+        text = f"{shorten(column.name)} is a rarer label"
         bins.append(Condition(column.name, text, "rarer labels"))
     return place[column.codes], bins

@@ -16,6 +16,7 @@ from localconformal.columns import kind_of as kind_by_values
 from localconformal.frames import check_frame, columns_of, is_frame
 from localconformal.metrics.features import read_features
 from localconformal.quantiles import Array
+from localconformal.text import listing
 
 DURATION = "duration"
 UNNAMED = "x0"
@@ -185,7 +186,7 @@ def read_table(X: Any, n: int) -> Table:
     left_out = {name for names in reasons.values() for name in names}
     kept = [j for j, column in enumerate(columns) if column.name not in left_out]
     notes = [
-        f"Left out, as {reason}: {listing(list(names.values()))}."
+        f"Left out, as {reason}: {listing(names.values())}."
         for reason, names in reasons.items()
         if names
     ]
@@ -232,9 +233,3 @@ def missing_notes(columns: list[Column]) -> list[str]:
     if not found:
         return []
     return [f"Missing (or infinite) values are a bin of their own in {listing(found)}."]
-
-
-def listing(names: list[str], most: int = 10) -> str:
-    """Names with commas; those beyond the first few are counted."""
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

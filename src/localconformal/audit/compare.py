@@ -16,7 +16,7 @@ from localconformal.audit.cells import Partition, Rows
 from localconformal.audit.columns import Table, as_table, read_table
 from localconformal.audit.groups import group_cells, group_partitions
 from localconformal.audit.inputs import check_level, check_one_level, common_level, intervals_of
-from localconformal.audit.sentences import aligned, one_line
+from localconformal.audit.sentences import aligned
 from localconformal.audit.summary import Summary, summarise
 from localconformal.frames import at_ends, make_frame
 from localconformal.metrics import interval_score
@@ -24,7 +24,7 @@ from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import lengths
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
-from localconformal.text import say_difference, say_level, say_number
+from localconformal.text import one_line, say_difference, say_level, say_number
 
 #: Columns of the text, by their fields of `Method`.
 SHOWN = {

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from localconformal.audit.columns import DURATION, MISSING, Column
 from localconformal.columns import NUMBER, TIME
+from localconformal.text import shorten
 
 #: Seconds of the units in which a time is said, the coarsest first.
 UNITS = {"D": 86_400, "h": 3_600, "m": 60, "s": 1}
@@ -66,7 +67,7 @@ def range_condition(column: Column, first: int, last: int) -> Condition:
     values, final = column.values, len(column.values) - 1
     low = -math.inf if first == 0 else between(values[first - 1], values[first], column.kind)
     high = math.inf if last == final else between(values[last], values[last + 1], column.kind)
-    feature, name = column.name, shortened(column.name)
+    feature, name = column.name, shorten(column.name)
     if first == last:
         value = say_value(values[first], column.kind)
         return Condition(feature, f"{name} = {value}", value, low, high)
@@ -82,31 +83,17 @@ def range_condition(column: Column, first: int, last: int) -> Condition:
 
 def label_condition(column: Column, code: int, negated: bool = False) -> Condition:
     """That the label is this one, or is not."""
-    label, said = column.labels[code], shortened(column.labels[code])
+    label, said = column.labels[code], shorten(column.labels[code])
     sign, short = ("!=", f"not {said}") if negated else ("=", said)
-    text = f"{shortened(column.name)} {sign} {said}"
+    text = f"{shorten(column.name)} {sign} {said}"
     return Condition(column.name, text, short, label=label, negated=negated)
 
 
 def missing_condition(column: Column, negated: bool = False) -> Condition:
     """That the value is missing, or is not."""
     state = "known" if negated else "missing"
-    text = f"{shortened(column.name)} is {state}"
+    text = f"{shorten(column.name)} is {state}"
     return Condition(column.name, text, state, missing=True, negated=negated)
-
-
-def shortened(name: str, width: int = 60) -> str:
-    """A long name without its middle, so that what is said of it still fits.
-
-    Examples
-    --------
-    >>> shortened("hour"), shortened("counts of rentals, the casual ones included", 20)
-    ('hour', 'counts of...included')
-    """
-    if len(name) <= width:
-        return name
-    kept = width - 3
-    return f"{name[: kept - kept // 2]}...{name[-(kept // 2) :]}"
 
 
 def between(a: float, b: float, kind: str = NUMBER) -> float:

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from localconformal.audit.cells import Cell, Partition, Rows, count_cells
-from localconformal.audit.columns import column_names, listing
-from localconformal.audit.conditions import say_exact, shortened
+from localconformal.audit.columns import column_names
+from localconformal.audit.conditions import say_exact
 from localconformal.columns import is_missing
 from localconformal.frames import columns_of, is_frame
 from localconformal.metrics.groups import group_codes
 from localconformal.metrics.size import tied_lengths
 from localconformal.metrics.stratified import size_bins
 from localconformal.quantiles import Array
-from localconformal.text import say_number
+from localconformal.text import listing, say_number, shorten
 
 #: Fewer rows than these tell little of a coverage.
 SMALL_GROUP = 30
@@ -75,11 +75,11 @@ def partition(by: str, labels: ArrayLike, n: int, names: list[Any]) -> Partition
     if np.shape(labels) != (n,):
         raise ValueError(
             f"groups have shape {np.shape(labels)}; one label for each row ({n},) was expected, or "
-            f"names of columns of X ({listing([str(name) for name in names])})."
+            f"names of columns of X ({listing(names)})."
         )
     distinct, codes = group_codes(labels, n)
-    name = shortened(by)
-    said = [None if is_missing(label) else shortened(say_label(label)) for label in distinct]
+    name = shorten(by)
+    said = [None if is_missing(label) else shorten(say_label(label)) for label in distinct]
     return Partition(
         by,
         codes,
@@ -107,7 +107,7 @@ def column_named(X: Any, name: Any) -> NDArray[Any]:
     names = names_in(X)
     if name not in names:
         raise ValueError(
-            f"groups is {name!r}; a column of X was expected ({listing([str(n) for n in names])}), "
+            f"groups is {name!r}; a column of X was expected ({listing(names)}), "
             "or labels, one for each row."
         )
     place = names.index(name)

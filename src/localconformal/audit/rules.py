@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localconformal.audit.cells import Rows, tests_of
-from localconformal.audit.columns import Column, as_table, listing, read_columns
+from localconformal.audit.columns import Column, as_table, read_columns
 from localconformal.audit.conditions import Condition
 from localconformal.audit.regions import FEWEST_ROWS, find_regions
 from localconformal.audit.significance import is_off, stands_out
 from localconformal.metrics.binomial import binomial_band
+from localconformal.text import listing
 
 #: Regions are not found better with more rows than these, only more slowly.
 MAX_FIND_ROWS, MAX_FIND_CELLS = 50_000, 4_000_000
@@ -69,7 +70,7 @@ class Rule:
         lost = [one.feature for one in self.conditions if one.feature not in columns]
         if lost:
             raise ValueError(
-                f"X has the columns {listing(list(columns))} and not {listing(lost)}; the columns "
+                f"X has the columns {listing(columns)} and not {listing(lost)}; the columns "
                 "of the audit were expected, under their names."
             )
         return holds(self.conditions, columns)

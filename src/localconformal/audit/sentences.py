@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from localconformal.audit.significance import ALPHA
 from localconformal.audit.summary import Summary
-from localconformal.text import say_level, say_number, say_rows, say_share
+from localconformal.text import one_line, say_level, say_number, say_rows, say_share
 
 if TYPE_CHECKING:
     from localconformal.audit.audit import Audit, Failure
 
 #: Conditions are three at most, of names and labels that are cut where they are made.
-MOST_LINES, WIDEST, WIDEST_SENTENCE = 10, 90, 400
+MOST_LINES, WIDEST_SENTENCE = 10, 400
 #: With fewer rows, the standard error of the excess risk is too small: by a third at 100.
 FEWEST_RISK_ROWS = 500
 TITLES = {
@@ -52,12 +52,6 @@ def digits_of_band(lower: float, upper: float, confidence_level: float) -> int:
             break
         digits += 1
     return digits
-
-
-def one_line(text: str, width: int = WIDEST) -> str:
-    """Text from data without line breaks, and not endless."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= width else f"{flat[: width - 3]}..."
 
 
 def probability(value: float) -> str:

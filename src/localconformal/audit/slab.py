@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from localconformal.audit.columns import Column, listing
+from localconformal.audit.columns import Column
 from localconformal.audit.conditions import (
     label_condition,
     missing_condition,
     say_value,
-    shortened,
 )
 from localconformal.columns import LABEL, NUMBER
 from localconformal.metrics import WorstSlab
+from localconformal.text import listing, shorten
 
 #: Columns named of a direction.
 MOST_NAMED = 3
@@ -27,7 +27,7 @@ def say_slab(slab: WorstSlab, columns: list[Column]) -> str:
         return "all rows"
     if len(used) > 1:
         order = used[np.argsort(-np.abs(slab.direction[used]), kind="stable")]
-        names = [shortened(slab.columns[j]) for j in order[:MOST_NAMED]]
+        names = [shorten(slab.columns[j]) for j in order[:MOST_NAMED]]
         return f"a range of a weighted sum of {len(used)} columns, above all {listing(names)}"
     j = int(used[0])
     column = columns[slab.source[j]]
@@ -47,7 +47,7 @@ def say_range(slab: WorstSlab, j: int, column: Column) -> str:
         return ""
     kind = column.kind
     low, high = (say_value(rounded(float(value), kind), kind) for value in inside[[0, -1]])
-    name = shortened(column.name)
+    name = shorten(column.name)
     return f"{name} = {low}" if low == high else f"{name} {low} to {high}"
 
 
@@ -62,7 +62,7 @@ def say_label(slab: WorstSlab, j: int, column: Column) -> str:
     ends = slab.center[j] + slab.scale[j] * np.clip([slab.low, slab.high], -1e9, 1e9)
     has_zero, has_one = bool(ends[0] < 0.5), bool(ends[1] > 0.5)
     if has_zero and has_one:
-        return f"{shortened(column.name)} is known"
+        return f"{shorten(column.name)} is known"
     same = np.flatnonzero(slab.source == slab.source[j])
     if len(same) < min(len(column.labels), 2):
         # A boolean is one column of 0 and 1; labels have an indicator each, in their order.

@@ -27,7 +27,6 @@ from localconformal.metrics import (
     median_length,
     share_empty,
     share_infinite,
-    size_stratified_coverage_score,
     worst_slab_coverage,
 )
 from localconformal.metrics.coverage import is_covered
@@ -70,17 +69,15 @@ class Summary:
         0 is ideal.
     length_error_corr : float
         The higher, the better hard rows are told from easy ones.
-    size_stratified_coverage : float
-        Of the worst of five strata of the length.
     hsic, hsic_p_value : float
         Dependence of length and coverage; 0 is ideal.
     worst_slab_coverage, worst_slab_lower, worst_slab_upper : float
         On rows that did not find the slab, with its exact 95 % band.
     worst_slab_n : int
-    excess_risk_l1, excess_risk_l1_error, excess_risk_l2, excess_risk_kl : float
-        Lower bounds of the distance of P(covered | x) from the target; 0 is ideal.
+    excess_risk_l1, excess_risk_l1_error : float
+        Lower bound of the distance of P(covered | x) from the target; 0 is ideal.
     excess_risk_n : int
-        Rows that they were learned from.
+        Rows that it was learned from.
     """
 
     n: int
@@ -101,7 +98,6 @@ class Summary:
     interval_score: float
     length_coverage_corr: float
     length_error_corr: float
-    size_stratified_coverage: float
     hsic: float
     hsic_p_value: float
     worst_slab_coverage: float
@@ -110,8 +106,6 @@ class Summary:
     worst_slab_n: int
     excess_risk_l1: float
     excess_risk_l1_error: float
-    excess_risk_l2: float
-    excess_risk_kl: float
     excess_risk_n: int
 
     @property
@@ -157,7 +151,6 @@ def summarise(
         interval_score=float(interval_score(y, bounds, confidence_level)),
         length_coverage_corr=float(length_coverage_corr(y, bounds)),
         length_error_corr=float(length_error_corr(y, bounds, y_pred)),
-        size_stratified_coverage=float(size_stratified_coverage_score(y, bounds)),
         hsic=dependence.value,
         hsic_p_value=dependence.p_value,
         worst_slab_coverage=slab.coverage,
@@ -166,8 +159,6 @@ def summarise(
         worst_slab_n=slab.n,
         excess_risk_l1=risk.l1,
         excess_risk_l1_error=risk.l1_error,
-        excess_risk_l2=risk.l2,
-        excess_risk_kl=risk.kl,
         excess_risk_n=risk.n,
     )
     return summary, slab, summary_notes(summary, dependence.rounded)
