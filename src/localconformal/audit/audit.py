@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -178,9 +177,9 @@ class Audit:
 
     def _repr_html_(self) -> str | None:
         """Tables for a notebook; None without jinja2, so that it shows the text."""
-        from localconformal.audit.html import audit_html
+        from localconformal.audit.html import audit_html, has_jinja2
 
-        return audit_html(self) if find_spec("jinja2") else None
+        return audit_html(self) if has_jinja2() else None
 
     def to_html(self, path: str | Path) -> Path:
         """Write a self-contained page; the file is whole or not there. It needs jinja2.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -193,9 +192,9 @@ class Comparison:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str | None:
-        from localconformal.audit.html import comparison_html
+        from localconformal.audit.html import comparison_html, has_jinja2
 
-        return comparison_html(self) if find_spec("jinja2") else None
+        return comparison_html(self) if has_jinja2() else None
 
 
 def compare(

@@ -28,9 +28,14 @@ MOST_ROWS = 20
 COLUMNS = ("which rows", "rows", "coverage", "95 % band", "gap", "mean length", "adjusted p")
 
 
-def needs_jinja2() -> None:
-    """Raise where the templates cannot be rendered."""
-    if find_spec("jinja2") is None:
+def has_jinja2() -> bool:
+    """Whether templates can be rendered."""
+    return find_spec("jinja2") is not None
+
+
+def check_jinja2() -> None:
+    """Raise where templates cannot be rendered."""
+    if not has_jinja2():
         raise ImportError(
             "An HTML page needs jinja2, which this environment lacks: "
             "run pip install 'localconformal[report]'."
@@ -39,7 +44,7 @@ def needs_jinja2() -> None:
 
 def render_template(path: str, **given: Any) -> str:
     """A template of this library, by its path below the package; every text is escaped."""
-    needs_jinja2()
+    check_jinja2()
     return str(_environment().get_template(path).render(**given))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from localconformal.audit import Audit, Comparison
-from localconformal.audit.html import needs_jinja2, render_template
+from localconformal.audit.html import check_jinja2, render_template
 from localconformal.audit.sentences import probability
 from localconformal.files import write_whole
 from localconformal.metrics import CoverageLengthCurve
@@ -99,7 +99,7 @@ def write_report(
     >>> page.stat().st_size < 3_000_000
     True
     """
-    needs_jinja2()
+    check_jinja2()
     summary = summarise(
         audit,
         model=model,
