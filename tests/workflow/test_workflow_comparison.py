@@ -4,13 +4,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from localconformal.report.plain import plain
 from rich.console import Console
 
 from localconformal.audit import compare
 from localconformal.cli.compare_rendering import conclusion, standings_table
 from localconformal.io.tables import TableError
 from localconformal.metrics import interval_score
-from localconformal.report.plain import plain
 from localconformal.workflow.comparison import (
     compare_table,
     count_steps,

@@ -18,8 +18,8 @@ from localconformal.audit.rules import Rule, find_rules
 from localconformal.audit.significance import ALPHA, coverage_p_values, stands_out
 from localconformal.audit.slab import say_slab
 from localconformal.audit.summary import Summary, summarise
-from localconformal.files import write_whole
 from localconformal.frames import at_ends, make_frame
+from localconformal.io.files import write_whole
 from localconformal.metrics import WorstSlab
 from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import lengths

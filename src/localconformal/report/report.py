@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from localconformal.audit import Audit, Comparison
 from localconformal.audit.html import check_jinja2, render_template
 from localconformal.audit.sentences import probability
-from localconformal.files import write_whole
+from localconformal.io.files import write_whole
 from localconformal.metrics import CoverageLengthCurve
 from localconformal.report.content import GROUP_HINT, TITLE, summarise, typeset
 from localconformal.text import say_number, say_share
