@@ -46,6 +46,7 @@ LAYERS = [
     "distributed",
     "torch",
     "workflow",
+    "tabular",
     "cli",
 ]
 MAX_FILE, MAX_BODY = 800, 60
@@ -207,7 +208,7 @@ def test_documented_parameters_and_defaults_equal_the_signature():
 
 
 #: Whole programs, and what they alone call.
-MAY_FILTER = ("parallel.py", "cli/console.py", "workflow/comparison.py")
+MAY_FILTER = ("parallel.py", "cli/console.py", "tabular/compare.py")
 
 
 def test_no_fit_sets_filters_of_warnings():

@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression
 
 from localconformal import SplitConformalRegressor
 from localconformal.audit import compare
-from localconformal.audit.compare import paired_mean, row_scores
+from localconformal.audit.compare import Comparison, paired_mean, resampled_mean, row_values
 from localconformal.metrics import coverage, coverage_gap, interval_score, mean_length
 
 
@@ -58,7 +58,7 @@ def test_confidence_intervals_hold_the_true_difference():
     bounds = np.tile([-1.6, 1.6], (200, 1))
     for seed in range(200):
         y = np.random.default_rng(seed).normal(size=200)
-        up, down = (row_scores(y, bounds + shift, 0.9) for shift in (0.3, -0.3))
+        up, down = (row_values(y, bounds + shift, 0.9)["interval_score"] for shift in (0.3, -0.3))
         _, _, lower, upper, _ = paired_mean(up, down)
         missed += not lower <= 0 <= upper
     assert missed <= binom.ppf(0.99, 200, 0.05)
@@ -144,3 +144,67 @@ def test_what_is_refused(call, message):
     X, y, intervals = oracle(100, 7)
     with pytest.raises(ValueError, match=message):
         call(intervals, X, y)
+
+
+def test_the_band_of_repeated_splits_knows_that_they_share_rows():
+    """Means of overlapping test sets: the corrected band covers, the naive one does not."""
+    rng = np.random.default_rng(0)
+    hits = np.zeros(2)
+    for _ in range(300):
+        errors = rng.normal(size=40)
+        means = np.array([rng.permutation(errors)[:10].mean() for _ in range(10)])
+        for k, ratio in enumerate((10 / 30, 0.0)):
+            _, _, low, high = resampled_mean(means, ratio)
+            hits[k] += low <= 0.0 <= high
+    assert hits[0] / 300 > 0.9 > hits[1] / 300
+
+
+def several_splits(factor=1.5):
+    splits = []
+    for seed in range(3):
+        X, y, intervals = oracle(200, seed)
+        splits.append(compare({"one": intervals, "other": factor * intervals}, X, y))
+    return splits
+
+
+def test_several_splits_are_averaged():
+    splits = several_splits()
+    found = Comparison.over(splits, test_over_fit=0.25)
+    for k, method in enumerate(found.methods):
+        for name in ("interval_score", "coverage", "mean_length", "worst_slab_coverage"):
+            of_splits = [getattr(split.methods[k].summary, name) for split in splits]
+            assert getattr(method.summary, name) == pytest.approx(np.mean(of_splits))
+        assert method.summary.lower < method.summary.coverage < method.summary.upper <= 1.0
+        assert np.isnan(method.summary.p_value)
+        assert method.summary.n == 200
+    by_split = [lookup(split, "one") for split in splits]
+    for key, row in lookup(found, "one").items():
+        apart = [rows[key].difference for rows in by_split]
+        mean, error, lower, upper = resampled_mean(np.array(apart), 0.25)
+        assert (row.difference, row.error, row.lower, row.upper) == (mean, error, lower, upper)
+        assert row.n == 600
+    assert found.best == found.ranked[0].name == "one"
+    assert "means of 3 random splits" in str(found)
+    assert "of 3 splits (n = 200 each)" in found.heading()
+
+
+def test_one_split_stays_as_it_is_and_splits_have_the_same_methods():
+    split, *_ = several_splits()
+    assert Comparison.over([split], test_over_fit=0.25) is split
+    X, y, intervals = oracle(200, 0)
+    for splits in ([], [split, compare({"third": intervals}, X, y)]):
+        with pytest.raises(ValueError, match="the same methods in each"):
+            Comparison.over(splits, test_over_fit=0.25)
+
+
+def test_infinite_splits_have_finite_differences():
+    splits = several_splits()
+    X, y, intervals = oracle(200, 9)
+    infinite = intervals.copy()
+    infinite[:5] = [-np.inf, np.inf]
+    found = Comparison.over(
+        [*splits, compare({"one": intervals, "other": infinite}, X, y)], test_over_fit=0.25
+    )
+    assert found.best == "one"
+    assert found.methods[1].summary.interval_score == np.inf
+    assert np.isfinite(lookup(found)["other", "interval_score"].upper)

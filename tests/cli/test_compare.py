@@ -15,15 +15,15 @@ from localconformal.io.tables import read_table
 #: The command, which says when it is at work.
 ANNOUNCED = """
 from localconformal.cli import main
-from localconformal.workflow import comparison
+from localconformal.tabular import compare
 
-attempt = comparison.attempt
+attempt = compare._attempt
 
 def announced(*args):
     print("begun", flush=True)
     return attempt(*args)
 
-comparison.attempt = announced
+compare._attempt = announced
 main()
 """
 QUICK = ["--target", "y", "--methods", "split,mondrian", "--model", "linear"]

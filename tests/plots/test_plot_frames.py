@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.collections import PathCollection
 
+from localconformal.audit.compare import row_values
 from localconformal.metrics import (
     binomial_band,
     coverage,
@@ -23,7 +24,7 @@ from localconformal.plots import (
     plot_sorted,
 )
 from localconformal.plots.canvas import CAPTION
-from localconformal.plots.methods import paired_room, row_scores
+from localconformal.plots.methods import paired_room
 
 N = 600
 
@@ -190,7 +191,8 @@ def test_paired_bands_are_those_of_the_differences(data):
     _, y, intervals = data
     _, frame = plot_methods(y, methods(intervals))
     frame = frame.set_index(["metric", "method"])
-    difference = row_scores(y, 1.5 * intervals, 0.9) - row_scores(y, intervals, 0.9)
+    wide, narrow = (row_values(y, k * intervals, 0.9)["interval_score"] for k in (1.5, 1.0))
+    difference = wide - narrow
     row = frame.loc[("interval score", "wide")]
     half = 1.96 * difference.std(ddof=1) / np.sqrt(N)
     assert row["difference"] == pytest.approx(difference.mean())

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from localconformal.audit.cells import Partition, Rows
 from localconformal.audit.columns import Table, as_table, read_table
@@ -34,7 +35,13 @@ SHOWN = {
     "worst_slab_coverage": "worst slab",
     "excess_risk_l1": "excess risk",
 }
+METRICS = ("interval_score", "length", "coverage")
 FEW_ROWS = 30
+BOTH_FINITE = "Differences of score and length are those of rows where both methods are finite."
+#: Characters of a method's name in the text.
+WIDEST = 90
+#: Endings of fields of `Summary` that have no mean over splits.
+NO_MEAN = ("p_value", "_lower", "_upper", "_error")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +55,7 @@ class Method:
     worst_group_coverage, mean_group_gap : float
         Over the groups; NaN without groups.
     interval_score, length, coverage : array of shape (n,)
-        Of each row.
+        Of each row; over several splits, of each split.
     """
 
     name: str
@@ -62,7 +69,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Difference:
-    """A method less the reference, averaged over rows.
+    """A method less the reference, averaged over rows; over several splits, over these too.
 
     Attributes
     ----------
@@ -73,7 +80,7 @@ class Difference:
     error : float
         Standard error of the paired difference; NaN for one row.
     lower, upper : float
-        95 % confidence interval, by the normal approximation.
+        95 % confidence interval: by the normal approximation over rows, by Student's t over splits.
     n : int
         Rows where both methods are finite.
     """
@@ -88,32 +95,82 @@ class Difference:
     n: int
 
 
-METRICS = ("interval_score", "length", "coverage")
-
-
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Methods on the same rows.
+    """Methods on the same rows, of one split or of several.
 
     Attributes
     ----------
     methods : tuple of Method
         As they were given.
     notes : tuple of str
+    splits : tuple of Comparison
+        Those that `over` took the means of; none where this is a single one.
+    test_over_fit : float
+        Test rows over rows fitted on, of `over`.
     """
 
     methods: tuple[Method, ...]
     notes: tuple[str, ...]
+    splits: tuple[Comparison, ...] = ()
+    test_over_fit: float = math.nan
+
+    @classmethod
+    def over(cls, splits: Sequence[Comparison], test_over_fit: float) -> Comparison:
+        """The same methods on several random splits of one table: means, and how sure they are.
+
+        With R splits, the interval of a mean is mean ± t_{R-1} sqrt((1 / R + n_test / n_fit) s^2)
+        with s^2 the variance over splits: they share rows, so that 1 / R alone would be too sure
+        (Nadeau and Bengio 2003). The band of a coverage is that of its mean. A single split is
+        returned as it is, with the bands and intervals of its rows.
+
+        Parameters
+        ----------
+        splits : sequence of Comparison
+            The same methods in each.
+        test_over_fit : float
+            Test rows over rows fitted on.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> def one_split():
+        ...     X = rng.uniform(size=(200, 1))
+        ...     even = np.tile([-1.0, 1.0], (200, 1))
+        ...     y = X[:, 0] * rng.normal(size=200)
+        ...     return compare({"even": even, "scaled": 1.645 * X * even}, X, y)
+        >>> found = Comparison.over([one_split() for _ in range(3)], test_over_fit=0.25)
+        >>> found.best, len(found.splits)
+        ('scaled', 3)
+        """
+        named = [{method.name: method for method in split.methods} for split in splits]
+        if not splits or any(split.keys() != named[0].keys() for split in named):
+            raise ValueError(
+                f"the splits have the methods {[list(split) for split in named]}; at least one "
+                "split, and the same methods in each, were expected."
+            )
+        if len(splits) == 1:
+            return splits[0]
+        methods = (
+            _mean_method([split[name] for split in named], test_over_fit) for name in named[0]
+        )
+        notes = dict.fromkeys(note for split in splits for note in split.notes)
+        return cls(tuple(methods), (say_splits(len(splits)), *notes), tuple(splits), test_over_fit)
+
+    @property
+    def ranked(self) -> tuple[Method, ...]:
+        """By the interval score; infinite ones by the share of infinite intervals."""
+        return tuple(
+            sorted(self.methods, key=lambda m: (m.summary.interval_score, m.summary.share_infinite))
+        )
 
     @property
     def best(self) -> str:
-        """The method of the lowest interval score; of infinite ones, of the fewest infinities."""
-        return min(
-            self.methods, key=lambda m: (m.summary.interval_score, m.summary.share_infinite)
-        ).name
+        """The name of the method ranked first."""
+        return self.ranked[0].name
 
     def frame(self) -> Any:
-        """One row a method (pandas)."""
+        """One row for each method (pandas)."""
         columns: dict[str, list[Any]] = {"method": [method.name for method in self.methods]}
         for field in fields(Summary):
             columns[field.name] = [getattr(method.summary, field.name) for method in self.methods]
@@ -137,8 +194,11 @@ class Comparison:
         chosen = self.best if reference is None else reference
         if chosen not in by_name:
             raise ValueError(f"reference is {chosen!r}; one of {', '.join(by_name)} was expected.")
+        if self.splits:
+            by_split = zip(*(split.paired(chosen) for split in self.splits), strict=True)
+            return tuple(_mean_difference(rows, self.test_over_fit) for rows in by_split)
         return tuple(
-            difference(method, by_name[chosen], metric)
+            _difference(method, by_name[chosen], metric)
             for metric in METRICS
             for method in self.methods
             if method.name != chosen
@@ -159,27 +219,29 @@ class Comparison:
     def heading(self) -> str:
         """What was compared."""
         summary = self.methods[0].summary
-        return (
-            f"Methods on the same rows (n = {summary.n:,}), "
-            f"target {say_level(summary.confidence_level)}"
-        )
+        rows = f"(n = {summary.n:,})"
+        if self.splits:
+            rows = f"of {len(self.splits)} splits (n = {summary.n:,} each)"
+        return f"Methods on the same rows {rows}, target {say_level(summary.confidence_level)}"
 
     def differences_heading(self) -> str:
         """What the differences are from."""
-        return f"Differences from {one_line(self.best)}, with their 95 % confidence intervals"
+        return (
+            f"Differences from {one_line(self.best, WIDEST)}, with their 95 % confidence intervals"
+        )
 
     def texts(self) -> tuple[list[list[str]], list[list[str]]]:
         """The two tables as texts, the names of their columns first."""
         methods = [["method", *SHOWN.values()]]
         for method in self.methods:
             values = [say_number(getattr(method.summary, name)) for name in SHOWN]
-            methods.append([one_line(method.name), *values])
+            methods.append([one_line(method.name, WIDEST), *values])
         paired = [["method", *METRICS]]
         found = {(row.method, row.metric): row for row in self.paired()}
         for name in (method.name for method in self.methods if method.name != self.best):
             rows = [found[name, metric] for metric in METRICS]
             cells = [say_difference(row.difference, row.lower, row.upper) for row in rows]
-            paired.append([one_line(name), *cells])
+            paired.append([one_line(name, WIDEST), *cells])
         return methods, paired
 
     def __str__(self) -> str:
@@ -258,7 +320,7 @@ def compare(
     level, n = check_level(level, bounds), len(y_checked)
     table, parts = read_table(X, n), group_partitions(as_table(X), groups, n)
     described = in_threads(
-        partial(describe, name, table, parts, *pair, level, random_state)
+        partial(_describe, name, table, parts, *pair, level, random_state)
         for name, pair in asked.items()
     )
     methods = tuple(method for method, _ in described)
@@ -266,13 +328,11 @@ def compare(
     if len(methods[0].length) < FEW_ROWS:
         notes.append("Confidence intervals of so few rows are rough.")
     if any(method.summary.share_infinite > 0 for method in methods):
-        notes.append(
-            "Differences of score and length are those of rows where both methods are finite."
-        )
+        notes.append(BOTH_FINITE)
     return Comparison(methods, tuple(notes))
 
 
-def describe(
+def _describe(
     name: str,
     table: Table,
     parts: list[Partition],
@@ -283,30 +343,30 @@ def describe(
 ) -> tuple[Method, list[str]]:
     """One method, and what to know about it."""
     summary, _, notes = summarise(table, y, bounds, level, None, random_state)
-    covered = is_covered(y, bounds)
-    rows = Rows(covered, lengths(bounds), level)
-    cells, _ = group_cells(parts, rows)
+    values = row_values(y, bounds, level)
+    cells, _ = group_cells(parts, Rows(values["coverage"] > 0, values["length"], level))
     method = Method(
         name=name,
         summary=summary,
-        worst_group_coverage=min((cell.coverage for cell in cells), default=float("nan")),
-        mean_group_gap=float(np.mean([abs(cell.gap) for cell in cells])) if cells else float("nan"),
-        interval_score=row_scores(y, bounds, level),
-        length=rows.length,
-        coverage=covered.astype(np.float64),
+        worst_group_coverage=min((cell.coverage for cell in cells), default=math.nan),
+        mean_group_gap=float(np.mean([abs(cell.gap) for cell in cells])) if cells else math.nan,
+        **values,
     )
     return method, [f"{name}: {note}" for note in notes]
 
 
-def row_scores(y: Array, bounds: Array, level: float) -> Array:
-    """The interval score of each row (n,)."""
+def row_values(y: Array, bounds: Array, level: float) -> dict[str, Array]:
+    """Of each row (n,) what is compared, by the names of `METRICS`."""
     # One row of n levels: the score does not change when y and the bounds move together.
     around = (bounds - y[:, None]).T[None]
-    return np.asarray(interval_score([0.0], around, np.full(len(y), level)))
+    return {
+        "interval_score": np.asarray(interval_score([0.0], around, np.full(len(y), level))),
+        "length": lengths(bounds),
+        "coverage": is_covered(y, bounds).astype(np.float64),
+    }
 
 
-def difference(method: Method, reference: Method, metric: str) -> Difference:
-    """One paired difference."""
+def _difference(method: Method, reference: Method, metric: str) -> Difference:
     values = paired_mean(getattr(method, metric), getattr(reference, metric))
     return Difference(method.name, reference.name, metric, *values)
 
@@ -316,7 +376,65 @@ def paired_mean(ours: Array, theirs: Array) -> tuple[float, float, float, float,
     both = np.isfinite(ours) & np.isfinite(theirs)
     each = ours[both] - theirs[both]
     n = len(each)
-    mean = float(each.mean()) if n else float("nan")
-    error = float(each.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+    mean = float(each.mean()) if n else math.nan
+    error = float(each.std(ddof=1) / np.sqrt(n)) if n > 1 else math.nan
     reach = float(ndtri(0.975)) * error
     return mean, error, mean - reach, mean + reach, n
+
+
+def resampled_mean(values: Array, test_over_fit: float) -> tuple[float, float, float, float]:
+    """Mean of one number per split, its standard error and 95 % interval; splits share rows.
+
+    Examples
+    --------
+    >>> mean, error, low, high = resampled_mean(np.array([1.0, 2.0, 3.0]), test_over_fit=1 / 3)
+    >>> round(mean, 2), round(error, 2), round(low, 2), round(high, 2)
+    (2.0, 0.82, -1.51, 5.51)
+    """
+    n = len(values)
+    mean = float(values.mean())
+    error = math.sqrt((1.0 / n + test_over_fit) * float(values.var(ddof=1)))
+    reach = float(stdtrit(n - 1, 0.975)) * error
+    return mean, error, mean - reach, mean + reach
+
+
+def _mean_difference(rows: Sequence[Difference], test_over_fit: float) -> Difference:
+    """One difference from those of the splits."""
+    values = resampled_mean(np.array([row.difference for row in rows]), test_over_fit)
+    first = rows[0]
+    return Difference(
+        first.method, first.reference, first.metric, *values, sum(row.n for row in rows)
+    )
+
+
+def _mean_method(methods: Sequence[Method], test_over_fit: float) -> Method:
+    """One method from what it did on each split."""
+    summaries = [method.summary for method in methods]
+    coverages = np.array([summary.coverage for summary in summaries])
+    _, _, lower, upper = resampled_mean(coverages, test_over_fit)
+    means = {field.name: _mean_field(summaries, field.name) for field in fields(Summary)}
+    means |= {"lower": max(0.0, lower), "upper": min(1.0, upper)}
+    return Method(
+        name=methods[0].name,
+        summary=Summary(**means),
+        worst_group_coverage=float(np.mean([method.worst_group_coverage for method in methods])),
+        mean_group_gap=float(np.mean([method.mean_group_gap for method in methods])),
+        interval_score=np.array([summary.interval_score for summary in summaries]),
+        length=np.array([summary.mean_length for summary in summaries]),
+        coverage=coverages,
+    )
+
+
+def _mean_field(summaries: Sequence[Summary], name: str) -> Any:
+    if name.endswith(NO_MEAN):
+        return math.nan
+    values = [getattr(summary, name) for summary in summaries]
+    mean = float(np.mean(values))
+    return round(mean) if isinstance(values[0], int) else mean
+
+
+def say_splits(n: int) -> str:
+    """What the numbers of several splits are."""
+    return (
+        f"Numbers are means of {n} random splits; intervals allow for the rows that splits share."
+    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from localconformal.cli.compare_rendering import conclusion, standings_table
 from localconformal.cli.console import (
     METHOD_NAMES,
     Data,
@@ -18,9 +19,15 @@ from localconformal.cli.console import (
     steps,
     to_json,
 )
+from localconformal.cli.layout import empty_table
 from localconformal.cli.run import Columns, check_numbers
 from localconformal.io.files import check_inputs_stay
+from localconformal.text import say_difference, say_level, say_number
 
+if TYPE_CHECKING:
+    from localconformal.tabular import Ranking
+
+HEADINGS = ("score", "more than the best's", "coverage, %", "length", "seconds")
 FILES = ("report.html", "compare.csv", "compare.json")
 
 
@@ -60,34 +67,35 @@ def compare(
     """
     from localconformal.io.files import check_folder, write_together
     from localconformal.io.tables import column_names, read_table, write_table
+    from localconformal.tabular.compare import compare_methods, count_steps
     from localconformal.workflow.base_models import model_file
-    from localconformal.workflow.comparison import compare_table, count_steps
-    from localconformal.workflow.comparison_output import (
-        comparison_frame,
-        comparison_record,
-        write_comparison_page,
-    )
-    from localconformal.workflow.model import Settings
-    from localconformal.workflow.running import Task
 
     check_numbers([level], test_size)
     check_folder(out)
     page, ranking, numbers = (out / name for name in FILES)
     check_inputs_stay([page, ranking, numbers], [data, model_file(model)])
     names = split_names(methods, [])
-    chosen = tuple(split_names(features, column_names(data)))
+    chosen = split_names(features, column_names(data))
     table = read_table(data, columns=[target, *chosen] if chosen else None)
-    settings = Settings(model=model, levels=(level,), features=chosen, seed=seed)
-    task = Task(target, settings, test_size=test_size)
     with steps(count_steps(names, repeats)) as on_step:
-        found = compare_table(
-            table, task, names, repeats=repeats, source=str(data), on_step=on_step
+        found = compare_methods(
+            table,
+            target,
+            names,
+            model=model,
+            confidence_level=level,
+            features=chosen,
+            test_size=test_size,
+            repeats=repeats,
+            random_state=seed,
+            source=str(data),
+            on_step=on_step,
         )
-    record = {"data": data, "target": target, "model": model, **comparison_record(found)}
+    record = {"data": data, "target": target, "model": model, **found.record()}
     paths = write_together(
         {
-            page: lambda part: write_comparison_page(found, part, random_state=seed),
-            ranking: lambda part: write_table([comparison_frame(found)], part),
+            page: found.write_report,
+            ranking: lambda part: write_table([found.frame()], part),
             numbers: lambda part: part.write_text(to_json(record), "utf-8"),
         }
     )
@@ -95,3 +103,49 @@ def compare(
     said = [f"{name.capitalize() + ':':<8} {path}" for name, path in files.items()]
     parts = [*found.notes, standings_table(found), *conclusion(found), *said]
     show({**record, "files": files}, parts, as_json)
+
+
+def standings_table(found: Ranking) -> Any:
+    """One line for each method, the best first."""
+    level, first = found.confidence_level, found.trials[0]
+    table = empty_table({"method": "left", **dict.fromkeys(HEADINGS, "right")})
+    table.title = (
+        f"{say_level(level)} intervals: {first.n_fit:,} rows to fit and calibrate, "
+        f"{len(first.y):,} new rows"
+    )
+    table.caption = "Score: mean length plus a price for every miss. Seconds: fit and calibrate."
+    for row in found.standings():
+        table.add_row(*_cells(row, level))
+    return table
+
+
+def _cells(row: dict[str, Any], level: float) -> Iterator[Any]:
+    """The texts of one line; a coverage whose band misses the target is coloured."""
+    from rich.text import Text
+
+    low, high = row["coverage_lower"], row["coverage_upper"]
+    style = "red" if high < level else "yellow" if low > level else ""
+    difference = [row[f"interval_score_difference{end}"] for end in ("", "_lower", "_upper")]
+    # The best differs from none, and an infinite score from all.
+    is_told = not math.isnan(difference[1]) and math.isfinite(row["interval_score"])
+    yield row["method"]
+    yield say_number(row["interval_score"])
+    yield say_difference(*difference) if is_told else ""
+    yield Text(f"{100 * row['coverage']:.1f} [{100 * low:.0f}, {100 * high:.0f}]", style=style)
+    yield say_number(row["mean_length"])
+    yield f"{row['fit_seconds']:.1f}"
+
+
+def conclusion(found: Ranking) -> Iterator[str]:
+    """Who is best and who cannot be told from it; then what failed."""
+    best, *others = found.standings()
+    alike = [
+        row["method"]
+        for row in others
+        if math.isfinite(row["interval_score"]) and not row["interval_score_difference_lower"] > 0.0
+    ]
+    if others:
+        tail = f", not to be told apart from {', '.join(alike)}" if alike else ""
+        yield f"Best by the interval score: {best['method']}{tail} (95 % confidence, same rows)."
+    for name, why in found.failed.items():
+        yield f"Failed: {name}: {why}"

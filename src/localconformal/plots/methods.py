@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
-from localconformal.metrics import binomial_band, interval_score
-from localconformal.metrics.coverage import is_covered
-from localconformal.metrics.size import lengths
+from localconformal.audit.compare import paired_mean, row_values
+from localconformal.metrics import binomial_band
 from localconformal.plots.canvas import (
     caption,
     extent,
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COVERAGE, LENGTH, SCORE = "coverage", "mean length", "interval score"
+#: What the panels show, by the names of `row_values`.
+METRICS = {COVERAGE: "coverage", LENGTH: "length", SCORE: "interval_score"}
 BASE, BETTER, WORSE, ALIKE = "base", "better", "worse", "alike"
 #: name -> (colour, marker); to the left is better.
 STANDINGS = {BASE: (INK, "D"), BETTER: (MAIN, "<"), WORSE: (MISS, ">"), ALIKE: (POINT, "o")}
@@ -90,7 +91,7 @@ def plot_methods(
     frame = methods_frame(checked, base, confidence_level, probability)
     size = (9.6, 1.6 + 0.36 * len(methods))
     panels = make_panels(ax, 3, size, sharey=True)
-    for panel, metric in zip(panels, (COVERAGE, LENGTH, SCORE), strict=True):
+    for panel, metric in zip(panels, METRICS, strict=True):
         draw_metric(panel, frame[frame["metric"] == metric], metric)
     panels[0].set_yticks(np.arange(len(methods)), [plain(name, 24) for name in methods])
     describe(panels, checked, base, probability)
@@ -103,19 +104,12 @@ def methods_frame(
     """The numbers of each method, metric by metric."""
     import pandas as pd
 
-    parts = {
-        name: {
-            COVERAGE: is_covered(y, bounds).astype(np.float64),
-            LENGTH: lengths(bounds),
-            SCORE: row_scores(y, bounds, level),
-        }
-        for name, (y, bounds) in checked.items()
-    }
+    parts = {name: row_values(y, bounds, level) for name, (y, bounds) in checked.items()}
     records = []
-    for metric in (COVERAGE, LENGTH, SCORE):
-        reference = parts[base][metric]
+    for metric, key in METRICS.items():
+        reference = parts[base][key]
         for name, numbers in parts.items():
-            values, value = numbers[metric], float(numbers[metric].mean())
+            values, value = numbers[key], float(numbers[key].mean())
             if metric == COVERAGE:
                 ends = binomial_band(int(values.sum()), len(values), probability)
             else:
@@ -127,19 +121,10 @@ def methods_frame(
     return pd.DataFrame(records, columns=[*columns, "baseline", "confidence_level"])
 
 
-def row_scores(y: Array, bounds: Array, level: float) -> Array:
-    """The interval score of each row (n,): each is a level of its own, of a single y of 0."""
-    around = (bounds - y[:, None]).T[None]
-    return np.asarray(interval_score([0.0], around, np.full(len(y), level)))
-
-
 def paired_room(values: Array, reference: Array, probability: float) -> float:
-    """Half the band of the mean difference of two numbers a row; NaN where it is undefined."""
-    n = len(values)
-    if n < 2 or not (np.isfinite(values).all() and np.isfinite(reference).all()):
-        return float("nan")
-    deviation = float(np.std(values - reference, ddof=1))
-    return float(student.ppf(0.5 + probability / 2.0, n - 1)) * deviation / float(np.sqrt(n))
+    """Half the band of the mean difference of two numbers a row; NaN where one is infinite."""
+    _, error, _, _, n = paired_mean(values, reference)
+    return float(stdtrit(n - 1, 0.5 + probability / 2.0)) * error if n == len(values) else np.nan
 
 
 def draw_metric(ax: Axes, part: Any, metric: str) -> None:

@@ -1,0 +1,347 @@
+"""All methods on one table: the same splits, the same kind of base model, ranked."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from localconformal.audit import Comparison, audit, compare
+from localconformal.audit.compare import BOTH_FINITE, METRICS, say_splits
+from localconformal.io.tables import about
+from localconformal.models import take_rows
+from localconformal.quantiles import Array
+from localconformal.report import write_report
+from localconformal.workflow.messages import one_line
+from localconformal.workflow.methods import find_method, named_methods
+from localconformal.workflow.model import Settings, TableModel, fit_table_model
+from localconformal.workflow.running import Task, known_rows
+
+MOST_REPEATS = 100
+ON_READING = (
+    "The interval score is the mean length plus a price for every miss; lower is better.",
+    "The best is the best on these test rows: on others its lead will be a little smaller.",
+)
+#: Numbers of a summary that a ranking shows beside score and coverage.
+SHOWN = (
+    "mean_length",
+    "mean_finite_length",
+    "share_infinite",
+    "length_coverage_corr",
+    "worst_slab_coverage",
+    "excess_risk_l1",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """A method that worked on a split: model, intervals (n_test, 2), times, its own warnings."""
+
+    model: TableModel
+    intervals: Array
+    fit_seconds: float
+    predict_seconds: float
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One split: raw test rows (n_test, d), their y, and what became of each method."""
+
+    test: Any
+    y: Array
+    n_fit: int
+    attempts: dict[str, Attempt]
+    failed: dict[str, str]
+
+    def prepared(self, name: str) -> Any:
+        """The test rows as the model of this method reads them."""
+        X, _ = self.attempts[name].model.preparation.transform(self.test)
+        return X
+
+    def compare(self, names: Sequence[str], level: float, random_state: int) -> Comparison:
+        """The methods of these names side by side."""
+        # All methods of a split learned the same preparation, from the same rows.
+        X = self.prepared(names[0])
+        intervals = {name: self.attempts[name].intervals for name in names}
+        return compare(intervals, X, self.y, confidence_level=level, random_state=random_state)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """What `compare_methods` found.
+
+    Attributes
+    ----------
+    comparison : Comparison
+        Of the methods that worked on every split, over the splits.
+    failed : dict of method -> why, in one sentence
+    trials : tuple of Trial
+        The splits: test rows, models, intervals, times.
+    notes : tuple of str
+        What was done to the table, and what the methods warned of on the first split.
+    random_state : int
+    """
+
+    comparison: Comparison
+    failed: dict[str, str]
+    trials: tuple[Trial, ...]
+    notes: tuple[str, ...]
+    random_state: int
+
+    @property
+    def best(self) -> Attempt:
+        """The method ranked first, on the first split."""
+        return self.trials[0].attempts[self.comparison.best]
+
+    @property
+    def confidence_level(self) -> float:
+        """The level of all intervals."""
+        return self.comparison.methods[0].summary.confidence_level
+
+    def standings(self) -> list[dict[str, Any]]:
+        """One row for each method, the best first: means, seconds, differences from the best."""
+        paired = {(row.method, row.metric): row for row in self.comparison.paired()}
+        rows = []
+        for rank, method in enumerate(self.comparison.ranked, start=1):
+            summary = method.summary
+            row = {
+                "rank": rank,
+                "method": method.name,
+                "interval_score": summary.interval_score,
+                "coverage": summary.coverage,
+                "coverage_lower": summary.lower,
+                "coverage_upper": summary.upper,
+                **{name: getattr(summary, name) for name in SHOWN},
+            }
+            tried = [trial.attempts[method.name] for trial in self.trials]
+            for stage in ("fit_seconds", "predict_seconds"):
+                row[stage] = float(np.mean([getattr(attempt, stage) for attempt in tried]))
+            for metric in METRICS:
+                found = paired.get((method.name, metric))
+                row[f"{metric}_difference"] = 0.0 if found is None else found.difference
+                for end in ("lower", "upper"):
+                    value = math.nan if found is None else getattr(found, end)
+                    row[f"{metric}_difference_{end}"] = value
+            rows.append(row)
+        return rows
+
+    def frame(self) -> pd.DataFrame:
+        """The standings as a frame; methods that failed last, with the reason."""
+        ranked = pd.DataFrame(self.standings()).astype({"rank": "Int64"})
+        failed = pd.DataFrame({"method": list(self.failed), "error": list(self.failed.values())})
+        return pd.concat([ranked, failed], ignore_index=True)
+
+    def record(self) -> dict[str, Any]:
+        """Everything that was found, as plain data."""
+        first = self.trials[0]
+        reading = (say_splits(len(self.trials)), BOTH_FINITE)
+        return {
+            "confidence_level": self.confidence_level,
+            "splits": len(self.trials),
+            "rows": {"fit": first.n_fit, "test": len(first.y)},
+            "standings": self.standings(),
+            "failed": self.failed,
+            "notes": [
+                *self.notes,
+                *ON_READING,
+                *(note for note in self.comparison.notes if note in reading),
+            ],
+        }
+
+    def write_report(self, path: str | Path) -> None:
+        """The best method's audit beside all the others on the first split, as a page."""
+        first, best, name = self.trials[0], self.best, self.comparison.best
+        X = first.prepared(name)
+        audited = audit(
+            X,
+            first.y,
+            best.intervals,
+            confidence_level=self.confidence_level,
+            random_state=self.random_state,
+        )
+        write_report(
+            replace(audited, notes=(*self.notes, *audited.notes)),
+            path,
+            model=best.model.regressor,
+            title=f"The best of {len(self.comparison.methods)} methods: {name}",
+            comparison=(*self.comparison.splits, self.comparison)[0],
+            X=X,
+            y=first.y,
+            intervals=best.intervals,
+            y_pred=best.model.predict_prepared(X, first.test)["predicted"].to_numpy(),
+            random_state=self.random_state,
+            group_hint="",
+        )
+
+
+def compare_methods(
+    table: Any,
+    target: str,
+    methods: Sequence[str] = (),
+    *,
+    model: str = "hgb",
+    confidence_level: float = 0.9,
+    features: Sequence[str] = (),
+    test_size: float = 0.2,
+    repeats: int = 1,
+    random_state: int = 0,
+    source: str = "The table",
+    on_step: Callable[[str], None] = lambda name: None,
+) -> Ranking:
+    """Fit every method on the same rows, test it on the same others, and rank.
+
+    The first split is that of `run_table` with the same settings. A method that fails does not
+    stop the others: the reason is in ``failed``.
+
+    Parameters
+    ----------
+    table : pandas frame
+    target : str
+        Column to predict.
+    methods : sequence of str, default=()
+        Names such as "slcp", "cqr", "split"; none is all that need no further input.
+    model : str, default="hgb"
+        Base model of every method: "hgb", "forest", "linear", or the path of a model file.
+    confidence_level : float, default=0.9
+    features : sequence of str, default=()
+        Columns to predict from; none is every one but the target.
+    test_size : float, default=0.2
+        Share of rows held out to test on.
+    repeats : int, default=1
+        Random splits; each has its own seed.
+    random_state : int, default=0
+    source : str, default="The table"
+        What messages call the table.
+    on_step : callable
+        Called with the name of each method on each split as it begins, then with "measuring":
+        `count_steps` times.
+
+    Returns
+    -------
+    Ranking
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"x": rng.uniform(size=400), "z": rng.normal(size=400)})
+    >>> table["y"] = table["x"] * rng.normal(size=400)
+    >>> found = compare_methods(table, "y", ["split", "cqr"], model="linear")
+    >>> found.comparison.best
+    'cqr'
+    >>> found.frame()["rank"].tolist()
+    [1, 2]
+    """
+    if not 1 <= repeats <= MOST_REPEATS:
+        raise ValueError(f"repeats is {repeats}; a number from 1 to {MOST_REPEATS} was expected.")
+    names = list(dict.fromkeys(find_method(name).name for name in methods or default_methods()))
+    settings = Settings(
+        model=model, levels=(confidence_level,), features=tuple(features), seed=random_state
+    )
+    task = Task(target, settings, test_size=test_size)
+    with about(source):
+        rows = known_rows(table, task, source)
+    task = replace(task, settings=replace(settings, features=rows.features))
+    trials = tuple(
+        _try_methods(rows.table, rows.y, names, task, seed, on_step)
+        for seed in split_seeds(random_state, repeats)
+    )
+    on_step("measuring")
+    failed = {name: why for trial in reversed(trials) for name, why in trial.failed.items()}
+    kept = [name for name in names if name not in failed]
+    if not kept:
+        raise ValueError(_why_none_worked(failed))
+    first = trials[0]
+    splits = [trial.compare(kept, confidence_level, random_state) for trial in trials]
+    return Ranking(
+        Comparison.over(splits, len(first.y) / first.n_fit),
+        failed,
+        trials,
+        (*rows.notes, *_notes(first, kept[0])),
+        random_state,
+    )
+
+
+def default_methods() -> tuple[str, ...]:
+    """Short names of all methods that need no further input.
+
+    Examples
+    --------
+    >>> "weighted" in default_methods()
+    False
+    """
+    return tuple(method.name for method in named_methods() if method.needs_more is None)
+
+
+def count_steps(methods: Sequence[str], repeats: int) -> int:
+    """How often `compare_methods` announces a step."""
+    return len(methods or default_methods()) * repeats + 1
+
+
+def split_seeds(seed: int, repeats: int) -> list[int]:
+    """A seed for each split, the first the one given; more of them begin with the same ones."""
+    others = np.random.SeedSequence(seed).spawn(repeats - 1)
+    return [seed, *(int(other.generate_state(1)[0] // 2) for other in others)]
+
+
+def _try_methods(
+    rows: Any,
+    y: Array,
+    names: Sequence[str],
+    task: Task,
+    seed: int,
+    on_step: Callable[[str], None],
+) -> Trial:
+    """Every method on one split, which the seed decides as in `run_table`."""
+    fit, held = task.split(len(y), seed)
+    trial = Trial(take_rows(rows, held), y[held], len(fit), {}, {})
+    to_fit = take_rows(rows, fit)
+    for name in names:
+        on_step(name)
+        settings = replace(task.settings, method=name, seed=seed)
+        # Whatever goes wrong in one method is said of it, and the others go on.
+        try:
+            trial.attempts[name] = _attempt(settings, to_fit, y[fit], trial.test)
+        except Exception as error:
+            trial.failed[name] = one_line(str(error)) or type(error).__name__
+    return trial
+
+
+def _attempt(settings: Settings, rows: Any, y: Array, test: Any) -> Attempt:
+    """Fit and predict, how long each takes, and what was warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        start = time.perf_counter()
+        model = fit_table_model(rows, y, settings)
+        fitted = time.perf_counter()
+        intervals = model.predict_interval(test, settings.levels[0])
+        end = time.perf_counter()
+    # Other categories are those of packages below, and mean nothing to who reads the ranking.
+    said = (str(warning.message) for warning in caught if warning.category is UserWarning)
+    warned = tuple(dict.fromkeys(map(one_line, said)))
+    return Attempt(model, intervals, fitted - start, end - fitted, warned)
+
+
+def _notes(trial: Trial, name: str) -> tuple[str, ...]:
+    """What was done to the table, and what methods warned of."""
+    model = trial.attempts[name].model
+    _, lost = model.preparation.transform(trial.test)
+    warned = (
+        f"{name}: {text}" for name, tried in trial.attempts.items() for text in tried.warnings
+    )
+    return (*model.notes(lost), *warned)
+
+
+def _why_none_worked(failed: Mapping[str, str]) -> str:
+    """The reason that all methods share, or each its own."""
+    if len(set(failed.values())) == 1:
+        return next(iter(failed.values()))
+    reasons = "; ".join(f"{name}: {why.rstrip('.')}" for name, why in failed.items())
+    return f"No method worked on this table ({reasons})."
