@@ -24,6 +24,7 @@ from localconformal.io.models import OLDEST_SKOPS
 DECLARED_AS = {
     "sklearn": "scikit-learn",
     "llvmlite": "numba",
+    "markupsafe": "jinja2",
     "distributed": "dask",
     "PIL": "matplotlib",
     "filelock": "torch",
