@@ -18,11 +18,14 @@ from sklearn.linear_model import LinearRegression
 from benchmarks.speed.machine import describe
 from localconformal import SplitConformalRegressor
 from localconformal.metrics import binomial_band
-from localconformal.monitor.band import anytime_band
-from localconformal.monitor.martingale import Martingales
-from localconformal.monitor.scoring import calibration_codes, score_rows
-from localconformal.monitor.stream import RANKED_AT_A_TIME
-from localconformal.monitor.tally import Tally, p_values
+from localconformal.monitor.martingale import (
+    RANKED_AT_A_TIME,
+    Martingales,
+    Tally,
+    anytime_band,
+    p_values,
+)
+from localconformal.monitor.monitor import calibration_codes, score_rows
 
 RESULTS = Path(__file__).parent / "results" / "monitor.json"
 LEVEL, FALSE_ALARM = 0.9, 0.01

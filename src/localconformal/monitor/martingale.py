@@ -1,31 +1,144 @@
-"""The evidence against exchangeability: wealth of someone who bets that p-values are not uniform.
+"""A stream of scores and the evidence that it has changed, in a state that stays small.
 
-A betting function b >= 0 with integral 1 over [0, 1] multiplies the wealth by b(p). If p-values
-are independent and uniform, wealth that starts at 1 is a martingale, and reaches 1 / epsilon ever
-with probability epsilon at most (Ville's inequality). Nothing is assumed of what might change: the
-wealth is shared between several bets, and a small part of it moves at every row from all of them to
-all of them (the simple jumper of Vovk et al.), so that a bet that lost while all was quiet is not
-broke when it is needed. Moving costs: with a part J up to J x n or so is lost, in logarithms, over
-n quiet rows. So the wealth is also shared between several J, and what is left is that of the best
-for the length of the stream.
-
-Small p-values are large scores. The bets:
-
-* step: the chance of p <= alpha, that is of a miss, has changed by a factor in its odds;
-* power, k p^(k - 1): scores have become larger (k < 1) or smaller (k > 1), above all at the end;
-* slope, 1 + e (p - 1/2): the same, everywhere alike;
-* none, b = 1: waits.
+Scores are rounded to a fixed grid and counted; the rank of each among those before it is a p-value;
+a martingale bets that p-values are not uniform; a band of the coverage holds at all rows at once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from localconformal.quantiles import Array
+
+Codes = NDArray[np.int64]
+#: Column of the scores, and cell of the calibration: scores are ranked within these.
+Part = tuple[int, str]
+
+# ---- scores as whole numbers ---------------------------------------------------------------
+#
+# The grid is that of floating point numbers with 8 bits of mantissa: neighbours differ by 0.2 to
+# 0.4 %, whatever the unit of y. It depends on no data, so a rounded score is still a function of
+# its row, and what rounding makes equal is told apart at random: p-values stay exact.
+
+#: Steps between two powers of two.
+STEPS = 256
+#: Beyond the exponent of the smallest number there is, so that codes keep the sign.
+BIAS = 1_100
+#: Turns the grid away from round numbers: halfway between two of its points the last bit of a
+#: prediction decides, and that depends on how many rows were asked for at once.
+TURN = 0.5**0.5
+LARGEST = np.finfo(np.float64).max
+
+
+def grid_codes(scores: Array) -> Codes:
+    """The nearest point of the grid, as a whole number that rises with the score; same shape.
+
+    Examples
+    --------
+    >>> low, middle, high = grid_codes(np.array([-np.inf, 0.0, np.inf]))
+    >>> bool(low < middle == 0 < high)
+    True
+    >>> one, near, far = grid_codes(np.array([1.0, 1.0001, 1.01]))
+    >>> bool(one == near < far)
+    True
+    """
+    value = np.clip(scores, -LARGEST, LARGEST) * TURN
+    mantissa, exponent = np.frexp(np.abs(value))
+    step = np.rint((mantissa - 0.5) * (2 * STEPS)).astype(np.int64)
+    size = (exponent.astype(np.int64) + BIAS) * STEPS + step
+    return np.sign(value).astype(np.int64) * size
+
+
+# ---- counts of scores, and p-values among them ------------------------------------------------
+
+
+def _no_codes() -> Codes:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass
+class Tally:
+    """How often each point of the grid was seen: its size is bounded, whatever the stream.
+
+    Parameters
+    ----------
+    codes : array of shape (k,)
+        Rising, each once.
+    counts : array of shape (k,)
+    """
+
+    codes: Codes = field(default_factory=_no_codes)
+    counts: Codes = field(default_factory=_no_codes)
+
+    @property
+    def n(self) -> int:
+        """Scores seen."""
+        return int(self.counts.sum())
+
+    def add(self, codes: Codes, counts: Codes | None = None) -> None:
+        """Count these too, each once or as often as said."""
+        often = np.ones(len(codes), dtype=np.int64) if counts is None else counts
+        merged, place = np.unique(np.concatenate([self.codes, codes]), return_inverse=True)
+        total = np.zeros(len(merged), dtype=np.int64)
+        np.add.at(total, place, np.concatenate([self.counts, often]))
+        self.codes, self.counts = merged, total
+
+    def above(self, codes: Codes, side: Literal["left", "right"]) -> Codes:
+        """How many were larger ("right"), or at least as large ("left"), than each: (m,)."""
+        below = np.concatenate([[0], np.cumsum(self.counts)])
+        return np.asarray(below[-1] - below[np.searchsorted(self.codes, codes, side=side)])
+
+
+def p_values(seen: Tally, codes: Codes, u: Array) -> Array:
+    """p-value of each of m scores among those seen and its predecessors: (m,), inside (0, 1].
+
+    With n scores before it,
+
+        p = (#larger + u (#equal + 1)) / (n + 1),
+
+    so that a large score has a small p. If all scores are exchangeable and u is uniform on (0, 1],
+    independent of them, then the p-values are independent and uniform. It takes O(m^2).
+
+    Examples
+    --------
+    >>> seen = Tally()
+    >>> seen.add(np.array([1, 2, 3]))
+    >>> p_values(seen, np.array([3, 9]), np.array([0.5, 1.0]))
+    array([0.25, 0.2 ])
+    """
+    earlier = np.tri(len(codes), k=-1, dtype=bool)
+    larger = np.count_nonzero((codes > codes[:, None]) & earlier, axis=1)
+    equal = np.count_nonzero((codes == codes[:, None]) & earlier, axis=1)
+    seen_larger = seen.above(codes, "right")
+    equal += seen.above(codes, "left") - seen_larger
+    before = seen.n + np.arange(len(codes))
+    return np.asarray((seen_larger + larger + u * (equal + 1)) / (before + 1))
+
+
+# ---- the evidence against exchangeability --------------------------------------------------
+#
+# The wealth of someone who bets that p-values are not uniform. A betting function b >= 0 with
+# integral 1 over [0, 1] multiplies the wealth by b(p). If p-values are independent and uniform,
+# wealth that starts at 1 is a martingale, and reaches 1 / epsilon ever with probability epsilon at
+# most (Ville's inequality). Nothing is assumed of what might change: the wealth is shared between
+# several bets, and a small part of it moves at every row from all of them to all of them (the
+# simple jumper of Vovk et al.), so that a bet that lost while all was quiet is not broke when it is
+# needed. Moving costs: with a part J up to J x n or so is lost, in logarithms, over n quiet rows.
+# So the wealth is also shared between several J, and what is left is that of the best for the
+# length of the stream.
+#
+# Small p-values are large scores. The bets:
+#
+# * step: the chance of p <= alpha, that is of a miss, has changed by a factor in its odds;
+# * power, k p^(k - 1): scores have become larger (k < 1) or smaller (k > 1), above all at the end;
+# * slope, 1 + e (p - 1/2): the same, everywhere alike;
+# * none, b = 1: waits.
 
 #: Factors in the odds of a miss.
 ODDS = (0.25, 0.5, 1.5, 2.0, 3.0)
@@ -105,19 +218,203 @@ class Martingales:
         return logs
 
 
-def log_range(rows: int, n_calibration: int) -> tuple[float, float]:
-    """Between which numbers a log-martingale lies after so many rows, whatever they are.
+# ---- a band of the coverage ----------------------------------------------------------------
+#
+# It holds at all times at once, whatever the stream does. Let q_t be the chance of row t to be
+# covered given all before it, and k of the first t rows covered. For every number a,
+#
+#     exp(a k) / prod_i (1 + q_i (e^a - 1))
+#
+# is a martingale, and the product is at most (1 + q (e^a - 1))^t with q the mean of q_1..q_t, since
+# the logarithm is concave. So the mixture of exp(a k) / (1 + q (e^a - 1))^t over a fixed grid of
+# a > 0 reaches 2 / delta ever with probability delta / 2 at most. It falls in q: those q where it
+# is below 2 / delta are the ones above a lower bound. Rows that are missed give the upper one.
 
-    Who waits loses no more than what moves. And no bet wins more than 1 / (2 sqrt(p)) at a row,
-    with p >= 2^-53 / (rows and calibration rows), for u is a whole multiple of 2^-53.
+#: The numbers a: for a handful of rows to hundreds of millions.
+RATES = 2.0 ** np.arange(2.0, -12.0, -0.5)
+HALVINGS = 50
+
+
+def anytime_band(n_covered: ArrayLike, n: ArrayLike, probability: float) -> tuple[Array, Array]:
+    """Lower and upper bounds of the mean chance to be covered: (m,), (m,); (0, 1) without rows.
+
+    With at least this probability they hold at every row of the stream.
 
     Examples
     --------
-    >>> low, high = log_range(100, 200)
-    >>> bool(low < Martingales.start(1).bet(np.full((100, 1), 1e-9), np.array([0.1]))[-1, 0] < high)
-    True
+    >>> low, high = anytime_band([0, 90, 9_000], [0, 100, 10_000], 0.95)
+    >>> low.round(2), high.round(2)
+    (array([0.  , 0.77, 0.89]), array([1.  , 0.97, 0.91]))
     """
-    smallest_p = 2.0**-53 / (rows + n_calibration + 1)
-    lowest = math.log(WAITING / len(JUMPS)) + rows * math.log(STAYING.max())
-    # One for what is rounded on the way.
-    return lowest - 1.0, rows * math.log(0.5 / math.sqrt(smallest_p)) + 1.0
+    k, rows = np.asarray(n_covered, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    log_limit = np.log(2.0 / (1.0 - probability))
+    return _lower_bound(k, rows, log_limit), 1.0 - _lower_bound(rows - k, rows, log_limit)
+
+
+def _lower_bound(k: Array, n: Array, log_limit: float) -> Array:
+    """The largest q, by bisection, below which the mixture is at the limit: (m,)."""
+    low, high = np.zeros(len(k)), np.ones(len(k))
+    for _ in range(HALVINGS):
+        q = (low + high) / 2.0
+        reached = log_mixture(k, n, q) >= log_limit
+        low, high = np.where(reached, q, low), np.where(reached, high, q)
+    return np.where(log_mixture(k, n, np.zeros(len(k))) >= log_limit, low, 0.0)
+
+
+def log_mixture(k: Array, n: Array, q: Array) -> Array:
+    """Logarithm of the mean over the grid of exp(a k) / (1 + q (e^a - 1))^n: (m,)."""
+    growth = np.log1p(q[:, None] * np.expm1(RATES))
+    terms = RATES * k[:, None] - n[:, None] * growth
+    largest = terms.max(axis=1)
+    return np.asarray(largest + np.log(np.exp(terms - largest[:, None]).mean(axis=1)))
+
+
+# ---- the stream ----------------------------------------------------------------------------
+
+#: Rows that are ranked among each other at a time, each against each.
+RANKED_AT_A_TIME = 256
+#: Points beyond which every other one is dropped.
+MOST_POINTS = 256
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Rows as a monitor sees them.
+
+    Parameters
+    ----------
+    codes : array of shape (n, C)
+        Scores on the grid; two columns where the sides are calibrated apart.
+    cells : array of shape (n,)
+        The part of the calibration that speaks for each row, as text.
+    covered : array of shape (n,)
+    """
+
+    codes: Codes
+    cells: NDArray[Any]
+    covered: NDArray[np.bool_]
+
+
+@dataclass
+class History:
+    """Points at every ``stride``-th row; the stride doubles when there are too many.
+
+    Parameters
+    ----------
+    stride : int
+    points : list of (row, rows covered so far, log-martingale)
+        Rows are counted from 1.
+    """
+
+    stride: int = 1
+    points: list[tuple[int, int, float]] = field(default_factory=list)
+
+    def add(self, row: int, n_covered: int, log_martingale: float) -> None:
+        """Take note of this row, if it is its turn.
+
+        Examples
+        --------
+        >>> history = History()
+        >>> for row in range(1, 1_001):
+        ...     history.add(row, row, 0.0)
+        >>> history.stride, len(history.points), history.points[-1][0]
+        (4, 250, 1000)
+        """
+        if row % self.stride:
+            return
+        self.points.append((row, n_covered, log_martingale))
+        if len(self.points) > MOST_POINTS:
+            self.stride *= 2
+            self.points = [point for point in self.points if point[0] % self.stride == 0]
+
+
+@dataclass
+class Stream:
+    """Rows so far, in a few thousand numbers at most for each cell of the calibration.
+
+    Parameters
+    ----------
+    seed : int
+        Of the numbers that tell equal scores apart.
+    calibration : dict of Tally
+        Calibration scores, by column and cell.
+    alphas : array of shape (C,)
+        Share of rows that should miss, one a column.
+    martingales : Martingales
+        One a column.
+    """
+
+    seed: int
+    calibration: dict[Part, Tally]
+    alphas: Array
+    martingales: Martingales
+    rows: int = 0
+    n_covered: int = 0
+    #: Row, counted from 1, and log-martingale at which the alarm came.
+    alarm: tuple[int, float] | None = None
+    history: History = field(default_factory=History)
+    #: Scores of the stream alone, as the calibration's.
+    tallies: dict[Part, Tally] = field(default_factory=dict)
+
+    @property
+    def log_martingale(self) -> float:
+        """The evidence: the largest of the martingales over their number.
+
+        Those of the two sides need not be martingales with regard to each other's past, so that
+        their mean may not be one. But each reaches twice the limit with half the chance.
+        """
+        return float(_combined(self.martingales.logs))
+
+    def extend(self, scored: Scored, log_limit: float) -> None:
+        """Take rows in, in their order."""
+        for start in range(0, len(scored.covered), RANKED_AT_A_TIME):
+            part = slice(start, start + RANKED_AT_A_TIME)
+            some = Scored(scored.codes[part], scored.cells[part], scored.covered[part])
+            logs = self.martingales.bet(self._p_values(some), self.alphas)
+            self._note(some, _combined(logs), log_limit)
+
+    def _p_values(self, some: Scored) -> Array:
+        """p-values of these rows (m, C), which are counted."""
+        u = self._uniforms(len(some.covered))
+        p = np.empty(some.codes.shape)
+        for column, codes in enumerate(some.codes.T):
+            for cell in np.unique(some.cells):
+                rows, key = np.flatnonzero(some.cells == cell), (column, str(cell))
+                p[rows, column] = p_values(self._seen(key), codes[rows], u[rows, column])
+                self.tallies.setdefault(key, Tally()).add(codes[rows])
+        return p
+
+    def _seen(self, key: Part) -> Tally:
+        """Calibration and stream together."""
+        known, new = self.calibration.get(key, Tally()), self.tallies.get(key, Tally())
+        seen = Tally(known.codes, known.counts)
+        seen.add(new.codes, new.counts)
+        return seen
+
+    def _uniforms(self, n: int) -> Array:
+        """The numbers in (0, 1] of the next n rows, (n, C): a function of seed and row."""
+        columns = len(self.alphas)
+        bits = np.random.PCG64(self.seed).advance(self.rows * columns)
+        return 1.0 - np.random.Generator(bits).random((n, columns))
+
+    def _note(self, some: Scored, evidence: Array, log_limit: float) -> None:
+        for is_in, log in zip(some.covered.tolist(), evidence.tolist(), strict=True):
+            self.rows += 1
+            self.n_covered += is_in
+            self.history.add(self.rows, self.n_covered, log)
+            if self.alarm is None and log >= log_limit:
+                self.alarm = (self.rows, log)
+
+
+def _combined(logs: Array) -> Array:
+    """The largest of the martingales over their number, as logarithms: (..., C) -> (...)."""
+    return np.asarray(logs.max(axis=-1) - math.log(logs.shape[-1]))
+
+
+def tallies_of(codes: Any, cells: Any) -> Iterator[tuple[Part, Tally]]:
+    """Counts of scores (n, C) by column and cell (n,)."""
+    for column, values in enumerate(codes.T):
+        for cell in np.unique(cells):
+            tally = Tally()
+            tally.add(values[cells == cell])
+            yield (column, str(cell)), tally

@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_consistent_length
 
+from localconformal.calibration import Calibration
 from localconformal.frames import make_frame
-from localconformal.monitor.band import anytime_band
-from localconformal.monitor.scoring import (
-    calibration_codes,
-    check_model,
-    has_one_cell,
-    miss_shares,
-    model_level,
-    score_rows,
+from localconformal.io.files import write_whole
+from localconformal.metrics.coverage import is_covered
+from localconformal.models import take_rows
+from localconformal.monitor.martingale import (
+    Codes,
+    History,
+    Martingales,
+    Part,
+    Scored,
+    Stream,
+    Tally,
+    anytime_band,
+    grid_codes,
+    tallies_of,
 )
-from localconformal.monitor.state import (
-    NOT_WHOLE,
-    model_digest,
-    read_state,
-    stream_content,
-    stream_from,
-    write_state,
-)
-from localconformal.monitor.stream import new_stream, tallies_of
+from localconformal.quantiles import Array
+from localconformal.regressors import MondrianConformalRegressor, WeightedConformalRegressor
+from localconformal.regressors.base import BaseConformalRegressor
+from localconformal.regressors.response import check_target
+
+#: Rows that are scored at a time.
+ROWS_AT_A_TIME = 1_024
+#: Of the file. Raised when its content or the bets change: wealth of other bets cannot go on.
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -69,7 +79,7 @@ class Alarm:
     Attributes
     ----------
     row : int
-        At which the alarm came, counted from 1 since the last `reset`.
+        Of the alarm, counted from 1 since the last `reset`.
     log_martingale : float
         The evidence there, as a natural logarithm.
     """
@@ -138,8 +148,8 @@ class CoverageMonitor:
         random_state: Any = None,
     ) -> None:
         self.model = model
-        self.false_alarm = check_chance("false_alarm", false_alarm)
-        self.probability = check_chance("probability", probability)
+        self.false_alarm = _check_chance("false_alarm", false_alarm)
+        self.probability = _check_chance("probability", probability)
         self._seed = int(check_random_state(random_state).randint(2**31 - 1))
         # Whoever changes or reads the stream holds it; while rows are scored nobody does.
         self._lock = threading.RLock()
@@ -163,12 +173,13 @@ class CoverageMonitor:
 
         The promise about false alarms starts anew too.
         """
-        check_model(self.model)
-        level, calibration = model_level(self.model), self.model.calibration_
+        _check_model(self.model)
+        level, calibration = _model_level(self.model), self.model.calibration_
         codes, cells = calibration_codes(calibration, level)
         tallies = dict(tallies_of(codes, cells))
-        stream = new_stream(self._seed, tallies, miss_shares(calibration, level))
-        digest = model_digest(self.model, tallies, level)
+        alphas = _miss_shares(calibration, level)
+        stream = Stream(self._seed, tallies, alphas, Martingales.start(len(alphas)))
+        digest = _model_digest(self.model, tallies, level)
         with self._lock:
             self.confidence_level, self._calibration = level, calibration
             self._stream, self._digest = stream, digest
@@ -213,7 +224,7 @@ class CoverageMonitor:
                 "the model was calibrated anew since this monitor began; call reset() first, which "
                 "starts a new stream."
             )
-        level = model_level(self.model)
+        level = _model_level(self.model)
         if level != self.confidence_level:
             raise ValueError(
                 f"the model's level is {level:g} and was {self.confidence_level:g} when this "
@@ -297,9 +308,9 @@ class CoverageMonitor:
                 "probability": self.probability,
                 "confidence_level": self.confidence_level,
                 "calibration": self._digest,
-                "stream": stream_content(self._stream),
+                "stream": _stream_content(self._stream),
             }
-        return write_state(path, content)
+        return _write_state(path, content)
 
     @classmethod
     def load(cls, path: str | Path, model: Any) -> CoverageMonitor:
@@ -317,23 +328,191 @@ class CoverageMonitor:
         -------
         CoverageMonitor
         """
-        content = read_state(path)
+        content = _read_state(path)
         monitor = cls(model, false_alarm=content["false_alarm"], probability=content["probability"])
         if content["calibration"] != monitor._digest:
             raise ValueError(
                 f"{path} belongs to another model, or to one with another calibration or level; "
                 "pass the model that was monitored, or start a new monitor."
             )
-        if content["confidence_level"] != monitor.confidence_level:
-            raise ValueError(f"{path} {NOT_WHOLE}")
-        limit, one_cell = monitor._log_limit, has_one_cell(model)
-        monitor._stream = stream_from(path, content, monitor._stream, limit, one_cell)
+        monitor._stream = _read_stream(content["stream"], monitor._stream)
         monitor._seed = monitor._stream.seed
         return monitor
 
 
-def check_chance(name: str, value: Any) -> float:
+def _check_chance(name: str, value: Any) -> float:
     """A number inside (0, 1), or refused."""
     if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
         raise ValueError(f"{name} is {value!r}; a number inside (0, 1) was expected.")
     return float(value)
+
+
+# ---- what is asked of a model ------------------------------------------------------------------
+#
+# The score of a row is the adjusted one, p(V, F) at the model's level: a function of training rows
+# and that row alone, as the guarantee needs it, and the route is that of calibration itself.
+
+
+def _check_model(model: Any) -> None:
+    """Calibrated, and of a kind whose new rows should look like its calibration rows."""
+    if not isinstance(model, BaseConformalRegressor):
+        raise ValueError(
+            f"model is {model!r}; a fitted estimator of localconformal was expected, whose "
+            "calibration scores can be read."
+        )
+    model._check_calibrated()
+    if not isinstance(model.calibration_, Calibration):
+        raise ValueError(
+            f"this {type(model).__name__} has no calibration scores, which are not kept on Dask; "
+            "call conformalize with rows in memory first."
+        )
+    weighted = isinstance(model, WeightedConformalRegressor)
+    if weighted and (model.weigh_ is not None or model._extra_given):
+        raise ValueError(
+            "the new rows of a WeightedConformalRegressor with weights are expected to differ from "
+            "its calibration rows, so that every stream would raise the alarm; monitor an "
+            "estimator without weights."
+        )
+
+
+def _model_level(model: BaseConformalRegressor) -> float:
+    """The level of the model's intervals, if it is one number inside (0, 1)."""
+    level = model._levels(None, None)
+    if level.ndim:
+        raise ValueError(
+            f"the model's confidence_level is {model.confidence_level!r}; one number was expected: "
+            "a monitor watches one level."
+        )
+    return float(level)
+
+
+def _check_groups(model: BaseConformalRegressor, groups: Any) -> None:
+    """Labels are for models that know them; Mondrian ones say themselves whether they do."""
+    if groups is not None and not isinstance(model, MondrianConformalRegressor):
+        raise ValueError(
+            f"groups were given, but {type(model).__name__} has no use for labels; leave them out, "
+            "or monitor a MondrianConformalRegressor whose fit was given them."
+        )
+
+
+def calibration_codes(calibration: Calibration, level: float) -> tuple[Codes, NDArray[Any]]:
+    """Scores on the grid (n, C) and cells (n,) of the rows of a calibration."""
+    scores = calibration.adjusted(np.array([level]))[:, :, 0]
+    if not calibration.rule.separate:
+        scores = scores.max(axis=1, keepdims=True)
+    return grid_codes(scores), np.array([str(cell) for cell in calibration.cells])
+
+
+def _miss_shares(calibration: Calibration, level: float) -> Array:
+    """Share of rows that should miss, for each column of `calibration_codes`: (C,)."""
+    rule = calibration.rule
+    return (1.0 - level) * (rule.shares if rule.separate else np.ones(1))
+
+
+def score_rows(model: BaseConformalRegressor, X: Any, y: Any, groups: Any, level: float) -> Scored:
+    """New rows, scored as calibration rows are; the model does not change."""
+    _check_groups(model, groups)
+    rows, target = model._check_rows(X), check_target(y)
+    check_consistent_length(rows, target, groups)
+    parts = []
+    for start in range(0, len(target), ROWS_AT_A_TIME):
+        part = np.arange(start, min(start + ROWS_AT_A_TIME, len(target)))
+        extra = None if groups is None else take_rows(groups, part)
+        some, y_part = take_rows(rows, part), target[part]
+        codes, cells = calibration_codes(model._calibrate(some, y_part, extra), level)
+        bounds = model._predict_interval(some, level, None, "array", extra)
+        parts.append((codes, cells, is_covered(y_part, bounds)))
+    return Scored(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+# ---- the state as JSON: numbers and text, never code -------------------------------------------
+#
+# The file has two digests. One is of its own content: a file that was cut or edited is refused.
+# The other is of the model, by its training rows, calibration and level: p-values of one model
+# mean nothing beside those of another.
+
+
+def _model_digest(model: Any, calibration: dict[Part, Tally], level: float) -> str:
+    """SHA-256 of the training rows, of the calibration scores on the grid, and of the level.
+
+    Training rows are there by their hashes, for another model may have the same scores; those of a
+    model that does not remember any count as none.
+    """
+    hashes = np.asarray(vars(model).get("_training_hashes", ()), dtype="<u8")
+    return _digest([level, sha256(hashes.tobytes()).hexdigest(), _tallies_as_lists(calibration)])
+
+
+def _digest(content: Any) -> str:
+    """SHA-256 of plain content, in hexadecimal."""
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _tallies_as_lists(tallies: dict[Part, Tally]) -> list[list[Any]]:
+    """Column, cell, codes and counts of each, in one order."""
+    return [
+        [column, cell, tally.codes.tolist(), tally.counts.tolist()]
+        for (column, cell), tally in sorted(tallies.items())
+    ]
+
+
+def _stream_content(stream: Stream) -> dict[str, Any]:
+    """What a stream holds beyond the model's calibration; a copy, which rows do not change."""
+    return {
+        "seed": stream.seed,
+        "rows": stream.rows,
+        "n_covered": stream.n_covered,
+        "alarm": stream.alarm,
+        "martingales": [stream.martingales.wealth.tolist(), stream.martingales.logs.tolist()],
+        "history": [stream.history.stride, list(stream.history.points)],
+        "tallies": _tallies_as_lists(stream.tallies),
+    }
+
+
+def _read_stream(content: dict[str, Any], new: Stream) -> Stream:
+    """The stream as its content has it."""
+    stride, points = content["history"]
+    return replace(
+        new,
+        seed=content["seed"],
+        martingales=Martingales(*map(np.array, content["martingales"])),
+        rows=content["rows"],
+        n_covered=content["n_covered"],
+        alarm=None if content["alarm"] is None else tuple(content["alarm"]),
+        history=History(stride, [tuple(point) for point in points]),
+        tallies={
+            (column, cell): Tally(np.array(codes, dtype=np.int64), np.array(counts, dtype=np.int64))
+            for column, cell, codes, counts in content["tallies"]
+        },
+    )
+
+
+def _write_state(path: str | Path, content: dict[str, Any]) -> Path:
+    """Write content with its digest; the file is whole or not there."""
+    content = {"format": FORMAT, **content}
+    text = json.dumps({"content": content, "sha256": _digest(content)})
+    return write_whole(Path(path), lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def _read_state(path: str | Path) -> dict[str, Any]:
+    """The content of a file from `_write_state`, or a ValueError in one sentence."""
+    path = Path(path)
+    if not path.is_file():
+        state = "is a folder" if path.is_dir() else "does not exist"
+        raise ValueError(f"{path} {state}; give the path of a file from CoverageMonitor.save.")
+    try:
+        whole = json.loads(path.read_text(encoding="utf-8"))
+        content = whole["content"]
+        is_whole = isinstance(content, dict) and whole["sha256"] == _digest(content)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        is_whole = False
+    if not is_whole:
+        raise ValueError(
+            f"{path} is not a whole state of a CoverageMonitor, or was altered; start a new "
+            "monitor, or restore the file."
+        )
+    if content.get("format") != FORMAT:
+        raise ValueError(
+            f"{path} has format {content.get('format')!r} and this version reads {FORMAT}; start a "
+            "new monitor."
+        )
+    return dict(content)
