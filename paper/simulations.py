@@ -157,8 +157,14 @@ def _draw(
     from matplotlib.figure import Figure
 
     from localconformal.plots import plot_bands
-    from localconformal.plots.canvas import add_legend, name_axes
-    from localconformal.plots.style import IDEAL, INK, clean, method_colours
+    from localconformal.plots._axes import (
+        IDEAL,
+        INK,
+        add_legend,
+        clean,
+        method_colours,
+        name_axes,
+    )
 
     test = drawn_rows(simulation, DRAWN, preset).test
     rows = evenly(test.X[:, 0])

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from localconformal import KernelLaw, plots
-from localconformal.plots.canvas import CAPTION
+from localconformal.plots._axes import CAPTION
 from registry import ci_but
 
 LEVELS = [0.5, 0.8, 0.95]

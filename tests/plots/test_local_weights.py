@@ -14,7 +14,7 @@ from localconformal import (
     UniformLaw,
 )
 from localconformal.plots import plot_local_weights
-from localconformal.plots.canvas import CAPTION
+from localconformal.plots._axes import CAPTION
 from localconformal.text import say_number
 
 N = 200

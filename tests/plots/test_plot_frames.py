@@ -23,7 +23,7 @@ from localconformal.plots import (
     plot_methods,
     plot_sorted,
 )
-from localconformal.plots.canvas import CAPTION
+from localconformal.plots._axes import CAPTION
 from localconformal.plots.methods import paired_room
 
 N = 600

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from localconformal.datasets import load_simulation
 from localconformal.metrics import coverage
-from localconformal.plots import bands_frame, plot_bands, plot_comparison, plot_regions
-from localconformal.plots.canvas import CAPTION
+from localconformal.plots import plot_bands, plot_comparison, plot_regions
+from localconformal.plots._axes import CAPTION
 
 EDGES = np.arange(6.0)
 
@@ -27,7 +27,7 @@ def caption_of(ax):
     return " ".join(t.get_text() for t in ax.texts if t.get_gid() == CAPTION).replace("\n", " ")
 
 
-def test_bands_frame_holds_every_row_of_every_method(data):
+def test_the_frame_holds_every_row_of_every_method(data):
     X, y, oracle, bands = data
     _, frame = plot_bands(X, y, bands, oracle=oracle)
     assert list(frame.columns) == [
@@ -54,7 +54,7 @@ def test_bands_are_drawn_in_the_order_of_x(data):
 
 def test_one_column_or_none_is_the_same_feature(data):
     X, y, _, bands = data
-    assert bands_frame(X, y, bands).equals(bands_frame(X[:, 0], y, bands))
+    assert plot_bands(X, y, bands)[1].equals(plot_bands(X[:, 0], y, bands)[1])
 
 
 def jumping(n, seed=0):
@@ -66,7 +66,7 @@ def jumping(n, seed=0):
 
 def test_a_smooth_band_is_a_line_through_its_rows(data):
     X, y, oracle, bands = data
-    frame = bands_frame(X, y, bands, oracle)
+    _, frame = plot_bands(X, y, bands, oracle=oracle)
     assert set(frame["shape"]) == {"line"}
     np.testing.assert_array_equal(frame["band_lower"], frame["lower"])
 
@@ -184,7 +184,7 @@ def test_regions_count_no_missing_feature(data):
 def test_labels_and_missing_values_have_strips_of_their_own(data):
     _, y, _, bands = data
     labels = np.array(["a", "b", None], dtype=object)[np.arange(300) % 3]
-    frame = bands_frame(labels, y, bands)
+    _, frame = plot_bands(labels, y, bands)
     assert set(frame["x"]) == {"a", "b", "missing"}
     for name, strip in (("a", 0), ("b", 1), ("missing", 2)):
         part = frame[frame["x"] == name]
@@ -198,7 +198,7 @@ def test_missing_numbers_stand_after_all_others(data):
     X, y, _, bands = data
     x = X[:, 0].copy()
     x[:10] = np.nan
-    frame = bands_frame(x, y, bands)
+    _, frame = plot_bands(x, y, bands)
     missing = frame["x"].isna()
     assert missing.sum() == 20
     assert frame.loc[missing, "position"].min() > np.nanmax(x)
@@ -207,7 +207,7 @@ def test_missing_numbers_stand_after_all_others(data):
 
 def test_a_few_numbers_that_return_are_strips_in_their_order(data):
     _, y, _, bands = data
-    frame = bands_frame(np.arange(300) % 4, y, bands)
+    _, frame = plot_bands(np.arange(300) % 4, y, bands)
     assert frame.drop_duplicates("x")["x"].tolist() == ["0", "1", "2", "3"]
 
 
@@ -242,11 +242,12 @@ def test_importing_the_plots_loads_no_matplotlib_and_drawing_no_pyplot():
 @pytest.mark.parametrize("missing", ["pandas", "matplotlib"])
 def test_a_package_that_is_missing_is_named_with_its_extra(missing):
     code = (
-        f"import sys; sys.modules[{missing!r}] = None\n"
+        f"import inspect, sys; sys.modules[{missing!r}] = None\n"
         "from localconformal import plots\n"
-        "for draw in (getattr(plots, name) for name in plots.__all__ if 'plot_' in name):\n"
+        "for draw in (getattr(plots, name) for name in plots.__all__):\n"
+        "    needed = inspect.signature(draw).parameters.values()\n"
         "    try:\n"
-        "        draw([0.0], [[0.0, 1.0]], [0.5])\n"
+        "        draw(*[[0.0] for each in needed if each.default is each.empty])\n"
         "    except ImportError as error:\n"
         f"        assert str(error).startswith(draw.__name__ + ' needs {missing}')\n"
         "        assert \"pip install 'localconformal[plots]'\" in str(error)\n"

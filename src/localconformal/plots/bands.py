@@ -1,39 +1,67 @@
-"""Intervals over one feature: the data, each method's band, the true quantiles."""
+"""Bands of intervals over one feature, coverage by region of it, and both side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from localconformal.columns import LABEL
+from localconformal.metrics import coverage, mean_length, share_infinite
 from localconformal.metrics.coverage import is_covered
-from localconformal.metrics.size import tied_lengths
-from localconformal.plots.band_shape import BARS, BINS, band_shape
-from localconformal.plots.canvas import (
+from localconformal.metrics.size import is_empty, tied_lengths
+from localconformal.plots._axes import (
+    FAINT,
+    IDEAL,
+    INK,
+    MAX_POINTS,
+    MISS,
+    NOT_A_STRIP,
+    POINT,
+    Feature,
     add_legend,
     caption,
+    check_packages,
+    clean,
     drawable,
+    drawn_rows,
+    dress_axis,
     extent,
+    in_percent,
     make_axes,
+    method_colours,
     name_axes,
+    numbers_of,
+    one_level,
     plain,
+    read_feature,
+    read_one_column,
+    say_drawn,
     say_odd,
 )
-from localconformal.plots.extra import needs
-from localconformal.plots.feature import NOT_A_STRIP, Feature, dress_axis, read_feature
-from localconformal.plots.rows import MAX_POINTS, drawn_rows, one_level, say_drawn
-from localconformal.plots.style import IDEAL, INK, MISS, POINT, clean, method_colours
-from localconformal.quantiles import Array
+from localconformal.quantiles import Array, weighted_quantile
+from localconformal.text import say_level, say_number, say_rows, say_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ORACLE = "true quantiles"
+LINE, BARS, BINS = "line", "bars", "bins"
+#: A tenth: jumps of a quarter of the deviation along x.
+MOST_ROUGH = 0.1
+#: Below so many rows a smooth curve has a large ratio too, and its zigzag can be read.
+FEWEST_ROWS = 20
+#: More bars than this hide one another.
+MAX_BARS = 150
+MAX_BINS, ROWS_PER_BIN = 40, 25
+#: Rows of a comparison drawn as points: more of them hide the band. Coverage counts every row.
+COMPARED_POINTS = 500
 
 
-@needs("matplotlib", "pandas")
 def plot_bands(
     X: Any,
     y: ArrayLike,
@@ -76,7 +104,13 @@ def plot_bands(
     -------
     ax : matplotlib axes
     frame : pandas.DataFrame
-        What is drawn, one row for each method and row drawn: see `bands_frame`.
+        What is drawn, one row for each method and row: method, x, position, y, lower, upper,
+        covered, strip, shape, band_lower, band_upper. ``position`` is the place on the axis, in
+        ascending order: that of x where it is a number (days since 1970 where it is a time), and
+        within the strip of a label or of missing values. ``strip`` is the number of that strip,
+        -1 for rows at their number. ``shape`` is how the band of the method is drawn there:
+        "line" or "bars" at ``lower`` and ``upper``, or "bins", a line at the medians
+        ``band_lower`` and ``band_upper`` of the bounds of a bin (the bounds otherwise).
 
     Examples
     --------
@@ -84,6 +118,7 @@ def plot_bands(
     >>> frame["covered"].tolist()
     [True, False]
     """
+    check_packages("plot_bands")
     named, response = check_bands(y, bands, oracle), np.asarray(y, dtype=np.float64)
     feature = read_feature(X, len(response))
     rows = drawn_rows(len(response), max_points, random_state)
@@ -100,23 +135,10 @@ def plot_bands(
     return ax, frame
 
 
-@needs("pandas")
-def bands_frame(
-    X: Any, y: ArrayLike, bands: Mapping[str, ArrayLike], oracle: ArrayLike | None = None
+def _bands_frame(
+    X: Any, y: ArrayLike, bands: Mapping[str, ArrayLike], oracle: ArrayLike | None
 ) -> Any:
-    """The data of `plot_bands`: method, x, position, y, lower, upper, covered, strip and the band.
-
-    ``position`` is the place on the axis, in ascending order: that of x where it is a number
-    (days since 1970 where it is a time), and within the strip of a label or of missing values.
-    ``strip`` is the number of that strip, -1 for rows at their number. ``shape`` is how the band
-    of the method is drawn there: "line" or "bars" at ``lower`` and ``upper``, or "bins", a line at
-    the medians ``band_lower`` and ``band_upper`` of the bounds of a bin (the bounds otherwise).
-
-    Examples
-    --------
-    >>> bands_frame([1.0, 0.0], [6.0, 5.0], {"a": [[5, 5.5], [4, 7]]})["x"].tolist()
-    [0.0, 1.0]
-    """
+    """The frame of `plot_bands`, of all rows."""
     named, response = check_bands(y, bands, oracle), np.asarray(y, dtype=np.float64)
     feature = read_feature(X, len(response))
     return frame_of_rows(feature, response, named, np.arange(len(response)))
@@ -180,7 +202,7 @@ def say_shapes(frame: Any) -> str:
 
 
 def draw_bands(ax: Axes, frame: Any, colours: Mapping[str, str]) -> None:
-    """The bands, the true quantiles and the rows of a frame of `bands_frame`."""
+    """The bands, the true quantiles and the rows of a frame."""
     low, high = extent(*(frame[column].to_numpy() for column in ("y", "lower", "upper")))
     for name, colour in colours.items():
         band = frame[frame["method"] == name]
@@ -229,3 +251,290 @@ def draw_rows(ax: Axes, frame: Any, mark_misses: bool) -> None:
     if mark_misses:
         missed = rows[~rows["covered"]]
         ax.scatter(missed["position"], missed["y"], s=9, color=MISS, lw=0, zorder=3, label="missed")
+
+
+# ---- how a band is drawn over numbers ----------------------------------------
+#
+# Intervals that depend on other features jump from row to row along this one, and a line through
+# them all is a solid zigzag. The ratio of von Neumann tells: with bounds b_i in the order of x,
+#
+#     sum (b_i+1 - b_i)^2 / sum (b_i - mean b)^2
+#
+# is 2 on average where b has nothing to do with x, and near 0 where it is a smooth function of x.
+
+
+def band_shape(
+    position: Array, bounds: Array, numbered: NDArray[np.bool_]
+) -> tuple[NDArray[np.object_], Array]:
+    """How each row is drawn (n,), and the ends of the band there (n, 2); rows in order of x.
+
+    Rows that are not at a number, and a single one that is, are bars.
+    """
+    shape = np.full(len(position), BARS, dtype=object)
+    rows = np.flatnonzero(numbered)
+    if len(rows) < 2:
+        return shape, bounds
+    if not is_rough(bounds[rows]):
+        shape[rows] = LINE
+    elif len(rows) > MAX_BARS:
+        shape[rows] = BINS
+        bounds = bounds.copy()
+        bounds[rows] = median_bounds(position[rows], bounds[rows])
+    return shape, bounds
+
+
+def is_rough(bounds: Array) -> bool:
+    """Whether a line through these bounds (n, 2), in the order of x, would be a zigzag.
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 200)
+    >>> is_rough(np.stack([x, x + 1], axis=1)), is_rough(np.stack([x, x % 0.02], axis=1))
+    (False, True)
+    """
+    ends = bounds[np.isfinite(bounds).all(axis=1)].T
+    if ends.shape[1] < FEWEST_ROWS:
+        return False
+    # In units of the largest: squares of large numbers overflow.
+    ends = ends / (np.abs(ends).max() or 1.0)
+    jumps = np.square(np.diff(ends)).sum(axis=1)
+    spread = np.square(ends - ends.mean(axis=1, keepdims=True)).sum(axis=1)
+    return bool((jumps > MOST_ROUGH * spread).any())
+
+
+def median_bounds(position: Array, bounds: Array) -> Array:
+    """The medians of the lower and of the upper bounds in the bin of each row (n, 2).
+
+    Bins lie between quantiles of the position, equal ones together; empty intervals do not count.
+    """
+    n_bins = min(MAX_BINS, len(position) // ROWS_PER_BIN)
+    edges = np.unique(np.quantile(position, np.linspace(0.0, 1.0, n_bins + 1)[1:-1]))
+    bins = np.searchsorted(edges, position, side="left")
+    medians = np.full_like(bounds, np.nan)
+    held = ~is_empty(bounds)
+    for code in np.unique(bins[held]):
+        rows = bins == code
+        found = bounds[rows & held].T
+        medians[rows] = [weighted_quantile(end, np.ones(len(end)), 0.5) for end in found]
+    return medians
+
+
+# ---- coverage by region, and methods side by side ----------------------------
+
+
+def plot_regions(
+    X: Any,
+    y: ArrayLike,
+    bands: Mapping[str, ArrayLike],
+    edges: ArrayLike,
+    *,
+    confidence_level: float = 0.9,
+    colours: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> tuple[Axes, Any]:
+    """Draw each method's coverage in each region as bars, in per cent, and the level as a line.
+
+    Parameters
+    ----------
+    X : array of shape (n,) or (n, 1), series, or frame of one column
+        Numbers; rows outside every region, and missing values, are not counted.
+    y : array of shape (n,)
+    bands : dict of name -> intervals of shape (n, 2)
+    edges : array of shape (R + 1,)
+        The regions are [edges_r, edges_r+1), the last one closed.
+    confidence_level : float, default=0.9
+    colours : list of str, default=None
+        One a method; None takes the library's own.
+    ax : matplotlib axes, default=None
+        None makes a figure.
+
+    Returns
+    -------
+    ax : matplotlib axes
+    frame : pandas.DataFrame
+        What is drawn: method, left, right, rows, coverage (NaN if no rows).
+
+    Examples
+    --------
+    >>> intervals = {"a": [[0, 1], [0, 1]]}
+    >>> ax, frame = plot_regions([0.2, 1.2], [0.5, 3.0], intervals, [0, 1, 2])
+    >>> frame["coverage"].tolist()
+    [1.0, 0.0]
+    """
+    check_packages("plot_regions")
+    frame = _regions_frame(X, y, bands, edges)
+    chosen = method_colours(len(bands)) if colours is None else colours
+    ax = make_axes(ax)
+    draw_regions(ax, frame, dict(zip(bands, chosen, strict=True)), confidence_level)
+    n = len(np.asarray(y))
+    name_axes(ax, plain(read_one_column(X, n).name), "coverage, %")
+    if len(bands) > 1:
+        add_legend(ax, loc="lower left", ncols=3, bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
+    caption(ax, _say_rows_of(frame[frame["method"] == next(iter(bands))], n, confidence_level))
+    return ax, frame
+
+
+def draw_regions(ax: Axes, frame: Any, colours: Mapping[str, str], level: float) -> None:
+    """The bars of a frame, side by side in their region, and the level."""
+    share = 0.82 / len(colours)
+    for position, (name, colour) in enumerate(colours.items()):
+        bars = frame[frame["method"] == name]
+        width = bars["right"] - bars["left"]
+        centre = bars["left"] + width * (0.09 + share * (position + 0.5))
+        look: dict[str, Any] = {"color": colour, "alpha": 0.85, "label": plain(name)}
+        ax.bar(centre, bars["coverage"], width=width * share * 0.96, **look)
+        for x, height in zip(centre, bars["coverage"], strict=True):
+            _write(ax, x, height)
+    ax.axhline(level, color=INK, lw=1.0, ls=IDEAL)
+    # From zero, bars of 85 % and 95 % look the same.
+    ax.set_ylim(0.5 if frame["coverage"].min() > 0.5 else 0.0, 1.04)
+    in_percent(ax.yaxis)
+    clean(ax)
+
+
+def _say_rows_of(regions: Any, n: int, level: float) -> list[str]:
+    """What the bars rest on, of the regions of one method."""
+    fewest, most, inside = (int(regions["rows"].agg(how)) for how in ("min", "max", "sum"))
+    rows = f"{fewest:,} to {most:,} rows" if fewest < most else say_rows(most)
+    said = [f"Dashed: the level, {say_level(level)}. Each region has {rows}."]
+    if inside < n:
+        said.append(f"{n - inside:,} of {n:,} rows are in no region, or missing.")
+    return said
+
+
+def _write(ax: Axes, x: float, share: float) -> None:
+    """A number at the foot of a bar, where no line crosses it."""
+    text, colour = ("no rows", INK) if np.isnan(share) else (f"{100 * share:.0f}", "white")
+    foot = ax.get_xaxis_transform()
+    ax.text(x, 0.07, text, transform=foot, ha="center", color=colour, fontsize=9, fontweight="bold")
+
+
+def _regions_frame(X: Any, y: ArrayLike, bands: Mapping[str, ArrayLike], edges: ArrayLike) -> Any:
+    """The frame of `plot_regions`."""
+    import pandas as pd
+
+    named = check_bands(y, bands, None)
+    column = read_one_column(X, len(next(iter(named.values()))))
+    if column.kind == LABEL:
+        raise ValueError(
+            f"{column.name} has labels; numbers were expected for regions between edges: use "
+            "plot_feature_coverage."
+        )
+    x, y = numbers_of(column), np.asarray(y, dtype=np.float64)
+    cuts = np.asarray(edges, dtype=np.float64)
+    region = np.searchsorted(cuts, x, side="right") - 1
+    region[x == cuts[-1]] = len(cuts) - 2
+    records = []
+    for name, bounds in named.items():
+        for r, (left, right) in enumerate(pairwise(cuts)):
+            inside = region == r
+            share = coverage(y[inside], bounds[inside]) if inside.any() else np.nan
+            records.append((name, left, right, int(inside.sum()), share))
+    return pd.DataFrame(records, columns=["method", "left", "right", "rows", "coverage"])
+
+
+def plot_comparison(
+    X: ArrayLike,
+    y: ArrayLike,
+    bands: Mapping[str, ArrayLike],
+    edges: ArrayLike,
+    *,
+    oracle: ArrayLike | None = None,
+    confidence_level: float = 0.9,
+    title: str = "",
+    figure: Figure | None = None,
+) -> tuple[NDArray[Any], Any]:
+    """Draw one column a method: its band over one feature, and its coverage by region.
+
+    Parameters
+    ----------
+    X : array of shape (n,) or (n, 1)
+    y : array of shape (n,)
+    bands : dict of name -> intervals of shape (n, 2)
+    edges : array of shape (R + 1,)
+        Ends of the regions.
+    oracle : array of shape (n, 2), default=None
+        The true quantiles, where they are known.
+    confidence_level : float, default=0.9
+    title : str, default=""
+    figure : matplotlib.figure.Figure, default=None
+        Made by the caller with ``layout="constrained"``; None makes one.
+
+    Returns
+    -------
+    axes : array of axes, of shape (2, methods)
+    frame : pandas.DataFrame
+        What is drawn: ``frame.loc["bands"]`` has the columns of `plot_bands` for the first 500
+        rows, ``frame.loc["regions"]`` those of `plot_regions` for all.
+
+    Examples
+    --------
+    >>> axes, frame = plot_comparison([0, 1], [5, 6], {"a": [[4, 7], [4, 5]]}, [0, 1])
+    >>> frame.loc["regions", "coverage"].tolist()
+    [0.5]
+    """
+    check_packages("plot_comparison")
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    if figure is None:
+        figure = Figure(figsize=(1.5 + 3.2 * len(bands), 5.4), layout="constrained")
+    axes = figure.subplots(
+        2, len(bands), squeeze=False, sharex=True, sharey="row", height_ratios=(3, 1)
+    )
+    drawn, counted = [], []
+    for column, (name, colour) in enumerate(
+        zip(bands, method_colours(len(bands))[::-1], strict=True)
+    ):
+        above, below = axes[:, column]
+        drawn.append(_first_rows(X, y, name, bands[name], oracle))
+        draw_bands(above, drawn[-1], {name: colour})
+        counted.append(_regions_frame(X, y, {name: bands[name]}, edges))
+        draw_regions(below, counted[-1], {name: colour}, confidence_level)
+        _head(above, name, colour, y, bands[name])
+    _label(axes, np.asarray(edges, dtype=np.float64), confidence_level)
+    bands_drawn = pd.concat(drawn)
+    caption(axes[1, 0], [say_shapes(bands_drawn)], n_panels=len(bands))
+    if title:
+        figure.suptitle(title, fontsize=14, fontweight="bold", color=INK, x=0.01, ha="left")
+    parts = {"bands": bands_drawn, "regions": pd.concat(counted)}
+    return axes, pd.concat(parts, names=["panel", "row"])
+
+
+def _first_rows(X: Any, y: ArrayLike, name: str, intervals: ArrayLike, oracle: Any) -> Any:
+    """The frame of the rows that are drawn."""
+    shown = slice(0, COMPARED_POINTS)
+    truth = None if oracle is None else np.asarray(oracle)[shown]
+    return _bands_frame(
+        np.asarray(X)[shown], np.asarray(y)[shown], {name: np.asarray(intervals)[shown]}, truth
+    )
+
+
+def _head(ax: Axes, name: str, colour: str, y: Any, intervals: Any) -> None:
+    """The method's name, and its two numbers, above its panel."""
+    summary = f"covers {say_share(float(coverage(y, intervals)))}   mean length "
+    summary += say_number(float(mean_length(y, intervals)))
+    infinite = share_infinite(y, intervals)
+    summary += f"   {say_share(float(infinite))} infinite" if infinite > 0 else ""
+    ax.set_title(plain(name), fontsize=12, fontweight="bold", color=colour, loc="left", pad=20)
+    ax.annotate(summary, (0, 1), (0, 6), "axes fraction", "offset points", color=INK, fontsize=10)
+
+
+def _label(axes: Any, edges: Any, confidence_level: float) -> None:
+    first, last = axes[0, 0], axes[0, -1]
+    first.set_ylabel("y", color=INK)
+    axes[1, 0].set_ylabel("coverage\nby region, %", color=INK)
+    ticks = sorted({axes[1, 0].get_ylim()[0], confidence_level})
+    axes[1, 0].set_yticks(ticks, [f"{100 * tick:g}" for tick in ticks])
+    for ax in axes[1]:
+        ax.set_xticks(edges)
+        ax.set_xlabel("x", color=INK)
+    for ax in axes[0]:
+        ax.tick_params(bottom=False)
+        for edge in edges[1:-1]:
+            ax.axvline(edge, color=FAINT, lw=0.6, zorder=0)
+    handles, labels = last.get_legend_handles_labels()
+    kept = [(h, label) for h, label in zip(handles, labels, strict=True)][1:]
+    first.legend(
+        *zip(*kept, strict=True), loc="upper left", frameon=False, fontsize=9, labelcolor=INK
+    )

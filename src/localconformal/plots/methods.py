@@ -11,19 +11,25 @@ from scipy.special import stdtrit
 
 from localconformal.audit.compare import paired_mean, row_values
 from localconformal.metrics import binomial_band
-from localconformal.plots.canvas import (
+from localconformal.plots._axes import (
+    IDEAL,
+    INK,
+    MAIN,
+    MISS,
+    POINT,
     caption,
+    check_packages,
+    clean,
     extent,
+    in_percent,
     make_panels,
     name_axes,
+    one_level,
     panel_inches,
     plain,
     say_odd,
 )
-from localconformal.plots.coverage_rows import VERDICTS, verdicts, write_beside
-from localconformal.plots.extra import needs
-from localconformal.plots.rows import one_level
-from localconformal.plots.style import IDEAL, INK, MAIN, MISS, POINT, clean, in_percent
+from localconformal.plots.coverage import VERDICTS, verdicts, write_beside
 from localconformal.quantiles import Array
 from localconformal.text import say_level, say_number
 
@@ -38,7 +44,6 @@ BASE, BETTER, WORSE, ALIKE = "base", "better", "worse", "alike"
 STANDINGS = {BASE: (INK, "D"), BETTER: (MAIN, "<"), WORSE: (MISS, ">"), ALIKE: (POINT, "o")}
 
 
-@needs("matplotlib", "pandas")
 def plot_methods(
     y: ArrayLike,
     methods: Mapping[str, ArrayLike],
@@ -81,6 +86,7 @@ def plot_methods(
     >>> frame.loc[frame["metric"] == "mean length", "difference"].tolist()
     [0.0, 1.5]
     """
+    check_packages("plot_methods")
     if not methods or (baseline is not None and baseline not in methods):
         raise ValueError(
             f"methods are {list(methods)} and baseline is {baseline!r}; at least one method, and "

@@ -13,19 +13,25 @@ from localconformal.engine.kernels import effective_sample_size
 from localconformal.frames import is_frame, stack_rows
 from localconformal.laws.base import BaseLaw
 from localconformal.laws.localizer import Localizer, NeighborsLocalizer
-from localconformal.plots.canvas import caption, make_axes, name_axes
-from localconformal.plots.extra import needs
-from localconformal.plots.feature import Feature, dress_axis, pick_feature
-from localconformal.plots.rows import MAX_POINTS, drawn_rows
-from localconformal.plots.style import (
+from localconformal.plots._axes import (
     FAINT,
     IDEAL,
     INK,
     LABEL_SIZE,
+    MAX_POINTS,
     MISS,
     SMALL_SIZE,
     WEIGHT_COLOURS,
+    Feature,
+    caption,
+    check_packages,
     clean,
+    drawn_rows,
+    dress_axis,
+    make_axes,
+    name_axes,
+    pick_feature,
+    say_drawn,
 )
 from localconformal.quantiles import Array
 from localconformal.text import say_number, say_share
@@ -37,7 +43,6 @@ if TYPE_CHECKING:
 GOLDEN = 0.6180339887498949
 
 
-@needs("matplotlib", "pandas")
 def plot_local_weights(
     model: Any,
     x: Any,
@@ -90,6 +95,7 @@ def plot_local_weights(
     >>> frame.loc[frame["weight"] > 0, "row"].tolist()
     [3, 4, 5]
     """
+    check_packages("plot_local_weights")
     query = one_row(x, X)
     weights = row_weights(find_localizer(model), query, X)
     shown = read_shown(stack_rows(query, X), feature)
@@ -256,6 +262,4 @@ def describe(weights: Array, n_drawn: int) -> list[str]:
             f"Effective sample size {say_number(size)}: {np.sum(weights > 0):,} of {n:,} rows have "
             f"weight, the heaviest {say_share(float(weights.max()))} of all."
         )
-    if n_drawn == n:
-        return [said]
-    return [said, f"{n_drawn:,} of {n:,} rows drawn: the heaviest, and others at random."]
+    return [said, say_drawn(n_drawn, n, "the heaviest and others at random")]

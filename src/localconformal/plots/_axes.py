@@ -1,29 +1,51 @@
-"""One feature on an axis: numbers and times at their place, labels and missing values in strips.
-
-A strip is a stretch of the axis for one label, or one of a few numbers that return often; its
-rows stand side by side in it. Missing values have a strip of their own, after all else.
-"""
+"""What all plots share: axes and words on them, colours, rows drawn, one feature on an axis."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib.util import find_spec
+from itertools import cycle, islice
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from localconformal.audit.columns import DURATION, MISSING, Column, read_columns
 from localconformal.audit.conditions import say_value
 from localconformal.columns import LABEL, TIME
 from localconformal.frames import columns_of, is_frame
-from localconformal.plots.canvas import panel_inches, plain
-from localconformal.plots.style import FAINT, INK, LABEL_SIZE, SMALL_SIZE
+from localconformal.metrics._check import check_pair
+from localconformal.metrics.size import is_empty, lengths
 from localconformal.quantiles import Array
+from localconformal.text import one_line, say_tick, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
+INK = "#2b2d42"
+FAINT = "#c9ccd6"
+POINT = "#8d93a5"
+MISS = "#d62246"
+#: Told apart by colour-blind readers too; in the order in which methods are drawn.
+METHOD_COLOURS = ("#0f7b6c", "#3566b8", "#e08a1e", "#8e4ea8", "#5b6770")
+MAIN, SECOND = METHOD_COLOURS[:2]
+#: Of the level that was promised, the diagonal, the true quantiles: what is ideal.
+IDEAL = (0, (4, 2))
+#: Light for little, dark for much; even in grey and for colour-blind readers.
+WEIGHT_COLOURS = "viridis_r"
+LABEL_SIZE, SMALL_SIZE = 9.5, 8.5
+#: Mean width of a letter, as a share of the size of the font.
+LETTER = 0.54
+POINTS_PER_INCH = 72.0
+CAPTION = "caption"
+#: More points than this hide one another, and take long to draw.
+MAX_POINTS = 5000
 #: Labels with a strip of their own; the others share one.
 MAX_STRIPS = 12
 NOT_A_STRIP = -1
@@ -35,6 +57,200 @@ HALF_STRIP = 0.38
 #: Where the strip of missing numbers begins and ends, beyond their range, in units of it.
 MISSING_BEGINS, MISSING_ENDS = 0.06, 0.14
 SECONDS_PER_DAY = 86_400.0
+
+
+def method_colours(n: int) -> list[str]:
+    """One colour for each of n methods."""
+    return list(islice(cycle(METHOD_COLOURS), n))
+
+
+def clean(ax: Axes) -> None:
+    """Only the frame lines that carry a scale, in a quiet colour; numbers as people write them."""
+    for axis in (ax.xaxis, ax.yaxis):
+        spell_ticks(axis)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    for side in ("bottom", "left"):
+        ax.spines[side].set_color(FAINT)
+    ax.tick_params(colors=INK, labelsize=9, color=FAINT)
+
+
+def spell_ticks(axis: Axis) -> None:
+    """Thousands apart, and no power of ten beside the axis; dates, labels and shares stay."""
+    from matplotlib.ticker import Formatter, ScalarFormatter
+
+    def spell(value: float, _: float) -> str:
+        steps = np.diff(axis.get_majorticklocs())
+        return Formatter.fix_minus(say_tick(value, float(steps.min(initial=np.inf))))
+
+    if isinstance(axis.get_major_formatter(), ScalarFormatter):
+        axis.set_major_formatter(spell)
+
+
+def in_percent(axis: Axis) -> None:
+    """Ticks at shares, in per cent."""
+    axis.set_major_formatter(lambda share, _: f"{100 * share:g}")
+
+
+def make_axes(ax: Axes | None, size: tuple[float, float] = (6.4, 4.2)) -> Axes:
+    """The axes given, or those of a new figure, which pyplot does not know of."""
+    return make_panels(None if ax is None else [ax], 1, size)[0]
+
+
+def make_panels(ax: Any, n: int, size: tuple[float, float], **layout: Any) -> list[Axes]:
+    """The n axes given, or n in a line of a new figure."""
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=size, layout="constrained")
+        return list(figure.subplots(1, n, squeeze=False, **layout)[0])
+    given = list(np.ravel(np.asarray(ax, dtype=object)))
+    if len(given) != n:
+        raise ValueError(
+            f"ax has {len(given)} axes; {n} were expected: pass figure.subplots(1, {n}), or None."
+        )
+    return given
+
+
+def plain(text: Any, most: int = 32) -> str:
+    r"""Text from data as it is to be read: in one line, not too long, never as mathematics.
+
+    Examples
+    --------
+    >>> print(plain("a $x_1$\n b"), plain("_hidden"), plain("long" * 20, most=10))
+    a \$x_1\$ b  _hidden longlo…ong
+    """
+    line = shorten(one_line(text, sys.maxsize) or "(empty)", most)
+    # Labels with a leading underscore are left out of legends.
+    return (" " if line.startswith("_") else "") + line.replace("$", r"\$")
+
+
+def caption(ax: Axes, sentences: Sequence[str], n_panels: int = 1) -> None:
+    """What the picture rests on, under the x axis, from the left of the y axis' label on.
+
+    It is as wide as ``n_panels`` panels of the figure: those from ``ax`` on.
+    """
+    text = " ".join(sentence for sentence in sentences if sentence)
+    if not text:
+        return
+    letters = int(n_panels * panel_inches(ax) * POINTS_PER_INCH / (LETTER * SMALL_SIZE))
+    note = ax.annotate(
+        fill(text, max(letters, 24)),
+        xy=(0.0, 0.0),
+        xycoords=(ax.yaxis.label, ax.xaxis.label),
+        xytext=(3, -5),
+        textcoords="offset points",
+        va="top",
+        fontsize=SMALL_SIZE,
+        color=INK,
+        gid=CAPTION,
+        annotation_clip=False,
+    )
+    # The layout is to keep room below, not to move panels aside for it.
+    note.get_tightbbox = partial(room_below, note, ax)  # type: ignore[method-assign]
+
+
+def panel_inches(ax: Axes) -> float:
+    """How wide the panel of these axes is, labels and all."""
+    width: float = ax.figure.bbox.width / ax.figure.dpi
+    place = ax.get_subplotspec()
+    return width if place is None else width * len(place.colspan) / place.get_gridspec().ncols
+
+
+def room_below(note: Any, ax: Axes, renderer: Any = None) -> Any:
+    """The height of a caption, within the width of its axes."""
+    from matplotlib.transforms import Bbox
+
+    words, axes = note.get_window_extent(renderer), ax.get_window_extent(renderer)
+    return Bbox([[axes.x0, words.y0], [axes.x1, words.y1]])
+
+
+def name_axes(ax: Axes, x: str, y: str) -> None:
+    """Labels of both axes."""
+    ax.set_xlabel(x, color=INK, fontsize=LABEL_SIZE)
+    ax.set_ylabel(y, color=INK, fontsize=LABEL_SIZE)
+
+
+def add_legend(ax: Axes, **options: Any) -> None:
+    """A quiet legend, where anything has a name."""
+    handles, labels = ax.get_legend_handles_labels()
+    if handles:
+        ax.legend(handles, labels, frameon=False, fontsize=SMALL_SIZE, labelcolor=INK, **options)
+
+
+def extent(*values: Array) -> tuple[float, float]:
+    """The ends of an axis on which all finite values fit, with a little room."""
+    finite = [v[np.isfinite(v)] for v in map(np.ravel, values)]
+    known = np.concatenate(finite)
+    if len(known) == 0:
+        return -1.0, 1.0
+    low, high = float(known.min()), float(known.max())
+    # Halved before the difference: the ends may be as far apart as numbers go.
+    room = 0.1 * (high / 2.0 - low / 2.0) or 0.5 * max(1.0, abs(high))
+    return low - room, high + room
+
+
+def drawable(bounds: Array, low: float, high: float) -> Array:
+    """Bounds (n, 2) cut to the axis; missing where the interval is empty."""
+    cut = np.clip(bounds, low, high)
+    cut[is_empty(bounds)] = np.nan
+    return cut
+
+
+def say_odd(bounds: Array, infinite: str = "drawn to the edge") -> str:
+    """A sentence on intervals (n, 2) that are infinite or empty, if any are."""
+    endless, empty = int(np.isinf(lengths(bounds)).sum()), int(is_empty(bounds).sum())
+    return " ".join(
+        f"{count:,} of {len(bounds):,} intervals {'is' if count == 1 else 'are'} {what}."
+        for count, what in ((endless, f"infinite, {infinite}"), (empty, "empty, and not drawn"))
+        if count
+    )
+
+
+def check_packages(plot: str) -> None:
+    """Say how to install what this plot needs beyond the core, before anything is computed."""
+    if missing := [name for name in ("matplotlib", "pandas") if find_spec(name) is None]:
+        raise ImportError(
+            f"{plot} needs {' and '.join(missing)}, which this environment lacks: run pip install "
+            "'localconformal[plots]'."
+        )
+
+
+def one_level(y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
+    """y (n,) and the intervals (n, 2) of one level, checked."""
+    response, bounds = check_pair(y, intervals)
+    if bounds.ndim != 2:
+        raise ValueError(
+            f"intervals have shape {bounds.shape}; those of one level, (n, 2), were expected: pass "
+            "intervals[:, :, level]."
+        )
+    return response, bounds
+
+
+def drawn_rows(n: int, max_points: int, random_state: int) -> NDArray[np.intp]:
+    """All rows, or ``max_points`` of them at random, ascending.
+
+    Examples
+    --------
+    >>> drawn_rows(3, 5, 0), len(drawn_rows(1000, 5, 0))
+    (array([0, 1, 2]), 5)
+    """
+    if max_points < 1:
+        raise ValueError(f"max_points is {max_points}; at least 1 was expected.")
+    if n <= max_points:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(random_state).choice(n, max_points, replace=False))
+
+
+def say_drawn(n_drawn: int, n: int, which: str = "at random") -> str:
+    """A sentence on rows that are counted and not drawn, if there are any."""
+    return "" if n_drawn == n else f"{n_drawn:,} of {n:,} rows drawn, {which}."
+
+
+# ---- one feature on an axis ----------------------------------------
+#
+# A strip is a stretch of the axis for one label, or one of a few numbers that return often; its
+# rows stand side by side in it. Missing values have a strip of their own, after all else.
 
 
 @dataclass(frozen=True, eq=False)
