@@ -1,12 +1,9 @@
 """A layer of any network, as a place to measure "near".
 
-A row's point must not depend on the rows beside it. Two things in a network's arithmetic do
-depend on them, in the last bits: the number of rows in a batch, which decides how matrix products
-are cut up, and for some layers the place of the row in it, which decides how its numbers lie in
-memory. What the other rows contain does not matter. So every batch has the same number of rows,
-the last one filled up, and where the place matters (which `fit` finds out) a row's own content
-decides its place. Points are then functions of their rows alone, to the last bit, as long as
-PyTorch, its threads and the device stay the same.
+A row's point must not depend on the rows beside it. In a network's arithmetic it does, in the last
+bits: the number of rows in a batch decides how matrix products are cut up. So every batch has the
+same number of rows, the last one filled up; what remains, for some layers, is the rounding that
+depends on the place of a row in its batch.
 """
 
 from __future__ import annotations
@@ -15,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import torch
@@ -26,10 +22,8 @@ from torch import Tensor, nn
 
 from localconformal.engine.tensors import check_device
 from localconformal.laws.once import ask_once
-from localconformal.models import take_rows, unwrap
+from localconformal.models import unwrap
 
-#: Rows that `fit` puts in every place of a batch, to see whether the place matters.
-PROBES = 4
 #: Hooks, modes and devices belong to the module: one caller at a time.
 _one_at_a_time = RLock()
 
@@ -40,7 +34,7 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
     Give it to a law as ``embedding=TorchEmbedding(module, "layer")``, or use it as a transformer
     whose points a regressor of this library takes for its rows. The network is run in batches,
     without gradients and in evaluation mode, and left as it was. A row's point does not depend on
-    the rows beside it, to the last bit.
+    the rows beside it, up to rounding.
 
     Inside a regressor the network runs once for each set of rows, also where the point model is a
     Pipeline that begins with an embedding of the same layer.
@@ -59,13 +53,6 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
         1 is for rows that come one at a time.
     device : str or None, default=None
         Where the network runs, such as "cuda"; it is moved there and back. None is where it is.
-
-    Attributes
-    ----------
-    place_matters_ : bool
-        Whether the place of a row in its batch changes the last bits of its point, seen on some
-        of the rows given to `fit`. If so a row's content decides its place, and batches are less
-        full: some 12 % more of them for 10,000 rows in batches of 32.
 
     Examples
     --------
@@ -96,28 +83,22 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any = None) -> TorchEmbedding:
-        """Find out whether the place of a row in its batch matters; nothing else is learned."""
+        """Check the settings; nothing is learned."""
         if self.batch_size < 1:
             raise ValueError(
                 f"batch_size is {self.batch_size!r}; a positive number of rows was expected."
             )
         check_device(self.device, "float32")
-        before, module = network_of(self.module)
+        _, module = network_of(self.module)
         layer_of(module, self.layer)
-        rows = through(before, take_rows(X, np.arange(min(PROBES, len(X)))))
-        with at_work(module, self.device):
-            tables = [
-                as_numpy(self._run(module, rows, np.full(self.batch_size, i)))
-                for i in range(len(rows))
-            ]
-        self.place_matters_ = any(bool(np.any(table != table[0])) for table in tables)
+        self.is_fitted_ = True
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
         """The layer's values at each row, flattened: (n, units), in the network's precision."""
         check_is_fitted(self)
         before, module = network_of(self.module)
-        settings = self.layer, self.batch_size, self.device, self.place_matters_
+        settings = self.layer, self.batch_size, self.device
         points: NDArray[Any] = ask_once(
             module, X, lambda: self._points(module, through(before, X)), *settings
         )
@@ -126,25 +107,14 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
     def _points(self, module: nn.Module, rows: Any) -> NDArray[Any]:
         if len(rows) == 0:
             raise ValueError("X has 0 rows; at least 1 was expected.")
-        points: NDArray[Any] | None = None
+        parts = []
         with at_work(module, self.device):
-            for members, places in batches(self._slots(module, rows), self.batch_size):
-                # Free places hold a member too: what they hold does not matter, but it is valid.
-                filled = np.full(self.batch_size, members[0])
-                filled[places] = members
-                answer = as_numpy(self._run(module, rows, filled))
-                if points is None:
-                    points = np.empty((len(rows), answer.shape[1]), dtype=answer.dtype)
-                points[members] = answer[places]
-        assert points is not None
-        return points
-
-    def _slots(self, module: nn.Module, rows: Any) -> NDArray[np.intp]:
-        """Where each row stands when all batches are laid end to end."""
-        if not self.place_matters_:
-            return np.arange(len(rows))
-        own = np.array([content_of(rows[i : i + 1], module) for i in range(len(rows))])
-        return slots_at(own % self.batch_size, self.batch_size)
+            for start in range(0, len(rows), self.batch_size):
+                members = np.arange(start, min(start + self.batch_size, len(rows)))
+                # Free places hold a row too: what they hold does not matter, but it is valid.
+                filled = np.pad(members, (0, self.batch_size - len(members)), mode="edge")
+                parts.append(as_numpy(self._run(module, rows, filled))[: len(members)])
+        return np.concatenate(parts)
 
     def _run(self, module: nn.Module, rows: Any, members: NDArray[np.intp]) -> Tensor:
         """The layer's values, (batch_size, units), for these rows."""
@@ -235,33 +205,3 @@ def as_numpy(points: Tensor) -> NDArray[Any]:
     """The same numbers; NumPy has no bfloat16."""
     points = points.float() if points.dtype == torch.bfloat16 else points
     return np.asarray(points.cpu().numpy())
-
-
-def content_of(row: Any, module: nn.Module) -> int:
-    """A number that depends on what the network sees of a row, and on nothing else."""
-    return crc32(as_input(row, module).cpu().contiguous().view(torch.uint8).numpy().data)
-
-
-def slots_at(places: NDArray[np.intp], batch_size: int) -> NDArray[np.intp]:
-    """A slot of its own for each row, in the first batch where its place is free.
-
-    Examples
-    --------
-    >>> slots_at(np.array([1, 0, 1, 1]), 2)
-    array([1, 0, 3, 5])
-    """
-    order = np.argsort(places, kind="stable")
-    ordered = places[order]
-    batch = np.empty(len(places), dtype=np.intp)
-    batch[order] = np.arange(len(places)) - np.searchsorted(ordered, ordered)
-    return batch * batch_size + places
-
-
-def batches(
-    slots: NDArray[np.intp], batch_size: int
-) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Rows and places of each batch."""
-    order = np.argsort(slots)
-    ends = np.searchsorted(slots[order], np.arange(0, slots.max() + 1, batch_size)[1:])
-    for members in np.split(order, ends):
-        yield members, slots[members] % batch_size
