@@ -135,15 +135,6 @@ def plot_bands(
     return ax, frame
 
 
-def _bands_frame(
-    X: Any, y: ArrayLike, bands: Mapping[str, ArrayLike], oracle: ArrayLike | None
-) -> Any:
-    """The frame of `plot_bands`, of all rows."""
-    named, response = check_bands(y, bands, oracle), np.asarray(y, dtype=np.float64)
-    feature = read_feature(X, len(response))
-    return frame_of_rows(feature, response, named, np.arange(len(response)))
-
-
 def check_bands(
     y: ArrayLike, bands: Mapping[str, ArrayLike], oracle: ArrayLike | None
 ) -> dict[str, Array]:
@@ -502,12 +493,13 @@ def plot_comparison(
 
 
 def _first_rows(X: Any, y: ArrayLike, name: str, intervals: ArrayLike, oracle: Any) -> Any:
-    """The frame of the rows that are drawn."""
+    """The frame of `plot_bands` of the rows that are drawn."""
     shown = slice(0, COMPARED_POINTS)
+    response = np.asarray(y, dtype=np.float64)[shown]
     truth = None if oracle is None else np.asarray(oracle)[shown]
-    return _bands_frame(
-        np.asarray(X)[shown], np.asarray(y)[shown], {name: np.asarray(intervals)[shown]}, truth
-    )
+    named = check_bands(response, {name: np.asarray(intervals)[shown]}, truth)
+    feature = read_feature(np.asarray(X)[shown], len(response))
+    return frame_of_rows(feature, response, named, np.arange(len(response)))
 
 
 def _head(ax: Axes, name: str, colour: str, y: Any, intervals: Any) -> None:
