@@ -107,23 +107,15 @@ def tally_of(*parts):
 
 
 @settings(deadline=None)
-@given(CODES, st.lists(st.integers(-3, 3), min_size=1))
-def test_p_values_are_those_of_the_definition(seen, new):
-    u = np.linspace(0.1, 1.0, len(new))
-    found = p_values(tally_of(seen), np.array(new, dtype=np.int64), u)
+@given(CODES, CODES, st.lists(st.integers(-3, 3), min_size=1))
+def test_p_values_are_those_of_the_definition(first, second, new):
+    u, tally = np.linspace(0.1, 1.0, len(new)), tally_of(first, second)
+    assert tally.n == len(first) + len(second)
+    found = p_values(tally, np.array(new, dtype=np.int64), u)
     for t, code in enumerate(new):
-        before = np.array(seen + new[:t])
+        before = np.array(first + second + new[:t])
         expected = np.sum(before > code) + u[t] * (np.sum(before == code) + 1)
         assert found[t] == pytest.approx(expected / (len(before) + 1))
-
-
-@settings(deadline=None)
-@given(CODES, CODES)
-def test_a_tally_does_not_mind_the_order(first, second):
-    one, other = tally_of(first, second), tally_of(second + first)
-    assert np.array_equal(one.codes, other.codes)
-    assert np.array_equal(one.counts, other.counts)
-    assert one.n == len(first) + len(second)
 
 
 def quiet_p_values(n_streams, n_cal, n, draw, seed):
@@ -265,16 +257,6 @@ def test_every_estimator_can_be_watched(estimator_class, tmp_path):
             monitor.update(X[rows], y[rows])
         states.add(whole_state(monitor, tmp_path / "state.json"))
     assert len(states) == 1
-
-
-def test_more_rows_than_are_scored_at_a_time(tmp_path):
-    X, y = linear_rows(2_500, 5)
-    whole = CoverageMonitor(split_model(), random_state=0).update(X, y)
-    cut = CoverageMonitor(split_model(), random_state=0)
-    for rows in np.array_split(np.arange(2_500), 7):
-        cut.update(X[rows], y[rows])
-    path = tmp_path / "state.json"
-    assert whole_state(cut, path) == whole_state(whole, path)
 
 
 def test_sides_that_are_calibrated_apart_are_watched_apart():
@@ -489,7 +471,7 @@ def test_the_state_of_another_model_is_refused(tmp_path):
         CoverageMonitor.load(path, second)
 
 
-def test_a_file_that_is_broken_or_of_another_format_is_one_sentence(tmp_path):
+def test_a_file_that_is_broken_or_of_another_format_is_one_sentence(tmp_path, monkeypatch):
     model, rng = split_model(), np.random.default_rng(0)
     monitor = CoverageMonitor(model, random_state=0).update(*linear_rows(100, 7))
     path = monitor.save(tmp_path / "monitor.json")
@@ -505,26 +487,26 @@ def test_a_file_that_is_broken_or_of_another_format_is_one_sentence(tmp_path):
             CoverageMonitor.load(path, model)
     with pytest.raises(ValueError, match="does not exist"):
         CoverageMonitor.load(tmp_path / "none.json", model)
-
-
-def test_a_file_of_another_format_is_refused(tmp_path, monkeypatch):
-    model = split_model()
     with monkeypatch.context() as patched:
         patched.setattr("localconformal.monitor.monitor.FORMAT", 99)
-        path = CoverageMonitor(model, random_state=0).save(tmp_path / "monitor.json")
+        monitor.save(path)
     with pytest.raises(ValueError, match="has format 99"):
         CoverageMonitor.load(path, model)
 
 
-def test_the_state_is_small_however_long_the_stream(tmp_path):
+def test_the_state_is_small_however_long_the_stream_and_however_cut(tmp_path):
+    """More rows than are scored at a time, and ranked."""
+    path, (X, y) = tmp_path / "state.json", linear_rows(9_000, 20)
     monitor = CoverageMonitor(split_model(), random_state=0)
     sizes = []
-    for seed in range(3):
-        monitor.update(*linear_rows(4_000, 20 + seed))
-        sizes.append(len(whole_state(monitor, tmp_path / "state.json")))
+    for rows in np.array_split(np.arange(9_000), 3):
+        monitor.update(X[rows], y[rows])
+        sizes.append(len(whole_state(monitor, path)))
     assert sizes[-1] < 60_000
     assert sizes[2] - sizes[1] < 0.3 * sizes[0]
     assert len(monitor.history_) <= 257
+    whole = CoverageMonitor(split_model(), random_state=0).update(X, y)
+    assert whole_state(whole, path) == whole_state(monitor, path)
 
 
 # ---- what is refused, and nothing to say -----------------------------------------------------
@@ -606,12 +588,12 @@ def test_a_monitor_without_rows_has_nothing_to_say():
 
 
 def test_random_state_decides_all():
-    rows = linear_rows(200, 7)
-    logs = [
-        CoverageMonitor(split_model(), random_state=seed).update(*rows).log_martingale_
+    rows, model = linear_rows(200, 7), split_model()
+    one, again, other = (
+        CoverageMonitor(model, random_state=seed).update(*rows).log_martingale_
         for seed in (1, 1, 2)
-    ]
-    assert logs[0] == logs[1] != logs[2]
+    )
+    assert one == again != other
 
 
 @pytest.mark.nightly
