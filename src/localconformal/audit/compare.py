@@ -144,10 +144,10 @@ class Comparison:
         ('scaled', 3)
         """
         named = [{method.name: method for method in split.methods} for split in splits]
-        if not splits or any(split.keys() != named[0].keys() for split in named):
+        if not splits or any(list(split) != list(named[0]) for split in named):
             raise ValueError(
                 f"the splits have the methods {[list(split) for split in named]}; at least one "
-                "split, and the same methods in each, were expected."
+                "split, and the same methods in each, in one order, were expected."
             )
         if len(splits) == 1:
             return splits[0]
