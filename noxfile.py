@@ -23,7 +23,7 @@ CORE_TESTS = (
     "tests/contracts",
     "tests/properties",
     "tests/hardening/test_fuzz.py",
-    "tests/persistence/test_persistence_bad_files.py",
+    "tests/io",
     "tests/test_frames.py",
     "tests/test_intervals.py",
     "tests/test_quantiles.py",
