@@ -46,8 +46,7 @@ def refuse(place, *arguments):
 OVER_INPUTS = {
     "predict the table": ["predict", "out/model.skops", "homes.csv", "--out", "homes.csv"],
     "predict by another path": ["predict", "out/model.skops", "homes.csv", "--out", "{}/homes.csv"],
-    "predict into the folder": ["predict", "out/model.skops", "parts", "--out", "parts/made"],
-    "predict the folder itself": ["predict", "out/model.skops", "parts", "--out", "parts"],
+    "predict into the folder": ["predict", "out/model.skops", "parts", "--out", "parts/made.csv"],
     "run the table": ["run", "out/intervals.csv", *UNREAD, "--out", "out"],
     "run by another path": ["run", "out/intervals.csv", *UNREAD, "--out", "parts/../out"],
     "run the folder": ["run", "parts", *UNREAD, "--out", "parts"],

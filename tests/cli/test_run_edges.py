@@ -106,13 +106,6 @@ class TestNamesOfRows:
         held, later = (read_table(out / f"{p}intervals.parquet") for p in ("", "new-"))
         assert held["key"].tolist() == later["key"].iloc[held["row"]].tolist()
 
-    def test_without_id_long_integers_are_not_called_the_same(self, tmp_path):
-        data = write(homes().assign(uid=[str(10**24 + i) for i in range(400)]), tmp_path / "h.csv")
-        notes = call_json("run", data, "-t", "price", *QUICK, "--out", tmp_path)["preparation"]
-        (note,) = [note for note in notes if "'uid'" in note]
-        assert "same value" not in note
-        assert "like an identifier" in note
-
     @pytest.mark.parametrize("name", ["row", "actual", "predicted", "lower", "upper"])
     def test_those_of_the_results_are_refused_before_the_fit(self, tmp_path, name):
         data = write(homes().rename(columns={"key": name}), tmp_path / "homes.csv")

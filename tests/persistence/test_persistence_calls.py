@@ -175,7 +175,6 @@ def test_an_old_skops_is_refused_before_it_sees_a_file(tmp_path, saved, monkeypa
         "distributed.calibrating.CalibrationRows",
         "distributed.computing.Call",
         "distributed.computing.Step",
-        "distributed.parquet.Piece",
         "io.models.ModelFileError",
         "workflow.large.Prepared",
         "workflow.predicting.FilePrediction",

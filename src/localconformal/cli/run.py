@@ -12,13 +12,11 @@ import typer
 
 from localconformal.cli.console import (
     METHOD_NAMES,
-    Cluster,
     Json,
     Level,
     Seed,
     Verbose,
     log_lines,
-    on_cluster,
     prose,
     sayable,
     show,
@@ -65,7 +63,6 @@ def run(
         str | None,
         typer.Option(help="auto, forest, ...", show_default="the method's"),
     ] = None,
-    cluster: Cluster = None,
     new: Annotated[
         Path | None, typer.Option(help="A table of new rows to predict too.", show_default=False)
     ] = None,
@@ -87,9 +84,6 @@ def run(
     columns lower and upper; for several levels lower_0.9, upper_0.9 and so on, and the audit and
     the report are about the first.
 
-    A folder of Parquet files may be larger than memory: its rows stay on disk, on Dask. With
-    --cluster the work is done there; the folder must be one that the workers see.
-
     \b
     Example:  localconformal run homes.csv --target price --out homes
               localconformal run homes.csv -t price --groups region --new new.csv
@@ -109,10 +103,9 @@ def run(
     check_folder(out)
     check_inputs_stay(run_paths(out, new=new is not None).values(), [data, new, model_file(model)])
     new_columns = [] if new is None else column_names(new)
-    large = data.is_dir() or cluster is not None
-    with log_lines(verbose), on_cluster(large, cluster), steps(len(STEPS)) as on_step:
+    with log_lines(verbose), steps(len(STEPS)) as on_step:
         on_step(STEPS[0])
-        columns = names_of(data, large)
+        columns = column_names(data)
         chosen, by = split_names(features, columns), split_names(groups, columns)
         settings = Settings(
             method=method,
@@ -129,7 +122,7 @@ def run(
             if new is not None:
                 check_columns(types, new_columns, str(new))
 
-        done = make_run(data, task, large, on_step, check_new)
+        done = make_run(data, task, on_step, check_new)
         on_step(STEPS[3])
         prediction = None if new is None else FilePrediction(done.model, new)
         record = {
@@ -145,29 +138,13 @@ def run(
     show(whole, [*said, *map(prose, notes), "", *path_lines(paths)], as_json)
 
 
-def names_of(data: Path, large: bool) -> list[str]:
-    """Columns of a file, or of a folder of Parquet files."""
-    from localconformal.io.tables import column_names
-
-    if not large:
-        return column_names(data)
-    from localconformal.distributed.parquet import folder_columns
-
-    return folder_columns(data)
-
-
 def make_run(
     data: Path,
     task: Task,
-    large: bool,
     on_step: Callable[[str], None],
     on_columns: Callable[[Mapping[str, str]], None],
 ) -> Run:
-    """The run on a file in memory, or on a folder that stays on disk."""
-    if large:
-        from localconformal.workflow.large import run_folder
-
-        return run_folder(data, task, on_step=on_step, on_columns=on_columns)
+    """Read the table and run on it."""
     from localconformal.io.tables import read_table
     from localconformal.workflow.running import run_table
 
@@ -175,7 +152,7 @@ def make_run(
     named = [] if task.identifier is None else [task.identifier]
     order = [] if task.time is None else [task.time]
     wanted = [task.target, *named, *order, *chosen, *by] if chosen else None
-    table = read_table(data, columns=wanted, exact=named)
+    table = read_table(data, columns=wanted, names=named)
     return run_table(table, task, source=str(data), on_step=on_step, on_columns=on_columns)
 
 

@@ -37,8 +37,6 @@ class FilePrediction:
     identifier : str or None
         Column that names rows; None is the model's, where the file has it.
     batch_rows : int
-    first_row : int
-        Position of the first row, where the file is one of several.
     rows : int
         Predicted so far.
     lost : Counter of column -> values that could not be used
@@ -49,7 +47,6 @@ class FilePrediction:
     levels: Sequence[float] = ()
     identifier: str | None = None
     batch_rows: int = DEFAULT_ROWS
-    first_row: int = 0
     rows: int = 0
     lost: Counter[str] = field(default_factory=Counter)
 
@@ -78,7 +75,7 @@ class FilePrediction:
                 made = self.model.predict_prepared(X, table, self.levels)
             if identifier is not None:
                 made.insert(0, identifier, names[identifier])
-            made.insert(0, "row", self.first_row + table.index.to_numpy())
+            made.insert(0, "row", table.index.to_numpy())
             self.rows += len(made)
             self.lost.update(lost)
             yield made

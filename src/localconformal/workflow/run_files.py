@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
+import pandas as pd
 import pyarrow.parquet as pq
 
 from localconformal.io.files import write_together
 from localconformal.io.models import model_bytes, model_types
-from localconformal.io.tables import to_pandas, write_table
+from localconformal.io.tables import write_table
 from localconformal.report import write_report
 from localconformal.workflow.auditing import GROUP_HINT
 from localconformal.workflow.messages import json_text
@@ -103,8 +103,7 @@ def parquet_frames(path: Path) -> Iterator[Any]:
     """The rows of a Parquet file, batch by batch."""
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches():
-            table = pa.Table.from_batches([batch])
-            yield to_pandas(table, path, exact=table.column_names)
+            yield batch.to_pandas(types_mapper=pd.ArrowDtype)
 
 
 def write_run_report(run: Run, path: Path, seed: int) -> None:

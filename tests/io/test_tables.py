@@ -1,3 +1,5 @@
+"""Tables in and out: every format, whatever is wrong in one sentence, batches, formulas."""
+
 import gzip
 
 import numpy as np
@@ -9,6 +11,8 @@ import pytest
 from localconformal.io.tables import (
     TableError,
     check_columns,
+    column_names,
+    harmless,
     read_table,
     table_batches,
     write_table,
@@ -148,11 +152,9 @@ class TestBadFiles:
         with pytest.raises(TableError):
             read_table(save(tmp_path / "altered.parquet", bytes(content)))
 
-    def test_no_file_and_a_folder(self, tmp_path):
+    def test_no_file(self, tmp_path):
         with pytest.raises(TableError, match="does not exist"):
             read_table(tmp_path / "none.csv")
-        with pytest.raises(TableError, match="is a folder"):
-            read_table(tmp_path)
 
     def test_ten_thousand_columns_are_to_be_named(self, tmp_path):
         names = [f"c{j}" for j in range(10_000)]
@@ -232,38 +234,13 @@ def test_a_single_column_may_have_a_space_in_its_name(tmp_path):
     assert list(read_table(path)) == ["house size"]
 
 
-def test_large_numbers_are_texts_only_if_they_are_integers(tmp_path):
-    path = tmp_path / "large.csv"
-    path.write_text("a,b,c\n1234567890123456789012345,1e25,1\n,2.5,2\n")
-    table = read_table(path)
-    assert table["a"].iloc[0] == "1234567890123456789012345"
-    assert table["a"].isna().tolist() == [False, True]
-    assert table["b"].tolist() == [1e25, 2.5]
-
-
-#: What a column of names is written as in CSV -> the values that are read.
-WRITTEN_NAMES = {
-    "integers": (["-96", "", "9007199254740993"], [-96, None, 9007199254740993]),
-    "floats": (["-22.25", "1e3", " 7 "], [-22.25, 1000.0, 7.0]),
-    "codes": (["007", "12", "+49"], ["007", "12", "+49"]),
-    "padded numbers": (["-07", "008", "012"], [-7, 8, 12]),
-    "texts": (["-96", "=cmd", "0x10"], ["-96", "=cmd", "0x10"]),
-    "more than 64 bits": (["1", "2", str(10**24)], ["1", "2", str(10**24)]),
-    "hexadecimal": (["0x10", "0x11", "0x12"], ["0x10", "0x11", "0x12"]),
-}
-
-
-@pytest.mark.parametrize("case", WRITTEN_NAMES)
-def test_names_of_rows_in_csv_are_numbers_or_the_texts_that_were_written(tmp_path, case):
-    written, expected = WRITTEN_NAMES[case]
-    path = tmp_path / "t.csv"
-    path.write_text("a,b\n" + "".join(f"{name},1\n" for name in written))
-    whole = read_table(path, exact=["a"])["a"]
+def test_names_of_rows_in_csv_are_the_texts_that_were_written(tmp_path):
+    written = ["007", "-96", "", "9007199254740993", "=cmd", "0x10", "1.50"]
+    path = save(tmp_path / "t.csv", "a,b\n" + "".join(f"{name},1\n" for name in written))
+    whole = read_table(path, names=["a"])["a"]
     batches = [batch["a"] for batch in table_batches(path, {"a": "name"}, rows=2)]
     for column in (whole, pd.concat(batches)):
-        found = [None if pd.isna(value) else value for value in column]
-        assert found == expected
-        assert [type(value) for value in found] == [type(value) for value in expected]
+        assert ["" if pd.isna(value) else value for value in column] == written
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.int8(), pa.float64(), pa.decimal128(38, 0)])
@@ -271,8 +248,132 @@ def test_names_of_rows_in_parquet_have_their_type_in_what_is_written(tmp_path, k
     path, made = tmp_path / "t.parquet", tmp_path / "made.parquet"
     names = pa.array([-96, None, 7], pa.int64()).cast(kind)
     pq.write_table(pa.table({"a": names}), path)
-    frames = [read_table(path, exact=["a"]), *table_batches(path, {"a": "name"}, rows=1)]
+    frames = [read_table(path, names=["a"]), *table_batches(path, {"a": "name"}, rows=1)]
     write_table(frames, made)
     assert pq.read_table(made)["a"].combine_chunks() == pa.concat_arrays([names, names])
     write_table(frames, tmp_path / "made.csv")
     assert (tmp_path / "made.csv").read_text().splitlines() == ['"a"', *["-96", "", "7"] * 2]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_texts_of_every_kind_in_parquet_are_read_as_they_are(tmp_path, kind):
+    values = ["x", None, "y", "x", ""]
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": pa.array(values).cast(kind), "b": range(5)}), path)
+    for frame in (read_table(path), next(table_batches(path, {"a": "text", "b": "number"}))):
+        assert [v if isinstance(v, str) else None for v in frame["a"]] == values
+        assert frame["b"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_half_letters_in_parquet_are_one_sentence(tmp_path):
+    bad = pa.array([b"\xed\xa0\x80", b"ok"] * 30).cast(pa.string(), safe=False)
+    pq.write_table(pa.table({"a": bad}), tmp_path / "t.parquet")
+    for read in (read_table, lambda path: next(table_batches(path, {"a": "text"}))):
+        with pytest.raises(TableError) as caught:
+            read(tmp_path / "t.parquet")
+        assert_one_sentence(caught, "UTF8")
+
+
+def read_or_refused(path):
+    """The table of a file, or the sentence that refuses it."""
+    try:
+        return read_table(path)
+    except TableError as error:
+        return str(error)
+
+
+def test_an_altered_parquet_file_is_read_or_refused(tmp_path, parquet):
+    whole, rng = parquet.read_bytes(), np.random.default_rng(0)
+    for place, bit in rng.integers([0, 0], [len(whole), 8], size=(100, 2)):
+        content = bytearray(whole)
+        content[place] ^= 1 << int(bit)
+        found = read_or_refused(save(tmp_path / "altered.parquet", bytes(content)))
+        assert "\n" not in found if isinstance(found, str) else len(found) == 2000
+
+
+# ---- folders ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three Parquet files, one of them without rows, and what is none."""
+    made = tmp_path / "parts"
+    (made / "deep").mkdir(parents=True)
+    table = pd.DataFrame({"a": range(900), "b": [None] * 500 + [0.5] * 400, "c": "x"})
+    table[:500].to_parquet(made / "1.parquet", row_group_size=70, index=False)
+    table[:0].to_parquet(made / "2.pq", index=False)
+    table[500:].to_parquet(made / "deep" / "3.parquet", index=False)
+    (made / "_metadata.parquet").write_text("not a table")
+    return made
+
+
+def test_the_files_of_a_folder_are_one_table_in_the_order_of_their_names(folder):
+    assert column_names(folder) == ["a", "b", "c"]
+    whole = read_table(folder, columns=["b", "a"])
+    assert list(whole) == ["b", "a"]
+    assert whole["a"].tolist() == list(range(900))
+    # All of the first file's values are missing: it has no type for them.
+    assert whole["b"].isna().sum() == 500
+    batches = list(table_batches(folder, {"a": "number", "b": "number"}, rows=400))
+    assert [len(batch) for batch in batches] == [400, 400, 100]
+    together = pd.concat(batches)
+    np.testing.assert_array_equal(together.index, np.arange(900))
+    np.testing.assert_array_equal(together["a"], np.arange(900))
+
+
+def test_what_is_wrong_with_a_folder_is_one_sentence(folder, tmp_path):
+    pd.DataFrame({"a": ["x"], "b": [1.0], "c": "x"}).to_parquet(folder / "4.parquet")
+    for read in (read_table, lambda path: list(table_batches(path, {"b": "number"}))):
+        with pytest.raises(TableError) as caught:
+            read(folder)
+        assert_one_sentence(caught, "cannot be read as one table")
+    pd.DataFrame({"a": [1], "c": "x"}).to_parquet(folder / "4.parquet")
+    with pytest.raises(TableError, match=r"4.parquet has no column 'b'"):
+        column_names(folder)
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "rows.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(TableError, match="a folder of Parquet files was expected"):
+        read_table(tmp_path / "none")
+
+
+# ---- writing ------------------------------------------------------------------------------------
+
+FRAME = pd.DataFrame(
+    {"row": [0, 1, 2], "name": ["=cmd()", "-1+1", "Ann"], "lower": [-1.5, 1 / 3, -np.inf]}
+)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_batches_stand_below_each_other_and_keep_every_digit(tmp_path, suffix):
+    path = tmp_path / f"t.{suffix}"
+    assert write_table([FRAME, FRAME[:1]], path) == 4
+    table = read_table(path)
+    assert table["row"].tolist() == [0, 1, 2, 0]
+    np.testing.assert_array_equal(table["lower"][:3], FRAME["lower"])
+
+
+def test_a_text_is_no_formula_in_csv_and_untouched_in_parquet(tmp_path):
+    for suffix in ("csv", "parquet"):
+        write_table([FRAME.rename(columns={"name": "=name"})], tmp_path / f"t.{suffix}")
+    cells = [
+        cell.strip('"')
+        for line in (tmp_path / "t.csv").read_text().splitlines()
+        for cell in line.split(",")
+    ]
+    texts = [cell for cell in cells if not cell.lstrip("-").replace(".", "").isdigit()]
+    assert not any(text.startswith(("=", "+", "@")) for text in texts)
+    assert "'-1+1" in cells
+    assert read_table(tmp_path / "t.parquet")["=name"].tolist() == FRAME["name"].tolist()
+
+
+def test_other_suffixes_are_one_sentence(tmp_path):
+    with pytest.raises(TableError, match=r"'.xlsx'"):
+        write_table([FRAME], tmp_path / "t.xlsx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_apostrophe_stands_before_formulas_and_nothing_else():
+    for cell in ("=1", "+1", "-x", "@a", " =1", "\ufeff=1", "\t=1", "＝1", "\tplain"):
+        assert harmless(cell) == f"'{cell}"
+    for cell in ("a=b", "1-2", "(=)", "Anna", "", "é+", "'=1", None, -1.5):
+        assert harmless(cell) is cell
