@@ -79,8 +79,6 @@ def test_links_are_followed_both_ways(place):
     refuse(place, "predict", "out/model.skops", "link.csv", "--out", "homes.csv")
     (place / "other").symlink_to("out", target_is_directory=True)
     refuse(place, "run", "out/intervals.csv", *UNREAD, "--out", "other")
-    (place / "parts" / "more.parquet").symlink_to(place / "out" / "intervals.parquet")
-    refuse(place, "run", "parts", *UNREAD, "--out", "out")
 
 
 def test_results_of_before_are_replaced_as_ever(place):

@@ -53,16 +53,16 @@ def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> list[Pat
     made: list[Path] = []
     try:
         for path, write in writers.items():
-            made += make_folder(path.parent)
-            parts[path] = reserve(path)
-            with naming(path):
+            made += _make_folder(path.parent)
+            parts[path] = _reserve(path)
+            with _naming(path):
                 write(parts[path])
         mode = 0o666 & ~_umask()
         for part in parts.values():
             # mkstemp makes private files; a result is as readable as any new file.
             part.chmod(mode)
-        with uninterrupted():
-            rename_together(parts)
+        with _uninterrupted():
+            _rename_together(parts)
     except BaseException:
         for part in parts.values():
             part.unlink(missing_ok=True)
@@ -73,14 +73,14 @@ def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> list[Pat
     return list(parts)
 
 
-def rename_together(parts: Mapping[Path, Path]) -> None:
+def _rename_together(parts: Mapping[Path, Path]) -> None:
     """Give each part its name; where one cannot have it, all names are again as they were."""
     kept: dict[Path, Path] = {}
     try:
         for path, part in parts.items():
             # A file alone is replaced in one go; of several, the previous ones wait aside.
             if len(parts) > 1 and (path.is_file() or path.is_symlink()):
-                kept[path] = reserve(path)
+                kept[path] = _reserve(path)
                 path.replace(kept[path])
             part.replace(path)
     except BaseException:
@@ -97,7 +97,7 @@ def rename_together(parts: Mapping[Path, Path]) -> None:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def _naming(path: Path) -> Iterator[None]:
     """An error for want of room names the file, by the name that it was to have."""
     try:
         yield
@@ -110,7 +110,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
+def _uninterrupted() -> Iterator[None]:
     """Ctrl-C is too late here and has no effect, so that files are renamed together or not at all.
 
     Only the main thread gets it, and only there can it be held.
@@ -160,40 +160,26 @@ def check_inputs_stay(outputs: Iterable[Path], inputs: Iterable[Path | None]) ->
     given = [path for path in inputs if path is not None and path.exists()]
     for output in outputs:
         for one in given:
-            if is_or_lies_in(output, one):
-                place = "a file in the input folder" if one.is_dir() else "the input"
+            places = (output, *(output.resolve().parents if one.is_dir() else ()))
+            if any(place.exists() and place.samefile(one) for place in places):
+                kind = "a file in the input folder" if one.is_dir() else "the input"
                 raise UnwritableError(
-                    f"Cannot write {output}: it would be {place} {one}, which is only read; choose "
+                    f"Cannot write {output}: it would be {kind} {one}, which is only read; choose "
                     "another --out."
                 )
 
 
-def is_or_lies_in(output: Path, given: Path) -> bool:
-    """Whether the paths lead to one place, or that of the output is in the folder given."""
-    if not given.is_dir():
-        return is_same(output, given)
-    if any(is_same(place, given) for place in (output, *output.resolve().parents)):
-        return True
-    # A folder may have links to files elsewhere.
-    return any(is_same(output, link) for link in given.rglob("*") if link.is_symlink())
-
-
-def is_same(one: Path, other: Path) -> bool:
-    """Whether both are there, and are the same file or folder under whatever names."""
-    return one.exists() and other.exists() and one.samefile(other)
-
-
-def make_folder(folder: Path) -> list[Path]:
+def _make_folder(folder: Path) -> list[Path]:
     """Make a folder, and return those of its path that were not there, the outermost first."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()][::-1]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable(folder, error) from error
+        raise _unwritable(folder, error) from error
     return missing
 
 
-def reserve(path: Path) -> Path:
+def _reserve(path: Path) -> Path:
     """An empty file of another name beside the path, with its suffix."""
     if path.is_dir():
         raise UnwritableError(f"Cannot write {path}: it is a folder; choose another place.")
@@ -202,12 +188,12 @@ def reserve(path: Path) -> Path:
             dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix
         )
     except OSError as error:
-        raise unwritable(path.parent, error) from error
+        raise _unwritable(path.parent, error) from error
     os.close(handle)
     return Path(name)
 
 
-def unwritable(folder: Path, error: OSError) -> UnwritableError:
+def _unwritable(folder: Path, error: OSError) -> UnwritableError:
     """Why nothing can be made in the folder, in one sentence."""
     reason = error.strerror or str(error)
     return UnwritableError(f"Cannot write to {folder}: {reason}; choose another place.")
