@@ -21,7 +21,6 @@ FILES = {
     "intervals.csv",
     "report.html",
     "model.skops",
-    "model.trusted.json",
     "run.json",
 }
 
@@ -98,14 +97,6 @@ class TestFiles:
         assert low < 0.9 < high
         assert set(record["files"].values()) == {path.name for path in out.iterdir()}
 
-    def test_the_types_beside_the_model_are_those_skops_asks_for(self, done):
-        import skops.io
-
-        _, out = done
-        trusted = json.loads((out / "model.trusted.json").read_text())["trusted"]
-        assert trusted == skops.io.get_untrusted_types(file=out / "model.skops")
-        skops.io.load(out / "model.skops", trusted=trusted)
-
 
 class TestTerminal:
     def test_the_summary_has_rows_coverage_notes_and_paths(self, done):
@@ -127,7 +118,7 @@ class TestTerminal:
     def test_a_seed_gives_the_same_files(self, data, tmp_path):
         for name in ("first", "second"):
             call_json("run", data, "-t", "price", *QUICK, "--out", tmp_path / name, "--seed", 3)
-        for file in ("intervals.csv", "model.trusted.json"):
+        for file in ("intervals.csv", "intervals.parquet"):
             assert (tmp_path / "first" / file).read_bytes() == (
                 tmp_path / "second" / file
             ).read_bytes()

@@ -32,14 +32,6 @@ def stress(found):
         yield f"{count} {outcome}"
 
 
-def alterations(found):
-    assert found["anything_else"] == 0
-    assert found["code_events"] == {}
-    yield f"{found['tries']:,} files"
-    for count in found["outcomes"].values():
-        yield f"{count:,}"
-
-
 def monitor(found):
     yield f"{found['quiet']['streams']:,} of {found['quiet']['rows']:,} rows"
     yield f"{found['quiet']['alarms']} false alarms"
@@ -61,7 +53,7 @@ def mutation(found):
         yield f"| {package} | {counts} | {share} | {nothing} |"
 
 
-@pytest.mark.parametrize("figures", [fuzz, stress, alterations, monitor, resources, mutation])
+@pytest.mark.parametrize("figures", [fuzz, stress, monitor, resources, mutation])
 def test_figures_are_those_measured(figures):
     for words in figures(measured(figures.__name__)):
         assert words in PAGE

@@ -48,7 +48,7 @@ def predict(
               localconformal predict homes/model.skops new/ --out new-intervals.parquet
     """
     from localconformal.io.files import check_folder, write_whole
-    from localconformal.io.models import ModelFileError, load_model, reading_model
+    from localconformal.io.models import ModelFileError, load_model
     from localconformal.io.tables import check_suffix
     from localconformal.workflow.model import TableModel
     from localconformal.workflow.predicting import FilePrediction
@@ -63,7 +63,7 @@ def predict(
             f"{model} holds a {type(fitted).__name__}; the model.skops of a run was expected."
         )
     task = FilePrediction(fitted, data, level or (), identifier, batch_rows)
-    with counting("predicting") as on_rows, reading_model(model):
+    with counting("predicting") as on_rows:
         path = write_whole(out, lambda part: task.write(part, on_rows))
     document = {"rows": task.rows, "file": path, "target": fitted.target, "notes": task.notes()}
     rows = "1 row" if task.rows == 1 else f"{task.rows:,} rows"

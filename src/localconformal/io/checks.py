@@ -1,4 +1,15 @@
-"""What compiled code follows blindly is sound, and nothing in a model file leads out of it."""
+"""What is looked at in a model file: before skops reads it, and before compiled loops follow it.
+
+* Nodes (`check_nodes`): skops makes objects of types that are on a list, but some of its nodes also
+  call what they name: a method, a constructor with arguments, the type of a dict's key. What is on
+  the list is thereby made, and never called, while a file is read.
+* Numbers (`check_model`): scikit-learn's trees and our engines follow the indices that are stored
+  without looking whether they lie inside an array; in a file that someone altered they could lead
+  anywhere in memory. And arrays exchanged for others would answer all the same, with NaN or worse.
+* Ways out (`check_inside`, `drop_caches`): some settings of estimators lead out of the model once
+  it is fitted or asked: a cache on disk holds pickles, a vectorizer reads the files that its rows
+  name, and LightGBM takes paths and hosts among its further settings.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +18,6 @@ import json
 import zipfile
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -27,26 +37,15 @@ from localconformal.laws.neighbors import NeighborWeights
 #: Values that are written where they stand.
 PLAIN = (str, bytes, int, float, complex, bool, type(None), type, np.dtype, np.generic)
 
+#: What engines hold their references in.
+ENGINE_PARTS = (KernelNeighbors, KernelWeights, NearestNeighbors, NeighborWeights, Sketch)
+
 
 def is_own(value: Any) -> bool:
     """Whether the value is an object of this library that is made of its attributes."""
     return type(value).__module__.partition(".")[0] == "localconformal" and hasattr(
         value, "__dict__"
     )
-
-
-def check_trees(model: Any) -> None:
-    """Every tree within the model is sound, or a ValueError."""
-    for part in parts_of(model):
-        if hasattr(part, "_predictors"):
-            for predictor in np.ravel(np.array(part._predictors, dtype=object)):
-                check_histogram_tree(predictor, int(part._n_features))
-        if isinstance(getattr(part, "tree_", None), Tree):
-            check_tree(part.tree_, int(part.n_features_in_))
-        members = getattr(part, "estimators_", [])
-        widths = {int(m.n_features_in_) for m in np.ravel(members) if hasattr(m, "tree_")}
-        if widths - {getattr(part, "n_features_in_", None)}:
-            raise ValueError("a forest has trees of other features than its own")
 
 
 def parts_of(model: Any) -> Iterator[Any]:
@@ -71,29 +70,70 @@ def parts_of(model: Any) -> Iterator[Any]:
             yield part
 
 
-def check_tree(tree: Any, n_features: int) -> None:
+# ---- numbers that compiled loops follow ---------------------------------------------------------
+
+
+def check_model(model: Any) -> None:
+    """Trees, calibrations and engines within the model are sound, or a ValueError.
+
+    Examples
+    --------
+    >>> from localconformal.laws.uniform import UniformEngine
+    >>> check_model([UniformEngine(np.array([1.0, 2.0]))])
+    >>> check_model([UniformEngine(np.array([1.0, np.nan]))])
+    Traceback (most recent call last):
+        ...
+    ValueError: v of UniformEngine holds NaN
+    """
+    for part in parts_of(model):
+        _check_trees(part)
+        if isinstance(part, LeafEngine):
+            _check_leaves(part)
+        is_engine = is_own(part) and hasattr(part, "quantiles") and hasattr(part, "v")
+        if is_engine or isinstance(part, (Calibration, *ENGINE_PARTS)):
+            _refuse_nan(part)
+        if isinstance(part, Calibration):
+            _check_calibration(part)
+        elif is_engine:
+            _check_engine(part)
+
+
+def _check_trees(part: Any) -> None:
+    """Trees of one of scikit-learn's models."""
+    if hasattr(part, "_predictors"):
+        for predictor in np.ravel(np.array(part._predictors, dtype=object)):
+            _check_histogram_tree(predictor, int(part._n_features))
+    if isinstance(getattr(part, "tree_", None), Tree):
+        _check_tree(part.tree_, int(part.n_features_in_))
+    members = getattr(part, "estimators_", [])
+    widths = {int(m.n_features_in_) for m in np.ravel(members) if hasattr(m, "tree_")}
+    if widths - {getattr(part, "n_features_in_", None)}:
+        raise ValueError("a forest has trees of other features than its own")
+
+
+def _check_tree(tree: Any, n_features: int) -> None:
     """A tree of scikit-learn's forests and decision trees."""
     nodes = tree.__getstate__()["nodes"]
     inner = nodes["left_child"] != -1
-    check_tree_nodes(
+    _check_tree_nodes(
         inner, [nodes["left_child"], nodes["right_child"]], nodes["feature"], n_features
     )
     if tree.n_features != n_features:
         raise ValueError("a tree has other features than its model")
 
 
-def check_histogram_tree(predictor: Any, n_features: int) -> None:
+def _check_histogram_tree(predictor: Any, n_features: int) -> None:
     """A tree of histogram gradient boosting."""
     nodes = predictor.nodes
     inner = nodes["is_leaf"] == 0
-    check_tree_nodes(inner, [nodes["left"], nodes["right"]], nodes["feature_idx"], n_features)
+    _check_tree_nodes(inner, [nodes["left"], nodes["right"]], nodes["feature_idx"], n_features)
     categorical = inner & (nodes["is_categorical"] != 0)
     sets = min(len(predictor.binned_left_cat_bitsets), len(predictor.raw_left_cat_bitsets))
     if np.any(nodes["bitset_idx"][categorical] >= sets):
         raise ValueError("a tree names categories that it does not have")
 
 
-def check_tree_nodes(
+def _check_tree_nodes(
     inner: NDArray[np.bool_], children: list[NDArray[Any]], feature: NDArray[Any], n_features: int
 ) -> None:
     """Children lie behind their parent and inside the tree; features exist."""
@@ -110,56 +150,15 @@ def check_tree_nodes(
         raise ValueError("a tree asks for a feature that does not exist")
 
 
-def check_fields(model: Any) -> None:
-    """Every object within the model has what its class declares, or a ValueError.
-
-    Examples
-    --------
-    >>> from localconformal import AdditiveQuantile, KernelLaw
-    >>> check_fields([KernelLaw(), AdditiveQuantile()])
-    >>> law = KernelLaw()
-    >>> del law.kernel
-    >>> check_fields([law])
-    Traceback (most recent call last):
-        ...
-    ValueError: KernelLaw lacks kernel
-    """
-    for part in parts_of(model):
-        lacking = [name for name in declared(part) if not hasattr(part, name)]
-        if lacking:
-            raise ValueError(f"{type(part).__name__} lacks {', '.join(lacking)}")
-        if is_own(part) and is_dataclass(part):
-            unknown = [name for name in vars(part) if not is_declared(part, name)]
-            if unknown:
-                raise ValueError(f"{type(part).__name__} has no attribute {', '.join(unknown)}")
+def _check_leaves(engine: LeafEngine) -> None:
+    """An engine on the leaves of a forest, and the trees that it walks down."""
+    _check_records(engine.records, len(engine.v))
+    for inside in parts_of(engine.find):
+        if isinstance(inside, TreeWalk):
+            _check_walk(inside, len(engine.records.starts) - 1)
 
 
-def declared(part: Any) -> list[str]:
-    """Names that the class of an object says it has; of classes of others, only scikit-learn's."""
-    if is_own(part) and is_dataclass(part):
-        return [field.name for field in fields(part)]
-    home = type(part).__module__.partition(".")[0]
-    if isinstance(part, BaseEstimator) and home in ("localconformal", "sklearn"):
-        return list(type(part)._get_param_names())
-    return []
-
-
-def is_declared(part: Any, name: str) -> bool:
-    """Whether the class knows the attribute: a field, or a property it keeps."""
-    return name in declared(part) or hasattr(type(part), name)
-
-
-def check_leaves(model: Any) -> None:
-    """Every leaf engine within the model is sound, or a ValueError."""
-    for part in parts_of(model):
-        if isinstance(part, LeafEngine):
-            check_records(part.records, len(part.v))
-            for inside in parts_of(part.find):
-                if isinstance(inside, TreeWalk):
-                    check_walk(inside, len(part.records.starts) - 1)
-
-
-def check_records(records: Records, n: int) -> None:
+def _check_records(records: Records, n: int) -> None:
     """Records fill their array, count their own members, and name ranks below n."""
     starts, words, bins, width = records.starts, records.words, records.bins, records.width
     sizes = np.diff(starts) - bins
@@ -174,7 +173,7 @@ def check_records(records: Records, n: int) -> None:
         raise ValueError("a leaf of a forest has a member that does not exist")
 
 
-def check_walk(walk: TreeWalk, n_leaves: int) -> None:
+def _check_walk(walk: TreeWalk, n_leaves: int) -> None:
     """Children lie behind their parent and inside the trees; leaves are known ones."""
     feature, left, code = walk.words[:, 0], walk.words[:, 1].astype(np.int64), walk.words[:, 2]
     place = np.arange(len(left))
@@ -187,33 +186,7 @@ def check_walk(walk: TreeWalk, n_leaves: int) -> None:
         raise ValueError("a packed tree has a leaf or a feature that does not exist")
 
 
-#: What engines hold their references in.
-ENGINE_PARTS = (KernelNeighbors, KernelWeights, NearestNeighbors, NeighborWeights, Sketch)
-
-
-def check_numbers(model: Any) -> None:
-    """Calibrations and engines within the model are sound, or a ValueError.
-
-    Examples
-    --------
-    >>> from localconformal.laws.uniform import UniformEngine
-    >>> check_numbers([UniformEngine(np.array([1.0, 2.0]))])
-    >>> check_numbers([UniformEngine(np.array([1.0, np.nan]))])
-    Traceback (most recent call last):
-        ...
-    ValueError: v of UniformEngine holds NaN
-    """
-    for part in parts_of(model):
-        is_engine = is_own(part) and hasattr(part, "quantiles") and hasattr(part, "v")
-        if is_engine or isinstance(part, (Calibration, *ENGINE_PARTS)):
-            refuse_nan(part)
-        if isinstance(part, Calibration):
-            check_calibration(part)
-        elif is_engine:
-            check_engine(part)
-
-
-def refuse_nan(part: Any) -> None:
+def _refuse_nan(part: Any) -> None:
     """No number that the object holds is NaN: what it computes would be NaN too."""
     for name, value in vars(part).items():
         is_real = isinstance(value, (float, np.floating)) or (
@@ -223,7 +196,7 @@ def refuse_nan(part: Any) -> None:
             raise ValueError(f"{name} of {type(part).__name__} holds NaN")
 
 
-def check_calibration(found: Calibration) -> None:
+def _check_calibration(found: Calibration) -> None:
     """V is (n, S), with a cell and a place in the local laws for each row."""
     n = len(found.V)
     rows = [len(one) for one in found.F.rows if isinstance(one, np.ndarray)]
@@ -231,34 +204,34 @@ def check_calibration(found: Calibration) -> None:
         raise ValueError("the calibration scores do not fit their rows")
 
 
-def check_engine(engine: Any) -> None:
+def _check_engine(engine: Any) -> None:
     """Reference scores (n,) ascend, and there is a row for each."""
     v = engine.v
     if v.ndim != 1 or len(v) == 0 or np.any(np.diff(v) < 0):
         raise ValueError("the reference scores of a law are not in order")
-    if not fills(engine, len(v)):
+    if not _fills(engine, len(v)):
         raise ValueError("a law has other reference rows than scores")
 
 
-def fills(engine: Any, n: int) -> bool:
+def _fills(engine: Any, n: int) -> bool:
     """Whether an engine has what its loops read: n references, in the shape they expect."""
     found = (fit for kind, fit in SHAPES.items() if isinstance(engine, kind))
-    return next(found, has_references)(engine, n)
+    return next(found, _has_references)(engine, n)
 
 
-def has_references(engine: Any, n: int) -> bool:
+def _has_references(engine: Any, n: int) -> bool:
     """Rows in an array of their own; an engine without any needs none."""
     return len(getattr(engine, "references", engine.v)) == n
 
 
-def has_blocks(engine: ExactEngine, n: int) -> bool:
+def _has_blocks(engine: ExactEngine, n: int) -> bool:
     """Rows in blocks, the last one padded."""
     size = min(BLOCK, n)
     shape = (-(-n // size), len(engine.centre), size)
     return all(one is None or one.shape == shape for one in (engine.wide, engine.narrow))
 
 
-def has_landmarks(engine: SketchEngine, n: int) -> bool:
+def _has_landmarks(engine: SketchEngine, n: int) -> bool:
     """Sums at each of n edges and r landmarks."""
     r = engine.sketch.columns.shape[1]
     vectors = (engine.squares, engine.mean_vector, engine.size_vector)
@@ -267,12 +240,14 @@ def has_landmarks(engine: SketchEngine, n: int) -> bool:
 
 #: Engine -> whether it has the rows of n scores.
 SHAPES: dict[type, Callable[[Any, int], bool]] = {
-    ExactEngine: has_blocks,
-    SketchEngine: has_landmarks,
+    ExactEngine: _has_blocks,
+    SketchEngine: _has_landmarks,
     NeighborEngine: lambda engine, n: len(engine.neighbors.points) == n,
     ReferenceEngine: lambda engine, n: len(getattr(engine.weigh, "references", engine.v)) == n,
 }
 
+
+# ---- nodes of skops that call something ---------------------------------------------------------
 
 #: They call a method or a constructor.
 CALLING = ("ConstructorFromReduceNode", "MethodNode", "OperatorFuncNode")
@@ -334,6 +309,8 @@ def _key_types(node: dict[str, Any]) -> list[Any]:
         raise ValueError("it has a dict whose keys would be made by a call")
     return list(types["content"])
 
+
+# ---- settings that lead out of a model ----------------------------------------------------------
 
 #: Where scikit-learn keeps results on disk, as pickles; without it they are computed again.
 CACHE = "memory"

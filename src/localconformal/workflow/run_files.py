@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from localconformal.io.files import write_together
-from localconformal.io.models import model_bytes, model_types
+from localconformal.io.models import save_model
 from localconformal.io.tables import write_table
 from localconformal.report import write_report
 from localconformal.workflow.auditing import GROUP_HINT
@@ -24,17 +24,12 @@ FILES = {
     "intervals as CSV": "intervals.csv",
     "report": "report.html",
     "model": "model.skops",
-    "types of the model": "model.trusted.json",
 }
 NEW_FILES = {
     "new intervals": "new-intervals.parquet",
     "new intervals as CSV": "new-intervals.csv",
 }
 RECORD = {"record": "run.json"}
-TRUSTED_NOTE = (
-    "Types that skops.io.load would want to be told for model.skops. To load it, call "
-    "localconformal.io.models.load_model, which asks a list of its own and never this file."
-)
 
 
 def run_paths(folder: Path, *, new: bool) -> dict[str, Path]:
@@ -67,8 +62,6 @@ def write_run(
     new : FilePrediction, default=None
         Rows to predict beside those held out.
     """
-    data = model_bytes(run.model)
-    trusted = {"note": TRUSTED_NOTE, "trusted": model_types(data)}
     seed = record["task"]["settings"]["seed"]
     paths = run_paths(folder, new=new is not None)
     files = {what: path.name for what, path in paths.items()}
@@ -76,8 +69,7 @@ def write_run(
         "intervals": lambda part: write_table([run.table], part),
         "intervals as CSV": lambda part: write_table([run.table], part),
         "report": lambda part: write_run_report(run, part, seed),
-        "model": lambda part: part.write_bytes(data),
-        "types of the model": lambda part: write_json(trusted, part),
+        "model": lambda part: save_model(run.model, part),
         **({} if new is None else new_writers(new)),
         "record": lambda part: write_json({**record, "files": files}, part),
     }

@@ -1,0 +1,496 @@
+"""Nothing that a model file names is called, leads out of the model, or leads loops astray."""
+
+import inspect
+import io
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops
+import skops.io
+from model_files import node, refusal, rewritten, with_estimator
+from sklearn.base import clone
+from sklearn.cluster import FeatureAgglomeration
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.ensemble import (
+    BaggingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+    StackingRegressor,
+    VotingRegressor,
+)
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils import all_estimators
+
+from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
+from localconformal.engine.leaves import LeafEngine, TreeWalk, collect_leaves
+from localconformal.io.checks import HARMLESS, check_model, check_nodes, parts_of
+from localconformal.io.models import (
+    FURTHER_TYPES,
+    ModelFileError,
+    is_allowed,
+    load_model,
+    model_bytes,
+    save_model,
+)
+from localconformal.workflow.base_models import make_base_model
+from registry import ESTIMATORS, optional, smooth_data
+
+
+@pytest.fixture(scope="module")
+def saved():
+    X, y = smooth_data(120, 0)
+    return model_bytes(SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y))
+
+
+@pytest.fixture
+def unread(monkeypatch):
+    """skops may say what a file names, and read none."""
+    monkeypatch.setattr(skops.io, "loads", lambda *_, **__: pytest.fail("it was read"))
+
+
+# ---- types on the list --------------------------------------------------------------------------
+
+
+def test_every_estimator_is_on_the_list():
+    assert all(is_allowed(f"{cls.__module__}.{cls.__name__}") for cls in ESTIMATORS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "localconformal.cli.main",
+        "localconformal.distributed.calibrating.CalibrationRows",
+        "localconformal.distributed.computing.Call",
+        "localconformal.distributed.computing.Step",
+        "localconformal.io.files.write_whole",
+        "localconformal.io.models.ModelFileError",
+        "localconformal.regressors.base.np",
+        "localconformal.regressors.base.BaseEstimator",
+        "localconformal.regressors.nothing.Here",
+        "localconformal.workflow.predicting.FilePrediction",
+        "localconformal.workflow.running.Run",
+        "localconformal",
+        "localconformalevil.regressors.Thing",
+        "",
+    ],
+)
+def test_what_calls_reads_or_writes_or_is_no_part_of_a_model_is_on_no_list(name):
+    assert not is_allowed(name)
+
+
+def test_functions_on_the_list_take_arrays_alone():
+    functions = {name for name in FURTHER_TYPES if name.rpartition(".")[2].islower()}
+    assert functions == {
+        "functools.partial",
+        "numpy.asarray",
+        "numpy.dtype",
+        "sklearn.compose._column_transformer.make_column_selector",
+        "sklearn.utils.validation.check_array",
+    }
+
+
+def text(value):
+    return node("JsonNode", "builtins.str", content=json.dumps(value), is_json=True)
+
+
+def listed(*content, kind="list"):
+    return node(f"{kind.title()}Node", f"builtins.{kind}", content=list(content))
+
+
+def made_by(name):
+    """An object without attributes."""
+    return node("ObjectNode", name)
+
+
+#: Nodes about names that are on no list, those that would call or import something among them.
+OUTSIDE = {
+    "os.system": node("FunctionNode", "os.system", __id__=1),
+    "posix.system": node("TypeNode", "posix.system"),
+    "builtins.exec": made_by("builtins.exec"),
+    "subprocess.Popen": node(
+        "ConstructorFromReduceNode", "subprocess.Popen", content=listed(text("id"))
+    ),
+    "operator.methodcaller": node(
+        "OperatorFuncNode", "operator.methodcaller", attrs=listed(text("id"))
+    ),
+    "localconformal.io.files.Path": node("FunctionNode", "localconformal.io.files.Path"),
+    "localconformal.io.files.write_whole": node(
+        "FunctionNode", "localconformal.io.files.write_whole"
+    ),
+    "joblib.memory.Memory": made_by("joblib.memory.Memory"),
+    "sklearn.utils._testing.delete_folder": node(
+        "FunctionNode", "sklearn.utils._testing.delete_folder"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_type_outside_the_list_is_named_and_not_made(tmp_path, saved, unread, name):
+    assert name in refusal(tmp_path, with_estimator(saved, OUTSIDE[name]))
+
+
+def test_a_long_name_is_cut_and_a_list_beside_the_file_is_no_authority(tmp_path, saved, unread):
+    long = node("FunctionNode", "\x1b[31m\n." + "x" * 10**5)
+    assert "names" in refusal(tmp_path, with_estimator(saved, long))
+    (tmp_path / "model.trusted.json").write_text(json.dumps({"trusted": ["builtins.print"]}))
+    data = skops.io.dumps(FunctionTransformer(print))
+    assert "builtins.print" in refusal(tmp_path, data)
+
+
+# ---- nodes that call something ------------------------------------------------------------------
+
+LISTED = "sklearn.linear_model._base.LinearRegression"
+
+
+def dict_of(key_type, key="key"):
+    """A dict whose one key is made by a call of ``key_type``."""
+    return node("DictNode", "builtins.dict", key_types=listed(key_type), content={key: text(None)})
+
+
+def method(name=LISTED):
+    """What skops 0.11 took: it looked at the type of a method's object, not at the method."""
+    return node("MethodNode", name, content={"obj": made_by(name), "func": "fit"})
+
+
+def constructor(name=LISTED):
+    return node("ConstructorFromReduceNode", name, content=listed(text("path"), kind="tuple"))
+
+
+def partial(name=LISTED):
+    """A constructor, put off until a key is made."""
+    arguments = {
+        "func": node("TypeNode", name),
+        "args": listed(text("path"), kind="tuple"),
+        "kwds": node("DictNode", "builtins.dict", key_types=listed(), content={}),
+        "namespace": text(None),
+    }
+    return dict_of(node("PartialNode", "functools.partial", content=arguments))
+
+
+CALLING = {
+    "a method": dict_of(method()),
+    # A key that says it is a text, with the id of a method.
+    "a method's id": listed(
+        {**method(), "__id__": 7}, dict_of(node("TypeNode", "builtins.str", __id__=7))
+    ),
+    "a constructor": constructor(),
+    "a partial": partial(),
+    "a key": dict_of(node("TypeNode", "localconformal.calibration.SideRule")),
+}
+REASONS = r"would call something|same id|unknown function|a call"
+
+
+@pytest.mark.parametrize("way", CALLING)
+def test_nothing_that_a_file_names_is_called(tmp_path, saved, unread, way):
+    data = with_estimator(saved, CALLING[way])
+    refusal(tmp_path, data)
+    # Whatever the installed skops would say.
+    with pytest.raises(ValueError, match=REASONS):
+        check_nodes(data)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("make", [method, constructor, partial])
+def test_a_booster_that_can_write_files_is_not_called_either(tmp_path, make, monkeypatch):
+    base = optional("lightgbm").LGBMRegressor(n_estimators=2, verbose=-1)
+    model = SplitConformalRegressor(base, random_state=0).fit(*smooth_data(120, 0))
+    saved = model_bytes(model)
+    check_nodes(saved)
+    monkeypatch.setattr(skops.io, "loads", lambda *_, **__: pytest.fail("it was read"))
+    data = with_estimator(saved, make("lightgbm.basic.Booster"))
+    refusal(tmp_path, data)
+    with pytest.raises(ValueError, match=REASONS):
+        check_nodes(data)
+
+
+def test_a_whole_file_has_nothing_called(saved):
+    check_nodes(saved)
+
+
+def test_an_old_skops_is_refused_before_it_sees_a_file(tmp_path, saved, monkeypatch):
+    monkeypatch.setattr(skops, "__version__", "0.11.0")
+    for name in ("loads", "dumps", "get_untrusted_types"):
+        monkeypatch.setattr(skops.io, name, lambda *_, **__: pytest.fail("it was asked"))
+    assert "skops 0.11.0 is installed" in refusal(tmp_path, saved)
+    with pytest.raises(ModelFileError, match=re.escape("pip install 'skops>=0.12'")):
+        save_model(SplitConformalRegressor(), tmp_path / "made.skops")
+    assert not (tmp_path / "made.skops").exists()
+
+
+# ---- settings that lead out of a model ----------------------------------------------------------
+
+#: Names of parameters that may lead out of a model.
+SUSPECT = re.compile("mem|cache|path|file|dir|folder|callback|input|url|hook|save|load|host|port")
+#: Those of scikit-learn that take numbers, words or names of features.
+PLAIN = {
+    "cache_size",
+    "direction",
+    "fit_path",
+    "importance_getter",
+    "input_type",
+    "path_method",
+    "support_fraction",
+    "transform_input",
+}
+SUSPECTS = [
+    (kind, name)
+    for _, kind in all_estimators()
+    for name in inspect.signature(kind).parameters
+    if SUSPECT.search(name)
+]
+CACHING = [kind for kind, name in SUSPECTS if name == "memory"]
+OTHERS = [pair for pair in SUSPECTS if pair[1] in HARMLESS and pair[1] != "memory"]
+
+
+def made(kind, **settings):
+    """An estimator with these settings, whatever else its constructor asks for."""
+    needed = {
+        Pipeline: {"steps": [("scale", StandardScaler()), ("model", LinearRegression())]},
+        # Its default, np.mean, is on no list.
+        FeatureAgglomeration: {"pooling_func": np.maximum},
+    }
+    return kind(**needed.get(kind, {}), **settings)
+
+
+def written(model, folder):
+    """The file that a stranger would send: skops itself looks at no setting."""
+    path = folder / "model.skops"
+    path.write_bytes(skops.io.dumps(model))
+    return path
+
+
+def refused(model, folder, words):
+    """Neither loaded nor saved, in one sentence each."""
+    assert re.search(words, refusal(folder, skops.io.dumps(model)))
+    with pytest.raises(ModelFileError, match=words):
+        model_bytes(SplitConformalRegressor(model))
+
+
+def test_every_suspect_parameter_of_scikit_learn_is_known():
+    assert {name for _, name in SUSPECTS} <= PLAIN | set(HARMLESS)
+    assert Pipeline in CACHING
+
+
+#: Ways to hide a transformer or a regressor in another estimator.
+NESTED = {
+    "alone": lambda part: part,
+    "Pipeline": lambda part: Pipeline([("part", part), ("last", LinearRegression())]),
+    "FeatureUnion": lambda part: FeatureUnion([("part", part)]),
+    "ColumnTransformer": lambda part: ColumnTransformer([("part", part, [0, 1])]),
+    "remainder": lambda part: ColumnTransformer([("one", "drop", [0])], remainder=part),
+    "GridSearchCV": lambda part: GridSearchCV(part, {"part__alpha": [0.1]}),
+    "grid": lambda part: GridSearchCV(
+        Pipeline([("a", "passthrough"), ("b", Ridge())]), {"a": [part]}
+    ),
+    "StackingRegressor": lambda part: StackingRegressor([("part", part)], final_estimator=part),
+    "VotingRegressor": lambda part: VotingRegressor([("part", part)]),
+    "BaggingRegressor": BaggingRegressor,
+    "TransformedTargetRegressor": lambda part: TransformedTargetRegressor(
+        Ridge(), transformer=part
+    ),
+    "SLCPRegressor": SLCPRegressor,
+}
+
+
+@pytest.mark.parametrize("nest", NESTED.values(), ids=NESTED)
+def test_a_cache_does_not_come_with_the_model(tmp_path, nest):
+    for kind in CACHING:
+        path = written(nest(made(kind, memory=str(tmp_path / "cache"))), tmp_path)
+        found = [part.memory for part in parts_of(load_model(path)) if hasattr(part, "memory")]
+        assert set(found) == {None}, kind.__name__
+
+
+@pytest.mark.parametrize("name", ["alone", "StackingRegressor", "BaggingRegressor"])
+def test_a_loaded_model_writes_nothing_when_it_is_fitted(tmp_path, name):
+    place = tmp_path / "cache"
+    model = NESTED[name](made(Pipeline, memory=str(place)))
+    X, y = smooth_data(60, 0)
+    rows = pd.DataFrame(X, columns=["a", "b"])
+    clone(model).fit(rows, y)
+    assert place.exists(), "without this the test says nothing"
+    place.rename(tmp_path / "elsewhere")
+    path = written(model, tmp_path)
+    load_model(path).fit(rows, y)
+    make_base_model(str(path), "split", 0).fit(rows, y)
+    assert not place.exists()
+
+
+def test_a_fitted_model_with_a_cache_is_saved_and_predicts_the_same(tmp_path):
+    X, y = smooth_data(80, 0)
+    base = made(Pipeline, memory=str(tmp_path / "cache"))
+    model = SplitConformalRegressor(base, random_state=0).fit(X, y)
+    again = load_model(save_model(model, tmp_path / "model.skops"))
+    np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+    assert again.estimator.memory is None
+    assert model.estimator.memory == str(tmp_path / "cache")
+
+
+@pytest.mark.parametrize(("kind", "name"), OTHERS, ids=lambda one: getattr(one, "__name__", one))
+def test_what_else_leads_out_is_refused(tmp_path, kind, name):
+    harm = kind(**{name: "filename" if name == "input" else np.exp})
+    refused(harm, tmp_path, f"{kind.__name__} has {name}=")
+    part = Pipeline([("part", harm), ("last", LinearRegression())])
+    refused(StackingRegressor([("deep", part)]), tmp_path, f"{kind.__name__} has {name}=")
+
+
+PATH = "somewhere/else"
+
+
+def test_searches_that_would_try_a_cache_are_refused(tmp_path):
+    for search in (
+        GridSearchCV(made(Pipeline), {"memory": [None, PATH]}),
+        GridSearchCV(
+            TransformedTargetRegressor(made(Pipeline)), [{}, {"regressor__memory": (PATH,)}]
+        ),
+        RandomizedSearchCV(made(Pipeline), {"memory": np.array([PATH], object)}),
+    ):
+        refused(search, tmp_path, "leads out of the model")
+
+
+@pytest.mark.ci
+def test_paths_hosts_and_callbacks_of_boosting_libraries_are_refused(tmp_path):
+    lightgbm, xgboost = optional("lightgbm").LGBMRegressor, optional("xgboost").XGBRegressor
+    for model in (
+        GridSearchCV(lightgbm(), {"forcedsplits_filename": [PATH]}),
+        lightgbm(forcedsplits_filename=PATH),
+        lightgbm(machines="203.0.113.1:1234", num_machines=2),
+        lightgbm(machine_list_file=[PATH]),
+        xgboost(callbacks=[np.exp]),
+        xgboost(log_file=PATH),
+    ):
+        refused(model, tmp_path, "leads out of the model")
+    for model in (
+        lightgbm(metric="l1", boosting="dart", min_data_in_bin=1),
+        xgboost(tree_method="hist", eval_metric="mae", rate_drop=0.5),
+    ):
+        assert repr(load_model(save_model(model, tmp_path / "model.skops"))) == repr(model)
+
+
+def test_other_settings_come_with_the_model(tmp_path):
+    steps = {"scale": ["passthrough", StandardScaler()], "model__fit_intercept": [True]}
+    words = {"law": ["forest", "uniform"]}
+    for model in (GridSearchCV(made(Pipeline), steps), GridSearchCV(SLCPRegressor(), words)):
+        assert repr(load_model(save_model(model, tmp_path / "model.skops"))) == repr(model)
+
+
+# ---- numbers that compiled loops follow ---------------------------------------------------------
+
+
+def test_a_tree_that_leads_outside_itself_is_refused(tmp_path):
+    X, y = smooth_data(120, 0)
+    forest = SplitConformalRegressor(RandomForestRegressor(2), random_state=0).fit(X, y)
+    tree = forest.score_.model_.estimators_[0].tree_
+    state = tree.__getstate__()
+    state["nodes"]["left_child"][0] = 10**6
+    tree.__setstate__(state)
+    boosting = HistGradientBoostingRegressor(max_iter=2)
+    boosted = SplitConformalRegressor(boosting, random_state=0).fit(X, y)
+    boosted.score_.model_._predictors[0][0].nodes["left"][0] = 10**6
+    for model in (forest, boosted):
+        assert "outside itself" in refusal(tmp_path, model_bytes(model))
+
+
+def filled(name, old):
+    """Every whole number of an array exchanged for a large one."""
+    if not name.endswith("npy"):
+        return old
+    array = np.load(io.BytesIO(old))
+    if array.dtype.kind in "iu":
+        array = np.full_like(array, min(2**30, np.iinfo(array.dtype).max))
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+def test_indices_out_of_range_are_refused(tmp_path):
+    X, y = smooth_data(200, 0)
+    base = RandomForestRegressor(3, random_state=0)
+    model = SLCPRegressor(base, law="forest", reference="holdout", random_state=0).fit(X, y)
+    assert "was altered" in refusal(tmp_path, rewritten(model_bytes(model), filled))
+
+
+def engine_of_one_split():
+    """One tree: x <= 0 is leaf 0, the others leaf 1."""
+    words = np.array([[0, 1, -1, 0], [0, 1, 0, 0], [0, 2, 1, 0]], dtype=np.int32)
+    words.view(np.float32)[:, 3] = [0.0, np.inf, np.inf]
+    codes = (np.arange(60) % 2).astype(np.int32)[:, None]
+    walk = TreeWalk(words, np.array([0]))
+    return LeafEngine(np.sort(np.linspace(-1, 1, 60)), collect_leaves(codes, 2), walk)
+
+
+def test_altered_leaves_are_refused():
+    check_model([engine_of_one_split()])
+    for name in ("starts", "words", "bins", "width"):
+        for value in (0, 2**14):
+            engine = engine_of_one_split()
+            held = getattr(engine.records, name)
+            altered = np.full_like(held, value) if isinstance(held, np.ndarray) else value
+            engine.records = replace(engine.records, **{name: altered})
+            with pytest.raises(ValueError, match="lea"):
+                check_model([engine])
+
+
+def test_altered_trees_of_leaves_are_refused():
+    for place, column, value in [(0, 1, 2), (0, 1, 2**30), (2, 1, 0), (1, 2, 2), (0, 0, -1)]:
+        engine = engine_of_one_split()
+        engine.find.words[place, column] = value
+        with pytest.raises(ValueError, match="packed tree"):
+            check_model([engine])
+
+
+def localized(n=200, **law):
+    X, y = smooth_data(n, 0)
+    return SLCPRegressor(LinearRegression(), law=KernelLaw(**law), random_state=0).fit(X, y)
+
+
+def engine_of(model):
+    return model.calibration_.F.sided.laws[0].engine_
+
+
+def put(holder, **values):
+    """Attributes of a frozen object, as a file may have them."""
+    for name, value in values.items():
+        object.__setattr__(holder, name, value)
+
+
+#: What is changed in the calibration or the engine, and words of the sentence.
+SPOILT = [
+    (lambda c, e: put(c, V=np.full_like(c.V, np.nan)), "V of Calibration holds NaN"),
+    (lambda c, e: put(c, V=c.V[:-1]), "do not fit their rows"),
+    (lambda c, e: put(c, cells=c.cells[:-1]), "do not fit their rows"),
+    (lambda c, e: put(c, V=c.V[:, :1]), "do not fit their rows"),
+    (lambda c, e: put(e, v=np.append(e.v[:-1], np.nan)), "holds NaN"),
+    (lambda c, e: put(e, v=e.v[::-1].copy()), "not in order"),
+    (lambda c, e: put(e, v=e.v[:-1]), "other reference rows than scores"),
+    (lambda c, e: put(e.weigh, bandwidth=float("nan")), "bandwidth of"),
+]
+
+
+def test_numbers_that_do_not_fit_are_refused(tmp_path):
+    for spoil, words in SPOILT:
+        model = localized()
+        spoil(model.calibration_, engine_of(model))
+        assert words in refusal(tmp_path, model_bytes(model))
+
+
+@pytest.mark.parametrize(("engine", "name"), [("exact", "wide"), ("sketch", "A")])
+def test_engines_with_compiled_loops_have_all_that_these_read(engine, name):
+    model = localized(engine=engine)
+    check_model(model)
+    found = engine_of(model)
+    setattr(found, name, getattr(found, name)[..., :-1])
+    with pytest.raises(ValueError, match="other reference rows than scores"):
+        check_model(model)
+
+
+def test_models_of_others_are_not_looked_into():
+    X, y = smooth_data(80, 0)
+    check_model(SplitConformalRegressor(KNeighborsRegressor(3), random_state=0).fit(X, y))

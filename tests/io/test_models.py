@@ -1,0 +1,309 @@
+"""A model from a file is the model that was saved; whatever else a file is ends in one sentence."""
+
+import io
+import json
+import pickle
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+from model_files import node, refusal, rewritten
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LinearRegression
+from sklearn.preprocessing import FunctionTransformer
+
+from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
+from localconformal.io.checks import parts_of
+from localconformal.io.models import (
+    STAMP,
+    STAMPED,
+    ModelFileError,
+    load_model,
+    model_bytes,
+    save_model,
+)
+from localconformal.laws.blend_models import default_models
+from localconformal.versions import versions
+from registry import ci_but, light, optional, smooth_data
+
+
+def round_trip(model, folder):
+    return load_model(save_model(model, folder / "model.skops"))
+
+
+def assert_same_intervals(model, X, folder):
+    again = round_trip(model, folder)
+    np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+    return again
+
+
+def mixed_frame(n, seed):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n)})
+    X["c"] = pd.Categorical(rng.choice(["u", "v", "w"], n))
+    X.loc[::9, "a"] = np.nan
+    return X, X["b"].to_numpy() + rng.normal(size=n)
+
+
+# ---- round trips --------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*intervals are infinite:UserWarning")
+def test_every_estimator_gives_the_same_bits(estimator_class, tmp_path):
+    model = light(estimator_class).fit(*smooth_data(200, 0))
+    again = round_trip(model, tmp_path)
+    new, _ = smooth_data(40, 1)
+    for level in (0.9, [0.5, 0.8]):
+        np.testing.assert_array_equal(
+            again.predict_interval(new, level), model.predict_interval(new, level)
+        )
+    np.testing.assert_array_equal(again.predict(new), model.predict(new))
+    assert str(again.guarantee_) == str(model.guarantee_)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *({"law": law} for law in ("forest", "uniform")),
+        *(
+            pytest.param(setting, marks=pytest.mark.ci)
+            for setting in (
+                {"law": "learned"},
+                {"law": "neighbors"},
+                {"law": "auto", "selection_budget": 1},
+                *({"law": "forest", "score": name} for name in ("quantile", "normalised")),
+                *({"law": "forest", "score": name} for name in ("response", "absolute")),
+            )
+        ),
+    ],
+    ids=lambda setting: "-".join(map(str, setting.values())),
+)
+def test_every_law_and_score_does_on_frames_with_categories_and_gaps(setting, tmp_path):
+    X, y = mixed_frame(200, 0)
+    base = HistGradientBoostingRegressor(categorical_features="from_dtype", max_iter=10)
+    model = SLCPRegressor(base, reference="holdout", random_state=0, **setting).fit(X, y)
+    assert_same_intervals(model, X, tmp_path)
+
+
+@pytest.mark.parametrize("name", ci_but(["kernel-ridge"], default_models(0)))
+def test_every_model_that_auto_may_blend_does(name, tmp_path):
+    X, y = smooth_data(120, 0)
+    model = default_models(0)[name].fit(X, y)
+    np.testing.assert_array_equal(round_trip(model, tmp_path).predict(X), model.predict(X))
+
+
+def boosted_elsewhere(package, **params):
+    """A light regressor of LightGBM or XGBoost."""
+    kind = {"lightgbm": "LGBMRegressor", "xgboost": "XGBRegressor"}[package]
+    return getattr(optional(package), kind)(n_estimators=5, **params)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: RandomForestRegressor(5),
+        lambda: GradientBoostingRegressor(n_estimators=5),
+        pytest.param(lambda: boosted_elsewhere("lightgbm", verbose=-1), marks=pytest.mark.ci),
+        pytest.param(lambda: boosted_elsewhere("xgboost"), marks=pytest.mark.ci),
+    ],
+    ids=["forest", "boosting", "LightGBM", "XGBoost"],
+)
+def test_models_of_trees_do(make, tmp_path):
+    X, y = smooth_data(120, 0)
+    assert_same_intervals(SplitConformalRegressor(make(), random_state=0).fit(X, y), X, tmp_path)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("engine", ["exact", "sketch"])
+def test_a_law_on_tensors_does(tmp_path, engine):
+    optional("torch")
+    X, y = smooth_data(300, 0)
+    law = KernelLaw(device="cpu", engine=engine)
+    model = SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(X, y)
+    assert_same_intervals(model, X, tmp_path)
+
+
+LOAD = """
+import sys
+import numpy as np
+from localconformal.io import load_model
+X = np.load(sys.argv[2])
+sys.stdout.write(load_model(sys.argv[1]).predict_interval(X).tobytes().hex())
+"""
+
+
+@pytest.mark.ci
+def test_another_process_does(tmp_path):
+    X, y = smooth_data(200, 0)
+    model = light(SLCPRegressor).fit(X, y)
+    np.save(tmp_path / "X.npy", X)
+    path = save_model(model, tmp_path / "model.skops")
+    command = [sys.executable, "-c", LOAD, str(path), str(tmp_path / "X.npy")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == model.predict_interval(X).tobytes().hex()
+
+
+@pytest.mark.ci
+def test_what_is_shared_is_written_once_and_shared_again(tmp_path):
+    X, y = smooth_data(200, 0)
+    base = HistGradientBoostingRegressor(max_iter=10)
+    model = SLCPRegressor(base, law="forest", reference="holdout", random_state=0).fit(X, y)
+    before = len(list(parts_of(model)))
+    again = round_trip(model, tmp_path)
+    assert len(list(parts_of(again))) == len(list(parts_of(model))) == before
+    assert len(model_bytes(model)) < 0.7 * len(skops.io.dumps(model, compression=8))
+
+
+def test_a_loaded_model_takes_a_new_calibration_set(tmp_path):
+    X, y = smooth_data(200, 0)
+    model = light(SLCPRegressor).fit(X, y)
+    again = round_trip(model, tmp_path)
+    fresh = smooth_data(100, 1)
+    expected = model.conformalize(*fresh).predict_interval(X)
+    np.testing.assert_array_equal(again.conformalize(*fresh).predict_interval(X), expected)
+
+
+def test_a_model_that_skops_itself_wrote_is_loaded(tmp_path):
+    X, y = smooth_data(50, 0)
+    model = LinearRegression().fit(X, y)
+    (tmp_path / "model.skops").write_bytes(skops.io.dumps(model))
+    again = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+# ---- saving -------------------------------------------------------------------------------------
+
+
+def test_without_skops_its_extra_is_named(tmp_path, saved, monkeypatch):
+    path = tmp_path / "model.skops"
+    path.write_bytes(saved)
+    model = light(SplitConformalRegressor).fit(*smooth_data(100, 0))
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    for call in (lambda: save_model(model, tmp_path / "other.skops"), lambda: load_model(path)):
+        with pytest.raises(ModuleNotFoundError, match=r"pip install 'localconformal\[cli\]'"):
+            call()
+    assert not (tmp_path / "other.skops").exists()
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path):
+    model = SplitConformalRegressor(LinearRegression(), random_state=0).fit(*smooth_data(100, 0))
+    model.note_ = FunctionTransformer(print)
+    with pytest.raises(ModelFileError, match=r"builtins\.print"):
+        save_model(model, tmp_path / "model.skops")
+    model.note_ = lambda x: x
+    with pytest.raises(ModelFileError):
+        save_model(model, tmp_path / "model.skops")
+    for no_model in ({"a": 1}, np.arange(3), "model", None, SplitConformalRegressor):
+        with pytest.raises(ModelFileError, match="expected a fitted estimator"):
+            save_model(no_model, tmp_path / "model.skops")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.ci
+def test_a_network_is_refused_in_one_sentence_and_pickled_with_the_same_bits(tmp_path):
+    torch = optional("torch")
+    from localconformal.torch import TorchEmbedding
+
+    X, y = smooth_data(200, 0)
+    network = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+    law = KernelLaw(embedding=TorchEmbedding(network, "1"))
+    model = SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(X, y)
+    with pytest.raises(ModelFileError, match="it holds a network of PyTorch") as caught:
+        save_model(model, tmp_path / "model.skops")
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+
+
+# ---- files that are not as they were written ----------------------------------------------------
+
+EXECUTED = []
+
+
+class Tells:
+    """Unpickling this would be noticed."""
+
+    def __reduce__(self):
+        return (EXECUTED.append, ("unpickled",))
+
+
+@pytest.fixture(scope="module")
+def saved():
+    """The file of a small model of many parts."""
+    return model_bytes(light(SLCPRegressor).fit(*smooth_data(120, 0)))
+
+
+def test_a_missing_file_and_a_folder(tmp_path):
+    with pytest.raises(ModelFileError, match="does not exist"):
+        load_model(tmp_path / "none.skops")
+    with pytest.raises(ModelFileError, match="is a folder"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_a_truncated_file(tmp_path, saved, share):
+    assert "not a whole model file" in refusal(tmp_path, saved[: int(share * len(saved))])
+
+
+@pytest.mark.parametrize("flips", [100, pytest.param(500, marks=pytest.mark.ci)])
+def test_a_flipped_bit_is_refused_or_means_nothing(tmp_path, saved, flips):
+    X, _ = smooth_data(20, 1)
+    path = tmp_path / "model.skops"
+    path.write_bytes(saved)
+    expected = load_model(path).predict_interval(X)
+    rng, said = np.random.default_rng(0), []
+    for place, bit in rng.integers([len(saved), 8], size=(flips, 2)):
+        content = bytearray(saved)
+        content[place] ^= 1 << int(bit)
+        path.write_bytes(content)
+        try:
+            np.testing.assert_array_equal(load_model(path).predict_interval(X), expected)
+        except ModelFileError as error:
+            said.append(str(error))
+    assert len(said) > flips / 2
+    assert "\n" not in "".join(said)
+
+
+def test_a_pickle_is_not_opened(tmp_path, saved):
+    assert "not a whole model file" in refusal(tmp_path, pickle.dumps(Tells()))
+    harm = io.BytesIO()
+    np.save(harm, np.array([Tells()], dtype=object), allow_pickle=True)
+    data = rewritten(saved, lambda name, old: harm.getvalue() if name.endswith("npy") else old)
+    assert "was altered" in refusal(tmp_path, data)
+    assert EXECUTED == []
+
+
+def test_a_schema_that_is_none_is_refused(tmp_path, saved):
+    deep = "[" * 100_000 + "]" * 100_000
+    for schema in (deep, "", "{}", json.dumps(node("NoNode", "a.b"))):
+        data = rewritten(saved, lambda name, old, new=schema: new if name == "schema.json" else old)
+        assert "was altered" in refusal(tmp_path, data)
+
+
+@pytest.mark.parametrize("name", ["V", "KernelLaw"])
+def test_what_other_versions_wrote_and_does_not_load_names_both(tmp_path, saved, name):
+    """An attribute, and a class, that this version does not have."""
+
+    def change(entry, content):
+        if entry == STAMP:
+            return json.dumps({"localconformal": "0.0.9", "scikit-learn": "\x1b[31m\n"})
+        return content.replace(f'"{name}"'.encode(), b'"Other"')
+
+    said = refusal(tmp_path, rewritten(saved, change))
+    assert "written by localconformal 0.0.9, scikit-learn \\x1b[31m" in said
+    assert f"this is {', '.join(map(' '.join, versions(STAMPED).items()))}" in said
+
+
+def test_a_file_tells_who_wrote_it(saved):
+    with zipfile.ZipFile(io.BytesIO(saved)) as archive:
+        written = json.loads(archive.read(STAMP))
+    assert written == versions(STAMPED)
