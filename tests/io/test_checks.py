@@ -26,7 +26,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import all_estimators
 
 from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
@@ -41,7 +41,7 @@ from localconformal.io.models import (
     save_model,
 )
 from localconformal.workflow.base_models import make_base_model
-from registry import ESTIMATORS, optional, smooth_data
+from registry import optional, smooth_data
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +57,6 @@ def unread(monkeypatch):
 
 
 # ---- types on the list --------------------------------------------------------------------------
-
-
-def test_every_estimator_is_on_the_list():
-    assert all(is_allowed(f"{cls.__module__}.{cls.__name__}") for cls in ESTIMATORS)
 
 
 @pytest.mark.parametrize(
@@ -105,44 +101,29 @@ def listed(*content, kind="list"):
     return node(f"{kind.title()}Node", f"builtins.{kind}", content=list(content))
 
 
-def made_by(name):
-    """An object without attributes."""
-    return node("ObjectNode", name)
-
-
-#: Nodes about names that are on no list, those that would call or import something among them.
+#: Name that is on no list -> the kind of node that would call, make or import it.
 OUTSIDE = {
-    "os.system": node("FunctionNode", "os.system", __id__=1),
-    "posix.system": node("TypeNode", "posix.system"),
-    "builtins.exec": made_by("builtins.exec"),
-    "subprocess.Popen": node(
-        "ConstructorFromReduceNode", "subprocess.Popen", content=listed(text("id"))
-    ),
-    "operator.methodcaller": node(
-        "OperatorFuncNode", "operator.methodcaller", attrs=listed(text("id"))
-    ),
-    "localconformal.io.files.Path": node("FunctionNode", "localconformal.io.files.Path"),
-    "localconformal.io.files.write_whole": node(
-        "FunctionNode", "localconformal.io.files.write_whole"
-    ),
-    "joblib.memory.Memory": made_by("joblib.memory.Memory"),
-    "sklearn.utils._testing.delete_folder": node(
-        "FunctionNode", "sklearn.utils._testing.delete_folder"
-    ),
+    "os.system": "FunctionNode",
+    "posix.system": "TypeNode",
+    "builtins.exec": "ObjectNode",
+    "subprocess.Popen": "ConstructorFromReduceNode",
+    "operator.methodcaller": "OperatorFuncNode",
+    "localconformal.io.files.write_whole": "FunctionNode",
+    "joblib.memory.Memory": "ObjectNode",
+    "sklearn.utils._testing.delete_folder": "FunctionNode",
 }
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_a_type_outside_the_list_is_named_and_not_made(tmp_path, saved, unread, name):
-    assert name in refusal(tmp_path, with_estimator(saved, OUTSIDE[name]))
+    arguments = listed(text("id"))
+    harm = node(OUTSIDE[name], name, content=arguments, attrs=arguments)
+    assert name in refusal(tmp_path, with_estimator(saved, harm))
 
 
-def test_a_long_name_is_cut_and_a_list_beside_the_file_is_no_authority(tmp_path, saved, unread):
+def test_a_long_name_is_cut_and_shown(tmp_path, saved, unread):
     long = node("FunctionNode", "\x1b[31m\n." + "x" * 10**5)
     assert "names" in refusal(tmp_path, with_estimator(saved, long))
-    (tmp_path / "model.trusted.json").write_text(json.dumps({"trusted": ["builtins.print"]}))
-    data = skops.io.dumps(FunctionTransformer(print))
-    assert "builtins.print" in refusal(tmp_path, data)
 
 
 # ---- nodes that call something ------------------------------------------------------------------
@@ -155,37 +136,26 @@ def dict_of(key_type, key="key"):
     return node("DictNode", "builtins.dict", key_types=listed(key_type), content={key: text(None)})
 
 
-def method(name=LISTED):
-    """What skops 0.11 took: it looked at the type of a method's object, not at the method."""
-    return node("MethodNode", name, content={"obj": made_by(name), "func": "fit"})
-
-
-def constructor(name=LISTED):
-    return node("ConstructorFromReduceNode", name, content=listed(text("path"), kind="tuple"))
-
-
-def partial(name=LISTED):
-    """A constructor, put off until a key is made."""
-    arguments = {
-        "func": node("TypeNode", name),
-        "args": listed(text("path"), kind="tuple"),
-        "kwds": node("DictNode", "builtins.dict", key_types=listed(), content={}),
-        "namespace": text(None),
-    }
-    return dict_of(node("PartialNode", "functools.partial", content=arguments))
-
-
+#: What skops 0.11 took: it looked at the type of a method's object, not at the method.
+METHOD = node("MethodNode", LISTED, content={"obj": node("ObjectNode", LISTED), "func": "fit"})
+PATH = listed(text("somewhere"), kind="tuple")
+#: A constructor, put off until a key is made.
+PARTIAL = {
+    "func": node("TypeNode", LISTED),
+    "args": PATH,
+    "kwds": node("DictNode", "builtins.dict", key_types=listed(), content={}),
+    "namespace": text(None),
+}
 CALLING = {
-    "a method": dict_of(method()),
+    "a method": dict_of(METHOD),
     # A key that says it is a text, with the id of a method.
     "a method's id": listed(
-        {**method(), "__id__": 7}, dict_of(node("TypeNode", "builtins.str", __id__=7))
+        {**METHOD, "__id__": 7}, dict_of(node("TypeNode", "builtins.str", __id__=7))
     ),
-    "a constructor": constructor(),
-    "a partial": partial(),
+    "a constructor": node("ConstructorFromReduceNode", LISTED, content=PATH),
+    "a partial": dict_of(node("PartialNode", "functools.partial", content=PARTIAL)),
     "a key": dict_of(node("TypeNode", "localconformal.calibration.SideRule")),
 }
-REASONS = r"would call something|same id|unknown function|a call"
 
 
 @pytest.mark.parametrize("way", CALLING)
@@ -193,26 +163,8 @@ def test_nothing_that_a_file_names_is_called(tmp_path, saved, unread, way):
     data = with_estimator(saved, CALLING[way])
     refusal(tmp_path, data)
     # Whatever the installed skops would say.
-    with pytest.raises(ValueError, match=REASONS):
+    with pytest.raises(ValueError, match=r"would call something|same id|unknown function|a call"):
         check_nodes(data)
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("make", [method, constructor, partial])
-def test_a_booster_that_can_write_files_is_not_called_either(tmp_path, make, monkeypatch):
-    base = optional("lightgbm").LGBMRegressor(n_estimators=2, verbose=-1)
-    model = SplitConformalRegressor(base, random_state=0).fit(*smooth_data(120, 0))
-    saved = model_bytes(model)
-    check_nodes(saved)
-    monkeypatch.setattr(skops.io, "loads", lambda *_, **__: pytest.fail("it was read"))
-    data = with_estimator(saved, make("lightgbm.basic.Booster"))
-    refusal(tmp_path, data)
-    with pytest.raises(ValueError, match=REASONS):
-        check_nodes(data)
-
-
-def test_a_whole_file_has_nothing_called(saved):
-    check_nodes(saved)
 
 
 def test_an_old_skops_is_refused_before_it_sees_a_file(tmp_path, saved, monkeypatch):
@@ -341,16 +293,16 @@ def test_what_else_leads_out_is_refused(tmp_path, kind, name):
     refused(StackingRegressor([("deep", part)]), tmp_path, f"{kind.__name__} has {name}=")
 
 
-PATH = "somewhere/else"
+ELSEWHERE = "somewhere/else"
 
 
 def test_searches_that_would_try_a_cache_are_refused(tmp_path):
     for search in (
-        GridSearchCV(made(Pipeline), {"memory": [None, PATH]}),
+        GridSearchCV(made(Pipeline), {"memory": [None, ELSEWHERE]}),
         GridSearchCV(
-            TransformedTargetRegressor(made(Pipeline)), [{}, {"regressor__memory": (PATH,)}]
+            TransformedTargetRegressor(made(Pipeline)), [{}, {"regressor__memory": (ELSEWHERE,)}]
         ),
-        RandomizedSearchCV(made(Pipeline), {"memory": np.array([PATH], object)}),
+        RandomizedSearchCV(made(Pipeline), {"memory": np.array([ELSEWHERE], object)}),
     ):
         refused(search, tmp_path, "leads out of the model")
 
@@ -359,12 +311,12 @@ def test_searches_that_would_try_a_cache_are_refused(tmp_path):
 def test_paths_hosts_and_callbacks_of_boosting_libraries_are_refused(tmp_path):
     lightgbm, xgboost = optional("lightgbm").LGBMRegressor, optional("xgboost").XGBRegressor
     for model in (
-        GridSearchCV(lightgbm(), {"forcedsplits_filename": [PATH]}),
-        lightgbm(forcedsplits_filename=PATH),
+        GridSearchCV(lightgbm(), {"forcedsplits_filename": [ELSEWHERE]}),
+        lightgbm(forcedsplits_filename=ELSEWHERE),
         lightgbm(machines="203.0.113.1:1234", num_machines=2),
-        lightgbm(machine_list_file=[PATH]),
+        lightgbm(machine_list_file=[ELSEWHERE]),
         xgboost(callbacks=[np.exp]),
-        xgboost(log_file=PATH),
+        xgboost(log_file=ELSEWHERE),
     ):
         refused(model, tmp_path, "leads out of the model")
     for model in (

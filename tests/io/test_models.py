@@ -116,7 +116,7 @@ def boosted_elsewhere(package, **params):
     ],
     ids=["forest", "boosting", "LightGBM", "XGBoost"],
 )
-def test_models_of_trees_do(make, tmp_path):
+def test_models_of_others_do(make, tmp_path):
     X, y = smooth_data(120, 0)
     assert_same_intervals(SplitConformalRegressor(make(), random_state=0).fit(X, y), X, tmp_path)
 

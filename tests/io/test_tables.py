@@ -146,12 +146,6 @@ class TestBadFiles:
                 read(cut)
             assert_one_sentence(caught, "not a whole Parquet file")
 
-    def test_a_parquet_file_with_altered_bytes(self, tmp_path, parquet):
-        content = bytearray(parquet.read_bytes())
-        content[100:400] = b"\xff" * 300
-        with pytest.raises(TableError):
-            read_table(save(tmp_path / "altered.parquet", bytes(content)))
-
     def test_no_file(self, tmp_path):
         with pytest.raises(TableError, match="does not exist"):
             read_table(tmp_path / "none.csv")

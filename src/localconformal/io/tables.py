@@ -24,6 +24,7 @@ import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pyarrow.types as kinds
+from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 from pyarrow.fs import LocalFileSystem
 
 from localconformal import text
@@ -272,7 +273,8 @@ def _to_pandas(table: Any, path: Path, names: Sequence[str] = ()) -> pd.DataFram
     plain = pa.table(columns, names=table.column_names)
     frame = plain.to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
     for name in set(names).intersection(table.column_names):
-        if _is_number(table.column(name).type):
+        kind = table.column(name).type
+        if kinds.is_primitive(kind) or kinds.is_decimal(kind):
             frame[name] = pd.arrays.ArrowExtensionArray(table.column(name))
     return frame
 
@@ -300,11 +302,6 @@ def _readable(column: Any, field: Any, path: Path) -> Any:
         f"{path} has values of the type {field.type} in column {field.name!r}, which are neither "
         "numbers, times nor texts; name the columns to use with --features, and leave it out."
     )
-
-
-def _is_number(kind: Any) -> bool:
-    """Numbers, booleans and times."""
-    return bool(kinds.is_primitive(kind) or kinds.is_decimal(kind))
 
 
 _SCALARS: tuple[Callable[[Any], bool], ...] = (
@@ -639,14 +636,8 @@ def harmless(cell: Any) -> Any:
 
 def _harmless_texts(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with harmless names and texts; numbers keep their sign."""
-    plain = frame.select_dtypes(exclude=["number", "bool", "datetime", "datetimetz"])
     shown = frame.copy(deep=False)
-    for name in plain:
-        if _may_hold_texts(plain[name].dtype):
-            shown[name] = plain[name].map(harmless, na_action="ignore")
+    for name, column in frame.items():
+        if not (is_numeric_dtype(column) or is_datetime64_any_dtype(column)):
+            shown[name] = column.map(harmless, na_action="ignore")
     return shown.rename(columns=harmless)
-
-
-def _may_hold_texts(dtype: Any) -> bool:
-    """Whether a column that is none of NumPy's numbers has texts; types of Arrow tell."""
-    return not (isinstance(dtype, pd.ArrowDtype) and _is_number(dtype.pyarrow_dtype))
