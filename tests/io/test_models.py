@@ -254,22 +254,20 @@ def test_a_truncated_file(tmp_path, saved, share):
     assert "not a whole model file" in refusal(tmp_path, saved[: int(share * len(saved))])
 
 
-@pytest.mark.parametrize("flips", [100, pytest.param(500, marks=pytest.mark.ci)])
-def test_a_flipped_bit_is_refused_or_means_nothing(tmp_path, saved, flips):
+@pytest.mark.parametrize("times", [100, pytest.param(500, marks=pytest.mark.ci)])
+def test_damage_is_refused_or_means_nothing(tmp_path, saved, times):
     X, _ = smooth_data(20, 1)
     path = tmp_path / "model.skops"
     path.write_bytes(saved)
     expected = load_model(path).predict_interval(X)
     rng, said = np.random.default_rng(0), []
-    for place, bit in rng.integers([len(saved), 8], size=(flips, 2)):
-        content = bytearray(saved)
-        content[place] ^= 1 << int(bit)
-        path.write_bytes(content)
+    for place, lost, added in rng.integers([len(saved), 3, 3], size=(times, 3)):
+        path.write_bytes(saved[:place] + rng.bytes(added) + saved[place + lost :])
         try:
             np.testing.assert_array_equal(load_model(path).predict_interval(X), expected)
         except ModelFileError as error:
             said.append(str(error))
-    assert len(said) > flips / 2
+    assert len(said) > times / 2
     assert "\n" not in "".join(said)
 
 

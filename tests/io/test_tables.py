@@ -324,6 +324,9 @@ def test_what_is_wrong_with_a_folder_is_one_sentence(folder, tmp_path):
     pd.DataFrame({"a": [1], "c": "x"}).to_parquet(folder / "4.parquet")
     with pytest.raises(TableError, match=r"4.parquet has no column 'b'"):
         column_names(folder)
+    save(folder / "4.parquet", (folder / "1.parquet").read_bytes()[:-99])
+    with pytest.raises(TableError, match=r"4.parquet is not a whole Parquet file"):
+        column_names(folder)
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "rows.csv").write_text("a,b\n1,2\n")
     with pytest.raises(TableError, match="a folder of Parquet files was expected"):

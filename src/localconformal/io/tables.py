@@ -322,16 +322,15 @@ def column_names(path: str | Path) -> list[str]:
     """Names of the columns of a file, or a folder of Parquet files, in their order, each once."""
     path = Path(path)
     _check_path(path)
-    with _sentences(path):
-        names = list(_raw_names(path)) if _is_csv(path) else _parquet_names(path)
-    return names
-
-
-def _parquet_names(path: Path) -> list[str]:
-    first, *others = _parquet_files(path)
-    names = _unique(pq.read_schema(first).names, first)
-    for file in others:
-        check_columns(names, pq.read_schema(file).names, str(file))
+    if _is_csv(path):
+        with _sentences(path):
+            return list(_raw_names(path))
+    names: list[str] = []
+    for file in _parquet_files(path):
+        with _sentences(file):
+            found = _unique(pq.read_schema(file).names, file)
+        names = names or found
+        check_columns(names, found, str(file))
     return names
 
 
