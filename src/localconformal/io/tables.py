@@ -11,7 +11,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -291,7 +291,8 @@ def _readable(column: Any, field: Any, path: Path) -> Any:
         return column.cast(pa.timestamp("ms"))
     if kinds.is_time(kind):
         return column.cast(pa.string())
-    if any(is_kind(kind) for is_kind in _SCALARS):
+    texts = (kinds.is_string, kinds.is_large_string, kinds.is_string_view)
+    if kinds.is_primitive(kind) or any(is_kind(kind) for is_kind in texts):
         return column
     if kinds.is_binary(kind) and _is_csv(path):
         raise TableError(
@@ -302,17 +303,6 @@ def _readable(column: Any, field: Any, path: Path) -> Any:
         f"{path} has values of the type {field.type} in column {field.name!r}, which are neither "
         "numbers, times nor texts; name the columns to use with --features, and leave it out."
     )
-
-
-_SCALARS: tuple[Callable[[Any], bool], ...] = (
-    kinds.is_integer,
-    kinds.is_floating,
-    kinds.is_boolean,
-    kinds.is_timestamp,
-    kinds.is_string,
-    kinds.is_large_string,
-    kinds.is_string_view,
-)
 
 
 # ---- the files behind a table -------------------------------------------------------------------
