@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localconformal.text import say_level, say_number, say_rows, say_share, say_tick
+from localconformal.text import plain_data, say_level, say_number, say_rows, say_share, say_tick
 
 #: Beyond these, four digits may round to more than a float holds.
 FINITE = st.floats(-1e308, 1e308)
@@ -67,3 +67,9 @@ def test_shares_levels_and_rows():
     assert (say_share(0.5), say_share(1.0)) == ("50.0 %", "100.0 %")
     assert (say_level(0.5), say_level(0.9995)) == ("50 %", "99.95 %")
     assert (say_rows(1), say_rows(0), say_rows(12345)) == ("1 row", "0 rows", "12,345 rows")
+
+
+def test_numbers_that_json_lacks_are_texts_that_float_reads():
+    values = plain_data([math.nan, np.inf, -np.inf, np.float32(2.0), np.int64(3)])
+    assert [type(value) for value in values] == [str, str, str, float, int]
+    np.testing.assert_array_equal([float(v) for v in values], [np.nan, np.inf, -np.inf, 2.0, 3.0])

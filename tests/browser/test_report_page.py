@@ -35,10 +35,9 @@ def browser():
 @pytest.fixture(scope="session")
 def reports(tmp_path_factory):
     """Paths by name; made once."""
-    from report_data import hostile, many_failures, ordinary, rows
-
     from localconformal.audit import audit
     from localconformal.report import write_report
+    from report_data import hostile, many_failures, ordinary, rows
 
     folder = tmp_path_factory.mktemp("reports")
     X, y, intervals = rows(30)
@@ -325,7 +324,7 @@ def test_paper_has_all_numbers_and_charts_of_its_width(open_page):
 
 def test_the_script_writes_numbers_as_python_does(open_page):
     from localconformal import report
-    from localconformal.report.plain import typeset
+    from localconformal.report.content import typeset
     from localconformal.text import say_number, say_tick
 
     # No factor is a tie, which the two may break otherwise.

@@ -3,10 +3,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from localconformal.report.plain import plain
 
 from localconformal.audit import audit
 from localconformal.io.tables import TableError
+from localconformal.text import plain_data as plain
 from localconformal.workflow.auditing import audit_record, audit_table
 
 N = 800

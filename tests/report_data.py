@@ -1,16 +1,19 @@
-"""Audits to report on: an ordinary one, and awkward ones."""
+"""Audits to report on: an ordinary one, and awkward ones; each is made once."""
+
+from functools import cache
 
 import numpy as np
 import pandas as pd
 from sklearn.linear_model import LinearRegression
 
-from localconformal import SplitConformalRegressor
+from localconformal import MondrianConformalRegressor, SplitConformalRegressor
 from localconformal.audit import audit, compare
 from localconformal.metrics import coverage_length_curve
+from localconformal.report import render, summarise
 
 HOSTILE = "<script>alert(1)</script>"
 #: They would break out of attributes, of JSON, of script elements and of lines.
-AWKWARD = ['"><img src=x onerror=alert(1)>', "</script><b>", "a\u2028b\u2029c", "&amp;'"]
+AWKWARD = ['"><img src=x onerror=alert(1)>', "</script><b>", "a\u2028b\u2029c", "&amp;'", "<!--"]
 #: No file can hold it.
 UNWRITABLE = "\ud800\x00"
 
@@ -27,6 +30,7 @@ def rows(n, seed=0):
     return X, y, scale[:, None] * np.array([-1.645, 1.645])
 
 
+@cache
 def ordinary(n=2_000, seed=0):
     """Arguments of a report with everything in it."""
     X, y, intervals = rows(n, seed)
@@ -46,6 +50,7 @@ def ordinary(n=2_000, seed=0):
     }
 
 
+@cache
 def hostile(n=400, seed=0):
     """The same with names and labels that are markup, or cannot be written."""
     X, y, intervals = rows(n, seed)
@@ -53,10 +58,9 @@ def hostile(n=400, seed=0):
     X["label"] = np.resize([HOSTILE, *AWKWARD], n)
     for i, name in enumerate(AWKWARD):
         X[name] = np.random.default_rng(i).normal(size=n)
+    groups = {HOSTILE: np.array(X["label"]), UNWRITABLE: X["weather"]}
     return {
-        "audit": audit(
-            X, y, intervals, groups={HOSTILE: np.array(X["label"]), UNWRITABLE: X["weather"]}
-        ),
+        "audit": audit(X, y, intervals, groups=groups),
         "comparison": compare({HOSTILE: intervals, "b": 2 * intervals}, X[[HOSTILE]], y),
         "title": HOSTILE,
         "X": X,
@@ -65,6 +69,7 @@ def hostile(n=400, seed=0):
     }
 
 
+@cache
 def many_failures(n=4_000, seed=0):
     """More than ten bins beyond chance: the noise grows with the first of three columns."""
     rng = np.random.default_rng(seed)
@@ -72,3 +77,15 @@ def many_failures(n=4_000, seed=0):
     X["like a"], X["other"] = X["a"] + rng.normal(0, 0.1, n), rng.uniform(size=n)
     y = rng.normal(size=n) * (0.2 + 2 * X["a"].to_numpy())
     return {"audit": audit(X, y, np.tile([-2.5, 2.5], (n, 1)))}
+
+
+def page_of_odd_model():
+    """The page of a model whose settings Python names by their place in memory."""
+    X, y, _ = rows(600)
+    X = X[["hour"]].assign(weather=X["weather"].astype("category").cat.codes)
+    model = MondrianConformalRegressor(
+        LinearRegression(),
+        groups=lambda X: np.asarray(X)[:, 0] > 12,
+        random_state=np.random.RandomState(0),
+    ).fit(X, y)
+    return render(summarise(audit(X, y, model), model=model, X=X, y=y))

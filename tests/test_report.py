@@ -1,0 +1,521 @@
+"""What the report says, that no text breaks it, and that it stays small."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import cache, partial
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from localconformal import LVDRegressor, SplitConformalRegressor
+from localconformal.audit import audit
+from localconformal.metrics import coverage_band
+from localconformal.report import render, summarise, write_report
+from localconformal.text import plain_data, say_number
+from registry import ci_but
+from report_data import AWKWARD, HOSTILE, hostile, many_failures, ordinary, page_of_odd_model, rows
+
+LIMIT = 3_000_000
+
+
+@pytest.fixture(scope="module")
+def arguments():
+    return ordinary()
+
+
+@pytest.fixture(scope="module")
+def summary(arguments):
+    return summarise(**arguments)
+
+
+@pytest.fixture(scope="module")
+def page(summary):
+    return render(summary)
+
+
+def summarise_rows(X, y, intervals, **more):
+    return summarise(audit(X, y, intervals), X=X, y=y, intervals=intervals, **more)
+
+
+def columns_of(summary, chart, option=0):
+    return summary["charts"][chart]["options"][option]["columns"]
+
+
+class Elements(HTMLParser):
+    """Tags with their attributes, and the texts between them."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.texts = [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.tags if name == tag]
+
+
+# ---- contents ---------------------------------------------------------------------------------
+
+
+def test_the_summary_is_json_and_says_the_audit(arguments, summary):
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+    found = arguments["audit"].summary
+    assert f"{100 * found.coverage:.1f} % of 2,000 rows" in summary["headline"]["text"]
+    shown = {figure["label"]: figure["value"] for figure in summary["headline"]["figures"]}
+    assert shown["Target"] == "90 %"
+    assert shown["Mean length"] == say_number(found.mean_length)
+    assert arguments["audit"].slab_text in summary["slab"][0]
+
+
+def test_the_planted_failure_is_a_sentence_and_leads_the_verdict(summary):
+    assert "snow" in " ".join(summary["headline"]["verdict"])
+    sentences = summary["failures"]["under"]["sentences"]
+    assert any("weather = snow" in one["text"] for one in sentences)
+
+
+def test_every_part_of_the_audit_is_in_a_table_and_in_its_place_in_a_chart(arguments, summary):
+    found = arguments["audit"]
+    tables = {table["id"]: table["rows"] for table in summary["failures"]["tables"]}
+    assert {part: len(tables[part]) for part in tables} == {
+        part: len(getattr(found, part)) for part in ("rules", "groups", "features")
+    }
+    cells = sorted(found.features, key=lambda cell: cell.position)
+    options = summary["charts"]["features"]["options"]
+    assert {option["label"]: option["columns"]["label"] for option in options} == {
+        by: [cell.label for cell in cells if cell.by == by] for by in {cell.by for cell in cells}
+    }
+    expected = "glance groups features sizes lengths errors curve intervals slab methods"
+    assert set(expected.split()) <= set(summary["charts"])
+
+
+def test_the_histogram_counts_every_row(arguments, summary):
+    columns = columns_of(summary, "lengths")
+    assert sum(columns["covered"]) + sum(columns["missed"]) == 2_000
+    missed = 2_000 * (1 - arguments["audit"].summary.coverage)
+    assert sum(columns["missed"]) == pytest.approx(missed)
+
+
+def test_the_page_holds_its_parts_in_order_and_every_table_has_a_name(page):
+    named = "promise failures parts model charts-of-rows slab methods making data notes"
+    places = [page.index(f'<section id="{name}"') for name in named.split()]
+    assert places == sorted(places)
+    tables = Elements(page).all("table")
+    assert len(tables) > 8
+    assert all(attrs["aria-label"] for attrs in tables)
+
+
+def test_the_promise_is_the_models_own_words(arguments, summary, page):
+    promised = str(arguments["model"].guarantee_).splitlines()
+    assert summary["guarantee"] == {"known": True, "lines": promised}
+    assert promised[0] in page
+    alone = summarise(arguments["audit"])
+    assert not alone["guarantee"]["known"]
+    assert "made elsewhere: nothing is promised here" in render(alone)
+    assert "intervals" not in alone["charts"]
+
+
+def test_how_the_intervals_were_made_and_from_what(arguments, summary):
+    class Chosen:
+        selection_ = pd.DataFrame({"law": ["forest"], "interval_score": [1.25]})
+
+    assert "SplitConformalRegressor" in summary["making"]["model"]
+    assert [table["title"] for table in summary["making"]["tables"]] == ["Fit: rows"]
+    facts, versions = (dict(table["rows"]) for table in summary["facts"][:2])
+    assert facts["rows audited"] == "2,000"
+    assert facts["columns with missing values"] == "1"
+    assert {"localconformal", "numpy", "scikit-learn", "pandas"} <= versions.keys()
+    (candidates,) = summarise(arguments["audit"], model=Chosen())["making"]["tables"]
+    assert candidates["rows"] == [["forest", "1.25"]]
+
+
+def test_comparisons_are_in_per_cent_and_points(arguments, summary):
+    methods, differences = summary["comparison"]["tables"]
+    found = {method.name: method.summary for method in arguments["comparison"].methods}
+    for name, coverage, *_ in methods["rows"]:
+        assert coverage == f"{100 * found[name].coverage:.1f} %"
+    assert differences["columns"][-1] == "coverage, in points"
+    row = next(r for r in arguments["comparison"].paired() if r.metric == "coverage")
+    shown = float(differences["rows"][0][-1].split(" ")[0].replace("−", "-"))
+    assert shown == pytest.approx(100 * row.difference, abs=0.1)
+
+
+@pytest.mark.parametrize("shorter", [["X"], ["y", "intervals"]])
+def test_rows_that_were_not_audited_are_refused(arguments, shorter):
+    given = {name: arguments[name] for name in ("X", "y", "intervals")}
+    with pytest.raises(ValueError, match="pass what was audited"):
+        summarise(arguments["audit"], **{**given, **{n: given[n][:50] for n in shorter}})
+
+
+def test_without_groups_the_page_says_how_to_get_them():
+    hints = {"pass groups= to the audit": {}, "use --groups": {"group_hint": "use --groups"}}
+    for said, given in hints.items():
+        summary = summarise(many_failures()["audit"], **given)
+        assert "groups" not in summary["charts"]
+        assert f">No groups were named: {said}.<" in render(summary)
+    assert ">No groups were named.<" in render(summarise(many_failures()["audit"], group_hint=""))
+
+
+# ---- parts too rarely and too often covered ---------------------------------------------------
+
+
+@cache
+def both_sides(n=4_000):
+    """Covered too rarely on one side, too often on the other; a slab too."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.uniform(size=n), "b": rng.uniform(size=n)})
+    y = rng.normal(size=n) * np.where(X["a"] > 0.7, 2.0, 0.7)
+    return audit(X, y, np.tile([-1.645, 1.645], (n, 1)), {"half": X["a"] > 0.7})
+
+
+@cache
+def too_wide():
+    X, y, intervals = rows(4_000, 1)
+    return audit(X, y, 4.0 * intervals, "weather")
+
+
+AUDITS = {
+    "ordinary": lambda: ordinary()["audit"],
+    "many": lambda: many_failures()["audit"],
+    "both sides": both_sides,
+    "too wide": too_wide,
+    "shifted": lambda: audit(*rows(2_000)[:2], 0.6 * rows(2_000)[2]),
+    "few": lambda: audit(*rows(30)),
+}
+
+
+def charted_parts(summary, state):
+    """Every part that a chart, or the table of rules, marks so, by its kind."""
+    kinds = []
+    for name in ("groups", "features", "sizes"):
+        for option in summary["charts"].get(name, {"options": []})["options"]:
+            kinds += [name] * option["columns"]["state"].count(state)
+    rules = summary["failures"]["tables"][0]["rows"]
+    kinds += ["rules"] * sum(row["state"] == state for row in rules)
+    return kinds + ["slab" for label in glance(summary, state) if label.startswith("Slab:")]
+
+
+def glance(summary, state):
+    columns = columns_of(summary, "glance")
+    return [n for n, s in zip(columns["label"], columns["state"], strict=True) if s == state]
+
+
+@pytest.mark.parametrize("name", ci_but(["ordinary", "both sides"], AUDITS))
+def test_headline_sentences_tables_and_charts_mark_the_same_parts(name):
+    found = AUDITS[name]()
+    summary = summarise(found)
+    figure = summary["headline"]["figures"][3]
+    often = re.search(r"([\d,]+) covered too often", figure["detail"])
+    said = {"under": figure["value"].split(" of ")[0], "over": often[1] if often else "0"}
+    for state, number in said.items():
+        marked = charted_parts(summary, state)
+        assert number == f"{len(marked):,}"
+        assert len(marked) == sum(one.is_under == (state == "under") for one in found.failures())
+        told = summary["failures"][state]
+        assert len(told["sentences"]) + told["more"] == len(marked)
+        assert {one["state"] for one in told["sentences"]} <= {state}
+        for table in summary["failures"]["tables"]:
+            in_table = sum(row["state"] == state for row in table["rows"])
+            assert in_table == marked.count(table["id"])
+    red = [label for label in glance(summary, "under") if label != "All rows"]
+    assert len(red) <= len(charted_parts(summary, "under"))
+    assert bool(red) == bool(charted_parts(summary, "under"))
+
+
+def test_over_coverage_has_a_part_of_its_own():
+    page = render(summarise(both_sides()))
+    names = ("failures", "excess", "parts")
+    fails, excess, rest = (page.index(f'<section id="{name}"') for name in names)
+    assert fails < excess < rest
+    assert "mark over" not in page[fails:excess]
+    assert "mark under" not in page[excess:rest]
+    assert "half = True" in page[fails:excess]
+    assert "half = False" in page[excess:rest]
+    wide = render(summarise(too_wide()))
+    assert "No part is covered too rarely by more than chance." in wide
+    assert "fails most" not in wide
+
+
+# ---- what a calibration set explains ----------------------------------------------------------
+
+
+def calibrated(share, n=4_000):
+    """An audit with this share of the rows in their interval, and a model of 500 calibrators."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, 1)), rng.normal(size=n)
+    model = SplitConformalRegressor(LinearRegression(), random_state=0, calibration_size=None)
+    model.fit(X, y).conformalize(X[:500] + 1e-9, y[:500])
+    intervals = np.tile([-1.0, 1.0], (n, 1)) * np.quantile(np.abs(y), share)
+    return audit(X, y, intervals), model
+
+
+def test_what_the_calibration_set_explains_is_said_beside_the_binomial_band():
+    audited, model = calibrated(0.915)
+    found, (low, high) = audited.summary, coverage_band(500, 4_000, 0.9)
+    assert found.p_value < 0.05
+    assert low < found.coverage < high
+    summary = summarise(audited, model=model)
+    told = summary["headline"]["verdict"][0]
+    assert "within what a calibration set of 500 rows explains" in told
+    observed = summary["headline"]["figures"][1]["detail"]
+    assert f"95 % band: {100 * found.lower:.1f} to {100 * found.upper:.1f}" in observed
+    assert f"500 rows explains {100 * low:.1f} to {100 * high:.1f}" in observed
+    assert summary["charts"]["glance"]["expected"] == plain_data([low, high], 6)
+    assert columns_of(summary, "glance")["state"][0] == "within"
+    assert any("within what a calibration set" in line[2] for line in summary["numbers"])
+    audited, model = calibrated(0.95)
+    told = summarise(audited, model=model)["headline"]["verdict"][0]
+    assert "more than chance and a calibration set of 500 rows explain" in told
+
+
+def test_the_audit_may_know_the_calibration_set_and_no_promise_explains_nothing():
+    X, y, intervals = rows(300)
+    known = summarise(audit(X, y, intervals, n_calibration=300))["charts"]["glance"]
+    assert known["expected"] == plain_data(coverage_band(300, 300, 0.9), 6)
+    model = LVDRegressor(LinearRegression(), random_state=0).fit(X[["hour"]], y)
+    assert "expected" not in summarise(audit(X, y, intervals), model=model)["charts"]["glance"]
+
+
+# ---- point predictions ------------------------------------------------------------------------
+
+
+def test_point_predictions_stand_on_the_page_with_their_intervals():
+    X, y, intervals = rows(300)
+    summary = summarise_rows(X, y, intervals, y_pred=y + 0.5)
+    assert "are off by 0.5 on average" in summary["predictions"][0]
+    shown = pd.DataFrame(columns_of(summary, "predictions"))
+    assert (shown["observed"].between(shown["lower"], shown["upper"]) == shown["covered"]).all()
+    page = render(summary)
+    assert '<section id="model"' in page
+    assert 'data-chart="predictions"' in page
+    assert "no better than a constant" not in page
+    worse = summarise_rows(X, y, intervals, y_pred=-y)
+    for text in (worse["headline"]["verdict"][-1], worse["predictions"][0]):
+        assert "no better than a constant" in text
+
+
+def test_a_model_is_asked_for_what_is_not_given_and_foreign_intervals_have_no_predictions():
+    X, y, _ = rows(300)
+    X = X[["hour"]]
+    model = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
+    found, intervals = audit(X, y, model), model.predict_interval(X)
+    asked = summarise(found, model=model, X=X, y=y)["charts"]
+    told = summarise(found, X=X, y=y, intervals=intervals, y_pred=model.predict(X))["charts"]
+    assert asked["predictions"] == told["predictions"]
+    assert asked["intervals"] == told["intervals"]
+    foreign = summarise(found, X=X, y=y, intervals=intervals)
+    assert "predictions" not in foreign["charts"]
+    assert '<section id="model"' not in render(foreign)
+
+
+# ---- texts from data --------------------------------------------------------------------------
+
+
+def test_no_text_from_data_becomes_markup():
+    given = hostile()
+    page = render(summarise(**given))
+    page.encode("utf-8")
+    found = Elements(page)
+    assert len(found.all("script")) == 2
+    assert not found.all("img")
+    assert not found.all("b")
+    (text,) = re.findall(r'type="application/json" id="charts">(.*?)</script>', page, re.S)
+    assert not set(text) & set("<>&\u2028\u2029")
+    labels = {option["label"] for option in json.loads(text)["features"]["options"]}
+    assert {HOSTILE, *AWKWARD[:2]} <= labels
+    for fragment in (given["audit"]._repr_html_(), given["comparison"]._repr_html_()):
+        found = Elements(fragment)
+        assert not {"script", "img", "b"} & {tag for tag, _ in found.tags}
+        assert any(HOSTILE in text for text in found.texts)
+
+
+def test_no_page_asks_for_anything(page, tmp_path):
+    (policy,) = [a["content"] for a in Elements(page).all("meta") if "http-equiv" in a]
+    assert policy.startswith("default-src 'none';")
+    alone = hostile()["audit"].to_html(tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert not Elements(alone).all("script")
+    for one in (page, alone):
+        assert one.startswith("<!doctype html>")
+        assert one.endswith("</html>\n")
+        assert not re.search(r"\bhttps?://(?!www\.w3\.org/2000/svg)", one)
+        tags, attributes = zip(*Elements(one).tags, strict=True)
+        assert not {"link", "img", "iframe", "object"} & set(tags)
+        assert not any(re.fullmatch("src|style|on.*", n) for named in attributes for n in named)
+
+
+def test_without_jinja2_the_extra_is_named_and_a_notebook_shows_the_text(
+    arguments, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    path = tmp_path / "a.html"
+    for write in (partial(write_report, arguments["audit"]), arguments["audit"].to_html):
+        with pytest.raises(ImportError, match=r"needs jinja2.* 'localconformal\[report\]'"):
+            write(path)
+    assert list(tmp_path.iterdir()) == []
+    assert arguments["audit"]._repr_html_() is None
+    assert arguments["comparison"]._repr_html_() is None
+    assert summarise(arguments["audit"])["title"]
+
+
+def test_a_long_name_keeps_its_condition():
+    X, y, intervals = rows(2_000)
+    name = "a column of a very long name " * 10
+    summary = summarise_rows(X.rename(columns={"hour": name})[[name, "weather"]], y, intervals)
+    texts = [row["text"] for row in summary["failures"]["tables"][2]["rows"]]
+    long = [text for text in texts if "weather" not in text]
+    assert len(set(long)) == len(long) > 5
+    assert all(re.search(r"(<=|>|=) \d+$", text) for text in long)
+    labels = columns_of(summary, "glance")["label"]
+    assert any(label.startswith("Rule: ") and re.search(r"\d|snow", label) for label in labels)
+
+
+# ---- awkward numbers --------------------------------------------------------------------------
+
+
+def test_infinite_and_empty_intervals_are_said_and_stretch_no_axis():
+    X, y, intervals = rows(300)
+    intervals[:20] = [-np.inf, np.inf]
+    intervals[20:30, 1] = np.inf
+    intervals[30:40] = [1.0, -1.0]
+    summary = summarise_rows(X, y, intervals, y_pred=y)
+    length = summary["headline"]["figures"][2]
+    assert length["value"] == "∞"
+    assert "10 % are infinite" in length["detail"]
+    assert "30 rows with infinite bounds are left out" in summary["charts"]["lengths"]["note"]
+    assert "rows with infinite bounds have no centre" in summary["charts"]["intervals"]["note"]
+    assert any("empty" in note for note in summary["notes"])
+    assert np.isfinite(summary["charts"]["predictions"]["ends"]).all()
+    intervals[1:30] = [-2.0, 2.0]
+    charts = summarise_rows(X[:100], y[:100], intervals[:100])["charts"]
+    assert "1 row with an infinite bound is left out." in charts["errors"]["note"]
+    assert "1 row with an infinite bound has no centre" in charts["intervals"]["note"]
+
+
+@pytest.mark.parametrize("bounds", [[-np.inf, np.inf], [-1.0, 1.0], [-1e-300, 1e300], [5.0, 6.0]])
+def test_intervals_that_are_all_alike(bounds):
+    X, y, _ = rows(60)
+    summary = summarise_rows(X, y, np.tile(bounds, (60, 1)))
+    assert "lengths" not in summary["charts"]
+    render(summary)
+
+
+def test_intervals_of_one_length_are_not_sorted_by_rounding():
+    centre = np.random.default_rng(0).gamma(1.0, 100.0, 100)
+    intervals = np.stack([centre - 126.7, centre + 126.7], axis=1)
+    summary = summarise_rows(centre[:, None], centre + 1, intervals)
+    assert columns_of(summary, "intervals")["row"] == list(range(100))
+    assert summary["charts"]["intervals"]["title"] == "Intervals, all of one length"
+
+
+@pytest.mark.parametrize(
+    ("n", "said"), [(150, "1 row beyond the axes stands"), (600, "rows beyond the axes stand")]
+)
+def test_rows_at_the_edge_are_counted(n, said):
+    X, y, _ = rows(n)
+    chart = summarise_rows(X, y, np.tile([-2.0, 2.0], (n, 1)))["charts"]["errors"]
+    assert f"{said} at their edge." in chart["note"]
+
+
+@pytest.mark.parametrize("n", [1, 2, 30])
+def test_few_rows(n):
+    X, y, intervals = rows(n)
+    page = render(summarise_rows(X[["hour"]], y, intervals))
+    assert "1 row lie " not in page
+    assert f"{n} row" in page
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e6, 1e11])
+def test_large_numbers_are_written_out(unit):
+    X, y, intervals = rows(300)
+    summary = summarise_rows(X, unit * y, unit * intervals, y_pred=unit * y)
+    words = re.sub(r"<script.*?</script>", "", render(summary), flags=re.DOTALL)
+    assert not re.search(r"\de\+\d", words)
+    assert not any("e+" in label for label in columns_of(summary, "sizes")["label"])
+
+
+# ---- size, file, and the same page again ------------------------------------------------------
+
+
+def test_many_rows_stay_small_and_the_samples_are_said():
+    X, y, intervals = rows(20_000)
+    summary = summarise_rows(X[["hour"]], y, intervals)
+    assert len(render(summary).encode()) < LIMIT / 10
+    assert "1,500 of 20,000 rows, drawn at random" in summary["charts"]["errors"]["note"]
+
+
+@pytest.mark.ci
+def test_many_hostile_columns_stay_under_three_megabytes():
+    rng = np.random.default_rng(0)
+    n = 400
+    names = [f"{i}{'<&>' * 80}" for i in range(700)]
+    X = pd.DataFrame(rng.normal(size=(n, 700)).round(3), columns=names)
+    y = rng.normal(size=n)
+    groups = {f"{k}{'<' * 300}": [f"{i}{'&' * 300}" for i in range(n)] for k in range(3)}
+    found = audit(X[names[:2]], y, np.tile([-1.6, 1.6], (n, 1)), groups=groups)
+    cell = found.features[0]
+    cells = tuple(
+        type(cell)(**{**vars(cell), "by": name, "text": name * 2, "label": name * 2, "position": i})
+        for name in names
+        for i in range(20)
+    )
+    object.__setattr__(found, "features", cells)
+    object.__setattr__(found, "notes", tuple(names) * 5)
+    page = render(summarise(found, X=X, y=y, intervals=np.tile([-1.6, 1.6], (n, 1))))
+    assert len(page.encode()) < LIMIT
+    assert "can be chosen" in page
+    assert "are not on this page" in page
+
+
+def test_the_file_is_whole_or_not_there(arguments, tmp_path, monkeypatch):
+    path = write_report(arguments["audit"], tmp_path / "a.html")
+    assert path == tmp_path / "a.html"
+    assert path.read_text(encoding="utf-8") == render(summarise(arguments["audit"]))
+    before = path.read_bytes()
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    monkeypatch.setattr(type(path), "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_report(arguments["audit"], path, title="another")
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["a.html"]
+
+
+def test_the_same_arguments_give_the_same_page(arguments, summary):
+    assert summarise(**arguments) == summary
+    other = summarise(**arguments, random_state=1)
+    assert other["charts"]["errors"] != summary["charts"]["errors"]
+
+
+def test_no_address_of_an_object_is_on_the_page():
+    page = page_of_odd_model()
+    assert "function" in page
+    assert "RandomState(MT19937)" in page
+    assert not re.search(r"0x[0-9a-fA-F]{6,}", page)
+
+
+@pytest.mark.ci
+def test_two_processes_make_the_same_page():
+    code = "import sys; sys.stdout.reconfigure(encoding='utf-8'); import report_data; "
+    command = [sys.executable, "-c", f"{code}print(report_data.page_of_odd_model())"]
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def made(seed):
+        given = {**os.environ, **paths, "PYTHONHASHSEED": seed}
+        return subprocess.run(command, capture_output=True, check=True, env=given).stdout
+
+    first = made("1")
+    assert b"</html>" in first
+    assert made("2") == first
