@@ -14,7 +14,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from localconformal import LVDRegressor, SplitConformalRegressor
-from localconformal.audit import audit
+from localconformal.audit import Comparison, audit
 from localconformal.metrics import coverage_band
 from localconformal.report import render, summarise, write_report
 from localconformal.text import plain_data, say_number
@@ -148,6 +148,14 @@ def test_comparisons_are_in_per_cent_and_points(arguments, summary):
     row = next(r for r in arguments["comparison"].paired() if r.metric == "coverage")
     shown = float(differences["rows"][0][-1].split(" ")[0].replace("−", "-"))
     assert shown == pytest.approx(100 * row.difference, abs=0.1)
+
+
+def test_a_comparison_over_splits_is_not_said_to_be_of_rows():
+    splits = [ordinary()["comparison"], ordinary(seed=1)["comparison"]]
+    over = summarise(ordinary()["audit"], comparison=Comparison.over(splits, test_over_fit=0.25))
+    leads = {name: over["charts"][name]["lead"] for name in ("methods", "differences")}
+    assert "mean over splits" in leads["methods"]
+    assert "split by split" in leads["differences"]
 
 
 @pytest.mark.parametrize("shorter", [["X"], ["y", "intervals"]])

@@ -70,9 +70,9 @@ def region_state(region: Any) -> str:
 
 def _overall_state(summary: Summary) -> str:
     """The same of all rows, for which the draw of the calibration rows is chance too."""
-    if summary.is_explained:
+    if summary.is_explained or summary.lower <= summary.confidence_level <= summary.upper:
         return _WITHIN
-    return _state(summary.coverage - summary.confidence_level, summary.p_value)
+    return UNDER if summary.coverage < summary.confidence_level else OVER
 
 
 def _chart(kind: str, title: str, lead: str, note: str, columns: Any) -> dict[str, Any]:
@@ -186,11 +186,14 @@ def comparison_charts(comparison: Comparison) -> dict[str, Any]:
     """Coverage of each method, and their paired differences from the best."""
     shown = comparison.methods[:MAX_METHODS]
     columns = _coverage_columns((m.name, m.summary, _overall_state(m.summary)) for m in shown)
-    lead = "On the same rows, with the exact 95 % band; the dashed line is the target."
-    level = shown[0].summary.confidence_level
+    band = "On the same rows, with the exact 95 % band"
+    if comparison.splits:
+        band = "The mean over splits, with its 95 % interval"
+    lead, level = f"{band}; the dashed line is the target.", shown[0].summary.confidence_level
     charts = {"methods": _forest("Coverage of each method", lead, level, [("", columns)])}
     if paired := paired_in_points(comparison):
-        charts["differences"] = _differences_chart(paired)
+        each = "split by split" if comparison.splits else "row by row"
+        charts["differences"] = _differences_chart(paired, each)
     return charts
 
 
@@ -205,7 +208,7 @@ def paired_in_points(comparison: Comparison) -> list[Difference]:
     ]
 
 
-def _differences_chart(paired: list[Difference]) -> dict[str, Any]:
+def _differences_chart(paired: list[Difference], each: str) -> dict[str, Any]:
     options = []
     for metric, name in METRICS.items():
         rows = [row for row in paired if row.metric == metric][:MAX_METHODS]
@@ -219,8 +222,8 @@ def _differences_chart(paired: list[Difference]) -> dict[str, Any]:
         }
         options.append((name, columns))
     lead = (
-        f"Each method less {short(paired[0].reference)}, row by row, with the 95 % "
-        "confidence interval of the mean difference; lower scores and lengths are better."
+        f"Each method less {short(paired[0].reference)}, {each}, with the 95 % confidence "
+        "interval of the mean difference; lower scores and lengths are better."
     )
     more = {"choose": "Metric", "share": False, "note": ""}
     return _forest("Differences between methods", lead, 0.0, options, **more)
