@@ -12,8 +12,7 @@ import numpy as np
 from benchmarks.speed.data import rows
 from benchmarks.speed.objective import least_seconds
 from localconformal.audit import audit
-from localconformal.audit.bins import feature_cells
-from localconformal.audit.cells import Rows
+from localconformal.audit.cells import Rows, feature_cells
 from localconformal.audit.columns import read_table
 from localconformal.audit.rules import find_rules
 from localconformal.metrics import excess_risk, hsic, worst_slab_coverage

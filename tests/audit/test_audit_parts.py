@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, fisher_exact
 
 from localconformal.audit import audit
-from localconformal.audit.bins import feature_cells
-from localconformal.audit.cells import Rows
+from localconformal.audit.cells import Rows, feature_cells
 from localconformal.audit.columns import read_table
 from localconformal.audit.significance import (
     coverage_p_values,

@@ -106,9 +106,7 @@ def test_long_names_keep_what_is_said_of_them():
     long = {name: f"the {name} {'of a very long kind ' * 8}, told last" for name in X}
     text = str(audit(X.rename(columns=long), y, intervals))
     rule = next(line for line in text.splitlines() if "told last" in line)
-    assert re.match(
-        r"  the hour .*….*, told last <= \d and the weather .* = snow: \d\d %", rule
-    )
+    assert re.match(r"  the hour .*….*, told last <= \d and the weather .* = snow: \d\d %", rule)
 
 
 def test_the_error_of_the_excess_risk_is_not_told_of_few_rows():

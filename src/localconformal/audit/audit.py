@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from localconformal.audit.bins import feature_cells
-from localconformal.audit.cells import Cell, Rows
+from localconformal.audit.cells import Cell, Rows, feature_cells
 from localconformal.audit.columns import as_table, read_table
 from localconformal.audit.groups import group_cells, group_partitions, size_cells
-from localconformal.audit.inputs import check_level, check_one_level, common_level, intervals_of
 from localconformal.audit.rules import Rule, find_rules
 from localconformal.audit.significance import ALPHA, coverage_p_values, stands_out
 from localconformal.audit.slab import say_slab
@@ -21,13 +21,17 @@ from localconformal.audit.summary import Summary, summarise
 from localconformal.frames import at_ends, make_frame
 from localconformal.io.files import write_whole
 from localconformal.metrics import WorstSlab
+from localconformal.metrics._check import check_levels, check_pair
 from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import lengths
 from localconformal.parallel import in_threads
+from localconformal.quantiles import Array
 from localconformal.text import say_level
 
 #: What `Audit.frame` knows.
 PARTS = ("summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes")
+LEVEL = "confidence_level"
+DEFAULT_LEVEL = 0.9
 
 
 @dataclass(frozen=True)
@@ -305,3 +309,59 @@ def shift_notes(summary: Summary) -> list[str]:
         "that this is part of every gap, and rules are named only if they differ from the other "
         "rows too."
     ]
+
+
+def predicts_intervals(candidate: Any) -> bool:
+    """Whether it has to be asked for its intervals."""
+    return hasattr(candidate, "predict_interval")
+
+
+def intervals_of(candidate: Any, X: Any, confidence_level: float | None) -> Any:
+    """The candidate's intervals for X, or the candidate if it is them."""
+    if not predicts_intervals(candidate):
+        return without_predictions(candidate)
+    takes = inspect.signature(candidate.predict_interval).parameters
+    asked = {LEVEL: confidence_level} if confidence_level is not None and LEVEL in takes else {}
+    return without_predictions(candidate.predict_interval(X, **asked))
+
+
+def without_predictions(found: Any) -> Any:
+    """Intervals alone; MAPIE returns (predictions, intervals)."""
+    beside = isinstance(found, tuple) and len(found) == 2 and np.ndim(found[1]) > 1
+    return found[1] if beside else found
+
+
+def common_level(candidates: Iterable[Any], confidence_level: float | None) -> float:
+    """The target: as given, or what all that predict intervals were set to."""
+    if confidence_level is not None:
+        return confidence_level
+    asked = [one for one in candidates if predicts_intervals(one)]
+    unknown = [one for one in asked if np.ndim(getattr(one, LEVEL, [])) != 0]
+    if unknown:
+        raise ValueError(
+            f"{type(unknown[0]).__name__} does not say in {LEVEL} which one level its intervals "
+            f"were made for; pass {LEVEL}=."
+        )
+    levels = {float(getattr(one, LEVEL)) for one in asked}
+    if len(levels) > 1:
+        raise ValueError(
+            f"the candidates were set to {LEVEL} {sorted(levels)}; one was expected: pass {LEVEL}=."
+        )
+    return levels.pop() if levels else DEFAULT_LEVEL
+
+
+def check_one_level(y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
+    """y (n,) and bounds (n, 2) of one level."""
+    bounds = np.asarray(intervals, dtype=np.float64)
+    if bounds.ndim == 3 and bounds.shape[2] != 1:
+        raise ValueError(
+            f"intervals have shape {bounds.shape}, {bounds.shape[2]} levels; one level was "
+            "expected: pass intervals[:, :, k] for each."
+        )
+    y_checked, bounds = check_pair(y, bounds[:, :, 0] if bounds.ndim == 3 else bounds, "y")
+    return y_checked.reshape(-1), bounds
+
+
+def check_level(confidence_level: ArrayLike, bounds: Array) -> float:
+    """The one level in (0, 1) of bounds (n, 2)."""
+    return float(check_levels(confidence_level, bounds)[0])

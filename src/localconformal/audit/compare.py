@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
+from localconformal.audit.audit import check_level, check_one_level, common_level, intervals_of
 from localconformal.audit.cells import Partition, Rows
 from localconformal.audit.columns import Table, as_table, read_table
 from localconformal.audit.groups import group_cells, group_partitions
-from localconformal.audit.inputs import check_level, check_one_level, common_level, intervals_of
 from localconformal.audit.sentences import aligned
 from localconformal.audit.summary import Summary, summarise
 from localconformal.frames import at_ends, make_frame

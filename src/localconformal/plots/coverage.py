@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from localconformal.audit.bins import number_bins
+from localconformal.audit.cells import number_bins
 from localconformal.audit.columns import MISSING, Column
 from localconformal.columns import LABEL
 from localconformal.metrics import coverage_length_curve

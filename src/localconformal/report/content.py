@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from localconformal.audit import Audit, Comparison, Failure, Summary
 from localconformal.audit.accuracy import Accuracy, accuracy
+from localconformal.audit.audit import check_one_level, intervals_of
 from localconformal.audit.columns import MISSING, as_table, read_columns
 from localconformal.audit.conditions import say_value
-from localconformal.audit.inputs import check_one_level, intervals_of
 from localconformal.audit.sentences import coverage_phrase, part_verdict, summary_lines
 from localconformal.audit.significance import ALPHA, stands_out
 from localconformal.audit.slab import rounded
