@@ -13,6 +13,7 @@ from localconformal.audit.sentences import (
     heading,
     part_verdict,
     probability,
+    say_band,
     slab_sentence,
     summary_lines,
 )
@@ -132,7 +133,7 @@ def _region_cells(region: Any) -> list[str]:
         region.text,
         f"{region.n:,}",
         say_share(region.coverage),
-        f"{100 * region.lower:.1f} to {100 * region.upper:.1f}",
+        say_band(region.lower, region.upper),
         f"{100 * region.gap:+.1f}",
         say_number(region.mean_length),
         probability(region.adjusted_p_value),

@@ -54,6 +54,11 @@ def digits_of_band(lower: float, upper: float, confidence_level: float) -> int:
     return digits
 
 
+def say_band(lower: float, upper: float) -> str:
+    """A band in per cent."""
+    return f"{100 * lower:.1f} to {100 * upper:.1f}"
+
+
 def probability(value: float) -> str:
     """A p-value; small ones by their bound."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
@@ -110,7 +115,7 @@ def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
             1,
             (
                 "expected",
-                f"{100 * summary.expected_lower:.1f} to {100 * summary.expected_upper:.1f} %",
+                f"{say_band(summary.expected_lower, summary.expected_upper)} %",
                 f"with 95 % of calibration sets of {summary.n_calibration:,} rows",
             ),
         )

@@ -15,7 +15,7 @@ from localconformal.audit.accuracy import Accuracy, accuracy
 from localconformal.audit.audit import check_one_level, intervals_of
 from localconformal.audit.columns import MISSING, as_table, read_columns
 from localconformal.audit.conditions import say_value
-from localconformal.audit.sentences import coverage_phrase, part_verdict, summary_lines
+from localconformal.audit.sentences import coverage_phrase, part_verdict, say_band, summary_lines
 from localconformal.audit.significance import ALPHA, stands_out
 from localconformal.audit.slab import rounded
 from localconformal.columns import LABEL as LABELS
@@ -158,10 +158,6 @@ def typeset(number: str) -> str:
     return "–" if number == "-" else _MINUS.sub("−", number.replace("infinity", "∞"))
 
 
-def _say_band(lower: float, upper: float) -> str:
-    return f"{100 * lower:.1f} to {100 * upper:.1f}"
-
-
 #: Where in memory an object is differs every time.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -217,7 +213,7 @@ def _calibration_rows(model: Any) -> int:
 
 
 def _say_expected(summary: Summary) -> str:
-    return _say_band(summary.expected_lower, summary.expected_upper)
+    return say_band(summary.expected_lower, summary.expected_upper)
 
 
 # ---- the head of the page ---------------------------------------------------------------------
@@ -333,7 +329,7 @@ def _figures(audit: Audit) -> list[dict[str, str]]:
     if summary.share_infinite > 0:
         infinite = say_number(100 * summary.share_infinite)
         length = f"{infinite} % are infinite, the others {_say(summary.mean_finite_length)}"
-    band = f"95 % band: {_say_band(summary.lower, summary.upper)}"
+    band = f"95 % band: {say_band(summary.lower, summary.upper)}"
     if summary.n_calibration:
         band += f"; {say_calibration(summary)} explains {_say_expected(summary)}"
     often = f"; {len(over):,} covered too often" if over else ""
@@ -442,7 +438,7 @@ def _slab_lines(audit: Audit) -> list[str]:
     return [
         first,
         f"Of {say_rows(slab.n)} in it that did not find it {say_share(slab.coverage)} "
-        f"({_say_band(slab.lower, slab.upper)}) are covered; the target is "
+        f"({say_band(slab.lower, slab.upper)}) are covered; the target is "
         f"{say_level(audit.summary.confidence_level)}. Of the {say_rows(slab.found_n)} that found "
         f"it {say_share(slab.found_coverage)} were, which is low by construction.",
     ]
