@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+
 from hostile import (
     GROUPS,
     IDENTIFIER,
@@ -25,7 +26,6 @@ from hostile import (
     hostile_table,
     obeyed,
 )
-
 from localconformal.audit import audit
 from localconformal.io.tables import (
     read_table,

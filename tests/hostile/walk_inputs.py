@@ -1,11 +1,7 @@
-"""What the fuzz of the public interface feeds it: rows, responses and parameters of every kind."""
-
-from __future__ import annotations
+"""What random walks feed the public interface: rows, responses and parameters of every kind."""
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,8 +23,13 @@ from localconformal.scores import SCORES
 
 # ---- rows ------------------------------------------------------------------------------------
 
+
+def with_holes(rng, n, d, hole):
+    return np.where(rng.uniform(size=(n, d)) < 0.2, hole, rng.normal(size=(n, d)))
+
+
 #: (n, d) numbers of each pattern, from a generator.
-VALUES: dict[str, Callable[[Any, int, int], Any]] = {
+VALUES = {
     "plain": lambda rng, n, d: rng.normal(size=(n, d)),
     "repeated": lambda rng, n, d: rng.integers(0, 2, size=(n, d)).astype(float),
     "constant": lambda rng, n, d: np.full((n, d), 3.0),
@@ -44,36 +45,27 @@ VALUES: dict[str, Callable[[Any, int, int], Any]] = {
 }
 
 
-def with_holes(rng: Any, n: int, d: int, hole: float) -> Any:
-    """Normal numbers, a fifth of them replaced."""
-    return np.where(rng.uniform(size=(n, d)) < 0.2, hole, rng.normal(size=(n, d)))
-
-
-def converted(dtype: Any) -> Callable[[Any], Any]:
+def converted(dtype):
     """To this type, whatever is lost on the way."""
-
-    def convert(a: Any) -> Any:
-        return (np.nan_to_num(a) if np.dtype(dtype).kind in "iub" else a).astype(dtype)
-
-    return convert
+    whole = np.dtype(dtype).kind in "iub"
+    return lambda a: (np.nan_to_num(a) if whole else a).astype(dtype)
 
 
-def strided(a: Any) -> Any:
+def strided(a):
     """Every second row and column of a larger array."""
     large = np.full((2 * a.shape[0], 2 * a.shape[1]), np.nan)
     large[::2, ::2] = a
     return large[::2, ::2]
 
 
-def read_only(a: Any) -> Any:
-    """A copy that refuses to be written to."""
+def read_only(a):
     copy = a.copy()
     copy.flags.writeable = False
     return copy
 
 
-def memory_mapped(a: Any) -> Any:
-    """On disk, opened for reading; an empty one has nothing to map."""
+def memory_mapped(a):
+    """On disk, opened for reading; an empty array has nothing to map."""
     if not a.size:
         return a
     with tempfile.NamedTemporaryFile() as file:
@@ -82,50 +74,34 @@ def memory_mapped(a: Any) -> Any:
         return np.memmap(file.name, dtype=a.dtype, mode="r", shape=a.shape)
 
 
-def names(a: Any) -> list[str]:
-    """A name for each column."""
+def names(a):
     return [f"x{column}" for column in range(a.shape[1])]
 
 
-def labels(a: Any) -> list[str | None]:
+def labels(a):
     """One of three labels for each row, or none where the number is missing."""
     first = a[:, 0] if a.shape[1] else np.zeros(len(a))
     return [None if v != v else "abc"[int(v > 0) + int(v > 1)] for v in first]
 
 
-def in_pandas(kind: str | None) -> Callable[[Any], Any]:
-    """A pandas frame with an index of its own, and a column of labels of this type."""
-
-    def make(a: Any) -> Any:
-        frame = pd.DataFrame(a, columns=names(a), index=np.arange(len(a)) * 7 + 3)
-        return frame if kind is None else frame.assign(label=pd.array(labels(a), dtype=kind))
-
-    return make
+def in_pandas(a, kind=None):
+    """A frame with an index of its own, and a column of labels of this type."""
+    frame = pd.DataFrame(a, columns=names(a), index=np.arange(len(a)) * 7 + 3)
+    return frame if kind is None else frame.assign(label=pd.array(labels(a), dtype=kind))
 
 
-def in_polars(kind: Any) -> Callable[[Any], Any]:
-    """A polars frame, with a column of labels of this type."""
-
-    def make(a: Any) -> Any:
-        frame = pl.DataFrame(a, schema=names(a))
-        return frame if kind is None else frame.with_columns(pl.Series("label", labels(a), kind))
-
-    return make
+def in_polars(a, kind=None):
+    frame = pl.DataFrame(a, schema=names(a))
+    return frame if kind is None else frame.with_columns(pl.Series("label", labels(a), kind))
 
 
-def nullable(a: Any) -> Any:
-    """A pandas frame of nullable numbers."""
-    return pd.DataFrame(a, columns=names(a)).convert_dtypes()
-
-
-def with_times(a: Any) -> Any:
-    """A pandas frame with a column of days."""
+def with_times(a):
     days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(len(a)), unit="D")
     return pd.DataFrame(a, columns=names(a)).assign(day=days)
 
 
 #: What some base model takes: from (n, d) float64.
-KINDS: dict[str, Callable[[Any], Any]] = {
+KINDS = {
     "float64": lambda a: a,
     "float32": converted(np.float32),
     "float16": converted(np.float16),
@@ -141,18 +117,18 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "read-only": read_only,
     "memory-mapped": memory_mapped,
     "list": lambda a: a.tolist(),
-    "pandas": in_pandas(None),
-    "pandas-category": in_pandas("category"),
-    "pandas-object": in_pandas("object"),
-    "pandas-nullable": nullable,
+    "pandas": in_pandas,
+    "pandas-category": lambda a: in_pandas(a, "category"),
+    "pandas-object": lambda a: in_pandas(a, "object"),
+    "pandas-nullable": lambda a: pd.DataFrame(a, columns=names(a)).convert_dtypes(),
     "pandas-times": with_times,
     "pandas-numbered": pd.DataFrame,
-    "polars": in_polars(None),
-    "polars-category": in_polars(pl.Categorical),
-    "polars-text": in_polars(pl.String),
+    "polars": in_polars,
+    "polars-category": lambda a: in_polars(a, pl.Categorical),
+    "polars-text": lambda a: in_polars(a, pl.String),
 }
 #: What none takes.
-BAD_KINDS: dict[str, Callable[[Any], Any]] = {
+BAD_KINDS = {
     "text": lambda a: np.full(a.shape, "a"),
     "complex": lambda a: a * 1j,
     "times": converted("datetime64[s]"),
@@ -162,7 +138,7 @@ BAD_KINDS: dict[str, Callable[[Any], Any]] = {
     "ragged": lambda a: [[1.0] * (1 + row % 2) for row in range(len(a))],
     "repeated-names": lambda a: pd.DataFrame(a, columns=["x"] * a.shape[1]),
     "masked": lambda a: np.ma.array(a, mask=np.ones(a.shape)),
-    "lazy": lambda a: pl.DataFrame(a, schema=names(a)).lazy(),
+    "lazy": lambda a: in_polars(a).lazy(),
     "records": lambda a: [{"x": 1.0}] * len(a),
     "none": lambda a: None,
     "number": lambda a: 3.0,
@@ -180,15 +156,14 @@ class Rows:
     values: str
     seed: int
 
-    def make(self) -> Any:
-        """The rows themselves, made anew."""
+    def make(self):
         plain = VALUES[self.values](np.random.default_rng(self.seed), self.n, self.d)
         with np.errstate(all="ignore"):
-            return {**KINDS, **BAD_KINDS}[self.kind](plain)
+            return (KINDS | BAD_KINDS)[self.kind](plain)
 
 
 #: From (n,) float64: what a response may be,
-TARGETS: dict[str, Callable[[Any], Any]] = {
+TARGETS = {
     "plain": lambda y: y,
     "float32": lambda y: y.astype(np.float32),
     "integers": lambda y: np.round(y).astype(int),
@@ -206,7 +181,7 @@ TARGETS: dict[str, Callable[[Any], Any]] = {
     "tiny": lambda y: 1e-150 * y,
 }
 #: and what it may not.
-BAD_TARGETS: dict[str, Callable[[Any], Any]] = {
+BAD_TARGETS = {
     "nan": lambda y: np.where(np.arange(len(y)) == 0, np.nan, y),
     "infinite": lambda y: np.where(np.arange(len(y)) == 0, -np.inf, y),
     "largest": lambda y: np.finfo(float).max * np.sign(y),
@@ -232,20 +207,19 @@ class Target:
     n: int
     seed: int
 
-    def make(self) -> Any:
-        """The response itself, made anew."""
-        rng = np.random.default_rng(self.seed)
-        return {**TARGETS, **BAD_TARGETS}[self.kind](rng.normal(size=self.n))
+    def make(self):
+        plain = np.random.default_rng(self.seed).normal(size=self.n)
+        return (TARGETS | BAD_TARGETS)[self.kind](plain)
 
 
-def mostly(good: Any, bad: Any, times: int = 8) -> Any:
+def mostly(good, bad, times=8):
     """One of the good ones ``times`` out of ``times + 1`` times."""
     good, bad = st.sampled_from(list(good)), st.sampled_from(list(bad))
     return st.integers(0, times).flatmap(lambda which: bad if which == times else good)
 
 
 @st.composite
-def tables(draw: Any, good: bool = False) -> tuple[Rows, Target]:
+def tables(draw, good=False):
     """Rows and their response: good ones, or now and then what none takes."""
     n = draw(st.sampled_from([60, 30, 12, 5] if good else [60, 30, 12, 5, 3, 2, 1, 0]))
     rows = Rows(
@@ -265,45 +239,46 @@ def tables(draw: Any, good: bool = False) -> tuple[Rows, Target]:
 class OnlyPredicts:
     """A model from elsewhere: it cannot be fitted or cloned, only asked."""
 
-    def predict(self, X: Any) -> Any:
-        """The same number for every row."""
+    def predict(self, X):
         return np.full(len(X), 0.5)
 
 
 class PredictsNaN(OnlyPredicts):
-    """A model that is broken."""
-
-    def predict(self, X: Any) -> Any:
-        """No number at all."""
+    def predict(self, X):
         return np.full(len(X), np.nan)
 
 
 class PredictsTooMuch(OnlyPredicts):
-    """A model of several outputs."""
-
-    def predict(self, X: Any) -> Any:
-        """Two numbers for every row."""
+    def predict(self, X):
         return np.zeros((len(X), 2))
 
 
-def one_each(X: Any) -> Any:
-    """A number for each row."""
+def one_each(X):
     return np.ones(len(X))
 
 
-def negative(X: Any) -> Any:
-    """Numbers below zero, which no weight may be."""
+def negative(X):
     return -np.ones(len(X))
 
 
-def two_each(X: Any) -> Any:
-    """More numbers than rows."""
+def two_each(X):
     return np.ones(2 * len(X))
 
 
 BOOSTING = HistGradientBoostingRegressor(max_iter=4, min_samples_leaf=3, random_state=0)
-LINE_OF_TWO = LinearRegression().fit(np.eye(2), [0.0, 1.0])
-LINEAR_QUANTILES = QuantileRegressor(alpha=0)
+MODELS = [
+    LinearRegression(),
+    LinearRegression(),
+    BOOSTING,
+    QuantileRegressor(alpha=0),
+    DecisionTreeRegressor(max_depth=3, random_state=0),
+    RandomForestRegressor(5, random_state=0),
+    DummyRegressor(),
+    make_pipeline(StandardScaler(), Ridge()),
+    FrozenEstimator(LinearRegression().fit(np.eye(2), [0.0, 1.0])),
+    OnlyPredicts(),
+]
+BAD_MODELS = [3, "model", LinearRegression, (LinearRegression(),), PredictsNaN(), PredictsTooMuch()]
 LAWS = [
     "kernel",
     "neighbors",
@@ -317,24 +292,9 @@ LAWS = [
     LearnedLaw(BOOSTING, levels=(0.1, 0.5, 0.9), n_jobs=1),
     StackedLaw(["uniform", "neighbors"]),
 ]
-
 #: By name: values that are taken, and values that are refused (by fit, at the latest).
-PARAMETERS: dict[str, tuple[list[Any], list[Any]]] = {
-    "estimator": (
-        [
-            LinearRegression(),
-            LinearRegression(),
-            BOOSTING,
-            LINEAR_QUANTILES,
-            DecisionTreeRegressor(max_depth=3, random_state=0),
-            RandomForestRegressor(5, random_state=0),
-            DummyRegressor(),
-            make_pipeline(StandardScaler(), Ridge()),
-            FrozenEstimator(LINE_OF_TWO),
-            OnlyPredicts(),
-        ],
-        [3, "model", LinearRegression, (LinearRegression(),), PredictsNaN(), PredictsTooMuch()],
-    ),
+PARAMETERS = {
+    "estimator": (MODELS, BAD_MODELS),
     "confidence_level": ([0.9, 0.5, 0.01, 0.999, np.float32(0.8)], [0, 1, 1.5, -1, np.nan, "0.9"]),
     "calibration_size": ([0.25, 0.5, 1, 10, None], [0, 1.0, -3, 1.5, 10**6, "half", np.nan]),
     "random_state": ([0, 7, None], [-1, "seed", 1.5]),
@@ -361,7 +321,7 @@ PARAMETERS: dict[str, tuple[list[Any], list[Any]]] = {
     "n_cells": ([None, 1, 3], [0, 1.5]),
 }
 #: Instead of defaults that take seconds.
-QUICK: dict[str, Any] = {
+QUICK = {
     "estimator": LinearRegression(),
     "spread_estimator": LinearRegression(),
     "law": "kernel",
@@ -372,14 +332,14 @@ QUICK: dict[str, Any] = {
 }
 
 
-def quick_params(kind: Any) -> dict[str, Any]:
+def quick_params(kind):
     """What keeps an estimator of this kind quick."""
     own = kind().get_params(deep=False)
     quick = {name: value for name, value in QUICK.items() if name in own}
-    return quick | ({"estimator": LINEAR_QUANTILES} if "method" in own else {})
+    return quick | ({"estimator": QuantileRegressor(alpha=0)} if "method" in own else {})
 
 
-def some_params(kind: Any) -> Any:
+def some_params(kind):
     """A few of the parameters that this kind has, now and then one it refuses."""
     known = sorted(set(kind().get_params(deep=False)) & set(PARAMETERS))
     one = st.sampled_from(known).flatmap(

@@ -6,7 +6,6 @@ import pickle
 import subprocess
 import sys
 import threading
-import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
@@ -23,20 +22,23 @@ from threadpoolctl import threadpool_info
 
 from localconformal import (
     CHRRegressor,
+    ForestLaw,
     KernelLaw,
     LCPRegressor,
-    LocalizedConformalRegressor,
+    LearnedLaw,
     NeighborsLaw,
     RLCPRegressor,
+    ScaledLaw,
+    ShiftedLaw,
     SLCPRegressor,
+    StackedLaw,
 )
 from localconformal.calibration import SideRule
 from localconformal.engine.dispatch import FEW
 from localconformal.engine.exact import run_in_threads
-from localconformal.laws import ForestLaw, LearnedLaw, ScaledLaw, ShiftedLaw, StackedLaw
 from localconformal.laws.blend_models import Network
 from localconformal.parallel import in_threads
-from registry import ci_but, smooth_data
+from registry import ci_but, optional, smooth_data
 
 N_THREADS, N_PROCESSES = 16, 4
 ASKED = smooth_data(300, seed=7)[0]
@@ -47,7 +49,6 @@ BLEND = ShiftedLaw(
     StackedLaw([ScaledLaw(), LearnedLaw(), "kernel", ForestLaw(TREES)]),
     models={"line": LinearRegression()},
 )
-
 #: Laws and the training rows that they need to be what they are called.
 LAWS = {
     "exact": (KernelLaw(engine="exact"), 400),
@@ -60,27 +61,25 @@ LAWS = {
     "tensors": (KernelLaw(device="cpu"), 400),
     "sketch on tensors": (KernelLaw(engine="sketch", device="cpu", tolerance=0.5), 400),
 }
-SLOW = {"blend"}
+#: PyTorch's MKL, whose locks a fork copies as they are, now and then waits for ever in a child.
+FORKED = [name for name in LAWS if "tensors" not in name]
+#: One for each compiled or foreign library that a fresh process loads.
+SPAWNED = ["exact", "compiled forest", "sketch on tensors"]
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
 def make(name):
+    if "tensors" in name:
+        optional("torch")
     law, rows = LAWS[name]
-    if law.get_params().get("device"):
-        pytest.importorskip("torch")
-    model = SLCPRegressor(
-        LinearRegression(), law=law, calibration_size=100, reference="train", random_state=0
-    )
-    return model.fit(*smooth_data(rows + 100, seed=0))
+    model = SLCPRegressor(LinearRegression(), law=law, calibration_size=100, reference="train")
+    return model.set_params(random_state=0).fit(*smooth_data(rows + 100, seed=0))
 
 
-@pytest.fixture(
-    scope="module",
-    params=ci_but(LAWS.keys() - SLOW, LAWS),
-)
+@pytest.fixture(scope="module", params=ci_but({"exact"}, LAWS))
 def fitted(request):
-    """A fitted model as bytes: what comes out of them has nothing made lazily yet."""
+    """A fitted model as bytes: what is read from them has nothing made lazily yet."""
     return pickle.dumps(make(request.param))
 
 
@@ -90,9 +89,9 @@ def ask(model, place):
     return bounds, model.predict_quantiles(ASKED, [0.1, LEVELS[place]])
 
 
-def ask_alone(state):
+def ask_alone(state, question=ask):
     model = pickle.loads(state)
-    return [ask(model, place) for place in range(N_THREADS)]
+    return [question(model, place) for place in range(N_THREADS)]
 
 
 def ask_at_once(model, question=ask):
@@ -114,25 +113,23 @@ def assert_same(found, expected):
 
 
 def test_sixteen_threads_get_the_answers_of_one(fitted):
-    alone = ask_alone(fitted)
-    assert_same(ask_at_once(pickle.loads(fitted)), alone)
+    assert_same(ask_at_once(pickle.loads(fitted)), ask_alone(fitted))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", [LCPRegressor, RLCPRegressor])
 def test_methods_that_weigh_calibration_rows_answer_threads_alike(kind):
-    model = kind(LinearRegression(), random_state=0).fit(*smooth_data(400, seed=0))
-
     def question(model, place):
         return (model.predict_interval(ASKED, [0.9, LEVELS[place]]),)
 
+    model = kind(LinearRegression(), random_state=0).fit(*smooth_data(400, seed=0))
     state = pickle.dumps(model)
-    alone = [question(model, place) for place in range(N_THREADS)]
-    assert_same(ask_at_once(pickle.loads(state), question), alone)
+    assert_same(ask_at_once(pickle.loads(state), question), ask_alone(state, question))
 
 
 def test_threads_may_calibrate_and_ask_the_same_model():
     """Each answer is that of one calibration set or of the other, whole."""
-    model = pickle.loads(pickle.dumps(make("exact")))
+    model = make("exact")
     sets = [smooth_data(120, seed=seed) for seed in (20, 21)]
     # As many rows each time: a product's last bits depend on how many there are.
     known = [model.conformalize(*rows).predict_interval(ASKED).tobytes() for rows in sets]
@@ -147,6 +144,13 @@ def test_threads_may_calibrate_and_ask_the_same_model():
 
 
 # ---- processes -------------------------------------------------------------------------------
+
+#: Inherited by a fork as it is, with whatever was made lazily before.
+_held = {}
+
+
+def ask_held(place):
+    return ask(_held["model"], place)
 
 
 def ask_in_process(state, place):
@@ -163,39 +167,19 @@ def ask_processes(method, question, *args):
         return [one.result(timeout=600) for one in waiting]
 
 
-#: Inherited by a fork as it is, with whatever was made lazily before.
-_held = {}
-
-
-def ask_held(place):
-    return ask(_held["model"], place)
-
-
-needs_fork = pytest.mark.skipif(
+@pytest.mark.ci
+@pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="no fork on this system"
 )
-
-
-#: PyTorch's MKL, whose locks a fork copies as they are, now and then waits for ever in a child.
-FORKED = [name for name, (law, _) in LAWS.items() if not law.get_params().get("device")]
-
-
-#: One for each compiled or foreign library that a fresh process loads.
-SPAWNED = ["exact", "compiled forest", "sketch on tensors"]
-
-
-@needs_fork
-@pytest.mark.ci
 @pytest.mark.parametrize("fitted", FORKED, indirect=True)
 def test_forked_processes_get_the_answers_of_one(fitted):
-    alone = ask_alone(fitted)[:N_PROCESSES]
     model = _held["model"] = pickle.loads(fitted)
     # The parent has been at work, in threads of its own, before it forks.
     ask_at_once(model)
-    assert_same(ask_processes("fork", ask_held), alone)
+    assert_same(ask_processes("fork", ask_held), ask_alone(fitted)[:N_PROCESSES])
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 @pytest.mark.parametrize("fitted", SPAWNED, indirect=True)
 def test_spawned_processes_get_the_answers_of_one(fitted):
     alone = ask_alone(fitted)[:N_PROCESSES]
@@ -205,59 +189,50 @@ def test_spawned_processes_get_the_answers_of_one(fitted):
 FRESH = """
 import pickle, sys, threading
 from concurrent.futures import ThreadPoolExecutor
-model, X = pickle.load(open(sys.argv[1], "rb"))
+model, X, answer = pickle.load(open(sys.argv[1], "rb"))
 gate = threading.Barrier(16)
 def ask(_):
     gate.wait(300)
     return model.predict_interval(X).tobytes()
 with ThreadPoolExecutor(16) as pool:
-    answers = set(pool.map(ask, range(16)))
-print(len(answers), answers == {pickle.load(open(sys.argv[2], "rb"))})
+    assert set(pool.map(ask, range(16))) == {answer}
 """
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["exact", "sketch", "compiled forest"])
 def test_threads_that_meet_code_not_yet_compiled_wait_for_it(name, tmp_path):
-    model = make(name)
-    (tmp_path / "model").write_bytes(pickle.dumps((model, ASKED)))
-    (tmp_path / "answer").write_bytes(pickle.dumps(model.predict_interval(ASKED).tobytes()))
-    done = subprocess.run(
-        [sys.executable, "-c", FRESH, tmp_path / "model", tmp_path / "answer"],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "compiled")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert done.stdout.split() == ["1", "True"], done.stderr
+    model, path = make(name), tmp_path / "model"
+    path.write_bytes(pickle.dumps((model, ASKED, model.predict_interval(ASKED).tobytes())))
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "compiled")}
+    command = [sys.executable, "-c", FRESH, str(path)]
+    subprocess.run(command, env=environment, check=True, timeout=600)
 
 
 # ---- what threads share ----------------------------------------------------------------------
 
 
-class Unhurried(np.ndarray):
-    """Corrections that let other threads go first while they are written down."""
-
-    @property
-    def T(self):
-        time.sleep(0.01 * (1.0 - self[0, 0]))
-        return np.asarray(self).T
-
-
 def test_corrections_found_by_several_threads_stay_with_their_levels():
     from localconformal.distributed.known import KnownCalibration
 
-    def find(levels):
-        return np.tile(levels, (2, 1)).view(Unhurried)
+    arrived, finding = threading.Semaphore(0), threading.Lock()
 
-    calibration = KnownCalibration(100, SideRule("joint"), (), find)
+    def find(levels):
+        assert finding.acquire(blocking=False), "two threads look up levels at once"
+        for _ in range(N_THREADS):
+            # Nobody is done before all have asked.
+            arrived.acquire(timeout=300)
+        arrived.release(N_THREADS)
+        finding.release()
+        return np.tile(levels, (2, 1))
 
     def question(calibration, place):
         levels = LEVELS[[place, (place + 5) % N_THREADS]]
+        arrived.release()
         return calibration.correction(levels, np.zeros(1))[0, 0], levels
 
-    for theta, levels in ask_at_once(calibration, question) + ask_at_once(calibration, question):
+    calibration = KnownCalibration(100, SideRule("joint"), (), find)
+    for theta, levels in ask_at_once(calibration, question):
         np.testing.assert_array_equal(theta, levels)
 
 
@@ -271,16 +246,15 @@ class SeesFilters(Network):
         return super().fit(X, y)
 
 
+@pytest.mark.ci
 def test_fits_side_by_side_work_under_the_filters_of_the_caller():
     network = SeesFilters(hidden_layer_sizes=(2,), max_iter=2, random_state=0)
     X, v = smooth_data(40, seed=0)
-    before = list(warnings.filters)
 
     def question(law, place):
         # No forest: scikit-learn itself sets the filters anew for every tree.
-        with_own = ShiftedLaw(
-            KernelLaw(), models={"network": network}, n_jobs=1, random_state=place
-        )
+        seeded = {"n_jobs": 1, "random_state": place}
+        with_own = ShiftedLaw(KernelLaw(), models={"network": network}, **seeded)
         return SLCPRegressor(LinearRegression(), law=with_own, random_state=place).fit(X, v)
 
     with warnings.catch_warnings(record=True) as caught:
@@ -291,15 +265,13 @@ def test_fits_side_by_side_work_under_the_filters_of_the_caller():
     assert len(SeesFilters.seen) >= N_THREADS
     assert all(seen == during for seen in SeesFilters.seen)
     assert not [one for one in caught if issubclass(one.category, ConvergenceWarning)]
-    assert warnings.filters == before
-
-
-def test_a_model_of_the_user_may_warn():
-    network = MLPRegressor(hidden_layer_sizes=(2,), max_iter=2, random_state=0)
+    # A model of the user may warn.
+    own = MLPRegressor(hidden_layer_sizes=(2,), max_iter=2, random_state=0)
     with pytest.warns(ConvergenceWarning):
-        ShiftedLaw(models={"network": network}, random_state=0).fit(*smooth_data(40, seed=0))
+        ShiftedLaw(models={"network": own}, random_state=0).fit(X, v)
 
 
+@pytest.mark.ci
 def test_forests_side_by_side_leave_the_filters_of_warnings_as_they_were():
     X, y = smooth_data(60, seed=0)
     fits = [partial(RandomForestRegressor(8, random_state=i).fit, X, y) for i in range(8)]
@@ -313,50 +285,39 @@ def test_forests_side_by_side_leave_the_filters_of_warnings_as_they_were():
         assert warnings.filters == before
 
 
-# ---- threads of joblib's workers -------------------------------------------------------------
+# ---- workers of joblib -----------------------------------------------------------------------
 
 
-def threads_used(_):
-    """Threads in which our own loops run, those of libraries, and those of a forest's joblib."""
-    seen = set()
-
-    def work(_):
-        seen.add(threading.get_ident())
-        time.sleep(0.01)
-
-    run_in_threads(work, list(range(8)), None, 8)
-    X, v = smooth_data(50, seed=0)
-    forest = ForestLaw(random_state=0).fit(X, v).model_
+def threads_used(model):
+    """Whether our loops leave their thread, threads of libraries and of forests, and answers."""
+    seen, (X, v) = set(), smooth_data(50, seed=0)
+    run_in_threads(lambda _: seen.add(threading.get_ident()), list(range(8)), None, 8)
     libraries = [info["num_threads"] for info in threadpool_info()]
-    return len(seen), libraries, forest.n_jobs
+    forest = ForestLaw(random_state=0).fit(X, v).model_
+    stays = seen == {threading.get_ident()}
+    return stays, libraries, forest.n_jobs, model.predict_interval(ASKED)
 
 
-@pytest.mark.parametrize("backend", ci_but(["threading"], ["loky", "threading", "multiprocessing"]))
-def test_a_worker_of_joblib_starts_no_threads_of_its_own(backend):
-    for used, libraries, jobs in Parallel(n_jobs=2, backend=backend)(
-        delayed(threads_used)(place) for place in range(2)
-    ):
-        assert used == 1
+@pytest.mark.ci
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
+def test_a_worker_of_joblib_starts_no_threads_of_its_own_and_answers_alike(backend):
+    model = make("plain forest")
+    alone = model.predict_interval(ASKED)
+    workers = Parallel(n_jobs=2, backend=backend)(delayed(threads_used)(model) for _ in range(2))
+    for stays, libraries, jobs, found in workers:
+        assert stays
         assert jobs == 1
+        np.testing.assert_array_equal(found, alone)
         if backend == "loky":
             # Half of the cores at most, as OpenMP and BLAS have it there.
             assert max(libraries) <= max(1, os.cpu_count() // 2)
 
 
 def test_a_number_of_threads_that_was_asked_for_is_kept_in_a_worker():
-    def used(_):
-        seen = set()
-        run_in_threads(
-            lambda _: (seen.add(threading.get_ident()), time.sleep(0.05)), [1, 2, 3], 3, 3
-        )
-        return len(seen)
+    def meet(_):
+        # Three must be there at once.
+        gate = threading.Barrier(3)
+        run_in_threads(lambda _: gate.wait(60), [1, 2, 3], 3, 3)
+        return True
 
-    assert set(Parallel(n_jobs=2, backend="threading")(delayed(used)(i) for i in range(2))) == {3}
-
-
-def test_intervals_are_the_same_in_workers_of_joblib():
-    model = LocalizedConformalRegressor(LinearRegression(), law="forest", random_state=0)
-    model.fit(*smooth_data(300, seed=0))
-    alone = model.predict_interval(ASKED)
-    for found in Parallel(n_jobs=2)(delayed(model.predict_interval)(ASKED) for _ in range(2)):
-        np.testing.assert_array_equal(found, alone)
+    assert all(Parallel(n_jobs=2, backend="threading")(delayed(meet)(i) for i in range(2)))

@@ -11,17 +11,20 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 from localconformal import (
+    ForestLaw,
     KernelLaw,
+    LearnedLaw,
     MondrianConformalRegressor,
     RLCPRegressor,
+    ScaledLaw,
     SLCPRegressor,
+    StackedLaw,
     WeightedConformalRegressor,
     calibration,
 )
 from localconformal.engine.dispatch import FEW
-from localconformal.laws import ForestLaw, LearnedLaw, ScaledLaw, StackedLaw
 from localconformal.regressors import row_parts
-from registry import ESTIMATORS, ci_but, light, smooth_data
+from registry import ESTIMATORS, light, smooth_data
 
 TREES = DecisionTreeRegressor(min_samples_leaf=20, random_state=0)
 #: Laws, and the training rows that they need to be what they are called.
@@ -33,35 +36,9 @@ LAWS = {
     "learned": (LearnedLaw(n_jobs=1), 400),
     "stack": (StackedLaw([LearnedLaw(), ScaledLaw(), "kernel", "forest"], n_jobs=1), 400),
 }
-SLOW = {"sketch", "learned", "stack", "compiled forest"}
 ASKED = smooth_data(50, seed=7)[0]
 #: Rows at a time in these tests, and bytes that a row more may take: levels, bounds, corrections.
 FEW_AT_A_TIME, BYTES_A_ROW = 500, 250
-
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
-
-@pytest.fixture(
-    scope="module",
-    params=ci_but(LAWS.keys() - SLOW, LAWS),
-)
-def model(request):
-    law, rows = LAWS[request.param]
-    made = SLCPRegressor(LinearRegression(), law=law, reference="train", random_state=0)
-    return made.fit(*smooth_data(2 * rows, seed=0))
-
-
-def peak_bytes(function):
-    """Most memory that the call takes beyond what is there before it."""
-    gc.collect()
-    tracemalloc.start()
-    try:
-        function()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 METHODS = {
     "predict_interval": lambda model, X: model.predict_interval(X),
     "predict_quantiles": lambda model, X: model.predict_quantiles(X, [0.1, 0.9]),
@@ -70,67 +47,75 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("method", ci_but(["predict_interval"], METHODS))
-def test_rows_more_cost_little_more_than_their_answers(model, method, monkeypatch):
+def peak_bytes(ask, model, X):
+    """Most memory that the call takes beyond what is there before it."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        ask(model, X)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.ci
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", LAWS)
+def test_rows_more_cost_little_more_than_their_answers(name, monkeypatch):
     monkeypatch.setattr(row_parts, "ROWS_AT_A_TIME", FEW_AT_A_TIME)
+    law, rows = LAWS[name]
+    model = SLCPRegressor(LinearRegression(), law=law, reference="train", random_state=0)
+    model.fit(*smooth_data(2 * rows, seed=0))
     few, many = (smooth_data(n, seed=5)[0] for n in (2 * FEW_AT_A_TIME, 8 * FEW_AT_A_TIME))
-    ask = METHODS[method]
-    ask(model, few)
-    more = peak_bytes(lambda: ask(model, many)) - peak_bytes(lambda: ask(model, few))
-    assert more <= BYTES_A_ROW * (len(many) - len(few))
+    for method, ask in METHODS.items():
+        ask(model, few)
+        more = peak_bytes(ask, model, many) - peak_bytes(ask, model, few)
+        assert more <= BYTES_A_ROW * (len(many) - len(few)), method
 
 
-def in_parts_and_whole(monkeypatch, ask):
+def assert_same_in_parts(monkeypatch, ask):
+    """The answer of rows in parts of 7 is that of all rows together, which is returned."""
     whole = ask()
     monkeypatch.setattr(row_parts, "ROWS_AT_A_TIME", 7)
-    return ask(), whole
-
-
-NAMES = ["a", "b"]
-KINDS = {
-    "arrays": np.asarray,
-    "pandas": lambda X: pd.DataFrame(X, columns=NAMES),
-    "polars": lambda X: pl.DataFrame(X, schema=NAMES),
-}
-
-
-@pytest.mark.parametrize("kind", ci_but(["pandas"], KINDS))
-def test_rows_in_parts_are_answered_as_together(estimator_class, kind, monkeypatch):
-    make = KINDS[kind]
-    X, y = smooth_data(300, seed=0)
-    fitted = light(estimator_class).fit(make(X), y)
-    parts, whole = in_parts_and_whole(
-        monkeypatch, lambda: fitted.predict_interval(make(ASKED), [0.5, 0.9])
-    )
     # A linear model's last bits depend on how many rows are asked together.
-    np.testing.assert_allclose(parts, whole, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(ask(), whole, rtol=1e-12, atol=1e-12)
+    return whole
 
 
+@pytest.mark.ci
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, pl.DataFrame])
+def test_rows_in_parts_are_answered_as_together(estimator_class, make, monkeypatch):
+    X, y = smooth_data(300, seed=0)
+    frame = make if make is np.asarray else lambda X: make(dict(zip("ab", X.T, strict=True)))
+    fitted = light(estimator_class).fit(frame(X), y)
+    assert_same_in_parts(monkeypatch, lambda: fitted.predict_interval(frame(ASKED), [0.5, 0.9]))
+
+
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("kind", "beside"),
     [(MondrianConformalRegressor, "groups"), (WeightedConformalRegressor, "weights")],
 )
-def test_what_comes_beside_the_rows_is_cut_with_them(kind, beside, monkeypatch):
+def test_what_is_passed_beside_the_rows_is_cut_with_them(kind, beside, monkeypatch):
     X, y = smooth_data(300, seed=0)
     fitted = kind(LinearRegression(), random_state=0).fit(X, y, **{beside: 1.0 + (X[:, 1] > 0)})
-    values = list(1.0 + (ASKED[:, 1] > 0))
-    parts, whole = in_parts_and_whole(
-        monkeypatch, lambda: fitted.predict_interval(ASKED, **{beside: values})
-    )
-    np.testing.assert_allclose(parts, whole, rtol=1e-12)
+    values = {beside: list(1.0 + (ASKED[:, 1] > 0))}
+    whole = assert_same_in_parts(monkeypatch, lambda: fitted.predict_interval(ASKED, **values))
     assert len(np.unique((whole[:, 1] - whole[:, 0]).round(9))) > 1
 
 
+@pytest.mark.ci
 def test_a_warning_speaks_of_all_rows_together(monkeypatch):
     monkeypatch.setattr(row_parts, "ROWS_AT_A_TIME", 7)
-    X, y = smooth_data(400, seed=0)
     fitted = RLCPRegressor(LinearRegression(), law=KernelLaw(bandwidth=0.05), random_state=0)
-    fitted.fit(X, y)
+    fitted.fit(*smooth_data(400, seed=0))
     with pytest.warns(UserWarning, match=r"of 50 intervals are infinite") as caught:
         fitted.predict_interval(ASKED)
     assert len(caught) == 1
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", [SLCPRegressor, RLCPRegressor])
 def test_ever_new_levels_fill_no_memory(kind, monkeypatch):
     for name, value in [("LEVELS_KEPT", 9), ("FEW_LEVELS", 5), ("NUMBERS_KEPT", 0)]:
@@ -146,40 +131,42 @@ def test_ever_new_levels_fill_no_memory(kind, monkeypatch):
     np.testing.assert_array_equal(fitted.predict_interval(ASKED, levels), together)
 
 
-@pytest.mark.ci
+def growth(cycle, warm_up, cycles):
+    """Bytes that cycles leave behind, after some to warm up."""
+    tracemalloc.start()
+    try:
+        for number in range(warm_up + cycles):
+            if number == warm_up:
+                gc.collect()
+                before = tracemalloc.get_traced_memory()[0]
+            cycle()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
 def test_fits_and_predictions_leave_no_memory_behind(cls):
     X, y = smooth_data(60, seed=0)
     params = {"law": KernelLaw(bandwidth=1.0)} if "law" in cls().get_params() else {}
 
-    def cycles(count):
-        for _ in range(count):
-            light(cls, **params).fit(X, y).predict_interval(ASKED)
-        gc.collect()
+    def cycle():
+        light(cls, **params).fit(X, y).predict_interval(ASKED)
 
-    tracemalloc.start()
-    try:
-        cycles(10)
-        before = tracemalloc.get_traced_memory()[0]
-        cycles(10)
-        # Each of them holds some hundred kilobytes while it lives.
-        assert tracemalloc.get_traced_memory()[0] - before < 100_000
-    finally:
-        tracemalloc.stop()
+    # Each of them holds some hundred kilobytes while it lives.
+    assert growth(cycle, 10, 10) < 100_000
 
 
-@pytest.mark.ci
-def test_two_hundred_cycles_of_one_model_leave_no_memory_behind():
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_many_cycles_of_one_model_leave_no_memory_behind():
     X, y = smooth_data(60, seed=0)
     fitted = SLCPRegressor(LinearRegression(), law=KernelLaw(bandwidth=1.0), random_state=0)
-    tracemalloc.start()
-    try:
-        for cycle in range(200):
-            fitted.fit(X, y).conformalize(X + 0.1, y).predict_interval(ASKED[:5], [0.5, 0.9])
-            if cycle == 50:
-                gc.collect()
-                before = tracemalloc.get_traced_memory()[0]
-        gc.collect()
-        assert tracemalloc.get_traced_memory()[0] - before < 50_000
-    finally:
-        tracemalloc.stop()
+
+    def cycle():
+        fitted.fit(X, y).conformalize(X + 0.1, y).predict_interval(ASKED[:5], [0.5, 0.9])
+
+    assert growth(cycle, 50, 150) < 50_000
