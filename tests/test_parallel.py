@@ -1,7 +1,6 @@
 """Fits side by side: in order, and with every thread setting as it was."""
 
 import threading
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -22,66 +21,51 @@ from registry import smooth_data
 JOBS = pytest.mark.parametrize("n_jobs", [1, 2, None])
 
 
-def settings():
+def settings(api=None):
     """Threads of each library that is loaded."""
-    return {info["filepath"]: info["num_threads"] for info in threadpool_info()}
-
-
-def blas_settings():
-    """Threads of the BLAS libraries, by their names."""
-    return {x["prefix"]: x["num_threads"] for x in threadpool_info() if x["user_api"] == "blas"}
+    return {
+        info["filepath"]: info["num_threads"]
+        for info in threadpool_info()
+        if api in (None, info["user_api"])
+    }
 
 
 @pytest.fixture
 def two_threads():
-    """More than the one thread that is set within."""
+    """More than the one thread that is set within; and settings are as before at the end."""
     np.ones((2, 2)) @ np.ones((2, 2))
     with threadpool_limits(limits=2):
+        before = settings()
+        assert max(before.values()) == 2
         yield
+        assert settings() == before
 
 
-def slowly(i):
-    """Later tasks end first."""
-    time.sleep(0.02 * (3 - i) if i < 3 else 0.0)
-    return i
-
-
-@JOBS
-def test_results_come_in_the_order_of_the_tasks(n_jobs):
-    assert in_threads((lambda i=i: slowly(i) for i in range(5)), n_jobs) == [0, 1, 2, 3, 4]
-    assert in_threads([], n_jobs) == []
+def test_results_are_in_the_order_of_the_tasks():
+    second_is_done = threading.Event()
+    tasks = [lambda: second_is_done.wait(60), second_is_done.set, lambda: 2, lambda: 3]
+    assert in_threads(tasks, 2) == [True, None, 2, 3]
+    assert in_threads([lambda i=i: i for i in range(5)], 1) == [0, 1, 2, 3, 4]
+    assert in_threads([], 2) == []
 
 
 @JOBS
-def test_tasks_have_one_thread_each_and_settings_are_restored(n_jobs, two_threads):
-    before = settings()
-    assert max(before.values()) == 2
-    inside = in_threads([settings] * 3, n_jobs)
-    assert all(set(each.values()) == {1} for each in inside)
-    assert settings() == before
-
-
-@JOBS
-def test_errors_come_through_and_settings_are_restored(n_jobs, two_threads):
-    before = settings()
+def test_tasks_have_one_thread_each_and_errors_are_passed_on(n_jobs, two_threads):
+    assert all(set(each.values()) == {1} for each in in_threads([settings] * 3, n_jobs))
 
     def fails():
         raise KeyError("what the task said")
 
     with pytest.raises(KeyError, match="what the task said"):
         in_threads([settings, fails], n_jobs)
-    assert settings() == before
 
 
 def test_calls_within_calls_work(two_threads):
-    before = settings()
-
     def inner(i):
         return in_threads([lambda j=j: 10 * i + j for j in range(3)])
 
     found = in_threads([lambda i=i: inner(i) for i in range(3)])
     assert found == [[0, 1, 2], [10, 11, 12], [20, 21, 22]]
-    assert settings() == before
 
 
 def in_own_thread(function, *args):
@@ -93,20 +77,20 @@ def in_own_thread(function, *args):
 def test_callers_that_overlap_leave_nothing_behind():
     """The first one in is the first one out and gone, while the second is still at work."""
     first_in, second_in, first_gone = (threading.Event() for _ in range(3))
-    start = blas_settings()
+    start = {x["prefix"]: x["num_threads"] for x in threadpool_info() if x["user_api"] == "blas"}
     in_own_thread(lambda: threadpool_limits(limits=2, user_api="blas")).join()
 
     def work(entered, awaited):
-        in_threads([lambda: (entered.set(), awaited.wait(5), inside.append(blas_settings()))])
+        in_threads([lambda: (entered.set(), awaited.wait(5), inside.append(settings("blas")))])
 
-    before, inside = blas_settings(), []
+    before, inside = settings("blas"), []
     first = in_own_thread(work, first_in, second_in)
     assert first_in.wait(5)
     second = in_own_thread(work, second_in, first_gone)
     first.join()
     first_gone.set()
     second.join()
-    after = blas_settings()
+    after = settings("blas")
     in_own_thread(lambda: threadpool_limits(limits=start, user_api=None)).join()
     assert after == before
     # The second keeps its limit after the first has gone.
@@ -122,21 +106,23 @@ def test_a_task_among_several_starts_no_threads_of_its_own():
         assert len(set(threads)) == 1
 
 
+def test_a_number_of_threads_holds_for_all_within():
+    with jobs_of(3):
+        assert (asked_jobs(None), asked_jobs(2)) == (3, 2)
+    assert asked_jobs(None) == -1
+
+
 # ---- models that bring their own threads -----------------------------------------------------
 
 
-def openmp_threads():
-    return {x["num_threads"] for x in threadpool_info() if x["user_api"] == "openmp"}
-
-
 class Watched(LinearRegression):
-    """A model that writes down the threads that it may use."""
+    """A model that writes down the threads of OpenMP that it may use."""
 
     __module__ = "sklearn.linear_model"
     seen: ClassVar[list] = []
 
     def fit(self, X, y):
-        self.seen.append(openmp_threads())
+        self.seen.append(set(settings("openmp").values()))
         return super().fit(X, y)
 
 
@@ -151,7 +137,6 @@ def test_small_fits_have_one_openmp_thread_and_large_ones_all(rows, allowed, wat
     X = np.zeros((rows, 2))
     fit_model(watched, X, X[:, 0])
     assert watched.seen == [allowed]
-    assert openmp_threads() == {2}
 
 
 @pytest.mark.parametrize(("n_jobs", "threads"), [(None, [2]), (1, [])])
@@ -176,15 +161,10 @@ def test_folds_of_small_tables_run_side_by_side_in_one_thread_each(
 def test_folds_side_by_side_give_the_bits_of_folds_in_turn():
     X, y = smooth_data(120, seed=0)
     for model in (HistGradientBoostingRegressor(max_iter=5, random_state=0), LinearRegression()):
-        bounds = [
-            SLCPRegressor(model, law="kernel", score=score, random_state=0, n_jobs=n)
-            .fit(X, y)
-            .predict_interval(X)
-            for score in ("residual", "normalised")
-            for n in (None, 1)
-        ]
-        np.testing.assert_array_equal(bounds[0], bounds[1])
-        np.testing.assert_array_equal(bounds[2], bounds[3])
+        for score in ("residual", "normalised"):
+            one = SLCPRegressor(model, law="kernel", score=score, random_state=0)
+            bounds = [one.set_params(n_jobs=n).fit(X, y).predict_interval(X) for n in (None, 1)]
+            np.testing.assert_array_equal(*bounds)
 
 
 def test_only_models_that_share_nothing_are_fitted_side_by_side():
@@ -198,9 +178,3 @@ def test_only_models_that_share_nothing_are_fitted_side_by_side():
     assert not may_share_process(SVR(kernel=lambda a, b: a @ b.T))
     assert not may_share_process(SLCPRegressor(seeded))
     assert not may_share_process(object())
-
-
-def test_a_number_of_threads_holds_for_all_within():
-    with jobs_of(3):
-        assert (asked_jobs(None), asked_jobs(2)) == (3, 2)
-    assert asked_jobs(None) == -1

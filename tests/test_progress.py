@@ -67,25 +67,12 @@ def test_nothing_is_written_where_nobody_looks(monkeypatch, caplog):
         assert written() == 0
     with caplog.at_level(logging.INFO, "localconformal"):
         assert written() == 0
+    for stream in (None, Terminal(terminal=False)):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", stream)
+            assert written() == 0
     monkeypatch.setenv("TERM", "dumb")
     assert written() == 0
-    monkeypatch.setattr(sys, "stderr", None)
-    assert written() == 0
-    monkeypatch.setattr(sys, "stderr", Terminal(terminal=False))
-    assert written() == 0
-
-
-def test_an_error_ends_the_line(monkeypatch):
-    terminal = watched(monkeypatch)
-
-    def fail():
-        assert terminal.moved.wait(PATIENCE)
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError), progress.stage("fit"):
-        fail()
-    assert terminal.lines[-1] == progress.CLEAR
-    assert progress._line.stages == []
 
 
 def test_a_line_is_no_longer_than_the_terminal_and_obeys_nothing(monkeypatch):
@@ -99,12 +86,16 @@ def test_a_line_is_no_longer_than_the_terminal_and_obeys_nothing(monkeypatch):
         assert shown.isprintable()
 
 
-def test_stages_of_several_threads_end_together(monkeypatch):
+def test_a_line_ends_after_errors_in_several_threads(monkeypatch):
     terminal = watched(monkeypatch)
 
+    def fail():
+        assert terminal.moved.wait(PATIENCE)
+        raise ZeroDivisionError
+
     def work():
-        with progress.stage("inner"):
-            assert terminal.moved.wait(PATIENCE)
+        with pytest.raises(ZeroDivisionError), progress.stage("inner"):
+            fail()
 
     threads = [Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -126,17 +117,6 @@ def test_fit_logs_its_stages_and_touches_no_other_logger(caplog):
     assert "SplitConformalRegressor: calibrate" in said
     assert (list(logging.root.handlers), logging.root.level) == (handlers, level)
     assert any(isinstance(one, logging.NullHandler) for one in progress.logger.handlers)
-
-
-FIT = """
-import numpy as np
-from localconformal import SLCPRegressor
-X = np.random.default_rng(0).uniform(size=(400, 2))
-SLCPRegressor(random_state=0).fit(X, X[:, 0] * np.random.default_rng(1).normal(size=400))
-"""
-
-
-COMMAND = "from localconformal.cli import main; main()"
 
 
 def on_a_terminal(command):
@@ -164,15 +144,16 @@ def read(terminal):
 
 
 @pytest.mark.ci
-def test_fit_and_run_move_on_a_terminal(tmp_path):
+def test_run_and_the_fit_in_it_move_on_a_terminal(tmp_path):
     rng = np.random.default_rng(0)
     rows = "\n".join(f"{x},{z},{x * z}" for x, z in rng.normal(size=(300, 2)))
     data = tmp_path / "rows.csv"
     data.write_text(f"x,z,y\n{rows}\n")
-    run = ["-c", COMMAND, "run", str(data), "-t", "y", "--out", str(tmp_path / "out")]
-    for arguments, words in ((["-c", FIT], "SLCPRegressor: law"), (run, "2/4 fitting")):
-        written = on_a_terminal([sys.executable, *arguments])
-        shown = [line for line in written.split(progress.CLEAR) if words in line]
-        assert len(set(shown)) > 2
-        assert any("compare laws" in line for line in shown)
-        assert written.rstrip().endswith(progress.CLEAR.strip())
+    command = "from localconformal.cli import main; main()"
+    options = ["run", str(data), "-t", "y", "--out", str(tmp_path / "out")]
+    written = on_a_terminal([sys.executable, "-c", command, *options])
+    shown = {line for line in written.split(progress.CLEAR) if "2/4 fitting" in line}
+    assert len(shown) > 2
+    assert any("SLCPRegressor: law" in line for line in shown)
+    assert any("compare laws" in line for line in shown)
+    assert written.rstrip().endswith(progress.CLEAR.strip())

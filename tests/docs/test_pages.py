@@ -1,0 +1,266 @@
+"""What README and pages say of names, links and figures is so; building them is left to Sphinx."""
+
+import ast
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import localconformal
+from localconformal import plots, regressors
+from registry import optional
+
+ROOT = Path(__file__).parents[2]
+DOCS, EXAMPLES, RESULTS = ROOT / "docs", ROOT / "examples", ROOT / "benchmarks" / "results"
+PAGES = [path for path in sorted(DOCS.rglob("*.md")) if "_build" not in path.parts]
+SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+README = ROOT / "README.md"
+
+
+def blocks(path, language):
+    """The blocks of code of a page."""
+    text = path.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+# ---- README ----------------------------------------------------------------------------------
+
+
+@pytest.mark.ci
+def test_python_blocks_of_the_readme_run_one_after_the_other():
+    namespace = {}
+    assert blocks(README, "python")
+    for number, source in enumerate(blocks(README, "python"), start=1):
+        exec(compile(source, f"README.md, python block {number}", "exec"), namespace)
+
+
+@pytest.mark.parametrize(
+    ("position", "extra", "command"),
+    [(0, "cli", ".venv/bin/localconformal demo"), (1, "test", ".venv/bin/python -m pytest")],
+)
+def test_first_shell_blocks_set_up_everything_and_run(position, extra, command):
+    source = blocks(README, "bash")[position]
+    steps = ["python3 -m venv .venv", f"pip install -q -e '.[{extra}]'", command]
+    places = [source.find(step) for step in steps]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert ("OMP_NUM_THREADS=1" in source) == (extra == "test")
+
+
+def test_the_readme_begins_at_once_and_has_every_estimator():
+    text = README.read_text(encoding="utf-8")
+    assert text[: text.index("```bash")].count("\n") < 20
+    assert (DOCS / "images" / "demo.png").stat().st_size < 150_000
+    names = [name for name in regressors.__all__ if name.endswith("Regressor")]
+    assert [name for name in names if f"| `{name}` |" not in text] == []
+
+
+# ---- pages, reference, gallery ---------------------------------------------------------------
+
+
+def public_names():
+    """Classes and functions of `__all__`, and those of the modules in it and of the plots."""
+    for name in localconformal.__all__:
+        value = getattr(localconformal, name)
+        if not inspect.ismodule(value):
+            yield name
+            continue
+        for inner in getattr(value, "__all__", vars(value)):
+            member = getattr(value, inner)
+            ours = getattr(member, "__module__", "").startswith("localconformal")
+            if ours and not inner.startswith("_") and callable(member):
+                yield inner
+    yield from plots.__all__
+
+
+def test_the_reference_has_every_public_name():
+    listed = re.findall(r"^   ([\w.]+)$", (DOCS / "api.rst").read_text(), re.MULTILINE)
+    assert set(public_names()) <= {name.rpartition(".")[2] for name in listed}
+    assert len(set(listed)) == len(listed)
+
+
+def test_links_between_pages_lead_somewhere_and_python_can_be_read():
+    made_by_the_build = (DOCS / "gallery" / "index.rst").resolve()
+    for path in [README, *PAGES]:
+        for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
+            if not target.startswith(("https://", "#")):
+                file = (path.parent / target.partition("#")[0]).resolve()
+                assert file.is_file() or file == made_by_the_build, f"{path}: {target}"
+        for source in blocks(path, "python"):
+            ast.parse(source, str(path))
+
+
+def test_code_that_is_included_exists():
+    text = (DOCS / "extending.md").read_text(encoding="utf-8")
+    included = re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", text)
+    assert included
+    for path, name in included:
+        tree = ast.parse((DOCS / path).read_text(encoding="utf-8"))
+        assert name in {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def test_the_command_line_page_has_every_command():
+    from localconformal.cli.app import COMMANDS
+
+    text = (DOCS / "command_line.md").read_text(encoding="utf-8")
+    shown = re.findall(r"generated/help/(\w+)\.txt", text)
+    assert sorted(shown) == sorted(["localconformal", *(each.__name__ for each in COMMANDS)])
+
+
+def test_the_gallery_knows_every_example_and_each_opens_with_its_title():
+    tree = ast.parse((DOCS / "conf.py").read_text(encoding="utf-8"))
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+    (order,) = [node.value for node in assigned if node.targets[0].id == "EXAMPLES"]
+    assert sorted(ast.literal_eval(order)) == [path.name for path in SCRIPTS]
+    for path in SCRIPTS:
+        title, rule = ast.get_docstring(ast.parse(path.read_text("utf-8"))).splitlines()[:2]
+        assert rule == "=" * len(title), path
+
+
+def check_links(folder):
+    command = [sys.executable, str(DOCS / "check_links.py"), str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_link_checker_tells_good_from_bad(tmp_path):
+    page = '<a href="other.html#here">1</a> <a href="https://example.org/x">2</a> {}'
+    (tmp_path / "other.html").write_text('<p id="here"><a href="#here"></a><img src="a%20b.png">')
+    (tmp_path / "a b.png").write_bytes(b"")
+    (tmp_path / "index.html").write_text(page.format(""))
+    assert check_links(tmp_path).returncode == 0
+    bad = '<a href="none.html">3</a> <a href="other.html#nowhere">4</a>'
+    (tmp_path / "index.html").write_text(page.format(bad))
+    found = check_links(tmp_path)
+    assert found.returncode == 1
+    assert found.stderr.splitlines() == [
+        "index.html: no file none.html",
+        "index.html: no place other.html#nowhere",
+    ]
+    assert "index.html was expected" in check_links(tmp_path / "nothing").stderr
+
+
+def test_no_text_refers_to_a_document_outside_the_repository():
+    outside = re.compile(r"\b(?:METHODS|DESIGN|ENGINE|REDESIGN)(?:\.md|\s+\d)")
+    texts = [README, ROOT / "CONTRIBUTING.md", *PAGES, *SCRIPTS]
+    for folder in ("src", "tests", "benchmarks", "paper"):
+        texts += (ROOT / folder).rglob("*.py")
+    assert [str(path) for path in texts if outside.search(path.read_text("utf-8"))] == []
+
+
+# ---- names of the peers ----------------------------------------------------------------------
+
+
+def words_of(*namespaces):
+    """Names that modules hold, with the methods and arguments of what they hold."""
+    known = {"True", "None"}
+    for namespace in namespaces:
+        for name, value in vars(namespace).items():
+            known.add(name)
+            for method, function in vars(value).items() if inspect.isclass(value) else ():
+                known.add(method)
+                if inspect.isfunction(function):
+                    known.update(inspect.signature(function).parameters)
+    return known
+
+
+@pytest.mark.ci
+def test_names_of_the_peers_exist():
+    mapie = ("mapie.regression", "mapie.conformity_scores", "mapie.metrics.regression")
+    theirs = [words_of(*map(optional, names)) for names in (mapie, ("crepes", "crepes.extras"))]
+    # Rows (MAPIE, crepes, ours) of the table of names.
+    text = (EXAMPLES / "plot_moving.py").read_text(encoding="utf-8").partition("list-table::")[2]
+    rows = re.split(r"^#    \* -", text, flags=re.MULTILINE)[2:]
+    assert len(rows) > 10
+    for row in rows:
+        cells = re.split(r"^#      -", row, flags=re.MULTILINE)
+        assert len(cells) == 3
+        for cell, known in zip(cells, theirs, strict=False):
+            spans = re.findall(r"``(.*?)``", cell, re.DOTALL)
+            names = {name for span in spans for name in re.findall(r"[A-Za-z_]\w{2,}", span)}
+            assert names <= known
+
+
+# ---- figures of the committed measurements ---------------------------------------------------
+
+
+def measured(name):
+    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+
+
+def quality_table(heading):
+    """A table of the quality benchmark as {first cell: {column: text}}."""
+    text = (RESULTS / "quality.md").read_text(encoding="utf-8").partition(f"### {heading}\n")[2]
+    lines = [line for line in text.partition("\n### ")[0].splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {row[0]: dict(zip(rows[0], row, strict=True)) for row in rows[2:]}
+
+
+def number(text):
+    return float(text.split()[0])
+
+
+def best(values, family):
+    """The best figure of a package's configurations that finished on every set."""
+    found = [v for name, v in values.items() if name.startswith(family) and "sets)" not in v]
+    return min(number(value) for value in found)
+
+
+def quoted():
+    """Rows of the README's table, each with the cells that it must have."""
+    ours = quality_table("Against the best peer")["geometric mean"]
+    peers = quality_table("Peers")["geometric mean"]
+    yield "interval score", f"{number(ours['auto']):.2f} auto, {number(ours['forest']):.2f} forest"
+    yield "interval score", f"{best(peers, 'mapie'):.2f} | {best(peers, 'crepes'):.2f}"
+    yield "interval score", f"{number(peers['quantile-forest']):.2f} quantile forest"
+    gaps = {name: row["gap"] for name, row in quality_table("Conditional coverage, known").items()}
+    yield "mean gap", f"{number(gaps['auto']):.3f} auto, {number(gaps['forest']):.3f} forest"
+    yield "mean gap", f"{best(gaps, 'mapie'):.3f} | {best(gaps, 'crepes'):.3f}"
+    yield "mean gap", f"{number(gaps['quantile-forest']):.3f} quantile forest"
+    seconds = quality_table("Groups, slabs, infinite intervals, seconds")
+    costs = {name: number(row["fit s"]) for name, row in seconds.items()}
+    yield "seconds to fit", f"{costs['auto']:.0f} auto, {costs['forest']:.0f} forest"
+    for family in ("mapie", "crepes"):
+        own = [cost for name, cost in costs.items() if name.startswith(family)]
+        yield "seconds to fit", f"{min(own):.0f} to {max(own):.0f}"
+    yield "seconds to fit", f"{costs['quantile-forest']:.0f} quantile forest"
+    peers = measured("speed")["peers"]
+    sizes = {name: f"{peer['largest_n']:,}" for name, peer in peers.items()}
+    yield "most rows", f"{sizes['localconformal SLCP']}, kernel law"
+    yield "most rows", f"{sizes['MAPIE CQR']} CQR, {sizes['MAPIE conditional']} conditional"
+    yield "most rows", f"{sizes['crepes kNN']}, kNN difficulty"
+    yield "most rows", f"{sizes['conditionalconformal']} conditionalconformal"
+
+
+def test_the_readme_quotes_what_was_measured():
+    lines = README.read_text(encoding="utf-8").splitlines()
+    for start, cells in quoted():
+        (row,) = [line for line in lines if line.startswith(f"| {start}")]
+        assert f"| {cells} |" in row
+
+
+def reliability_figures():
+    """Words that the page about reliability must have."""
+    stress, monitor = measured("stress"), measured("monitor")["quiet"]
+    yield from (f"`{stress['command']}`", f"{stress['cells']} cells", f"{stress['fits']:,} fits")
+    yield from (f"{count} {outcome}" for outcome, count in stress["outcomes"].items())
+    yield f"{monitor['streams']:,} of {monitor['rows']:,} rows"
+    yield f"{monitor['alarms']} false alarms"
+    for cycles in measured("resources")["cycles"]:
+        yield f"{cycles['megabytes_of_growth_since']} MB"
+    for package, of in measured("mutation")["packages"].items():
+        # Shares of mutants that tests must notice.
+        core = package in ("quantiles", "scores", "adjustments")
+        assert of["share_killed"] >= (0.9 if core else 0.8)
+        killed, late, survived = (of["tally"][key] for key in ("killed", "timed out", "survived"))
+        share, nothing = f"{100 * of['share_killed']:.0f} %", of["survivors_without_a_difference"]
+        counts = f"{of['tried']} | {killed} | {late} | {survived}"
+        yield f"| {package} | {counts} | {share} | {nothing} |"
+
+
+def test_the_page_about_reliability_says_what_was_measured():
+    page = (DOCS / "reliability.md").read_text(encoding="utf-8")
+    assert [words for words in reliability_figures() if words not in page] == []

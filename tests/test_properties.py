@@ -1,0 +1,144 @@
+"""Laws of engines, local laws and adjustments, for any reference rows."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from localconformal import KernelLaw, NeighborsLaw
+from localconformal.adjustments import ADJUSTMENTS, make_adjustment
+from localconformal.engine.dispatch import Problem, build_engine
+from localconformal.engine.kernels import KERNELS
+from localconformal.laws import SidedLaw
+
+SETTINGS = settings(max_examples=40, deadline=None)
+#: Lattices make ties, duplicates and distances on the edge of compact kernels.
+COORDINATE = st.floats(-100, 100) | st.integers(-3, 3).map(lambda k: k / 4)
+# Six decimals: below the smallest normal number, no relative rounding bound can hold.
+SCORE = st.floats(-50, 50).map(lambda v: round(v, 6)) | st.integers(-2, 2).map(float)
+BANDWIDTH = st.sampled_from([1e-6, 1e-3, 0.25, 1.0, 7.0, 1e3, 1e6, np.inf])
+FAR = st.sampled_from([1.0, 1.0, 1.0, 1e3, 1e9, 1e30])
+#: Mass by which an answer may miss the oracle's: float32 weights; see `engine.exact`. More where
+#: the whole sample is asked for: that is reached when weights differ by 1e-3, and rounding may
+#: take one doubling more or less to get there.
+TOLERANCE, ALL_ROWS = 2e-4, 2e-3
+LEVELS = np.array([0.05, 0.5, 0.95])
+LOWER = np.zeros(3, dtype=bool)
+
+
+@st.composite
+def problems(draw, kernels):
+    """References (duplicates among them), a kernel and a bandwidth; and queries."""
+    d, n = draw(st.sampled_from([1, 2, 5, 200])), draw(st.integers(1, 12))
+    columns = draw(arrays(float, (n, min(d, 5)), elements=COORDINATE))
+    asked = draw(arrays(float, (4, min(d, 5)), elements=COORDINATE)) * draw(FAR)
+    copies = draw(st.integers(1, 60))
+    points = np.tile(np.resize(columns, (n, d)), (copies, 1))
+    v = np.resize(draw(arrays(float, n * min(copies, 2), elements=SCORE)), len(points))
+    rows = np.vstack([np.resize(asked, (4, d)), points[:2]])
+    offset, least = draw(st.sampled_from([0.0, 0.0, 1e6])), draw(st.sampled_from([0, 1, 3, 20]))
+    kernel, h = draw(st.sampled_from(sorted(kernels))), draw(BANDWIDTH)
+    return Problem(points + offset, v, kernel, h, float(least), 0, 1), rows + offset
+
+
+@given(st.sampled_from(["exact", "neighbors"]), problems(KERNELS))
+@SETTINGS
+def test_engines_miss_the_oracle_by_no_more_than_rounding(name, drawn):
+    problem, rows = drawn
+    engine, oracle = (build_engine(e, problem, 0.005)[0] for e in (name, "reference"))
+    tolerance = TOLERANCE if problem.min_effective_samples < len(problem.v) else ALL_ROWS
+    answer = engine.quantiles(rows, LEVELS, LOWER)
+    assert np.isin(answer, problem.v).all()
+    assert np.all(oracle.cdf(rows, answer, "left") <= LEVELS + tolerance)
+    assert np.all(oracle.cdf(rows, answer, "right") >= LEVELS - tolerance)
+    size = 4 * tolerance * np.abs(problem.v).max() + 1e-12
+    np.testing.assert_allclose(engine.mean(rows), oracle.mean(rows), atol=size)
+    found, expected = (one.effective_sample_size(rows) for one in (engine, oracle))
+    np.testing.assert_allclose(found, expected, rtol=10 * tolerance)
+    np.testing.assert_array_equal(engine.fallback(rows), oracle.fallback(rows))
+
+
+@given(
+    st.sampled_from(["exact", "neighbors", "sketch"]),
+    problems(["gaussian"]),
+    st.floats(0, 1),
+    SCORE,
+)
+@SETTINGS
+def test_any_engine_is_a_law_however_poor(name, drawn, t, v):
+    problem, rows = drawn
+    engine, _ = build_engine(name, problem, 0.005)
+    upper = engine.quantiles(rows, np.array([t]), np.array([True]))[:, 0]
+    left = engine.cdf(rows, np.full((len(rows), 1), v), "left")[:, 0]
+    assert np.all(v <= upper[left <= t])
+    assert np.all(left[v <= upper] <= t + 1e-9)
+    F = engine.cdf(rows, np.broadcast_to(np.linspace(-51, 51, 40), (len(rows), 40)), "right")
+    assert np.all(np.diff(F, axis=1) >= 0)
+    assert np.all((F[:, 0] == 0) & (F[:, -1] == 1))
+    quantiles = engine.quantiles(rows, LEVELS, LOWER)
+    assert np.isin(quantiles, problem.v).all()
+    assert np.all(np.diff(quantiles, axis=1) >= 0)
+    alone = np.concatenate([engine.quantiles(row[None], LEVELS, LOWER) for row in rows])
+    np.testing.assert_array_equal(quantiles, alone)
+
+
+LAW = st.one_of(
+    st.builds(
+        KernelLaw,
+        kernel=st.sampled_from(sorted(KERNELS)),
+        bandwidth=st.sampled_from(["median", "median-log", "rate", 1e-3, 0.5, 1e3]),
+        min_effective_samples=st.sampled_from([1, 3, 20]),
+        random_state=st.just(0),
+    ),
+    st.builds(NeighborsLaw, n_neighbors=st.integers(1, 10)),
+)
+QUERIES = arrays(float, (4, 2), elements=COORDINATE)
+
+
+@st.composite
+def references(draw):
+    n = draw(st.integers(1, 20))
+    return draw(arrays(float, (n, 2), elements=COORDINATE)), draw(arrays(float, n, elements=SCORE))
+
+
+@given(LAW, references(), QUERIES, st.floats(0, 1), SCORE)
+@SETTINGS
+def test_any_law_stays_within_the_scores_and_is_inverted_by_its_quantiles(law, data, X, t, v):
+    law.fit(*data)
+    quantiles = law.quantile(X, [0.05, 0.5, 0.95])
+    assert np.isin(quantiles, data[1]).all()
+    assert np.all(np.diff(quantiles, axis=1) >= 0)
+    slack = 1e-9 * (1 + np.abs(data[1]).max())
+    assert np.all((law.mean(X) >= data[1].min() - slack) & (law.mean(X) <= data[1].max() + slack))
+    assert np.all(law.effective_sample_size(X) <= len(data[1]) * (1 + 1e-9))
+    upper, left = law.upper_quantile(X, [t])[:, 0], law.cdf(X, np.full(len(X), v), side="left")
+    assert np.all(v <= upper[left <= t])
+    assert np.all(left[v <= upper] <= t + 2e-12)
+
+
+@given(references(), QUERIES, st.sampled_from([2.0**-7, 2.0, 1024.0]))
+@SETTINGS
+def test_scaling_the_scores_scales_the_law(data, X, c):
+    one = KernelLaw(bandwidth=0.5).fit(*data)
+    scaled = KernelLaw(bandwidth=0.5).fit(data[0], c * data[1])
+    np.testing.assert_array_equal(scaled.quantile(X, [0.1, 0.9]), c * one.quantile(X, [0.1, 0.9]))
+    np.testing.assert_allclose(scaled.mean(X), c * one.mean(X), rtol=1e-12, atol=1e-300)
+
+
+@given(
+    st.sampled_from(sorted(ADJUSTMENTS)),
+    LAW,
+    references(),
+    QUERIES,
+    arrays(float, (4, 2), elements=SCORE),
+    st.floats(-3, 3),
+)
+@SETTINGS
+def test_p_at_most_theta_implies_v_at_most_the_threshold(name, law, data, X, v, theta):
+    V = np.column_stack([-data[1], data[1]])
+    adjustment, F = make_adjustment(name).fit(V), SidedLaw.fit(law, data[0], V, None).at(X)
+    levels = np.array([[0.95], [0.9]])
+    p = adjustment.score(v, F, levels)
+    for limit in (np.full((2, 1), theta), p[0], p):
+        T = adjustment.threshold(limit, F, levels)
+        assert np.all((v[:, :, None] <= T)[p <= limit])
