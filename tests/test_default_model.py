@@ -71,20 +71,7 @@ def test_labels_times_flags_and_gaps_are_learned_from(make):
     X, y = table(600, seed=0, make=make)
     new, y_new = table(300, seed=1, make=make)
     assert default_estimator(0).fit(X, y).score(new, y_new) > 0.5
-
-
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
-def test_estimators_take_such_tables_without_a_model(make, estimator_class):
-    X, y = table(120, seed=0, make=make)
-    law = {"law": "kernel"} if hasattr(estimator_class(), "law") else {}
-    model = estimator_class(random_state=0, **law).fit(X, y)
-    assert model.predict_interval(X, 0.5).shape == (120, 2)
-
-
-def test_the_leaves_of_the_default_model_make_a_law():
-    X, y = table(200, seed=0)
-    model = SLCPRegressor(law=ForestLaw("model"), random_state=0).fit(X, y)
-    assert np.isfinite(model.predict_interval(X)).all()
+    assert SplitConformalRegressor(random_state=0).fit(X, y).predict_interval(new).shape == (300, 2)
 
 
 def test_more_labels_than_boosting_takes():
@@ -99,18 +86,15 @@ def test_more_labels_than_boosting_takes():
     assert model.predict(pd.DataFrame({"id": ["id 0999"]})) < 1.0
 
 
-def test_labels_that_training_rows_do_not_have_are_missing():
+def test_new_labels_are_missing_and_the_order_of_rows_decides_no_code():
     X, y = table(300, seed=0)
     model = default_estimator(0).fit(X, y)
     unseen, missing = X[:50].assign(city="fog"), X[:50].assign(city=None)
     np.testing.assert_array_equal(model.predict(unseen), model.predict(missing))
-
-
-def test_the_order_of_rows_does_not_decide_the_codes():
-    X, _ = table(200, seed=0)
     assert TableCodes().fit(X).codes_ == TableCodes().fit(X[::-1]).codes_
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("cls", [SLCPRegressor, ConformalizedQuantileRegressor])
 def test_model_files_hold_it(cls, tmp_path):
     X, y = table(200, seed=0)
@@ -118,6 +102,12 @@ def test_model_files_hold_it(cls, tmp_path):
     model = cls(random_state=0, **law).fit(X, y)
     again = load_model(save_model(model, tmp_path / "model.skops"))
     np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+
+
+def test_the_leaves_of_the_default_model_make_a_law():
+    X, y = table(200, seed=0)
+    model = SLCPRegressor(law=ForestLaw("model"), random_state=0).fit(X, y)
+    assert np.isfinite(model.predict_interval(X)).all()
 
 
 @pytest.mark.parametrize("model", [LinearRegression(), RandomForestRegressor(5)])

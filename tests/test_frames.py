@@ -18,23 +18,13 @@ from localconformal.frames import columns_of, is_frame, make_frame, row_hashes
 COLUMNS = {"a": [1.5, -0.0, 3.0], "b": ["x", "y", "x"], "c": [True, False, True]}
 
 
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
-def test_frames_are_recognised(kind):
-    assert is_frame(kind(COLUMNS))
-    assert [column.to_list() for column in columns_of(kind(COLUMNS))] == list(COLUMNS.values())
-
-
-@pytest.mark.parametrize("other", [np.zeros((2, 2)), [[1.0]], pd.Series([1.0])])
-def test_other_things_are_not_frames(other):
-    assert not is_frame(other)
-
-
-def test_columns_may_have_names_that_are_not_strings():
-    frame = pd.DataFrame(np.arange(6).reshape(2, 3), columns=[0, 1, "z"])
-    assert [column.to_list() for column in columns_of(frame)] == [[0, 3], [1, 4], [2, 5]]
-
-
-def test_repeated_column_names_are_refused_in_words():
+def test_frames_are_recognised_and_their_columns_read():
+    for kind in (pd.DataFrame, pl.DataFrame):
+        assert is_frame(kind(COLUMNS))
+        assert [column.to_list() for column in columns_of(kind(COLUMNS))] == [*COLUMNS.values()]
+    assert not any(is_frame(other) for other in (np.zeros((2, 2)), [[1.0]], pd.Series([1.0])))
+    numbered = pd.DataFrame(np.arange(6).reshape(2, 3), columns=[0, 1, "z"])
+    assert [column.to_list() for column in columns_of(numbered)] == [[0, 3], [1, 4], [2, 5]]
     with pytest.raises(ValueError, match="repeated column names; rename"):
         columns_of(pd.DataFrame(np.zeros((2, 2)), columns=["a", "a"]))
 
@@ -85,23 +75,16 @@ for name, ask in asked.items():
     return ran.stdout.splitlines()
 
 
-def test_without_pandas_arrays_are_answered_in_polars():
-    assert in_a_process_without("pandas") == [
-        "(3, 2)",
-        *(f"{name} polars" for name in ("diagnose", "selection_", "predict_interval")),
-    ]
-
-
-def test_without_any_frames_arrays_are_predicted_and_tables_name_the_extra():
-    extra = "localconformal[plots]"
-    assert any(
-        requirement.startswith("pandas")
-        for requirement in project()["optional-dependencies"]["plots"]
-    )
+@pytest.mark.ci
+def test_without_pandas_arrays_are_answered_in_polars_and_without_both_the_extra_is_named():
+    names = ("diagnose", "selection_", "predict_interval")
+    assert in_a_process_without("pandas") == ["(3, 2)", *(f"{name} polars" for name in names)]
+    plots = project()["optional-dependencies"]["plots"]
+    assert any(requirement.startswith("pandas") for requirement in plots)
     shape, *refused = in_a_process_without("pandas", "polars")
     assert shape == "(3, 2)"
     assert len(refused) == 3
-    assert all(f"pip install '{extra}'" in line for line in refused)
+    assert all("pip install 'localconformal[plots]'" in line for line in refused)
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
@@ -116,17 +99,10 @@ def test_equal_rows_have_equal_hashes_and_others_do_not(kind):
 def test_hashes_follow_values_not_representation():
     rng = np.random.default_rng(0)
     X, y = rng.integers(0, 5, (50, 3)).astype(float), rng.normal(size=50)
-    expected = row_hashes(X, y)
-    np.testing.assert_array_equal(row_hashes(np.asfortranarray(X), y), expected)
-    np.testing.assert_array_equal(row_hashes(X.astype(np.float32), y), expected)
-    np.testing.assert_array_equal(row_hashes(X.tolist(), y), expected)
-    np.testing.assert_array_equal(row_hashes(pd.DataFrame(X), y), expected)
-    np.testing.assert_array_equal(row_hashes(-X * -1.0 * 1.0 + 0.0, y), expected)
-    negative_zero = np.where(X == 0.0, -0.0, X)
-    np.testing.assert_array_equal(row_hashes(negative_zero, y), expected)
-
-
-def test_hashes_see_every_column_its_place_and_y():
+    same = [np.asfortranarray(X), X.astype(np.float32), X.tolist(), pd.DataFrame(X)]
+    for other in (*same, np.where(X == 0.0, -0.0, X)):
+        np.testing.assert_array_equal(row_hashes(other, y), row_hashes(X, y))
+    # Every column, its place and y are seen.
     X, y = np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]]), np.array([0.0, 0.0, 1.0])
     assert len(set(row_hashes(X, y).tolist())) == 3
     assert len(row_hashes(np.zeros((4, 2, 2)), np.zeros(4))) == 4

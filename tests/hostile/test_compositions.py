@@ -130,7 +130,6 @@ def draw(seed):
 
 
 def make(drawn):
-    """The regressor of this composition."""
     score = SCORES[drawn["score"]]()
     if drawn["score"] == "normalised":
         score.set_params(spread_estimator=TREE)
