@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 )
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from walk_inputs import Rows, mostly, quick_params, some_params, tables
+from walk_inputs import QUICK, Rows, mostly, some_params, tables
 from walk_outcomes import (
     check_error,
     check_intervals,
@@ -35,12 +35,11 @@ from walk_outcomes import (
     fingerprint,
     hearing,
     refuse,
-    within_deadline,
 )
 
 from localconformal import CoverageMonitor
 from localconformal.io import load_model, save_model
-from registry import ESTIMATORS
+from registry import ESTIMATORS, light
 
 LEVELS = mostly(
     [None, 0.9, 0.3, 1e-13, [0.5], [0.2, 0.6, 0.95]],
@@ -72,7 +71,7 @@ class PublicInterface(RuleBasedStateMachine):
         """(answer, None, warnings) or (None, error, warnings) of one call, found in order."""
         before = [fingerprint(given) for given in inputs]
         answer = error = None
-        with hearing() as heard, within_deadline():
+        with hearing() as heard:
             try:
                 answer = ask()
             except Exception as raised:
@@ -120,7 +119,8 @@ class PublicInterface(RuleBasedStateMachine):
     )
     def construct(self, made, table):
         kind, params = made
-        self.model = kind(**{**quick_params(kind), **params})
+        quick = {name: value for name, value in QUICK.items() if name in kind().get_params()}
+        self.model = light(kind, **quick | params)
         self.fit_table(*table)
 
     @rule(data=st.data(), unknown=mostly([False], [True]))

@@ -236,21 +236,15 @@ def tables(draw, good=False):
 # ---- parameters ------------------------------------------------------------------------------
 
 
+@dataclass
 class OnlyPredicts:
     """A model from elsewhere: it cannot be fitted or cloned, only asked."""
 
+    answer: float = 0.5
+    outputs: tuple[int, ...] = ()
+
     def predict(self, X):
-        return np.full(len(X), 0.5)
-
-
-class PredictsNaN(OnlyPredicts):
-    def predict(self, X):
-        return np.full(len(X), np.nan)
-
-
-class PredictsTooMuch(OnlyPredicts):
-    def predict(self, X):
-        return np.zeros((len(X), 2))
+        return np.full((len(X), *self.outputs), self.answer)
 
 
 def one_each(X):
@@ -278,7 +272,8 @@ MODELS = [
     FrozenEstimator(LinearRegression().fit(np.eye(2), [0.0, 1.0])),
     OnlyPredicts(),
 ]
-BAD_MODELS = [3, "model", LinearRegression, (LinearRegression(),), PredictsNaN(), PredictsTooMuch()]
+BAD_MODELS = [3, "model", LinearRegression, (LinearRegression(),)]
+BAD_MODELS += [OnlyPredicts(np.nan), OnlyPredicts(0.0, outputs=(2,))]
 LAWS = [
     "kernel",
     "neighbors",
@@ -321,22 +316,7 @@ PARAMETERS = {
     "n_cells": ([None, 1, 3], [0, 1.5]),
 }
 #: Instead of defaults that take seconds.
-QUICK = {
-    "estimator": LinearRegression(),
-    "spread_estimator": LinearRegression(),
-    "law": "kernel",
-    "selection_budget": 0.0,
-    "n_estimators": 5,
-    "random_state": 0,
-    "n_jobs": 1,
-}
-
-
-def quick_params(kind):
-    """What keeps an estimator of this kind quick."""
-    own = kind().get_params(deep=False)
-    quick = {name: value for name, value in QUICK.items() if name in own}
-    return quick | ({"estimator": QuantileRegressor(alpha=0)} if "method" in own else {})
+QUICK = {"law": "kernel", "selection_budget": 0.0, "n_estimators": 5, "n_jobs": 1}
 
 
 def some_params(kind):

@@ -2,13 +2,12 @@
 
 import linecache
 import re
-import signal
 import sys
 import traceback
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -40,46 +39,20 @@ ALLOWED_WARNINGS = [
     (UserWarning, "X does not have valid feature names"),
     (UserWarning, "X has feature names, but"),
 ]
-#: Seconds of computing and seconds of any kind that a step may take: a busy machine is no hang.
-DEADLINES = [
-    (signal.ITIMER_PROF, signal.SIGPROF, 20.0),
-    (signal.ITIMER_REAL, signal.SIGALRM, 300.0),
-]
 PACKAGE = str(Path(localconformal.__file__).parent)
 #: What calls, or passes a warning on, and is nobody's author.
 WALKERS = {str(Path(__file__).with_name(name)) for name in ("test_walks.py", "walk_outcomes.py")}
+PASSERS_ON = {*WALKERS, warnings.__file__}
 
 
 class Defect(AssertionError):
     """An answer that the interface does not promise."""
 
 
-class Hang(BaseException):
-    """A step that does not end; no ``except Exception`` on the way catches it."""
-
-
 def refuse(wrong, said, error=None):
     """Say that this is a defect, where it is wrong."""
     if wrong:
         raise Defect(said) from error
-
-
-@contextmanager
-def within_deadline():
-    """`Hang` after too long."""
-
-    def ring(number, frame):
-        raise Hang(f"{signal.Signals(number).name}: a step did not end within {DEADLINES}")
-
-    before = {number: signal.signal(number, ring) for _, number, _ in DEADLINES}
-    for timer, _, seconds in DEADLINES:
-        signal.setitimer(timer, seconds)
-    try:
-        yield
-    finally:
-        for timer, number, _ in DEADLINES:
-            signal.setitimer(timer, 0)
-            signal.signal(number, before[number])
 
 
 # ---- errors and warnings ---------------------------------------------------------------------
@@ -104,17 +77,13 @@ def origin(frames):
         path = frame.f_code.co_filename
         if path.startswith(PACKAGE):
             author, line = "localconformal", linecache.getline(path, number).strip()
-        elif author in ("localconformal", "the caller") and path not in {
-            *WALKERS,
-            warnings.__file__,
-        }:
+        elif author in ("localconformal", "the caller") and path not in PASSERS_ON:
             package = re.search(r"(?:site|dist)-packages/(\w+)", path)
             author = package[1] if package else Path(path).name
     return author, line
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(NamedTuple):
     """A warning, and who gave it."""
 
     message: Warning
