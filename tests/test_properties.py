@@ -1,6 +1,7 @@
 """Laws of engines, local laws and adjustments, for any reference rows."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -58,6 +59,7 @@ def test_engines_miss_the_oracle_by_no_more_than_rounding(name, drawn):
     np.testing.assert_array_equal(engine.fallback(rows), oracle.fallback(rows))
 
 
+@pytest.mark.filterwarnings("ignore:the sketch that was asked for")
 @given(
     st.sampled_from(["exact", "neighbors", "sketch"]),
     problems(["gaussian"]),

@@ -123,6 +123,7 @@ def test_what_is_refused_in_one_sentence(name):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.filterwarnings("ignore:Some intervals are infinite")
 @pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
 def test_every_estimator_refuses_numbers_and_levels_out_of_range(cls):
     with warnings.catch_warnings():
