@@ -47,19 +47,15 @@ def test_rows_can_be_taken_and_put_together(keep):
     assert region[-1] == region[len(region) - 1]
 
 
-def test_the_whole_line():
+def test_the_whole_line_and_no_rows():
     region = Region([-np.inf, 0.0], [np.inf, 1.0], [0, 1, 2])
     np.testing.assert_array_equal(region.length, [np.inf, 1.0])
     np.testing.assert_array_equal(region.contains([1e300, 1e300]), [True, False])
     assert repr(region) == "Region(2 pieces of 2 rows)"
-
-
-def test_no_rows():
-    region = Region([0.0], [1.0], [0, 1])[:0]
-    assert len(region) == 0
-    assert region.hull.shape == (0, 2)
-    assert region.length.shape == region.contains([]).shape == (0,)
-    assert len(Region.concatenate([])) == len(Region.concatenate([region, region])) == 0
+    none = region[:0]
+    assert none.hull.shape == (0, 2)
+    assert len(none) == len(none.length) == len(none.contains([])) == 0
+    assert len(Region.concatenate([])) == len(Region.concatenate([none, none])) == 0
 
 
 @pytest.mark.parametrize(
@@ -78,11 +74,9 @@ def test_what_is_no_region(starts, ends, offsets):
         Region(starts, ends, offsets)
 
 
-def test_contains_wants_one_number_a_row():
+def test_what_no_row_can_be_asked():
+    region = Region([0.0], [1.0], [0, 1])
     with pytest.raises(ValueError, match=r"shape \(2,\); one number for each of 1 rows"):
-        Region([0.0], [1.0], [0, 1]).contains([0.0, 1.0])
-
-
-def test_a_row_beyond_the_last():
+        region.contains([0.0, 1.0])
     with pytest.raises(IndexError):
-        Region([0.0], [1.0], [0, 1])[1]
+        region[1]
