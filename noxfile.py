@@ -21,8 +21,8 @@ RUNNERS = ("hypothesis", "pytest", "pytest-xdist")
 #: Tests that need nothing but the core, frames and model files.
 CORE_TESTS = (
     "tests/contracts",
-    "tests/properties",
-    "tests/hardening/test_fuzz.py",
+    "tests/test_properties.py",
+    "tests/hostile/test_walks.py",
     "tests/io",
     "tests/test_frames.py",
     "tests/test_intervals.py",
