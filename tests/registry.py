@@ -18,6 +18,15 @@ ESTIMATORS = [
     getattr(localconformal, name) for name in localconformal.__all__ if name.endswith("Regressor")
 ]
 
+#: One of each kind of model and calibration: what is dear for every estimator runs on these by default.
+KINDS = [
+    localconformal.CHRRegressor,
+    localconformal.ConformalizedQuantileRegressor,
+    localconformal.LCPRegressor,
+    localconformal.MADSplitRegressor,
+    localconformal.SLCPRegressor,
+]
+
 #: Methods without a guarantee, whose behaviour has tests of its own.
 NOT_VALID = {"LVDRegressor"}
 
@@ -61,3 +70,10 @@ def smooth_data(n, seed, d=2):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     return X, X[:, 0] + (0.2 + np.abs(X[:, 0])) * rng.normal(size=n)
+
+
+def heavy_tails(n, seed, d=2):
+    """Noise of infinite variance, the same everywhere."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, X[:, 0] + rng.standard_t(2, size=n)

@@ -1,4 +1,4 @@
-"""HPD-Split and CD-Split: regions, their calibration, and two pieces where the truth has two."""
+"""HPD-Split, CD-Split and CHR: ranks of bins, regions, and pieces where the truth has them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,19 @@ from localconformal import (
 )
 from localconformal.quantiles import conformal_quantile, conformal_rank
 from localconformal.regressors.cdsplit import CDSplitRegressor, profiles
-from localconformal.regressors.chr import CHRRegressor
+from localconformal.regressors.chr import CHRRegressor, run_mass
 from localconformal.regressors.density_split import rank_of
 from localconformal.regressors.hpdsplit import HPDSplitRegressor, denser_mass
 from localconformal.scores import AbsoluteScore, QuantileScore
-from registry import awkward_data, ci_but, smooth_data
+from registry import awkward_data, ci_but, heavy_tails, smooth_data
 
 LAW = KernelLaw(bandwidth=0.4)
-METHODS = pytest.mark.parametrize("cls", [HPDSplitRegressor, CDSplitRegressor, CHRRegressor])
+METHODS = pytest.mark.parametrize(
+    "cls", ci_but([HPDSplitRegressor], [HPDSplitRegressor, CDSplitRegressor, CHRRegressor])
+)
+SCORES = pytest.mark.parametrize(
+    "score", ci_but(["residual"], ["residual", "normalised", "response"])
+)
 X_NEW = awkward_data(40, seed=9)[0]
 
 
@@ -46,10 +51,10 @@ def bimodal(n, seed, d=2):
     return X, middle + apart * rng.choice([-1, 1], n) + noise
 
 
-def heavy_tails(n, seed):
+def skewed(n, seed):
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 2))
-    return X, X[:, 0] + rng.standard_t(2, size=n)
+    X = rng.uniform(0, 1, size=(n, 1))
+    return X, X[:, 0] + (0.2 + X[:, 0]) * rng.exponential(size=n)
 
 
 # ---- formulas ----------------------------------------------------------------------------------
@@ -74,6 +79,52 @@ def test_profiles_against_their_definition():
     np.testing.assert_allclose(profiles(mass, widths, levels), expected, atol=1e-12)
 
 
+def runs_by_search(mass, widths, level):
+    """The family of one row as a list of (first, last), from the smallest to all bins."""
+    M, density = len(mass), mass / widths
+    candidates = [
+        (widths[a : b + 1].sum(), a, b)
+        for a in range(M)
+        for b in range(a, M)
+        if mass[a : b + 1].sum() >= level - 1e-12
+    ]
+    _, a, b = min(candidates)
+    family, low, high = [(a, b)], a, b
+    while low < high:
+        low, high = (low + 1, high) if density[low] <= density[high] else (low, high - 1)
+        family.insert(0, (low, high))
+    low, high = a, b
+    while (low, high) != (0, M - 1):
+        below = density[low - 1] if low > 0 else -1.0
+        above = density[high + 1] if high < M - 1 else -1.0
+        low, high = (low - 1, high) if below > above else (low, high + 1)
+        family.append((low, high))
+    return family
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.9, 0.99])
+def test_runs_against_a_search(level):
+    rng = np.random.default_rng(0)
+    mass, widths = rng.dirichlet(np.full(15, 0.7), size=40) + 1e-4, rng.uniform(0.5, 2.0, 15)
+    mass /= mass.sum(axis=1, keepdims=True)
+    ranks = run_mass(mass, widths, level)
+    for row, m in zip(ranks, mass, strict=True):
+        family = runs_by_search(m, widths, level)
+        for k in range(15):
+            a, b = next(run for run in family if run[0] <= k <= run[1])
+            expected = 0.0 if a == b else m[a : b + 1].sum()
+            assert np.isclose(row[k], expected)
+
+
+def test_every_threshold_gives_one_run():
+    rng = np.random.default_rng(1)
+    mass = rng.dirichlet(np.ones(60), size=20)
+    ranks = run_mass(mass, np.ones(60), 0.9)
+    for theta in (0.0, 0.3, 0.9, 0.95, 1.1):
+        kept = np.pad(ranks <= theta, ((0, 0), (1, 1))).astype(int)
+        assert (np.count_nonzero(np.diff(kept, axis=1) == 1, axis=1) == 1).all()
+
+
 def test_the_threshold_is_the_lower_conformal_quantile_of_the_paper():
     """eta = the floor(alpha (n + 1))-th smallest mass of what is no denser than y."""
     model = light(HPDSplitRegressor).fit(*smooth_data(300, seed=0))
@@ -89,7 +140,7 @@ def test_the_threshold_is_the_lower_conformal_quantile_of_the_paper():
 
 @METHODS
 @pytest.mark.parametrize("data", ci_but([awkward_data], [awkward_data, smooth_data]))
-@pytest.mark.parametrize("score", ["residual", "normalised", "response"])
+@SCORES
 def test_a_row_is_in_its_region_when_its_rank_is_low_enough(cls, data, score):
     model = light(cls, score=score, calibration_size=None).fit(*data(150, seed=0))
     X, y = data(120, seed=5)
@@ -109,7 +160,7 @@ def test_a_row_is_in_its_region_when_its_rank_is_low_enough(cls, data, score):
 
 
 @METHODS
-@pytest.mark.parametrize("score", ["residual", "normalised", "response"])
+@SCORES
 def test_membership_is_rank_also_far_outside_the_grid(cls, score):
     model = light(cls, score=score, calibration_size=None).fit(*heavy_tails(150, seed=0))
     X, y = heavy_tails(300, seed=5)
@@ -153,13 +204,11 @@ def test_the_hull_encloses_the_region_and_levels_nest(cls):
 
 
 @METHODS
-def test_one_by_one_equals_batch(cls):
+def test_regions_one_by_one_equal_a_batch(cls):
     # A constant model predicts the same bits for one row and for many.
     model = light(cls, estimator=DummyRegressor()).fit(*bimodal(400, seed=0))
     X, _ = bimodal(30, seed=1)
-    batch = model.predict_region(X)
-    for i, row in enumerate(X):
-        assert model.predict_region(row[None])[0] == batch[i]
+    assert [model.predict_region(row[None])[0] for row in X] == list(model.predict_region(X))
 
 
 @METHODS
@@ -173,43 +222,52 @@ def test_equivariance(cls, scale, shift):
         np.testing.assert_allclose(theirs, scale * ours + shift, rtol=1e-7, atol=1e-7 * scale)
 
 
-def test_calibration_rows_do_not_touch_density_or_partition():
-    model = light(CDSplitRegressor, calibration_size=None).fit(*smooth_data(200, seed=0))
-    mass, centroids = model.density_.mass(X_NEW), model.centroids_.copy()
-    X, y = smooth_data(60, seed=4)
-    model.conformalize(X + 100.0, 50.0 * y)
-    np.testing.assert_array_equal(mass, model.density_.mass(X_NEW))
-    np.testing.assert_array_equal(centroids, model.centroids_)
+# ---- shapes of the truth -----------------------------------------------------------------------
 
 
-# ---- the bimodal simulation --------------------------------------------------------------------
-
-
-def mean_length(model, data, X):
-    return float(np.mean(np.diff(model.fit(*data).predict_interval(X))))
+def rivals(base):
+    """Intervals, which cannot be in two pieces."""
+    yield SplitConformalRegressor(base, random_state=0)
+    yield SLCPRegressor(base, law="forest", random_state=0)
+    yield DistSplitRegressor(base, law="forest", random_state=0)
+    yield CHRRegressor(base, random_state=0)
+    if base is None:
+        yield ConformalizedQuantileRegressor(random_state=0)
 
 
 @pytest.mark.ci
 def test_two_pieces_where_the_truth_has_two_and_shorter_than_any_interval():
     data, (X, y) = bimodal(3000, seed=0), bimodal(1500, seed=1)
     region = HPDSplitRegressor(LinearRegression(), random_state=0).fit(*data).predict_region(X)
-    two = X[:, 0] > 0.5
-    assert np.mean(region.n_pieces[two] == 2) > 0.8
+    assert np.mean(region.n_pieces[X[:, 0] > 0.5] == 2) > 0.8
     assert np.mean(region.n_pieces[X[:, 0] < -0.8] == 1) > 0.8
     assert abs(np.mean(region.contains(y)) - 0.9) < 0.04
-    rivals = [
-        SplitConformalRegressor(LinearRegression(), random_state=0),
-        SplitConformalRegressor(random_state=0),
-        SLCPRegressor(LinearRegression(), law="forest", random_state=0),
-        SLCPRegressor(law="forest", random_state=0),
-        DistSplitRegressor(LinearRegression(), law="forest", random_state=0),
-        ConformalizedQuantileRegressor(random_state=0),
-        CHRRegressor(LinearRegression(), random_state=0),
-    ]
-    shortest = min(mean_length(rival, data, X) for rival in rivals)
-    assert np.mean(region.length) < shortest
+    for rival in (*rivals(LinearRegression()), *rivals(None)):
+        intervals = rival.fit(*data).predict_interval(X)
+        assert np.mean(region.length) < np.mean(np.diff(intervals))
 
 
+@pytest.mark.nightly
+def test_the_same_among_twenty_features_of_which_one_matters():
+    """The simulation of Izbicki et al. in full."""
+    two, lengths = [], []
+    for seed in range(2):
+        train, cal = bimodal(5_000, seed, d=20), bimodal(2_500, seed + 50, d=20)
+        X, _ = bimodal(2_000, seed + 99, d=20)
+        ours, *others = (
+            model.set_params(calibration_size=None).fit(*train).conformalize(*cal)
+            for model in (HPDSplitRegressor(random_state=0), *rivals(None))
+        )
+        region = ours.predict_region(X)
+        two.append(np.mean(region.n_pieces[X[:, 0] > 0.5] == 2))
+        widths = [np.diff(model.predict_interval(X)).mean() for model in others]
+        lengths.append([region.length.mean(), *widths])
+    ours, *theirs = np.mean(lengths, axis=0)
+    assert np.mean(two) > 0.8
+    assert ours < min(theirs)
+
+
+@pytest.mark.ci
 def test_a_basis_finds_two_pieces_too():
     X, _ = bimodal(500, seed=1)
     model = HPDSplitRegressor(LinearRegression(), density="basis", random_state=0)
@@ -217,57 +275,22 @@ def test_a_basis_finds_two_pieces_too():
     assert np.mean(region.n_pieces[X[:, 0] > 0.5] == 2) > 0.7
 
 
-# ---- coverage ----------------------------------------------------------------------------------
-
-N_CAL, N_TEST = 100, 300
-
-
-def shares_covered(model, data, redraws, training_sets=2, n=N_CAL):
-    """Coverage of regions over redraws of the calibration set, and by cell of a partition."""
-    shares, by_cell = [], []
-    for training_set in range(training_sets):
-        model.fit(*data(150, seed=training_set))
-        for redraw in range(redraws):
-            X, y = data(n + N_TEST, seed=10_000 + 1_000 * training_set + redraw)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)
-                model.conformalize(X[:n], y[:n])
-                inside = model.predict_region(X[n:]).contains(y[n:])
-            shares.append(inside.mean())
-            cells = np.concatenate([model._cells(mass) for _, _, mass in model._masses(X[n:])])
-            by_cell += [inside[cells == cell].mean() for cell in np.unique(cells)]
-    return np.array(shares), np.array(by_cell)
+def test_intervals_of_chr_follow_skewness():
+    X, y = skewed(1000, seed=1)
+    model = CHRRegressor(LinearRegression(), law=KernelLaw(bandwidth=0.3), random_state=0)
+    region = model.fit(*skewed(2000, seed=0)).predict_region(X)
+    assert (region.n_pieces == 1).all()
+    assert abs(region.contains(y).mean() - 0.9) < 0.04
+    plain = SplitConformalRegressor(LinearRegression(), random_state=0).fit(*skewed(2000, seed=0))
+    assert region.length.mean() < 0.9 * np.diff(plain.predict_interval(X), axis=1).mean()
 
 
-@METHODS
-@pytest.mark.parametrize(
-    ("data", "redraws"),
-    [
-        pytest.param(smooth_data, 14, id="continuous"),
-        pytest.param(awkward_data, 34, id="ties-many", marks=pytest.mark.ci),
-        pytest.param(smooth_data, 34, id="continuous-many", marks=pytest.mark.ci),
-        pytest.param(bimodal, 34, id="bimodal-many", marks=pytest.mark.ci),
-        pytest.param(heavy_tails, 34, id="heavy-tails-many", marks=pytest.mark.ci),
-    ],
-)
-def test_coverage(cls, data, redraws):
-    shares, by_cell = shares_covered(light(cls, calibration_size=None), data, redraws)
-    mean = conformal_rank(N_CAL, 0.9) / (N_CAL + 1)
-    spread = np.sqrt((mean * (1 - mean) / (N_CAL + 2) + 0.09 / N_TEST) / len(shares))
-    assert shares.mean() >= 0.9 - 4 * spread
-    # Few cells and no ties: as much as promised, and little more.
-    if data in (smooth_data, heavy_tails) and cls is not CDSplitRegressor:
-        assert shares.mean() <= mean + 4 * spread
-    if cls is CDSplitRegressor:
-        assert by_cell.mean() >= 0.9 - 4 * by_cell.std() / np.sqrt(len(by_cell))
-
-
-@METHODS
-@pytest.mark.ci
-def test_coverage_of_a_basis(cls):
-    model = light(cls, density="basis", law=None, calibration_size=None)
-    shares, _ = shares_covered(model, smooth_data, redraws=28)
-    assert shares.mean() >= 0.9 - 4 * shares.std() / np.sqrt(len(shares))
+def test_the_family_of_chr_belongs_to_the_fitted_level():
+    X, y = skewed(300, seed=0)
+    model = light(CHRRegressor)
+    before = model.fit(X, y).predict_interval(X, 0.8)
+    model.set_params(confidence_level=0.5)
+    np.testing.assert_array_equal(before, model.predict_interval(X, 0.8))
 
 
 # ---- what may come -----------------------------------------------------------------------------
@@ -310,7 +333,7 @@ def test_constant_responses_scale(cls, scale):
 
 
 @METHODS
-@pytest.mark.parametrize("score", ["residual", "response"])
+@SCORES
 @pytest.mark.parametrize(
     "y",
     [

@@ -1,26 +1,41 @@
-"""The predictive distribution: inverses, symmetry, calibration over redraws, what is refused."""
+"""The predictive distribution: inverses, symmetry, samples, what is said and what is refused."""
 
 from __future__ import annotations
 
+import functools
+import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
-from predictive_models import (
-    LAW,
-    LEVELS,
-    VARIANTS,
-    X_NEW,
-    calibrated,
-    discrete_data,
-    make,
-)
+from predictive_models import LAW, VARIANTS, discrete_data, make
 from scipy.stats import norm
+from sklearn.exceptions import NotFittedError
 
+import localconformal
 from localconformal import KernelLaw, NeighborsLaw, UniformLaw
 from localconformal.metrics.crps import crps
 from localconformal.regressors.distribution import outward_ranks
-from registry import awkward_data, ci_but, smooth_data
+from localconformal.regressors.predictive_guarantee import PredictiveGuarantee
+from registry import awkward_data, ci_but, light, smooth_data
+
+LEVELS = np.array([0.02, 0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 0.98])
+X_NEW = smooth_data(25, seed=9)[0]
+TRAIN, CAL = smooth_data(120, seed=0), smooth_data(99, seed=1)
+
+
+def fit(train=TRAIN, cal=CAL, **params):
+    with warnings.catch_warnings():
+        # Rounded data repeat rows by chance.
+        warnings.simplefilter("ignore", UserWarning)
+        return make(**params).fit(*train).conformalize(*cal)
+
+
+@functools.cache
+def calibrated(variant, data=smooth_data):
+    return fit(data(120, seed=0), data(99, seed=1), **VARIANTS[variant])
 
 
 @pytest.fixture(params=VARIANTS)
@@ -31,6 +46,11 @@ def variant(request):
 @pytest.fixture(params=ci_but([awkward_data], [smooth_data, awkward_data, discrete_data]))
 def model(variant, request):
     return calibrated(variant, request.param)
+
+
+@pytest.fixture
+def kernel():
+    return calibrated("law-kernel")
 
 
 # ---- laws of one distribution --------------------------------------------------------------
@@ -80,61 +100,57 @@ def test_one_by_one_equals_batch(model):
     np.testing.assert_array_equal(np.concatenate(alone), cdf)
 
 
-def test_calibration_order_does_not_matter(variant):
-    model, (X, y) = calibrated(variant), smooth_data(99, seed=1)
+def test_a_new_calibration_set_is_used_and_its_order_is_not(variant):
+    model, (X, y) = fit(**VARIANTS[variant]), smooth_data(99, seed=2)
     before = model.predict_quantiles(X_NEW, LEVELS)
-    after = model.conformalize(X[::-1], y[::-1]).predict_quantiles(X_NEW, LEVELS)
-    np.testing.assert_allclose(after, before, rtol=1e-12, atol=1e-12)
+    after = model.conformalize(X, y).predict_quantiles(X_NEW, LEVELS)
+    assert not np.array_equal(before, after)
+    again = model.conformalize(X[::-1], y[::-1]).predict_quantiles(X_NEW, LEVELS)
+    np.testing.assert_allclose(again, after, rtol=1e-12, atol=1e-12)
+    again = model.conformalize(*CAL).predict_quantiles(X_NEW, LEVELS)
+    np.testing.assert_array_equal(again, before)
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(4.0, 0.0), (0.25, 8.0), (1e3, 0.0)])
 @pytest.mark.parametrize("moved", ["law-kernel", "neighbors-3", "normalised", "no-law", "quantile"])
 def test_equivariance_in_y(moved, scale, shift):
-    plain = calibrated(moved)
-    other = calibrated(
-        moved, lambda n, seed: (lambda X, y: (X, scale * y + shift))(*smooth_data(n, seed))
-    )
+    train, cal = ((X, scale * y + shift) for X, y in (TRAIN, CAL))
     np.testing.assert_allclose(
-        other.predict_quantiles(X_NEW, LEVELS),
-        scale * plain.predict_quantiles(X_NEW, LEVELS) + shift,
+        fit(train, cal, **VARIANTS[moved]).predict_quantiles(X_NEW, LEVELS),
+        scale * calibrated(moved).predict_quantiles(X_NEW, LEVELS) + shift,
         rtol=1e-5,
         atol=1e-6 * scale,
     )
 
 
-@pytest.mark.parametrize("law", [LAW, NeighborsLaw(5), UniformLaw()], ids=lambda law: str(law))
+@pytest.mark.parametrize("law", [LAW, NeighborsLaw(5), UniformLaw()], ids=str)
 def test_turning_the_sign_of_y_turns_the_distribution(law):
-    X, y = smooth_data(120, seed=0)
-    X_cal, y_cal = smooth_data(99, seed=1)
-    plain = make(law=law).fit(X, y).conformalize(X_cal, y_cal)
-    turned = make(law=law).fit(X, -y).conformalize(X_cal, -y_cal)
+    turned = fit((TRAIN[0], -TRAIN[1]), (CAL[0], -CAL[1]), law=law)
     levels = LEVELS[LEVELS != 0.5]
     np.testing.assert_allclose(
         turned.predict_quantiles(X_NEW, 1.0 - levels),
-        -plain.predict_quantiles(X_NEW, levels),
+        -fit(law=law).predict_quantiles(X_NEW, levels),
         rtol=1e-9,
         atol=1e-9,
     )
 
 
 def test_a_law_that_is_the_same_everywhere_changes_nothing():
-    X, y = smooth_data(120, seed=0)
-    X_cal, y_cal = smooth_data(99, seed=1)
-    uniform = make(law=UniformLaw()).fit(X, y).conformalize(X_cal, y_cal)
-    none = make(adjustment="plain").fit(X, y).conformalize(X_cal, y_cal)
+    none = calibrated("no-law").predict_quantiles(X_NEW, LEVELS)
     np.testing.assert_allclose(
-        uniform.predict_quantiles(X_NEW, LEVELS), none.predict_quantiles(X_NEW, LEVELS), rtol=1e-12
+        fit(law=UniformLaw()).predict_quantiles(X_NEW, LEVELS), none, rtol=1e-12
     )
     # The conformal predictive system by hand: the residuals in order, around the prediction.
-    residuals = np.sort(y_cal - none.predict(X_cal))
-    by_hand = none.predict(X_NEW)[:, None] + residuals[outward_ranks(99, LEVELS) - 1]
-    np.testing.assert_allclose(none.predict_quantiles(X_NEW, LEVELS), by_hand, rtol=1e-12)
+    model = calibrated("no-law")
+    residuals = np.sort(CAL[1] - model.predict(CAL[0]))
+    by_hand = model.predict(X_NEW)[:, None] + residuals[outward_ranks(99, LEVELS) - 1]
+    np.testing.assert_allclose(none, by_hand, rtol=1e-12)
 
 
 def test_discrete_responses_are_not_lost_by_rounding():
     X, y = discrete_data(99, seed=3)
     y = y / 10.0
-    model = make("response", adjustment="plain").fit(*discrete_data(60, seed=0)).conformalize(X, y)
+    model = fit(discrete_data(60, seed=0), (X, y), score="response", adjustment="plain")
     q = model.predict_quantiles(X, [0.05, 0.95])
     assert np.sum(y < q[:, 0]) <= 5
     assert np.sum(y > q[:, 1]) <= 5
@@ -142,67 +158,14 @@ def test_discrete_responses_are_not_lost_by_rounding():
 
 
 def test_the_distribution_adapts_to_x():
-    model = make(law=KernelLaw(bandwidth=0.2)).fit(*smooth_data(2_000, seed=0))
-    model.conformalize(*smooth_data(999, seed=1))
+    law = KernelLaw(bandwidth=0.2)
+    model = fit(smooth_data(2_000, seed=0), smooth_data(999, seed=1), law=law)
     q = model.predict_quantiles([[0.0, 0.0], [1.5, 0.0]], [0.05, 0.95, 0.995])
     # The kernel smooths the scale over its bandwidth: somewhat more than 0.2, less than 1.7.
     ratio = (q - [[0.0], [1.5]]) / (np.array([[0.2], [1.7]]) * norm.ppf([0.05, 0.95, 0.995]))
     assert np.all(ratio[0] > 1.0)
     assert np.all(ratio[0, :2] < 2.5)
     assert np.all((ratio[1] > 0.6) & (ratio[1] < 1.4))
-
-
-# ---- calibration ---------------------------------------------------------------------------
-
-N_CAL, N_TEST, REDRAWS = 60, 240, 62
-CHECKED = np.array([0.05, 0.3, 0.5, 0.7, 0.95])
-
-
-def shares(variant, data):
-    """Mean shares of new rows below, at most at, and with a CDF at most, each level."""
-    params = VARIANTS[variant]
-    below, at_most, cdf = [], [], []
-    for training_set in range(2):
-        model = make(**params).fit(*data(100, seed=training_set))
-        for redraw in range(REDRAWS):
-            X, y = data(N_CAL + N_TEST, seed=10_000 + 1_000 * training_set + redraw)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)
-                model.conformalize(X[:N_CAL], y[:N_CAL])
-            new, q = y[N_CAL:, None], model.predict_quantiles(X[N_CAL:], CHECKED)
-            below.append((new < q).mean(axis=0))
-            at_most.append((new <= q).mean(axis=0))
-            cdf.append((model.predict_cdf(X[N_CAL:], new) <= CHECKED).mean(axis=0))
-    return np.mean(below, axis=0), np.mean(at_most, axis=0), np.mean(cdf, axis=0)
-
-
-def spread():
-    """Five standard errors: calibration and test rows of each redraw are fresh."""
-    beta = CHECKED * (1.0 - CHECKED)
-    return 5.0 * np.sqrt((beta / (N_CAL + 2) + beta / N_TEST) / (2 * REDRAWS))
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_calibrated_on_average_for_continuous_responses(variant):
-    """Without ties P(Y <= q_t) = k / (n + 1), and the CDF of new rows is uniform up to a step."""
-    below, at_most, cdf = shares(variant, smooth_data)
-    exact = outward_ranks(N_CAL, CHECKED) / (N_CAL + 1)
-    assert np.all(np.abs(below - exact) <= spread())
-    assert np.all(np.abs(at_most - exact) <= spread())
-    assert np.all(np.abs(cdf - CHECKED) <= 1.0 / (N_CAL + 1) + spread())
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("data", [awkward_data, discrete_data], ids=["ties", "halves"])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_no_tail_is_understated_with_ties(variant, data):
-    below, at_most, _ = shares(variant, data)
-    exact = outward_ranks(N_CAL, CHECKED) / (N_CAL + 1)
-    # Quantiles are rounded outward, away from the responses that are tied with them.
-    low = CHECKED < 0.5
-    assert np.all((below <= exact + spread())[low])
-    assert np.all((at_most >= exact - spread())[~low])
 
 
 # ---- samples and CRPS ----------------------------------------------------------------------
@@ -220,14 +183,13 @@ def test_samples_follow_the_cdf(variant):
     assert np.abs(drawn - cdf).max() <= 1 / 100 + 2.2 / np.sqrt(3_000)
 
 
-def test_samples_are_seeded_and_independent_between_rows():
-    model = calibrated("law-kernel")
-    first = model.sample(X_NEW, 50, random_state=3)
-    np.testing.assert_array_equal(first, model.sample(X_NEW, 50, random_state=3))
-    assert not np.array_equal(first, model.sample(X_NEW, 50, random_state=4))
-    twins = model.sample(np.zeros((2, 2)), 50, random_state=3)
+def test_samples_are_seeded_and_independent_between_rows(kernel):
+    first = kernel.sample(X_NEW, 50, random_state=3)
+    np.testing.assert_array_equal(first, kernel.sample(X_NEW, 50, random_state=3))
+    assert not np.array_equal(first, kernel.sample(X_NEW, 50, random_state=4))
+    twins = kernel.sample(np.zeros((2, 2)), 50, random_state=3)
     assert not np.array_equal(twins[0], twins[1])
-    assert model.sample(X_NEW).shape == (25, 1)
+    assert kernel.sample(X_NEW).shape == (25, 1)
 
 
 def test_crps_is_that_of_the_quantiles_and_of_samples(variant, monkeypatch):
@@ -241,8 +203,8 @@ def test_crps_is_that_of_the_quantiles_and_of_samples(variant, monkeypatch):
 
 
 def test_crps_prefers_the_law_that_localizes():
-    X, y = smooth_data(2_000, seed=0)
-    X_new, y_new = smooth_data(2_000, seed=5)
+    X, y = smooth_data(1_200, seed=0)
+    X_new, y_new = smooth_data(500, seed=5)
     local, none = (
         make(law=KernelLaw(bandwidth=0.2), calibration_size=0.25, adjustment=adjustment)
         .fit(X, y)
@@ -251,3 +213,140 @@ def test_crps_prefers_the_law_that_localizes():
     )
     oracle = np.mean(0.2 + np.abs(X_new[:, 0])) / np.sqrt(np.pi)
     assert 0.97 * oracle < local < 0.97 * none
+
+
+# ---- few rows ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "finite"), [(19, True), (18, False)])
+def test_too_few_calibration_rows(n, finite):
+    model = fit(cal=smooth_data(n, seed=1))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        q = model.predict_quantiles(X_NEW, [0.05, 0.5, 0.95])
+    assert np.isfinite(q[:, 1]).all()
+    expected = [np.isfinite(q[:, 0]).all(), np.isfinite(q[:, 2]).all()]
+    assert expected == [finite, finite]
+    assert finite or (np.all(q[:, 0] == -np.inf) and np.all(q[:, 2] == np.inf))
+    told = [str(w.message) for w in caught]
+    assert len(told) == (0 if finite else 1)
+    assert finite or "18 calibration rows came and level 0.05 needs at least 19" in told[0]
+
+
+def test_one_calibration_row():
+    model = fit(cal=smooth_data(1, seed=1))
+    np.testing.assert_array_equal(model.predict_cdf(X_NEW, 0.0), 0.5)
+    assert np.isfinite(model.predict_quantiles(X_NEW, 0.5)).all()
+    assert np.isfinite(model.sample(X_NEW, 5)).all()
+    assert np.isfinite(model.crps(X_NEW, np.zeros(25)))
+
+
+def test_before_calibration():
+    fitted = make().fit(*TRAIN)
+    for call in ("predict_quantiles", "predict_cdf", "sample", "crps"):
+        argument = {"predict_quantiles": 0.5, "sample": 1}.get(call, np.zeros(25))
+        with pytest.raises(NotFittedError):
+            getattr(make(), call)(X_NEW, argument)
+        with pytest.raises(NotFittedError, match=r"conformalize\(X_cal, y_cal\)"):
+            getattr(fitted, call)(X_NEW, argument)
+
+
+# ---- who has a distribution, and what is promised --------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("SplitConformalRegressor", {}),
+        ("MADSplitRegressor", {}),
+        ("MondrianConformalRegressor", {}),
+        ("ConformalizedQuantileRegressor", {}),
+        ("SLCPRegressor", {"sides": "absolute"}),
+        ("SLCPRegressor", {"score": "absolute"}),
+    ],
+)
+def test_errors_without_sign_have_no_distribution(name, params):
+    model = light(getattr(localconformal, name), **params).fit(*TRAIN)
+    assert model.guarantee_.predictive is None
+    for call, argument in (("predict_quantiles", 0.5), ("predict_cdf", 0.0), ("sample", 1)):
+        with pytest.raises(ValueError, match=r"without the sign.*score other than 'absolute'"):
+            getattr(model, call)(X_NEW, argument)
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [("ConformalizedQuantileRegressor", {"method": "asymmetric"}), ("DistSplitRegressor", {})],
+)
+def test_other_estimators_have_one(name, params):
+    model = light(getattr(localconformal, name), **params).fit(*smooth_data(400, seed=0))
+    q = model.predict_quantiles(X_NEW, LEVELS)
+    assert np.all(np.diff(q, axis=1) >= 0)
+    assert np.isfinite(q).all()
+
+
+def test_the_promise_in_words_and_fields(kernel):
+    promise = PredictiveGuarantee(n_calibration=99)
+    assert promise.marginal
+    assert promise.finite_sample
+    assert not promise.conditional
+    assert promise.tolerance == 0.01
+    assert promise.finite_levels == (0.01, 0.99)
+    assert "0.01" in str(promise)
+    assert "at a given x nothing is promised" in str(promise)
+    assert PredictiveGuarantee(None).finite_levels is None
+    assert "1 / (n + 1)" in str(PredictiveGuarantee(None))
+    assert kernel.guarantee_.predictive == promise
+    assert str(promise) in str(kernel.guarantee_)
+    assert make().fit(*TRAIN).guarantee_.predictive.tolerance is None
+
+
+def test_pickle(kernel):
+    loaded = pickle.loads(pickle.dumps(kernel))
+    np.testing.assert_array_equal(
+        loaded.predict_quantiles(X_NEW, LEVELS), kernel.predict_quantiles(X_NEW, LEVELS)
+    )
+
+
+# ---- what comes in -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "argument", "told"),
+    [
+        *(
+            ("predict_quantiles", bad, r"levels are .*inside \(0, 1\)")
+            for bad in (0.0, 1.0, [0.5, 1.5], [], [[0.5]], "half", np.nan, None)
+        ),
+        ("predict_cdf", np.full(25, np.nan), "NaN or infinity"),
+        ("predict_cdf", np.inf, "NaN or infinity"),
+        ("predict_cdf", ["a"] * 25, "finite numbers"),
+        ("predict_cdf", np.zeros(24), r"\(24,\) and X has 25 rows"),
+        ("predict_cdf", np.zeros((25, 2, 2)), r"\(25, k\) was expected"),
+        *(("sample", bad, r"n_samples is .*whole number") for bad in (0, -1, 2.5, "many")),
+        ("crps", np.zeros(3), "inconsistent numbers"),
+        ("crps", np.full(25, np.nan), "contains NaN"),
+    ],
+)
+def test_bad_levels_responses_and_sizes(kernel, call, argument, told):
+    with pytest.raises(ValueError, match=told):
+        getattr(kernel, call)(X_NEW, argument)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_frames(kind):
+    def frame(X):
+        return kind({"a": X[:, 0], "b": X[:, 1]})
+
+    X, y = smooth_data(300, seed=0)
+    arrays = make(calibration_size=0.25).fit(X, y)
+    frames = make(calibration_size=0.25).fit(frame(X), y)
+    new, at = frame(X_NEW), (pd if kind is pd.DataFrame else pl).Series(np.zeros(25))
+    for got, expected in (
+        (frames.predict_quantiles(new, LEVELS), arrays.predict_quantiles(X_NEW, LEVELS)),
+        (frames.predict_cdf(new, at), arrays.predict_cdf(X_NEW, 0.0)),
+        (frames.sample(new, 3, random_state=0), arrays.sample(X_NEW, 3, random_state=0)),
+        (frames.crps(new, at), arrays.crps(X_NEW, np.zeros(25))),
+    ):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+    with pytest.raises(ValueError, match=r"columns|feature names"):
+        frames.predict_cdf(kind({"a": X_NEW[:, 0], "c": X_NEW[:, 1]}), 0.0)

@@ -1,4 +1,4 @@
-"""Labels of cells: those that differ are apart, equal ones together, whatever holds them."""
+"""Cells: labels that differ are apart, equal ones together, and what small cells are told."""
 
 import tracemalloc
 
@@ -17,6 +17,10 @@ LOUD = np.arange(400) % 2
 Y = X[:, 0] + np.where(LOUD, 9.0, 1.0) * np.random.default_rng(1).normal(size=400)
 
 
+def mondrian(**params):
+    return MondrianConformalRegressor(LinearRegression(), random_state=0, **params)
+
+
 def labelled(pair):
     labels = np.empty(400, dtype=object)
     labels[:] = [pair[loud] for loud in LOUD]
@@ -24,8 +28,7 @@ def labelled(pair):
 
 
 def widths(fitted_with, asked_with):
-    model = MondrianConformalRegressor(LinearRegression(), random_state=0)
-    model.fit(X, Y, groups=fitted_with)
+    model = mondrian().fit(X, Y, groups=fitted_with)
     return np.diff(model.predict_interval(X, groups=asked_with), axis=1)[:, 0]
 
 
@@ -33,6 +36,7 @@ def widths(fitted_with, asked_with):
     "pair",
     [
         (None, "missing"),
+        (np.nan, "b"),
         (1, "1"),
         ("a", "a\0"),
         (True, "True"),
@@ -125,3 +129,52 @@ def test_whole_numbers_of_a_column_are_not_rounded_beside_missing_ones(make):
     assert found[LOUD[20:] == 1].min() > 4 * found[LOUD[20:] == 0].max()
     alone = model.predict_interval(frame[30:31], 0.5)
     np.testing.assert_array_equal(alone, model.predict_interval(frame, 0.5)[30:31])
+
+
+# ---- cells that are small, unknown or wrong ----------------------------------------------------
+
+
+def test_small_cells_are_infinite_and_named_or_pooled():
+    groups = np.where(np.arange(400) < 390, "many", "few")
+    model = mondrian(calibration_size=None).fit(X, Y, groups=groups)
+    model.conformalize(*smooth_data(100, seed=1), groups=["many"] * 96 + ["few"] * 4)
+    with pytest.warns(UserWarning, match="4 calibration rows came"):
+        intervals = model.predict_interval(X[:2], groups=["many", "few"])
+    assert np.isfinite(intervals[0]).all()
+    assert np.isinf(intervals[1]).all()
+    assert model.guarantee_.conditional_on == "cell"
+    with pytest.warns(UserWarning, match="0 calibration rows came.*cells 'unseen'"):
+        assert np.isinf(model.predict_interval(X[:1], groups=["unseen"])).all()
+    model.set_params(small_cells="pool")
+    assert np.isfinite(model.predict_interval(X[:2], groups=["many", "few"])).all()
+    assert not model.guarantee_.marginal
+    assert "borrow" in str(model.guarantee_)
+
+
+def test_missing_numbers_of_a_column_are_a_cell():
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(g=np.where(X[:, 0] > 0, 1.0, np.nan))
+    model = MondrianConformalRegressor(groups="g", random_state=0).fit(frame, Y)
+    assert np.isfinite(model.predict_interval(frame)).all()
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        (lambda X: 1, "shape"),
+        (lambda X: np.zeros((len(X), 2)), "shape"),
+        (99, "2 columns"),
+        ("a", "X is an array"),
+    ],
+)
+def test_groups_that_are_none(groups, words):
+    with pytest.raises(ValueError, match=words):
+        mondrian(groups=groups).fit(X, Y)
+
+
+def test_groups_are_those_of_fit():
+    model, rows = mondrian(groups=0), np.round(X)
+    before = model.fit(rows, Y).diagnose(rows)
+    model.set_params(groups=1)
+    pd.testing.assert_frame_equal(before, model.diagnose(rows))
+    with pytest.raises(ValueError, match="pass one"):
+        model.fit(X, Y, groups=np.zeros(400))
