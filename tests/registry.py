@@ -18,7 +18,7 @@ ESTIMATORS = [
     getattr(localconformal, name) for name in localconformal.__all__ if name.endswith("Regressor")
 ]
 
-#: One of each kind of model and calibration: what is dear for every estimator runs on these by default.
+#: One of each kind of model and calibration, by default where a test on all would take long.
 KINDS = [
     localconformal.CHRRegressor,
     localconformal.ConformalizedQuantileRegressor,

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from predictive_models import LAW, VARIANTS, discrete_data, make
 from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 
@@ -19,6 +18,7 @@ from localconformal import KernelLaw, NeighborsLaw, UniformLaw
 from localconformal.metrics.crps import crps
 from localconformal.regressors.distribution import outward_ranks
 from localconformal.regressors.predictive_guarantee import PredictiveGuarantee
+from predictive_models import LAW, VARIANTS, discrete_data, make
 from registry import awkward_data, ci_but, light, smooth_data
 
 LEVELS = np.array([0.02, 0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 0.98])

@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks.stress import SCENARIOS, cell, estimators, verdict
 
+pytestmark = pytest.mark.ci
 SEEDS = 25
 #: The quick ones see every scenario; each of the others one, by turns.
 QUICK = ("MADSplitRegressor", "SLCPRegressor", "SplitConformalRegressor")
@@ -14,7 +15,6 @@ CELLS += [
 ]
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(("name", "scenario"), CELLS)
 def test_coverage_stands_adversarial_data(name, scenario):
     row = cell(name, scenario, SEEDS)

@@ -12,12 +12,10 @@ from sklearn.model_selection import train_test_split
 
 from localconformal import ConformalizedQuantileRegressor, SLCPRegressor
 from localconformal.metrics import coverage, coverage_band, interval_score
-from registry import ESTIMATORS, ci_but
+from registry import ESTIMATORS
 
+pytestmark = pytest.mark.ci
 FOLDER = os.environ.get("LOCALCONFORMAL_DATA")
-pytestmark = pytest.mark.skipif(
-    FOLDER is None, reason="LOCALCONFORMAL_DATA does not name the folder of the data sets"
-)
 
 
 def bike():
@@ -39,12 +37,16 @@ def energy():
 
 
 def split(load, n=3000):
+    if FOLDER is None:
+        pytest.skip("LOCALCONFORMAL_DATA does not name the folder of the data sets")
     X, y = load()
     X, y = X.iloc[:n], y.iloc[:n]
     return train_test_split(X, y, test_size=0.25, random_state=0)
 
 
-@pytest.mark.parametrize("load", ci_but([], [concrete, bike, energy]))
+@pytest.mark.parametrize(
+    "load", [concrete, *(pytest.param(load, marks=pytest.mark.nightly) for load in (bike, energy))]
+)
 @pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
 # Some methods say by infinite intervals that they know too little.
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -58,7 +60,6 @@ def test_coverage_on_real_tables(cls, load):
     assert coverage(y_new, frame.to_numpy()) >= low
 
 
-@pytest.mark.ci
 def test_localizing_pays_on_energy():
     """A local law around a point model beats the quantile models of CQR here."""
     X, X_new, y, y_new = split(energy)
