@@ -7,6 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from localconformal import metrics
+from registry import optional
 
 # Importing the peers takes longer than what is compared.
 pytestmark = pytest.mark.ci
@@ -32,14 +33,14 @@ def levels(problem):
 
 @pytest.fixture(scope="module")
 def mapie():
-    return pytest.importorskip("mapie.metrics.regression")
+    return optional("mapie.metrics.regression")
 
 
 @pytest.fixture(scope="module")
 def covmetrics():
     # Its import adds a warnings filter for the whole process.
     with warnings.catch_warnings():
-        return pytest.importorskip("covmetrics")
+        return optional("covmetrics")
 
 
 def covered(problem):
@@ -81,16 +82,8 @@ def test_mapie_hsic_is_the_square_root_for_standardised_lengths(mapie, problem, 
         assert np.sqrt(result.value) == pytest.approx(float(theirs[0]))
 
 
-def test_mapie_coverage_width_based_from_our_parts(mapie, problem):
-    _, y, intervals = problem
-    length, share = metrics.mean_length(y, intervals), metrics.coverage(y, intervals)
-    expected = (1.0 - length / np.ptp(y)) * np.exp(-30.0 * (share - 0.9) ** 2)
-    theirs = mapie.coverage_width_based(y, *intervals.T, eta=30.0, confidence_level=0.9)
-    assert theirs == pytest.approx(expected)
-
-
 def test_scoringrules_interval_score_and_crps(problem, levels):
-    scoringrules = pytest.importorskip("scoringrules")
+    scoringrules = optional("scoringrules")
     y = problem[1]
     for l, level in enumerate(LEVELS):
         lower, upper = levels[:, :, l].T
@@ -122,19 +115,6 @@ def test_covmetrics_excess_risk_with_the_same_classifier_and_folds(covmetrics, p
         for suffix in ("", "_over", "_under"):
             expected = theirs[f"ERT_{loss}{suffix}"]
             assert getattr(ours, name + suffix) == pytest.approx(expected, abs=1e-12)
-
-
-def test_covmetrics_log_loss_of_tensors_has_the_wrong_sign(covmetrics, problem):
-    """Why tensors are no oracle: remove this test when covmetrics is mended."""
-    torch = pytest.importorskip("torch")
-    from covmetrics.losses import logloss
-
-    p, c = np.array([0.9, 0.4]), np.array([1.0, 0.0])
-    right = logloss(p, c)
-    wrong = logloss(torch.tensor(p), torch.tensor(c)).numpy()
-    np.testing.assert_allclose(wrong, -right)
-    excess = metrics.excess_risk(np.zeros(50), np.tile([-1.0, 1.0], (50, 1)), np.zeros((50, 1)))
-    assert excess.kl == pytest.approx(-np.log(0.9), abs=1e-5)
 
 
 def test_covmetrics_gap_correlation_and_hsic(covmetrics, problem):

@@ -33,18 +33,14 @@ def by_hand(model, X, y, metric, **options):
     return np.array(values)
 
 
-def test_cross_val_score_gives_the_metric_of_each_fold(model, data):
-    scorer = make_interval_scorer(coverage, greater_is_better=True)
-    got = cross_val_score(model, *data, cv=FOLDS, scoring=scorer)
-    np.testing.assert_array_equal(got, by_hand(model, *data, coverage))
-
-
-def test_losses_come_negated_and_options_are_passed_on(model, data):
+def test_each_fold_has_its_metric_with_losses_negated_and_options_passed_on(model, data):
     scorers = {
+        "coverage": make_interval_scorer(coverage, greater_is_better=True),
         "length": make_interval_scorer(mean_length),
         "winkler": make_interval_scorer(interval_score, confidence_level=0.8),
     }
     got = cross_validate(model, *data, cv=FOLDS, scoring=scorers)
+    np.testing.assert_array_equal(got["test_coverage"], by_hand(model, *data, coverage))
     np.testing.assert_array_equal(got["test_length"], -by_hand(model, *data, mean_length))
     # The level goes to the intervals too: a metric must judge what was asked for.
     lower = clone(model).set_params(confidence_level=0.8)
@@ -105,14 +101,6 @@ def test_every_metric_that_is_a_number_is_a_scorer(model, data, name):
     assert scorer(fitted, X, y) == (value if NUMBERS[name] else -value)
 
 
-def test_the_gap_from_the_level_is_a_scorer_without_groups(model, data):
-    X, y = data
-    fitted = clone(model).set_params(confidence_level=0.8).fit(X, y)
-    gap = abs(coverage(y, fitted.predict_interval(X)) - 0.8)
-    scorer = make_interval_scorer(metrics.coverage_gap)
-    assert scorer(fitted, X, y) == pytest.approx(-gap)
-
-
 def test_crps_is_asked_of_the_estimator(model, data):
     fitted = clone(model).fit(*data)
     scorer = make_interval_scorer(metrics.crps)
@@ -146,13 +134,12 @@ def test_options_are_checked_before_any_fold():
     assert make_interval_scorer(lambda y_true, intervals, **options: 0.0, cost=1.0)
 
 
-def test_groups_of_each_fold_come_from_its_rows(model, data):
-    scorer = make_interval_scorer(metrics.coverage_gap, groups=by_half)
-    assert np.all(cross_val_score(model, *data, cv=FOLDS, scoring=scorer) <= 0.0)
-
-
-def test_a_signed_metric_is_scored_by_its_distance_from_zero(model, data):
-    fitted = clone(model).fit(*data)
+def test_gaps_and_signed_metrics_are_scored_by_their_distance_from_zero(model, data):
+    fitted = clone(model).set_params(confidence_level=0.8).fit(*data)
+    gap = abs(coverage(data[1], fitted.predict_interval(data[0])) - 0.8)
+    assert make_interval_scorer(metrics.coverage_gap)(fitted, *data) == pytest.approx(-gap)
+    by_group = make_interval_scorer(metrics.coverage_gap, groups=by_half)
+    assert np.all(cross_val_score(model, *data, cv=FOLDS, scoring=by_group) <= 0.0)
     value = metrics.length_coverage_corr(data[1], fitted.predict_interval(data[0]))
     scorer = make_interval_scorer(metrics.length_coverage_corr)
     assert scorer(fitted, *data) == -abs(value)

@@ -1,0 +1,511 @@
+"""Coverage given something: groups, lengths, slabs, and what a classifier can see."""
+
+import sys
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.stats import binom, binomtest, norm
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+
+from localconformal.datasets import load_simulation
+from localconformal.metrics import (
+    binomial_band,
+    coverage,
+    coverage_gap,
+    excess_risk,
+    group_coverage,
+    hsic,
+    mean_absolute_conditional_gap,
+    size_stratified_coverage,
+    size_stratified_coverage_score,
+    worst_slab_coverage,
+)
+from localconformal.metrics.slab import find_slab, worst_segment
+
+# ---- groups and bins of the length ---------------------------------------------------------------
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(0)
+    half = rng.uniform(0.5, 2.5, size=200)
+    return rng.normal(size=200), np.stack([-half, half], axis=1), rng.integers(0, 5, size=200)
+
+
+@pytest.mark.parametrize("probability", [0.8, 0.95])
+def test_the_binomial_band_is_scipy_s_exact_one(probability):
+    k, n = np.array([0, 1, 17, 49, 50]), 50
+    lower, upper = binomial_band(k, n, probability)
+    for i, hits in enumerate(k):
+        exact = binomtest(int(hits), n).proportion_ci(probability, method="exact")
+        assert (lower[i], upper[i]) == pytest.approx((exact.low, exact.high))
+
+
+@pytest.mark.parametrize("p", [0.5, 0.9, 0.99])
+def test_the_binomial_band_holds_its_probability_whatever_the_truth(p):
+    k = np.arange(31)
+    lower, upper = binomial_band(k, 30, 0.9)
+    assert binom.pmf(k, 30, p)[(lower <= p) & (p <= upper)].sum() >= 0.9
+
+
+@pytest.mark.parametrize(("k", "n"), [(3, 2), (-1, 2), (0.5, 2), ([1, 5], [2, 4])])
+def test_counts_that_are_none_are_refused(k, n):
+    with pytest.raises(ValueError, match="n_covered"):
+        binomial_band(k, n)
+
+
+def test_group_coverage_is_the_coverage_of_each_group(problem):
+    y, intervals, groups = problem
+    result = group_coverage(y, intervals, groups, 0.8)
+    np.testing.assert_array_equal(result.group, np.unique(groups))
+    for g, name in enumerate(result.group):
+        rows = groups == name
+        share = coverage(y[rows], intervals[rows])
+        assert result.n[g] == rows.sum()
+        assert result.coverage[g] == pytest.approx(share)
+        assert result.gap[g] == pytest.approx(share - 0.8)
+        band = binomial_band(round(share * rows.sum()), int(rows.sum()))
+        assert (result.lower[g], result.upper[g]) == pytest.approx(band)
+    assert coverage_gap(y, intervals, groups, 0.8) == pytest.approx(np.abs(result.gap).mean())
+    weighted = np.average(np.abs(result.gap), weights=result.n)
+    assert coverage_gap(y, intervals, groups, 0.8, weighted=True) == pytest.approx(weighted)
+    frame = result.frame()
+    assert list(frame["n"]) == list(result.n)
+    assert len(frame) == 5
+
+
+def test_one_group_is_the_whole_and_the_gap_is_its_own(problem):
+    y, intervals, _ = problem
+    result = group_coverage(y, intervals, ["all"] * 200)
+    assert result.coverage == pytest.approx(coverage(y, intervals))
+    gap = abs(coverage(y, intervals) - 0.9)
+    assert coverage_gap(y, intervals, ["all"] * 200) == pytest.approx(gap)
+    with pytest.raises(ValueError, match=r"groups have shape \(3,\); \(200,\) was expected"):
+        group_coverage(y, intervals, [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["a", "b", None] * 10,
+        [1.0, 2.0, np.nan] * 10,
+        ["a", 3, np.nan] * 10,
+        pd.Categorical(["a", "b", None] * 10),
+        pd.Series(["a", "b", None] * 10),
+        pl.Series(["a", "b", None] * 10),
+        np.array(["2024-01-01", "2024-01-02", "NaT"] * 10, dtype="datetime64[D]"),
+        np.fromiter([(1, 2), "b", None] * 10, dtype=object),
+        # What is missing is one group however it is written; equal numbers are one, too.
+        ["nan", 1, None] * 5 + ["nan", 1.0, float("nan")] * 4 + ["nan", np.int8(1), pd.NA],
+    ],
+    ids=lambda labels: f"{type(labels).__name__} of {type(labels[0]).__name__}",
+)
+def test_labels_of_any_kind_missing_ones_a_group(labels):
+    result = group_coverage(np.zeros(30), np.tile([-1.0, 1.0], (30, 1)), labels)
+    np.testing.assert_array_equal(result.n, [10, 10, 10])
+
+
+def test_without_groups_the_gap_is_that_of_all_rows(problem):
+    y, intervals, _ = problem
+    gap = abs(coverage(y, intervals) - 0.8)
+    assert coverage_gap(y, intervals, confidence_level=0.8) == pytest.approx(gap)
+    levels = coverage_gap(y, np.stack([intervals, 2 * intervals], axis=2), None, [0.8, 0.9])
+    assert levels.shape == (2,)
+    assert levels[0] == pytest.approx(gap)
+
+
+def test_bins_of_the_length_are_those_of_sorted_rows(problem):
+    y, intervals, _ = problem
+    result = size_stratified_coverage(y, intervals, n_bins=7)
+    order = np.argsort(intervals[:, 1] - intervals[:, 0])
+    for b, rows in enumerate(np.array_split(order, 7)):
+        length = intervals[rows, 1] - intervals[rows, 0]
+        assert result.n[b] == len(rows)
+        assert result.coverage[b] == pytest.approx(coverage(y[rows], intervals[rows]))
+        assert (result.shortest[b], result.longest[b]) == (length.min(), length.max())
+    worst = size_stratified_coverage_score(y, intervals, n_bins=7)
+    assert worst == pytest.approx(result.coverage.min())
+    assert len(result.frame()) == 7
+
+
+def test_equal_lengths_are_one_bin_and_infinite_ones_another(problem):
+    half = np.repeat([1.0, 2.0, 3.0, np.inf], [10, 50, 30, 10])
+    centre = np.random.default_rng(1).normal(scale=50.0, size=100)
+    # Up to the rounding of their bounds, which is larger far from zero.
+    bounds = np.stack([centre - half, centre + half], axis=1)
+    result = size_stratified_coverage(centre, bounds, n_bins=10)
+    np.testing.assert_array_equal(result.n, [10, 50, 30, 10])
+    np.testing.assert_allclose(result.longest, [2.0, 4.0, 6.0, np.inf])
+    np.testing.assert_allclose(result.shortest, result.longest)
+    y, intervals, _ = problem
+    assert len(size_stratified_coverage(y[:4], intervals[:4], n_bins=9).n) == 4
+    with pytest.raises(ValueError, match="n_bins is 0"):
+        size_stratified_coverage_score(y, intervals, n_bins=0)
+
+
+# ---- HSIC ----------------------------------------------------------------------------------------
+
+
+def by_matrices(length, covered):
+    """trace(K H L H) / (n - 1)^2 as written; infinite lengths far from finite ones."""
+    n = len(length)
+    u = length / np.std(length[np.isfinite(length)])
+    far = np.isinf(u)
+    u = np.where(far, 1e6, u)
+    K = np.exp(-((u[:, None] - u[None]) ** 2))
+    L = np.exp(-((covered[:, None] - covered[None]) ** 2))
+    H = np.eye(n) - 1.0 / n
+    return np.trace(K @ H @ L @ H) / (n - 1) ** 2
+
+
+def covering(length, covered):
+    """y and intervals with these lengths and this coverage."""
+    bounds = np.stack([np.zeros_like(length), length], axis=1)
+    return np.where(covered, 0.0, -1.0), bounds
+
+
+@pytest.mark.parametrize("tail", [0.0, 5.0])
+@pytest.mark.parametrize("infinite", [0, 7])
+def test_the_value_is_that_of_the_definition(tail, infinite):
+    rng = np.random.default_rng(0)
+    length = np.exp(tail * rng.normal(size=150)) + rng.random(150)
+    length[:infinite] = np.inf
+    covered = rng.random(150) < 0.8
+    value = hsic(*covering(length, covered), n_permutations=0).value
+    assert value == pytest.approx(by_matrices(length, covered.astype(float)), rel=1e-10)
+
+
+def test_the_p_value_is_the_share_of_all_ways_to_miss():
+    length = np.array([1.0, 1.5, 1.7, 4.0, 4.5, 4.0, 9.0])
+    covered = np.array([1, 1, 1, 0, 0, 1, 1], dtype=bool)
+    observed = by_matrices(length, covered.astype(float))
+    values = []
+    for missed in combinations(range(7), 2):
+        c = np.ones(7)
+        c[list(missed)] = 0.0
+        values.append(by_matrices(length, c))
+    share = np.mean(np.array(values) >= observed - 1e-12)
+    result = hsic(*covering(length, covered), n_permutations=4_000)
+    assert result.p_value == pytest.approx(share, abs=4.0 * np.sqrt(share / 4_000))
+
+
+def test_p_values_are_uniform_under_independence():
+    rng = np.random.default_rng(1)
+    p = []
+    for repeat in range(100):
+        length, covered = rng.exponential(size=40), rng.random(40) < 0.8
+        pair = covering(length, covered)
+        p.append(hsic(*pair, n_permutations=99, random_state=repeat).p_value)
+    for level in (0.1, 0.3, 0.5, 0.7):
+        low, high = binom.ppf([1e-3, 1 - 1e-3], 100, level)
+        assert low <= np.sum(np.array(p) <= level) <= high
+
+
+def test_dependence_without_correlation_is_found():
+    rng = np.random.default_rng(2)
+    length = rng.uniform(0.0, 2.0, size=600)
+    covered = rng.random(600) < np.where(np.abs(length - 1.0) < 0.5, 0.95, 0.7)
+    assert abs(np.corrcoef(length, covered)[0, 1]) < 0.1
+    assert hsic(*covering(length, covered)).p_value < 0.01
+
+
+def test_rounding_many_lengths_hardly_changes_the_value(monkeypatch):
+    rng = np.random.default_rng(3)
+    length = rng.exponential(size=3_000) ** 2
+    covered = rng.random(3_000) < np.where(length > 2.0, 0.8, 0.95)
+    length[:20] = np.inf
+    exact = hsic(*covering(length, covered), n_permutations=0)
+    monkeypatch.setattr(sys.modules["localconformal.metrics.hsic"], "MAX_PLACES", 1_000)
+    rounded = hsic(*covering(length, covered), n_permutations=0)
+    assert (exact.rounded, rounded.rounded) == (False, True)
+    assert rounded.value == pytest.approx(exact.value, rel=1e-3)
+
+
+def test_nothing_to_depend_on():
+    y, bounds = covering(np.full(30, 2.0), np.arange(30) > 4)
+    assert (hsic(y, bounds).value, hsic(y, bounds).p_value) == (0.0, 1.0)
+    all_covered = hsic(np.zeros(30), covering(np.arange(1.0, 31.0), True)[1])
+    assert (float(all_covered), all_covered.p_value) == (0.0, 1.0)
+    one = hsic(y[:1], bounds[:1])
+    assert np.isnan(one.value)
+    assert one.p_value == 1.0
+
+
+def test_many_rows_and_the_order_of_rows():
+    rng = np.random.default_rng(4)
+    length, covered = rng.exponential(size=60_000), rng.random(60_000) < 0.9
+    pair = covering(length, covered)
+    result = hsic(*pair, n_permutations=99)
+    assert (result.rounded, result.n) == (True, 60_000)
+    assert result.p_value > 0.01
+    shuffled = rng.permutation(60_000)
+    again = hsic(pair[0][shuffled], pair[1][shuffled], n_permutations=99)
+    assert again.value == pytest.approx(result.value, rel=1e-6)
+    assert again.p_value == result.p_value
+
+
+def test_the_result_is_a_number_and_a_frame():
+    rng = np.random.default_rng(5)
+    pair = covering(rng.random(50), rng.random(50) < 0.8)
+    result = hsic(*pair)
+    assert float(result) == result.value
+    assert list(result.frame().columns) == ["value", "p_value", "n_permutations", "n", "rounded"]
+    assert hsic(*pair) == result
+    with pytest.raises(ValueError, match="n_permutations is -1"):
+        hsic(*pair, n_permutations=-1)
+
+
+# ---- worst slabs ---------------------------------------------------------------------------------
+
+
+def misses(covered):
+    """y and intervals with this coverage."""
+    return np.where(covered, 0.0, 2.0), np.tile([-1.0, 1.0], (len(covered), 1))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("share", [0.3, 0.8, 1.0])
+def test_the_worst_segment_is_that_of_all_long_enough_ones(seed, share):
+    rng = np.random.default_rng(seed)
+    covered = rng.random((3, 40)) < share
+    breaks = rng.random((3, 41)) < 0.7
+    breaks[:, [0, -1]] = True
+    brute = min(
+        c[i:j].mean()
+        for c, may in zip(covered, breaks, strict=True)
+        for i in range(40)
+        for j in range(i + 6, 41)
+        if may[i] and may[j]
+    )
+    mean, start, end, row = worst_segment(covered, 6, breaks)
+    assert mean == pytest.approx(brute)
+    assert covered[row, start:end].mean() == pytest.approx(brute)
+    assert end - start >= 6
+    assert breaks[row, start]
+    assert breaks[row, end]
+    # Nothing below the minimum is there to be found.
+    assert worst_segment(covered, 6, breaks, known=mean)[0] == mean
+
+
+def test_rows_of_equal_value_are_in_the_slab_together_or_not_at_all():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 4, size=400).astype(float)
+    covered = rng.random(400) < np.array([0.9, 0.9, 0.6, 0.9])[x.astype(int)]
+    _, low, high = find_slab(x[:, None], covered, np.ones((1, 1)), 0.1)
+    assert (low, high) == (2.0, 2.0)
+
+
+def test_oracle_intervals_have_their_level_in_the_worst_slab():
+    simulation, outside, gaps = load_simulation("sim2"), 0, []
+    for repeat in range(60):
+        X, y = simulation.sample(600, random_state=repeat)
+        ideal = simulation.quantile(X, [0.05, 0.95])
+        X = np.hstack([X, np.random.default_rng(repeat).normal(size=(600, 3))])
+        slab = worst_slab_coverage(y, ideal, X, n_directions=50, random_state=repeat)
+        outside += not slab.lower <= 0.9 <= slab.upper
+        gaps.append((slab.coverage - 0.9, slab.found_coverage - 0.9))
+    assert outside <= binom.ppf(0.999, 60, 0.05)
+    held, found = np.mean(gaps, axis=0)
+    error = np.std([gap for gap, _ in gaps]) / np.sqrt(60)
+    assert abs(held) < 3.5 * error
+    # Without hold-out it is biased.
+    assert found < -0.08
+
+
+def test_a_failure_along_an_axis_or_across_is_found():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4_000, 6))
+    for where in (X[:, 3] > 1.0, X[:, 0] + X[:, 1] > 1.5):
+        covered = rng.random(4_000) < np.where(where, 0.5, 0.95)
+        slab = worst_slab_coverage(*misses(covered), X)
+        assert slab.upper < 0.8
+        assert float(slab) == slab.coverage
+        assert slab.n + slab.found_n <= 4_000
+
+
+def test_the_direction_names_the_column():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=2_000), "b": rng.normal(size=2_000)})
+    covered = rng.random(2_000) < np.where(frame["b"] > 1.0, 0.4, 0.95)
+    slab = worst_slab_coverage(*misses(covered), frame, n_directions=20)
+    assert slab.columns == ("a", "b")
+    assert slab.frame()["column"][0] == "b"
+    assert np.linalg.norm(slab.direction) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_labels_times_and_missing_values(kind):
+    rng = np.random.default_rng(0)
+    n = 2_000
+    weather = rng.choice(["rain", "snow", "sun"], size=n)
+    hour = rng.normal(size=n)
+    columns = {
+        "weather": [None if missing else w for w, missing in zip(weather, hour > 2, strict=True)],
+        "hour": [None if h > 1.5 else float(h) for h in hour],
+        "day": pd.date_range("2024-01-01", periods=n).to_pydatetime().tolist(),
+        "flag": (hour > 0).tolist(),
+        "none": [None] * n,
+        "same": [1e300] * n,
+    }
+    covered = rng.random(n) < np.where(weather == "snow", 0.5, 0.97)
+    # Without random directions a slab is along one column.
+    slab = worst_slab_coverage(*misses(covered), kind(columns), n_directions=0)
+    assert slab.upper < 0.7
+    assert slab.frame()["column"][0] == "weather=snow"
+    assert {"hour", "day", "flag", "same", "weather=sun"} < set(slab.columns)
+
+
+def test_arrays_with_nan_infinity_objects_and_constant_columns():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 4))
+    X[:, 1] = 3.0
+    X[rng.random((800, 4)) < 0.1] = np.nan
+    X[0, 0] = np.inf
+    covered = rng.random(800) < np.where(X[:, 0] > 0.8, 0.3, 0.95)
+    slab = worst_slab_coverage(*misses(covered), X, n_directions=20)
+    assert slab.upper < 0.7
+    same = worst_slab_coverage(*misses(covered), X.astype(object), n_directions=20)
+    assert same.coverage == slab.coverage
+
+
+def test_slabs_of_few_rows():
+    y, intervals = misses(np.array([True, False, True]))
+    assert np.isnan(worst_slab_coverage(y[:1], intervals[:1], [[0.0]]).coverage)
+    result = worst_slab_coverage(y, intervals, [[0.0], [0.0], [0.0]])
+    # All rows are one place, so that the slab holds everything.
+    assert (result.n, result.found_n) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("X", "options", "told"),
+    [
+        (np.zeros((3, 1)), {}, "3 rows"),
+        (np.zeros(4), {}, r"shape \(4,\)"),
+        (np.zeros((4, 0)), {}, "at least one column"),
+        (np.zeros((4, 1)), {"delta": 0.0}, "delta=0.0"),
+        (np.zeros((4, 1)), {"n_directions": -1}, "n_directions=-1"),
+        (np.zeros((4, 1)), {"probability": 1.0}, "probability is 1.0"),
+    ],
+)
+def test_bad_input_of_slabs_is_refused(X, options, told):
+    with pytest.raises(ValueError, match=told):
+        worst_slab_coverage(np.zeros(4), np.zeros((4, 2)), X, **options)
+
+
+# ---- excess risk ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def loud():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3))
+    return np.exp(X[:, 0]) * rng.normal(size=500), np.tile([-2.5, 2.5], (500, 1)), X
+
+
+def cross_fitted(X, c, seed):
+    p = np.empty(len(X))
+    for train, test in KFold(5, shuffle=True, random_state=seed).split(X):
+        p[test] = LogisticRegression().fit(X[train], c[train]).predict_proba(X[test])[:, 1]
+    return p
+
+
+def test_every_risk_is_that_of_its_definition(loud):
+    y, intervals, X = loud
+    c = (np.abs(y) <= 2.5).astype(float)
+    result = excess_risk(y, intervals, X, 0.8, classifier=LogisticRegression(), random_state=3)
+    p = cross_fitted(X, c, 3)
+    np.testing.assert_allclose(result.predicted, p)
+    clipped = {"": p, "_over": np.maximum(p, 0.8), "_under": np.minimum(p, 0.8)}
+    for suffix, q in clipped.items():
+        l1, l2, kl = [], [], []
+        for qi, ci in zip(q, c, strict=True):
+            l1.append(np.sign(0.8 - qi) * (0.8 - ci))
+            l2.append((0.8 - ci) ** 2 - (qi - ci) ** 2)
+            kl.append(np.log(qi / 0.8) if ci else np.log((1 - qi) / 0.2))
+        for name, each in (("l1", l1), ("l2", l2), ("kl", kl)):
+            assert getattr(result, name + suffix) == pytest.approx(np.mean(each))
+            if not suffix:
+                error = np.std(each, ddof=1) / np.sqrt(500)
+                assert getattr(result, f"{name}_error") == pytest.approx(error)
+
+
+def test_over_and_under_add_up_and_the_frame_has_them(loud):
+    y, intervals, X = loud
+    result = excess_risk(y, intervals, X)
+    for name in ("l1", "l2", "kl"):
+        parts = getattr(result, f"{name}_over") + getattr(result, f"{name}_under")
+        assert parts == pytest.approx(getattr(result, name))
+    frame = result.frame()
+    assert list(frame["loss"]) == ["l1", "l2", "kl"]
+    assert list(frame["value"]) == [result.l1, result.l2, result.kl]
+    assert float(result) == result.l1
+
+
+def test_oracle_intervals_have_no_excess_risk_and_constant_ones_have():
+    simulation, scores = load_simulation("sim2"), []
+    for repeat in range(3):
+        X, y = simulation.sample(2_000, random_state=repeat)
+        result = excess_risk(y, simulation.quantile(X, [0.05, 0.95]), X, random_state=repeat)
+        scores += [result.l1 / result.l1_error, result.l2 / result.l2_error]
+    assert np.max(np.abs(scores)) < 4.0
+    assert abs(np.mean(scores)) < 2.0
+
+    half = 1.645 * 0.15 * 2.5
+    intervals = simulation.mean(X)[:, None] + [-half, half]
+    pi = 1.0 - 2.0 * norm.sf(half / (0.15 * X[:, 0]))
+    truth = mean_absolute_conditional_gap(pi)
+    result = excess_risk(y, intervals, X)
+    # A lower bound, and boosting comes near it.
+    assert 0.7 * truth < result.l1 < truth + 3.0 * result.l1_error
+
+
+def test_full_coverage_is_overcoverage(loud):
+    y, _, X = loud
+    result = excess_risk(y, np.tile([-np.inf, np.inf], (500, 1)), X, 0.9)
+    assert result.l1 == pytest.approx(0.1)
+    assert result.l2 == pytest.approx(0.01)
+    assert result.kl == pytest.approx(-np.log(0.9), abs=1e-5)
+    assert result.l1_under == 0.0
+
+
+def test_risks_of_few_rows_and_few_misses(loud):
+    y, intervals, X = loud
+    assert np.isnan(excess_risk(y[:1], intervals[:1], X[:1]).l1)
+    for n in (2, 3, 30):
+        assert np.isfinite(excess_risk(y[:n], intervals[:n], X[:n]).l1)
+    rare = np.zeros(500)
+    rare[:3] = 9.0
+    result = excess_risk(rare, intervals, X)
+    assert len(np.unique(result.predicted)) <= 5
+    with pytest.raises(ValueError, match="n_splits is 1"):
+        excess_risk(y, intervals, X, n_splits=1)
+
+
+def test_risks_see_labels_and_missing_values():
+    rng = np.random.default_rng(0)
+    weather = rng.choice(["rain", "snow", "sun"], size=1_500).astype(object)
+    y = rng.normal(size=1_500) * np.where(weather == "snow", 3.0, 1.0)
+    weather[rng.random(1_500) < 0.05] = None
+    frame = pd.DataFrame({"weather": weather, "x": rng.normal(size=1_500)})
+    frame.loc[::7, "x"] = np.nan
+    result = excess_risk(y, np.tile([-1.8, 1.8], (1_500, 1)), frame)
+    assert result.l1 > 5.0 * result.l1_error
+    assert result.l1_under > result.l1_over
+
+
+def test_a_classifier_sees_the_frame_itself():
+    class Fixed(LogisticRegression):
+        def fit(self, X, y):
+            assert list(X.columns) == ["x"]
+            return super().fit(X, y)
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=200)})
+    result = excess_risk(
+        rng.normal(size=200), np.tile([-1, 1], (200, 1)), frame, classifier=Fixed()
+    )
+    assert np.isfinite(result.kl)
