@@ -1,17 +1,20 @@
-"""Rows, models and clusters for the tests on Dask."""
+"""Rows, tables, models and clusters for the tests on Dask."""
 
 import os
 import signal
 import time
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
-import dask.array as da
-import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 
-from distributed import Client, LocalCluster
+from localconformal import KernelLaw, SLCPRegressor
+from registry import optional
+
+dask, da, dd = optional("dask"), optional("dask.array"), optional("dask.dataframe")
+distributed = optional("distributed")
 
 NAMES = ["a", "b", "c"]
 
@@ -66,13 +69,86 @@ class Deadly(FirstColumn):
 def workers(count=2):
     """A cluster of worker processes."""
     with (
-        LocalCluster(
+        distributed.LocalCluster(
             n_workers=count,
             threads_per_worker=1,
             processes=True,
             dashboard_address=None,
             memory_limit="1GB",
         ) as cluster,
-        Client(cluster) as client,
+        distributed.Client(cluster) as client,
     ):
         yield client
+
+
+# ---- one table in all the ways in which Dask reads one, cut into partitions of many sizes ----
+
+SIZES = (70, 300, 500, 1, 50, 250, 29)
+ENDS = np.cumsum((0, *SIZES))
+#: Columns that nobody asks for: the fewer are read, the more files Dask joins into one partition,
+#: here two for X and y together, three for y alone.
+OTHERS = ["d", "e"]
+FEATURES, RESPONSE = rows(int(ENDS[-1]), 0)
+TABLE = pd.DataFrame(FEATURES, columns=NAMES).assign(y=RESPONSE, **dict.fromkeys(OTHERS, 0.5))
+
+
+def sides(table):
+    """X and y of a Dask frame."""
+    return table[NAMES], table["y"]
+
+
+def write(folder):
+    """One Parquet file per partition, of several row groups."""
+    for place, part in enumerate(map(part_of, pairwise(ENDS))):
+        part.to_parquet(folder / f"{place}.parquet", row_group_size=60, index=False)
+    return folder
+
+
+def part_of(ends):
+    return TABLE.iloc[slice(*ends)]
+
+
+def parquet(folder, **options):
+    return sides(dd.read_parquet(write(folder), **options))
+
+
+def read_twice(folder):
+    """Each side from a frame of its own."""
+    write(folder)
+    X = dd.read_parquet(folder, columns=NAMES)
+    return X, dd.read_parquet(folder, columns=["y"])["y"]
+
+
+def arrays_of_frames(folder):
+    """Dask joins files in arrays, and differently for X and y, until their lengths are known."""
+    return tuple(side.values.compute_chunk_sizes() for side in parquet(folder))
+
+
+#: Name -> a function of an empty folder that returns X and y.
+SOURCES = {
+    "parquet": parquet,
+    "row groups": lambda folder: parquet(folder, split_row_groups=True),
+    "read twice": read_twice,
+    "arrays of frames": arrays_of_frames,
+    "from_pandas": lambda folder: sides(dd.from_pandas(TABLE, npartitions=5)),
+    "from_map": lambda folder: sides(
+        dd.from_map(part_of, list(pairwise(ENDS)), meta=TABLE.iloc[:0])
+    ),
+    "arrays": lambda folder: cut(FEATURES, RESPONSE, SIZES),
+}
+
+
+def kernel_model(X, y):
+    return SLCPRegressor(FirstColumn(), law=KernelLaw(), random_state=0).fit(X, y)
+
+
+def in_one_piece():
+    return kernel_model(*cut(FEATURES, RESPONSE, (len(RESPONSE),)))
+
+
+def check_fit(X, y):
+    """The lazy fit and its lazy bounds are those of one partition."""
+    model = kernel_model(X, y)
+    bounds = np.asarray(model.predict_interval(X).compute())
+    np.testing.assert_allclose(bounds, in_one_piece().predict_interval(FEATURES), atol=1e-6)
+    np.testing.assert_array_equal(bounds, model.predict_interval(X.compute()))

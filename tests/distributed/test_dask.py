@@ -1,22 +1,36 @@
-"""The parts of a fit on Dask, on the threads of this process."""
+"""Fits on Dask, on the threads of this process: parts, sources, and what is refused."""
 
 import pickle
 from itertools import pairwise
 from types import SimpleNamespace
 
-import dask
-import dask.array as da
-import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from dask_rows import NAMES, FirstColumn, cut, frames, rows
+from dask_rows import (
+    FEATURES,
+    NAMES,
+    RESPONSE,
+    SOURCES,
+    TABLE,
+    FirstColumn,
+    check_fit,
+    cut,
+    da,
+    dask,
+    dd,
+    frames,
+    kernel_model,
+    rows,
+    write,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
+from docs.test_docs_pages import DOCS, python_of
 from localconformal import (
     ConformalizedQuantileRegressor,
     DistSplitRegressor,
@@ -27,23 +41,14 @@ from localconformal import (
     SLCPRegressor,
     SplitConformalRegressor,
 )
+from localconformal.distributed.blocks import make_blocks
 from localconformal.distributed.computing import compute
 from localconformal.distributed.positions import DRAW, SPLIT, Roles, uniforms
 from localconformal.distributed.ranks import smallest
 from localconformal.io.models import load_model, save_model
 from localconformal.metrics import coverage, coverage_band
 
-
-def covered(y, bounds):
-    return coverage(np.asarray(y), np.asarray(bounds))
-
-
-class Ranks:
-    def __init__(self, *ranks):
-        self.ranks = ranks
-
-    def __call__(self, n):
-        return list(self.ranks)
+pytestmark = pytest.mark.ci
 
 
 numbers = st.floats(allow_nan=False, width=64) | st.sampled_from([0.0, -0.0, 1.0, np.inf])
@@ -57,14 +62,14 @@ def test_an_order_statistic_over_tasks_is_exact(values, data):
     ends = data.draw(st.lists(st.integers(0, len(values)), max_size=3))
     parts = [dask.delayed(part) for part in np.split(column, sorted(ends))]
     with dask.config.set(scheduler="synchronous"):
-        ((n, found),) = compute(smallest(parts, Ranks(rank)))
+        ((n, found),) = compute(smallest(parts, lambda n: [rank]))
     assert n == len(values)
     assert found[0] == np.sort(column[:, 0])[rank - 1]
 
 
 def test_a_rank_beyond_the_rows_is_infinite():
     part = dask.delayed(np.arange(6.0).reshape(3, 2))
-    ((_, found),) = compute(smallest([part], Ranks(4, 3)))
+    ((_, found),) = compute(smallest([part], lambda n: [4, 3]))
     assert found.tolist() == [np.inf, 5.0]
 
 
@@ -113,7 +118,7 @@ def test_every_method_of_the_split_family_covers(model):
     np.testing.assert_array_equal(made, model.predict_interval(new, [0.5, 0.9]))
     for place, level in enumerate([0.5, 0.9]):
         low, high = coverage_band(1_000, 4_000, level, probability=0.9999)
-        assert low <= covered(response, made[:, :, place]) <= high
+        assert low <= coverage(response, made[:, :, place]) <= high
     assert model.guarantee_.n_calibration == 1_000
 
 
@@ -192,7 +197,7 @@ def test_clusters_of_rows_keep_the_coverage():
     new, response = draw(20_000)
     bounds = model.predict_interval(new)
     low, high = coverage_band(7_500, 20_000, 0.9, probability=0.9999)
-    assert low <= covered(response, bounds) <= high
+    assert low <= coverage(response, bounds) <= high
     lengths = np.diff(bounds, axis=1)[:, 0]
     assert lengths[new[:, 0] > 35].mean() > 2 * lengths[new[:, 0] < 5].mean()
 
@@ -310,3 +315,62 @@ def test_what_trains_in_memory_says_on_how_many_rows(monkeypatch):
         SplitConformalRegressor(LinearRegression(), random_state=0).fit(
             *cut(*rows(2_000, 0), (1_000,) * 2)
         )
+
+
+# ---- sources ----
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_blocks_hold_the_table_in_its_order(name, tmp_path):
+    blocks = make_blocks(*SOURCES[name](tmp_path))
+    X, y = zip(*compute(*blocks.pairs), strict=True)
+    assert tuple(map(len, X)) == tuple(map(len, y)) == blocks.lengths
+    assert blocks.starts == tuple(np.cumsum((0, *blocks.lengths))[:-1])
+    np.testing.assert_array_equal(np.concatenate(X), FEATURES)
+    np.testing.assert_array_equal(np.concatenate(y), RESPONSE)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_source_gives_the_model_of_one_piece(name, tmp_path):
+    check_fit(*SOURCES[name](tmp_path))
+
+
+def test_counting_reads_y_alone_and_a_pass_the_columns_of_the_model(tmp_path):
+    read = []
+
+    def read_part(path, columns):
+        read.append(tuple(columns))
+        return pd.read_parquet(path, columns=columns)
+
+    paths = sorted(write(tmp_path).iterdir())
+    table = dd.from_map(read_part, paths, meta=TABLE.iloc[:0])
+    with dask.config.set(scheduler="synchronous"):
+        blocks = make_blocks(table[NAMES], table["y"])
+        assert read == [("y",)] * len(paths)
+        compute(blocks.pairs[0])
+    assert [sorted(columns) for columns in read[len(paths) :]] == [[*NAMES, "y"]]
+
+
+def test_sides_cut_at_other_rows_are_refused():
+    whole = dd.from_pandas(TABLE, npartitions=2)
+    y = whole["y"].repartition(divisions=[0, 10, whole.divisions[-1]])
+    with pytest.raises(ValueError, match="cut X and y at the same rows"):
+        kernel_model(whole[NAMES], y)
+
+
+def test_the_example_of_the_page_runs(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    (tmp_path / "rides").mkdir()
+    names = ["distance", "hour", "region"]
+    for place in range(6):
+        part = pd.DataFrame(rng.uniform(size=(100, 5)), columns=[*names, "tip", "tolls"])
+        part["minutes"] = part["distance"] + rng.normal(size=100)
+        part.to_parquet(tmp_path / "rides" / f"{place}.parquet", row_group_size=30)
+    monkeypatch.chdir(tmp_path)
+    whole = pd.read_parquet("rides")
+    known = {"fitted": LinearRegression().fit(whole[names], whole["minutes"])}
+    exec(python_of(DOCS / "guide" / "scale.md")[0], known)
+    written = pd.read_parquet("rides-intervals")
+    np.testing.assert_array_equal(
+        written, known["model"].predict_interval(whole[names], output="frame")
+    )
