@@ -190,13 +190,13 @@ def test_clusters_of_rows_keep_the_coverage():
         return X, X[:, 0] + (1 + centre) * rng.standard_t(3, size=n)
 
     # Sorted by cluster: partitions are as unlike each other as can be.
-    X, y = draw(30_000)
+    X, y = draw(12_000)
     order = np.argsort(X[:, 0])
-    lazy = cut(X[order], y[order], (6_000,) * 5)
+    lazy = cut(X[order], y[order], (2_400,) * 5)
     model = SLCPRegressor(FirstColumn(), law=KernelLaw(bandwidth=0.3), random_state=0).fit(*lazy)
-    new, response = draw(20_000)
+    new, response = draw(10_000)
     bounds = model.predict_interval(new)
-    low, high = coverage_band(7_500, 20_000, 0.9, probability=0.9999)
+    low, high = coverage_band(3_000, 10_000, 0.9, probability=0.9999)
     assert low <= coverage(response, bounds) <= high
     lengths = np.diff(bounds, axis=1)[:, 0]
     assert lengths[new[:, 0] > 35].mean() > 2 * lengths[new[:, 0] < 5].mean()

@@ -118,7 +118,8 @@ def fragile(tmp_path):
     dask = shutil.which("dask", path=Path(sys.executable).parent)
     file = tmp_path / "scheduler.json"
     shared = ["--scheduler-file", str(file)]
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    folder = Path(__file__).parent
+    path = os.pathsep.join([str(folder), str(folder.parent), os.environ.get("PYTHONPATH", "")])
     started = [
         subprocess.Popen(
             [dask, *command, *shared],
