@@ -78,12 +78,16 @@ def test_group_coverage_is_the_coverage_of_each_group(problem):
     assert len(frame) == 5
 
 
-def test_one_group_is_the_whole_and_the_gap_is_its_own(problem):
+def test_one_group_or_none_is_the_whole(problem):
     y, intervals, _ = problem
-    result = group_coverage(y, intervals, ["all"] * 200)
-    assert result.coverage == pytest.approx(coverage(y, intervals))
-    gap = abs(coverage(y, intervals) - 0.9)
-    assert coverage_gap(y, intervals, ["all"] * 200) == pytest.approx(gap)
+    all_rows = ["all"] * 200
+    assert group_coverage(y, intervals, all_rows).coverage == pytest.approx(coverage(y, intervals))
+    gap = abs(coverage(y, intervals) - 0.8)
+    for groups in (all_rows, None):
+        assert coverage_gap(y, intervals, groups, 0.8) == pytest.approx(gap)
+    levels = coverage_gap(y, np.stack([intervals, 2 * intervals], axis=2), None, [0.8, 0.9])
+    assert levels.shape == (2,)
+    assert levels[0] == pytest.approx(gap)
     with pytest.raises(ValueError, match=r"groups have shape \(3,\); \(200,\) was expected"):
         group_coverage(y, intervals, [1, 2, 3])
 
@@ -107,15 +111,6 @@ def test_one_group_is_the_whole_and_the_gap_is_its_own(problem):
 def test_labels_of_any_kind_missing_ones_a_group(labels):
     result = group_coverage(np.zeros(30), np.tile([-1.0, 1.0], (30, 1)), labels)
     np.testing.assert_array_equal(result.n, [10, 10, 10])
-
-
-def test_without_groups_the_gap_is_that_of_all_rows(problem):
-    y, intervals, _ = problem
-    gap = abs(coverage(y, intervals) - 0.8)
-    assert coverage_gap(y, intervals, confidence_level=0.8) == pytest.approx(gap)
-    levels = coverage_gap(y, np.stack([intervals, 2 * intervals], axis=2), None, [0.8, 0.9])
-    assert levels.shape == (2,)
-    assert levels[0] == pytest.approx(gap)
 
 
 def test_bins_of_the_length_are_those_of_sorted_rows(problem):
@@ -233,6 +228,9 @@ def test_nothing_to_depend_on():
     one = hsic(y[:1], bounds[:1])
     assert np.isnan(one.value)
     assert one.p_value == 1.0
+    assert list(one.frame().columns) == ["value", "p_value", "n_permutations", "n", "rounded"]
+    with pytest.raises(ValueError, match="n_permutations is -1"):
+        hsic(y, bounds, n_permutations=-1)
 
 
 def test_many_rows_and_the_order_of_rows():
@@ -246,17 +244,6 @@ def test_many_rows_and_the_order_of_rows():
     again = hsic(pair[0][shuffled], pair[1][shuffled], n_permutations=99)
     assert again.value == pytest.approx(result.value, rel=1e-6)
     assert again.p_value == result.p_value
-
-
-def test_the_result_is_a_number_and_a_frame():
-    rng = np.random.default_rng(5)
-    pair = covering(rng.random(50), rng.random(50) < 0.8)
-    result = hsic(*pair)
-    assert float(result) == result.value
-    assert list(result.frame().columns) == ["value", "p_value", "n_permutations", "n", "rounded"]
-    assert hsic(*pair) == result
-    with pytest.raises(ValueError, match="n_permutations is -1"):
-        hsic(*pair, n_permutations=-1)
 
 
 # ---- worst slabs ---------------------------------------------------------------------------------
@@ -327,16 +314,6 @@ def test_a_failure_along_an_axis_or_across_is_found():
         assert slab.n + slab.found_n <= 4_000
 
 
-def test_the_direction_names_the_column():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.normal(size=2_000), "b": rng.normal(size=2_000)})
-    covered = rng.random(2_000) < np.where(frame["b"] > 1.0, 0.4, 0.95)
-    slab = worst_slab_coverage(*misses(covered), frame, n_directions=20)
-    assert slab.columns == ("a", "b")
-    assert slab.frame()["column"][0] == "b"
-    assert np.linalg.norm(slab.direction) == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 def test_labels_times_and_missing_values(kind):
     rng = np.random.default_rng(0)
@@ -368,6 +345,8 @@ def test_arrays_with_nan_infinity_objects_and_constant_columns():
     covered = rng.random(800) < np.where(X[:, 0] > 0.8, 0.3, 0.95)
     slab = worst_slab_coverage(*misses(covered), X, n_directions=20)
     assert slab.upper < 0.7
+    assert slab.frame()["column"][0] == slab.columns[0]
+    assert np.linalg.norm(slab.direction) == pytest.approx(1.0)
     same = worst_slab_coverage(*misses(covered), X.astype(object), n_directions=20)
     assert same.coverage == slab.coverage
 
@@ -496,16 +475,12 @@ def test_risks_see_labels_and_missing_values():
     assert result.l1 > 5.0 * result.l1_error
     assert result.l1_under > result.l1_over
 
-
-def test_a_classifier_sees_the_frame_itself():
-    class Fixed(LogisticRegression):
+    class Watching(LogisticRegression):
         def fit(self, X, y):
             assert list(X.columns) == ["x"]
             return super().fit(X, y)
 
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"x": rng.normal(size=200)})
-    result = excess_risk(
-        rng.normal(size=200), np.tile([-1, 1], (200, 1)), frame, classifier=Fixed()
-    )
-    assert np.isfinite(result.kl)
+    # A classifier of the user's own sees the frame itself.
+    given = frame[["x"]].fillna(0.0)
+    intervals = np.tile([-1.8, 1.8], (1_500, 1))
+    assert np.isfinite(excess_risk(y, intervals, given, classifier=Watching()).kl)

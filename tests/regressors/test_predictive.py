@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import pickle
 import warnings
 
 import numpy as np
@@ -298,13 +297,6 @@ def test_the_promise_in_words_and_fields(kernel):
     assert kernel.guarantee_.predictive == promise
     assert str(promise) in str(kernel.guarantee_)
     assert make().fit(*TRAIN).guarantee_.predictive.tolerance is None
-
-
-def test_pickle(kernel):
-    loaded = pickle.loads(pickle.dumps(kernel))
-    np.testing.assert_array_equal(
-        loaded.predict_quantiles(X_NEW, LEVELS), kernel.predict_quantiles(X_NEW, LEVELS)
-    )
 
 
 # ---- what comes in -------------------------------------------------------------------------
