@@ -252,6 +252,7 @@ LAYOUTS = [
 
 
 @EACH
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_layout_does_not_change_the_intervals(estimator_class, tmp_path):
     rows, y = (part.astype(np.float32).astype(float) for part in (X, Y))
     plain = light(estimator_class).fit(rows, y).predict_interval(rows)
