@@ -202,8 +202,8 @@ def test_crps_is_that_of_the_quantiles_and_of_samples(variant, monkeypatch):
 
 
 def test_crps_prefers_the_law_that_localizes():
-    X, y = smooth_data(1_200, seed=0)
-    X_new, y_new = smooth_data(500, seed=5)
+    X, y = smooth_data(2_000, seed=0)
+    X_new, y_new = smooth_data(2_000, seed=5)
     local, none = (
         make(law=KernelLaw(bandwidth=0.2), calibration_size=0.25, adjustment=adjustment)
         .fit(X, y)
