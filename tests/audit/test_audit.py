@@ -18,8 +18,7 @@ from sklearn.metrics import mean_absolute_error, r2_score
 from localconformal import SplitConformalRegressor
 from localconformal.audit import audit, compare
 from localconformal.audit.accuracy import accuracy
-from localconformal.audit.bins import feature_cells
-from localconformal.audit.cells import Rows
+from localconformal.audit.cells import Rows, feature_cells
 from localconformal.audit.columns import read_table
 from localconformal.audit.groups import group_cells, group_partitions
 from localconformal.audit.significance import (
