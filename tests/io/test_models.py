@@ -20,7 +20,7 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import FunctionTransformer
 
-from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
+from localconformal import ForestLaw, KernelLaw, SLCPRegressor, SplitConformalRegressor
 from localconformal.io.checks import parts_of
 from localconformal.io.models import (
     STAMP,
@@ -72,7 +72,7 @@ def test_every_estimator_gives_the_same_bits(estimator_class, tmp_path):
 @pytest.mark.parametrize(
     "setting",
     [
-        *({"law": law} for law in ("forest", "uniform")),
+        *({"law": law} for law in ("forest", "uniform", ForestLaw("model"))),
         *(
             pytest.param(setting, marks=pytest.mark.ci)
             for setting in (
@@ -84,7 +84,7 @@ def test_every_estimator_gives_the_same_bits(estimator_class, tmp_path):
             )
         ),
     ],
-    ids=lambda setting: "-".join(map(str, setting.values())),
+    ids=str,
 )
 def test_every_law_and_score_does_on_frames_with_categories_and_gaps(setting, tmp_path):
     X, y = mixed_frame(200, 0)

@@ -22,7 +22,7 @@ from localconformal.engine.leaves import LeafEngine
 from localconformal.engine.reference import ReferenceEngine
 from localconformal.laws.features import FeatureEmbedding
 from localconformal.laws.forest import TARGETS, ForestLaw
-from localconformal.laws.leaves import ForestTrees, leaf_finder
+from localconformal.laws.leaves import ForestTrees, LeafFinder
 from localconformal.laws.outputs import Outputs
 
 LEVELS = np.array([0.1, 0.5, 0.9])
@@ -54,7 +54,7 @@ def test_weights_are_shared_leaves_over_their_sizes(n):
     (X, v), (Q, _) = rows(n, 0), rows(25, 1)
     law = ForestLaw(small(), random_state=0, n_jobs=1).fit(X, v)
     assert isinstance(law.engine_, ReferenceEngine if n == 200 else LeafEngine)
-    find = leaf_finder(law.model_)
+    find = LeafFinder(law.model_)
     w = weights_by_hand(find(law.view_(X)), find(law.view_(Q)))
     at = np.tile(np.linspace(-1, 1, 5), (25, 1))
     expected = [[p[v <= a].sum() for a in row] for p, row in zip(w, at, strict=True)]
@@ -122,7 +122,7 @@ def test_leaves_of_histogram_boosting_are_those_of_its_stages():
     X, y = missing_and_categories(600, 0)
     model = HistGradientBoostingRegressor(max_iter=12, categorical_features="from_dtype").fit(X, y)
     Q, _ = missing_and_categories(200, 1)
-    leaves = leaf_finder(model)(Q)
+    leaves = LeafFinder(model)(Q)
     stages = np.stack(list(model.staged_predict(Q)), axis=1)
     before = np.full((200, 1), model._baseline_prediction.item())
     gains = np.diff(np.hstack([before, stages]), axis=1)
@@ -161,7 +161,7 @@ def test_rows_in_the_same_leaves_get_the_same_prediction(name):
     X, y = rows(300, 0)
     model = MODELS[name]().fit(X, y)
     # A leaf has one value in each tree, so that leaves decide what is predicted.
-    leaves = leaf_finder(model)(X)
+    leaves = LeafFinder(model)(X)
     _, first, group = np.unique(leaves, axis=0, return_index=True, return_inverse=True)
     prediction = model.predict(X)
     np.testing.assert_allclose(prediction, prediction[first][group.ravel()], rtol=1e-5, atol=1e-6)
@@ -172,7 +172,7 @@ def test_rows_in_the_same_leaves_get_the_same_prediction(name):
 def test_leaves_of_a_fitted_model_are_used_as_they_are(name):
     (X, y), (R, v), (Q, _) = rows(300, 0), rows(80, 1), rows(20, 2)
     model = MODELS[name]().fit(X, y)
-    find = leaf_finder(model)
+    find = LeafFinder(model)
     law = ForestLaw(FrozenEstimator(model)).fit(R, v)
     expected = weights_by_hand(find(R), find(Q)) @ v
     known = ~law.fallback(Q)
@@ -229,7 +229,7 @@ def test_out_of_bag_uses_other_rows_and_trees_that_left_the_row_out(n):
     assert np.all(found[5] < 1e6)
     assert (found[:, 1] == 1e6).any()
     # By hand, for some rows.
-    leaves = leaf_finder(law.model_)(law.view_(X)[law.order_])
+    leaves = LeafFinder(law.model_)(law.view_(X)[law.order_])
     sorted_v = v[law.order_]
     for rank in range(0, n, n // 15):
         outside = [t for t, bag in enumerate(law.model_.estimators_samples_) if rank not in bag]
@@ -301,4 +301,4 @@ def test_a_histogram_model_without_its_parts_is_refused():
         _predictors = ()
 
     with pytest.raises(ValueError, match="could not be read in this version of scikit-learn"):
-        leaf_finder(Changed())([[0.0]])
+        LeafFinder(Changed())([[0.0]])

@@ -28,9 +28,9 @@ from localconformal.laws.base import BaseLaw, check_reference_scores
 from localconformal.laws.leaves import (
     Finder,
     ForestTrees,
+    LeafFinder,
     NumberedLeaves,
     Numbers,
-    leaf_finder,
 )
 from localconformal.laws.localizer import LeafLocalizer
 from localconformal.laws.order import CANONICAL_UP_TO, canonical_order, check_lengths
@@ -147,7 +147,7 @@ class ForestLaw(BaseLaw):
 
     def _use(self, model: Any, X: Any, scores: Array) -> None:
         """Leaves of a fitted model."""
-        find = leaf_finder(model)
+        find = LeafFinder(model)
         numbers = find(X)
         check_lengths(len(numbers), len(scores))
         self.model_, self.order_ = model, np.argsort(scores, kind="stable")
@@ -169,7 +169,7 @@ class ForestLaw(BaseLaw):
         self.model_ = model.fit(points, TARGETS[self.target](v, response[order]))
         self.order_ = order
         if not isinstance(self.model_, BaseForest):
-            find = leaf_finder(self.model_)
+            find = LeafFinder(self.model_)
             self._number(find, find(points), v)
             return
         trees = ForestTrees(self.model_)

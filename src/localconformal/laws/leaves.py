@@ -10,7 +10,6 @@ compiled code.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,24 +70,37 @@ FINDERS: list[tuple[Callable[[Any], bool], Callable[[Any, Any], Any]]] = [
 ]
 
 
-def leaf_finder(model: Any) -> Finder:
-    """Rows -> leaf numbers (n, T) of a fitted model."""
-    before, last = unwrap(model)
+class LeafFinder:
+    """Rows -> leaf numbers (n, T) of a fitted model; a class, so that model files can hold it.
+
+    Parameters
+    ----------
+    model : object
+        A fitted model of trees, or one that wraps it.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        _find_in(unwrap(model)[1])
+
+    def __call__(self, X: Any) -> Numbers:
+        """Leaf numbers, one column per tree."""
+        before, last = unwrap(self.model)
+        for step in before:
+            X = step.transform(X)
+        numbers = np.asarray(_find_in(last)(last, X))
+        return numbers.reshape(len(numbers), int(np.prod(numbers.shape[1:]))).astype(np.int64)
+
+
+def _find_in(model: Any) -> Callable[[Any, Any], Any]:
+    """The function of the table for a model; an error where there is none."""
     for fits, find in FINDERS:
-        if fits(last):
-            return partial(find_leaves, before, partial(find, last))
+        if fits(model):
+            return find
     raise ValueError(
-        f"{type(last).__name__} shows no leaves; a model of trees with `apply` was expected, such "
+        f"{type(model).__name__} shows no leaves; a model of trees with `apply` was expected, such "
         "as a random forest, gradient boosting, LightGBM or XGBoost."
     )
-
-
-def find_leaves(before: list[Any], find: Finder, X: Any) -> Numbers:
-    """Leaf numbers as integers, one column a tree."""
-    for step in before:
-        X = step.transform(X)
-    numbers = np.asarray(find(X))
-    return numbers.reshape(len(numbers), int(np.prod(numbers.shape[1:]))).astype(np.int64)
 
 
 class NumberedLeaves:
