@@ -13,6 +13,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -217,7 +218,28 @@ class Experiment:
 
 def one_row(task: Task, arm: Arm) -> list[Row]:
     """The arm fitted, calibrated and measured."""
-    return [try_method(arm.method, arm.model, task.split, task.prediction)[0]]
+    return [try_arm(task, arm)[0]]
+
+
+def try_arm(task: Task, arm: Arm) -> tuple[Row, Sets | None]:
+    """`try_method` of an arm on the rows of its task."""
+    return try_method(arm.method, arm.model, task.split, task.prediction)
+
+
+def cases_of(repeats: int, **places: Iterable[Any]) -> list[Case]:
+    """Every combination of the places, the repeat changing last.
+
+    A run that is stopped early then leaves whole tables of fewer repeats.
+
+    Examples
+    --------
+    >>> cases_of(2, dataset=["bike"])
+    [{'dataset': 'bike', 'repeat': 0}, {'dataset': 'bike', 'repeat': 1}]
+    """
+    return [
+        {**dict(zip(places, chosen, strict=True)), "repeat": repeat}
+        for repeat, *chosen in product(range(repeats), *places.values())
+    ]
 
 
 FORMAT = "localconformal-experiment"

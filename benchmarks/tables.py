@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
-from benchmarks.harness import (
-    NOT_CLEAR,
-    VERDICTS,
-    Line,
-    Output,
-    Row,
-)
-from localconformal.io.files import write_together
+from benchmarks.harness import NOT_CLEAR, VERDICTS, Line, Output, Row
+from localconformal.files import write_together
 from localconformal.metrics import coverage_band
 
 
@@ -118,6 +112,59 @@ def paired(rows: Iterable[Row], first: str, second: str, value: str) -> list[Row
         if a is not None and b is not None:
             found.append({**both[first], "difference": a - b})
     return found
+
+
+def difference(rows: Iterable[Row], first: str, second: str, value: str) -> Mean | None:
+    """The mean difference of two methods on the same splits."""
+    return over_repeats(paired(rows, first, second, value), "difference")
+
+
+def relative(rows: Iterable[Row], base: Iterable[Row], field: str) -> list[Row]:
+    """Rows with ``relative``: their field over that of the base row of the same task."""
+
+    def task(row: Row) -> tuple[Any, ...]:
+        return row.get("dataset"), row.get("model"), row["repeat"]
+
+    known = {task(row): row.get(field) for row in base}
+    return [
+        {**row, "relative": row[field] / known[task(row)]}
+        for row in rows
+        if row.get(field) is not None and known.get(task(row))
+    ]
+
+
+def ratio(rows: Iterable[Row], base: Iterable[Row], field: str) -> Mean | None:
+    """The mean of a field over that of the base, within tasks."""
+    return over_repeats(relative(rows, base, field), "relative")
+
+
+def excess(rows: Iterable[Row], base: Iterable[Row], field: str) -> Mean | None:
+    """By how many per cent a field exceeds that of the base, within tasks."""
+    pairs = relative(rows, base, field)
+    return in_per_cent(over_repeats(pairs, lambda row: row["relative"] - 1.0))
+
+
+def means_table(
+    rows: Sequence[Row],
+    places: Sequence[str] | Mapping[str, str],
+    fields: Sequence[str],
+    failures: bool = True,
+) -> list[Row]:
+    """Means over repeats of the fields, a row for each combination of the places.
+
+    ``places`` are fields too, which a mapping renames; the last column is why a method failed.
+    """
+    table = []
+    for values in dict.fromkeys(tuple(row[place] for place in places) for row in rows):
+        mine = select(rows, **dict(zip(places, values, strict=True)))
+        names = places.values() if isinstance(places, Mapping) else places
+        entry: Row = dict(zip(names, values, strict=True))
+        for field in fields:
+            mean = over_repeats(mine, field)
+            entry[field] = mean and mean.value
+        failed = [row["failed"][:100] for row in mine if "failed" in row]
+        table.append({**entry, **({"failed": (failed or [""])[0]} if failures else {})})
+    return table
 
 
 MISSING, UNCERTAIN = "–", "of these not clear"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,11 @@ from benchmarks.harness import (
     Preset,
     Row,
     Task,
+    cases_of,
     seed_of,
-    try_method,
+    try_arm,
 )
-from benchmarks.tables import Mean, in_per_cent, over_repeats, select
+from benchmarks.tables import Mean, excess, means_table, over_repeats, ratio, relative, select
 from localconformal.datasets import SIMULATIONS
 from localconformal.laws import KernelLaw
 from localconformal.laws.bandwidth import DistanceQuantile
@@ -33,10 +35,17 @@ from localconformal.metrics import interval_score
 from localconformal.quantiles import Array
 from paper.data import Split, real_split, simulated_split
 from paper.methods import named_arms, share_models, slcp
-from paper.models import FAMILIES, Models, SharedModel, SharedQuantiles
-from paper.numpy_networks import network_family
+from paper.models import FAMILIES, Family, Models, SharedModel, SharedQuantiles, choose_network
 from paper.tables import EXACT, REAL
-from paper.verdicts import alike, below, compared, printed, same_direction, within_factor
+from paper.verdicts import (
+    alike,
+    below,
+    compared,
+    length_and_coverage,
+    printed,
+    same_direction,
+    within_factor,
+)
 
 SIMULATED = ("sim1", "sim2", "sim3")
 #: The paper's 16, and those of them that a preset with capped rows uses.
@@ -75,13 +84,8 @@ def models_of(preset: Preset) -> tuple[str, ...]:
 
 
 def ablation_cases(preset: Preset) -> list[Case]:
-    """A task for each data set, model and repeat, which changes last."""
-    return [
-        {"dataset": dataset, "model": model, "repeat": repeat}
-        for repeat in range(preset.repeats)
-        for dataset in sets_of(preset)
-        for model in models_of(preset)
-    ]
+    """A task for each data set, model and repeat."""
+    return cases_of(preset.repeats, dataset=sets_of(preset), model=models_of(preset))
 
 
 def split_of(dataset: str, repeat: int, preset: Preset) -> Split:
@@ -164,49 +168,16 @@ def other_bandwidths(task: Task) -> list[Arm]:
     return [on_quantiles(task, name, bandwidth=rule) for name, rule in BANDWIDTHS.items()]
 
 
-def relative(rows: Iterable[Row], base: Iterable[Row], field: str) -> list[Row]:
-    """Rows with ``relative``: their field over that of the base row of the same task."""
-    known = {_task(row): row.get(field) for row in base}
-    return [
-        {**row, "relative": row[field] / known[_task(row)]}
-        for row in rows
-        if row.get(field) is not None and known.get(_task(row))
-    ]
-
-
-def _task(row: Row) -> tuple[Any, ...]:
-    return row.get("dataset"), row.get("model"), row["repeat"]
-
-
-def table_of(rows: list[Row], keys: tuple[str, ...], fields: tuple[str, ...]) -> list[Row]:
-    """Means over repeats of the fields, a row for each combination of the keys."""
-    table = []
-    for place in dict.fromkeys(tuple(row[key] for key in keys) for row in rows):
-        found = dict(zip(keys, place, strict=True))
-        mine = select(rows, **found)
-        means = {field: over_repeats(mine, field) for field in fields}
-        failed = [row["failed"] for row in mine if "failed" in row]
-        values = {field: mean and mean.value for field, mean in means.items()}
-        table.append({**found, **values, "failed": failed[0][:100] if failed else ""})
-    return table
-
-
 def notes_of(preset: Preset) -> list[str]:
     """Which data sets and models were run."""
     used, families = sets_of(preset), models_of(preset)
+    no_network = FAMILIES[NETWORK].left_out or "Networks are run by the preset full only."
+    some_auto = f"SLCP-auto is run on {QUICKEST} only, in {AUTO_REPEATS} repeats."
     return [
         f"{len(used)} of the paper's 16 data sets: {', '.join(used)}.",
         f"Base models: {', '.join(families)}.",
-        *(
-            [FAMILIES[NETWORK].left_out or "Networks are run by the preset full only."]
-            if NETWORK not in families
-            else []
-        ),
-        *(
-            []
-            if is_whole(preset)
-            else [f"SLCP-auto is run on {QUICKEST} only, in {AUTO_REPEATS} repeats."]
-        ),
+        *([no_network] if NETWORK not in families else []),
+        *([] if is_whole(preset) else [some_auto]),
         "Lengths are means of finite ones, the response divided by its mean absolute value; "
         "means are over data sets, standard errors over repeats.",
     ]
@@ -277,6 +248,9 @@ NO_TARGET = (
 TIMINGS, TIME_FACTOR = 3, 1.5
 
 
+OTHER_EXPERIMENT = "The age model's rows of the paper's table belong to another experiment."
+
+
 def percents() -> list[int]:
     """Shares of the training rows, in per cent."""
     return list(printed()["table_batch"]["percent"])
@@ -332,11 +306,8 @@ def law_seconds(split: Split, models: Models, seed: int) -> dict[tuple[str, int]
         kept = slice(max(1, round(percent / 100 * len(v))))
         times = [time_law(law, train.X[kept], v[kept], asked) for _ in range(TIMINGS)]
         build, ask = np.min(times, axis=0)
-        found[name, percent] = {
-            "law_build_seconds": build,
-            "law_ask_seconds": ask,
-            "law_seconds": build + ask,
-        }
+        found[name, percent] = {"law_build_seconds": build, "law_ask_seconds": ask}
+        found[name, percent]["law_seconds"] = build + ask
     return found
 
 
@@ -356,12 +327,33 @@ def minibatch_report(rows: list[Row], preset: Preset) -> Output:
         here = select(rows, model=model)
         for variant in VARIANTS:
             lines += variant_lines(here, model, variant)
-        lines += minibatch_beside_lines(here, model)
-        lines += narrow_lines(here, model)
+        for name in MINIBATCH_BESIDE:
+            of = {"model": model, "method": name, "share of rows": f"{ALL_ROWS} %"}
+            mine, words = select(here, method=name), "length relative to SLCP-RBF, all rows"
+            lines += beside(of, mine, words, ratio(mine, select(here, **BASE), "length"))
+        share, whole = (select(here, method=NARROW, percent=p) for p in NARROW_PERCENTS)
+        of = {"model": model, "method": NARROW, "share of rows": f"{NARROW_PERCENTS[0]} %"}
+        of["quantity"] = "length relative to all rows"
+        lines.append(compared(of, None, ratio(share, whole, "length"), "length"))
     lines += time_lines(rows)
     fields = ("length", "coverage", "law_build_seconds", "law_ask_seconds", "seconds")
-    table = table_of(rows, ("model", "method", "percent"), fields)
-    return Output(lines, {"Means over data sets and repeats": table}, notes=minibatch_notes(preset))
+    table = means_table(rows, ("model", "method", "percent"), fields)
+    notes = [
+        *notes_of(preset),
+        "SLCP-KNN: boxcar kernel, and SLCP-RBF: Gaussian kernel, both on quantile models; "
+        "SLCP-mean: Gaussian kernel on mean models. A mini-batch is drawn once, at fit.",
+        "Run time: processor seconds to build the law and to ask it about calibration and test "
+        "rows, in plain NumPy for SLCP-RBF; exact and sketch are the compiled engines. Ratios "
+        "are within one task.",
+        OTHER_EXPERIMENT,
+    ]
+    return Output(lines, {"Means over data sets and repeats": table}, notes=notes)
+
+
+def beside(of: dict[str, str], rows: list[Row], words: str, length: Mean | None) -> list[Line]:
+    """A length, told in these words, and coverage, of what the paper does not have."""
+    covered = length_and_coverage(of, rows)[1]
+    return [compared({**of, "quantity": words}, None, length, "length"), covered]
 
 
 def variant_lines(rows: list[Row], model: str, variant: str) -> list[Line]:
@@ -374,37 +366,11 @@ def variant_lines(rows: list[Row], model: str, variant: str) -> list[Line]:
         mine = select(rows, method=variant, percent=percent)
         length, share = paper[f"{name}_length"][place], paper[f"{name}_coverage"][place]
         of = {"model": model, "method": variant, "share of rows": f"{percent} %"}
-        ours = over_repeats(mine, "length")
-        covered = in_per_cent(over_repeats(mine, "coverage"))
-        lines.append(compared({**of, "quantity": "length"}, length, ours, "length", NO_TARGET))
-        lines.append(compared({**of, "quantity": "coverage, %"}, share, covered, "coverage"))
+        lines += length_and_coverage(of, mine, (length, share), NO_TARGET)
         if percent != ALL_ROWS:
-            ours = over_repeats(relative(mine, whole, "length"), "relative")
+            ours = ratio(mine, whole, "length")
             of = {**of, "quantity": "length relative to all rows"}
             lines.append(compared(of, round(length / at_whole, 3), ours, "length"))
-    return lines
-
-
-def narrow_lines(rows: list[Row], model: str) -> list[Line]:
-    """The same question with the bandwidth of the authors' code."""
-    share, whole = (select(rows, method=NARROW, percent=percent) for percent in NARROW_PERCENTS)
-    ours = over_repeats(relative(share, whole, "length"), "relative")
-    of = {"model": model, "method": NARROW, "share of rows": f"{NARROW_PERCENTS[0]} %"}
-    return [compared({**of, "quantity": "length relative to all rows"}, None, ours, "length")]
-
-
-def minibatch_beside_lines(rows: list[Row], model: str) -> list[Line]:
-    """What the paper does not have, relative to SLCP-RBF with all rows."""
-    base = select(rows, **BASE)
-    lines = []
-    for name in MINIBATCH_BESIDE:
-        of = {"model": model, "method": name, "share of rows": f"{ALL_ROWS} %"}
-        mine = select(rows, method=name)
-        length = over_repeats(relative(mine, base, "length"), "relative")
-        covered = in_per_cent(over_repeats(mine, "coverage"))
-        of_length = {**of, "quantity": "length relative to SLCP-RBF, all rows"}
-        lines.append(compared(of_length, None, length, "length"))
-        lines.append(compared({**of, "quantity": "coverage, %"}, None, covered, "coverage"))
     return lines
 
 
@@ -420,27 +386,10 @@ def time_lines(rows: list[Row]) -> list[Line]:
         mine = relative(select(rows, method=name, percent=percent), base, "law_seconds")
         # A data set with one model and with another are two timings.
         apart = [{**row, "dataset": (row["dataset"], row["model"])} for row in mine]
-        of = {
-            "model": "all",
-            "method": name,
-            "share of rows": f"{percent} %",
-            "quantity": f"run time relative to {least} %",
-        }
+        of = {"model": "all", "method": name, "share of rows": f"{percent} %"}
+        of["quantity"] = f"run time relative to {least} %"
         lines.append(within_factor(of, value, over_repeats(apart, "relative"), TIME_FACTOR))
     return lines
-
-
-def minibatch_notes(preset: Preset) -> list[str]:
-    """What a reader must know."""
-    return [
-        *notes_of(preset),
-        "SLCP-KNN: boxcar kernel, and SLCP-RBF: Gaussian kernel, both on quantile models; "
-        "SLCP-mean: Gaussian kernel on mean models. A mini-batch is drawn once, at fit.",
-        "Run time: processor seconds to build the law and to ask it about calibration and test "
-        "rows, in plain NumPy for SLCP-RBF; exact and sketch are the compiled engines. Ratios "
-        "are within one task.",
-        "The age model's rows of the paper's table belong to another experiment.",
-    ]
 
 
 MINIBATCH = Experiment(
@@ -448,7 +397,7 @@ MINIBATCH = Experiment(
 )
 
 
-MEDIAN = "quantile 0.5"
+MEDIAN, LONGER = "quantile 0.5", "longer than with the median, %"
 #: Beside the paper's: name -> arguments of the law.
 BANDWIDTH_LAWS: dict[str, dict[str, Any]] = {
     "median-log": {"bandwidth": "median-log"},
@@ -474,14 +423,24 @@ def bandwidth_report(rows: list[Row], preset: Preset) -> Output:
     lines: list[Line] = []
     for model in models_of(preset):
         here = select(rows, model=model)
-        lines += paper_lines(here, model, why_not(model, preset)) + bandwidth_beside_lines(
-            here, model
-        )
+        lines += paper_lines(here, model, why_not(model, preset))
+        for name in (*BANDWIDTH_LAWS, AUTO):
+            of, mine = {"model": model, "bandwidth": name}, select(here, method=name)
+            length = excess(mine, select(here, method=MEDIAN), "length")
+            lines += beside(of, mine, LONGER, length)
     fields = ("length", "coverage", "length_error_corr", "seconds")
-    table = table_of(rows, ("model", "method"), fields)
-    by_set = table_of(rows, ("dataset", "model", "method"), ("length", "coverage"))
+    table = means_table(rows, ("model", "method"), fields)
+    by_set = means_table(rows, ("dataset", "model", "method"), ("length", "coverage"))
     tables = {"Means over data sets and repeats": table, "By data set": by_set}
-    return Output(lines, tables, notes=bandwidth_notes(preset))
+    notes = [
+        *notes_of(preset),
+        "SLCP is Algorithm 1 on quantile models with a Gaussian kernel; a negative per cent is "
+        "shorter than with the median.",
+        "Beside the paper's: the rule of its code (median-log), cross-validation, the median "
+        "with the sketch engine, and this library's default, which is on mean models.",
+        OTHER_EXPERIMENT,
+    ]
+    return Output(lines, tables, notes=notes)
 
 
 def why_not(model: str, preset: Preset) -> str:
@@ -499,46 +458,13 @@ def paper_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
     for place, name in enumerate(quantiles()):
         length, share = paper["tabular_length"][place], paper["tabular_coverage"][place]
         mine, of = select(rows, method=name), {"model": model, "bandwidth": name}
-        ours = over_repeats(mine, "length")
-        covered = in_per_cent(over_repeats(mine, "coverage"))
-        lines.append(compared({**of, "quantity": "length"}, length, ours, "length", cannot))
-        lines.append(compared({**of, "quantity": "coverage, %"}, share, covered, "coverage"))
+        lines += length_and_coverage(of, mine, (length, share), cannot)
         if name != MEDIAN:
-            of = {**of, "quantity": "longer than with the median, %"}
+            of = {**of, "quantity": LONGER}
             longer = round(100.0 * (length / at_median - 1.0), 1)
-            lines.append(same_direction(of, longer, longer_than_median(rows, name)))
+            ours = excess(mine, select(rows, method=MEDIAN), "length")
+            lines.append(same_direction(of, longer, ours))
     return lines
-
-
-def bandwidth_beside_lines(rows: list[Row], model: str) -> list[Line]:
-    """What the paper does not have."""
-    lines = []
-    for name in (*BANDWIDTH_LAWS, AUTO):
-        of = {"model": model, "bandwidth": name}
-        longer = longer_than_median(rows, name)
-        covered = in_per_cent(over_repeats(select(rows, method=name), "coverage"))
-        of_length = {**of, "quantity": "longer than with the median, %"}
-        lines.append(compared(of_length, None, longer, "length"))
-        lines.append(compared({**of, "quantity": "coverage, %"}, None, covered, "coverage"))
-    return lines
-
-
-def longer_than_median(rows: list[Row], name: str) -> Mean | None:
-    """Per cent that lengths exceed those with the median bandwidth, within tasks."""
-    pairs = relative(select(rows, method=name), select(rows, method=MEDIAN), "length")
-    return in_per_cent(over_repeats(pairs, lambda row: row["relative"] - 1.0))
-
-
-def bandwidth_notes(preset: Preset) -> list[str]:
-    """What a reader must know."""
-    return [
-        *notes_of(preset),
-        "SLCP is Algorithm 1 on quantile models with a Gaussian kernel; a negative per cent is "
-        "shorter than with the median.",
-        "Beside the paper's: the rule of its code (median-log), cross-validation, the median "
-        "with the sketch engine, and this library's default, which is on mean models.",
-        "The age model's rows of the paper's table belong to another experiment.",
-    ]
 
 
 BANDWIDTH = Experiment(
@@ -553,6 +479,8 @@ LARGE = 32
 CAPACITY_COMPARED = ("split", "CQR", "SLCP")
 #: SLCP as the paper describes it, and with the bandwidth of its code.
 READINGS = ("SLCP", AS_IN_CODE)
+#: Rows of a training step.
+CAPACITY_BATCH = 64
 #: How near, relative to the other, counts as almost no difference.
 ALMOST = 0.05
 
@@ -570,13 +498,11 @@ def capacity_sets_of(preset: Preset) -> tuple[str, ...]:
 
 
 def capacity_cases(preset: Preset) -> list[Case]:
-    """A task for each hidden size."""
-    return [
-        {"dataset": dataset, "hidden": hidden, "repeat": repeat}
-        for repeat in range(preset.repeats)
-        for dataset in capacity_sets_of(preset)
-        for hidden in capacity_sizes_of(preset)
-    ]
+    """A task for each hidden size; none where PyTorch is missing."""
+    if FAMILIES[NETWORK].left_out:
+        return []
+    sets, sizes = capacity_sets_of(preset), capacity_sizes_of(preset)
+    return cases_of(preset.repeats, dataset=sets, hidden=sizes)
 
 
 def capacity_task(case: Case, preset: Preset) -> Task:
@@ -584,7 +510,8 @@ def capacity_task(case: Case, preset: Preset) -> Task:
     dataset, hidden, repeat = case["dataset"], case["hidden"], case["repeat"]
     split = split_of(dataset, repeat, preset)
     seed = seed_of("method", "capacity", dataset, hidden, repeat)
-    return share_models(case, preset, split, network_family(hidden), seed)
+    choose = partial(choose_network, hidden=(hidden, hidden), batch_size=CAPACITY_BATCH)
+    return share_models(case, preset, split, Family(f"network of {hidden}", choose), seed)
 
 
 def capacity_arms(task: Task) -> list[Arm]:
@@ -593,7 +520,10 @@ def capacity_arms(task: Task) -> list[Arm]:
 
 
 def capacity_report(rows: list[Row], preset: Preset) -> Output:
-    """SLCP's length relative to the others', at each hidden size."""
+    """SLCP's length relative to the others', at each hidden size.
+
+    The committed rows are those of an earlier network of the same shape, written in NumPy.
+    """
     lines: list[Line] = []
     for hidden in capacity_sizes_of(preset):
         here = select(rows, hidden=hidden)
@@ -602,9 +532,14 @@ def capacity_report(rows: list[Row], preset: Preset) -> Output:
             for reading in READINGS
             for other in ("CQR", "split")
         ]
-    table = table_of(rows, ("dataset", "hidden", "method"), ("length", "coverage", "seconds"))
-    figure = Curves(capacity_curves(rows, preset), "hidden size", "mean length", log=True)
+    table = means_table(rows, ("dataset", "hidden", "method"), ("length", "coverage", "seconds"))
+    names, sizes = (*CAPACITY_COMPARED, *BANDWIDTHS), capacity_sizes_of(preset)
+    curves = curves_of(
+        names, sizes, lambda name, h: over_repeats(select(rows, method=name, hidden=h), "length")
+    )
+    figure = Curves(curves, "hidden size", "mean length", log=True)
     notes = [
+        *filter(None, [FAMILIES[NETWORK].left_out]),
         f"Data: {', '.join(capacity_sets_of(preset))}. The paper says all data sets; the authors' "
         "code runs simulation 2.",
         "The paper shows a figure and prints no value: lines are about what it says.",
@@ -619,21 +554,11 @@ def capacity_report(rows: list[Row], preset: Preset) -> Output:
 
 def capacity_line_of(rows: list[Row], hidden: int, reading: str, other: str) -> Line:
     """Shorter than both with few units; much like CQR with many, and still shorter than split."""
-    pairs = relative(select(rows, method=reading), select(rows, method=other), "length")
-    ours = over_repeats(pairs, "relative")
+    ours = ratio(select(rows, method=reading), select(rows, method=other), "length")
     of = {"hidden size": str(hidden), "quantity": f"length of {reading} relative to {other}"}
     if other == "CQR" and hidden > LARGE:
         return alike(of, ours, 1.0, ALMOST, "the paper says almost no difference")
     return below(of, ours, 1.0, "the paper says shorter")
-
-
-def capacity_curves(rows: list[Row], preset: Preset) -> dict[str, list[tuple[float, Mean]]]:
-    """Mean length over the hidden size."""
-
-    def length(name: str, hidden: float) -> Mean | None:
-        return over_repeats(select(rows, method=name, hidden=hidden), "length")
-
-    return curves_of((*CAPACITY_COMPARED, *BANDWIDTHS), capacity_sizes_of(preset), length)
 
 
 CAPACITY = Experiment(
@@ -659,11 +584,7 @@ ARMS = ("SLCP", *CHANGED, AUTO, "MADSplit", CONSTANT)
 def one_change_cases(preset: Preset) -> list[Case]:
     """A task for each data set and repeat."""
     repeats = preset.repeats if is_whole(preset) else min(preset.repeats, FEW_REPEATS)
-    return [
-        {"dataset": dataset, "model": MODEL, "repeat": repeat}
-        for repeat in range(repeats)
-        for dataset in preset.keep(EXACT)
-    ]
+    return cases_of(repeats, dataset=preset.keep(EXACT), model=[MODEL])
 
 
 def one_change_task(case: Case, preset: Preset) -> Task:
@@ -693,7 +614,7 @@ def changed_arm(task: Task, name: str) -> Arm:
 
 def with_interval_score(task: Task, arm: Arm) -> list[Row]:
     """The row of a method with its interval score."""
-    row, sets = try_method(arm.method, arm.model, task.split, task.prediction)
+    row, sets = try_arm(task, arm)
     if sets is not None:
         row["interval_score"] = interval_score(task.split.test.y, sets.hulls, LEVEL)
     return [row]
@@ -705,13 +626,11 @@ def one_change_report(rows: list[Row], preset: Preset) -> Output:
     base = select(rows, method="SLCP")
     for name in ARMS:
         mine = select(rows, method=name)
-        covered = in_per_cent(over_repeats(mine, "coverage"))
-        lines.append(compared({"arm": name, "quantity": "coverage, %"}, None, covered, "coverage"))
+        lines.append(length_and_coverage({"arm": name}, mine)[1])
         if name != "SLCP":
             for field, words in (("length", "length"), ("interval_score", "interval score")):
-                ours = over_repeats(relative(mine, base, field), "relative")
                 of = {"arm": name, "quantity": f"{words} relative to SLCP's"}
-                lines.append(compared(of, None, ours, "length"))
+                lines.append(compared(of, None, ratio(mine, base, field), "length"))
     used = preset.keep(EXACT)
     notes = [
         f"Base models {MODEL}; {len(used)} data sets, all of them exact: {', '.join(used)}.",
@@ -726,7 +645,7 @@ def one_change_report(rows: list[Row], preset: Preset) -> Output:
         "The paper has none of this: nothing can be compared with it.",
     ]
     fields = ("length", "interval_score", "coverage", "seconds")
-    return Output(lines, {"Means": table_of(rows, ("method",), fields)}, notes=notes)
+    return Output(lines, {"Means": means_table(rows, ("method",), fields)}, notes=notes)
 
 
 ONE_CHANGE = Experiment(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,19 @@ from benchmarks.harness import (
     Row,
     Sets,
     Task,
+    cases_of,
     seed_of,
-    try_method,
+    try_arm,
 )
-from benchmarks.tables import below_bands, in_per_cent, over_repeats, paired, select
-from localconformal.io.files import write_whole
+from benchmarks.tables import (
+    below_bands,
+    difference,
+    excess,
+    means_table,
+    over_repeats,
+    select,
+)
+from localconformal.files import write_whole
 from localconformal.laws import KernelLaw
 from localconformal.laws.bandwidth import DistanceQuantile
 from localconformal.metrics import binomial_band, interval_score
@@ -42,28 +50,18 @@ from localconformal.regressors import (
     SLCPRegressor,
     SplitConformalRegressor,
 )
-from paper.ablations import ALL_ROWS, MEDIAN, law_of, percents, quantiles, relative, table_of
+from paper.ablations import ALL_ROWS, MEDIAN, law_of, percents, quantiles
 from paper.age_network import TrainingPlan
 from paper.data import Rows, Split, cache_folder
-from paper.faces import (
-    FITTED,
-    HELD,
-    POOL,
-    SOURCES,
-    UNKNOWN,
-    Images,
-    halves,
-    parts_of,
-)
+from paper.faces import FITTED, HELD, POOL, SOURCES, UNKNOWN, Images, halves, parts_of
 from paper.methods import slcp
-from paper.models import missing_packages
+from paper.models import FAMILIES, LEVELS
 from paper.tables import OVERALL, by_group
-from paper.verdicts import compared, printed, same_direction
+from paper.verdicts import length_and_coverage, printed, same_direction
 
 CACHE_VARIABLE = "LOCALCONFORMAL_CACHE"
 #: Raised when a change makes kept weights or features wrong.
 VERSION = 1
-LEVELS = (0.05, 0.5, 0.95)
 
 
 @dataclass(frozen=True)
@@ -103,40 +101,26 @@ def setting_of(preset: Preset) -> Setting:
 
 def why_left_out() -> str:
     """A sentence, where a package is missing; else nothing."""
-    missing = " and ".join(missing_packages())
-    return missing and (
-        f"The age model is left out: it needs {missing}; run pip install 'torch' skorch."
-    )
+    return FAMILIES["neural_net"].left_out.replace("neural network", "age model")
 
 
 @dataclass(frozen=True)
 class AgeFeatures:
-    """What the network says of every image, n of them.
+    """What the network says of every image, n of them."""
 
-    Attributes
-    ----------
-    embedding : array of shape (n, 16)
-    mean : array of shape (n,)
-    quantiles : array of shape (n, 3)
-        At 0.05, 0.5 and 0.95, in this order.
-    age : array of shape (n,)
-    parts : array of shape (n,)
-        "fitted", "held" or "pool".
-    weights, offset : array of shape (16,), float
-        The last layer: mean = offset + relu(embedding) weights.
-    groups : dict of arrays of shape (n,)
-    facts : dict
-        How the network was trained.
-    """
-
+    #: (n, 16)
     embedding: Array
     mean: Array
+    #: (n, 3) at 0.05, 0.5 and 0.95, in this order.
     quantiles: Array
     age: Array
+    #: "fitted", "held" or "pool".
     parts: NDArray[np.str_]
+    #: The last layer: mean = offset + relu(embedding) weights.
     weights: Array
     offset: float
     groups: dict[str, NDArray[np.str_]]
+    #: How the network was trained.
     facts: dict[str, Any]
 
 
@@ -197,9 +181,9 @@ def learn_quantiles(
     setting: Setting, hidden: Array, age: Array, training: NDArray[np.bool_]
 ) -> Array:
     """The quantile head on the frozen trunk: hidden -> 16 -> ReLU -> 3, by the pinball loss."""
-    from paper.networks import QuantileNetwork
+    from paper.networks import Network
 
-    head = QuantileNetwork(
+    head = Network(
         LEVELS,
         hidden_layer_sizes=setting.head[1:],
         batch_size=256,
@@ -224,19 +208,13 @@ def read_features(path: Path) -> AgeFeatures:
     """Features from their file; those of the hidden layer stay there."""
     try:
         with np.load(path) as file:
-            numbers = {
-                name: file[name].astype(np.float64)
-                for name in ("embedding", "mean", "quantiles", "age", "weights")
-            }
+            names = ("embedding", "mean", "quantiles", "age", "weights")
+            groups = [name for name in file.files if name.startswith("group ")]
             return AgeFeatures(
-                **numbers,
+                **{name: file[name].astype(np.float64) for name in names},
                 parts=file["parts"],
                 offset=float(file["offset"]),
-                groups={
-                    name.removeprefix("group "): file[name]
-                    for name in file.files
-                    if name.startswith("group ")
-                },
+                groups={name.removeprefix("group "): file[name] for name in groups},
                 facts=json.loads(str(file["facts"])),
             )
     except (OSError, ValueError, KeyError, EOFError) as error:
@@ -352,8 +330,7 @@ class Halved:
         def rows(here: NDArray[np.intp]) -> Rows:
             return Rows(X[here], self.features.age[here], everyone[here])
 
-        reference_rows = rows(np.flatnonzero(training))
-        return Split(reference_rows, rows(self.calibration), rows(self.test), unit=1.0)
+        return Split(rows(np.flatnonzero(training)), rows(self.calibration), rows(self.test))
 
 
 TABLE = "table2_age"
@@ -362,7 +339,7 @@ AGES = ("0-20", "21-60", ">60")
 #: Kinds of rows: the model itself, and groups by prediction and by label.
 MODEL, PREDICTED, LABEL = "model", "predicted age", "true age (label-conditional)"
 BATCH, BANDWIDTH, REFERENCE = "mini-batch", "bandwidth", "reference scores"
-AUTO = "SLCP-auto"
+AUTO, YEARS = "SLCP-auto", "length, years"
 OTHER_DATA = "other images and another network: the paper adds IMDB-WIKI and begins with ImageNet"
 BY_LABEL = "groups by the label: no method promises coverage there, and the paper's images differ"
 
@@ -375,14 +352,20 @@ def printed_length(method: str) -> float:
 def report(rows: list[Row], preset: Preset) -> Output:
     """The table for all images and by label, both ablations, and tables of our own."""
     overall = select(rows, group=OVERALL)
+    known = [method for method in METHODS if method in printed()[TABLE]]
     lines = [
         *value_lines(overall, OVERALL, METHODS, OTHER_DATA),
         *difference_lines(overall),
-        *(line for age in AGES for line in label_lines(rows, age)),
+        *(
+            line
+            for age in AGES
+            for line in value_lines(select(rows, kind=LABEL, group=age), age, known, BY_LABEL)
+        ),
         *ablation_lines(rows, BATCH, "table_batch", f"{ALL_ROWS} %"),
         *ablation_lines(rows, BANDWIDTH, "table_bandwidth", MEDIAN),
     ]
     groups = [row for row in rows if row.get("kind") not in (None, MODEL, LABEL)]
+    references, scored = select(rows, ablation=REFERENCE), ("length", "coverage", "interval_score")
     tables = {
         "Model": model_table(rows),
         "Coverage": below_bands(overall, LEVEL),
@@ -391,56 +374,33 @@ def report(rows: list[Row], preset: Preset) -> Output:
         "By true age: label-conditional, which no method promises": banded(
             select(rows, kind=LABEL)
         ),
-        "SLCP by the images behind its law": reference_table(rows),
+        "SLCP by the images behind its law": means_table(references, ("variant",), scored),
     }
     return Output(lines, tables, notes=notes(rows, preset))
 
 
 def value_lines(rows: list[Row], group: str, methods: Iterable[str], cannot: str) -> list[Line]:
     """Length and coverage of each method in a group."""
-    paper, place = printed()[TABLE], ("overall", *AGES).index(group)
+    paper, place = printed()[TABLE], (OVERALL, *AGES).index(group)
+    # All images are covered as promised, whichever they are; a group by label is not.
+    cannot_cover = "" if group == OVERALL else cannot
     lines = []
     for method in methods:
-        mine = select(rows, method=method)
-        length, share = paper[method][place] if method in paper else (None, None)
-        of = {"group": group, "method": method, "variant": ""}
-        ours = over_repeats(mine, "length")
-        covered = in_per_cent(over_repeats(mine, "coverage"))
-        lines += [
-            compared({**of, "quantity": "length, years"}, length, ours, "length", cannot),
-            # All images are covered as promised, whichever they are; a group by label is not.
-            compared(
-                {**of, "quantity": "coverage, %"},
-                share,
-                covered,
-                "coverage",
-                "" if group == OVERALL else cannot,
-            ),
-        ]
+        mine, of = select(rows, method=method), {"group": group, "method": method, "variant": ""}
+        pair = paper[method][place] if method in paper else (None, None)
+        lines += length_and_coverage(of, mine, pair, cannot, cannot_cover, YEARS)
     return lines
-
-
-def label_lines(rows: list[Row], age: str) -> list[Line]:
-    """The paper's group of this true age."""
-    known = [method for method in METHODS if method in printed()[TABLE]]
-    return value_lines(select(rows, kind=LABEL, group=age), age, known, BY_LABEL)
 
 
 def difference_lines(rows: list[Row]) -> list[Line]:
     """Is SLCP shorter than each other method on the same images, as the paper has it?"""
     lines = []
-    for method in METHODS:
-        if method == "SLCP":
-            continue
+    for method in list(METHODS)[1:]:
         known = method in printed()[TABLE]
         paper = printed_length("SLCP") - printed_length(method) if known else None
-        of = {
-            "group": OVERALL,
-            "method": f"SLCP - {method}",
-            "variant": "",
-            "quantity": "difference in length, years",
-        }
-        ours = over_repeats(paired(rows, "SLCP", method, "length"), "difference")
+        of = {"group": OVERALL, "method": f"SLCP - {method}", "variant": ""}
+        of["quantity"] = "difference in length, years"
+        ours = difference(rows, "SLCP", method, "length")
         lines.append(same_direction(of, paper and round(paper, 10), ours))
     return lines
 
@@ -448,7 +408,7 @@ def difference_lines(rows: list[Row]) -> list[Line]:
 def ablation_lines(rows: list[Row], ablation: str, table: str, base: str) -> list[Line]:
     """The paper's two rows of an ablation, and by how much lengths exceed those of the base."""
     paper, here = printed()[table], select(rows, ablation=ablation)
-    variants = variants_of(ablation)
+    variants = list(ablations()[ablation])
     at_base = paper["age_length"][variants.index(base)]
     lines = []
     for variant, length, share in zip(
@@ -456,33 +416,19 @@ def ablation_lines(rows: list[Row], ablation: str, table: str, base: str) -> lis
     ):
         mine = select(here, variant=variant)
         of = {"group": OVERALL, "method": "SLCP", "variant": f"{ablation}, {variant}"}
-        ours = over_repeats(mine, "length")
-        covered = in_per_cent(over_repeats(mine, "coverage"))
-        lines += [
-            compared({**of, "quantity": "length, years"}, length, ours, "length", OTHER_DATA),
-            compared({**of, "quantity": "coverage, %"}, share, covered, "coverage"),
-        ]
+        lines += length_and_coverage(of, mine, (length, share), OTHER_DATA, "", YEARS)
         if variant != base:
-            pairs = relative(mine, select(here, variant=base), "length")
-            longer = in_per_cent(over_repeats(pairs, lambda row: row["relative"] - 1.0))
+            longer = excess(mine, select(here, variant=base), "length")
             of = {**of, "quantity": f"longer than with {base}, %"}
             printed_longer = round(100.0 * (length / at_base - 1.0), 1)
             lines.append(same_direction(of, printed_longer, longer))
     return lines
 
 
-def variants_of(ablation: str) -> Sequence[str]:
-    """Names of the settings of an ablation, in the order of the paper's table."""
-    if ablation == BATCH:
-        return [f"{percent} %" for percent in percents()]
-    return list(quantiles())
-
-
 def model_table(rows: list[Row]) -> list[Row]:
     """How the network was trained, and how far off it is."""
-    known = select(rows, kind=MODEL)
-    fields = ("mae", "within")
-    means = {field: over_repeats(known, field) for field in fields}
+    known, half = select(rows, kind=MODEL), printed_length("SLCP") / 2
+    mae, within = (over_repeats(known, field) for field in ("mae", "within"))
     return [
         {
             "images that weights were fitted to": row["fitted_images"],
@@ -490,9 +436,8 @@ def model_table(rows: list[Row]) -> list[Row]:
             "best epoch": row["best_epoch"],
             "hours of training": row["training_seconds"] / 3600.0,
             "mean absolute error on images held out, years": row["held_mae"],
-            "on test images": means["mae"] and means["mae"].value,
-            f"share of test images within {printed_length('SLCP') / 2:.2f} years": means["within"]
-            and means["within"].value,
+            "on test images": mae and mae.value,
+            f"share of test images within {half:.2f} years": within and within.value,
         }
         for row in known[:1]
     ]
@@ -504,7 +449,7 @@ def score_table(rows: list[Row]) -> list[Row]:
     for method in METHODS:
         mine = select(rows, method=method)
         score, infinite = (over_repeats(mine, name) for name in ("interval_score", "infinite"))
-        gap = over_repeats(paired(rows, AUTO, method, "interval_score"), "difference")
+        gap = difference(rows, AUTO, method, "interval_score")
         table.append(
             {
                 "method": method,
@@ -520,19 +465,12 @@ def score_table(rows: list[Row]) -> list[Row]:
 
 def banded(rows: list[Row]) -> list[Row]:
     """Means over repeats for each group and method, with a band for the coverage of one split."""
-    table = table_of(rows, ("kind", "group", "method"), ("n", "length", "coverage"))
+    table = means_table(rows, ("kind", "group", "method"), ("n", "length", "coverage"), False)
     for row in table:
         n = round(row["n"])
         low, high = binomial_band(round(row["coverage"] * n), n)
         row.update({"n": n, "band from": low, "to": high})
-        del row["failed"]
     return table
-
-
-def reference_table(rows: list[Row]) -> list[Row]:
-    """SLCP with residuals of images that weights were fitted to, and of images held out."""
-    fields = ("length", "coverage", "interval_score")
-    return table_of(select(rows, ablation=REFERENCE), ("variant",), fields)
 
 
 def notes(rows: list[Row], preset: Preset) -> list[str]:
@@ -586,7 +524,7 @@ ENDS = (20, 60)
 
 def age_cases(preset: Preset) -> list[Case]:
     """One task a repeat; none where PyTorch is missing."""
-    return [] if why_left_out() else [{"repeat": repeat} for repeat in range(preset.repeats)]
+    return [] if why_left_out() else cases_of(preset.repeats)
 
 
 def age_task(case: Case, preset: Preset) -> Task:
@@ -626,7 +564,7 @@ def age_attempt(task: Task, arm: Arm) -> list[Row]:
     images, method = task.known, arm.model
     split = images.split(method.view, method.reference)
     model = method.make(images.model(method.view), task.seed, task.preset)
-    row, sets = try_method(arm.method, model, split, task.prediction)
+    row, sets = try_arm(replace(task, split=split), arm._replace(model=model))
     if sets is None:
         return [row]
     row["interval_score"] = interval_score(split.test.y, sets.hulls, LEVEL)
@@ -685,11 +623,5 @@ def ablations() -> dict[str, dict[str, Method]]:
 
 
 AGE = Experiment(
-    "Age from faces (Table 2)",
-    age_cases,
-    age_task,
-    age_arms,
-    report,
-    age_attempt,
-    age_model,
+    "Age from faces (Table 2)", age_cases, age_task, age_arms, report, age_attempt, age_model
 )

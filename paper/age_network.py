@@ -7,8 +7,7 @@ import pickle
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -18,87 +17,23 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from localconformal.io.files import write_whole
-
-#: Seconds between two changes of the line.
-SHOW_EVERY = 1.0
-BAR = 24
-
-
-@contextmanager
-def time_left(total: int, done: int) -> Iterator[Callable[[int, str], None]]:
-    """A function that is told how many steps are done, and says so on one line.
-
-    The line has a bar, the words that come with the call and the time left, by the speed since
-    the start of this run; it is gone at the end. Nothing is written where standard error is no
-    terminal.
-
-    Parameters
-    ----------
-    total : int
-        All steps.
-    done : int
-        Those that an earlier run did.
-    """
-    show = sys.stderr is not None and sys.stderr.isatty()
-    begin = time.monotonic()
-    shown = begin
-
-    def tell(steps: int, words: str) -> None:
-        nonlocal shown
-        now = time.monotonic()
-        if show and now - shown >= SHOW_EVERY:
-            shown = now
-            seconds = (now - begin) / max(1, steps - done) * (total - steps)
-            sys.stderr.write(f"\r\x1b[K{line(steps, total, words, seconds)} ")
-            sys.stderr.flush()
-
-    try:
-        yield tell
-    finally:
-        if show:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-
-def line(steps: int, total: int, words: str, seconds: float) -> str:
-    """The bar, what is done, and the time left.
-
-    Examples
-    --------
-    >>> line(30, 60, "epoch 3/6", 4000.4)
-    '[############            ] 50 % epoch 3/6, 1:06:40 left'
-    """
-    filled = BAR * steps // total
-    bar = "#" * filled + " " * (BAR - filled)
-    return f"[{bar}] {100 * steps // total} % {words}, {timedelta(seconds=round(seconds))} left"
+from localconformal.files import write_whole
+from paper.networks import Dropout
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """AdamW with a one-cycle schedule on flipped and shifted images.
-
-    Attributes
-    ----------
-    epochs : int
-        Passes over the rows that are trained on.
-    batch_size : int
-        Rows of a step; the last ones of an epoch are spread over its other steps.
-    learning_rate : float
-        At the top of the cycle.
-    weight_decay : float
-        Of AdamW.
-    shift : int
-        Most pixels by which an image is moved, in each direction.
-    seed : int
-        Draws the order of the rows, the flips and shifts, and dropout.
-    """
+    """AdamW with a one-cycle schedule on flipped and shifted images."""
 
     epochs: int = 10
+    #: Rows of a step; the last ones of an epoch are spread over its other steps.
     batch_size: int = 64
+    #: At the top of the cycle.
     learning_rate: float = 0.003
     weight_decay: float = 0.01
+    #: Most pixels by which an image is moved, in each direction.
     shift: int = 4
+    #: Draws the order of the rows, the flips and shifts, and dropout.
     seed: int = 0
 
 
@@ -108,17 +43,7 @@ def write_checkpoint(path: Path, about: dict[str, Any], state: dict[str, Any]) -
 
 
 def read_checkpoint(path: Path, about: dict[str, Any]) -> dict[str, Any] | None:
-    """The state in the file; None where there is no file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "state.pt"
-    >>> read_checkpoint(path, {}) is None
-    True
-    >>> read_checkpoint(write_checkpoint(path, {"rows": 3}, {"step": 1}), {"rows": 3})["step"]
-    1
-    """
+    """The state in the file; None where there is no file."""
     if not path.exists():
         return None
     try:
@@ -152,20 +77,12 @@ class Reading(NamedTuple):
 class ImageNetwork(nn.Module):
     """E[y | image] by a residual network, in the units of y, from pixels 0 to 255.
 
+    ``blocks`` are the residual blocks of each stage: every stage but the first halves the sides
+    of the image, and doubles the channels, of which the first has ``width``. ``head`` are the
+    units of the hidden layer and of the embedding, with dropout before both.
+
     Everything random, the first weights and dropout, comes from the generator: PyTorch's global
     one is not touched. Layers are stored channels last, which oneDNN reads faster on a CPU.
-
-    Parameters
-    ----------
-    generator : torch.Generator
-    blocks : sequence of ints, default=(3, 4, 6, 3)
-        Residual blocks of each stage; every stage but the first halves the sides of the image.
-    width : int, default=64
-        Channels of the first stage; each stage doubles them.
-    head : pair of ints, default=(512, 16)
-        Units of the hidden layer and of the embedding.
-    dropout : float, default=0.5
-        Share of units that a training step leaves out, before both layers of the head.
 
     Examples
     --------
@@ -243,37 +160,10 @@ class ImageNetwork(nn.Module):
         return self.read(images).mean
 
 
-class Dropout(nn.Module):
-    """Leave out units at random while training, drawn from the generator.
-
-    Parameters
-    ----------
-    share : float
-    generator : torch.Generator
-    """
-
-    def __init__(self, share: float, generator: torch.Generator) -> None:
-        super().__init__()
-        self.share = share
-        self.generator = generator
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Of the same shape."""
-        if not self.training or self.share == 0:
-            return x
-        kept = torch.empty_like(x).bernoulli_(1.0 - self.share, generator=self.generator)
-        return x * kept / (1.0 - self.share)
-
-
 class ResidualBlock(nn.Module):
     """relu(s(x) + BN(conv(relu(BN(conv(x)))))), s(x) = x or, where shapes differ, BN(conv(x)).
 
-    Parameters
-    ----------
-    inputs, outputs : int
-        Channels.
-    stride : int
-        2 halves the sides of the image.
+    From so many channels to so many; a stride of 2 halves the sides of the image.
     """
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
@@ -298,11 +188,8 @@ def convolution(inputs: int, outputs: int, size: int, stride: int) -> nn.Sequent
 
 def trunk(blocks: Sequence[int], width: int) -> nn.Sequential:
     """The standard stem (7 x 7, then a pool, each halving the sides) and the stages."""
-    layers: list[nn.Module] = [
-        convolution(3, width, 7, 2),
-        nn.ReLU(),
-        nn.MaxPool2d(3, stride=2, padding=1),
-    ]
+    pool = nn.MaxPool2d(3, stride=2, padding=1)
+    layers: list[nn.Module] = [convolution(3, width, 7, 2), nn.ReLU(), pool]
     inputs = width
     for stage, count in enumerate(blocks):
         outputs = width * 2**stage
@@ -333,14 +220,7 @@ def draw_weights(network: nn.Module, generator: torch.Generator) -> None:
 
 
 def read_images(network: ImageNetwork, images: Tensor, batch_size: int = 256) -> Reading:
-    """What the trained network makes of bytes (n, rows, columns, 3), in batches, no gradient.
-
-    Examples
-    --------
-    >>> network = ImageNetwork(torch.Generator().manual_seed(0), (1, 1), 4, (8, 3))
-    >>> read_images(network, torch.zeros(5, 16, 16, 3, dtype=torch.uint8), 2).mean.shape
-    torch.Size([5])
-    """
+    """What the trained network makes of bytes (n, rows, columns, 3), in batches, no gradient."""
     network.eval()
     with torch.no_grad():
         parts = [network.read(part.permute(0, 3, 1, 2)) for part in torch.split(images, batch_size)]
@@ -386,46 +266,28 @@ def train_images(
     list of dicts
         For each epoch: its number, the mean loss in units of the variance of y, and on held rows
         the root mean squared and the mean absolute error, in units of y; seconds since the start.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> network = ImageNetwork(torch.Generator().manual_seed(0), (1,), 2, (4, 2))
-    >>> images = torch.randint(256, (60, 8, 8, 3), dtype=torch.uint8)
-    >>> y, held = torch.arange(60.0), torch.arange(60) < 12
-    >>> path = Path(tempfile.mkdtemp()) / "state.pt"
-    >>> history = train_images(network, images, y, held, TrainingPlan(epochs=2), path)
-    >>> [row["epoch"] for row in history]
-    [1, 2]
     """
     training = Training(network, images, y, held, plan)
     state = read_checkpoint(checkpoint, training.about)
     if state is not None:
         training.load(state)
     saved = time.monotonic()
-    with time_left(training.total, training.step) as tell:
-        while training.step < training.total:
-            training.advance()
-            ended = training.step % training.per_epoch == 0
-            if ended:
-                training.judge()
-            if ended or time.monotonic() - saved >= save_every:
-                write_checkpoint(checkpoint, training.about, training.state())
-                saved = time.monotonic()
-            tell(training.step, training.words())
+    while training.step < training.total:
+        training.advance()
+        ended = training.step % training.per_epoch == 0
+        if ended:
+            training.judge()
+            training.say()
+        if ended or time.monotonic() - saved >= save_every:
+            write_checkpoint(checkpoint, training.about, training.state())
+            saved = time.monotonic()
     network.load_state_dict(training.best)
     network.eval()
     return training.history
 
 
 class Training:
-    """A training at some step: the network, the optimiser, the best epoch so far.
-
-    Parameters
-    ----------
-    network, images, y, held, plan
-        As in `train_images`.
-    """
+    """A training at some step: the network, the optimiser, the best epoch so far."""
 
     def __init__(
         self, network: ImageNetwork, images: Tensor, y: Tensor, held: Tensor, plan: TrainingPlan
@@ -517,11 +379,16 @@ class Training:
             self.network.load_state_dict(state["network"])
             self.optimiser.load_state_dict(state["optimiser"])
 
-    def words(self) -> str:
-        """Where the training is, and how good it was after the last epoch."""
-        epoch = min(self.step // self.per_epoch + 1, self.plan.epochs)
-        error = f", error {self.history[-1]['held_mae']:.2f}" if self.history else ""
-        return f"epoch {epoch}/{self.plan.epochs}{error}"
+    def say(self) -> None:
+        """On a terminal: which epoch has ended, how good it is, and the time left."""
+        if sys.stderr is not None and sys.stderr.isatty():
+            seconds = self.seconds() * (self.total / self.step - 1.0)
+            print(
+                f"epoch {self.history[-1]['epoch']} of {self.plan.epochs}: "
+                f"error {self.history[-1]['held_mae']:.2f}, "
+                f"{timedelta(seconds=round(seconds))} left",
+                file=sys.stderr,
+            )
 
 
 def weights_of(network: ImageNetwork) -> dict[str, Tensor]:

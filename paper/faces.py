@@ -19,10 +19,7 @@ from benchmarks.harness import seed_of
 from localconformal.quantiles import Array
 from paper.data import SHARES, DataFile, fetch_file
 
-FACES = DataFile(
-    "utkface64",
-    "8cb8ae74726647c29df1ce91dc6efc0dbb2287e58969d0c9736829255b8db767",
-)
+FACES = DataFile("utkface64", "8cb8ae74726647c29df1ce91dc6efc0dbb2287e58969d0c9736829255b8db767")
 GENDERS = {0: "male", 1: "female"}
 ETHNICITIES = {0: "White", 1: "Black", 2: "Asian", 3: "Indian", 4: "other"}
 #: Three file names lack the ethnicity.
@@ -30,43 +27,24 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Faces:
-    """Aligned faces and what their file names say.
+class Images:
+    """Bytes (n, rows, columns, 3), ages (n,), and gender and ethnicity, each (n,) of texts.
 
-    Attributes
-    ----------
-    images : bytes of shape (n, 64, 64, 3)
-    age : array of shape (n,)
-        Years, 1 to 116; estimated by an algorithm and checked by a human, so noisy itself.
-    groups : dict of arrays of shape (n,)
-        "gender" and "ethnicity", as texts.
+    The ages of faces, 1 to 116 years, are estimated by an algorithm and checked by a human, so
+    noisy themselves.
     """
 
-    images: NDArray[np.uint8]
+    pixels: NDArray[np.uint8]
     age: Array
     groups: dict[str, NDArray[np.str_]]
 
 
-def load_faces(data_home: str | Path | None = None) -> Faces:
-    """The 23,707 faces of UTKFace at 64 x 64 pixels.
-
-    Parameters
-    ----------
-    data_home : path, default=None
-        A folder with ``utkface64.parquet``, to look in first; then the folders of `load_dataset`.
-
-    Returns
-    -------
-    Faces
-
-    Examples
-    --------
-    >>> faces = load_faces()  # doctest: +SKIP
-    """
+def load_faces(data_home: str | Path | None = None) -> Images:
+    """The 23,707 faces of UTKFace at 64 x 64 pixels, from the folders of `load_dataset`."""
     path = fetch_file(FACES, data_home)
     try:
         frame = FACES.read(path)
-        images = np.stack([decode(jpeg) for jpeg in frame["jpeg"]])
+        pixels = np.stack([decode(jpeg) for jpeg in frame["jpeg"]])
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(
             f"{path} could not be read as faces ({type(error).__name__}); replace the file."
@@ -75,7 +53,7 @@ def load_faces(data_home: str | Path | None = None) -> Faces:
         "gender": labels(frame["gender"], GENDERS),
         "ethnicity": labels(frame["ethnicity"], ETHNICITIES),
     }
-    return Faces(images, frame["age"].to_numpy(dtype=np.float64), groups)
+    return Images(pixels, frame["age"].to_numpy(dtype=np.float64), groups)
 
 
 def decode(jpeg: bytes) -> NDArray[np.uint8]:
@@ -99,21 +77,6 @@ HELD_SHARE = 0.15
 SIDE, MADE = 16, 700
 
 
-@dataclass(frozen=True)
-class Images:
-    """Bytes (n, rows, columns, 3), ages (n,), and groups by name, each (n,) of texts."""
-
-    pixels: NDArray[np.uint8]
-    age: Array
-    groups: dict[str, NDArray[np.str_]]
-
-
-def faces() -> Images:
-    """Real faces."""
-    found = load_faces()
-    return Images(found.images, found.age, found.groups)
-
-
 def made() -> Images:
     """Bright spots on a noisy ground, larger with age; what is seen of old ones is less certain."""
     rng = np.random.default_rng(seed_of("made images"))
@@ -131,7 +94,7 @@ def made() -> Images:
     return Images(pixels, age, groups)
 
 
-SOURCES: dict[str, Callable[[], Images]] = {"faces": faces, "made": made}
+SOURCES: dict[str, Callable[[], Images]] = {"faces": load_faces, "made": made}
 
 
 def parts_of(n: int) -> NDArray[np.str_]:

@@ -27,27 +27,17 @@ class Memory:
 
     def __init__(self) -> None:
         self.fitted: dict[tuple[str, str], Any] = {}
-        #: How often a model was trained, and not found.
-        self.trained = 0
 
     def fit(self, name: str, model: Any, X: Array, y: Array) -> Any:
         """The model of this name fitted to these rows."""
         key = (name, joblib.hash((X, y)))
         if key not in self.fitted:
             self.fitted[key] = clone(model).fit(X, y)
-            self.trained += 1
         return self.fitted[key]
 
 
 class SharedModel(RegressorMixin, BaseEstimator):
-    """A model whose clones share their fits.
-
-    Parameters
-    ----------
-    name : str
-        What tells this model from others of the same memory.
-    model : estimator
-    memory : Memory
+    """A model whose clones share their fits; the name tells it from others of the same memory.
 
     Examples
     --------
@@ -57,7 +47,7 @@ class SharedModel(RegressorMixin, BaseEstimator):
     >>> shared = SharedModel("mean", LinearRegression(), memory)
     >>> for _ in range(3):
     ...     _ = clone(shared).fit(X, X[:, 0])
-    >>> memory.trained
+    >>> len(memory.fitted)
     1
     """
 
@@ -115,21 +105,12 @@ class Models:
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of base model.
-
-    Parameters
-    ----------
-    name : str
-        As in the paper's table.
-    choose : callable
-        (X, y of training rows, seed, preset) -> Unfitted, with parameters chosen by
-        cross-validation on these rows.
-    left_out : str
-        Why experiments leave the family out, in one sentence; empty for one that runs.
-    """
+    """A kind of base model, named as in the paper's table."""
 
     name: str
+    #: From X, y of training rows, with parameters chosen by cross-validation on these rows.
     choose: Callable[[Array, Array, int, Preset], Unfitted]
+    #: Why experiments leave the family out, in one sentence; empty for one that runs.
     left_out: str = ""
 
     def make(self, X: Array, y: Array, seed: int, preset: Preset) -> Models:
@@ -155,16 +136,8 @@ class LinearQuantiles(RegressorMixin, BaseEstimator):
 
     With residual r and width h, t r + h log(1 + exp(-r / h)) tends to the pinball loss as h
     falls; it is smooth, so that thousands of rows and a hundred features take a fraction of a
-    second, where the linear program takes minutes.
-
-    Parameters
-    ----------
-    levels : sequence of floats, default=(0.05, 0.5, 0.95)
-        The only levels that `predict` can be asked for.
-    width : float, default=0.02
-        h in units of the standard deviation of y.
-    penalty : float, default=0.0001
-        Half of it times the squared norm of b is added to the mean loss.
+    second, where the linear program takes minutes. Here h is ``width`` standard deviations of y,
+    and half of ``penalty`` times the squared norm of b is added to the mean loss.
 
     Examples
     --------
@@ -239,11 +212,6 @@ LEAF_SIZES, COMPARED_ON, FOLDS = (2, 5, 20), 1_500, 3
 class QuantileForest(RegressorMixin, BaseEstimator):
     """Meinshausen's forest: quantiles of the responses that share leaves with x.
 
-    Parameters
-    ----------
-    forest : RandomForestRegressor
-        How the trees are grown.
-
     Examples
     --------
     >>> X = np.linspace(0, 1, 200)[:, None]
@@ -297,36 +265,39 @@ def choose_forest(X: Array, y: Array, seed: int, preset: Preset) -> Unfitted:
     return Unfitted(mean, QuantileForest(grow(best, seed)), mean)
 
 
-def missing_packages() -> list[str]:
-    """Those of PyTorch and skorch that are not installed; neither is loaded."""
-    return [name for name in ("torch", "skorch") if find_spec(name) is None]
-
-
 def why_left_out() -> str:
-    """A sentence, where a package is missing; else nothing."""
-    missing = " and ".join(missing_packages())
+    """A sentence, where PyTorch or skorch is missing; else nothing. Neither is loaded."""
+    missing = " and ".join(name for name in ("torch", "skorch") if find_spec(name) is None)
     return missing and (
         f"The neural network is left out: it needs {missing}; run pip install 'torch' skorch."
     )
 
 
-def choose_network(X: Array, y: Array, seed: int, preset: Preset) -> Unfitted:
+def choose_network(
+    X: Array,
+    y: Array,
+    seed: int,
+    preset: Preset,
+    hidden: tuple[int, ...] = (64, 64),
+    batch_size: int = BATCH,
+) -> Unfitted:
     """Nothing to choose but the epoch, which networks do whenever they are fitted.
 
     The conditional law is learned by a quantile network, so that methods that need one are those
     on a network too.
     """
     # Loads PyTorch: only once the family is used.
-    from paper.networks import MeanNetwork, QuantileNetwork
+    from paper.networks import Network
 
     shared: dict[str, Any] = {
-        "batch_size": BATCH,
+        "hidden_layer_sizes": hidden,
+        "batch_size": batch_size,
         "max_epochs": preset.epochs,
         "random_state": seed,
     }
-    mean = MeanNetwork(**shared)
-    law = LearnedLaw(QuantileNetwork(LAW_LEVELS, **shared), LAW_LEVELS, n_jobs=1)
-    return Unfitted(mean, QuantileNetwork(LEVELS, **shared), mean, law)
+    mean = Network(**shared)
+    law = LearnedLaw(Network(LAW_LEVELS, **shared), LAW_LEVELS, n_jobs=1)
+    return Unfitted(mean, Network(LEVELS, **shared), mean, law)
 
 
 #: In the order of the paper's table.

@@ -24,39 +24,41 @@ from localconformal.quantiles import Array
 from paper.models import nearest
 
 
+class Dropout(nn.Module):
+    """Leave out a share of the units at random while training, drawn from the generator."""
+
+    def __init__(self, share: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.share = share
+        self.generator = generator
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of the same shape."""
+        if not self.training or self.share == 0:
+            return x
+        kept = torch.empty_like(x).bernoulli_(1.0 - self.share, generator=self.generator)
+        return x * kept / (1.0 - self.share)
+
+
 class Perceptron(nn.Module):
     """x -> W_k relu(... relu(W_1 x + b_1) ...) + b_k, with dropout behind every relu.
 
-    Everything random comes from the generator: PyTorch's global one is not touched, so that fits
-    in several threads neither disturb each other nor the caller.
-
-    Parameters
-    ----------
-    sizes : sequence of ints
-        Features, units of each hidden layer, outputs.
-    dropout : float
-        Share of hidden units that a training step leaves out.
-    generator : torch.Generator
+    ``sizes`` are features, units of each hidden layer, outputs. Everything random comes from the
+    generator: PyTorch's global one is not touched, so that fits in several threads neither
+    disturb each other nor the caller.
     """
 
     def __init__(self, sizes: Sequence[int], dropout: float, generator: torch.Generator) -> None:
         super().__init__()
-        self.dropout = dropout
-        self.generator = generator
+        self.dropout = Dropout(dropout, generator)
         self.layers = nn.ModuleList(linear(*pair, generator) for pair in pairwise(sizes))
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, features) -> (n, outputs)."""
         *hidden, last = self.layers
         for layer in hidden:
-            x = self._drop(torch.relu(layer(x)))
+            x = self.dropout(torch.relu(layer(x)))
         return last(x)
-
-    def _drop(self, x: Tensor) -> Tensor:
-        if not self.training or self.dropout == 0:
-            return x
-        kept = torch.empty_like(x).bernoulli_(1.0 - self.dropout, generator=self.generator)
-        return x * kept / (1.0 - self.dropout)
 
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
@@ -69,11 +71,7 @@ def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
 
 
 class PinballLoss(nn.Module):
-    """Mean over rows and levels t of max(t r, (t - 1) r), r = y - q_t.
-
-    Parameters
-    ----------
-    levels : sequence of L floats
+    """Mean over rows and L levels t of max(t r, (t - 1) r), r = y - q_t.
 
     Examples
     --------
@@ -94,14 +92,9 @@ class PinballLoss(nn.Module):
 
 
 class Batches:
-    """The rows of a data set in slices, in an order drawn anew each time.
+    """The rows of skorch's data set in slices, in an order drawn anew each time.
 
-    Parameters
-    ----------
-    dataset : skorch Dataset of tensors
-    batch_size : int
-    generator : torch.Generator or None, default=None
-        None leaves the rows in their order.
+    Without a generator the rows stay in their order.
     """
 
     def __init__(
@@ -191,8 +184,12 @@ def one_thread() -> Iterator[None]:
             torch.set_num_threads(_threads_before)
 
 
-class BaseNetwork(RegressorMixin, BaseEstimator):
-    """Dense layers with relu, by Adam, with features and responses in units of their own.
+class Network(RegressorMixin, BaseEstimator):
+    """E[y | x] by squared error or, at increasing ``levels``, quantiles by the pinball loss.
+
+    Dense layers with relu, trained by Adam. Quantiles are an output each, sorted within each row,
+    so that they never cross; sorting never raises the pinball loss (Chernozhukov,
+    Fernandez-Val and Galichon, 2010).
 
     Training happens in float32 with features of mean 0 and variance 1 and responses of mean 0 and
     mean absolute value 1. Both scalings are then folded into the first and the last layer, so
@@ -203,12 +200,24 @@ class BaseNetwork(RegressorMixin, BaseEstimator):
 
     ``validation_share`` of the rows are held out: ``patience`` epochs without a lesser loss there
     end the training, and the epoch with the least loss is kept.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1, 1, 400)[:, None]
+    >>> model = Network(max_epochs=40, random_state=0).fit(X, np.abs(X[:, 0]))
+    >>> bool(np.abs(model.predict(X) - np.abs(X[:, 0])).mean() < 0.1)
+    True
+    >>> model.set_params(levels=(0.05, 0.5, 0.95)).fit(X, np.abs(X[:, 0]))
+    Network(levels=(0.05, 0.5, 0.95), max_epochs=40, random_state=0)
+    >>> model.predict([[1.0]], quantiles=[0.05, 0.95]).shape
+    (1, 2)
     """
 
     activation = "relu"
 
     def __init__(
         self,
+        levels: Sequence[float] | None = None,
         hidden_layer_sizes: Sequence[int] = (64, 64),
         dropout: float = 0.1,
         learning_rate: float = 0.005,
@@ -219,6 +228,7 @@ class BaseNetwork(RegressorMixin, BaseEstimator):
         validation_share: float = 0.05,
         random_state: Any = None,
     ) -> None:
+        self.levels = levels
         self.hidden_layer_sizes = hidden_layer_sizes
         self.dropout = dropout
         self.learning_rate = learning_rate
@@ -229,12 +239,16 @@ class BaseNetwork(RegressorMixin, BaseEstimator):
         self.validation_share = validation_share
         self.random_state = random_state
 
-    def _fit(self, X: Any, y: Any, outputs: int, **criterion: Any) -> None:
-        """Train a network of so many outputs with this criterion of skorch's."""
+    def fit(self, X: Any, y: Any) -> Network:
+        """Train on rows X (n, d) and responses y (n,)."""
         X, y = validate_data(
             self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2, order="C"
         )
         y = np.asarray(y, dtype=np.float64)
+        outputs, criterion = 1, {"criterion": nn.MSELoss}
+        if self.levels is not None:
+            outputs, levels = len(self.levels), [float(level) for level in self.levels]
+            criterion = {"criterion": PinballLoss, "criterion__levels": levels}
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         features, responses = feature_units(X), response_units(y)
         self.net_ = train(
@@ -253,12 +267,24 @@ class BaseNetwork(RegressorMixin, BaseEstimator):
         )
         self.n_epochs_ = len(self.net_.history)
         self.coefs_, self.intercepts_ = in_user_units(self.net_.module_, features, responses)
+        return self
 
-    def _outputs(self, X: Any) -> Array:
-        """(n, outputs) in units of y."""
+    def predict(self, X: Any, quantiles: Sequence[float] | None = None) -> Array:
+        """The mean (n,), or quantiles (n, L) at L of the trained levels.
+
+        Where quantiles were trained and none is asked for, the answer is the median (n,) or,
+        without one, the mean of the trained quantiles nearest to it.
+        """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        return activations(self, X, len(self.coefs_))
+        columns = activations(self, X, len(self.coefs_))
+        if self.levels is None:
+            return columns[:, 0]
+        columns = np.sort(columns, axis=1)
+        if quantiles is None:
+            off = np.abs(np.asarray(self.levels) - 0.5).round(9)
+            return np.asarray(columns[:, off == off.min()].mean(axis=1))
+        return columns[:, [nearest(self.levels, level) for level in quantiles]]
 
 
 def as_tensor(values: Array) -> torch.Tensor:
@@ -297,89 +323,3 @@ def in_user_units(
     coefs[-1] = coefs[-1] * responses[1]
     intercepts[-1] = intercepts[-1] * responses[1] + responses[0]
     return coefs, intercepts
-
-
-class MeanNetwork(BaseNetwork):
-    """E[y | x], by squared error.
-
-    Examples
-    --------
-    >>> X = np.linspace(-1, 1, 400)[:, None]
-    >>> model = MeanNetwork(max_epochs=40, random_state=0).fit(X, np.abs(X[:, 0]))
-    >>> bool(np.abs(model.predict(X) - np.abs(X[:, 0])).mean() < 0.1)
-    True
-    """
-
-    def fit(self, X: Any, y: Any) -> MeanNetwork:
-        """Train on rows X (n, d) and responses y (n,)."""
-        self._fit(X, y, outputs=1, criterion=torch.nn.MSELoss)
-        return self
-
-    def predict(self, X: Any) -> Array:
-        """(n,) in units of y."""
-        return self._outputs(X)[:, 0]
-
-
-LEVELS = (0.05, 0.5, 0.95)
-
-
-class QuantileNetwork(BaseNetwork):
-    """Quantiles of y given x at increasing ``levels``, an output each, by the pinball loss.
-
-    Outputs are sorted within each row, so that quantiles never cross; sorting never raises the
-    pinball loss (Chernozhukov, Fernandez-Val and Galichon, 2010).
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(400, 1))
-    >>> y = X[:, 0] * rng.uniform(size=400)
-    >>> model = QuantileNetwork(max_epochs=40, random_state=0).fit(X, y)
-    >>> model.predict([[1.0]], quantiles=[0.05, 0.95]).shape
-    (1, 2)
-    """
-
-    def __init__(
-        self,
-        levels: Sequence[float] = LEVELS,
-        hidden_layer_sizes: Sequence[int] = (64, 64),
-        dropout: float = 0.1,
-        learning_rate: float = 0.005,
-        weight_decay: float = 1e-6,
-        batch_size: int = 128,
-        max_epochs: int = 100,
-        patience: int = 20,
-        validation_share: float = 0.05,
-        random_state: Any = None,
-    ) -> None:
-        self.levels = levels
-        super().__init__(
-            hidden_layer_sizes,
-            dropout,
-            learning_rate,
-            weight_decay,
-            batch_size,
-            max_epochs,
-            patience,
-            validation_share,
-            random_state,
-        )
-
-    def fit(self, X: Any, y: Any) -> QuantileNetwork:
-        """Train on rows X (n, d) and responses y (n,)."""
-        self.levels_ = np.asarray(self.levels, dtype=np.float64)
-        self._fit(
-            X, y, len(self.levels_), criterion=PinballLoss, criterion__levels=self.levels_.tolist()
-        )
-        return self
-
-    def predict(self, X: Any, quantiles: Sequence[float] | None = None) -> Array:
-        """Quantiles (n, L) at L of the trained levels.
-
-        None is the median, (n,); without one, the mean of the trained quantiles nearest to it.
-        """
-        columns = np.sort(self._outputs(X), axis=1)
-        if quantiles is None:
-            off = np.abs(self.levels_ - 0.5).round(9)
-            return np.asarray(columns[:, off == off.min()].mean(axis=1))
-        return columns[:, [nearest(self.levels_, level) for level in quantiles]]

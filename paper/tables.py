@@ -17,32 +17,30 @@ from benchmarks.harness import (
     Row,
     Sets,
     Task,
+    cases_of,
     seed_of,
-    try_method,
+    try_arm,
 )
-from benchmarks.tables import Mean, below_bands, in_per_cent, over_repeats, paired, select
+from benchmarks.tables import (
+    below_bands,
+    difference,
+    in_per_cent,
+    means_table,
+    over_repeats,
+    select,
+)
 from localconformal.datasets import load_simulation
 from localconformal.metrics import binomial_band
 from paper.data import DATASETS, real_split, simulated_split
 from paper.methods import named_arms, share_models
 from paper.models import FAMILIES
-from paper.verdicts import compared, printed, same_direction
+from paper.verdicts import compared, length_and_coverage, printed, same_direction
 
 #: The paper's 13, with stand-ins for meps_19, meps_20, meps_21 and facebook_2.
 REAL = (
-    "bike",
-    "bio",
-    "star",
-    "concrete",
-    "community",
-    "facebook_1",
-    "facebook_testset",
-    "meps_2015_util_19",
-    "meps_2015_util_20",
-    "meps_2017_util_21",
-    "yacht",
-    "energy",
-    "kin8nm",
+    *("bike", "bio", "star", "concrete", "community", "facebook_1", "facebook_testset"),
+    *("meps_2015_util_19", "meps_2015_util_20", "meps_2017_util_21"),
+    *("yacht", "energy", "kin8nm"),
 )
 #: Those that are what the paper had.
 EXACT = tuple(name for name in REAL if not DATASETS[name].stand_in)
@@ -69,14 +67,9 @@ WHY_NOT = {
 
 
 def table1_cases(preset: Preset) -> list[Case]:
-    """The repeat changes last: a run that is stopped early leaves whole tables of fewer repeats."""
-    return [
-        {"dataset": dataset, "model": model, "repeat": repeat}
-        for repeat in range(preset.repeats)
-        for dataset in preset.keep(REAL)
-        for model, family in FAMILIES.items()
-        if not family.left_out
-    ]
+    """A task for each data set, model and repeat."""
+    running = [model for model, family in FAMILIES.items() if not family.left_out]
+    return cases_of(preset.repeats, dataset=preset.keep(REAL), model=running)
 
 
 def table1_methods_of(model: str) -> tuple[str, ...]:
@@ -92,11 +85,6 @@ def table1_task(case: Case, preset: Preset) -> Task:
     return share_models(case, preset, split, FAMILIES[model], seed)
 
 
-def table1_arms(task: Task) -> list[Arm]:
-    """Every method of the model."""
-    return named_arms(task, table1_methods_of(task.case["model"]))
-
-
 def table1_report(rows: list[Row], preset: Preset) -> Output:
     """A line for each model, method and quantity, and for each difference from SLCP's length."""
     used = preset.keep(REAL)
@@ -106,7 +94,12 @@ def table1_report(rows: list[Row], preset: Preset) -> Output:
         here = select(rows, model=model)
         why = family.left_out or cannot
         lines += table1_value_lines(here, model, why) + table1_difference_lines(here, model, why)
-    tables = {"Coverage": below_bands(rows, LEVEL), "By data set": table1_details(rows)}
+    fields = ("length", "coverage", "infinite", "length_error_corr", "seconds")
+    places = {"dataset": "data set", "model": "model", "method": "method"}
+    by_set = means_table(
+        [{**row, "dataset": named(row["dataset"])} for row in rows], places, fields
+    )
+    tables = {"Coverage": below_bands(rows, LEVEL), "By data set": by_set}
     return Output(lines, tables, notes=table1_notes(used))
 
 
@@ -158,43 +151,18 @@ def table1_difference_lines(rows: list[Row], model: str, cannot: str) -> list[Li
 
     On data sets that are exact; a mean of logarithms lets each count alike.
     """
+    here = [row for row in rows if row["dataset"] in EXACT]
+    logs = [{**row, "length": row.get("length") and np.log(row["length"])} for row in here]
     lines = []
-    for method in table1_methods_of(model):
-        if method == "SLCP":
-            continue
+    for method in table1_methods_of(model)[1:]:
         slcp, other = (printed_value(model, name, 0) for name in ("SLCP", method))
         paper = None if slcp is None or other is None else round(100 * np.log(slcp / other), 1)
         of = {"model": model, "method": f"SLCP / {method}", "quantity": "100 log ratio of lengths"}
-        share = infinite_share(select(exact(rows), method=method))
+        share = infinite_share(select(here, method=method))
         why = cannot or (share and f"{share:.1f} % of {method}'s are infinite, left out") or ""
-        lines.append(same_direction(of, paper, log_ratio(exact(rows), "SLCP", method), why))
+        ours = in_per_cent(difference(logs, "SLCP", method, "length"))
+        lines.append(same_direction(of, paper, ours, why))
     return lines
-
-
-def exact(rows: list[Row]) -> list[Row]:
-    """Rows of data sets that are what the paper had."""
-    return [row for row in rows if row["dataset"] in EXACT]
-
-
-def log_ratio(rows: list[Row], first: str, second: str, field: str = "length") -> Mean | None:
-    """100 times the mean logarithm of first / second, on the same splits: about per cent."""
-    logs = [{**row, field: row.get(field) and np.log(row[field])} for row in rows]
-    return in_per_cent(over_repeats(paired(logs, first, second, field), "difference"))
-
-
-def table1_details(rows: list[Row]) -> list[Row]:
-    """A row for each data set, model and method."""
-    places = dict.fromkeys((row["dataset"], row["model"], row["method"]) for row in rows)
-    table = []
-    for dataset, model, method in places:
-        mine = select(rows, dataset=dataset, model=model, method=method)
-        row: Row = {"data set": named(dataset), "model": model, "method": method}
-        for field in ("length", "coverage", "infinite", "length_error_corr", "seconds"):
-            found = over_repeats(mine, field)
-            row[field] = found and found.value
-        failed = [one["failed"] for one in mine if "failed" in one]
-        table.append({**row, "failed": failed[0][:100] if failed else ""})
-    return table
 
 
 def named(dataset: str) -> str:
@@ -222,7 +190,13 @@ def table1_notes(used: tuple[str, ...]) -> list[str]:
     ]
 
 
-TABLE1 = Experiment("Table 1: real data", table1_cases, table1_task, table1_arms, table1_report)
+TABLE1 = Experiment(
+    "Table 1: real data",
+    table1_cases,
+    table1_task,
+    lambda task: named_arms(task, table1_methods_of(task.case["model"])),
+    table1_report,
+)
 
 
 OVERALL = "overall"
@@ -266,7 +240,7 @@ class Subgroups:
 
     def cases(self, preset: Preset) -> list[Case]:
         """One task a repeat."""
-        return [{"model": self.model, "repeat": repeat} for repeat in range(preset.repeats)]
+        return cases_of(preset.repeats, model=[self.model])
 
     def task(self, case: Case, preset: Preset) -> Task:
         """One repeat."""
@@ -276,7 +250,7 @@ class Subgroups:
 
     def attempt(self, task: Task, arm: Arm) -> list[Row]:
         """A row for each group of the test rows."""
-        row, sets = try_method(arm.method, arm.model, task.split, task.prediction)
+        row, sets = try_arm(task, arm)
         return [row] if sets is None else by_group(arm.method, sets, task.split.test.groups)
 
     def report(self, rows: list[Row], preset: Preset) -> Output:
@@ -296,18 +270,12 @@ class Subgroups:
 
     def _lines(self, rows: list[Row], label: str, name: str, method: str) -> list[Line]:
         known = printed()[self.table]
-        paper: tuple[float | None, float | None] = (None, None)
+        paper = (None, None)
         if method in known["methods"] and name in known:
-            length, covered = known[name][known["methods"].index(method)]
-            paper = (length, covered)
+            paper = known[name][known["methods"].index(method)]
         of = {"group": self._shown(label), "method": method}
-        ours = over_repeats(rows, "length")
-        share = in_per_cent(over_repeats(rows, "coverage"))
-        length_line = compared({**of, "quantity": "length"}, paper[0], ours, "length", self.cannot)
-        return [
-            with_infinite(length_line, rows),
-            compared({**of, "quantity": "coverage, %"}, paper[1], share, "coverage", self.cannot),
-        ]
+        length, share = length_and_coverage(of, rows, paper, self.cannot, self.cannot)
+        return [with_infinite(length, rows), share]
 
     def _shown(self, label: str) -> str:
         """The paper's word for a group, without its number of rows."""
@@ -383,12 +351,7 @@ MEPS21 = Subgroups(
     title="MEPS: coverage by region",
     table="table_meps21",
     dataset="meps_2017_util_21",
-    groups={
-        "1": "region1_997",
-        "2": "region2_1232",
-        "3": "region3_2368",
-        "4": "region4_1666",
-    },
+    groups={"1": "region1_997", "2": "region2_1232", "3": "region3_2368", "4": "region4_1666"},
     cannot="a stand-in for meps_21, whose file is not to be had",
 ).experiment()
 
@@ -407,11 +370,7 @@ OTHER_UNITS = {
 
 def table3_cases(preset: Preset) -> list[Case]:
     """One task a simulation and repeat."""
-    return [
-        {"dataset": name, "repeat": repeat}
-        for repeat in range(preset.repeats)
-        for name in SIMULATIONS
-    ]
+    return cases_of(preset.repeats, dataset=SIMULATIONS)
 
 
 def table3_task(case: Case, preset: Preset) -> Task:
@@ -424,11 +383,6 @@ def table3_task(case: Case, preset: Preset) -> Task:
     return share_models(case, preset, split, FAMILIES["random_forest"], seed, simulation)
 
 
-def table3_arms(task: Task) -> list[Arm]:
-    """Every method."""
-    return named_arms(task, (*TABLE3_COMPARED, *BESIDE))
-
-
 def true_length(task: Task) -> list[Row]:
     """The length of the intervals between the true quantiles."""
     tails = [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0]
@@ -438,7 +392,7 @@ def true_length(task: Task) -> list[Row]:
 
 def with_known_coverage(task: Task, arm: Arm) -> list[Row]:
     """The row of a method with its gap of conditional coverage."""
-    row, sets = try_method(arm.method, arm.model, task.split, task.prediction)
+    row, sets = try_arm(task, arm)
     # A region of several pieces is not its hull.
     if sets is not None and arm.method != "CDSplit":
         known = task.known.coverage(task.split.test.X, sets.hulls)
@@ -452,21 +406,18 @@ def table3_report(rows: list[Row], preset: Preset) -> Output:
     for name in SIMULATIONS:
         here, paper = select(rows, dataset=name), printed()["table3_synthetic"].get(name, {})
         for method in (*TABLE3_COMPARED, *BESIDE):
-            mine = select(here, method=method)
-            length, share = paper.get(method, (None, None))
-            of = {"simulation": name, "method": method}
-            why = OTHER_UNITS.get(name, "")
-            ours = over_repeats(mine, "length")
-            lines.append(compared({**of, "quantity": "length"}, length, ours, "length", why))
-            covered = in_per_cent(over_repeats(mine, "coverage"))
-            lines.append(compared({**of, "quantity": "coverage, %"}, share, covered, "coverage"))
+            of, pair = {"simulation": name, "method": method}, paper.get(method, (None, None))
+            mine, why = select(here, method=method), OTHER_UNITS.get(name, "")
+            lines += length_and_coverage(of, mine, pair, why)
         lines += table3_difference_lines(here, name, paper)
     notes = [
         "Forests of the mean and of quantiles; responses in the simulation's own units.",
         "True quantiles: the interval between the 5 % and the 95 % quantile of y given x.",
         "Conditional gap: mean distance of the coverage at x, which is known here, from 90 %.",
     ]
-    tables = {"Coverage": below_bands(rows, LEVEL), "Means over repeats": table3_details(rows)}
+    fields = ("length", "coverage", "infinite", "conditional_gap", "seconds")
+    means = means_table(rows, {"dataset": "simulation", "method": "method"}, fields, False)
+    tables = {"Coverage": below_bands(rows, LEVEL), "Means over repeats": means}
     return Output(lines, tables, notes=notes)
 
 
@@ -476,31 +427,18 @@ def table3_difference_lines(
     """SLCP against each other method of the paper on the same rows."""
     lines = []
     for method in TABLE3_COMPARED[:-1] if paper else ():
-        ours = over_repeats(paired(rows, "SLCP", method, "length"), "difference")
+        ours = difference(rows, "SLCP", method, "length")
         gap = round(paper["SLCP"][0] - paper[method][0], 10)
         of = {"simulation": name, "method": f"SLCP - {method}", "quantity": "difference in length"}
         lines.append(same_direction(of, gap, ours))
     return lines
 
 
-def table3_details(rows: list[Row]) -> list[Row]:
-    """A row for each simulation and method."""
-    table = []
-    for name, method in dict.fromkeys((row["dataset"], row["method"]) for row in rows):
-        mine = select(rows, dataset=name, method=method)
-        row: Row = {"simulation": name, "method": method}
-        for field in ("length", "coverage", "infinite", "conditional_gap", "seconds"):
-            found = over_repeats(mine, field)
-            row[field] = found and found.value
-        table.append(row)
-    return table
-
-
 TABLE3 = Experiment(
     "Table 3: simulations of Izbicki et al.",
     table3_cases,
     table3_task,
-    table3_arms,
+    lambda task: named_arms(task, (*TABLE3_COMPARED, *BESIDE)),
     table3_report,
     with_known_coverage,
     true_length,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import CANNOT, NOT_CLEAR, NOT_REPRODUCED, REPRODUCED, Line
-from benchmarks.tables import Mean
+from benchmarks.harness import CANNOT, NOT_CLEAR, NOT_REPRODUCED, REPRODUCED, Line, Row
+from benchmarks.tables import Mean, in_per_cent, over_repeats
 
 
 @cache
@@ -77,6 +78,23 @@ def compared(
     seen = f"{gap:+.2f} from the paper's, {allowed:.2f} allowed, 95 % margin {ours.margin:.2f}"
     verdict = within(ours, paper - allowed, paper + allowed, seen)
     return Line(of, paper, ours.value, ours.error, *verdict)
+
+
+def length_and_coverage(
+    of: dict[str, str],
+    rows: list[Row],
+    paper: Sequence[float | None] = (None, None),
+    cannot: str = "",
+    cannot_cover: str = "",
+    length: str = "length",
+) -> list[Line]:
+    """Two lines, the paper's pair beside the means of these rows."""
+    ours, share = over_repeats(rows, "length"), over_repeats(rows, "coverage")
+    of_share = {**of, "quantity": "coverage, %"}
+    return [
+        compared({**of, "quantity": length}, paper[0], ours, "length", cannot),
+        compared(of_share, paper[1], in_per_cent(share), "coverage", cannot_cover),
+    ]
 
 
 def same_direction(

@@ -284,7 +284,7 @@ def test_networks_and_their_layers_learn_from_training_rows_alone(place):
     optional("skorch")
     torch = optional("torch")
     from localconformal.torch import TorchEmbedding
-    from paper.networks import MeanNetwork
+    from paper.networks import Network
 
     torch.manual_seed(0)
     layer = TorchEmbedding(torch.nn.Linear(2, 3).double(), "", batch_size=16)
@@ -292,7 +292,7 @@ def test_networks_and_their_layers_learn_from_training_rows_alone(place):
         "layer": KernelLaw(embedding=layer),
         "hidden": KernelLaw(embedding="hidden", device="cpu"),
     }
-    network = MeanNetwork((8,), max_epochs=5, random_state=0)
+    network = Network((8,), max_epochs=5, random_state=0)
     model = SLCPRegressor(network, law=laws[place], random_state=0)
     assert_inner_split_is_kept(model)
     assert_learns_from_training_alone(model.set_params(calibration_size=None), state=of_laws)
