@@ -16,6 +16,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from localconformal.text import unknown_choice
+
 if TYPE_CHECKING:
     from benchmarks.harness import Experiment
 
@@ -44,9 +46,7 @@ EXPERIMENTS = {
 def load_experiment(name: str) -> Experiment:
     """The experiment of this name."""
     if name not in EXPERIMENTS:
-        raise ValueError(
-            f"there is no experiment {name!r}; choose one of {', '.join(EXPERIMENTS)}."
-        )
+        raise unknown_choice("experiment", name, EXPERIMENTS)
     module, _, value = EXPERIMENTS[name].partition(":")
     experiment: Experiment = getattr(import_module(module), value)
     return experiment

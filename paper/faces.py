@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import seed_of
 from localconformal.quantiles import Array
-from paper.data import SHARES, DataFile, fetch_file
+from paper.data import SHARES, fetch_file, read_file
 
-FACES = DataFile("utkface64", "8cb8ae74726647c29df1ce91dc6efc0dbb2287e58969d0c9736829255b8db767")
 GENDERS = {0: "male", 1: "female"}
 ETHNICITIES = {0: "White", 1: "Black", 2: "Asian", 3: "Indian", 4: "other"}
 #: Three file names lack the ethnicity.
@@ -41,9 +40,9 @@ class Images:
 
 def load_faces(data_home: str | Path | None = None) -> Images:
     """The 23,707 faces of UTKFace at 64 x 64 pixels, from the folders of `load_dataset`."""
-    path = fetch_file(FACES, data_home)
+    path = fetch_file("utkface64", data_home)
     try:
-        frame = FACES.read(path)
+        frame = read_file("utkface64", path)
         pixels = np.stack([decode(jpeg) for jpeg in frame["jpeg"]])
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
-from benchmarks.harness import Arm, Case, Preset, Split, Task
+from benchmarks.harness import Arm, Case, Preset, Split, Task, seed_of
 from localconformal import (
     CDSplitRegressor,
     ConformalizedQuantileRegressor,
@@ -26,7 +26,8 @@ from localconformal import (
 )
 from paper.models import Family, Models
 
-Make = Callable[[Models, int, Preset], Any]
+#: (models, seed, preset) -> an unfitted regressor
+Make = Callable[[Any, int, Preset], Any]
 #: The papers' code adds 1 to the predicted size, in units of the mean |y|: a linear model of sizes
 #: can be negative. Here it is one median residual, so that no unit of y matters.
 BETA = 1.0
@@ -48,50 +49,33 @@ def slcp(model: Any, score: str, law: Any, seed: int) -> SLCPRegressor:
 
 def slcp_on_quantiles(models: Models, seed: int, preset: Preset) -> Any:
     """On quantile models, with a Gaussian kernel of the median bandwidth."""
-    return slcp(
-        models.quantile, "quantile", KernelLaw("gaussian", bandwidth="median", n_jobs=1), seed
-    )
+    return slcp(models.quantile, "quantile", KernelLaw(n_jobs=1), seed)
 
 
-def slcp_auto(models: Models, seed: int, preset: Preset) -> Any:
+def on(regressor: Any, base: str = "mean", **settings: Any) -> Make:
+    """A regressor on one of the shared models, with its defaults but for these settings."""
+
+    def make(models: Any, seed: int, preset: Preset) -> Any:
+        model = getattr(models, base)
+        return regressor(model, calibration_size=None, random_state=seed, n_jobs=1, **settings)
+
+    return make
+
+
+def slcp_auto(models: Any, seed: int, preset: Preset) -> Any:
     """The defaults of this library: residuals of the mean model, out of fold, and a chosen law."""
-    return SLCPRegressor(
-        models.mean,
-        selection_budget=preset.selection_budget,
-        calibration_size=None,
-        random_state=seed,
-        n_jobs=1,
-    )
-
-
-def cqr(models: Models, seed: int, preset: Preset) -> Any:
-    """On the quantile model, one correction for both sides, as published."""
-    return ConformalizedQuantileRegressor(models.quantile, calibration_size=None, random_state=seed)
-
-
-def split(models: Models, seed: int, preset: Preset) -> Any:
-    """One width for all rows, on the mean model."""
-    return SplitConformalRegressor(models.mean, calibration_size=None, random_state=seed)
-
-
-def lcp(models: Models, seed: int, preset: Preset) -> Any:
-    """Guan's, exact; the bandwidth keeps thresholds of training rows small and finite."""
-    return LCPRegressor(models.mean, calibration_size=None, random_state=seed, n_jobs=1)
+    return on(SLCPRegressor, selection_budget=preset.selection_budget)(models, seed, preset)
 
 
 def distsplit(models: Models, seed: int, preset: Preset) -> Any:
     """The law of the mean model's residual, of the family's kind."""
     law = "forest" if models.law is None else models.law
-    return DistSplitRegressor(
-        models.mean, law=law, calibration_size=None, random_state=seed, n_jobs=1
-    )
+    return on(DistSplitRegressor, law=law)(models, seed, preset)
 
 
 def cdsplit(models: Models, seed: int, preset: Preset) -> Any:
     """The density of the mean model's residual, by the family's law; sets of several pieces."""
-    return CDSplitRegressor(
-        models.mean, law=models.law, calibration_size=None, random_state=seed, n_jobs=1
-    )
+    return on(CDSplitRegressor, law=models.law)(models, seed, preset)
 
 
 def lvd(models: Models, seed: int, preset: Preset) -> Any:
@@ -99,23 +83,19 @@ def lvd(models: Models, seed: int, preset: Preset) -> Any:
     has_layers = hasattr(models.mean.model, "hidden_layer_sizes")
     embedding = "hidden-metric" if has_layers else "metric"
     law = KernelLaw(bandwidth=1.0, embedding=embedding, engine="reference")
-    return LVDRegressor(models.mean, law=law, calibration_size=None, random_state=seed, n_jobs=1)
+    return on(LVDRegressor, law=law)(models, seed, preset)
 
 
 def madsplit(models: Models, seed: int, preset: Preset) -> Any:
     """Mean and size of the residual by models of the same family."""
-    return _with_spread(models, models.spread, BETA, seed)
+    spread = {"spread_estimator": models.spread, "beta": BETA}
+    return on(MADSplitRegressor, **spread)(models, seed, preset)
 
 
 def madsplit_as_in_code(models: Models, seed: int, preset: Preset) -> Any:
     """The constant of the papers' code instead, for y in units of its mean |y|."""
-    return _with_spread(models, PlusOne(models.spread), 0.0, seed)
-
-
-def _with_spread(models: Models, spread: Any, beta: float, seed: int) -> Any:
-    return MADSplitRegressor(
-        models.mean, spread_estimator=spread, beta=beta, calibration_size=None, random_state=seed
-    )
+    spread = {"spread_estimator": PlusOne(models.spread), "beta": 0.0}
+    return on(MADSplitRegressor, **spread)(models, seed, preset)
 
 
 class PlusOne(RegressorMixin, BaseEstimator):
@@ -143,22 +123,29 @@ class PlusOne(RegressorMixin, BaseEstimator):
 
 METHODS: dict[str, Make] = {
     "SLCP": slcp_on_quantiles,
-    "CQR": cqr,
-    "LCP": lcp,
+    # One correction for both sides, as published.
+    "CQR": on(ConformalizedQuantileRegressor, "quantile"),
+    # Guan's, exact; the bandwidth keeps thresholds of training rows small and finite.
+    "LCP": on(LCPRegressor),
     "MADSplit": madsplit,
     "MADSplit, code's constant": madsplit_as_in_code,
     "DistSplit": distsplit,
     "CDSplit": cdsplit,
     "LVD": lvd,
-    "split": split,
+    # One width for all rows.
+    "split": on(SplitConformalRegressor),
     "SLCP-auto": slcp_auto,
 }
 
 
 def share_models(
-    case: Case, preset: Preset, split: Split, family: Family, seed: int, known: Any = None
+    case: Case, preset: Preset, split: Split, family: Family, *purpose: str, known: Any = None
 ) -> Task:
-    """The task of a case: base models from its training rows, whose fits all methods share."""
+    """The task of a case: base models from its training rows, whose fits all methods share.
+
+    Its seed is that of the purpose and the case, so that all methods ask for the same folds.
+    """
+    seed = seed_of("method", *purpose, *case.values())
     models = family.make(split.train.X, split.train.y, seed, preset)
     prediction = models.mean.fit(split.train.X, split.train.y).predict(split.test.X)
     return Task(case, preset, split, models, seed, prediction, known)

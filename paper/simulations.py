@@ -64,7 +64,7 @@ from paper.ablations import (
     remembering,
 )
 from paper.data import Split, simulated_split
-from paper.methods import named_arms, share_models, slcp
+from paper.methods import named_arms, on, share_models, slcp
 from paper.models import FAMILIES, Family, QuantileForest, Unfitted, grow
 from paper.verdicts import above, below, compared, length_and_coverage, printed, same_direction
 
@@ -79,8 +79,7 @@ DRAWN = 0
 
 def drawn_rows(simulation: Simulation, repeat: int, preset: Preset) -> Split:
     """As many rows to train as to calibrate, and test rows, in the simulation's own units."""
-    sizes = (preset.simulated_rows, preset.simulated_rows, preset.test_rows)
-    return simulated_split(simulation, repeat, sizes, scale=False)
+    return simulated_split(simulation, repeat, preset.simulated_rows, preset.test_rows, scale=False)
 
 
 def repeats_of(preset: Preset) -> int:
@@ -202,55 +201,34 @@ TEXT, CODE = "median", "median-log"
 
 @dataclass(frozen=True)
 class Figure:
-    """A pair of panels of the paper.
+    """A pair of panels of the paper: SLCP beside a baseline, on a model of a simulation.
 
-    ``printed_as`` goes from a method of ours, the baseline first, to the caption in
-    ``expected.json``. The paper does
-    not name the simulation: ``dataset`` is the one of three whose lengths are nearest to the
-    captions.
+    The paper does not name the simulation: ``dataset`` is the one of three whose lengths are
+    nearest to the captions, whose names in ``expected.json`` begin with ``caption``.
     """
 
     title: str
     model: str
     dataset: str
-    printed_as: dict[str, str]
+    baseline: str
+    method: str
+    caption: str
 
     @property
-    def baseline(self) -> str:
-        """What SLCP is to be shorter than."""
-        return next(iter(self.printed_as))
+    def printed_as(self) -> dict[str, str]:
+        """A method of ours -> its caption in ``expected.json``."""
+        slcp = f"{self.caption}_slcp"
+        base = {self.baseline: f"{self.caption}_{self.baseline.lower()}"}
+        return {**base, self.method: slcp, f"{self.method} {CODE}": slcp}
 
 
+FOREST, LINEAR = "random_forest", "ridge"
+MEAN, TREES = "forest of the mean", "quantile forest"
 FIGURES = {
-    "forest_mean": Figure(
-        "forest of the mean",
-        "random_forest",
-        "sim2",
-        {
-            "split": "simulation_rf_mean_split",
-            "SLCP-mean": "simulation_rf_mean_slcp",
-            f"SLCP-mean {CODE}": "simulation_rf_mean_slcp",
-        },
-    ),
-    "quantile_forest": Figure(
-        "quantile forest",
-        "random_forest",
-        "sim1",
-        {
-            "CQR": "simulation_rf_quantile_cqr",
-            "SLCP": "simulation_rf_quantile_slcp",
-            f"SLCP {CODE}": "simulation_rf_quantile_slcp",
-        },
-    ),
+    "forest_mean": Figure(MEAN, FOREST, "sim2", "split", "SLCP-mean", "simulation_rf_mean"),
+    "quantile_forest": Figure(TREES, FOREST, "sim1", "CQR", "SLCP", "simulation_rf_quantile"),
     "misspecified": Figure(
-        "linear quantile regression",
-        "ridge",
-        "sim2",
-        {
-            "CQR": "simulation_linear_quantile_cqr",
-            "SLCP": "simulation_linear_quantile_slcp",
-            f"SLCP {CODE}": "simulation_linear_quantile_slcp",
-        },
+        "linear quantile regression", LINEAR, "sim2", "CQR", "SLCP", "simulation_linear_quantile"
     ),
 }
 
@@ -271,11 +249,10 @@ def simulations_cases(preset: Preset) -> list[Case]:
 
 def simulated_task(purpose: str, case: Case, preset: Preset) -> Task:
     """Fresh rows of a simulation, and models of a family."""
-    name, model, repeat = case["dataset"], case["model"], case["repeat"]
-    simulation = load_simulation(name)
-    split = drawn_rows(simulation, repeat, preset)
-    seed = seed_of("method", purpose, name, model, repeat)
-    return share_models(case, preset, split, FAMILIES[model], seed, simulation)
+    simulation = load_simulation(case["dataset"])
+    split = drawn_rows(simulation, case["repeat"], preset)
+    family = FAMILIES[case["model"]]
+    return share_models(case, preset, split, family, purpose, known=simulation)
 
 
 def simulations_arms(task: Task) -> list[Arm]:
@@ -328,12 +305,8 @@ def simulations_difference_lines(rows: list[Row], figure: Figure) -> list[Line]:
     for method, caption in rest:
         gap = round(caption[1] - other[1], 10)
         ours = difference(rows, method, figure.baseline, "length")
-        of = {
-            "figure": figure.title,
-            "simulation": figure.dataset,
-            "method": f"{method} - {figure.baseline}",
-            "quantity": "difference in length",
-        }
+        of = {"figure": figure.title, "simulation": figure.dataset}
+        of |= {"method": f"{method} - {figure.baseline}", "quantity": "difference in length"}
         # The paper's 0 has no sign.
         lines.append(
             same_direction(of, gap, ours)
@@ -494,46 +467,28 @@ SCENARIOS_LAWS: dict[str, Any] = {
 HARMLESS_GAP, HARMLESS_LENGTH = 0.5, 1.0
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """One of the two: which simulations, and which score is taken from the truth."""
+def scenario(title: str, score: str, simulations: tuple[str, ...], said: str) -> Experiment:
+    """Every law on the same rows, with this score taken from the truth of the simulations."""
 
-    title: str
-    score: str
-    simulations: tuple[str, ...]
-    said: str
+    def task(case: Case, preset: Preset) -> Task:
+        simulation = load(case["dataset"])
+        split = drawn_rows(simulation, case["repeat"], preset)
+        return share_models(case, preset, split, truth(simulation.name), title, known=simulation)
 
-    def experiment(self) -> Experiment:
-        """The experiment of this scenario."""
-        return Experiment(
-            self.title, self.cases, self.task, self.arms, self.report, measured, oracle_row
-        )
-
-    def cases(self, preset: Preset) -> list[Case]:
-        """One task a simulation and repeat."""
-        return cases_of(repeats_of(preset), dataset=self.simulations)
-
-    def task(self, case: Case, preset: Preset) -> Task:
-        """Models that know the truth."""
-        name, repeat = case["dataset"], case["repeat"]
-        simulation = load(name)
-        split = drawn_rows(simulation, repeat, preset)
-        seed = seed_of("method", self.title, name, repeat)
-        return share_models(case, preset, split, truth(name), seed, simulation)
-
-    def arms(self, task: Task) -> list[Arm]:
-        """Every law on the same rows and scores."""
-        return [slcp_arm(task, name, law, self.score) for name, law in SCENARIOS_LAWS.items()]
-
-    def report(self, rows: list[Row], preset: Preset) -> Output:
-        """What each law adds to the gap and to the length, on each simulation."""
+    def report(rows: list[Row], preset: Preset) -> Output:
         lines: list[Line] = []
-        for name in self.simulations:
+        for name in simulations:
             here = select(rows, dataset=name)
             for law in list(SCENARIOS_LAWS)[1:]:
-                lines += self._lines(here, {"simulation": name, "law": law})
+                of = {"simulation": name, "law": law}
+                gap = in_per_cent(difference(here, law, NONE, "conditional_gap"))
+                length = excess(select(here, method=law), select(here, method=NONE), "length")
+                gap_of = {**of, "quantity": "added conditional gap, points"}
+                lines.append(below(gap_of, gap, HARMLESS_GAP, said))
+                length_of = {**of, "quantity": "added length, %"}
+                lines.append(below(length_of, length, HARMLESS_LENGTH, said))
         notes = [
-            f"Scores from the true {'quantiles' if self.score == 'quantile' else 'mean'} of the "
+            f"Scores from the true {'quantiles' if score == 'quantile' else 'mean'} of the "
             "simulation: nothing is left to localize.",
             "The paper prints no number: a law does no harm if it adds no more than "
             f"{HARMLESS_GAP} points to the mean distance of the coverage at x from 90 %, and no "
@@ -543,31 +498,29 @@ class Scenario:
         table = means_table(rows, ("dataset", "method"), MEASURED, False)
         return Output(lines, {"Means over repeats": table}, notes=notes)
 
-    def _lines(self, rows: list[Row], of: dict[str, str]) -> list[Line]:
-        gap = in_per_cent(difference(rows, of["law"], NONE, "conditional_gap"))
-        length = excess(select(rows, method=of["law"]), select(rows, method=NONE), "length")
-        gap_of = {**of, "quantity": "added conditional gap, points"}
-        length_of = {**of, "quantity": "added length, %"}
-        return [
-            below(gap_of, gap, HARMLESS_GAP, self.said),
-            below(length_of, length, HARMLESS_LENGTH, self.said),
-        ]
+    return Experiment(
+        title,
+        lambda preset: cases_of(repeats_of(preset), dataset=simulations),
+        task,
+        lambda task: [slcp_arm(task, name, law, score) for name, law in SCENARIOS_LAWS.items()],
+        report,
+        measured,
+        oracle_row,
+    )
 
 
-INDEPENDENT_SCORES = Scenario(
-    title="Scores independent of x",
-    score="residual",
-    simulations=(HOMOSCEDASTIC_ONE, HOMOSCEDASTIC),
-    said="the paper says that localization does no harm",
-).experiment()
-
-
-TRUE_QUANTILES = Scenario(
-    title="Scores from the true quantiles",
-    score="quantile",
-    simulations=SIMULATED,
-    said="the paper says that the local quantile is about 0",
-).experiment()
+INDEPENDENT_SCORES = scenario(
+    "Scores independent of x",
+    "residual",
+    (HOMOSCEDASTIC_ONE, HOMOSCEDASTIC),
+    "the paper says that localization does no harm",
+)
+TRUE_QUANTILES = scenario(
+    "Scores from the true quantiles",
+    "quantile",
+    SIMULATED,
+    "the paper says that the local quantile is about 0",
+)
 
 
 #: a of Beta(a, a); 1 is no shift, and 1 - a the paper's degree of shift.
@@ -587,19 +540,11 @@ def shapes_of(preset: Preset) -> tuple[float, ...]:
     return SHAPES if is_broad(preset) else FEW_SHAPES
 
 
-def covariate_shift_cases(preset: Preset) -> list[Case]:
-    """One task a repeat: methods that know nothing of the shift are trained once for all."""
-    return cases_of(preset.repeats)
-
-
 def covariate_shift_task(case: Case, preset: Preset) -> Task:
     """Rows without a shift; what is known are the new rows of each degree of shift."""
-    repeat = case["repeat"]
-    sizes = (preset.simulated_rows, preset.simulated_rows, 1)
-    split = simulated_split(load_simulation("covariate_shift"), repeat, sizes, scale=False)
-    seed = seed_of("method", "covariate_shift", repeat)
-    shifts = {f"a = {a:g}": Shift.draw(a, repeat) for a in shapes_of(preset)}
-    return share_models(case, preset, split, FAMILIES["ridge"], seed, shifts)
+    split = drawn_rows(load_simulation("covariate_shift"), case["repeat"], preset)
+    shifts = {f"a = {a:g}": Shift.draw(a, case["repeat"]) for a in shapes_of(preset)}
+    return share_models(case, preset, split, FAMILIES["ridge"], "covariate_shift", known=shifts)
 
 
 class Shift(NamedTuple):
@@ -621,10 +566,9 @@ def covariate_shift_arms(task: Task) -> list[Arm]:
     """Methods that know nothing of the shift, trained once for all; and weighted ones, for each."""
     arms = named_arms(task, (*COVARIATE_SHIFT_COMPARED, "SLCP-auto")) + other_bandwidths(task)
     for name, shift in task.known.items():
-        arms += [
-            Arm(KNOWN, weighted(task, density_ratio(shift.a)), {"dataset": name}),
-            Arm(LEARNED, weighted(task, None), {"dataset": name}),
-        ]
+        for method, weights in ((KNOWN, density_ratio(shift.a)), (LEARNED, None)):
+            make = on(WeightedConformalRegressor, weights=weights)
+            arms.append(Arm(method, make(task.models, task.seed, task.preset), {"dataset": name}))
     return arms
 
 
@@ -638,21 +582,13 @@ def at_each_shift(task: Task, arm: Arm) -> list[Row]:
     for name, shift in mine.items():
         bounds = model.predict_interval(shift.X)
         covered = shifted_simulation(shift.a).coverage(shift.X, bounds).mean()
-        figures = covariate_shift_measured(bounds, covered)
+        lengths = tied_lengths(bounds)
+        finite = np.isfinite(lengths)
+        figures = {"coverage": covered, "gap": abs(covered - LEVEL)}
+        figures["length"] = lengths[finite].mean() if finite.any() else None
+        figures["infinite"] = 1.0 - finite.mean()
         rows.append({"method": arm.method, "dataset": name, **figures})
     return rows
-
-
-def covariate_shift_measured(bounds: Array, coverage: float) -> Row:
-    """Coverage, its distance from the level, mean finite length, share of infinite ones."""
-    lengths = tied_lengths(bounds)
-    finite = np.isfinite(lengths)
-    return {
-        "coverage": coverage,
-        "gap": abs(coverage - LEVEL),
-        "length": lengths[finite].mean() if finite.any() else None,
-        "infinite": 1.0 - finite.mean(),
-    }
 
 
 def density_ratio(a: float) -> Callable[[Array], Array]:
@@ -663,13 +599,6 @@ def density_ratio(a: float) -> Callable[[Array], Array]:
         return np.asarray(beta.pdf(u, a, a))
 
     return weigh
-
-
-def weighted(task: Task, weights: Any) -> Any:
-    """Split conformal with calibration rows weighed as test rows are distributed."""
-    return WeightedConformalRegressor(
-        task.models.mean, weights=weights, calibration_size=None, random_state=task.seed, n_jobs=1
-    )
 
 
 def covariate_shift_report(rows: list[Row], preset: Preset) -> Output:
@@ -729,7 +658,7 @@ def nearer(
 
 COVARIATE_SHIFT = Experiment(
     "Covariate shift",
-    covariate_shift_cases,
+    lambda preset: cases_of(preset.repeats),
     covariate_shift_task,
     covariate_shift_arms,
     covariate_shift_report,
@@ -770,16 +699,10 @@ def proposition2_cases(preset: Preset) -> list[Case]:
 
 def proposition2_task(case: Case, preset: Preset) -> Task:
     """Models that know the truth, so that only the local law is at stake."""
-    name, n, repeat = case["dataset"], case["size"], case["repeat"]
-    simulation = load(name)
-    split = simulated_split(simulation, repeat, (n, n, preset.test_rows), scale=False)
-    seed = seed_of("method", "proposition2", name, n, repeat)
-    return share_models(case, preset, split, truth(name), seed, simulation)
-
-
-def proposition2_arms(task: Task) -> list[Arm]:
-    """Every bandwidth, on residuals from the true mean."""
-    return [slcp_arm(task, name, law, "residual") for name, law in PROPOSITION2_LAWS.items()]
+    simulation = load(case["dataset"])
+    split = drawn_rows(simulation, case["repeat"], replace(preset, simulated_rows=case["size"]))
+    family = truth(simulation.name)
+    return share_models(case, preset, split, family, "proposition2", known=simulation)
 
 
 def proposition2_report(rows: list[Row], preset: Preset) -> Output:
@@ -795,19 +718,14 @@ def proposition2_report(rows: list[Row], preset: Preset) -> Output:
                 if (name, law) == JUDGED
                 else compared(of, None, exponent, "length", OUTSIDE[law])
             )
-    figures: dict[str, Callable[[Path], None]] = {
-        f"proposition2_{name}.png": Curves(
-            curves_of(
-                PROPOSITION2_LAWS,
-                proposition2_sizes_of(preset),
-                partial(gap_at, select(rows, dataset=name)),
-            ),
-            "rows to train on",
-            "mean distance of coverage at x from 90 %, points",
-            log=True,
+    figures: dict[str, Callable[[Path], None]] = {}
+    for name in PROPOSITION2_SIMULATIONS:
+        gaps = partial(gap_at, select(rows, dataset=name))
+        curves = curves_of(PROPOSITION2_LAWS, proposition2_sizes_of(preset), gaps)
+        words = "mean distance of coverage at x from 90 %, points"
+        figures[f"proposition2_{name}.png"] = Curves(
+            curves, "rows to train on", words, log=True
         ).draw
-        for name in PROPOSITION2_SIMULATIONS
-    }
     notes = [
         "Conditional gap: mean distance of the coverage at x, which is known here, from 90 %; "
         "residuals from the true mean, as many rows to calibrate as to train.",
@@ -828,11 +746,8 @@ def exponent_of(rows: list[Row], preset: Preset) -> Mean | None:
     sizes = proposition2_sizes_of(preset)
     slopes = []
     for repeat in dict.fromkeys(row["repeat"] for row in rows):
-        gaps = {
-            row["size"]: row["conditional_gap"]
-            for row in select(rows, repeat=repeat)
-            if row.get("conditional_gap")
-        }
+        mine = [row for row in select(rows, repeat=repeat) if row.get("conditional_gap")]
+        gaps = {row["size"]: row["conditional_gap"] for row in mine}
         if len(gaps) == len(sizes):
             slope = np.polyfit(np.log(list(gaps)), np.log(list(gaps.values())), 1)[0]
             slopes.append({"repeat": repeat, "slope": slope})
@@ -848,7 +763,7 @@ PROPOSITION2 = Experiment(
     "Proposition 2: conditional coverage against n",
     proposition2_cases,
     proposition2_task,
-    proposition2_arms,
+    lambda task: [slcp_arm(task, name, law, "residual") for name, law in PROPOSITION2_LAWS.items()],
     proposition2_report,
     measured,
 )
@@ -878,18 +793,12 @@ def run_time_sizes_of(preset: Preset) -> tuple[int, ...]:
     return RUN_TIME_SIZES if is_whole(preset) else FEW_SIZES
 
 
-def run_time_cases(preset: Preset) -> list[Case]:
-    """A task for each size, so that ratios are within one process."""
-    return cases_of(preset.repeats, size=run_time_sizes_of(preset))
-
-
 def run_time_task(case: Case, preset: Preset) -> Task:
     """Rows of one size, so that ratios are within one process; models that remember."""
-    n, repeat = case["size"], case["repeat"]
-    sizes = (n, n, min(RUN_TIME_TEST_ROWS, preset.test_rows))
-    split = simulated_split(load_simulation(SIMULATION), repeat, sizes, scale=False)
-    seed = seed_of("method", "run_time", n, repeat)
-    task = share_models(case, preset, split, FORESTS, seed)
+    test_rows = min(RUN_TIME_TEST_ROWS, preset.test_rows)
+    sizes = replace(preset, simulated_rows=case["size"], test_rows=test_rows)
+    split = drawn_rows(load_simulation(SIMULATION), case["repeat"], sizes)
+    task = share_models(case, preset, split, Family("untuned_forest", untuned), "run_time")
     return replace(task, models=remembering(task.models))
 
 
@@ -897,9 +806,6 @@ def untuned(X: Array, y: Array, seed: int, preset: Preset) -> Unfitted:
     """Forests of the mean and of quantiles."""
     forest = grow(LEAF_ROWS, seed)
     return Unfitted(forest, QuantileForest(forest), forest)
-
-
-FORESTS = Family("untuned_forest", untuned)
 
 
 def least_seconds(task: Task, arm: Arm) -> list[Row]:
@@ -950,7 +856,7 @@ def run_time_report(rows: list[Row], preset: Preset) -> Output:
 
 RUN_TIME = Experiment(
     "Run time of LCP and CD-Split",
-    run_time_cases,
+    lambda preset: cases_of(preset.repeats, size=run_time_sizes_of(preset)),
     run_time_task,
     lambda task: named_arms(task, ("SLCP", *SLOWER, *OTHERS)),
     run_time_report,

@@ -18,7 +18,6 @@ from benchmarks.harness import (
     Sets,
     Task,
     cases_of,
-    seed_of,
     try_arm,
 )
 from benchmarks.tables import (
@@ -78,11 +77,9 @@ def table1_methods_of(model: str) -> tuple[str, ...]:
 
 
 def table1_task(case: Case, preset: Preset) -> Task:
-    """One data set, model and repeat; one seed, so that all methods ask for the same folds."""
-    dataset, model, repeat = case["dataset"], case["model"], case["repeat"]
-    split = real_split(dataset, repeat, preset.max_rows)
-    seed = seed_of("method", dataset, model, repeat)
-    return share_models(case, preset, split, FAMILIES[model], seed)
+    """One data set, model and repeat."""
+    split = real_split(case["dataset"], case["repeat"], preset.max_rows)
+    return share_models(case, preset, split, FAMILIES[case["model"]])
 
 
 def table1_report(rows: list[Row], preset: Preset) -> Output:
@@ -245,8 +242,7 @@ class Subgroups:
     def task(self, case: Case, preset: Preset) -> Task:
         """One repeat."""
         split = real_split(self.dataset, case["repeat"], preset.max_rows)
-        seed = seed_of("method", self.dataset, case["model"], case["repeat"])
-        return share_models(case, preset, split, FAMILIES[case["model"]], seed)
+        return share_models(case, preset, split, FAMILIES[case["model"]], self.dataset)
 
     def attempt(self, task: Task, arm: Arm) -> list[Row]:
         """A row for each group of the test rows."""
@@ -375,12 +371,10 @@ def table3_cases(preset: Preset) -> list[Case]:
 
 def table3_task(case: Case, preset: Preset) -> Task:
     """Fresh rows in the simulation's own units, and forests."""
-    name, repeat = case["dataset"], case["repeat"]
-    simulation = load_simulation(name)
-    sizes = (preset.simulated_rows, preset.simulated_rows, preset.test_rows)
-    split = simulated_split(simulation, repeat, sizes, scale=False)
-    seed = seed_of("method", "table3", name, repeat)
-    return share_models(case, preset, split, FAMILIES["random_forest"], seed, simulation)
+    simulation, sizes = load_simulation(case["dataset"]), (preset.simulated_rows, preset.test_rows)
+    split = simulated_split(simulation, case["repeat"], *sizes, scale=False)
+    family = FAMILIES["random_forest"]
+    return share_models(case, preset, split, family, "table3", known=simulation)
 
 
 def true_length(task: Task) -> list[Row]:
