@@ -31,7 +31,6 @@ from localconformal.datasets import SIMULATIONS
 from localconformal.laws import KernelLaw
 from localconformal.laws.bandwidth import DistanceQuantile
 from localconformal.metrics import interval_score
-from localconformal.quantiles import Array
 from paper.data import Split, real_split, simulated_split
 from paper.methods import named_arms, share_models, slcp
 from paper.models import FAMILIES, Family, Models, SharedModel, SharedQuantiles, choose_network
@@ -154,10 +153,9 @@ def auto_arm(task: Task) -> list[Arm]:
     return named_arms(task, [AUTO]) if is_whole(task.preset) or quick else []
 
 
-def on_quantiles(task: Task, name: str, fields: Row | None = None, **law: Any) -> Arm:
+def on_quantiles(task: Task, name: str, **law: Any) -> Arm:
     """SLCP on quantile models with a kernel law of these parameters."""
-    model = slcp(task.models.quantile, "quantile", KernelLaw(n_jobs=1, **law), task.seed)
-    return Arm(name, model, fields or {})
+    return Arm(name, slcp(task.models.quantile, "quantile", KernelLaw(n_jobs=1, **law), task.seed))
 
 
 def other_bandwidths(task: Task) -> list[Arm]:
@@ -197,11 +195,9 @@ class Curves:
         figure = Figure(figsize=(7.0, 4.2), layout="constrained")
         axes = figure.subplots()
         for name, points in self.curves.items():
-            places = [place for place, _ in points]
-            spread = [mean.margin for _, mean in points]
-            axes.errorbar(
-                places, [mean.value for _, mean in points], spread, marker="o", ms=3, label=name
-            )
+            drawn = [(place, mean.value, mean.margin) for place, mean in points]
+            places, values, spread = zip(*drawn, strict=True) if drawn else ((), (), ())
+            axes.errorbar(places, values, spread, marker="o", ms=3, label=name)
         if self.level is not None:
             axes.axhline(self.level, color="0.5", lw=1, ls="--")
         if self.log:
@@ -255,11 +251,9 @@ def percents() -> list[int]:
 
 def law_of(kernel: str, percent: int, bandwidth: str = "median") -> KernelLaw:
     """The law on a mini-batch, which is drawn once, at fit; plain NumPy on all rows."""
-    if percent == ALL_ROWS:
-        return KernelLaw(kernel, bandwidth=bandwidth, engine="reference", n_jobs=1)
-    return KernelLaw(
-        kernel, bandwidth=bandwidth, engine="minibatch", batch_size=percent / 100, n_jobs=1
-    )
+    batch = {"engine": "minibatch", "batch_size": percent / 100}
+    engine = {"engine": "reference"} if percent == ALL_ROWS else batch
+    return KernelLaw(kernel, bandwidth=bandwidth, n_jobs=1, **engine)
 
 
 def minibatch_arms(task: Task) -> list[Arm]:
@@ -300,21 +294,17 @@ def law_seconds(split: Split, models: Models, seed: int) -> dict[tuple[str, int]
     for (name, percent), engine in engines.items():
         law = KernelLaw(bandwidth=h, engine=engine, random_state=seed, n_jobs=1)
         # Rows are in random order: the first are as good a mini-batch as any.
-        kept = slice(max(1, round(percent / 100 * len(v))))
-        times = [time_law(law, train.X[kept], v[kept], asked) for _ in range(TIMINGS)]
+        kept, times = slice(max(1, round(percent / 100 * len(v)))), []
+        for _ in range(TIMINGS):
+            start = time.process_time()
+            law.fit(train.X[kept], v[kept])
+            built = time.process_time()
+            law.quantile(asked, [(1 + LEVEL) / 2])
+            times.append((built - start, time.process_time() - built))
         build, ask = np.min(times, axis=0)
         found[name, percent] = {"law_build_seconds": build, "law_ask_seconds": ask}
         found[name, percent]["law_seconds"] = build + ask
     return found
-
-
-def time_law(law: KernelLaw, X: Array, v: Array, asked: Array) -> tuple[float, float]:
-    """Processor seconds to fit the law, and to find a quantile at every asked row."""
-    start = time.process_time()
-    law.fit(X, v)
-    built = time.process_time()
-    law.quantile(asked, [(1 + LEVEL) / 2])
-    return built - start, time.process_time() - built
 
 
 def minibatch_report(rows: list[Row], preset: Preset) -> Output:
@@ -410,7 +400,9 @@ def quantiles() -> dict[str, float]:
 
 def bandwidth_arms(task: Task) -> list[Arm]:
     """SLCP on quantile models with every bandwidth, and the library's default."""
-    laws = {name: {"bandwidth": DistanceQuantile(q)} for name, q in quantiles().items()}
+    laws: dict[str, dict[str, Any]] = {
+        name: {"bandwidth": DistanceQuantile(q)} for name, q in quantiles().items()
+    }
     tried = [on_quantiles(task, name, **law) for name, law in {**laws, **BANDWIDTH_LAWS}.items()]
     return tried + auto_arm(task)
 
@@ -420,7 +412,7 @@ def bandwidth_report(rows: list[Row], preset: Preset) -> Output:
     lines: list[Line] = []
     for model in models_of(preset):
         here = select(rows, model=model)
-        lines += paper_lines(here, model, why_not(model, preset))
+        lines += paper_lines(here, model, preset)
         for name in (*BANDWIDTH_LAWS, AUTO):
             of, mine = {"model": model, "bandwidth": name}, select(here, method=name)
             length = excess(mine, select(here, method=MEDIAN), "length")
@@ -440,15 +432,11 @@ def bandwidth_report(rows: list[Row], preset: Preset) -> Output:
     return Output(lines, tables, notes=notes)
 
 
-def why_not(model: str, preset: Preset) -> str:
-    """Why the paper's lengths are no target, if so: at the median they are its network's."""
-    if model != NETWORK:
-        return "the paper's length at the median is that of its network, another base model"
-    return "" if is_whole(preset) else "not all data sets were run"
-
-
-def paper_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
+def paper_lines(rows: list[Row], model: str, preset: Preset) -> list[Line]:
     """The numbers of the table, and whether the median is the shortest."""
+    cannot = "the paper's length at the median is that of its network, another base model"
+    if model == NETWORK:
+        cannot = "" if is_whole(preset) else "not all data sets were run"
     paper = printed()["table_bandwidth"]
     at_median = paper["tabular_length"][list(quantiles()).index(MEDIAN)]
     lines = []
@@ -491,7 +479,7 @@ def capacity_sizes_of(preset: Preset) -> tuple[int, ...]:
 
 def capacity_sets_of(preset: Preset) -> tuple[str, ...]:
     """Simulation 2, as in the authors' code; all simulations where time is no matter."""
-    return ("sim1", "sim2", "sim3") if is_whole(preset) else ("sim2",)
+    return SIMULATED if is_whole(preset) else ("sim2",)
 
 
 def capacity_cases(preset: Preset) -> list[Case]:
@@ -507,11 +495,6 @@ def capacity_task(case: Case, preset: Preset) -> Task:
     hidden, split = case["hidden"], split_of(case["dataset"], case["repeat"], preset)
     choose = partial(choose_network, hidden=(hidden, hidden), batch_size=CAPACITY_BATCH)
     return share_models(case, preset, split, Family(f"network of {hidden}", choose), "capacity")
-
-
-def capacity_arms(task: Task) -> list[Arm]:
-    """Split conformal on the mean network, CQR and SLCP on the quantile network."""
-    return named_arms(task, CAPACITY_COMPARED) + other_bandwidths(task)
 
 
 def capacity_report(rows: list[Row], preset: Preset) -> Output:
@@ -557,7 +540,12 @@ def capacity_line_of(rows: list[Row], hidden: int, reading: str, other: str) -> 
 
 
 CAPACITY = Experiment(
-    "Model capacity", capacity_cases, capacity_task, capacity_arms, capacity_report
+    "Model capacity",
+    capacity_cases,
+    capacity_task,
+    # Split conformal on the mean network, CQR and SLCP on the quantile network.
+    lambda task: named_arms(task, CAPACITY_COMPARED) + other_bandwidths(task),
+    capacity_report,
 )
 
 
@@ -589,19 +577,18 @@ def one_change_task(case: Case, preset: Preset) -> Task:
 
 
 def one_change_arms(task: Task) -> list[Arm]:
-    """All arms on the same rows and fits."""
-    return [
-        changed_arm(task, name) if name in CHANGED else named_arms(task, [name])[0] for name in ARMS
-    ]
-
-
-def changed_arm(task: Task, name: str) -> Arm:
-    """SLCP but for what the name says."""
-    base, score, chosen = CHANGED[name]
-    model = slcp(getattr(task.models, base), score, KernelLaw(n_jobs=1), task.seed)
-    if chosen:
-        model.set_params(law="auto", selection_budget=task.preset.selection_budget)
-    return Arm(name, model)
+    """All arms on the same rows and fits: SLCP but for what a name says."""
+    arms = []
+    for name in ARMS:
+        if name not in CHANGED:
+            arms += named_arms(task, [name])
+            continue
+        base, score, chosen = CHANGED[name]
+        model = slcp(getattr(task.models, base), score, KernelLaw(n_jobs=1), task.seed)
+        if chosen:
+            model.set_params(law="auto", selection_budget=task.preset.selection_budget)
+        arms.append(Arm(name, model))
+    return arms
 
 
 def with_interval_score(task: Task, arm: Arm) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -93,17 +93,11 @@ def table1_report(rows: list[Row], preset: Preset) -> Output:
         lines += table1_value_lines(here, model, why) + table1_difference_lines(here, model, why)
     fields = ("length", "coverage", "infinite", "length_error_corr", "seconds")
     places = {"dataset": "data set", "model": "model", "method": "method"}
-    by_set = means_table(
-        [{**row, "dataset": named(row["dataset"])} for row in rows], places, fields
-    )
+    by_set = means_table(rows, places, fields)
+    for row in by_set:
+        row["data set"] += "" if row["data set"] in EXACT else " (stand-in)"
     tables = {"Coverage": below_bands(rows, LEVEL), "By data set": by_set}
     return Output(lines, tables, notes=table1_notes(used))
-
-
-def printed_value(model: str, method: str, place: int) -> float | None:
-    """What the paper prints; None where it prints nothing."""
-    found = printed()["table1"].get(model, {}).get(method)
-    return None if found is None else found[place]
 
 
 def table1_value_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
@@ -111,12 +105,13 @@ def table1_value_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
     lines = []
     for method in table1_methods_of(model):
         mine = select(rows, method=method)
+        paper = printed()["table1"][model].get(method, [None] * 3)
         for quantity, (field, place, kind) in QUANTITIES.items():
             ours = over_repeats(mine, field)
             ours = in_per_cent(ours) if field == "coverage" else ours
             why = cannot or WHY_NOT.get(field, "") or lacking(mine, rows, field)
             of = {"model": model, "method": method, "quantity": quantity}
-            line = compared(of, printed_value(model, method, place), ours, kind, why)
+            line = compared(of, paper[place], ours, kind, why)
             lines.append(with_infinite(line, mine) if field == "length" else line)
     return lines
 
@@ -152,20 +147,16 @@ def table1_difference_lines(rows: list[Row], model: str, cannot: str) -> list[Li
     logs = [{**row, "length": row.get("length") and np.log(row["length"])} for row in here]
     lines = []
     for method in table1_methods_of(model)[1:]:
-        slcp, other = (printed_value(model, name, 0) for name in ("SLCP", method))
-        paper = None if slcp is None or other is None else round(100 * np.log(slcp / other), 1)
+        known = printed()["table1"][model]
+        paper = None
+        if method in known:
+            paper = round(100 * np.log(known["SLCP"][0] / known[method][0]), 1)
         of = {"model": model, "method": f"SLCP / {method}", "quantity": "100 log ratio of lengths"}
         share = infinite_share(select(here, method=method))
         why = cannot or (share and f"{share:.1f} % of {method}'s are infinite, left out") or ""
         ours = in_per_cent(difference(logs, "SLCP", method, "length"))
         lines.append(same_direction(of, paper, ours, why))
     return lines
-
-
-def named(dataset: str) -> str:
-    """A data set, with the word where it is a stand-in."""
-    stands_in = dataset in REAL and dataset not in EXACT
-    return f"{dataset} (stand-in)" if stands_in else dataset
 
 
 def table1_notes(used: tuple[str, ...]) -> list[str]:
@@ -199,104 +190,70 @@ TABLE1 = Experiment(
 OVERALL = "overall"
 
 
-@dataclass(frozen=True)
-class Subgroups:
+def subgroups(
+    title: str, table: str, dataset: str, groups: dict[str, str], cannot: str
+) -> Experiment:
     """A table of the paper: its data set, and which group of ours each of its rows is.
 
     ``groups`` goes from our label to the row's name in ``expected.json``; ``cannot`` says why
     the paper's numbers are no target.
     """
+    no_network, known = FAMILIES["neural_net"].left_out, printed()[table]
+    model = "random_forest" if no_network else "neural_net"
+    methods = (*known["methods"], *BESIDE)
+    # The paper's words for groups, without their numbers of rows.
+    words = {label: name.rpartition("_")[0] for label, name in groups.items()}
 
-    title: str
-    table: str
-    dataset: str
-    groups: dict[str, str]
-    cannot: str
+    def task(case: Case, preset: Preset) -> Task:
+        split = real_split(dataset, case["repeat"], preset.max_rows)
+        return share_models(case, preset, split, FAMILIES[case["model"]], dataset)
 
-    def experiment(self) -> Experiment:
-        """The experiment of this table."""
-        return Experiment(
-            self.title,
-            self.cases,
-            self.task,
-            lambda task: named_arms(task, self.methods),
-            self.report,
-            self.attempt,
-            version=2,
-        )
-
-    @property
-    def model(self) -> str:
-        """The paper's network where it runs, else the forest."""
-        return "random_forest" if FAMILIES["neural_net"].left_out else "neural_net"
-
-    @property
-    def methods(self) -> tuple[str, ...]:
-        """The paper's, and two beside them."""
-        return (*printed()[self.table]["methods"], *BESIDE)
-
-    def cases(self, preset: Preset) -> list[Case]:
-        """One task a repeat."""
-        return cases_of(preset.repeats, model=[self.model])
-
-    def task(self, case: Case, preset: Preset) -> Task:
-        """One repeat."""
-        split = real_split(self.dataset, case["repeat"], preset.max_rows)
-        return share_models(case, preset, split, FAMILIES[case["model"]], self.dataset)
-
-    def attempt(self, task: Task, arm: Arm) -> list[Row]:
-        """A row for each group of the test rows."""
+    def attempt(task: Task, arm: Arm) -> list[Row]:
         row, sets = try_arm(task, arm)
         return [row] if sets is None else by_group(arm.method, sets, task.split.test.groups)
 
-    def report(self, rows: list[Row], preset: Preset) -> Output:
-        """Length and coverage of each group and method, with bands."""
+    def report(rows: list[Row], preset: Preset) -> Output:
         lines = []
-        for label, name in {OVERALL: OVERALL, **self.groups}.items():
-            for method in self.methods:
-                lines += self._lines(select(rows, group=label, method=method), label, name, method)
+        for label, name in {OVERALL: OVERALL, **groups}.items():
+            pairs = dict(zip(known["methods"], known.get(name, ()), strict=False))
+            for method in methods:
+                mine = select(rows, group=label, method=method)
+                of, pair = {"group": words.get(label, label), "method": method}, pairs.get(method)
+                length, share = length_and_coverage(of, mine, pair or (None, None), cannot, cannot)
+                lines += [with_infinite(length, mine), share]
         notes = [
-            f"{self.dataset}; base model {self.model}. Test rows only; lengths are means of "
-            "finite ones.",
+            f"{dataset}; base model {model}. Test rows only; lengths are means of finite ones.",
             "A band holds the coverage behind the rows of one split with probability 95 %.",
-            *filter(None, [DATASETS[self.dataset].stand_in]),
-            *([FAMILIES["neural_net"].left_out] if self.model != "neural_net" else []),
+            *filter(None, [DATASETS[dataset].stand_in, no_network]),
         ]
-        return Output(lines, {"Coverage with bands": self._bands(rows)}, notes=notes)
+        return Output(lines, {"Coverage with bands": banded(rows, words)}, notes=notes)
 
-    def _lines(self, rows: list[Row], label: str, name: str, method: str) -> list[Line]:
-        known = printed()[self.table]
-        paper = (None, None)
-        if method in known["methods"] and name in known:
-            paper = known[name][known["methods"].index(method)]
-        of = {"group": self._shown(label), "method": method}
-        length, share = length_and_coverage(of, rows, paper, self.cannot, self.cannot)
-        return [with_infinite(length, rows), share]
+    return Experiment(
+        title,
+        lambda preset: cases_of(preset.repeats, model=[model]),
+        task,
+        lambda task: named_arms(task, methods),
+        report,
+        attempt,
+        version=2,
+    )
 
-    def _shown(self, label: str) -> str:
-        """The paper's word for a group, without its number of rows."""
-        return self.groups.get(label, "").rpartition("_")[0] or label
 
-    def _bands(self, rows: list[Row]) -> list[Row]:
-        table = []
-        places = dict.fromkeys((row["group"], row["method"]) for row in rows if "group" in row)
-        for label, method in places:
-            mine = select(rows, group=label, method=method)
-            n = round(float(np.mean([row["n"] for row in mine])))
-            share = float(np.mean([row["coverage"] for row in mine]))
-            low, high = binomial_band(round(share * n), n)
-            table.append(
-                {
-                    "group": self._shown(label),
-                    "method": method,
-                    "test rows a split": n,
-                    "coverage": share,
-                    "band from": low,
-                    "to": high,
-                    "share infinite": float(np.mean([row["infinite"] for row in mine])),
-                }
-            )
-        return table
+def banded(rows: list[Row], words: dict[str, str]) -> list[Row]:
+    """Mean coverage of each group and method, with a band for the rows of one split."""
+    table = []
+    places = dict.fromkeys((row["group"], row["method"]) for row in rows if "group" in row)
+    for label, method in places:
+        mine = select(rows, group=label, method=method)
+        n, share, infinite = (
+            float(np.mean([row[field] for row in mine])) for field in ("n", "coverage", "infinite")
+        )
+        low, high = binomial_band(round(share * round(n)), round(n))
+        place = {"group": words.get(label, label), "method": method, "test rows a split": round(n)}
+        table.append(
+            {**place, "coverage": share, "band from": low, "to": high, "share infinite": infinite}
+        )
+    return table
 
 
 def by_group(method: str, sets: Sets, groups: np.ndarray) -> list[Row]:
@@ -306,29 +263,21 @@ def by_group(method: str, sets: Sets, groups: np.ndarray) -> list[Row]:
     found: list[Row] = []
     for label, here in members.items():
         finite = sets.lengths[here & np.isfinite(sets.lengths)]
-        found.append(
-            {
-                "method": method,
-                "group": label,
-                "n": int(here.sum()),
-                "coverage": sets.covered[here].mean(),
-                "length": finite.mean() if len(finite) else None,
-                "infinite": 1.0 - len(finite) / here.sum(),
-            }
-        )
+        row = {"method": method, "group": label, "n": int(here.sum())}
+        row |= {"coverage": sets.covered[here].mean(), "length": None}
+        row |= {"length": finite.mean()} if len(finite) else {}
+        found.append({**row, "infinite": 1.0 - len(finite) / here.sum()})
     return found
 
 
-BIKE = Subgroups(
+BIKE = subgroups(
     title="Bike: coverage by weather",
     table="table_bike",
     dataset="bike",
     groups={"1": "clear_7192", "2": "mist_2834", "3": "snow_859"},
     cannot="the paper's groups add up to all 10885 rows, training and calibration rows included",
-).experiment()
-
-
-STAR = Subgroups(
+)
+STAR = subgroups(
     title="STAR: coverage by ethnicity",
     table="table_star",
     dataset="star",
@@ -340,16 +289,14 @@ STAR = Subgroups(
         "other": "other_1",
     },
     cannot="the paper's groups add up to all 2161 rows, training and calibration rows included",
-).experiment()
-
-
-MEPS21 = Subgroups(
+)
+MEPS21 = subgroups(
     title="MEPS: coverage by region",
     table="table_meps21",
     dataset="meps_2017_util_21",
     groups={"1": "region1_997", "2": "region2_1232", "3": "region3_2368", "4": "region4_1666"},
     cannot="a stand-in for meps_21, whose file is not to be had",
-).experiment()
+)
 
 
 #: The scale of the first is |x1| in the experiments of Izbicki et al., 1 + |x1| in a sister
