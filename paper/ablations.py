@@ -36,8 +36,8 @@ from paper.methods import named_arms, share_models, slcp
 from paper.models import FAMILIES, Family, Models, SharedModel, SharedQuantiles, choose_network
 from paper.tables import EXACT, REAL
 from paper.verdicts import (
-    alike,
     below,
+    between,
     compared,
     length_and_coverage,
     printed,
@@ -535,7 +535,7 @@ def capacity_line_of(rows: list[Row], hidden: int, reading: str, other: str) -> 
     ours = ratio(select(rows, method=reading), select(rows, method=other), "length")
     of = {"hidden size": str(hidden), "quantity": f"length of {reading} relative to {other}"}
     if other == "CQR" and hidden > LARGE:
-        return alike(of, ours, 1.0, ALMOST, "the paper says almost no difference")
+        return between(of, ours, 1.0 - ALMOST, 1.0 + ALMOST, "the paper says almost no difference")
     return below(of, ours, 1.0, "the paper says shorter")
 
 

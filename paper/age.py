@@ -161,8 +161,10 @@ def make_features(setting: Setting, images: Images) -> dict[str, Any]:
         setting.folder / "checkpoint.pt",
     )
     reading = read_images(network, pixels)
-    hidden = reading.hidden.numpy()
-    unit, readout = network.unit.item(), network.readout
+    hidden, unit, readout = reading.hidden.numpy(), network.unit.item(), network.readout
+    best = min(history, key=lambda row: row["held_rmse"])
+    facts = {"epochs": len(history), "best_epoch": best["epoch"], "held_mae": best["held_mae"]}
+    facts["training_seconds"] = history[-1]["seconds"]
     return {
         "hidden": hidden,
         "embedding": reading.embedding.numpy(),
@@ -172,7 +174,7 @@ def make_features(setting: Setting, images: Images) -> dict[str, Any]:
         "parts": parts,
         "weights": unit * readout.weight.detach().numpy()[0],
         "offset": network.centre.item() + unit * readout.bias.item(),
-        "facts": json.dumps(facts_of(history)),
+        "facts": json.dumps(facts),
         **{f"group {name}": values for name, values in images.groups.items()},
     }
 
@@ -191,17 +193,6 @@ def learn_quantiles(
         random_state=seed_of("age", "quantiles"),
     )
     return head.fit(hidden[training], age[training]).predict(hidden, quantiles=LEVELS)
-
-
-def facts_of(history: list[dict[str, Any]]) -> dict[str, Any]:
-    """How many epochs, which was the best, its error on images held out, and how long it took."""
-    best = min(history, key=lambda row: row["held_rmse"])
-    return {
-        "epochs": len(history),
-        "best_epoch": best["epoch"],
-        "held_mae": best["held_mae"],
-        "training_seconds": history[-1]["seconds"],
-    }
 
 
 def read_features(path: Path) -> AgeFeatures:
@@ -288,11 +279,6 @@ class Halved:
     features: AgeFeatures
     calibration: NDArray[np.intp]
     test: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, features: AgeFeatures, repeat: int) -> Halved:
-        """The task of a repeat."""
-        return cls(features, *halves(features.parts, repeat))
 
     @property
     def models(self) -> SimpleNamespace:
@@ -430,16 +416,10 @@ def score_table(rows: list[Row]) -> list[Row]:
         mine = select(rows, method=method)
         score, infinite = (over_repeats(mine, name) for name in ("interval_score", "infinite"))
         gap = difference(rows, AUTO, method, "interval_score")
-        table.append(
-            {
-                "method": method,
-                "interval score, years": score and score.value,
-                "standard error": score and score.error,
-                "difference": gap and gap.value,
-                "95 % margin": gap and gap.margin,
-                "share infinite": infinite and infinite.value,
-            }
-        )
+        row = {"method": method, "interval score, years": score and score.value}
+        row |= {"standard error": score and score.error, "difference": gap and gap.value}
+        row |= {"95 % margin": gap and gap.margin, "share infinite": infinite and infinite.value}
+        table.append(row)
     return table
 
 
@@ -502,14 +482,10 @@ def why_not_reached(rows: list[Row]) -> list[str]:
 ENDS = (20, 60)
 
 
-def age_cases(preset: Preset) -> list[Case]:
-    """One task a repeat; none where PyTorch is missing."""
-    return [] if why_left_out() else cases_of(preset.repeats)
-
-
 def age_task(case: Case, preset: Preset) -> Task:
     """What is known are the features, halved; each arm has a view and reference images."""
-    images = Halved.of(age_features(setting_of(preset)), case["repeat"])
+    features = age_features(setting_of(preset))
+    images = Halved(features, *halves(features.parts, case["repeat"]))
     seed = seed_of("method", "age", case["repeat"])
     split = images.split("embedding", HELD_OUT)
     mean = images.features.mean[images.test]
@@ -529,15 +505,10 @@ def age_model(task: Task) -> list[Row]:
     """How the network was trained, and how good its mean is at test images."""
     features = task.known.features
     error = np.abs(features.age[task.known.test] - task.prediction)
-    return [
-        {
-            "kind": MODEL,
-            **features.facts,
-            "fitted_images": np.sum(features.parts == FITTED),
-            "mae": error.mean(),
-            "within": np.mean(error <= printed_length("SLCP") / 2.0),
-        }
-    ]
+    within = np.mean(error <= printed_length("SLCP") / 2.0)
+    fitted = np.sum(features.parts == FITTED)
+    told = {"fitted_images": fitted, "mae": error.mean(), "within": within}
+    return [{"kind": MODEL, **features.facts, **told}]
 
 
 def age_attempt(task: Task, arm: Arm) -> list[Row]:
@@ -556,22 +527,14 @@ def age_attempt(task: Task, arm: Arm) -> list[Row]:
 
 def grouped(images: Halved, name: str, sets: Sets) -> list[Row]:
     """Rows of the method for each group of the test images, with the kind of the group."""
+    features = images.features
+    by_age = {PREDICTED: age_groups(features.mean), LABEL: age_groups(features.age)}
     rows = []
-    for kind, labels in groups_of(images).items():
+    for kind, labels in {**features.groups, **by_age}.items():
         # The first is that of all images again.
-        found = by_group(name, sets, labels)[1:]
+        found = by_group(name, sets, labels[images.test])[1:]
         rows += [{**row, "kind": kind} for row in found if row["group"] != UNKNOWN]
     return rows
-
-
-def groups_of(images: Halved) -> dict[str, NDArray[np.str_]]:
-    """Kind of group -> the group of each test image; those by true age condition on the label."""
-    features, test = images.features, images.test
-    return {
-        **{kind: labels[test] for kind, labels in features.groups.items()},
-        PREDICTED: age_groups(features.mean[test]),
-        LABEL: age_groups(features.age[test]),
-    }
 
 
 def age_groups(years: Array) -> NDArray[np.str_]:
@@ -587,22 +550,25 @@ def age_groups(years: Array) -> NDArray[np.str_]:
 
 def ablations() -> dict[str, dict[str, Method]]:
     """SLCP with a share of the training images, another bandwidth, or residuals of new images."""
+    batches = {f"{percent} %": law_of("gaussian", percent) for percent in percents()}
+    bandwidths = {
+        name: KernelLaw(bandwidth=DistanceQuantile(q), n_jobs=1) for name, q in quantiles().items()
+    }
+    references = (ALL_TRAINING, HELD_OUT)
     return {
-        BATCH: {
-            f"{percent} %": with_law(law_of("gaussian", percent), ALL_TRAINING)
-            for percent in percents()
-        },
-        BANDWIDTH: {
-            name: with_law(KernelLaw(bandwidth=DistanceQuantile(q), n_jobs=1), ALL_TRAINING)
-            for name, q in quantiles().items()
-        },
-        REFERENCE: {
-            reference: with_law(KernelLaw(n_jobs=1), reference)
-            for reference in (ALL_TRAINING, HELD_OUT)
-        },
+        BATCH: {name: with_law(law, ALL_TRAINING) for name, law in batches.items()},
+        BANDWIDTH: {name: with_law(law, ALL_TRAINING) for name, law in bandwidths.items()},
+        REFERENCE: {name: with_law(KernelLaw(n_jobs=1), name) for name in references},
     }
 
 
 AGE = Experiment(
-    "Age from faces (Table 2)", age_cases, age_task, age_arms, report, age_attempt, age_model
+    "Age from faces (Table 2)",
+    # One task a repeat; none where PyTorch is missing.
+    lambda preset: [] if why_left_out() else cases_of(preset.repeats),
+    age_task,
+    age_arms,
+    report,
+    age_attempt,
+    age_model,
 )

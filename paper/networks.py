@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -159,29 +158,15 @@ def train(
     return net.set_params(train_split=None)
 
 
-_counting = Lock()
-_inside, _threads_before = 0, 1
-
-
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """PyTorch in one thread; the last of several callers to leave restores what the first found.
-
-    Two that overlap, each restoring what it found, would leave the limit of the other behind.
-    """
-    global _inside, _threads_before
-    with _counting:
-        if _inside == 0:
-            _threads_before = torch.get_num_threads()
-        _inside += 1
-        torch.set_num_threads(1)
+    """PyTorch in one thread: tasks share the cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
     try:
         yield
     finally:
-        with _counting:
-            _inside -= 1
-            # Each thread has a setting of its own beside the common one, and restores both.
-            torch.set_num_threads(_threads_before)
+        torch.set_num_threads(before)
 
 
 class Network(RegressorMixin, BaseEstimator):

@@ -110,25 +110,12 @@ def same_direction(
 
 
 def below(of: dict[str, str], ours: Mean | None, bound: float, said: str) -> Line:
-    """A line for a claim that holds if our value is below the bound beyond its margin.
-
-    ``said`` is the claim, such as "the paper says shorter".
-    """
+    """A line for a claim, such as "the paper says shorter", that our value is below the bound."""
     return between(of, ours, -math.inf, bound, said)
 
 
-def above(of: dict[str, str], ours: Mean | None, bound: float, said: str) -> Line:
-    """The same for a claim that our value is above the bound."""
-    return between(of, ours, bound, math.inf, said)
-
-
-def alike(of: dict[str, str], ours: Mean | None, centre: float, allowed: float, said: str) -> Line:
-    """A line for a claim that two things are much alike: ours is near the centre."""
-    return between(of, ours, centre - allowed, centre + allowed, said)
-
-
 def between(of: dict[str, str], ours: Mean | None, low: float, high: float, said: str) -> Line:
-    """A line for a claim that our value lies between two bounds."""
+    """A line for a claim that our value lies between two bounds, beyond its margin."""
     if ours is None:
         return compared(of, None, None, "length")
     if ours.error is None:
