@@ -13,6 +13,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timezone
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -22,10 +23,10 @@ import numpy as np
 from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
 
-from benchmarks.speed import machine
 from localconformal.metrics.correlation import correlation
 from localconformal.metrics.size import tied_lengths
 from localconformal.quantiles import Array
+from localconformal.versions import PACKAGES, machine, versions
 
 
 def seed_of(*names: str | int | float) -> int:
@@ -42,37 +43,24 @@ def seed_of(*names: str | int | float) -> int:
 
 @dataclass(frozen=True)
 class Preset:
-    """Sizes that experiments share; each takes the fields that mean something to it.
-
-    Attributes
-    ----------
-    name : str
-    repeats : int
-        Random splits, or draws of a simulation.
-    max_rows : int or None
-        Rows of a real data set that are used, drawn anew for each repeat; None is all of them.
-    datasets : tuple of str or None
-        Real data sets that are used, where an experiment has many; None is all of them.
-    simulated_rows : int
-        Rows of a simulation to train on; as many calibrate where an experiment has no other rule.
-    test_rows : int
-        Fresh rows of a simulation to test on.
-    selection_budget : float
-        Seconds that ``law="auto"`` may take a fit; 0 is its fallback, the forest law.
-    epochs : int
-        Most epochs of a network.
-    only_runs : bool
-        Too small for verdicts: it checks that everything runs.
-    """
+    """Sizes that experiments share; each takes the fields that mean something to it."""
 
     name: str
+    #: Random splits, or draws of a simulation.
     repeats: int
+    #: Rows of a real data set that are used, drawn anew for each repeat; None is all of them.
     max_rows: int | None
+    #: Real data sets that are used, where an experiment has many; None is all of them.
     datasets: tuple[str, ...] | None
+    #: Rows of a simulation to train on; as many calibrate where an experiment has no other rule.
     simulated_rows: int
+    #: Fresh rows of a simulation to test on.
     test_rows: int
+    #: Seconds that ``law="auto"`` may take a fit; 0 is its fallback, the forest law.
     selection_budget: float
+    #: Most epochs of a network.
     epochs: int
+    #: Too small for verdicts: it checks that everything runs.
     only_runs: bool = False
 
     def keep(self, datasets: tuple[str, ...]) -> tuple[str, ...]:
@@ -175,36 +163,22 @@ class Arm(NamedTuple):
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure, as a value: which splits, which arms on each, and what is said of them.
-
-    Parameters
-    ----------
-    title : str
-    cases : callable
-        Preset -> the splits, each a dict of names and numbers, the repeat changing last. They
-        run in any order, in any process.
-    task : callable
-        (case, preset) -> Task. A function of its arguments alone: seeds come from `seed_of`.
-    arms : callable
-        Task -> list of Arm.
-    report : callable
-        (rows of all finished cases, preset) -> Output. Rows carry the fields of their case; a
-        method that failed has ``failed`` and no figures.
-    attempt : callable
-        (task, arm) -> rows; `one_row` fits the arm and measures it.
-    beside : callable
-        Task -> rows of no arm.
-    version : int
-        Raised when a change makes stored rows wrong: those of other versions are set aside.
-    """
+    """A table or figure, as a value: which splits, which arms on each, and what is said of them."""
 
     title: str
+    #: The splits, each a dict of names and numbers. They run in any order, in any process.
     cases: Callable[[Preset], list[Case]]
+    #: A function of its arguments alone: seeds come from `seed_of`.
     task: Callable[[Case, Preset], Task]
     arms: Callable[[Task], list[Arm]]
+    #: From the rows of all finished cases, which carry the fields of their case; a method that
+    #: failed has ``failed`` and no figures.
     report: Callable[[list[Row], Preset], Output]
+    #: Rows of an arm; `one_row` fits it and measures it.
     attempt: Callable[[Task, Arm], list[Row]] = lambda task, arm: one_row(task, arm)
+    #: Rows of no arm.
     beside: Callable[[Task], list[Row]] = lambda task: []
+    #: Raised when a change makes stored rows wrong: those of other versions are set aside.
     version: int = 1
 
     def run(self, case: Case, preset: Preset) -> list[Row]:
@@ -295,13 +269,8 @@ class Store:
 
     A line is on the disk before its task counts as done. A run that is killed while it writes
     leaves a line without its end, which is cut off; that task, and those of lines whose checksums
-    do not hold, run again.
-
-    Parameters
-    ----------
-    path : Path
-    about : dict
-        What the records depend on, such as the experiment, its version and the preset.
+    do not hold, run again. ``about`` is what the records depend on: the experiment, its version
+    and the preset.
     """
 
     def __init__(self, path: Path, about: dict[str, Any]) -> None:
@@ -313,7 +282,7 @@ class Store:
             os.truncate(path, whole)
         if not whole:
             head = {"format": FORMAT, "format_version": FORMAT_VERSION, **about}
-            self._write({**head, "made": {"commit": commit(), **machine.describe()}})
+            self._write({**head, "made": {"commit": commit(), **describe_machine()}})
         self.records = read_store(path, about)
 
     def _write(self, record: dict[str, Any]) -> None:
@@ -326,6 +295,19 @@ class Store:
         """Add one record, and return when it is on the disk."""
         self._write(record)
         self.records.append(record)
+
+
+def describe_machine() -> dict[str, Any]:
+    """What figures are measured on: machine, versions, threads, load."""
+    known = versions([*PACKAGES, "mapie", "crepes", "conditionalconformal"])
+    return {
+        "date": datetime.now(timezone.utc).date().isoformat(),
+        **machine(),
+        "python": known.pop("python"),
+        "packages": known,
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
+        "load_average": list(os.getloadavg()),
+    }
 
 
 def commit() -> str:
@@ -361,22 +343,9 @@ def run_experiment(
 ) -> Output:
     """Run what is missing of an experiment and report.
 
-    Parameters
-    ----------
-    name : str
-        Of its store.
-    experiment : Experiment
-    preset : Preset
-    folder : Path
-        Holds the store, ``<name>.jsonl``; a run that was killed goes on from it.
-    n_jobs : int, default=1
-        Tasks at a time, in joblib's backend: ``joblib.parallel_config("dask")`` around the call
-        runs them on a cluster.
-    progress : Progress, default=None
-
-    Returns
-    -------
-    Output
+    The store is ``<name>.jsonl`` in the folder; a run that was killed goes on from it. Tasks run
+    ``n_jobs`` at a time in joblib's backend: ``joblib.parallel_config("dask")`` around the call
+    runs them on a cluster.
     """
     told = progress or Progress()
     store = Store(folder / f"{name}.jsonl", about(name, experiment, preset))
@@ -465,19 +434,16 @@ def perform(experiment: Experiment, case: Case, preset: Preset, caller: int) -> 
         # A task keeps to its process: what it does in parallel must not go back to a cluster.
         with warnings.catch_warnings(), parallel_config("threading"):
             warnings.simplefilter("ignore")
-            rows = [plain_row(row) for row in experiment.run(case, preset)]
+            rows = [plain(row) for row in experiment.run(case, preset)]
     except Exception as problem:
         error = f"{type(problem).__name__}: {problem}"
     return {"case": case, "rows": rows, "seconds": time.perf_counter() - start, "error": error}
 
 
-def plain_row(row: Row) -> Row:
-    """Numbers as JSON has them: no NumPy types, None for NaN and infinities."""
-    return {name: plain(value) for name, value in row.items()}
-
-
 def plain(value: Any) -> Any:
-    """A number, text, None or list of them as JSON has it."""
+    """A row, or what is in it, as JSON has it: no NumPy types, None for NaN and infinities."""
+    if isinstance(value, dict):
+        return {name: plain(entry) for name, entry in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
         return [plain(entry) for entry in value]
     if isinstance(value, np.generic):
@@ -571,15 +537,6 @@ def try_method(name: str, model: Any, split: Split, prediction: Array) -> tuple[
         sets = predict_sets(calibrated(model, split), split.test)
     except Exception as problem:
         return {"method": name, "failed": f"{type(problem).__name__}: {problem}"}, None
-    sizes = {
-        "n_train": len(split.train.y),
-        "n_calibration": len(split.calibration.y),
-        "n_test": len(split.test.y),
-    }
-    row = {
-        "method": name,
-        **measure(sets, split.test.y, prediction),
-        **sizes,
-        "seconds": time.perf_counter() - start,
-    }
-    return row, sets
+    row = {"method": name, **measure(sets, split.test.y, prediction)}
+    row |= {"n_train": len(split.train.y), "n_calibration": len(split.calibration.y)}
+    return {**row, "n_test": len(split.test.y), "seconds": time.perf_counter() - start}, sets

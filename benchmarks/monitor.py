@@ -15,7 +15,7 @@ import numpy as np
 from scipy.stats import norm
 from sklearn.linear_model import LinearRegression
 
-from benchmarks.speed.machine import describe
+from benchmarks.harness import describe_machine
 from localconformal import SplitConformalRegressor
 from localconformal.metrics import binomial_band
 from localconformal.monitor.martingale import (
@@ -135,7 +135,7 @@ def main():
         "quiet": quiet_streams(model, args.quiet),
         "shifted": shifted_streams(model, args.shifted),
         "seconds": time.perf_counter() - start,
-        "machine": describe(),
+        "machine": describe_machine(),
     }
     args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(json.dumps({name: found[name] for name in ("quiet", "shifted", "seconds")}, indent=1))

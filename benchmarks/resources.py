@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.linear_model import LinearRegression
 
-from benchmarks.speed.machine import describe
+from benchmarks.harness import describe_machine
 from localconformal import KernelLaw, SLCPRegressor
 from localconformal.laws import ForestLaw, LearnedLaw, NeighborsLaw, StackedLaw
 from localconformal.regressors.row_parts import ROWS_AT_A_TIME
@@ -38,23 +38,7 @@ LAWS = {
     "stack": (StackedLaw(["learned", KernelLaw(embedding="outputs-spread"), "forest"]), 2_000),
 }
 #: What is measured: (law, query rows).
-SIZES = [
-    ("sketch", 100_000),
-    ("sketch", 1_000_000),
-    ("plain", 100_000),
-    ("plain", 1_000_000),
-    ("exact", 100_000),
-    ("exact", 1_000_000),
-    ("neighbors", 100_000),
-    ("neighbors", 1_000_000),
-    ("forest", 100_000),
-    ("forest", 1_000_000),
-    ("learned", 100_000),
-    ("learned", 1_000_000),
-    ("stack", 20_000),
-    ("stack", 100_000),
-    ("stack", 1_000_000),
-]
+SIZES = [(law, n) for law in LAWS for n in (100_000, 1_000_000)] + [("stack", 20_000)]
 CYCLES = {"kernel": KernelLaw(bandwidth=1.0), "forest": ForestLaw(n_jobs=1)}
 FILLED = 100
 
@@ -147,7 +131,7 @@ def main():
         ],
         "cycles": [in_fresh_process("cycle", name, args.cycles) for name in CYCLES],
         "processor_seconds": round(os.times().children_user + os.times().children_system, 1),
-        "machine": describe(),
+        "machine": describe_machine(),
     }
     args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

@@ -21,7 +21,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
 import localconformal
-from benchmarks.speed.machine import describe
+from benchmarks.harness import describe_machine
 from benchmarks.tables import markdown_table
 
 RESULTS = Path(__file__).parent / "results"
@@ -220,7 +220,7 @@ def main():
     outcomes = [row["verdict"] for row in rows]
     summary = {
         "command": f"OMP_NUM_THREADS=1 python -m benchmarks.stress --seeds {told.seeds}",
-        "machine": describe(),
+        "machine": describe_machine(),
         "seconds": time.perf_counter() - start,
         "fits": len(cells) * told.seeds,
         "cells": len(cells),

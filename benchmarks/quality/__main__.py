@@ -16,8 +16,7 @@ from benchmarks.harness import run_experiment
 from benchmarks.quality import plot, tables
 from benchmarks.quality.datasets import DATASETS
 from benchmarks.quality.experiment import Setting, name_of, quality
-from benchmarks.quality.methods import METHODS
-from benchmarks.quality.methods.models import BASES
+from benchmarks.quality.methods import BASES, METHODS
 from benchmarks.quality.summary import read_records
 from benchmarks.told import told
 

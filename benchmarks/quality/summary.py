@@ -13,7 +13,7 @@ import pandas as pd
 from benchmarks.harness import LEVEL, about, finished, read_store
 from benchmarks.quality.experiment import UNFINISHED, Setting, name_of, quality
 from benchmarks.quality.methods import METHODS, OURS, PEERS
-from localconformal.metrics import coverage_band
+from benchmarks.tables import below_bands
 
 
 def read_records(folder):
@@ -138,30 +138,9 @@ def geometric_mean(ratios):
 
 
 def outside_bands(frame):
-    """Per method: cells, cells below and above the 95 % band, and below the Bonferroni band.
-
-    The Bonferroni band divides the 5 % by the number of cells of the method.
-    """
-    rows = done(frame)
-    found = {}
-    for name in in_order(rows["method"], METHODS):
-        cells = rows[rows["method"] == name]
-        plain = [_side(cell, 0.95) for cell in cells.itertuples()]
-        strict = [_side(cell, 1 - 0.05 / len(cells)) for cell in cells.itertuples()]
-        found[name] = {
-            "coverage": cells["coverage"].mean(),
-            "cells": len(cells),
-            "below": plain.count(-1),
-            "above": plain.count(1),
-            "strictly_below": strict.count(-1),
-        }
-    return found
-
-
-def _side(cell, probability):
-    """-1 below the band, 1 above, 0 inside."""
-    low, high = coverage_band(int(cell.n_calibration), int(cell.n_test), LEVEL, probability)
-    return int(cell.coverage > high) - int(cell.coverage < low)
+    """Per method: cells, cells below and above the 95 % band, and below the Bonferroni band."""
+    found = {row.pop("method"): row for row in below_bands(done(frame).to_dict("records"), LEVEL)}
+    return {name: found[name] for name in in_order(found, METHODS)}
 
 
 def conditional_gaps(frame, dataset):

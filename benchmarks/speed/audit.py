@@ -9,8 +9,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from benchmarks.speed.data import rows
-from benchmarks.speed.objective import least_seconds
+from benchmarks.speed.base import least_seconds, rows
 from localconformal.audit import audit
 from localconformal.audit.cells import Rows, feature_cells
 from localconformal.audit.columns import read_table

@@ -9,7 +9,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.speed.forest import both_clocks
+from benchmarks.speed.base import both_clocks
 from localconformal import KernelLaw, SLCPRegressor
 
 QUERIES, REFERENCES, SIDE, CHANNELS, BATCH = 10_000, 2_000, 64, 32, 64

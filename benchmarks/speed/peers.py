@@ -1,21 +1,35 @@
-"""Whole ``predict_interval`` around one fitted model: this library and its peers.
+"""Whole ``predict_interval`` around one fitted model: this library, its peers, and baselines.
 
 Each is calibrated on n rows and asked for n intervals, for growing n until the next size would
 take more than a minute. A peer that is not installed is left out.
+
+`time_baselines` has methods that weigh calibration rows anew for each row, and conditional
+conformal peers: the same 2,000 calibration rows and 10,000 test rows for all. The naive way is the
+definition, row by row; it and the slow peers get the first rows only, and their seconds stand for
+these: ``seconds_for_all`` is in proportion.
 """
 
+import time
 import warnings
 from functools import cache
 from importlib.util import find_spec
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.frozen import FrozenEstimator
 from threadpoolctl import threadpool_limits
 
-from benchmarks.speed.data import regression
-from benchmarks.speed.objective import growth_exponent, least_seconds
-from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
+from benchmarks.speed.base import bandwidth, growth_exponent, least_seconds, regression
+from localconformal import (
+    KernelLaw,
+    LCPRegressor,
+    LVDRegressor,
+    RLCPRegressor,
+    SLCPRegressor,
+    SplitConformalRegressor,
+)
+from localconformal.quantiles import weighted_conformal_quantile
 
 SIZES = [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
 MINUTE = 60.0
@@ -151,3 +165,102 @@ def time_peers():
                 prepare(*regression(200, "calibration"))(regression(50, "query")[0])
                 results[name] = time_peer(prepare)
     return results
+
+
+CALIBRATION, QUERIES, REFERENCES = 2_000, 10_000, 2_000
+LEVEL = 0.9
+#: Rows that the slow ones are asked about.
+NAIVE_LCP_ROWS, NAIVE_ROWS, SLOW_ROWS = 1, 500, 100
+
+
+def law():
+    return KernelLaw(bandwidth=bandwidth(), engine="reference")
+
+
+def ours(kind):
+    """Fitted around the model on reference rows, not yet calibrated."""
+    made = kind(FrozenEstimator(model()), law=law(), calibration_size=None, random_state=0)
+    return made.fit(*regression(REFERENCES, "reference"))
+
+
+def time_ours(kind, calibration, X):
+    """Seconds to calibrate and to answer, after a first call that may compile."""
+    made = ours(kind).conformalize(*calibration)
+    made.predict_interval(X[:10])
+    start = time.perf_counter()
+    made.conformalize(*calibration)
+    middle = time.perf_counter()
+    intervals = made.predict_interval(X)
+    end = time.perf_counter()
+    return {
+        "calibrate_seconds": middle - start,
+        "predict_seconds": end - middle,
+        "rows": len(X),
+        "seconds_for_all": end - start,
+        "infinite_share": float(np.isinf(intervals).any(axis=1).mean()),
+    }
+
+
+def kernel(A, B):
+    return np.exp(-0.5 * cdist(A, B, "sqeuclidean") / bandwidth() ** 2)
+
+
+def naive_lcp(held, scores, x):
+    """Guan's definition for one row: every candidate score with all local laws anew."""
+    points = np.vstack([held, x])
+    H = kernel(points, points)
+    H /= H.sum(axis=1, keepdims=True)
+    n = len(scores)
+    largest = -np.inf
+    for v in np.append(np.sort(scores), np.inf):
+        V = np.append(scores, v)
+        ranks = np.array([H[i] @ (V[i] > V) for i in range(n + 1)])
+        if np.sum(ranks[:n] < ranks[n]) >= LEVEL * (n + 1):
+            break
+        largest = v
+    return largest
+
+
+def time_naive(one_row, held, scores, X, rows):
+    start = time.perf_counter()
+    for x in X[:rows]:
+        one_row(held, scores, x[None])
+    seconds = time.perf_counter() - start
+    return {"rows": rows, "seconds": seconds, "seconds_for_all": seconds * len(X) / rows}
+
+
+def naive_weighted(held, scores, x):
+    """The weighted quantile for one row; for the randomised method the centre is drawn."""
+    return weighted_conformal_quantile(scores, kernel(x, held)[0], 1.0, LEVEL)
+
+
+SLOW_PEERS = {"mapie": mapie_conditional, "conditionalconformal": conditional_conformal}
+
+
+def time_slow_peer(name, calibration, X):
+    rows = SLOW_ROWS
+    start = time.perf_counter()
+    SLOW_PEERS[name](*calibration)(X[:rows])
+    seconds = time.perf_counter() - start
+    return {"rows": rows, "seconds": seconds, "seconds_for_all": seconds * len(X) / rows}
+
+
+def time_baselines(calibration_rows=CALIBRATION, queries=QUERIES):
+    """Every method on the same rows."""
+    calibration = regression(calibration_rows, "calibration")
+    X, _ = regression(queries, "query")
+    scores = np.abs(calibration[1] - model().predict(calibration[0]))
+    with warnings.catch_warnings():
+        # That some intervals are infinite is counted.
+        warnings.simplefilter("ignore", UserWarning)
+        found = {
+            kind.__name__: time_ours(kind, calibration, X)
+            for kind in (LCPRegressor, RLCPRegressor, LVDRegressor)
+        }
+    naive = calibration[0], scores, X
+    found["naive LCP"] = time_naive(naive_lcp, *naive, min(queries, NAIVE_LCP_ROWS))
+    found["naive weighted quantile"] = time_naive(naive_weighted, *naive, min(queries, NAIVE_ROWS))
+    for name in SLOW_PEERS:
+        if find_spec(name) is not None:
+            found[f"{name} (conditional)"] = time_slow_peer(name, calibration, X)
+    return found

@@ -1,14 +1,69 @@
-"""Ways to compute the local quantiles of many queries, one class each.
+"""What the timings share: rows, clocks, errors, and ways to compute the local quantiles.
 
 A method is built on reference rows (``fit``) and asked for quantiles (``query``). ``pairs`` is
 the number of (query, reference) pairs that one timing may take: where n queries would be more,
 fewer are timed and the cost of n follows, since all of these are linear in the queries.
 """
 
+import time
+import zlib
+
 import numpy as np
 
-from benchmarks.speed.data import LEVELS, bandwidth
 from localconformal import KernelLaw
+
+D = 10
+LEVELS = np.array([0.05, 0.95])
+
+
+def rows(n, name, d=D):
+    """n rows X (n, d) and scores v (n,); the seed comes from the name."""
+    rng = np.random.default_rng(zlib.crc32(f"{name}-{n}-{d}".encode()))
+    X = rng.normal(size=(n, d))
+    return X, rng.normal(size=n) * (0.3 + np.abs(X[:, 0]))
+
+
+def regression(n, name):
+    """The same with a response that takes a model some trees to learn."""
+    X, v = rows(n, name)
+    return X, np.sin(2 * X[:, 1]) * X[:, 2] + X[:, 3] ** 2 + X[:, 4] * X[:, 5] + v
+
+
+def bandwidth(d=D):
+    """Half the median distance of Gaussian rows: local enough to be no constant."""
+    return 0.5 * float(np.sqrt(2 * d))
+
+
+def least_seconds(work, repeats=3):
+    """Least wall time of the repeats, and the last result."""
+    best, result = np.inf, None
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = work()
+        best = min(best, time.perf_counter() - start)
+    return best, result
+
+
+def growth_exponent(sizes, seconds):
+    """Slope of log seconds on log size, over the upper half of the sizes; None for one size."""
+    if len(sizes) < 2:
+        return None
+    half = min(len(sizes) // 2, len(sizes) - 2)
+    return float(np.polyfit(np.log(sizes[half:]), np.log(seconds[half:]), 1)[0])
+
+
+def rank_errors(answer, levels, exact, points):
+    """How far, in mass of the exact law, the answers (m, L) lie from their levels: (m, L)."""
+    above = exact.cdf(points, answer, "left") - levels
+    below = levels - exact.cdf(points, answer, "right")
+    return np.maximum(np.maximum(above, below), 0.0)
+
+
+def both_clocks(work):
+    """Wall and processor seconds."""
+    wall, processor = time.perf_counter(), time.process_time()
+    work()
+    return np.array([time.perf_counter() - wall, time.process_time() - processor])
 
 
 class Naive:

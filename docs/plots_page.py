@@ -15,7 +15,7 @@ from localconformal import (
 )
 from localconformal.datasets import load_simulation
 
-IMAGES = Path(__file__).parents[1] / "docs" / "images" / "plots"
+IMAGES = Path(__file__).parent / "images" / "plots"
 LEVELS = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95]
 TAILS = [0.05, 0.95]
 BASE = {"max_leaf_nodes": 8, "min_samples_leaf": 50, "random_state": 0}

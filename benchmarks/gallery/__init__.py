@@ -1,1 +1,0 @@
-"""All methods on the same one-dimensional rows, in one figure: ``python -m benchmarks.gallery``."""
