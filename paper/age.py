@@ -51,7 +51,6 @@ from localconformal.regressors import (
     SplitConformalRegressor,
 )
 from paper.ablations import ALL_ROWS, MEDIAN, law_of, percents, quantiles
-from paper.age_network import TrainingPlan
 from paper.data import Rows, Split, cache_folder
 from paper.faces import FITTED, HELD, POOL, SOURCES, UNKNOWN, Images, halves, parts_of
 from paper.methods import Make, on, slcp, slcp_auto
@@ -62,6 +61,22 @@ from paper.verdicts import length_and_coverage, printed, same_direction
 CACHE_VARIABLE = "LOCALCONFORMAL_CACHE"
 #: Raised when a change makes kept weights or features wrong.
 VERSION = 1
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """AdamW with a one-cycle schedule on flipped and shifted images."""
+
+    epochs: int = 10
+    #: Rows of a step; the last ones of an epoch are spread over its other steps.
+    batch_size: int = 64
+    #: At the top of the cycle.
+    learning_rate: float = 0.003
+    weight_decay: float = 0.01
+    #: Most pixels by which an image is moved, in each direction.
+    shift: int = 4
+    #: Draws the order of the rows, the flips and shifts, and dropout.
+    seed: int = 0
 
 
 @dataclass(frozen=True)

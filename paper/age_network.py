@@ -8,7 +8,7 @@ import sys
 import time
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,23 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from localconformal.files import write_whole
+from paper.age import TrainingPlan
 from paper.networks import Dropout
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """AdamW with a one-cycle schedule on flipped and shifted images."""
-
-    epochs: int = 10
-    #: Rows of a step; the last ones of an epoch are spread over its other steps.
-    batch_size: int = 64
-    #: At the top of the cycle.
-    learning_rate: float = 0.003
-    weight_decay: float = 0.01
-    #: Most pixels by which an image is moved, in each direction.
-    shift: int = 4
-    #: Draws the order of the rows, the flips and shifts, and dropout.
-    seed: int = 0
 
 
 def write_checkpoint(path: Path, about: dict[str, Any], state: dict[str, Any]) -> Path:

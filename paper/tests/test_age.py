@@ -1,17 +1,18 @@
-"""The age experiment with a tiny network and made images: no face is read."""
+"""The age experiment with a tiny network and made images, the network, and files of faces."""
 
+import io
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
-
-pytest.importorskip("torch")
-pytest.importorskip("skorch")
-pytest.importorskip("pooch")
 
 from benchmarks.harness import PRESETS, run_experiment
 from paper import age
-from paper.ablations import MEDIAN, percents, quantiles
 from paper.age import (
     AGE,
     ALL_TRAINING,
@@ -24,58 +25,52 @@ from paper.age import (
     PREDICTED,
     TINY,
     Halved,
-    Head,
+    TrainingPlan,
     age_features,
     make_features,
     setting_of,
 )
-from paper.faces import FITTED, HELD, POOL, SOURCES, halves, made, parts_of
+from paper.data import FOLDER_VARIABLE, URL_VARIABLE
+from paper.faces import FITTED, HELD, POOL, UNKNOWN, halves, load_faces, made, parts_of
 from paper.tables import OVERALL
+from registry import optional
+
+pytestmark = pytest.mark.ci
+torch = optional("torch")
+optional("skorch")
+optional("pooch")
+
+from paper.age_network import (  # noqa: E402
+    ImageNetwork,
+    Training,
+    augment,
+    read_images,
+    train_images,
+    write_checkpoint,
+)
 
 SMOKE, STANDARD = PRESETS["smoke"], PRESETS["standard"]
+KINDS = ("gender", "ethnicity", PREDICTED, LABEL)
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    """A cache of these tests' own."""
-    folder = tmp_path_factory.mktemp("cache")
+def features(tmp_path_factory):
+    """Made once, in a cache of these tests' own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(CACHE_VARIABLE, str(folder))
+        patch.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
         age_features.cache_clear()
-        yield folder
+        yield age_features(TINY)
     age_features.cache_clear()
 
 
-@pytest.fixture(scope="module")
-def features(cache):
-    return age_features(TINY)
-
-
-@pytest.fixture(scope="module")
-def rows(features):
-    return [{"repeat": 0, **row} for row in AGE.run({"repeat": 0}, SMOKE)]
-
-
-@pytest.fixture(scope="module")
-def overall(rows):
-    return {row["method"]: row for row in rows if row.get("group") == OVERALL}
-
-
-# ---- rows ----------------------------------------------------------------------------------
-
-
-def test_real_runs_use_faces_and_smoke_does_not():
-    assert setting_of(SMOKE) is TINY
-    assert setting_of(STANDARD) is setting_of(PRESETS["full"]) is FACES
-    assert TINY.source == "made"
-    assert set(SOURCES) == {"made", "faces"}
+# ---- the experiment ------------------------------------------------------------------------
 
 
 def test_parts_are_disjoint_and_the_pool_is_halved_anew():
+    assert setting_of(SMOKE) is TINY
+    assert setting_of(STANDARD) is setting_of(PRESETS["full"]) is FACES
     parts = parts_of(23_707)
-    assert np.sum(parts != POOL) == 14_224
-    assert np.sum(parts == HELD) == round(0.15 * 14_224)
-    assert np.sum(parts == FITTED) + np.sum(parts == HELD) == 14_224
+    assert [np.sum(parts == part) for part in (FITTED, HELD)] == [12_090, 2_134]
     first, second = (halves(parts, repeat) for repeat in (0, 1))
     for calibration, test in (first, second):
         both = np.sort(np.concatenate([calibration, test]))
@@ -83,36 +78,29 @@ def test_parts_are_disjoint_and_the_pool_is_halved_anew():
     assert len(np.intersect1d(first[0], second[0])) < 0.6 * len(first[0])
 
 
-def test_reference_rows_are_training_images_only(features):
-    task = Halved.of(features, 0)
-    pool = {tuple(row) for row in features.embedding[features.parts == POOL]}
-    for reference, kept in ((ALL_TRAINING, (FITTED, HELD)), (HELD_OUT, (HELD,))):
-        split = task.split("embedding", reference)
-        assert len(split.train.y) == np.sum(np.isin(features.parts, kept))
-        assert not pool & {tuple(row) for row in split.train.X}
-
-
-# ---- the model -----------------------------------------------------------------------------
-
-
-def test_the_frozen_head_is_the_networks_last_layer(features):
-    head = Head(features.weights, features.offset)
-    np.testing.assert_allclose(head.predict(features.embedding), features.mean, rtol=1e-4)
-    assert features.embedding.shape == (len(features.age), 16)
+def test_models_have_learned_and_references_are_training_images_only(features):
+    images = Halved(features, *halves(features.parts, 0))
+    # The frozen head is the network's last layer.
+    head = images.models.mean.predict(features.embedding)
+    np.testing.assert_allclose(head, features.mean, rtol=1e-4)
     assert np.all(np.diff(features.quantiles, axis=1) >= 0)
-
-
-def test_the_network_has_learned_the_age(features):
     pool = features.parts == POOL
-    error = np.abs(features.age - features.mean)[pool].mean()
-    constant = np.abs(features.age - np.median(features.age))[pool].mean()
-    assert error < 0.6 * constant
+    errors = [np.abs(features.age - of)[pool].mean() for of in (features.mean, 40.0)]
+    assert errors[0] < 0.6 * errors[1]
+    known = {tuple(row) for row in features.embedding[pool]}
+    for reference, kept in ((ALL_TRAINING, (FITTED, HELD)), (HELD_OUT, (HELD,))):
+        split = images.split("embedding", reference)
+        assert len(split.train.y) == np.sum(np.isin(features.parts, kept))
+        assert not known & {tuple(row) for row in split.train.X}
 
 
-def test_features_are_made_once_and_again_from_the_weights(features, cache):
-    (folder,) = cache.iterdir()
-    assert folder == TINY.folder
-    weights, table = folder / "checkpoint.pt", folder / "features.npz"
+def test_features_are_made_once_and_again_from_the_weights(features):
+    assert replace(TINY, plan=replace(TINY.plan, seed=2)).folder != TINY.folder
+    weights, table = TINY.folder / "checkpoint.pt", TINY.folder / "features.npz"
+    with np.load(table) as file:
+        # No image: n rows of at most a hidden layer.
+        shapes = [file[name].shape for name in file.files]
+    assert max(shape[1] for shape in shapes if len(shape) == 2) == TINY.head[0]
     before = weights.stat().st_mtime_ns, table.stat().st_mtime_ns
     age_features.cache_clear()
     np.testing.assert_array_equal(age_features(TINY).mean, features.mean)
@@ -142,106 +130,50 @@ def test_ages_of_the_pool_change_nothing_that_is_learned(tmp_path, monkeypatch):
         np.testing.assert_array_equal(first[name], second[name])
 
 
-def test_no_image_is_in_the_cache(features):
-    """Files hold n rows of at most a hidden layer, and weights."""
-    with np.load(TINY.folder / "features.npz") as file:
-        shapes = {name: file[name].shape for name in file.files}
-    assert max(len(shape) for shape in shapes.values()) == 2
-    assert max(shape[1] for shape in shapes.values() if len(shape) == 2) == TINY.head[0]
-
-
-def test_another_setting_has_another_folder(cache):
-    assert replace(TINY, dropout=0.1).folder != TINY.folder
-    assert replace(TINY, plan=replace(TINY.plan, seed=2)).folder != TINY.folder
-
-
-# ---- what a task measures ------------------------------------------------------------------
-
-
-def test_every_method_is_measured_overall(overall, features):
+def test_rows_of_a_task(features):
+    rows = AGE.run({"repeat": 0}, SMOKE)
+    assert not [row for row in rows if "failed" in row]
+    overall = {row["method"]: row for row in rows if row.get("group") == OVERALL}
     assert list(overall) == list(METHODS)
-    pool = np.sum(features.parts == POOL)
-    for name, row in overall.items():
-        assert "failed" not in row, name
-        assert 0.8 <= row["coverage"] <= 1.0, name
-        assert row["length"] > 0
-        assert row["n_calibration"] + row["n_test"] == pool
+    for method, row in overall.items():
+        assert 0.8 <= row["coverage"] <= 1.0, method
+        assert row["n_calibration"] + row["n_test"] == np.sum(features.parts == POOL)
         # A score is at least the length; infinite intervals have none.
-        assert row["infinite"] > 0 or row["interval_score"] >= row["length"]
-
-
-def test_groups_of_each_kind_hold_every_test_image(rows, overall):
-    for method in METHODS:
-        mine = [row for row in rows if row.get("method") == method and "kind" in row]
-        assert {row["kind"] for row in mine} == {"gender", "ethnicity", PREDICTED, LABEL}
-        for kind in ("gender", "ethnicity", PREDICTED, LABEL):
-            here = [row for row in mine if row["kind"] == kind]
-            n = np.array([row["n"] for row in here])
-            assert n.sum() == overall[method]["n_test"]
-            coverage = np.average([row["coverage"] for row in here], weights=n)
-            assert coverage == pytest.approx(overall[method]["coverage"])
-
-
-def test_ablations_have_the_papers_settings_and_no_group(rows):
-    found = {}
-    for row in rows:
-        if "ablation" in row:
-            assert "group" not in row
-            assert "failed" not in row
-            found.setdefault(row["ablation"], []).append(row["variant"])
-    assert found == {
-        "mini-batch": [f"{percent} %" for percent in percents()],
-        "bandwidth": list(quantiles()),
-        "reference scores": [ALL_TRAINING, HELD_OUT],
-    }
-
-
-def test_the_ablations_agree_with_the_method_where_they_are_the_method(rows, overall):
-    same = {"mini-batch": "100 %", "bandwidth": MEDIAN, "reference scores": ALL_TRAINING}
-    for ablation, variant in same.items():
-        (row,) = [r for r in rows if (r.get("ablation"), r.get("variant")) == (ablation, variant)]
-        assert row["length"] == pytest.approx(overall["SLCP"]["length"]), ablation
-
-
-def test_the_model_row_says_how_it_was_trained(rows):
-    (row,) = [row for row in rows if row.get("kind") == MODEL]
-    assert row["epochs"] == TINY.plan.epochs
-    assert 1 <= row["best_epoch"] <= row["epochs"]
-    assert 0.0 <= row["within"] <= 1.0
-    assert row["training_seconds"] > 0
-
-
-# ---- what is said --------------------------------------------------------------------------
+        assert row["infinite"] > 0 or row["interval_score"] >= row["length"] > 0
+        # Groups of each kind hold every test image.
+        for kind in KINDS:
+            here = [r for r in rows if r.get("method") == method and r.get("kind") == kind]
+            n = np.array([r["n"] for r in here])
+            assert n.sum() == row["n_test"]
+            coverage = np.average([r["coverage"] for r in here], weights=n)
+            assert coverage == pytest.approx(row["coverage"])
+    variants = [row for row in rows if "ablation" in row]
+    assert {row["ablation"]: 0 for row in variants}.keys() == age.ablations().keys()
+    # The paper's own setting among them is the method itself.
+    for name in ("100 %", "quantile 0.5", ALL_TRAINING):
+        (same,) = [row["length"] for row in variants if row["variant"] == name]
+        assert same == pytest.approx(overall["SLCP"]["length"])
+    (model,) = [row for row in rows if row.get("kind") == MODEL]
+    assert 1 <= model["best_epoch"] <= model["epochs"] == TINY.plan.epochs
 
 
 def test_a_run_is_reported(features, tmp_path):
     output = run_experiment("age", AGE, SMOKE, tmp_path)
     assert any("not within reach" in note for note in output.notes)
-    assert all(line.reason for line in output.lines)
     papers = {line.paper for line in output.lines if line.of["quantity"] == "length, years"}
     assert {4.65, 12.79, 23.14, 16.26, 32.47, 3.75, 8.47, 6.22} <= papers
-    titles = " ".join(output.tables)
-    assert "label-conditional" in titles
     by_group = output.tables["By group, with bands"]
     assert LABEL not in {row["kind"] for row in by_group}
     assert all(row["band from"] <= row["coverage"] <= row["to"] for row in by_group)
 
 
 def test_lengths_of_the_paper_are_no_target_and_coverage_is():
-    lines = age.report([], STANDARD).lines
-    assert {line.ours for line in lines} == {None}
+    figures = {"length": 20.0, "coverage": 0.9, "interval_score": 30.0, "infinite": 0.0}
     rows = [
-        {
-            "repeat": repeat,
-            "method": method,
-            "group": OVERALL,
-            "length": 20.0 + repeat / 10,
-            "coverage": 0.9 + repeat / 1000,
-            "interval_score": 30.0 + repeat / 10,
-            "infinite": 0.0,
-        }
+        {"repeat": r, "method": method, "group": OVERALL}
+        | {name: value * (1 + r / 1000) for name, value in figures.items()}
         for method in METHODS
-        for repeat in range(5)
+        for r in range(5)
     ]
     verdicts = {
         (line.of["method"], line.of["quantity"]): line.verdict
@@ -252,9 +184,206 @@ def test_lengths_of_the_paper_are_no_target_and_coverage_is():
     assert verdicts["SLCP", "coverage, %"] == "reproduced"
 
 
-def test_without_pytorch_one_sentence_says_what_is_left_out(monkeypatch):
-    monkeypatch.setattr(age, "missing_packages", lambda: ["torch"])
-    assert AGE.cases(STANDARD) == []
-    (note,) = age.report([], STANDARD).notes
-    assert "left out" in note
-    assert "pip install" in note
+# ---- the network ---------------------------------------------------------------------------
+
+PLAN = TrainingPlan(epochs=4, batch_size=16, shift=1, seed=3)
+
+
+def tiny(seed=0, dropout=0.3):
+    return ImageNetwork(torch.Generator().manual_seed(seed), (1, 1), 4, (8, 3), dropout)
+
+
+def bright(n=120, side=8, seed=0):
+    """Images whose brightness is the response, and every fifth held out."""
+    rng = np.random.default_rng(seed)
+    y = rng.uniform(20, 60, n)
+    pixels = np.clip(3 * y[:, None, None, None] + rng.normal(0, 10, (n, side, side, 3)), 0, 255)
+    arrays = pixels.astype(np.uint8), y.astype(np.float32), np.arange(n) % 5 == 0
+    return tuple(map(torch.from_numpy, arrays))
+
+
+def same_weights(one, other):
+    one, other = one.state_dict(), other.state_dict()
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_the_trunk_is_resnet_34():
+    """As many weights as the reference has without its last layer, and 512 channels of 2 x 2."""
+    network = ImageNetwork(torch.Generator().manual_seed(0)).eval()
+    weights = sum(weight.numel() for weight in network.trunk.parameters())
+    assert weights == 21_797_672 - (512 * 1000 + 1000)
+    with torch.no_grad():
+        assert network.trunk(torch.zeros(2, 3, 64, 64)).shape == (2, 512, 2, 2)
+
+
+def test_the_embedding_is_a_named_layer_before_the_last_relu():
+    """A forward hook finds it, the mean follows from it, and batches do not matter."""
+    network, images = tiny().eval(), bright()[0]
+    torch.nn.init.normal_(network.readout.weight, generator=torch.Generator().manual_seed(1))
+    found = []
+    network.get_submodule("embedding").register_forward_hook(lambda *said: found.append(said[2]))
+    reading = read_images(network, images)
+    assert torch.equal(found[0], reading.embedding)
+    assert (reading.embedding < 0).any()
+    relu = torch.relu(reading.embedding) @ network.readout.weight[0] + network.readout.bias
+    torch.testing.assert_close(reading.mean, network.centre + network.unit * relu)
+    torch.testing.assert_close(read_images(network, images, 7).mean, reading.mean)
+
+
+def test_images_are_moved_and_mirrored_and_nothing_else():
+    """Of a picture that is its column's number, rows stay alike and steps stay at most 1."""
+    ramp = torch.arange(12, dtype=torch.uint8).repeat(12, 1)[None, :, :, None].repeat(40, 1, 1, 3)
+    out = augment(ramp, 2, torch.Generator().manual_seed(0))
+    assert out.shape == (40, 3, 12, 12)
+    assert out.is_contiguous(memory_format=torch.channels_last)
+    steps = out[:, 0, 0].int().diff(dim=1)
+    assert steps.abs().max() == 1
+    rising = (steps >= 0).all(dim=1)
+    assert (rising | (steps <= 0).all(dim=1)).all()
+    assert 5 < rising.sum() < 35
+    moved = (out[rising, 0, 0, 5].int() - 5).abs()
+    assert moved.max() <= 2
+    assert len(moved.unique()) > 1
+
+
+def test_training_learns_keeps_the_best_epoch_and_touches_no_global_generator(tmp_path):
+    images, y, held = bright()
+    network, before = tiny(dropout=0.0), torch.random.get_rng_state()
+    plan = replace(PLAN, epochs=10, learning_rate=0.01)
+    history = train_images(network, images, y, held, plan, tmp_path / "a.pt")
+    assert torch.equal(torch.random.get_rng_state(), before)
+    error = read_images(network, images[held]).mean - y[held]
+    rmse = torch.sqrt(torch.mean(error**2)).item()
+    assert rmse == pytest.approx(min(row["held_rmse"] for row in history))
+    assert rmse < 0.6 * y[held].std().item()
+    assert [row["epoch"] for row in history] == list(range(1, 11))
+
+
+def test_held_images_do_not_train(tmp_path):
+    """Other pixels and ages of held rows change what is chosen, and no weight on the way."""
+    images, y, held = bright()
+    others, ages = images.clone(), y.clone()
+    others[held], ages[held] = 255 - images[held], 80 - y[held]
+    plan, (first, second) = replace(PLAN, epochs=1), (tiny(), tiny())
+    train_images(first, images, y, held, plan, tmp_path / "first.pt")
+    train_images(second, others, ages, held, plan, tmp_path / "second.pt")
+    assert same_weights(first, second)
+
+
+TRAIN = """
+import signal, sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from paper.age_network import Training, train_images
+from paper.tests.test_age import PLAN, bright, tiny
+
+advance = Training.advance
+def killed(training):
+    if training.step == 9:
+        signal.raise_signal(signal.SIGKILL)
+    advance(training)
+
+Training.advance = killed
+train_images(tiny(), *bright(), PLAN, Path(sys.argv[1]), save_every=0.0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_a_training_that_was_killed_ends_where_an_undisturbed_one_does(tmp_path):
+    rows, threads, path = bright(), torch.get_num_threads(), tmp_path / "killed.pt"
+    undisturbed, resumed, other = tiny(), tiny(), tiny(seed=9)
+    # Sums of several threads come in another order, and may differ in their last bits.
+    torch.set_num_threads(1)
+    try:
+        history = train_images(undisturbed, *rows, PLAN, tmp_path / "undisturbed.pt")
+        found = subprocess.run([sys.executable, "-c", TRAIN, str(path)], check=False, timeout=120)
+        assert found.returncode == -signal.SIGKILL
+        assert torch.load(path, weights_only=True)["step"] == 9
+        again = train_images(resumed, *rows, PLAN, path)
+    finally:
+        torch.set_num_threads(threads)
+    assert same_weights(undisturbed, resumed)
+    assert [{**row, "seconds": 0} for row in again] == [{**row, "seconds": 0} for row in history]
+    # A finished training is not repeated.
+    before = path.stat().st_mtime_ns
+    assert train_images(other, *rows, PLAN, path) == again
+    assert same_weights(other, resumed)
+    assert path.stat().st_mtime_ns == before
+
+
+def test_seconds_add_up_over_runs(tmp_path):
+    rows, plan, path = bright(), replace(PLAN, epochs=2), tmp_path / "state.pt"
+    training = Training(tiny(), *rows, plan)
+    training.advance()
+    training.begin -= 1000.0
+    write_checkpoint(path, training.about, training.state())
+    history = train_images(tiny(), *rows, plan, path)
+    assert 1000.0 < history[-1]["seconds"] < 1100.0
+
+
+def test_checkpoints_that_do_not_fit_are_named_with_the_remedy(tmp_path):
+    rows, path, plan = bright(), tmp_path / "state.pt", replace(PLAN, epochs=1)
+    train_images(tiny(), *rows, plan, path)
+    for data, other in ((rows, replace(plan, seed=4)), (bright(seed=1), plan)):
+        with pytest.raises(ValueError, match=r"state\.pt is the checkpoint of a training on other"):
+            train_images(tiny(), *data, other, path)
+    for content in (b"no checkpoint", path.read_bytes()[:200]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"state\.pt could not be read .* remove it"):
+            train_images(tiny(), *rows, plan, path)
+
+
+def test_a_loss_that_is_not_finite_ends_the_training_with_advice(tmp_path):
+    images, y, held = bright()
+    with pytest.raises(ValueError, match="choose a learning_rate below 0"):
+        train_images(tiny(), images, y * float("inf"), held, PLAN, tmp_path / "state.pt")
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_terminal_is_told_which_epoch_has_ended(tmp_path, capsys, monkeypatch, terminal):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    train_images(tiny(), *bright(), replace(PLAN, epochs=2), tmp_path / "state.pt")
+    out, told = capsys.readouterr()
+    assert out == ""
+    assert told.count("\n") == 2 * terminal
+    assert ("epoch 2 of 2: error" in told) == terminal
+
+
+# ---- files of faces ------------------------------------------------------------------------
+
+
+def jpeg(shade):
+    image, buffer = optional("PIL.Image"), io.BytesIO()
+    image.new("RGB", (64, 64), (shade, shade, shade)).save(buffer, "JPEG", quality=95)
+    return buffer.getvalue()
+
+
+def test_images_ages_and_groups_are_read(tmp_path, monkeypatch):
+    for variable in (FOLDER_VARIABLE, URL_VARIABLE):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(FileNotFoundError, match=r"utkface64\.parquet is not in .*put the file"):
+        load_faces(tmp_path)
+    codes = {"age": [1, 40, 116], "gender": [0, 1, 1], "ethnicity": [0, 4, -1]}
+    frame = pd.DataFrame({**codes, "jpeg": [jpeg(shade) for shade in (10, 128, 250)]})
+    frame.to_parquet(tmp_path / "utkface64.parquet")
+    faces = load_faces(tmp_path)
+    assert faces.pixels.shape == (3, 64, 64, 3)
+    assert faces.pixels.dtype == np.uint8
+    np.testing.assert_allclose(faces.pixels[:, 32, 32, 0], [10, 128, 250], atol=2)
+    np.testing.assert_array_equal(faces.age, [1.0, 40.0, 116.0])
+    assert faces.groups["gender"].tolist() == ["male", "female", "female"]
+    assert faces.groups["ethnicity"].tolist() == ["White", "other", UNKNOWN]
+    for content in ({"age": [1]}, {"age": [1], "jpeg": [b"no picture"]}):
+        pd.DataFrame(content).to_parquet(tmp_path / "utkface64.parquet")
+        with pytest.raises(ValueError, match=r"utkface64\.parquet could not be read as faces"):
+            load_faces(tmp_path)
+
+
+@pytest.mark.skipif(not os.environ.get(FOLDER_VARIABLE), reason=f"{FOLDER_VARIABLE} is not set")
+def test_the_faces_are_all_there():
+    faces = load_faces()
+    assert faces.pixels.shape == (23_707, 64, 64, 3)
+    assert (faces.age.min(), faces.age.max()) == (1.0, 116.0)
+    assert np.sum(faces.groups["ethnicity"] == UNKNOWN) == 3

@@ -1,19 +1,29 @@
+"""Real data: what each table is, and where its file comes from."""
+
 import functools
 import hashlib
 import http.server
 import os
 import threading
-from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from paper.data import DATASETS, FOLDER_VARIABLE, URL_VARIABLE, fetch_file, load_dataset
+from paper.data import (
+    DATASETS,
+    FOLDER_VARIABLE,
+    PUBLIC,
+    PUBLIC_SHA256,
+    SHA256,
+    URL_VARIABLE,
+    fetch_file,
+    load_dataset,
+)
+from registry import optional
 
-pd = pytest.importorskip("pandas")
-pooch = pytest.importorskip("pooch")
-
-every_dataset = pytest.mark.parametrize("name", DATASETS)
+pytestmark = pytest.mark.ci
+pooch = optional("pooch")
 needs_files = pytest.mark.skipif(
     not os.environ.get(FOLDER_VARIABLE), reason=f"{FOLDER_VARIABLE} is not set"
 )
@@ -30,60 +40,39 @@ IN_PAPER = {
     "kin8nm": (8_192, 8),
     "blog_data": (52_397, 280),
 }
+STAND_INS = ("facebook_testset", "meps_2015_util_19", "meps_2015_util_20", "meps_2017_util_21")
 
 
 @needs_files
-@every_dataset
-def test_the_clean_version_is_what_its_entry_says(name):
-    entry, data = DATASETS[name], load_dataset(name)
-    assert data.X.shape == (entry.rows, entry.features)
-    assert data.y.shape == (entry.rows,)
-    assert np.isfinite(data.y).all()
-    assert tuple(data.groups.columns) == entry.groups
-    assert len(data.groups) == entry.rows
-    assert list(data.X.index) == list(range(entry.rows))
-
-
-@needs_files
-@every_dataset
-def test_as_in_paper_is_numbers_only(name):
-    data = load_dataset(name, as_in_paper=True)
-    assert np.isfinite(data.X.to_numpy(dtype=float)).all()
-    assert data.X.shape == IN_PAPER.get(name, data.X.shape)
-
-
-@needs_files
-@every_dataset
-def test_no_feature_tells_the_target(name):
-    for as_in_paper in (False, True):
-        data = load_dataset(name, as_in_paper=as_in_paper)
-        numbers = data.X.select_dtypes("number").to_numpy(dtype=float)
-        assert not (numbers == data.y[:, None]).all(axis=0).any()
-        assert data.target not in data.X
+@pytest.mark.parametrize("name", DATASETS)
+def test_tables_are_what_their_entries_say(name):
+    entry, clean = DATASETS[name], load_dataset(name)
+    assert clean.X.shape == (entry.rows, entry.features)
+    assert tuple(clean.groups.columns) == entry.groups
+    assert len(clean.groups) == len(clean.y) == entry.rows
+    assert np.isfinite(clean.y).all()
+    assert list(clean.X.index) == list(range(entry.rows))
+    # A stand-in says so, and does not bear the other's name.
+    assert bool(entry.stand_in) == (name in STAND_INS)
+    quirky = load_dataset(name, as_in_paper=True)
+    assert np.isfinite(quirky.X.to_numpy(dtype=float)).all()
+    assert quirky.X.shape == IN_PAPER.get(name, quirky.X.shape)
+    # No feature tells the target.
+    for table in (clean, quirky):
+        numbers = table.X.select_dtypes("number").to_numpy(dtype=float)
+        assert not (numbers == table.y[:, None]).all(axis=0).any()
+        assert entry.target not in table.X
 
 
 @needs_files
 def test_quirks_are_kept_only_as_in_the_paper():
     star, quirky = load_dataset("star"), load_dataset("star", as_in_paper=True)
-    assert "Unnamed: 0" not in star.X
-    assert "lunchk" in star.X
-    assert "Unnamed: 0" in quirky.X
-    assert "lunchk" not in quirky.X
+    for name, has in (("Unnamed: 0", False), ("lunchk", True)):
+        assert (name in star.X, name in quirky.X) == (has, not has)
     counts = quirky.groups["ethnicity"].value_counts()
     assert counts.to_dict() == {"cauc": 1653, "afam": 498, "asian": 7, "hispanic": 2, "other": 1}
     whole, lost = load_dataset("facebook_1"), load_dataset("facebook_1", as_in_paper=True)
     np.testing.assert_array_equal(whole.y[1:], lost.y)
-
-
-@needs_files
-def test_stand_ins_say_so_and_do_not_bear_the_other_name():
-    stand_ins = {name for name in DATASETS if load_dataset(name).stand_in}
-    assert stand_ins == {
-        "facebook_testset",
-        "meps_2015_util_19",
-        "meps_2015_util_20",
-        "meps_2017_util_21",
-    }
 
 
 def test_an_unknown_name_lists_the_known_ones():
@@ -129,8 +118,6 @@ def test_a_file_of_the_named_folder_is_found(nowhere, monkeypatch):
     np.testing.assert_array_equal(load_dataset("yacht", data_home=nowhere).y, [6.0, 13.0, 20.0])
     monkeypatch.setenv(FOLDER_VARIABLE, str(nowhere))
     assert load_dataset("yacht").X.shape == (3, 6)
-    assert DATASETS["yacht"].is_present()
-    assert not DATASETS["bio"].is_present()
 
 
 def test_the_file_of_the_public_source_will_do_too(nowhere):
@@ -141,41 +128,32 @@ def test_the_file_of_the_public_source_will_do_too(nowhere):
 def test_a_download_is_checked_kept_and_not_repeated(served, monkeypatch):
     folder, address = served
     yacht_frame().to_csv(folder / "data.txt", sep=" ", header=False, index=False)
-    entry = DATASETS["yacht"]
-    raw = replace(entry.file.raw, url=f"{address}/data.txt", sha256=sha256(folder / "data.txt"))
-    file = replace(entry.file, raw=raw)
-    monkeypatch.setitem(DATASETS, "yacht", replace(entry, file=file))
+    monkeypatch.setitem(PUBLIC, "yacht", f"{address}/data.txt")
+    monkeypatch.setitem(PUBLIC_SHA256, "yacht", sha256(folder / "data.txt"))
     first = load_dataset("yacht")
     (folder / "data.txt").unlink()
     np.testing.assert_array_equal(load_dataset("yacht").y, first.y)
 
 
-def test_a_mirror_of_the_parquet_files_is_tried_first(served, monkeypatch):
+def test_a_mirror_of_the_parquet_files_is_tried_first_and_checked(served, monkeypatch):
     folder, address = served
     yacht_frame().to_parquet(folder / "yacht.parquet")
     monkeypatch.setenv(URL_VARIABLE, address + "/")
-    file = replace(DATASETS["yacht"].file, sha256=sha256(folder / "yacht.parquet"))
-    assert fetch_file(file).name == "yacht.parquet"
-
-
-def test_another_file_at_the_address_is_refused_and_not_kept(served, monkeypatch):
-    folder, address = served
+    monkeypatch.setitem(SHA256, "yacht", sha256(folder / "yacht.parquet"))
+    assert fetch_file("yacht").name == "yacht.parquet"
     (folder / "energy.parquet").write_bytes(b"something else")
-    monkeypatch.setenv(URL_VARIABLE, address)
     for _ in range(2):
         with pytest.raises(FileNotFoundError, match="is another file"):
             load_dataset("energy")
 
 
 def test_offline_one_sentence_says_where_to_put_the_file(nowhere, monkeypatch):
-    file = DATASETS["bio"].file
-    unreachable = replace(file, raw=replace(file.raw, url="http://127.0.0.1:9/CASP.csv"))
+    monkeypatch.setitem(PUBLIC, "bio", "http://127.0.0.1:9/CASP.csv")
     with pytest.raises(FileNotFoundError) as caught:
-        fetch_file(unreachable)
+        fetch_file("bio")
     sentence = str(caught.value)
-    assert "bio.parquet or CASP.csv" in sentence
-    assert "could not be read" in sentence
-    assert FOLDER_VARIABLE in sentence
+    for words in ("bio.parquet or CASP.csv", "could not be read", FOLDER_VARIABLE):
+        assert words in sentence
     assert "\n" not in sentence
     with pytest.raises(FileNotFoundError, match=r"kin8nm\.parquet.*no public site.*put the file"):
         load_dataset("kin8nm")
@@ -185,3 +163,10 @@ def test_a_spoilt_file_is_named(nowhere):
     (nowhere / "yacht.parquet").write_bytes(b"PAR1 and nothing else")
     with pytest.raises(ValueError, match=r"yacht\.parquet could not be read"):
         load_dataset("yacht", data_home=nowhere)
+
+
+def test_every_file_has_a_checksum():
+    files = {entry.file or name for name, entry in DATASETS.items()}
+    assert files | {"utkface64"} == set(SHA256)
+    assert set(PUBLIC) == set(PUBLIC_SHA256) <= set(SHA256)
+    assert all(len(value) == 64 for value in (*SHA256.values(), *PUBLIC_SHA256.values()))

@@ -1,3 +1,5 @@
+"""Base models that methods share, and methods by the paper's names."""
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -6,11 +8,11 @@ from sklearn.model_selection import cross_val_predict
 
 from benchmarks.harness import PRESETS, Rows, calibrated, normalise, predict_sets, try_method
 from paper.methods import METHODS
-from paper.models import FAMILIES, LinearQuantiles, Memory, choose_network
+from paper.models import FAMILIES, LinearQuantiles, Memory
+from registry import ci_but
 
 SMOKE = PRESETS["smoke"]
 RUNNING = [name for name, family in FAMILIES.items() if not family.left_out]
-every_family = pytest.mark.parametrize("family", RUNNING)
 LEVELS = [0.05, 0.5, 0.95]
 
 
@@ -24,61 +26,31 @@ def noisy_split(n=150, seed=0):
     return normalise(draw(), draw(), draw())
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(name, marks=[pytest.mark.ci] * (name != "ridge")) for name in RUNNING],
-)
-def task(request):
-    """Family, split, models and what all methods answer."""
+@pytest.mark.parametrize("family", ci_but(["ridge"], RUNNING))
+def test_methods_share_the_fits_of_a_family(family):
     split = noisy_split()
-    models = FAMILIES[request.param].make(split.train.X, split.train.y, 1, SMOKE)
+    models = FAMILIES[family].make(split.train.X, split.train.y, 1, SMOKE)
     prediction = models.mean.fit(split.train.X, split.train.y).predict(split.test.X)
-    found = {
-        name: try_method(name, make(models, 1, SMOKE), split, prediction)
-        for name, make in METHODS.items()
-    }
-    return split, models, found
-
-
-@pytest.mark.ci
-def test_every_method_runs_and_covers(task):
-    _, _, found = task
-    for name, (row, sets) in found.items():
+    found = {}
+    for name, make in METHODS.items():
+        row, found[name] = try_method(name, make(models, 1, SMOKE), split, prediction)
         assert "failed" not in row, name
         assert 0.75 <= row["coverage"] <= 1.0, name
-        assert sets.lengths.shape == (150,)
-
-
-@pytest.mark.ci
-def test_all_methods_share_one_fit_of_the_model_and_one_for_each_fold(task):
-    _, models, _ = task
+    # One fit of the model for all methods, and one for each fold.
     fits = [name for name, _ in models.memory.fitted]
-    assert fits.count("mean") == 1 + 5
-    assert fits.count("quantile") == 1
-    assert models.memory.trained == len(fits)
-
-
-def test_a_shared_model_answers_as_the_model_itself(task):
-    split, models, _ = task
-    alone = clone(models.mean.model).fit(split.train.X, split.train.y)
-    shared = clone(models.mean).fit(split.train.X, split.train.y)
-    np.testing.assert_array_equal(shared.predict(split.test.X), alone.predict(split.test.X))
-    folds = [cross_val_predict(model, split.train.X, split.train.y) for model in (shared, alone)]
-    np.testing.assert_array_equal(*folds)
-
-
-def test_sharing_changes_no_interval(task):
-    split, models, found = task
+    assert (fits.count("mean"), fits.count("quantile")) == (1 + 5, 1)
+    # Sharing changes no interval, and a shared model answers as the model itself.
     models.memory.fitted.clear()
     for name in ("SLCP", "MADSplit"):
         fresh = predict_sets(calibrated(METHODS[name](models, 1, SMOKE), split), split.test)
-        np.testing.assert_array_equal(fresh.hulls, found[name][1].hulls)
-
-
-def test_quantile_models_do_not_cross(task):
-    split, models, _ = task
+        np.testing.assert_array_equal(fresh.hulls, found[name].hulls)
+    both = [clone(model) for model in (models.mean, models.mean.model)]
+    answers = [model.fit(split.train.X, split.train.y).predict(split.test.X) for model in both]
+    np.testing.assert_array_equal(*answers)
+    folds = [cross_val_predict(model, split.train.X, split.train.y) for model in both]
+    np.testing.assert_array_equal(*folds)
     quantiles = clone(models.quantile).fit(split.train.X, split.train.y)
-    answers = np.sort(quantiles.predict(split.test.X, quantiles=LEVELS), axis=1)
+    answers = quantiles.predict(split.test.X, quantiles=LEVELS)
     assert answers.shape == (150, 3)
     assert (answers[:, 2] > answers[:, 0]).mean() > 0.95
 
@@ -91,13 +63,8 @@ def test_rounded_pinball_agrees_with_the_linear_program():
         np.testing.assert_allclose(
             ours.predict(split.test.X)[:, k], exact.predict(split.test.X), atol=0.03
         )
-
-
-def test_a_level_that_was_not_fitted_is_refused():
-    split = noisy_split(50)
-    model = LinearQuantiles().fit(split.train.X, split.train.y)
     with pytest.raises(ValueError, match=r"level 0\.3 was not fitted"):
-        model.predict(split.test.X, quantiles=[0.3])
+        ours.predict(split.test.X, quantiles=[0.3])
 
 
 def test_memory_tells_rows_and_models_apart():
@@ -120,14 +87,3 @@ def test_a_method_that_fails_says_why_and_stops_nothing():
     row, sets = try_method("none", None, noisy_split(20), np.zeros(20))
     assert sets is None
     assert row["failed"].startswith("AttributeError")
-
-
-def test_networks_are_trained_for_the_epochs_of_the_preset():
-    pytest.importorskip("skorch")
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(120, 3))
-    chosen = choose_network(X, X[:, 0], 1, SMOKE)
-    assert FAMILIES["neural_net"].left_out == ""
-    assert chosen.mean.fit(X, X[:, 0]).n_epochs_ <= SMOKE.epochs
-    quantiles = chosen.quantile.fit(X, X[:, 0]).predict(X, quantiles=[0.05, 0.5, 1 - 0.05])
-    assert np.all(np.diff(quantiles, axis=1) >= 0)

@@ -1,0 +1,325 @@
+"""A run goes on where it was, whatever stopped it; and what is said of its rows."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import joblib
+import numpy as np
+import pytest
+
+from benchmarks.harness import (
+    CANNOT,
+    NOT_REPRODUCED,
+    PRESETS,
+    REPRODUCED,
+    Progress,
+    Store,
+    decode,
+    encode,
+    plain,
+    read_store,
+    run_experiment,
+    seed_of,
+)
+from benchmarks.tables import (
+    Mean,
+    below_bands,
+    excess,
+    in_per_cent,
+    over_repeats,
+    paired,
+    ratio,
+    write_output,
+)
+from paper import load_experiment
+from paper.__main__ import main
+from paper.tests.quick import QUICK, TINY
+from paper.verdicts import below, between, compared, same_direction, within_factor
+
+# ---- the store -----------------------------------------------------------------------------
+
+ABOUT = {"experiment": "tiny", "version": 1, "preset": {"datasets": ("a", "b")}}
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A store of three records."""
+    store = Store(tmp_path / "new" / "tiny.jsonl", ABOUT)
+    for k in range(3):
+        store.append({"case": {"k": k}, "rows": []})
+    return store.path
+
+
+def cases(store):
+    return [record["case"]["k"] for record in store.records]
+
+
+def test_records_come_back_and_the_header_says_where_they_were_made(path):
+    assert cases(Store(path, ABOUT)) == [0, 1, 2]
+    made = decode(path.read_bytes().split(b"\n")[0])["made"]
+    assert {"commit", "cpu", "packages", "python"} <= set(made)
+
+
+def test_every_truncation_leaves_a_whole_prefix_and_a_store_that_goes_on(path):
+    content = path.read_bytes()
+    for length in range(0, len(content), 97):
+        path.write_bytes(content[:length])
+        store = Store(path, ABOUT)
+        assert cases(store) == list(range(len(store.records)))
+        store.append({"case": {"k": 9}, "rows": []})
+        assert cases(Store(path, ABOUT))[-1] == 9
+
+
+def test_a_spoilt_line_is_run_again_and_the_others_stay(path):
+    path.write_bytes(path.read_bytes().replace(b'"k":1', b'"k":5'))
+    assert cases(Store(path, ABOUT)) == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"version": 2}, {"experiment": "other"}, {"preset": {}}, {"format_version": 0}],
+)
+def test_a_store_of_anything_else_is_refused_and_kept(path, change):
+    before = path.read_bytes()
+    for opened in (Store, read_store):
+        with pytest.raises(ValueError, match="another version or preset"):
+            opened(path, {**ABOUT, **change})
+    assert path.read_bytes() == before
+
+
+def test_lines_are_json_behind_a_checksum():
+    line = encode({"b": 1.5, "a": None})
+    assert json.loads(line.split(b" ", 1)[1]) == {"a": None, "b": 1.5}
+    assert decode(line[:-1]) == {"a": None, "b": 1.5}
+    assert decode(b"") is None
+    with pytest.raises(ValueError, match="JSON"):
+        encode({"a": float("nan")})
+
+
+def test_rows_become_plain_and_seeds_are_those_of_names():
+    row = {"a": np.float64(1.5), "b": np.inf, "c": np.array([1, 2]), "d": (np.nan, "x"), "e": None}
+    assert plain(row) == {"a": 1.5, "b": None, "c": [1, 2], "d": [None, "x"], "e": None}
+    assert seed_of("bike", 1) == seed_of("bike", 1) != seed_of("bike", 2)
+    assert 0 <= seed_of("x") < 2**31
+
+
+# ---- the runner ----------------------------------------------------------------------------
+
+
+class Told(Progress):
+    def __init__(self):
+        self.sentences, self.waiting = [], None
+
+    def start(self, experiment, waiting, total):
+        self.waiting = waiting
+
+    def say(self, sentence):
+        self.sentences.append(sentence)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("QUICK_LOG", str(tmp_path / "log"))
+    return tmp_path
+
+
+def run(folder, preset=TINY, **asked):
+    return run_experiment("quick", QUICK, preset, folder, **asked)
+
+
+def runs(folder):
+    return (folder / "log").read_text().split()
+
+
+def test_a_run_reports_and_a_second_one_runs_nothing(folder):
+    told = Told()
+    first = run(folder / "out", progress=told)
+    assert told.waiting == 12
+    assert run(folder / "out", progress=told) == first
+    assert told.waiting == 0
+    assert len(runs(folder)) == 12
+    with pytest.raises(ValueError, match="another version or preset"):
+        run(folder / "out", PRESETS["standard"])
+    with joblib.parallel_config("threading"):
+        assert run(folder / "beside", n_jobs=2) == first
+
+
+def test_a_task_that_fails_is_told_left_out_and_tried_again(folder, monkeypatch):
+    monkeypatch.setenv("QUICK_FAILS", "b2")
+    told = Told()
+    output = run(folder / "out", progress=told)
+    assert "quick b 2 failed: ValueError: not today" in told.sentences
+    assert "1 of 12 tasks did not finish" in output.notes[-1]
+    monkeypatch.delenv("QUICK_FAILS")
+    assert run(folder / "out", progress=told).notes == []
+    assert told.waiting == 1
+
+
+def test_the_smoke_preset_gives_no_verdict(folder):
+    output = run(folder / "out", PRESETS["smoke"])
+    assert {line.verdict for line in output.lines} == {CANNOT}
+
+
+def test_the_program_lists_what_there_is_and_refuses_the_rest(capsys):
+    assert main([]) == 0
+    assert "table1" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["table9"])
+    with pytest.raises(ValueError, match=r"no experiment 'table9'.*table1"):
+        load_experiment("table9")
+
+
+#: Kills a run five times, once it has begun another task or two.
+KILLED = """
+import os, random, signal, sys
+from pathlib import Path
+from benchmarks.harness import run_experiment
+from paper.tests.quick import QUICK, TINY
+
+def runs():
+    log = Path(os.environ["QUICK_LOG"])
+    return len(log.read_text().split()) if log.exists() else 0
+
+moments = random.Random(int(sys.argv[2]))
+for _ in range(5):
+    wanted = runs() + moments.randint(1, 2)
+    child = os.fork()
+    if child == 0:
+        run_experiment("quick", QUICK, TINY, Path(sys.argv[1]))
+        os._exit(0)
+    while runs() < wanted and os.waitpid(child, os.WNOHANG) == (0, 0):
+        pass
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_killed_five_times_it_ends_with_the_same_table(folder, monkeypatch):
+    seed = random.randrange(10**6)
+    monkeypatch.setenv("QUICK_SECONDS", "0.02")
+    out = folder / "killed"
+    subprocess.run([sys.executable, "-c", KILLED, str(out), str(seed)], check=True, timeout=120)
+    told = Told()
+    output = run(out, progress=told)
+    assert told.waiting < 12, f"nothing was kept; seed {seed}"
+    # Each kill loses the one task in flight at most, and may catch it after its work was done.
+    assert len(runs(folder)) <= 12 + 5
+    both = {"killed": output, "undisturbed": run(folder / "undisturbed")}
+    texts = [write_output("quick", "Quick", both[name], folder / name)[0] for name in both]
+    assert texts[0].read_text() == texts[1].read_text()
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_the_program_killed_five_times_on_two_processes(tmp_path):
+    def start(out):
+        asked = ["table3", "--preset", "smoke", "--jobs", "2", "--out", str(out)]
+        return subprocess.Popen([sys.executable, "-m", "paper", *asked], stdout=subprocess.DEVNULL)
+
+    store = tmp_path / "killed" / "smoke" / "table3.jsonl"
+    for lines in range(1, 6):
+        process = start(tmp_path / "killed")
+        while process.poll() is None and not has_lines(store, lines):
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+    assert start(tmp_path / "killed").wait(600) == 0
+    assert start(tmp_path / "undisturbed").wait(600) == 0
+    # The table of lines, which has no times.
+    first, second = (
+        (tmp_path / name / "smoke" / "table3.md").read_text().partition("## ")[0]
+        for name in ("killed", "undisturbed")
+    )
+    assert first == second
+
+
+def has_lines(path, count):
+    return path.exists() and path.read_bytes().count(b"\n") >= count
+
+
+# ---- means and verdicts --------------------------------------------------------------------
+
+
+def rows_of(values, method="a"):
+    return [
+        {"repeat": r, "dataset": d, "method": method, "length": value}
+        for (r, d), value in values.items()
+    ]
+
+
+def test_means_are_over_repeats_that_have_every_data_set():
+    rows = rows_of({(0, "x"): 0.0, (0, "y"): 100.0, (1, "x"): 2.0, (1, "y"): 100.0})
+    # The error is that of repeats, not of data sets.
+    assert over_repeats(rows, "length") == Mean(50.5, 0.5, 2)
+    rows = rows_of({(0, "x"): 1.0, (0, "y"): 3.0, (1, "x"): 50.0})
+    assert over_repeats(rows, "length") == Mean(2.0, None, 1)
+    rows = rows_of({(0, "x"): 1.0, (0, "y"): 3.0, (1, "y"): 3.0, (1, "z"): 50.0})
+    assert over_repeats(rows, "length") is None
+    complete = rows_of({(2, "x"): 1.0, (2, "y"): 3.0, (2, "z"): 5.0})
+    assert over_repeats([*rows, *complete], "length") == Mean(3.0, None, 1)
+    assert over_repeats(rows_of({(0, "x"): None}), "length") is over_repeats([], "length") is None
+    assert in_per_cent(None) is None
+    assert Mean(0.0, 1.0, 5).margin == pytest.approx(2.776, abs=1e-3)
+    assert Mean(0.0, None, 1).margin == 0.0
+
+
+def test_differences_and_ratios_are_within_a_task():
+    rows, base = rows_of({(0, "x"): 3.0, (1, "x"): 5.0}), rows_of({(0, "x"): 1.5}, "b")
+    assert [row["difference"] for row in paired(rows + base, "a", "b", "length")] == [1.5]
+    assert ratio(rows, base, "length").value == 2.0
+    assert excess(rows, base, "length").value == 100.0
+
+
+def test_cells_below_their_band_are_counted_by_method():
+    sizes = {"n_calibration": 500, "n_test": 500}
+    shares = {"fine": [0.9, 0.89], "low": [0.7, 0.9], "high": [0.99, 0.9]}
+    rows = [{"method": name, "coverage": s, **sizes} for name in shares for s in shares[name]]
+    found = {row["method"]: row for row in below_bands([*rows, {"method": "failed"}], 0.9)}
+    assert set(found) == set(shares)
+    assert [found[name]["below 95 % band"] for name in shares] == [0, 1, 0]
+    assert [found[name]["below strict band"] for name in shares] == [0, 1, 0]
+    assert [found[name]["above"] for name in shares] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict", "reason"),
+    [
+        # Lengths are reproduced within a tenth, coverage within a point, ratios within a factor.
+        (compared({}, 2.0, Mean(2.1, 0.01, 5), "length"), REPRODUCED, "allowed"),
+        (compared({}, 2.0, Mean(2.3, 0.01, 5), "length"), NOT_REPRODUCED, "allowed"),
+        (compared({}, 90.0, Mean(91.5, 0.1, 5), "coverage"), NOT_REPRODUCED, "+1.50 from"),
+        (within_factor({}, 12.0, Mean(9.0, 0.1, 5), 1.5), REPRODUCED, "times the paper's"),
+        (within_factor({}, 12.0, Mean(7.0, 0.1, 5), 1.5), NOT_REPRODUCED, "times the paper's"),
+        # Nothing is said of what lies within our own margin, or has none.
+        (compared({}, 90.0, Mean(91.5, 0.5, 5), "coverage"), CANNOT, "not clear"),
+        (compared({}, 90.0, Mean(90.0, 2.0, 5), "coverage"), CANNOT, "not clear"),
+        (compared({}, 90.0, Mean(90.0, None, 1), "coverage"), CANNOT, "one repeat"),
+        (below({}, Mean(-0.01, 0.1, 5), 0.0, "shorter"), CANNOT, "not clear"),
+        (below({}, Mean(-1.0, None, 1), 0.0, "shorter"), CANNOT, "one repeat"),
+        (between({}, Mean(1.09, 0.01, 5), 0.9, 1.1, "alike"), CANNOT, "not clear"),
+        # What cannot be compared says why.
+        (compared({}, 1.0, None, "length"), CANNOT, "no value of ours"),
+        (compared({}, None, Mean(1.0, None, 1), "length"), CANNOT, "the paper prints no value"),
+        (compared({}, 1.0, Mean(1.0, 0.1, 5), "length", "another unit"), CANNOT, "another unit"),
+        (within_factor({}, None, Mean(7.0, 0.1, 5), 1.5), CANNOT, "the paper prints no value"),
+        # Claims and signs hold beyond their margin only.
+        (below({}, Mean(-1.0, 0.1, 5), 0.0, "shorter"), REPRODUCED, "shorter"),
+        (below({}, Mean(1.0, 0.1, 5), 0.0, "shorter"), NOT_REPRODUCED, "shorter"),
+        (between({}, Mean(1.05, 0.01, 5), 0.9, 1.1, "alike"), REPRODUCED, "alike"),
+        (between({}, Mean(1.2, 0.01, 5), 0.9, 1.1, "alike"), NOT_REPRODUCED, "alike"),
+        (same_direction({}, -0.5, Mean(-1.0, 0.1, 5)), REPRODUCED, "the same sign"),
+        (same_direction({}, -0.5, Mean(1.0, 0.1, 5)), NOT_REPRODUCED, "the opposite sign"),
+        (same_direction({}, -0.5, Mean(-0.2, 0.1, 5)), CANNOT, "not clear"),
+        (same_direction({}, -0.5, Mean(-1.0, None, 1)), CANNOT, "one repeat"),
+    ],
+)
+def test_verdicts(line, verdict, reason):
+    assert line.verdict == verdict
+    assert reason in line.reason
