@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from benchmarks.harness import NOT_CLEAR, VERDICTS, Line, Output, Row
-from localconformal.files import write_together
+from localconformal.io.files import write_together
 from localconformal.metrics import coverage_band
 
 

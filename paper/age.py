@@ -38,7 +38,7 @@ from benchmarks.tables import (
     over_repeats,
     select,
 )
-from localconformal.files import write_whole
+from localconformal.io.files import write_whole
 from localconformal.laws import KernelLaw
 from localconformal.laws.bandwidth import DistanceQuantile
 from localconformal.metrics import binomial_band, interval_score

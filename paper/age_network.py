@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from localconformal.files import write_whole
+from localconformal.io.files import write_whole
 from paper.age import TrainingPlan
 from paper.networks import Dropout
 

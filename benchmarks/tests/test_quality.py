@@ -1,10 +1,12 @@
 """The quality benchmark: it goes on after a kill, says what failed, and measures rightly."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("quantile_forest")
 
 from benchmarks.harness import run_experiment
 from benchmarks.quality import experiment, tables
@@ -12,7 +14,10 @@ from benchmarks.quality.datasets import SIMULATIONS, conditional_coverage, load
 from benchmarks.quality.experiment import Setting, quality, split
 from benchmarks.quality.objective import worst_segment, worst_slab_coverage
 from benchmarks.quality.summary import read_records
+from registry import optional
 
+pytestmark = pytest.mark.ci
+optional("quantile_forest")
 METHODS = ["split", "quantile-forest"]
 
 
@@ -85,3 +90,42 @@ def test_worst_segment_is_that_of_all_long_enough_segments():
     start, end, which = worst_segment(covered, 5)
     brute = min(c[i:j].mean() for c in covered for i in range(40) for j in range(i + 5, 41))
     assert covered[which, start:end].mean() == pytest.approx(brute)
+
+
+def run_program(results, *more):
+    command = [sys.executable, "-m", "benchmarks.quality", "--datasets", "sim1", "--methods"]
+    command += ["split", "forest", "--seeds", "1", "--max-rows", "400", "--jobs", "2"]
+    command += ["--results", str(results), *more]
+    told = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run(
+        command,
+        cwd=Path(__file__).parents[2],
+        env=told,
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
+
+
+def test_a_cluster_gives_the_same_records(tmp_path):
+    distributed = optional("distributed")
+
+    run_program(tmp_path / "here")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        run_program(tmp_path / "there", "--cluster", cluster.scheduler_address)
+    here, there = (figures(tmp_path / name) for name in ("here", "there"))
+    assert len(here) == 2
+    assert here == there
+
+
+def figures(folder):
+    """What a record says, by its method, but for its seconds."""
+    return {
+        record["method"]: {name: value for name, value in record.items() if "seconds" not in name}
+        for record in read_records(folder)
+    }

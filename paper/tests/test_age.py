@@ -1,9 +1,6 @@
 """The age experiment with a tiny network and made images, the network, and files of faces."""
 
 import io
-import os
-import signal
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -270,48 +267,6 @@ def test_held_images_do_not_train(tmp_path):
     assert same_weights(first, second)
 
 
-TRAIN = """
-import signal, sys
-from pathlib import Path
-import torch
-torch.set_num_threads(1)
-from paper.age_network import Training, train_images
-from paper.tests.test_age import PLAN, bright, tiny
-
-advance = Training.advance
-def killed(training):
-    if training.step == 9:
-        signal.raise_signal(signal.SIGKILL)
-    advance(training)
-
-Training.advance = killed
-train_images(tiny(), *bright(), PLAN, Path(sys.argv[1]), save_every=0.0)
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_a_training_that_was_killed_ends_where_an_undisturbed_one_does(tmp_path):
-    rows, threads, path = bright(), torch.get_num_threads(), tmp_path / "killed.pt"
-    undisturbed, resumed, other = tiny(), tiny(), tiny(seed=9)
-    # Sums of several threads come in another order, and may differ in their last bits.
-    torch.set_num_threads(1)
-    try:
-        history = train_images(undisturbed, *rows, PLAN, tmp_path / "undisturbed.pt")
-        found = subprocess.run([sys.executable, "-c", TRAIN, str(path)], check=False, timeout=120)
-        assert found.returncode == -signal.SIGKILL
-        assert torch.load(path, weights_only=True)["step"] == 9
-        again = train_images(resumed, *rows, PLAN, path)
-    finally:
-        torch.set_num_threads(threads)
-    assert same_weights(undisturbed, resumed)
-    assert [{**row, "seconds": 0} for row in again] == [{**row, "seconds": 0} for row in history]
-    # A finished training is not repeated.
-    before = path.stat().st_mtime_ns
-    assert train_images(other, *rows, PLAN, path) == again
-    assert same_weights(other, resumed)
-    assert path.stat().st_mtime_ns == before
-
-
 def test_seconds_add_up_over_runs(tmp_path):
     rows, plan, path = bright(), replace(PLAN, epochs=2), tmp_path / "state.pt"
     training = Training(tiny(), *rows, plan)
@@ -379,11 +334,3 @@ def test_images_ages_and_groups_are_read(tmp_path, monkeypatch):
         pd.DataFrame(content).to_parquet(tmp_path / "utkface64.parquet")
         with pytest.raises(ValueError, match=r"utkface64\.parquet could not be read as faces"):
             load_faces(tmp_path)
-
-
-@pytest.mark.skipif(not os.environ.get(FOLDER_VARIABLE), reason=f"{FOLDER_VARIABLE} is not set")
-def test_the_faces_are_all_there():
-    faces = load_faces()
-    assert faces.pixels.shape == (23_707, 64, 64, 3)
-    assert (faces.age.min(), faces.age.max()) == (1.0, 116.0)
-    assert np.sum(faces.groups["ethnicity"] == UNKNOWN) == 3

@@ -93,13 +93,6 @@ def test_a_table_at_smoke(tmp_path):
     check_smoke("table3", tmp_path)
 
 
-@pytest.mark.nightly
-@every_experiment
-def test_everything_at_smoke(name, tmp_path, monkeypatch):
-    monkeypatch.setenv("LOCALCONFORMAL_CACHE", str(tmp_path))
-    check_smoke(name, tmp_path)
-
-
 def test_a_task_depends_on_its_names_alone_and_is_reported(tmp_path):
     experiment = load_experiment("independent_scores")
     case = experiment.cases(SMOKE)[0]

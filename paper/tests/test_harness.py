@@ -1,12 +1,6 @@
 """A run goes on where it was, whatever stopped it; and what is said of its rows."""
 
 import json
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 
 import joblib
 import numpy as np
@@ -34,7 +28,6 @@ from benchmarks.tables import (
     over_repeats,
     paired,
     ratio,
-    write_output,
 )
 from paper import load_experiment
 from paper.__main__ import main
@@ -172,76 +165,6 @@ def test_the_program_lists_what_there_is_and_refuses_the_rest(capsys):
         main(["table9"])
     with pytest.raises(ValueError, match=r"no experiment 'table9'.*table1"):
         load_experiment("table9")
-
-
-#: Kills a run five times, once it has begun another task or two.
-KILLED = """
-import os, random, signal, sys
-from pathlib import Path
-from benchmarks.harness import run_experiment
-from paper.tests.quick import QUICK, TINY
-
-def runs():
-    log = Path(os.environ["QUICK_LOG"])
-    return len(log.read_text().split()) if log.exists() else 0
-
-moments = random.Random(int(sys.argv[2]))
-for _ in range(5):
-    wanted = runs() + moments.randint(1, 2)
-    child = os.fork()
-    if child == 0:
-        run_experiment("quick", QUICK, TINY, Path(sys.argv[1]))
-        os._exit(0)
-    while runs() < wanted and os.waitpid(child, os.WNOHANG) == (0, 0):
-        pass
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-"""
-
-
-@pytest.mark.nightly
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_killed_five_times_it_ends_with_the_same_table(folder, monkeypatch):
-    seed = random.randrange(10**6)
-    monkeypatch.setenv("QUICK_SECONDS", "0.02")
-    out = folder / "killed"
-    subprocess.run([sys.executable, "-c", KILLED, str(out), str(seed)], check=True, timeout=120)
-    told = Told()
-    output = run(out, progress=told)
-    assert told.waiting < 12, f"nothing was kept; seed {seed}"
-    # Each kill loses the one task in flight at most, and may catch it after its work was done.
-    assert len(runs(folder)) <= 12 + 5
-    both = {"killed": output, "undisturbed": run(folder / "undisturbed")}
-    texts = [write_output("quick", "Quick", both[name], folder / name)[0] for name in both]
-    assert texts[0].read_text() == texts[1].read_text()
-
-
-@pytest.mark.nightly
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_the_program_killed_five_times_on_two_processes(tmp_path):
-    def start(out):
-        asked = ["table3", "--preset", "smoke", "--jobs", "2", "--out", str(out)]
-        return subprocess.Popen([sys.executable, "-m", "paper", *asked], stdout=subprocess.DEVNULL)
-
-    store = tmp_path / "killed" / "smoke" / "table3.jsonl"
-    for lines in range(1, 6):
-        process = start(tmp_path / "killed")
-        while process.poll() is None and not has_lines(store, lines):
-            time.sleep(0.01)
-        process.kill()
-        process.wait()
-    assert start(tmp_path / "killed").wait(600) == 0
-    assert start(tmp_path / "undisturbed").wait(600) == 0
-    # The table of lines, which has no times.
-    first, second = (
-        (tmp_path / name / "smoke" / "table3.md").read_text().partition("## ")[0]
-        for name in ("killed", "undisturbed")
-    )
-    assert first == second
-
-
-def has_lines(path, count):
-    return path.exists() and path.read_bytes().count(b"\n") >= count
 
 
 # ---- means and verdicts --------------------------------------------------------------------
