@@ -63,6 +63,16 @@ class Preset:
     #: Too small for verdicts: it checks that everything runs.
     only_runs: bool = False
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether every row is used, and hence every data set and model."""
+        return self.max_rows is None
+
+    @property
+    def is_broad(self) -> bool:
+        """Whether no setting of an ablation is left out."""
+        return self.datasets is None
+
     def keep(self, datasets: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the data sets that this preset uses."""
         return tuple(name for name in datasets if self.datasets is None or name in self.datasets)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from benchmarks.harness import (
     LEVEL,
@@ -33,7 +30,7 @@ from localconformal.laws.bandwidth import DistanceQuantile
 from localconformal.metrics import interval_score
 from paper.data import Split, real_split, simulated_split
 from paper.methods import named_arms, share_models, slcp
-from paper.models import FAMILIES, Family, Models, SharedModel, SharedQuantiles, choose_network
+from paper.models import FAMILIES, Family, Models, choose_network
 from paper.tables import EXACT, REAL
 from paper.verdicts import (
     below,
@@ -58,27 +55,17 @@ AS_IN_CODE = "SLCP, median-log"
 BANDWIDTHS = {AS_IN_CODE: "median-log", "SLCP, cross-validated": "cv"}
 
 
-def is_whole(preset: Preset) -> bool:
-    """Whether the preset uses every row, and hence every data set and model."""
-    return preset.max_rows is None
-
-
-def is_broad(preset: Preset) -> bool:
-    """Whether the preset leaves out no setting of an ablation."""
-    return preset.datasets is None
-
-
 def sets_of(preset: Preset) -> tuple[str, ...]:
     """Data sets of an ablation."""
-    return ALL if is_whole(preset) else preset.keep(FEW) + (() if is_broad(preset) else ("sim2",))
+    return ALL if preset.is_whole else preset.keep(FEW) + (() if preset.is_broad else ("sim2",))
 
 
 def models_of(preset: Preset) -> tuple[str, ...]:
     """Families of base models: the quickest, those that take seconds, or all."""
-    if not is_broad(preset):
+    if not preset.is_broad:
         return (QUICKEST,)
     running = tuple(name for name, family in FAMILIES.items() if not family.left_out)
-    return running if is_whole(preset) else tuple(name for name in running if name != NETWORK)
+    return running if preset.is_whole else tuple(name for name in running if name != NETWORK)
 
 
 def ablation_cases(preset: Preset) -> list[Case]:
@@ -95,62 +82,16 @@ def split_of(dataset: str, repeat: int, preset: Preset) -> Split:
     return real_split(dataset, repeat, most)
 
 
-class Remembering(RegressorMixin, BaseEstimator):
-    """A model that answers again what it was asked before.
-
-    Variants of a method ask the same base model about the same rows: its predictions should
-    cost time once, and no variant should look slower for having come first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
-    >>> X = np.arange(4.0)[:, None]
-    >>> model = Remembering(LinearRegression()).fit(X, X[:, 0])
-    >>> model.predict(X) is model.predict(X.copy())
-    True
-    """
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def fit(self, X: Any, y: Any) -> Remembering:
-        """Fit the model and forget all answers."""
-        self.fitted_ = clone(self.model).fit(X, y)
-        self.answers_: dict[str, Any] = {}
-        return self
-
-    def predict(self, X: Any, quantiles: Any = None) -> Any:
-        """As the model does."""
-        asked = {} if quantiles is None else {"quantiles": quantiles}
-        # A copy, as the same rows with other strides have another hash.
-        key = joblib.hash((np.array(X, order="C"), asked))
-        if key not in self.answers_:
-            self.answers_[key] = self.fitted_.predict(X, **asked)
-        return self.answers_[key]
-
-
-def remembering(models: Models) -> Models:
-    """The same models, with `Remembering` around the mean and the quantiles."""
-    mean, quantile = (Remembering(shared.model) for shared in (models.mean, models.quantile))
-    return replace(
-        models,
-        mean=SharedModel("mean", mean, models.memory),
-        quantile=SharedQuantiles("quantile", quantile, models.memory),
-    )
-
-
 def ablation_task(case: Case, preset: Preset) -> Task:
     """Rows of a task, and base models that remember."""
-    split = split_of(case["dataset"], case["repeat"], preset)
-    task = share_models(case, preset, split, FAMILIES[case["model"]], "ablation")
-    return replace(task, models=remembering(task.models))
+    split, family = split_of(case["dataset"], case["repeat"], preset), FAMILIES[case["model"]]
+    return share_models(case, preset, split, family, "ablation", answers=True)
 
 
 def auto_arm(task: Task) -> list[Arm]:
     """``law="auto"``, whose search takes longer than all else: on some tasks only."""
     quick = task.case["model"] == QUICKEST and task.case["repeat"] < AUTO_REPEATS
-    return named_arms(task, [AUTO]) if is_whole(task.preset) or quick else []
+    return named_arms(task, [AUTO]) if task.preset.is_whole or quick else []
 
 
 def on_quantiles(task: Task, name: str, **law: Any) -> Arm:
@@ -172,50 +113,42 @@ def notes_of(preset: Preset) -> list[str]:
         f"{len(used)} of the paper's 16 data sets: {', '.join(used)}.",
         f"Base models: {', '.join(families)}.",
         *([no_network] if NETWORK not in families else []),
-        *([] if is_whole(preset) else [some_auto]),
+        *([] if preset.is_whole else [some_auto]),
         "Lengths are means of finite ones, the response divided by its mean absolute value; "
         "means are over data sets, standard errors over repeats.",
     ]
 
 
-@dataclass(frozen=True)
-class Curves:
-    """What a figure shows: name -> [(place, mean)], its axes, and a level to be reached."""
+def curves(
+    names: Iterable[str],
+    places: Sequence[float],
+    find: Callable[[str, float], Mean | None],
+    x_label: str,
+    y_label: str,
+    level: float | None = None,
+    log: bool = False,
+) -> Callable[[Path], None]:
+    """What draws, for each name, the means at the places where there is one, as a PNG."""
+    found = {name: [(place, find(name, place)) for place in places] for name in names}
 
-    curves: dict[str, list[tuple[float, Mean]]]
-    x_label: str
-    y_label: str
-    level: float | None = None
-    log: bool = False
-
-    def draw(self, path: Path) -> None:
-        """As a PNG into the path."""
+    def draw(path: Path) -> None:
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(7.0, 4.2), layout="constrained")
         axes = figure.subplots()
-        for name, points in self.curves.items():
-            drawn = [(place, mean.value, mean.margin) for place, mean in points]
-            places, values, spread = zip(*drawn, strict=True) if drawn else ((), (), ())
-            axes.errorbar(places, values, spread, marker="o", ms=3, label=name)
-        if self.level is not None:
-            axes.axhline(self.level, color="0.5", lw=1, ls="--")
-        if self.log:
+        for name, points in found.items():
+            known = [(place, mean.value, mean.margin) for place, mean in points if mean]
+            at, values, spread = zip(*known, strict=True) if known else ((), (), ())
+            axes.errorbar(at, values, spread, marker="o", ms=3, label=name)
+        if level is not None:
+            axes.axhline(level, color="0.5", lw=1, ls="--")
+        if log:
             axes.set_xscale("log", base=2)
-        axes.set(xlabel=self.x_label, ylabel=self.y_label)
+        axes.set(xlabel=x_label, ylabel=y_label)
         axes.legend(frameon=False)
         figure.savefig(path, format="png", dpi=120)
 
-
-def curves_of(
-    names: Iterable[str], places: Sequence[float], find: Callable[[str, float], Mean | None]
-) -> dict[str, list[tuple[float, Mean]]]:
-    """For each name the places with their means, where there is one."""
-    found = {name: [(place, find(name, place)) for place in places] for name in names}
-    return {
-        name: [(place, mean) for place, mean in points if mean is not None]
-        for name, points in found.items()
-    }
+    return draw
 
 
 ALL_ROWS = 100
@@ -436,7 +369,7 @@ def paper_lines(rows: list[Row], model: str, preset: Preset) -> list[Line]:
     """The numbers of the table, and whether the median is the shortest."""
     cannot = "the paper's length at the median is that of its network, another base model"
     if model == NETWORK:
-        cannot = "" if is_whole(preset) else "not all data sets were run"
+        cannot = "" if preset.is_whole else "not all data sets were run"
     paper = printed()["table_bandwidth"]
     at_median = paper["tabular_length"][list(quantiles()).index(MEDIAN)]
     lines = []
@@ -472,14 +405,14 @@ ALMOST = 0.05
 
 def capacity_sizes_of(preset: Preset) -> tuple[int, ...]:
     """Hidden sizes; the two largest take longer than all others together."""
-    if not is_broad(preset):
+    if not preset.is_broad:
         return (1, 64)
-    return CAPACITY_SIZES if is_whole(preset) else CAPACITY_SIZES[:-2]
+    return CAPACITY_SIZES if preset.is_whole else CAPACITY_SIZES[:-2]
 
 
 def capacity_sets_of(preset: Preset) -> tuple[str, ...]:
     """Simulation 2, as in the authors' code; all simulations where time is no matter."""
-    return SIMULATED if is_whole(preset) else ("sim2",)
+    return SIMULATED if preset.is_whole else ("sim2",)
 
 
 def capacity_cases(preset: Preset) -> list[Case]:
@@ -512,10 +445,11 @@ def capacity_report(rows: list[Row], preset: Preset) -> Output:
         ]
     table = means_table(rows, ("dataset", "hidden", "method"), ("length", "coverage", "seconds"))
     names, sizes = (*CAPACITY_COMPARED, *BANDWIDTHS), capacity_sizes_of(preset)
-    curves = curves_of(
-        names, sizes, lambda name, h: over_repeats(select(rows, method=name, hidden=h), "length")
-    )
-    figure = Curves(curves, "hidden size", "mean length", log=True)
+
+    def length(name: str, hidden: float) -> Mean | None:
+        return over_repeats(select(rows, method=name, hidden=hidden), "length")
+
+    draw = curves(names, sizes, length, "hidden size", "mean length", log=True)
     notes = [
         *filter(None, [FAMILIES[NETWORK].left_out]),
         f"Data: {', '.join(capacity_sets_of(preset))}. The paper says all data sets; the authors' "
@@ -527,7 +461,7 @@ def capacity_report(rows: list[Row], preset: Preset) -> Output:
         "bandwidth of the authors' code (median-log), and with a cross-validated one.",
     ]
     tables = {"Means over repeats": table}
-    return Output(lines, tables, {"capacity.png": figure.draw}, notes)
+    return Output(lines, tables, {"capacity.png": draw}, notes)
 
 
 def capacity_line_of(rows: list[Row], hidden: int, reading: str, other: str) -> Line:
@@ -566,7 +500,7 @@ ARMS = ("SLCP", *CHANGED, AUTO, "MADSplit", CONSTANT)
 
 def one_change_cases(preset: Preset) -> list[Case]:
     """A task for each data set and repeat."""
-    repeats = preset.repeats if is_whole(preset) else min(preset.repeats, FEW_REPEATS)
+    repeats = preset.repeats if preset.is_whole else min(preset.repeats, FEW_REPEATS)
     return cases_of(repeats, dataset=preset.keep(EXACT), model=[MODEL])
 
 

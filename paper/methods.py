@@ -139,14 +139,20 @@ METHODS: dict[str, Make] = {
 
 
 def share_models(
-    case: Case, preset: Preset, split: Split, family: Family, *purpose: str, known: Any = None
+    case: Case,
+    preset: Preset,
+    split: Split,
+    family: Family,
+    *purpose: str,
+    known: Any = None,
+    answers: bool = False,
 ) -> Task:
     """The task of a case: base models from its training rows, whose fits all methods share.
 
     Its seed is that of the purpose and the case, so that all methods ask for the same folds.
     """
     seed = seed_of("method", *purpose, *case.values())
-    models = family.make(split.train.X, split.train.y, seed, preset)
+    models = family.make(split.train.X, split.train.y, seed, preset, answers)
     prediction = models.mean.fit(split.train.X, split.train.y).predict(split.test.X)
     return Task(case, preset, split, models, seed, prediction, known)
 

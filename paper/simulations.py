@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import clone
 
 from benchmarks.harness import (
     LEVEL,
@@ -46,7 +46,6 @@ from localconformal.datasets import (
     Simulation,
     load_simulation,
     shifted_simulation,
-    uniform_features,
 )
 from localconformal.laws import KernelLaw, NeighborsLaw
 from localconformal.laws.bandwidth import DistanceQuantile
@@ -57,16 +56,12 @@ from paper.ablations import (
     BANDWIDTHS,
     READINGS,
     SIMULATED,
-    Curves,
-    curves_of,
-    is_broad,
-    is_whole,
+    curves,
     other_bandwidths,
-    remembering,
 )
 from paper.data import Split, simulated_split
 from paper.methods import named_arms, on, share_models, slcp
-from paper.models import FAMILIES, Family, QuantileForest, Unfitted, grow
+from paper.models import FAMILIES, HOMOSCEDASTIC, HOMOSCEDASTIC_ONE, UNTUNED, load, truth
 from paper.verdicts import below, between, compared, length_and_coverage, printed, same_direction
 
 TAILS = ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0)
@@ -400,59 +395,6 @@ KERNELS = Experiment(
 )
 
 
-#: y = x1 + e with e standard normal and independent of x: 20 features, and the first alone.
-HOMOSCEDASTIC = "homoscedastic"
-HOMOSCEDASTIC_ONE = "homoscedastic, one feature"
-
-
-def load(name: str) -> Simulation:
-    """A simulation of the library, or the homoscedastic one with a single feature."""
-    if name != HOMOSCEDASTIC_ONE:
-        return load_simulation(name)
-    features = uniform_features(-5.0, 5.0, 1)
-    return replace(load_simulation(HOMOSCEDASTIC), name=name, draw_features=features)
-
-
-class TrueModel(RegressorMixin, BaseEstimator):
-    """E[y | x] of a simulation, whatever it is fitted to.
-
-    Examples
-    --------
-    >>> TrueModel("homoscedastic").fit([[2.0]], [0.0]).predict([[2.0]])
-    array([2.])
-    """
-
-    def __init__(self, simulation: str) -> None:
-        self.simulation = simulation
-
-    def fit(self, X: Any, y: Any) -> TrueModel:
-        """Look the simulation up."""
-        self.known_ = load(self.simulation)
-        return self
-
-    def predict(self, X: Any) -> Array:
-        """The conditional mean (n,)."""
-        return self.known_.mean(X)
-
-
-class TrueQuantiles(TrueModel):
-    """The conditional quantiles of a simulation."""
-
-    def predict(self, X: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
-        """(n, L) for L levels."""
-        return self.known_.quantile(X, quantiles)
-
-
-def truth(name: str) -> Family:
-    """The family of base models that know this simulation."""
-
-    def choose(X: Array, y: Array, seed: int, preset: Preset) -> Unfitted:
-        mean = TrueModel(name)
-        return Unfitted(mean, TrueQuantiles(name), mean)
-
-    return Family("truth", choose)
-
-
 #: The same method without localization.
 NONE = "no local law"
 #: The paper's bandwidth, that of its code, the narrowest of its ablation, and two that shrink.
@@ -538,7 +480,7 @@ EDGE = 1e-9
 
 def shapes_of(preset: Preset) -> tuple[float, ...]:
     """Degrees of shift."""
-    return SHAPES if is_broad(preset) else FEW_SHAPES
+    return SHAPES if preset.is_broad else FEW_SHAPES
 
 
 def covariate_shift_task(case: Case, preset: Preset) -> Task:
@@ -620,8 +562,8 @@ def covariate_shift_report(rows: list[Row], preset: Preset) -> Output:
         return in_per_cent(over_repeats(here, "coverage"))
 
     names = (*COVARIATE_SHIFT_COMPARED, *COVARIATE_SHIFT_BESIDE)
-    curves = curves_of(names, tuple(degrees), coverage)
-    figure = Curves(curves, "degree of shift, 1 - a", "coverage, %", 100.0 * LEVEL)
+    words = ("degree of shift, 1 - a", "coverage, %")
+    draw = curves(names, tuple(degrees), coverage, *words, level=100.0 * LEVEL)
     notes = [
         "Training and calibration rows are uniform on [-1, 1] as in the authors' code; the paper "
         "says Gaussian. Test rows are -1 + 2 Beta(a, a); linear models.",
@@ -632,7 +574,7 @@ def covariate_shift_report(rows: list[Row], preset: Preset) -> Output:
         "calibration rows are like the new ones its intervals are infinite, and cover.",
     ]
     tables = {"Means over repeats": table}
-    return Output(lines, tables, {"covariate_shift.png": figure.draw}, notes)
+    return Output(lines, tables, {"covariate_shift.png": draw}, notes)
 
 
 def claim_lines(rows: list[Row], where: str) -> list[Line]:
@@ -722,11 +664,11 @@ def proposition2_report(rows: list[Row], preset: Preset) -> Output:
     figures: dict[str, Callable[[Path], None]] = {}
     for name in PROPOSITION2_SIMULATIONS:
         gaps = partial(gap_at, select(rows, dataset=name))
-        curves = curves_of(PROPOSITION2_LAWS, proposition2_sizes_of(preset), gaps)
-        words = "mean distance of coverage at x from 90 %, points"
-        figures[f"proposition2_{name}.png"] = Curves(
-            curves, "rows to train on", words, log=True
-        ).draw
+        sizes = proposition2_sizes_of(preset)
+        words = ("rows to train on", "mean distance of coverage at x from 90 %, points")
+        figures[f"proposition2_{name}.png"] = curves(
+            PROPOSITION2_LAWS, sizes, gaps, *words, log=True
+        )
     notes = [
         "Conditional gap: mean distance of the coverage at x, which is known here, from 90 %; "
         "residuals from the true mean, as many rows to calibrate as to train.",
@@ -774,8 +716,6 @@ PROPOSITION2 = Experiment(
 SIMULATION = "heteroscedastic"
 SLOWER = ("LCP", "CDSplit")
 OTHERS = ("CQR", "MADSplit", "DistSplit", "SLCP-auto")
-#: Least rows of a leaf: nothing is tuned where only seconds count.
-LEAF_ROWS = 5
 #: Rows to train on and as many to calibrate on, and those of a preset with capped rows.
 RUN_TIME_SIZES, FEW_SIZES = (200, 500, 2_000, 4_000, 8_000), (500, 2_000, 8_000)
 RUN_TIME_TEST_ROWS = 1_000
@@ -789,9 +729,9 @@ TIMINGS = 2
 
 def run_time_sizes_of(preset: Preset) -> tuple[int, ...]:
     """Numbers of rows."""
-    if not is_broad(preset):
+    if not preset.is_broad:
         return RUN_TIME_SIZES[:1]
-    return RUN_TIME_SIZES if is_whole(preset) else FEW_SIZES
+    return RUN_TIME_SIZES if preset.is_whole else FEW_SIZES
 
 
 def run_time_task(case: Case, preset: Preset) -> Task:
@@ -799,14 +739,7 @@ def run_time_task(case: Case, preset: Preset) -> Task:
     test_rows = min(RUN_TIME_TEST_ROWS, preset.test_rows)
     sizes = replace(preset, simulated_rows=case["size"], test_rows=test_rows)
     split = drawn_rows(load_simulation(SIMULATION), case["repeat"], sizes)
-    task = share_models(case, preset, split, Family("untuned_forest", untuned), "run_time")
-    return replace(task, models=remembering(task.models))
-
-
-def untuned(X: Array, y: Array, seed: int, preset: Preset) -> Unfitted:
-    """Forests of the mean and of quantiles."""
-    forest = grow(LEAF_ROWS, seed)
-    return Unfitted(forest, QuantileForest(forest), forest)
+    return share_models(case, preset, split, UNTUNED, "run_time", answers=True)
 
 
 def least_seconds(task: Task, arm: Arm) -> list[Row]:
