@@ -19,6 +19,7 @@ from benchmarks.harness import (
     Output,
     Preset,
     Row,
+    Split,
     Task,
     cases_of,
     try_arm,
@@ -28,7 +29,7 @@ from localconformal.datasets import SIMULATIONS
 from localconformal.laws import KernelLaw
 from localconformal.laws.bandwidth import DistanceQuantile
 from localconformal.metrics import interval_score
-from paper.data import Split, real_split, simulated_split
+from paper.data import real_split, simulated_split
 from paper.methods import named_arms, share_models, slcp
 from paper.models import FAMILIES, Family, Models, choose_network
 from paper.tables import EXACT, REAL

@@ -24,7 +24,9 @@ from benchmarks.harness import (
     Output,
     Preset,
     Row,
+    Rows,
     Sets,
+    Split,
     Task,
     cases_of,
     seed_of,
@@ -51,7 +53,7 @@ from localconformal.regressors import (
     SplitConformalRegressor,
 )
 from paper.ablations import ALL_ROWS, MEDIAN, law_of, percents, quantiles
-from paper.data import Rows, Split, cache_folder
+from paper.data import cache_folder
 from paper.faces import FITTED, HELD, POOL, SOURCES, UNKNOWN, Images, halves, parts_of
 from paper.methods import Make, on, slcp, slcp_auto
 from paper.models import FAMILIES, LEVELS

@@ -68,13 +68,6 @@ class ImageNetwork(nn.Module):
 
     Everything random, the first weights and dropout, comes from the generator: PyTorch's global
     one is not touched. Layers are stored channels last, which oneDNN reads faster on a CPU.
-
-    Examples
-    --------
-    >>> network = ImageNetwork(torch.Generator().manual_seed(0), (1, 1), 4, (8, 3)).eval()
-    >>> images = torch.zeros(5, 3, 16, 16, dtype=torch.uint8)
-    >>> [tuple(part.shape) for part in network.read(images)]
-    [(5, 8), (5, 3), (5,)]
     """
 
     pixel_mean: Tensor
@@ -135,7 +128,9 @@ class ImageNetwork(nn.Module):
     def read(self, images: Tensor) -> Reading:
         """Images (n, 3, rows, columns) with pixels 0 to 255, as bytes or floats."""
         x = (images.to(torch.float32) - self.pixel_mean) / self.pixel_spread
-        hidden = self.hidden(concat_pool(self.trunk(x)))
+        x = self.trunk(x)
+        # Mean and maximum of each channel.
+        hidden = self.hidden(torch.cat([x.mean(dim=(2, 3)), x.amax(dim=(2, 3))], dim=1))
         embedding = self.embedding(self.dropout(hidden))
         mean = self.readout(torch.relu(embedding))[:, 0]
         return Reading(hidden, embedding, self.centre + self.unit * mean)
@@ -185,11 +180,6 @@ def trunk(blocks: Sequence[int], width: int) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-def concat_pool(x: Tensor) -> Tensor:
-    """Mean and maximum of each channel: (n, c, rows, columns) -> (n, 2 c)."""
-    return torch.cat([x.mean(dim=(2, 3)), x.amax(dim=(2, 3))], dim=1)
-
-
 def draw_weights(network: nn.Module, generator: torch.Generator) -> None:
     """He's normal weights and no offsets; each residual block begins as its shortcut."""
     for module in network.modules():
@@ -232,25 +222,11 @@ def train_images(
 ) -> History:
     """Least squares; the network ends as it was after the epoch with the least error on held rows.
 
-    Parameters
-    ----------
-    network : ImageNetwork
-        Its first weights count only where there is no checkpoint.
-    images : bytes of shape (n, rows, columns, 3)
-    y : float32 of shape (n,)
-    held : bool of shape (n,)
-        Rows that only judge the epochs; all others are trained on.
-    plan : TrainingPlan
-    checkpoint : Path
-        The training goes on from this file if it is there, and replaces it on its way.
-    save_every : float, default=120.0
-        Seconds between two checkpoints within an epoch.
-
-    Returns
-    -------
-    list of dicts
-        For each epoch: its number, the mean loss in units of the variance of y, and on held rows
-        the root mean squared and the mean absolute error, in units of y; seconds since the start.
+    ``images`` are bytes (n, rows, columns, 3), ``y`` float32 (n,); rows that are ``held`` only
+    judge the epochs. The training goes on from the checkpoint if it is there, and replaces it at
+    the end of each epoch and after every ``save_every`` seconds. What is returned has for each
+    epoch its number, the mean loss in units of the variance of y, on held rows the root mean
+    squared and the mean absolute error in units of y, and seconds since the start.
     """
     training = Training(network, images, y, held, plan)
     state = read_checkpoint(checkpoint, training.about)

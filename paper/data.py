@@ -423,5 +423,5 @@ def simulated_split(
     """
     rng = np.random.default_rng(seed_of("draw", simulation.name, repeat))
     drawn = [simulation.sample(size, random_state=rng) for size in (n, n, n_test)]
-    parts = [Rows(X, y, np.zeros(len(y)).astype(str)) for X, y in drawn]
-    return normalise(*parts) if scale else Split(*parts)
+    train, calibration, test = (Rows(X, y, np.zeros(len(y)).astype(str)) for X, y in drawn)
+    return (normalise if scale else Split)(train, calibration, test)

@@ -88,14 +88,13 @@ def lvd(models: Models, seed: int, preset: Preset) -> Any:
 
 def madsplit(models: Models, seed: int, preset: Preset) -> Any:
     """Mean and size of the residual by models of the same family."""
-    spread = {"spread_estimator": models.spread, "beta": BETA}
-    return on(MADSplitRegressor, **spread)(models, seed, preset)
+    return on(MADSplitRegressor, spread_estimator=models.spread, beta=BETA)(models, seed, preset)
 
 
 def madsplit_as_in_code(models: Models, seed: int, preset: Preset) -> Any:
     """The constant of the papers' code instead, for y in units of its mean |y|."""
-    spread = {"spread_estimator": PlusOne(models.spread), "beta": 0.0}
-    return on(MADSplitRegressor, **spread)(models, seed, preset)
+    spread = PlusOne(models.spread)
+    return on(MADSplitRegressor, spread_estimator=spread, beta=0.0)(models, seed, preset)
 
 
 class PlusOne(RegressorMixin, BaseEstimator):

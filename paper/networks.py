@@ -185,17 +185,6 @@ class Network(RegressorMixin, BaseEstimator):
 
     ``validation_share`` of the rows are held out: ``patience`` epochs without a lesser loss there
     end the training, and the epoch with the least loss is kept.
-
-    Examples
-    --------
-    >>> X = np.linspace(-1, 1, 400)[:, None]
-    >>> model = Network(max_epochs=40, random_state=0).fit(X, np.abs(X[:, 0]))
-    >>> bool(np.abs(model.predict(X) - np.abs(X[:, 0])).mean() < 0.1)
-    True
-    >>> model.set_params(levels=(0.05, 0.5, 0.95)).fit(X, np.abs(X[:, 0]))
-    Network(levels=(0.05, 0.5, 0.95), max_epochs=40, random_state=0)
-    >>> model.predict([[1.0]], quantiles=[0.05, 0.95]).shape
-    (1, 2)
     """
 
     activation = "relu"
@@ -230,7 +219,8 @@ class Network(RegressorMixin, BaseEstimator):
             self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2, order="C"
         )
         y = np.asarray(y, dtype=np.float64)
-        outputs, criterion = 1, {"criterion": nn.MSELoss}
+        outputs = 1
+        criterion: dict[str, Any] = {"criterion": nn.MSELoss}
         if self.levels is not None:
             outputs, levels = len(self.levels), [float(level) for level in self.levels]
             criterion = {"criterion": PinballLoss, "criterion__levels": levels}

@@ -25,6 +25,7 @@ from benchmarks.harness import (
     Output,
     Preset,
     Row,
+    Split,
     Task,
     calibrated,
     cases_of,
@@ -59,7 +60,7 @@ from paper.ablations import (
     curves,
     other_bandwidths,
 )
-from paper.data import Split, simulated_split
+from paper.data import simulated_split
 from paper.methods import named_arms, on, share_models, slcp
 from paper.models import FAMILIES, HOMOSCEDASTIC, HOMOSCEDASTIC_ONE, UNTUNED, load, truth
 from paper.verdicts import below, between, compared, length_and_coverage, printed, same_direction
