@@ -344,9 +344,15 @@ def bandwidth_arms(task: Task) -> list[Arm]:
 def bandwidth_report(rows: list[Row], preset: Preset) -> Output:
     """Length and coverage with each bandwidth, and how much longer than with the median."""
     lines: list[Line] = []
+    known = printed()["table_bandwidth"]
+    paper = known["tabular_length"], known["tabular_coverage"]
     for model in models_of(preset):
         here = select(rows, model=model)
-        lines += paper_lines(here, model, preset)
+        cannot = "the paper's length at the median is that of its network, another base model"
+        if model == NETWORK:
+            cannot = "" if preset.is_whole else "not all data sets were run"
+        rules = {name: select(here, method=name) for name in quantiles()}
+        lines += against_base({"model": model, "bandwidth": ""}, rules, MEDIAN, paper, cannot)
         for name in (*BANDWIDTH_LAWS, AUTO):
             of, mine = {"model": model, "bandwidth": name}, select(here, method=name)
             length = excess(mine, select(here, method=MEDIAN), "length")
@@ -366,23 +372,27 @@ def bandwidth_report(rows: list[Row], preset: Preset) -> Output:
     return Output(lines, tables, notes=notes)
 
 
-def paper_lines(rows: list[Row], model: str, preset: Preset) -> list[Line]:
-    """The numbers of the table, and whether the median is the shortest."""
-    cannot = "the paper's length at the median is that of its network, another base model"
-    if model == NETWORK:
-        cannot = "" if preset.is_whole else "not all data sets were run"
-    paper = printed()["table_bandwidth"]
-    at_median = paper["tabular_length"][list(quantiles()).index(MEDIAN)]
-    lines = []
-    for place, name in enumerate(quantiles()):
-        length, share = paper["tabular_length"][place], paper["tabular_coverage"][place]
-        mine, of = select(rows, method=name), {"model": model, "bandwidth": name}
-        lines += length_and_coverage(of, mine, (length, share), cannot)
-        if name != MEDIAN:
-            of = {**of, "quantity": LONGER}
-            longer = round(100.0 * (length / at_median - 1.0), 1)
-            ours = excess(mine, select(rows, method=MEDIAN), "length")
-            lines.append(same_direction(of, longer, ours))
+def against_base(
+    of: dict[str, str],
+    rows: dict[str, list[Row]],
+    base: str,
+    paper: tuple[list[float], list[float]],
+    cannot: str,
+    words: tuple[str, str] = ("length", LONGER),
+) -> list[Line]:
+    """The paper's lengths and coverages of variants, and whether the base's is the shortest.
+
+    The last field of ``of`` begins what a line is about, and the variant ends it.
+    """
+    *_, field = of
+    at_base, lines = dict(zip(rows, paper[0], strict=True))[base], []
+    for (name, mine), length, share in zip(rows.items(), *paper, strict=True):
+        about = {**of, field: of[field] + name}
+        lines += length_and_coverage(about, mine, (length, share), cannot, length=words[0])
+        if name != base:
+            longer = round(100.0 * (length / at_base - 1.0), 1)
+            ours = excess(mine, rows[base], "length")
+            lines.append(same_direction({**about, "quantity": words[1]}, longer, ours))
     return lines
 
 

@@ -35,7 +35,6 @@ from benchmarks.harness import (
 from benchmarks.tables import (
     below_bands,
     difference,
-    excess,
     means_table,
     over_repeats,
     select,
@@ -52,7 +51,7 @@ from localconformal.regressors import (
     MADSplitRegressor,
     SplitConformalRegressor,
 )
-from paper.ablations import ALL_ROWS, MEDIAN, law_of, percents, quantiles
+from paper.ablations import ALL_ROWS, MEDIAN, against_base, law_of, percents, quantiles
 from paper.data import cache_folder
 from paper.faces import FITTED, HELD, POOL, SOURCES, UNKNOWN, Images, halves, parts_of
 from paper.methods import Make, on, slcp, slcp_auto
@@ -390,22 +389,11 @@ def difference_lines(rows: list[Row]) -> list[Line]:
 
 def ablation_lines(rows: list[Row], ablation: str, table: str, base: str) -> list[Line]:
     """The paper's two rows of an ablation, and by how much lengths exceed those of the base."""
-    paper, here = printed()[table], select(rows, ablation=ablation)
-    variants = list(ablations()[ablation])
-    at_base = paper["age_length"][variants.index(base)]
-    lines = []
-    for variant, length, share in zip(
-        variants, paper["age_length"], paper["age_coverage"], strict=True
-    ):
-        mine = select(here, variant=variant)
-        of = {"group": OVERALL, "method": "SLCP", "variant": f"{ablation}, {variant}"}
-        lines += length_and_coverage(of, mine, (length, share), OTHER_DATA, "", YEARS)
-        if variant != base:
-            longer = excess(mine, select(here, variant=base), "length")
-            of = {**of, "quantity": f"longer than with {base}, %"}
-            printed_longer = round(100.0 * (length / at_base - 1.0), 1)
-            lines.append(same_direction(of, printed_longer, longer))
-    return lines
+    here, known = select(rows, ablation=ablation), printed()[table]
+    of = {"group": OVERALL, "method": "SLCP", "variant": f"{ablation}, "}
+    variants = {name: select(here, variant=name) for name in ablations()[ablation]}
+    paper, words = (known["age_length"], known["age_coverage"]), f"longer than with {base}, %"
+    return against_base(of, variants, base, paper, OTHER_DATA, (YEARS, words))
 
 
 def model_table(rows: list[Row]) -> list[Row]:
