@@ -23,6 +23,8 @@ LAYERS = [
     "quantiles",
     "frames",
     "columns",
+    "io.tables",
+    "preparation",
     "default_model",
     "models",
     "splitting",
@@ -45,7 +47,6 @@ LAYERS = [
     "io",
     "distributed",
     "torch",
-    "workflow",
     "tabular",
     "cli",
 ]
@@ -61,8 +62,8 @@ def relative(path):
 
 
 def layer(module):
-    """Of a module without the package's name; whole files are below what reads and writes them."""
-    return "io.files" if module == "io.files" else module.split(".")[0]
+    """Of a module without the package's name: its own, or that of its package."""
+    return module if module in LAYERS else module.split(".")[0]
 
 
 def imported_layers(path):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from localconformal.cli.console import Json, Seed, show, split_names, steps, to_json
-from localconformal.io.files import check_inputs_stay
+from localconformal.cli.console import Columns, Json, Seed, show, split_names, steps, to_json
+from localconformal.io.files import check_folder, check_inputs_stay, write_together
 from localconformal.text import say_level
+
+if TYPE_CHECKING:
+    from localconformal.audit import Audit
 
 DEFAULT_LEVEL = 0.9
 
@@ -32,13 +37,13 @@ def audit(
         str, typer.Option(help="Column of the upper bounds.", metavar="COLUMN", show_default=False)
     ],
     groups: Annotated[
-        list[str] | None,
+        Columns,
         typer.Option(
             help="Column of group labels; repeatable.", metavar="COLUMN", show_default=False
         ),
     ] = None,
     features: Annotated[
-        list[str] | None,
+        Columns,
         typer.Option(
             help="Column to look for failures in; repeatable.",
             metavar="COLUMN",
@@ -66,11 +71,11 @@ def audit(
     Example:  localconformal audit predictions.csv --y price --lower low --upper high \\
                   --groups region --level 0.9 --out audited
     """
+    from localconformal.audit import audit as find_failures
     from localconformal.audit.sentences import audit_text
-    from localconformal.io.files import check_folder, write_together
-    from localconformal.io.tables import column_names, read_table
+    from localconformal.io.tables import about, check_columns, column_names, read_table
     from localconformal.report import write_report
-    from localconformal.workflow.auditing import GROUP_HINT, audit_record, audit_table
+    from localconformal.tabular.run import GROUP_HINT
 
     target = DEFAULT_LEVEL if level is None else level
     check_folder(out)
@@ -80,40 +85,103 @@ def audit(
         on_step("reading")
         columns = column_names(predictions)
         by, among = split_names(groups, columns), split_names(features, columns)
-        rows = read_table(predictions, columns=[y, lower, upper, *by, *among] if among else None)
+        named = (y, lower, upper)
+        check_columns([*named, *by, *among], columns, str(predictions))
+        table = read_table(predictions, columns=[*named, *by, *among] if among else None)
+        with about(str(predictions)):
+            rows = known_rows(table, named, by, among)
         on_step("auditing")
-        found = audit_table(
-            rows,
-            y=y,
-            lower=lower,
-            upper=upper,
-            groups=by,
-            features=among,
+        found = find_failures(
+            rows.X,
+            rows.y,
+            rows.intervals,
+            rows.groups,
             confidence_level=target,
             random_state=seed,
-            source=str(predictions),
         )
         on_step("writing")
-        record: dict[str, Any] = {
-            "input": {"file": predictions, "y": y, "lower": lower, "upper": upper, "seed": seed},
-            **audit_record(found),
-        }
+        told = {"file": predictions, "y": y, "lower": lower, "upper": upper, "seed": seed}
+        record = {"input": told, **_record(found, rows.notes)}
         report, written = write_together(
             {
                 page: lambda part: write_report(
-                    found.audit,
+                    found,
                     part,
-                    X=found.X,
-                    y=found.y,
-                    intervals=found.intervals,
+                    X=rows.X,
+                    y=rows.y,
+                    intervals=rows.intervals,
                     random_state=seed,
                     group_hint=GROUP_HINT,
                 ),
                 data: lambda part: part.write_text(to_json(record), "utf-8"),
             }
         )
-    said = [audit_text(found.audit, rest=str(written)), *found.notes]
+    said = [audit_text(found, rest=str(written)), *rows.notes]
     if level is None:
         said.append(f"The target of {say_level(target)} is the default; --level sets another.")
     document = {**record, "files": {"report": report, "audit": written}}
     show(document, [*said, f"Report: {report}", f"Data:   {written}"], as_json)
+
+
+class AuditRows(NamedTuple):
+    """What is audited: features (n, d), y (n,), bounds (n, 2), labels by group, what to know."""
+
+    X: Any
+    y: Any
+    intervals: Any
+    groups: dict[str, Any] | None
+    notes: list[str]
+
+
+def known_rows(
+    table: Any, named: tuple[str, str, str], groups: Sequence[str], features: Sequence[str]
+) -> AuditRows:
+    """The rows with numbers in y, lower and upper (bounds may be infinite), or one sentence."""
+    import numpy as np
+
+    from localconformal.io.tables import TableError
+    from localconformal.preparation import as_floats, with_times
+
+    y, lower, upper = named
+    if len(set(named)) < 3:
+        raise TableError(
+            f"y, lower and upper are {y!r}, {lower!r} and {upper!r}; expected three different "
+            "columns."
+        )
+    numbers = np.column_stack([as_floats(table[name], flags=False) for name in named])
+    known = np.asarray(~np.isnan(numbers).any(axis=1))
+    kept, numbers = table[known].reset_index(drop=True), numbers[known]
+    if len(numbers) == 0:
+        raise TableError(
+            f"no row has a number in each of {y!r}, {lower!r} and {upper!r}; expected at least one."
+        )
+    if not np.isfinite(numbers[:, 0]).all():
+        raise TableError(f"column {y!r} holds infinite values; expected finite numbers.")
+    if (numbers[:, 1] > numbers[:, 2]).all():
+        raise TableError(
+            f"{lower!r} is above {upper!r} in every row; expected the lower bounds in {lower!r}: "
+            "swap the two names."
+        )
+    notes = []
+    if left_out := len(known) - len(kept):
+        rows = "1 row was" if left_out == 1 else f"{left_out:,} of {len(known):,} rows were"
+        notes.append(f"{rows} left out: {', '.join(named)} are not all known there.")
+    X = kept[list(dict.fromkeys(features))] if features else kept.drop(columns=list(named))
+    if not X.shape[1]:
+        X = X.assign(row=np.arange(len(X)))
+        notes.append(
+            "The table has no other column: failures are looked for along the order of its rows."
+        )
+    labels = {name: kept[name] for name in groups} or None
+    return AuditRows(with_times(X), numbers[:, 0], numbers[:, 1:], labels, notes)
+
+
+def _record(found: Audit, notes: Sequence[str]) -> dict[str, Any]:
+    """The audit as plain data: everything of `Audit`, significant failures apart."""
+    whole = asdict(found)
+    return {
+        "summary": whole["summary"],
+        "failures": [asdict(failure) for failure in found.failures()],
+        **{part: whole[part] for part in ("rules", "features", "groups", "sizes", "slab")},
+        "notes": [*notes, *whole["notes"]],
+    }

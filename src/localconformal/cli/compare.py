@@ -11,16 +11,17 @@ import typer
 
 from localconformal.cli.console import (
     METHOD_NAMES,
+    Columns,
     Data,
     Json,
     Seed,
+    check_shares,
+    empty_table,
     show,
     split_names,
     steps,
     to_json,
 )
-from localconformal.cli.layout import empty_table
-from localconformal.cli.run import Columns, check_numbers
 from localconformal.io.files import check_inputs_stay
 from localconformal.text import say_difference, say_level, say_number
 
@@ -68,9 +69,9 @@ def compare(
     from localconformal.io.files import check_folder, write_together
     from localconformal.io.tables import column_names, read_table, write_table
     from localconformal.tabular.compare import compare_methods, count_steps
-    from localconformal.workflow.base_models import model_file
+    from localconformal.tabular.model import model_file
 
-    check_numbers([level], test_size)
+    check_shares([level], test_size)
     check_folder(out)
     page, ranking, numbers = (out / name for name in FILES)
     check_inputs_stay([page, ranking, numbers], [data, model_file(model)])

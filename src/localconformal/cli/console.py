@@ -1,40 +1,14 @@
 """How a command speaks: results on standard output, all else on standard error.
 
-How a command file is written
------------------------------
-One file a command, named as the command, with one function of that name; `cli/app.py` has it in
-``COMMANDS``. The function is thin: it reads options, calls the library (``localconformal.workflow``
-for work that only commands need) and shows what came back.
+A command is a file with one function of its name, listed in ``COMMANDS`` of `cli/app.py`; it reads
+options, calls the library and shows what it returns. Its docstring is the page of help.
 
-* Its signature is typer's: arguments as ``Annotated[type, typer.Option(help=...)]``. Its docstring
-  is the page of help: one line on what it does, a blank line, then an example after "Example:".
-  Lines that are to stay lines stand under a line with a lone ``\\b``.
-* Heavy imports (scikit-learn, pandas, the library's estimators) stand inside the function, so that
-  ``--help`` is quick and lists every command without loading them.
-* Bad input is a ``TableError`` or another ``ValueError`` whose message is one sentence (or an
-  ``OSError``): just let it pass. `answering`, which `cli/app.py` puts around every command, prints
-  the sentence on standard error and ends with code 2; Ctrl-C ends with 130. Everything else is a
-  mistake of ours and ends with a traceback and code 1. ``LOCALCONFORMAL_TRACEBACK=1`` shows where
-  a sentence comes from.
-* Files are made by ``write_whole`` (or ``write_together``) of `localconformal.io` at the very end,
-  so that whatever happens before leaves nothing behind.
-* ``as_json: Json = False`` is the option ``--json``. `show` then prints one JSON document and
-  nothing else; without it, sentences, paths and rich tables.
-* `steps` (a number of named steps) or `counting` (many rows) show progress, on a terminal only;
-  ``verbose: Verbose = False`` with `log_lines` is the option for those who have none.
-
-A command in full::
-
-    def count(data: Data, as_json: Json = False) -> None:
-        \"\"\"Count the rows of a table.
-
-        \\b
-        Example:  localconformal count homes.csv
-        \"\"\"
-        from localconformal.io.tables import read_table
-
-        n = len(read_table(data))
-        show({"rows": n}, [f"{n:,} rows"], as_json)
+* Heavy imports stand inside the function, so that ``--help`` is quick.
+* Bad input is a ``ValueError`` or ``OSError`` of one sentence: `answering`, which `cli/app.py` puts
+  around every command, prints it and ends with code 2. Everything else is a mistake of ours and
+  ends with a traceback and code 1.
+* Files are written at the very end by ``write_whole`` or ``write_together`` of `localconformal.io`,
+  so that whatever happens before leaves nothing behind; then `show` prints the result.
 """
 
 from __future__ import annotations
@@ -47,12 +21,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from localconformal.progress import hidden, stage
-from localconformal.workflow.messages import json_text, one_line, visible
+from localconformal.text import json_text, one_line, plain_data, visible
 
 #: Meaning of each exit code, as `localconformal --help` prints it.
 EXIT_CODES = {
@@ -65,6 +39,8 @@ EXIT_CODES = {
     143: "terminated (SIGTERM); no file is half written",
 }
 BAD_INPUT, UNPRINTED, INTERRUPTED = 2, 4, 130
+#: Characters of a sentence before it is cut.
+LONGEST = 2_000
 #: Where a command takes the name of a method; help pages load nothing, so the list is elsewhere.
 METHOD_NAMES = "A name; a wrong one lists all"
 #: Set to anything: errors of the user come with a traceback, to find where one comes from.
@@ -76,14 +52,11 @@ Level = Annotated[
     list[float],
     typer.Option("--level", "-l", help="Share of rows to cover, inside (0, 1); repeatable."),
 ]
-Cluster = Annotated[
-    str | None,
-    typer.Option(help="Address of a Dask scheduler, as tcp://host:8786.", show_default=False),
-]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print each stage on standard error.")
 ]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
+Columns = list[str] | None
 
 
 def answering(command: Callable[..., None]) -> Callable[..., None]:
@@ -97,6 +70,12 @@ def answering(command: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             complain("Interrupted; nothing was written.")
             raise typer.Exit(INTERRUPTED) from None
+        except MemoryError:
+            complain(
+                "The table does not fit into memory; take fewer columns or rows, or fit on Dask in "
+                "Python."
+            )
+            raise typer.Exit(BAD_INPUT) from None
         except (ValueError, OSError) as error:
             if os.environ.get(TRACEBACK):
                 raise
@@ -110,7 +89,7 @@ def sentence(error: Exception) -> str:
     """What an exception says, on one line."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}."
-    return one_line(str(error)) or type(error).__name__
+    return one_line(error, LONGEST) or type(error).__name__
 
 
 def complain(text: str) -> None:
@@ -125,7 +104,7 @@ def one_line_warnings() -> Iterator[None]:
 
     def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if issubclass(category, UserWarning):
-            said[one_line(str(message))] = None
+            said[one_line(message, LONGEST)] = None
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -135,11 +114,6 @@ def one_line_warnings() -> Iterator[None]:
         finally:
             for text in said:
                 complain(f"Note: {text}")
-
-
-def print_json(document: Mapping[str, Any]) -> None:
-    """One JSON document on standard output; NaN and infinities as texts."""
-    typer.echo(to_json(document))
 
 
 def to_json(document: Any) -> str:
@@ -154,23 +128,10 @@ def to_json(document: Any) -> str:
       "width": "Infinity"
     }
     """
-    return json_text(sayable(document))
+    return json_text(plain_data(document))
 
 
-def sayable(value: Any) -> Any:
-    """Numbers, texts, lists and dicts alone."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): sayable(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [sayable(item) for item in value]
-    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
-
-
-def print_result(*parts: Any) -> None:
+def _print_parts(parts: Iterable[Any]) -> None:
     """Sentences, paths (``"Report: a/b.html"``) and rich tables, on standard output.
 
     Texts are printed as they are: no markup, no wrapping, so that a path can be copied; but what
@@ -200,9 +161,9 @@ def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> No
     """
     try:
         if as_json:
-            print_json(document)
+            typer.echo(to_json(document))
         else:
-            print_result(*parts)
+            _print_parts(parts)
         sys.stdout.flush()
     except OSError as error:
         # Python would try the rest again at exit, and complain.
@@ -212,18 +173,6 @@ def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> No
             "it makes are written."
         )
         raise typer.Exit(UNPRINTED) from error
-
-
-@contextmanager
-def on_cluster(large: bool, address: str | None) -> Iterator[None]:
-    """Work on rows out of memory runs on this cluster, or in the threads of this process."""
-    if not large:
-        yield
-        return
-    from localconformal.distributed.computing import connected
-
-    with connected(address):
-        yield
 
 
 @contextmanager
@@ -256,27 +205,48 @@ def log_lines(wanted: bool) -> Iterator[None]:
 
 
 @contextmanager
-def counting(name: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A function to call with how many more are done; with the time left where a total is known."""
-    with progress() as bar:
-        task = bar.add_task(name, total=total)
-        yield lambda more: bar.update(task, advance=more)
-
-
-@contextmanager
-def progress() -> Iterator[Any]:
-    """A bar that disappears; nothing where standard error is no terminal."""
+def counting(name: str) -> Iterator[Callable[[int], None]]:
+    """A function to call with how many more are done: a bar on a terminal, that disappears."""
     from rich.console import Console
     from rich.progress import Progress
 
     shown = sys.stderr is not None and sys.stderr.isatty()
     with hidden(), Progress(console=Console(stderr=True), transient=True, disable=not shown) as bar:
-        yield bar
+        task = bar.add_task(name, total=None)
+        yield lambda more: bar.update(task, advance=more)
 
 
 def split_names(given: list[str] | None, columns: list[str]) -> list[str]:
-    """Names that came one by one, or several with commas; a column's own comma stays."""
+    """Names given one by one, or several with commas; a column's own comma stays."""
     names: list[str] = []
     for text in given or ():
         names += [text] if text in columns else [name.strip() for name in text.split(",")]
     return names
+
+
+def check_shares(levels: Iterable[float], test_size: float | None = None) -> None:
+    """Levels and shares that can be meant, before any work is done."""
+    shares = [("--level", level) for level in levels]
+    for name, value in shares if test_size is None else [*shares, ("--test-size", test_size)]:
+        if not 0.0 < value < 1.0:
+            raise ValueError(f"{name} is {value:g}; expected a number inside (0, 1).")
+
+
+def empty_table(columns: Mapping[str, Literal["left", "right"]]) -> Any:
+    """A rich table without rows: heading -> side of its texts; the first column is the name.
+
+    Long words are folded, never cut.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, collapse_padding=True)
+    for position, (heading, side) in enumerate(columns.items()):
+        table.add_column(
+            heading,
+            justify=side,
+            style="bold" if position == 0 else "",
+            no_wrap=position == 0,
+            overflow="fold",
+        )
+    return table

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from localconformal.cli.console import Json, counting, show
-from localconformal.cli.run import check_numbers
-from localconformal.io.files import check_inputs_stay
+from localconformal.cli.console import Json, check_shares, counting, show
+from localconformal.io.files import check_folder, check_inputs_stay
+from localconformal.text import say_rows
 
 
 def predict(
@@ -47,25 +47,28 @@ def predict(
     Example:  localconformal predict homes/model.skops new.csv --out new-intervals.csv
               localconformal predict homes/model.skops new/ --out new-intervals.parquet
     """
-    from localconformal.io.files import check_folder, write_whole
     from localconformal.io.models import ModelFileError, load_model
     from localconformal.io.tables import check_suffix
-    from localconformal.workflow.model import TableModel
-    from localconformal.workflow.predicting import FilePrediction
+    from localconformal.tabular.model import TableModel
 
-    check_numbers(level or [], 0.5)
+    check_shares(level or [])
     check_suffix(out)
     check_folder(out.parent)
     check_inputs_stay([out], [model, data])
     fitted = load_model(model)
     if not isinstance(fitted, TableModel):
         raise ModelFileError(
-            f"{model} holds a {type(fitted).__name__}; the model.skops of a run was expected."
+            f"{model} holds a {type(fitted).__name__}; expected the model.skops of a run."
         )
-    task = FilePrediction(fitted, data, level or (), identifier, batch_rows)
     with counting("predicting") as on_rows:
-        path = write_whole(out, lambda part: task.write(part, on_rows))
-    document = {"rows": task.rows, "file": path, "target": fitted.target, "notes": task.notes()}
-    rows = "1 row" if task.rows == 1 else f"{task.rows:,} rows"
-    sentences = [f"{rows} predicted.", *task.notes(), f"Intervals: {path}"]
-    show(document, sentences, as_json)
+        done = fitted.predict_file(
+            data,
+            out,
+            confidence_level=level or (),
+            identifier=identifier,
+            batch_rows=batch_rows,
+            on_rows=on_rows,
+        )
+    document = {"rows": done.rows, "file": out, "target": fitted.target, "notes": done.notes}
+    said = [f"{say_rows(done.rows)} predicted.", *done.notes, f"Intervals: {out}"]
+    show(document, said, as_json)

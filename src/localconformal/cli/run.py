@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,25 +12,25 @@ import typer
 
 from localconformal.cli.console import (
     METHOD_NAMES,
+    Columns,
     Json,
     Level,
     Seed,
     Verbose,
+    check_shares,
     log_lines,
     prose,
-    sayable,
     show,
     split_names,
     steps,
 )
-from localconformal.io.files import check_inputs_stay
+from localconformal.io.files import check_folder, check_inputs_stay
 from localconformal.text import say_level, say_number, say_share
 
 if TYPE_CHECKING:
     from localconformal.audit import Audit
-    from localconformal.workflow.running import Run, Task
+    from localconformal.tabular.run import Run
 
-Columns = list[str] | None
 #: Bytes of a file whose size is told.
 LARGE_FILE = 50_000_000
 
@@ -88,104 +88,79 @@ def run(
     Example:  localconformal run homes.csv --target price --out homes
               localconformal run homes.csv -t price --groups region --new new.csv
     """
-    from localconformal.io.files import check_folder
     from localconformal.io.models import skops_io
-    from localconformal.io.tables import check_columns, column_names
-    from localconformal.workflow.base_models import model_file
-    from localconformal.workflow.model import Settings
-    from localconformal.workflow.predicting import FilePrediction
-    from localconformal.workflow.run_files import run_paths, write_run
-    from localconformal.workflow.running import STEPS, Task, run_record
+    from localconformal.io.tables import check_columns, column_names, read_table
+    from localconformal.tabular.model import model_file
+    from localconformal.tabular.run import STEPS, run_paths, run_table, write_run
 
-    check_numbers(level, test_size)
+    check_shares(level, test_size)
     # What the model will be saved with, before it is fitted.
     skops_io()
     check_folder(out)
     check_inputs_stay(run_paths(out, new=new is not None).values(), [data, new, model_file(model)])
     new_columns = [] if new is None else column_names(new)
+
+    def check_new(types: Mapping[str, str]) -> None:
+        if new is not None:
+            check_columns(types, new_columns, str(new))
+
     with log_lines(verbose), steps(len(STEPS)) as on_step:
         on_step(STEPS[0])
         columns = column_names(data)
         chosen, by = split_names(features, columns), split_names(groups, columns)
-        settings = Settings(
+        names = [] if identifier is None else [identifier]
+        order = [] if time is None else [time]
+        wanted = [target, *names, *order, *chosen, *by] if chosen else None
+        done = run_table(
+            read_table(data, columns=wanted, names=names),
+            target,
             method=method,
             model=model,
-            levels=tuple(dict.fromkeys(level)),
+            confidence_level=level,
             law=law,
-            features=tuple(chosen),
-            groups=tuple(by),
-            seed=seed,
+            features=chosen,
+            groups=by,
+            identifier=identifier,
+            test_size=test_size,
+            time=time,
+            random_state=seed,
+            source=str(data),
+            on_step=on_step,
+            on_columns=check_new,
         )
-        task = Task(target, settings, identifier, test_size, time)
-
-        def check_new(types: Mapping[str, str]) -> None:
-            if new is not None:
-                check_columns(types, new_columns, str(new))
-
-        done = make_run(data, task, on_step, check_new)
         on_step(STEPS[3])
-        prediction = None if new is None else FilePrediction(done.model, new)
-        record = {
-            "command": shlex.join(["localconformal", *sys.argv[1:]]),
-            "data": {"file": data, "new": new},
-            **run_record(done, task),
-        }
+        command = shlex.join(["localconformal", *sys.argv[1:]])
+        about_run = {"command": command, "data": {"file": data, "new": new}}
         # All that can fail comes before the files.
-        said, document = list(summary(record, done)), sayable(record)
-        paths = write_run(done, out, document, prediction)
-    notes = [] if prediction is None else prediction.notes()
-    whole = {**document, "notes": notes, "files": sayable(paths)}
-    show(whole, [*said, *map(prose, notes), "", *path_lines(paths)], as_json)
+        said = list(_summary(done))
+        paths, notes = write_run(done, out, new=new, about_run=about_run)
+    document = {**about_run, **done.record(), "notes": notes, "files": paths}
+    show(document, [*said, *map(prose, notes), "", *path_lines(paths)], as_json)
 
 
-def make_run(
-    data: Path,
-    task: Task,
-    on_step: Callable[[str], None],
-    on_columns: Callable[[Mapping[str, str]], None],
-) -> Run:
-    """Read the table and run on it."""
-    from localconformal.io.tables import read_table
-    from localconformal.workflow.running import run_table
-
-    chosen, by = task.settings.features, task.settings.groups
-    named = [] if task.identifier is None else [task.identifier]
-    order = [] if task.time is None else [task.time]
-    wanted = [task.target, *named, *order, *chosen, *by] if chosen else None
-    table = read_table(data, columns=wanted, names=named)
-    return run_table(table, task, source=str(data), on_step=on_step, on_columns=on_columns)
-
-
-def check_numbers(levels: list[float], test_size: float) -> None:
-    """Levels and shares that can be meant, before any work is done."""
-    for name, value in [*(("--level", level) for level in levels), ("--test-size", test_size)]:
-        if not 0.0 < value < 1.0:
-            raise ValueError(f"{name} is {value:g}; a number inside (0, 1) was expected.")
-
-
-def summary(record: Mapping[str, Any], done: Run) -> Iterator[Any]:
+def _summary(done: Run) -> Iterator[Any]:
     """What a person wants to know, in a dozen lines; numbers in the record are as measured."""
-    rows = record["rows"]
+    rows = done.rows
     yield (
         f"{rows['input']:,} rows: {rows['train']:,} to train, {rows['calibrate']:,} to calibrate, "
         f"{rows['hold out']:,} held out to check on."
     )
-    yield from map(prose, record["preparation"])
+    yield from map(prose, done.notes)
     yield ""
-    for row in record["coverage"]:
-        yield coverage_line(row)
+    for row in done.coverage():
+        yield _coverage_line(row)
     levels = done.model.levels
     if len(levels) > 1:
         yield f"The audit and the report are about {say_level(levels[0])}, the first level."
     yield prose(done.accuracy.text)
     if done.accuracy.warning:
         yield prose(done.accuracy.warning)
-    yield from map(prose, failure_lines(done.audit))
+    yield from map(prose, _failure_lines(done.audit))
     if done.audit.groups:
-        yield prose(group_line(done.audit))
+        yield prose(_group_line(done.audit))
 
 
-def failure_lines(audit: Audit) -> Iterator[str]:
+def _failure_lines(audit: Audit) -> Iterator[str]:
     """Where coverage is too low, and where it is too high, by more than chance."""
     failures = audit.failures()
     under = [failure for failure in failures if failure.is_under]
@@ -199,7 +174,7 @@ def failure_lines(audit: Audit) -> Iterator[str]:
             yield f"{title}: {count} of the data, see the report; the first: {parts[0].text}."
 
 
-def group_line(audit: Audit) -> str:
+def _group_line(audit: Audit) -> str:
     """How many groups are off, and the worst of them: of those covered too rarely, if any are."""
     count = len(audit.groups)
     off = [failure for failure in audit.failures() if failure.part == "groups"]
@@ -212,7 +187,7 @@ def group_line(audit: Audit) -> str:
     )
 
 
-def coverage_line(row: Mapping[str, Any]) -> str:
+def _coverage_line(row: Mapping[str, Any]) -> str:
     """Coverage at one level, with its band."""
     low, high = (100 * end for end in row["band"] or (0.0, 1.0))
     expected = f" (chance gives {low:.1f} to {high:.1f} %)" if row["band"] else ""

@@ -52,12 +52,11 @@ OWN_MODULES = (
     "engine",
     "laws",
     "models",
+    "preparation",
     "regressors",
     "scores",
     "selection",
-    "workflow.columns",
-    "workflow.model",
-    "workflow.preparation",
+    "tabular.model",
 )
 #: What else a file may name, beyond scikit-learn's estimators, NumPy and SciPy, which skops knows.
 FURTHER_TYPES = frozenset(

@@ -36,7 +36,7 @@ class CalibratedRegressor(BaseConformalRegressor):
         return (
             f"Some intervals are infinite: {smallest} calibration rows came"
             f"{self._name_cells(short)} and confidence level {level!r} needs at least {needed}; "
-            "call conformalize with more rows, or ask for a lower level."
+            "calibrate on more rows, or ask for a lower level."
         )
 
     def _name_cells(self, cells: NDArray[Any]) -> str:

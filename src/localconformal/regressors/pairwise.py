@@ -59,7 +59,7 @@ class PairwiseRegressor(ComposedRegressor):
         )
 
     def _remedy(self) -> str:
-        return "choose a larger bandwidth, call conformalize with more rows, or lower the level."
+        return "choose a larger bandwidth, calibrate on more rows, or lower the level."
 
     def _why_no_distribution(self) -> str:
         return (

@@ -286,6 +286,6 @@ def shortage(n: int, levels: Array) -> str:
     needed = required_calibration_size(float(extreme.max()))
     return (
         f"Some quantiles are infinite: {n} calibration rows came and level {level!r} needs at "
-        f"least {needed}; call conformalize with more rows, or ask for levels inside "
+        f"least {needed}; calibrate on more rows, or ask for levels inside "
         f"[{1 / (n + 1):.3g}, {n / (n + 1):.3g}]."
     )

@@ -252,7 +252,7 @@ class WeightedConformalRegressor(PairwiseRegressor, LocalizedConformalRegressor)
 
     def _remedy(self) -> str:
         return (
-            "call conformalize with more rows where such rows are common, clip the weights, or "
+            "calibrate on more rows where such rows are common, clip the weights, or "
             "lower the level."
         )
 

@@ -1,5 +1,15 @@
 """Table in, checked intervals out: the work behind the commands, as functions for Python."""
 
 from localconformal.tabular.compare import Ranking, compare_methods
+from localconformal.tabular.model import TableModel, fit_table_model
+from localconformal.tabular.run import Run, run_table, write_run
 
-__all__ = ["Ranking", "compare_methods"]
+__all__ = [
+    "Ranking",
+    "Run",
+    "TableModel",
+    "compare_methods",
+    "fit_table_model",
+    "run_table",
+    "write_run",
+]

@@ -19,12 +19,21 @@ from localconformal.io.tables import about
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
 from localconformal.report import write_report
-from localconformal.workflow.messages import one_line
-from localconformal.workflow.methods import find_method, named_methods
-from localconformal.workflow.model import Settings, TableModel, fit_table_model
-from localconformal.workflow.running import Task, known_rows
+from localconformal.tabular.model import (
+    METHODS,
+    NEEDS_MORE,
+    Settings,
+    TableModel,
+    fit_settings,
+    method_name,
+    raw_table,
+)
+from localconformal.tabular.run import Task, known_rows
+from localconformal.text import one_line
 
 MOST_REPEATS = 100
+#: Characters of a reason before it is cut.
+LONGEST = 2_000
 ON_READING = (
     "The interval score is the mean length plus a price for every miss; lower is better.",
     "The best is the best on these test rows: on others its lead will be a little smaller.",
@@ -63,7 +72,7 @@ class Trial:
 
     def prepared(self, name: str) -> Any:
         """The test rows as the model of this method reads them."""
-        X, _ = self.attempts[name].model.preparation.transform(self.test)
+        X, _ = self.attempts[name].model.preparation.read(self.test)
         return X
 
     def compare(self, names: Sequence[str], level: float, random_state: int) -> Comparison:
@@ -241,13 +250,13 @@ def compare_methods(
     """
     if not 1 <= repeats <= MOST_REPEATS:
         raise ValueError(f"repeats is {repeats}; a number from 1 to {MOST_REPEATS} was expected.")
-    names = list(dict.fromkeys(find_method(name).name for name in methods or default_methods()))
+    names = list(dict.fromkeys(method_name(name) for name in methods or default_methods()))
     settings = Settings(
         model=model, levels=(confidence_level,), features=tuple(features), seed=random_state
     )
     task = Task(target, settings, test_size=test_size)
     with about(source):
-        rows = known_rows(table, task, source)
+        rows = known_rows(raw_table(table, ()), task, source)
     task = replace(task, settings=replace(settings, features=rows.features))
     trials = tuple(
         _try_methods(rows.table, rows.y, names, task, seed, on_step)
@@ -277,7 +286,7 @@ def default_methods() -> tuple[str, ...]:
     >>> "weighted" in default_methods()
     False
     """
-    return tuple(method.name for method in named_methods() if method.needs_more is None)
+    return tuple(name for name in METHODS if name not in NEEDS_MORE)
 
 
 def count_steps(methods: Sequence[str], repeats: int) -> int:
@@ -310,7 +319,7 @@ def _try_methods(
         try:
             trial.attempts[name] = _attempt(settings, to_fit, y[fit], trial.test)
         except Exception as error:
-            trial.failed[name] = one_line(str(error)) or type(error).__name__
+            trial.failed[name] = one_line(error, LONGEST) or type(error).__name__
     return trial
 
 
@@ -319,20 +328,20 @@ def _attempt(settings: Settings, rows: Any, y: Array, test: Any) -> Attempt:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         start = time.perf_counter()
-        model = fit_table_model(rows, y, settings)
+        model = fit_settings(rows, y, settings)
         fitted = time.perf_counter()
         intervals = model.predict_interval(test, settings.levels[0])
         end = time.perf_counter()
     # Other categories are those of packages below, and mean nothing to who reads the ranking.
-    said = (str(warning.message) for warning in caught if warning.category is UserWarning)
-    warned = tuple(dict.fromkeys(map(one_line, said)))
+    said = (warning.message for warning in caught if warning.category is UserWarning)
+    warned = tuple(dict.fromkeys(one_line(text, LONGEST) for text in said))
     return Attempt(model, intervals, fitted - start, end - fitted, warned)
 
 
 def _notes(trial: Trial, name: str) -> tuple[str, ...]:
     """What was done to the table, and what methods warned of."""
     model = trial.attempts[name].model
-    _, lost = model.preparation.transform(trial.test)
+    _, lost = model.preparation.read(trial.test)
     warned = (
         f"{name}: {text}" for name, tried in trial.attempts.items() for text in tried.warnings
     )

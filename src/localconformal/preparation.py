@@ -1,0 +1,576 @@
+"""From any table to numbers and categories: learned on training rows, a function of the row.
+
+What is learned is which columns tell rows apart, which texts are times and in what format, and
+which labels there are. Nothing is imputed, scaled or encoded here: that is the model's business,
+and gradient boosting needs none of it. Whatever was decided is said in ``notes_``.
+
+* Numbers stay; infinite ones are missing. True and false are 1 and 0.
+* Times, and texts that are all times in one format, become days since 1970, month, day of the
+  month, weekday and hour, of which those are kept that differ between training rows.
+  Whole numbers that are all days such as 20141013 are times if their column is named like one.
+* Other texts are labels. Labels that training rows do not have, or beyond the most frequent
+  `MOST_LABELS`, are missing.
+* Left out: columns that are constant or empty in training rows, texts that differ in most rows
+  (identifiers, free text), and whole numbers, all different, of a column named like an identifier.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api import types as kinds
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from localconformal.frames import check_frame, is_frame
+from localconformal.io.tables import NUMBER, TEXT, TIME, TableError, check_columns, why_no_number
+from localconformal.io.tables import listing as quoted
+from localconformal.quantiles import Array
+
+#: Labels told apart: as many as gradient boosting takes as categories, with room to spare.
+MOST_LABELS = 200
+#: Texts of which more than this share differ are no labels, if there are enough of them.
+IDENTIFIER_SHARE, IDENTIFIER_LABELS = 0.5, 50
+#: A column is named like an identifier if its name ends with one of these words, or begins with id.
+IDENTIFIER_WORDS = frozenset(
+    ("id", "ids", "index", "idx", "row", "no", "nr", "number", "key", "uid", "identifier")
+)
+#: The same in one word; "paid" and "grid" end in "id" too.
+JOINED_IDENTIFIER = re.compile(
+    r"(?:row|record|user|customer|client|patient|person|passenger|member|account|order|product"
+    r"|item|session|transaction|house|home)_?id"
+)
+#: Words, also where capitals begin them: customerId, CustomerID.
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+#: A column of whole numbers that are all days is named so if it holds days.
+NAMED_LIKE_A_DAY = re.compile(r"date|day|time|datum|ymd|\bdt\b|_dt$|^dt_", re.IGNORECASE)
+#: How a flag may be written.
+FLAGS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0}
+
+ISO = "ISO8601"
+#: A day as eight digits, which may be a number too; read so in these years only.
+DAY_NUMBER, DAY_YEARS = "%Y%m%d", (1900, 2099)
+#: Days first: where all texts fit both orders, they are read as the first that fits.
+DATES = (
+    *("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d"),
+    *("%d/%m/%y", "%m/%d/%y", "%d.%m.%y"),
+    *("%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y"),
+)
+CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+#: What texts are tried to be read as, in this order.
+FORMATS = (ISO, *(day + clock for day in DATES for clock in CLOCKS), "%H:%M:%S", "%H:%M")
+#: A text is tried only if it looks like one of those.
+LOOKS_LIKE_TIME = (
+    r"^\s*(?:\d{1,4}[-/.:]\d{1,2}|\d{8}(?:T|\s*$)|\d{1,2}[ -][A-Za-z]{3}|[A-Za-z]{3,9} \d{1,2}, )"
+)
+#: Texts that are looked at before all others are.
+TRIED_FIRST = 200
+SECONDS_PER_DAY = 86_400.0
+DAYS = "days"
+
+EMPTY = "Left out, as training rows have no value there"
+CONSTANT = "Left out, as all training rows hold the same value"
+IDENTIFIER = "Left out, as most training rows hold a text of their own there, like an identifier"
+ROW_NUMBER = (
+    "Left out, as it numbers the rows: whole numbers, all different, under the name of an "
+    "identifier"
+)
+COLLAPSED = (
+    "Left out, as its values differ only in digits beyond the 15 or so that numbers keep here"
+)
+MAYBE_DAYS = "Read as numbers, though all could be days such as 20141013 (no date in the name)"
+AMBIGUOUS = (
+    "Day and month could be either in all training rows, and the day is taken to come first (write "
+    "2014-10-31 to settle it)"
+)
+FLAG = "Read as 1 (true) and 0 (false)"
+LABEL = "Read as categories, so that other labels in later rows count as missing"
+CUT = f"Only the {MOST_LABELS} most frequent labels are told apart, the others count as missing"
+ALMOST_NUMBER = "Read as categories, though most of the texts are numbers"
+MISSING = "Missing values are kept as such"
+FOREIGN = "Not read as numbers, for a decimal comma or marks between thousands"
+
+
+class TablePreparation(TransformerMixin, BaseEstimator):
+    """Tables as numbers and categories, by what training rows show of each column.
+
+    Attributes
+    ----------
+    readers_ : tuple of readers
+        One for each column that is used: what `transform` makes of it, as plain data.
+    notes_ : tuple of str
+        What was done, in sentences.
+
+    Examples
+    --------
+    >>> days = ["2020-01-31", "2020-02-01"]
+    >>> table = pd.DataFrame({"day": days, "same": 1, "kind": ["a", "b"]})
+    >>> learned = TablePreparation().fit(table)
+    >>> learned.notes_[1]
+    "Left out, as all training rows hold the same value: 'same'."
+    >>> prepared, lost = learned.read(pd.DataFrame({"day": ["2020-03-01"], "kind": ["z"]}))
+    >>> list(prepared), lost
+    (['day.days', 'day.month', 'day.day', 'day.weekday', 'kind'], {'kind': 1})
+    """
+
+    def fit(self, X: Any, y: Any = None) -> TablePreparation:
+        """Learn from training rows, a frame (n, d), how to read such a table."""
+        table = _pandas(X)
+        said: dict[str, list[str]] = {}
+        readers = []
+        for name in table.columns:
+            reader, reasons = learn_column(table[name])
+            for reason in reasons:
+                said.setdefault(reason, []).append(str(name))
+            if reader is not None:
+                readers.append(reader)
+        if not readers:
+            raise TableError(
+                f"none of the columns {quoted(table.columns)} tells training rows apart; expected "
+                "at least one column with several values."
+            )
+        self.readers_: tuple[Reader, ...] = tuple(readers)
+        self.notes_ = tuple(f"{reason}: {quoted(names)}." for reason, names in said.items())
+        self.n_features_in_ = len(table.columns)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Numbers and categories, a pandas frame (n, columns made)."""
+        return self.read(X)[0]
+
+    def read(self, X: Any) -> tuple[Any, dict[str, int]]:
+        """What `transform` makes of a frame, and how many values of each column it could not use.
+
+        Columns that are not used are not looked at, and need not be there.
+        """
+        check_is_fitted(self)
+        table = _pandas(X)
+        check_columns(self.stored_types, list(table.columns), "The table")
+        made: dict[str, Any] = {}
+        lost: dict[str, int] = {}
+        for reader in self.readers_:
+            columns, count = reader.read(table[reader.name])
+            made |= columns
+            if count:
+                lost[reader.name] = count
+        return pd.DataFrame(made, index=table.index), lost
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the columns that `transform` makes."""
+        check_is_fitted(self)
+        made = [name for reader in self.readers_ for name in reader.made]
+        return np.asarray(made, dtype=object)
+
+    @property
+    def stored_types(self) -> dict[str, str]:
+        """Columns to read from a file, and as what: for `localconformal.io.table_batches`."""
+        return {reader.name: reader.stored for reader in self.readers_}
+
+    @property
+    def day_columns(self) -> dict[str, str]:
+        """Columns of days that `transform` makes -> columns of times that they are from."""
+        timed = (reader for reader in self.readers_ if isinstance(reader, TimeReader))
+        return {f"{one.name}.{DAYS}": one.name for one in timed if DAYS in one.parts}
+
+    def lost_notes(self, lost: Mapping[str, int]) -> list[str]:
+        """Sentences on values that could not be used."""
+        why = {reader.name: reader.lost for reader in self.readers_}
+        return [
+            f"1 value of {name!r} {why[name]}: it counts as missing."
+            if count == 1
+            else f"{count:,} values of {name!r} {why[name]}: they count as missing."
+            for name, count in lost.items()
+        ]
+
+    def __sklearn_tags__(self) -> Any:
+        """Texts and missing values are welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+
+def _pandas(X: Any) -> Any:
+    if not is_frame(check_frame(X)):
+        raise TableError(f"got {type(X).__name__}; expected a frame, whose columns have names.")
+    return nw.from_native(X, eager_only=True).to_pandas()
+
+
+# ---- columns, as learned: plain data that reads later rows one by one ----------------------------
+
+Read = tuple[dict[str, Any], int]
+
+
+@dataclass(frozen=True)
+class NumberReader:
+    """A column of numbers; infinite ones are missing."""
+
+    name: str
+    stored = NUMBER
+    lost = "could not be used, being infinite"
+
+    @property
+    def made(self) -> list[str]:
+        """Names of the columns made."""
+        return [self.name]
+
+    def read(self, column: Any) -> Read:
+        """Floats (n,)."""
+        values = as_floats(column)
+        infinite = np.isinf(values)
+        return {self.name: np.where(infinite, np.nan, values)}, int(infinite.sum())
+
+
+@dataclass(frozen=True)
+class FlagReader(NumberReader):
+    """A column of true and false: 1 and 0."""
+
+    stored = TEXT
+    lost = "could not be read as true or false"
+
+    def read(self, column: Any) -> Read:
+        """Floats (n,)."""
+        if kinds.is_numeric_dtype(column) or kinds.is_bool_dtype(column):
+            return {self.name: as_floats(column)}, 0
+        values = as_texts(column).str.strip().str.lower().map(FLAGS).astype("float64")
+        return {self.name: values.to_numpy()}, _count_lost(column, values)
+
+
+@dataclass(frozen=True)
+class LabelReader:
+    """A column of labels, those of training rows; all others are missing."""
+
+    name: str
+    labels: tuple[str, ...]
+    stored = TEXT
+
+    @property
+    def made(self) -> list[str]:
+        """Names of the columns made."""
+        return [self.name]
+
+    @property
+    def lost(self) -> str:
+        """Why a label is missing: training rows may have had rarer ones than those kept."""
+        most = f"{MOST_LABELS} most frequent " if len(self.labels) >= MOST_LABELS else ""
+        return f"could not be found among the {most}labels of training rows"
+
+    def read(self, column: Any) -> Read:
+        """Categories (n,)."""
+        texts = as_texts(column)
+        known = texts.where(texts.isin(self.labels))
+        values = pd.Categorical(known, categories=list(self.labels))
+        return {self.name: values}, _count_lost(column, pd.Series(values))
+
+
+@dataclass(frozen=True)
+class TimeReader:
+    """A column of times, as the parts that differed between training rows."""
+
+    name: str
+    time_format: str
+    parts: tuple[str, ...]
+    stored = TIME
+    lost = "could not be read as a time"
+
+    @property
+    def made(self) -> list[str]:
+        """Names of the columns made, one for each part."""
+        return [f"{self.name}.{part}" for part in self.parts]
+
+    def read(self, column: Any) -> Read:
+        """Floats, a column for each part."""
+        times = self.times(column)
+        found = _time_parts(times)
+        made = {name: found[part] for name, part in zip(self.made, self.parts, strict=True)}
+        return made, _count_lost(column, times)
+
+    def times(self, column: Any) -> Any:
+        """Times without a zone; what cannot be read is missing."""
+        if self.time_format == DAY_NUMBER:
+            column = _day_texts(column)
+        elif column.notna().any() and kinds.is_numeric_dtype(column):
+            raise TableError(
+                f"column {self.name!r} holds numbers; expected times, as in training rows."
+            )
+        times = parse_times(column, self.time_format)
+        if self.time_format not in (ISO, DAY_NUMBER):
+            # Days in ISO's order are clear, whatever training rows had; eight digits need not be.
+            times = times.fillna(parse_times(column, ISO))
+        return times
+
+
+Reader = NumberReader | FlagReader | LabelReader | TimeReader
+Learned = tuple[Reader | None, list[str]]
+
+
+def learn_column(column: Any) -> Learned:
+    """The reader of one column, None if it is left out, and what to say about it."""
+    known = column.dropna()
+    if not len(known):
+        return None, [EMPTY]
+    missing = [MISSING] if len(known) < len(column) else []
+    if known.nunique() == 1 and not missing:
+        return None, [CONSTANT]
+    name = str(column.name)
+    if kinds.is_bool_dtype(column):
+        return FlagReader(name), [FLAG, *missing]
+    if kinds.is_numeric_dtype(column):
+        return _learn_number(name, known, missing)
+    if kinds.is_datetime64_any_dtype(column):
+        return _learn_time(name, known, ISO, missing)
+    texts = as_texts(known)
+    time_format = find_format(texts)
+    if time_format is not None:
+        return _learn_time(name, texts, time_format, missing)
+    return _learn_labels(name, texts, missing)
+
+
+def _learn_number(name: str, known: Any, missing: list[str]) -> Learned:
+    """Numbers, unless they only number the rows, or are days."""
+    values = as_floats(known)
+    if not missing and np.all(values == values[0]):
+        return None, [COLLAPSED]
+    whole = np.isfinite(values) & (np.trunc(values) == values)
+    if _names_rows(name) and whole.all() and known.nunique() == len(known):
+        return None, [ROW_NUMBER]
+    if not _are_days(known):
+        return NumberReader(name), missing
+    if NAMED_LIKE_A_DAY.search(name):
+        return _learn_time(name, _day_texts(known), DAY_NUMBER, missing)
+    return NumberReader(name), [MAYBE_DAYS, *missing]
+
+
+def _names_rows(name: str) -> bool:
+    """Whether a column of this name holds numbers of rows, persons or things.
+
+    Examples
+    --------
+    >>> [name for name in ("Id", "customerId", "order no", "userid", "paid") if _names_rows(name)]
+    ['Id', 'customerId', 'order no', 'userid']
+    """
+    words = [word.lower() for word in WORD.findall(name)]
+    return (
+        name.startswith("Unnamed: ")
+        or words[:1] == ["id"]
+        or not IDENTIFIER_WORDS.isdisjoint(words[-1:])
+        or JOINED_IDENTIFIER.fullmatch(name.lower()) is not None
+    )
+
+
+def _learn_time(name: str, known: Any, time_format: str, missing: list[str]) -> Learned:
+    """Times, as the parts that differ."""
+    found = _time_parts(parse_times(known, time_format))
+    parts = tuple(part for part, values in found.items() if np.ptp(values) > 0)
+    if not parts:
+        return None, [CONSTANT]
+    written = "" if time_format == ISO else f" (written {time_format})"
+    is_text = not kinds.is_datetime64_any_dtype(known)
+    said = [AMBIGUOUS] if is_text and is_ambiguous(known, time_format) else []
+    read = f"Read as a time{written}, by its {', '.join(parts)}"
+    return TimeReader(name, time_format, parts), [read, *said, *missing]
+
+
+def _learn_labels(name: str, texts: Any, missing: list[str]) -> Learned:
+    """Labels, the most frequent ones, unless nearly every row has its own."""
+    counts = texts.value_counts()
+    is_foreign = sum(why_no_number(text) is not None for text in texts.iloc[:TRIED_FIRST])
+    foreign = [FOREIGN] if is_foreign > 0.5 * len(texts.iloc[:TRIED_FIRST]) else []
+    if len(counts) > max(IDENTIFIER_LABELS, IDENTIFIER_SHARE * len(texts)):
+        return None, [*foreign, IDENTIFIER]
+    # Ties go by the label, so that the order of rows decides nothing.
+    ordered = sorted(counts.index, key=lambda label: (-counts[label], label))
+    labels = tuple(sorted(str(label) for label in ordered[:MOST_LABELS]))
+    is_mostly_number = _numbers_in(texts).notna().mean() > 0.5
+    said = [ALMOST_NUMBER if is_mostly_number else LABEL]
+    said += [CUT] if len(counts) > MOST_LABELS else []
+    return LabelReader(name, labels), [*foreign, *said, *missing]
+
+
+def with_times(X: Any) -> Any:
+    """The frame with days as times, however they are written: audits speak of dates then."""
+    read = {name: learn_column(X[name])[0] for name in X.columns}
+    times = {
+        name: reader.times(X[name])
+        for name, reader in read.items()
+        if isinstance(reader, TimeReader) and DAYS in reader.parts
+    }
+    return X.assign(**times) if times else X
+
+
+# ---- values -------------------------------------------------------------------------------------
+
+
+def read_target(column: Any) -> tuple[Array, NDArray[np.bool_]]:
+    """The numbers of a target (n,), and where they are finite; texts and a constant are refused.
+
+    Examples
+    --------
+    >>> read_target(pd.Series([1.5, None, 2.0], name="price"))[1]
+    array([ True, False,  True])
+    """
+    name = column.name
+    values = as_floats(column, "the target", flags=False)
+    known = np.isfinite(values)
+    if not known.any():
+        raise TableError(f"the target {name!r} has no finite value; expected numbers.")
+    if np.ptp(values[known]) == 0 and column[known].nunique() > 1:
+        low, high = column[known].min(), column[known].max()
+        raise TableError(
+            f"the target {name!r} goes from {low} to {high}, which are one number to the 16 digits "
+            "kept here; expected numbers that differ more: subtract a constant from them first."
+        )
+    if np.ptp(values[known]) == 0:
+        raise TableError(
+            f"the target {name!r} is {values[known][0]:g} in every row; there is nothing to "
+            "predict: choose another target."
+        )
+    return values, known
+
+
+def as_floats(column: Any, called: str = "column", *, flags: bool = True) -> Array:
+    """A column of numbers as floats (n,), missing ones NaN; whatever else it holds is refused.
+
+    Parameters
+    ----------
+    column : pandas series
+    called : str, default="column"
+        What messages call it.
+    flags : bool, default=True
+        Whether true and false are numbers, 1 and 0.
+    """
+    is_flag = kinds.is_bool_dtype(column)
+    is_time = kinds.is_datetime64_any_dtype(column)
+    if is_time or (is_flag and not flags):
+        raise TableError(
+            f"{called} {column.name!r} holds {'times' if is_time else 'flags'}; expected numbers: "
+            "convert it, or choose another column."
+        )
+    if not (kinds.is_numeric_dtype(column) or is_flag):
+        numbers = _numbers_in(column)
+        _refuse_texts(column[numbers.isna() & column.notna()], called)
+        column = numbers
+    return np.asarray(column.to_numpy(dtype="float64", na_value=np.nan))
+
+
+def _refuse_texts(wrong: Any, called: str) -> None:
+    """A `TableError` on the first of these texts and its row, if there are any."""
+    if not len(wrong):
+        return
+    first, others = str(wrong.iloc[0]), len(wrong) - 1
+    more = f", and {others:,} other text{'s' * (others > 1)} in later rows" if others else ""
+    raise TableError(
+        f"{called} {wrong.name!r} holds {first[:40]!r} (row {wrong.index[0]}, counted from 0)"
+        f"{more}; expected numbers: {why_no_number(first) or 'correct it or leave it empty'}."
+    )
+
+
+def as_texts(column: Any) -> Any:
+    """Values as texts, whole numbers without a point; missing ones stay so."""
+    if kinds.is_float_dtype(column):
+        texts = column.map(lambda value: f"{value:.15g}", na_action="ignore")
+        return texts.astype("object").where(column.notna(), None).astype("string")
+    return column.astype("object").where(column.notna(), None).astype("string")
+
+
+def _numbers_in(column: Any) -> Any:
+    """Texts as numbers, missing where they are none."""
+    return pd.to_numeric(as_texts(column), errors="coerce").astype("float64")
+
+
+def _day_texts(column: Any) -> Any:
+    """Days such as 20141013 as texts, whether they are numbers or texts; times stay times."""
+    return column if kinds.is_datetime64_any_dtype(column) else as_texts(_numbers_in(column))
+
+
+def _are_days(column: Any) -> bool:
+    """Whether all numbers are days such as 20141013; none may be missing."""
+    first, last = (10_000 * year for year in DAY_YEARS)
+    # Few columns pass this, which is quicker than to read texts.
+    is_near = column.between(first, last + 9_999).all()
+    return bool(is_near and parse_times(_day_texts(column), DAY_NUMBER).notna().all())
+
+
+def _count_lost(before: Any, after: Any) -> int:
+    """Values that were there and are missing now."""
+    known: NDArray[np.bool_] = before.notna().to_numpy()
+    return int(np.count_nonzero(known & after.isna().to_numpy()))
+
+
+# ---- times --------------------------------------------------------------------------------------
+
+
+def find_format(texts: Any) -> str | None:
+    """The format in which all texts are times, if there is one; missing ones do not count.
+
+    Examples
+    --------
+    >>> find_format(pd.Series(["31/12/2020", "01/01/2021"])), find_format(pd.Series(["a", "b"]))
+    ('%d/%m/%Y', None)
+    """
+    known = texts.dropna()
+    if not len(known) or not known.iloc[:TRIED_FIRST].str.contains(LOOKS_LIKE_TIME).all():
+        return None
+    some = known.iloc[:TRIED_FIRST]
+    # Eight digits are a day of our time, or none: ISO would take the year 1234 too.
+    for tried in (DAY_NUMBER,) if some.str.isdigit().all() else FORMATS:
+        if parse_times(some, tried).notna().all() and parse_times(known, tried).notna().all():
+            return tried
+    return None
+
+
+def is_ambiguous(texts: Any, time_format: str) -> bool:
+    """Whether the texts are other times with day and month the other way round.
+
+    Examples
+    --------
+    >>> is_ambiguous(pd.Series(["01/02/2020", "12/11/2020"]), "%d/%m/%Y")
+    True
+    >>> is_ambiguous(pd.Series(["01/02/2020", "31/12/2020"]), "%d/%m/%Y")
+    False
+    """
+    day, month = "%d", "%m"
+    swapped = time_format.replace(day, "\0").replace(month, day).replace("\0", month)
+    if swapped == time_format or swapped not in FORMATS:
+        return False
+    others = parse_times(texts, swapped)
+    return bool(others.notna().all() and (others != parse_times(texts, time_format)).any())
+
+
+def parse_times(column: Any, time_format: str) -> Any:
+    """Texts or times as UTC times without a zone; what cannot be read is missing."""
+    if time_format == DAY_NUMBER and not kinds.is_datetime64_any_dtype(column):
+        column = column.where(column.str.fullmatch(r"\d{8}", na=False))
+    parsed = pd.to_datetime(column, format=time_format, errors="coerce", utc=True)
+    if time_format == DAY_NUMBER:
+        parsed = parsed.where(parsed.dt.year.between(*DAY_YEARS))
+    return parsed.dt.tz_localize(None)
+
+
+def _seconds(times: Any) -> Any:
+    """Seconds since 1970."""
+    return (times - pd.Timestamp(0)) / pd.Timedelta(seconds=1)
+
+
+#: Part of a time -> its number; each is a function of that time alone.
+PARTS: dict[str, Callable[[Any], Any]] = {
+    DAYS: lambda time: _seconds(time) / SECONDS_PER_DAY,
+    "month": lambda time: time.dt.month,
+    "day": lambda time: time.dt.day,
+    "weekday": lambda time: time.dt.day_of_week,
+    "hour": lambda time: np.mod(_seconds(time), SECONDS_PER_DAY) / 3600.0,
+}
+
+
+def _time_parts(times: Any) -> dict[str, Array]:
+    """Every part of the times, missing where they are: part -> (n,)."""
+    return {
+        name: np.asarray(part(times).astype("float64"), dtype=np.float64)
+        for name, part in PARTS.items()
+    }

@@ -1,0 +1,694 @@
+"""A fitted estimator that takes raw tables: the method and the base model by name.
+
+`fit_table_model` learns a `localconformal.preparation.TablePreparation` and an estimator of this
+library; the `TableModel` that it returns answers frames, dicts and files.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone, is_regressor
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import QuantileRegressor, RidgeCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import localconformal
+from localconformal.columns import is_missing
+from localconformal.frames import check_frame, is_frame, make_frame
+from localconformal.io.files import write_whole
+from localconformal.io.models import load_model
+from localconformal.io.tables import (
+    DEFAULT_ROWS,
+    NAME,
+    TEXT,
+    TableError,
+    about,
+    check_columns,
+    check_suffix,
+    column_names,
+    table_batches,
+    write_table,
+)
+from localconformal.io.tables import listing as quoted
+from localconformal.preparation import TablePreparation, read_target
+from localconformal.quantiles import Array
+from localconformal.regressors.base import intervals_frame
+from localconformal.regressors.cells import name_of
+from localconformal.regressors.mondrian import N_BINS
+from localconformal.splitting import Rows, split_rows
+from localconformal.text import unknown_choice
+
+#: Short name of a method -> its estimator.
+METHODS = {
+    "slcp": "SLCPRegressor",
+    "localized": "LocalizedConformalRegressor",
+    "split": "SplitConformalRegressor",
+    "cqr": "ConformalizedQuantileRegressor",
+    "madsplit": "MADSplitRegressor",
+    "mondrian": "MondrianConformalRegressor",
+    "locart": "LocartRegressor",
+    "distsplit": "DistSplitRegressor",
+    "hpdsplit": "HPDSplitRegressor",
+    "cdsplit": "CDSplitRegressor",
+    "chr": "CHRRegressor",
+    "lcp": "LCPRegressor",
+    "rlcp": "RLCPRegressor",
+    "lvd": "LVDRegressor",
+    "weighted": "WeightedConformalRegressor",
+}
+#: Methods that are another one until they are told more: what they are then.
+NEEDS_MORE = {
+    "localized": "is slcp until it is given a score, a law or an adjustment",
+    "weighted": "is split conformal prediction until it is given weights, or rows of the new "
+    "population",
+}
+#: Methods whose base model predicts quantiles.
+QUANTILE_METHODS = ("cqr",)
+#: Groups decide the cells of this method, and only of this.
+CELL_METHOD = "mondrian"
+#: Share of the rows to fit that calibrate.
+CALIBRATION_SHARE = 0.25
+
+CATEGORY = "category"
+RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))
+#: Of quantile regression on standardised columns: enough to make it unique.
+QUANTILE_ALPHA = 1e-4
+#: Values of a dict that are columns; anything else is the value of one row.
+COLUMNS = (list, tuple, np.ndarray, pd.Series, pd.Index)
+
+
+# ---- methods and base models by name ------------------------------------------------------------
+
+
+def method_name(name: str) -> str:
+    """The short name of a method, from that or from its estimator; case does not matter.
+
+    Examples
+    --------
+    >>> method_name("CQR"), method_name("SplitConformalRegressor")
+    ('cqr', 'split')
+    """
+    known = {estimator.lower(): short for short, estimator in METHODS.items()}
+    asked = name.strip().lower()
+    if asked not in METHODS and asked not in known:
+        raise unknown_choice("method", name, METHODS)
+    return known.get(asked, asked)
+
+
+def _encoded(model: Any) -> Pipeline:
+    """The model behind an encoder: categories one-hot, missing numbers imputed and flagged."""
+    numbers = make_pipeline(
+        SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True),
+        StandardScaler(),
+    )
+    labels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    encoder = ColumnTransformer(
+        [
+            ("numbers", numbers, make_column_selector(dtype_exclude=CATEGORY)),
+            ("labels", labels, make_column_selector(dtype_include=CATEGORY)),
+        ]
+    )
+    return Pipeline([("encode", encoder), ("model", model)])
+
+
+def _boosting(seed: int, quantile: bool) -> Any:
+    """Gradient boosting, which takes categories and missing values as they are."""
+    loss = {"loss": "quantile", "quantile": 0.5} if quantile else {}
+    return HistGradientBoostingRegressor(
+        categorical_features="from_dtype", random_state=seed, **loss
+    )
+
+
+def _forest(seed: int, quantile: bool) -> Any:
+    if quantile:
+        raise ValueError(
+            "the model 'forest' has no quantiles, which this method needs; choose hgb or linear."
+        )
+    return _encoded(RandomForestRegressor(random_state=seed))
+
+
+def _linear(seed: int, quantile: bool) -> Any:
+    return _encoded(QuantileRegressor(alpha=QUANTILE_ALPHA) if quantile else RidgeCV(RIDGE_ALPHAS))
+
+
+#: Name -> (seed, whether quantiles are to be predicted) -> unfitted model.
+MODELS: dict[str, Callable[[int, bool], Any]] = {
+    "hgb": _boosting,
+    "forest": _forest,
+    "linear": _linear,
+}
+
+
+def model_file(name: str) -> Path | None:
+    """The file that the name of a model stands for, if it is none of those known.
+
+    Examples
+    --------
+    >>> model_file("mine.skops").name, model_file("hgb")
+    ('mine.skops', None)
+    """
+    return None if name in MODELS else Path(name)
+
+
+def make_base_model(name: str, method: str, seed: int) -> Any:
+    """The unfitted point model of this name for a method, or that of a model file.
+
+    A model from a file is fitted anew, so that what it saw before cannot spoil the guarantee; one
+    that is no Pipeline stands behind an encoder.
+
+    Examples
+    --------
+    >>> make_base_model("hgb", "slcp", 0).categorical_features
+    'from_dtype'
+    """
+    if name in MODELS:
+        return MODELS[name](seed, method in QUANTILE_METHODS)
+    if not Path(name).suffix and not Path(name).exists():
+        raise unknown_choice("model", name, [*MODELS, "the path of a .skops file"])
+    model = load_model(name)
+    if not is_regressor(model):
+        raise ValueError(
+            f"{name} holds a {type(model).__name__}; expected a regressor of scikit-learn."
+        )
+    fresh = clone(model)
+    return fresh if isinstance(fresh, Pipeline) else _encoded(fresh)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is to be fitted.
+
+    Attributes
+    ----------
+    method : str
+        As in `method_name`; kept as the short name.
+    model : str
+        "hgb", "forest", "linear", or the path of a model file.
+    levels : tuple of float
+        The first is the one the estimator is set to.
+    law : str or None
+        For methods that have one; None is the method's default.
+    features : tuple of str
+        Columns that the model sees; none named is all of them.
+    groups : tuple of str
+        Columns whose labels are the cells of "mondrian".
+    seed : int
+    """
+
+    method: str = "slcp"
+    model: str = "hgb"
+    levels: tuple[float, ...] = (0.9,)
+    law: str | None = None
+    features: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """One spelling of the method, so that nothing depends on how it was typed."""
+        object.__setattr__(self, "method", method_name(self.method))
+
+    def notes(self) -> tuple[str, ...]:
+        """What the method is where it was not given all that it can take."""
+        if self.method == CELL_METHOD and not self.groups:
+            return (f"Without --groups, mondrian calibrates within {N_BINS} bins of predictions.",)
+        if self.method not in NEEDS_MORE or self.law is not None:
+            return ()
+        needs = NEEDS_MORE[self.method]
+        return (f"The method {self.method} {needs}; nothing of the kind was given here.",)
+
+    def regressor(self) -> Any:
+        """The unfitted estimator; `conformalize` is to follow its `fit`."""
+        estimator = getattr(localconformal, METHODS[self.method])
+        if self.law is not None and "law" not in estimator().get_params():
+            raise ValueError(
+                f"got law={self.law!r} for the method {self.method!r}, which has no law; leave it "
+                "out or choose another method."
+            )
+        own = {} if self.law is None else {"law": self.law}
+        return estimator(
+            make_base_model(self.model, self.method, self.seed),
+            confidence_level=self.levels[0],
+            calibration_size=None,
+            random_state=self.seed,
+            **own,
+        )
+
+
+def as_levels(confidence_level: float | Sequence[float]) -> tuple[float, ...]:
+    """Levels as a tuple, each once."""
+    levels = np.atleast_1d(np.asarray(confidence_level, dtype=np.float64)).tolist()
+    return tuple(dict.fromkeys(levels))
+
+
+# ---- the model ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What `TableModel.predict_file` wrote: how many rows, and sentences on values it lost."""
+
+    path: Path
+    rows: int
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A fitted estimator that takes raw tables.
+
+    Attributes
+    ----------
+    preparation : TablePreparation
+    regressor : fitted estimator of this library
+    levels : tuple of float
+        Answered where no others are asked for.
+    cells : tuple of str
+        Columns that say in which cell a row is, if cells were calibrated by group.
+    target : str
+    identifier : str or None
+        Column that names rows.
+    lost : tuple of (column, number of values)
+        Those of the fitted rows that could not be used.
+    """
+
+    preparation: TablePreparation
+    regressor: Any
+    levels: tuple[float, ...]
+    cells: tuple[str, ...] = ()
+    target: str = ""
+    identifier: str | None = None
+    lost: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def stored_types(self) -> dict[str, str]:
+        """Columns that `predict` reads of a file, and as what."""
+        return {**dict.fromkeys(self.cells, TEXT), **self.preparation.stored_types}
+
+    def predict_interval(
+        self, rows: Any, confidence_level: Any = None, *, output: str = "array"
+    ) -> Any:
+        """Intervals of raw rows: (n, 2), or (n, 2, L) for a list of levels.
+
+        Parameters
+        ----------
+        rows : dict, list of dicts, or frame
+            As in `predict`.
+        confidence_level : float or sequence of float, default=None
+            None is the first of ``levels``.
+        output : {"array", "frame"}, default="array"
+            A frame has the columns ``lower`` and ``upper``, as `predict` names them.
+        """
+        if output not in ("array", "frame"):
+            raise ValueError(f"output is {output!r}; expected 'array' or 'frame'.")
+        X, table = self._read(rows)
+        if output == "array":
+            return self._intervals(X, table, confidence_level)
+        asked = self.levels[0] if confidence_level is None else confidence_level
+        levels = np.asarray(asked, dtype=np.float64)
+        bounds = self._intervals(X, table, np.atleast_1d(levels))
+        return _like_rows(intervals_frame(bounds, levels, X), rows)
+
+    def predict(self, rows: Any, levels: float | Sequence[float] = ()) -> Any:
+        """Predictions and bounds of raw rows, by name.
+
+        Parameters
+        ----------
+        rows : dict, list of dicts, or frame
+            With the columns that the model was fitted on; others are not looked at. A dict is one
+            row, or columns if its values are lists. None and NaN are missing values.
+        levels : float or sequence of float, default=()
+            None asked for is ``levels``.
+
+        Returns
+        -------
+        frame of n rows
+            ``predicted``, ``lower`` and ``upper``; for several levels ``lower_0.9``, ``upper_0.9``
+            and so on. pandas, with the index of a pandas frame; polars for polars.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> table = pd.DataFrame({"size": rng.uniform(size=300), "kind": ["a", "b", "c"] * 100})
+        >>> table["price"] = table["size"] + 0.1 * rng.normal(size=300)
+        >>> model = fit_table_model(table, "price", method="split", model="linear")
+        >>> list(model.predict({"size": 0.5, "kind": "a"}))
+        ['predicted', 'lower', 'upper']
+        """
+        X, table = self._read(rows)
+        asked = np.atleast_1d(np.asarray(levels, dtype=np.float64)).tolist()
+        return _like_rows(self.predict_prepared(X, table, asked), rows)
+
+    def predict_prepared(self, X: Any, table: Any, levels: Sequence[float] = ()) -> Any:
+        """Predictions and bounds of rows (n, d) that are prepared, beside the raw ones."""
+        asked = np.asarray(levels or self.levels, dtype=np.float64)
+        intervals = self._intervals(X, table, asked)
+        made = intervals_frame(intervals, asked[0] if len(asked) == 1 else asked, X)
+        made.insert(0, "predicted", self.regressor.predict(X))
+        return made
+
+    def predict_file(
+        self,
+        data: str | Path,
+        out: str | Path,
+        *,
+        confidence_level: float | Sequence[float] = (),
+        identifier: str | None = None,
+        batch_rows: int = DEFAULT_ROWS,
+        on_rows: Callable[[int], None] = lambda count: None,
+    ) -> Predicted:
+        """Intervals for the rows of a table on disk, batch by batch, into a file: whole or none.
+
+        Parameters
+        ----------
+        data : str or Path
+            A CSV or Parquet file, or a folder of Parquet files; may be larger than memory.
+        out : str or Path
+            File to write, ``.csv`` or ``.parquet``: ``row`` (position in the input, from 0), the
+            identifier, ``predicted`` and bounds.
+        confidence_level : float or sequence of float, default=()
+            None asked for is ``levels``.
+        identifier : str or None, default=None
+            Column that names rows; None is the model's, where the table has it.
+        batch_rows : int, default=65536
+            Rows held in memory at a time.
+        on_rows : callable
+            Called with the number of rows of each batch.
+
+        Returns
+        -------
+        Predicted
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> table = pd.DataFrame({"size": np.arange(300.0), "price": np.arange(300.0) ** 1.1})
+        >>> model = fit_table_model(table, "price", method="split", model="linear")
+        >>> table[:5].to_csv(folder / "new.csv", index=False)
+        >>> model.predict_file(folder / "new.csv", folder / "intervals.csv").rows
+        5
+        """
+        data, out = Path(data), Path(out)
+        done, lost = 0, Counter[str]()
+        present = column_names(data)
+        if identifier is None and self.identifier in present:
+            identifier = self.identifier
+        levels = as_levels(confidence_level)
+        check_suffix(out)
+        check_row_name(identifier, levels or self.levels)
+        named = [] if identifier is None else [identifier]
+        check_columns([*named, *self.stored_types], present, str(data))
+
+        def batches() -> Iterator[Any]:
+            nonlocal done
+            # A feature that names rows too is read as both.
+            names = table_batches(data, dict.fromkeys(named, NAME), rows=batch_rows)
+            tables = table_batches(data, self.stored_types, rows=batch_rows)
+            for table, name in zip(tables, names if named else repeat(None), strict=False):
+                with about(str(data)):
+                    X, lost_here = self.preparation.read(table)
+                    made = self.predict_prepared(X, table, levels)
+                lost.update(lost_here)
+                yield with_row_names(made, table.index.to_numpy(), name, identifier)
+                done += len(made)
+                on_rows(len(made))
+
+        write_whole(out, lambda part: write_table(batches(), part))
+        return Predicted(out, done, tuple(self.preparation.lost_notes(lost)))
+
+    def notes(self, lost: Mapping[str, int]) -> tuple[str, ...]:
+        """What was done to the table; values lost in fitted rows and in these others together."""
+        together = Counter(dict(self.lost)) + Counter(lost)
+        return (*self.preparation.notes_, *self.preparation.lost_notes(together))
+
+    def _read(self, rows: Any) -> tuple[Any, Any]:
+        """Rows as the model takes them (n, d), and as they are; a warning tells what was lost."""
+        table = raw_table(rows, self.stored_types)
+        X, lost = self.preparation.read(table) if is_frame(rows) else self._read_objects(table)
+        for sentence in self.preparation.lost_notes(lost):
+            warnings.warn(sentence, UserWarning, stacklevel=3)
+        return X, table
+
+    def _read_objects(self, table: Any) -> tuple[Any, dict[str, int]]:
+        """What the preparation makes of a table of objects; a row alone is as in company.
+
+        pandas finds one type for a column of objects, which would depend on the other rows. So rows
+        whose values are of the same types are read together, and others apart.
+        """
+        kinds: dict[tuple[type, ...], list[int]] = {}
+        for position, row in enumerate(table.itertuples(index=False, name=None)):
+            kinds.setdefault(tuple(map(type, row)), []).append(position)
+        read = [self.preparation.read(table.iloc[at].infer_objects()) for at in kinds.values()]
+        lost: Counter[str] = Counter()
+        for _, lost_here in read:
+            lost.update(lost_here)
+        order = np.argsort(np.concatenate(list(kinds.values())))
+        return pd.concat([part for part, _ in read]).iloc[order], dict(lost)
+
+    def _intervals(self, X: Any, table: Any, level: Any) -> Array:
+        extra = {"groups": cell_labels(table, self.cells)} if self.cells else {}
+        return np.asarray(self.regressor.predict_interval(X, level, **extra))
+
+
+def fit_table_model(
+    table: Any,
+    target: str,
+    *,
+    method: str = "slcp",
+    model: str = "hgb",
+    confidence_level: float | Sequence[float] = 0.9,
+    law: str | None = None,
+    features: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    random_state: int = 0,
+) -> TableModel:
+    """Fit a method to a table: prepare and train on some rows, calibrate on the others.
+
+    Parameters
+    ----------
+    table : frame of n rows
+        pandas or polars. Rows without a finite target are left out.
+    target : str
+        Column to predict.
+    method : str, default="slcp"
+        A short name such as "slcp", "cqr", "split", or that of an estimator.
+    model : str, default="hgb"
+        The base model: "hgb", "forest", "linear", or the path of a model file to fit anew.
+    confidence_level : float or sequence of float, default=0.9
+        Answered where no others are asked for.
+    law : str or None, default=None
+        For methods that have one, such as "kernel"; None is the method's default.
+    features : sequence of str, default=()
+        Columns to predict from; none named is every one but the target.
+    groups : sequence of str, default=()
+        Columns whose labels are the cells of "mondrian".
+    random_state : int, default=0
+
+    Returns
+    -------
+    TableModel
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"size": rng.uniform(size=300), "kind": rng.choice(["a", "b"], 300)})
+    >>> table["price"] = table["size"] + 0.1 * rng.normal(size=300)
+    >>> model = fit_table_model(table, "price", method="split", model="linear")
+    >>> model.predict_interval(table[:2]).shape
+    (2, 2)
+    """
+    whole = raw_table(table, [target, *features, *groups])
+    y, known = read_target(whole[target])
+    chosen = tuple(features) or tuple(name for name in whole.columns if name != target)
+    settings = Settings(
+        method, model, as_levels(confidence_level), law, chosen, tuple(groups), random_state
+    )
+    return replace(fit_settings(whole[known], y[known], settings), target=target)
+
+
+def fit_settings(
+    X: Any,
+    y: Array,
+    settings: Settings,
+    on_columns: Callable[[Mapping[str, str]], None] = lambda types: None,
+    *,
+    in_order: bool = False,
+) -> TableModel:
+    """The model of rows whose target is known.
+
+    Parameters
+    ----------
+    X : pandas frame of n rows
+        Raw feature columns, and those of the groups.
+    y : array of shape (n,)
+    settings : Settings
+        Its features are named.
+    on_columns : callable
+        Called with ``stored_types``, the columns that later rows must have, before the fit.
+    in_order : bool, default=False
+        The last rows calibrate, instead of random ones.
+    """
+    train, calibration = (
+        split_in_order(len(y), CALIBRATION_SHARE)
+        if in_order
+        else split_rows(len(y), CALIBRATION_SHARE, settings.seed)
+    )
+    preparation = TablePreparation().fit(X.iloc[train][list(settings.features)])
+    regressor = settings.regressor()
+    cells = settings.groups if settings.method == CELL_METHOD else ()
+    model = TableModel(preparation, regressor, tuple(settings.levels), cells)
+    on_columns(model.stored_types)
+    lost: Counter[str] = Counter()
+    parts = []
+    for rows in (train, calibration):
+        prepared, lost_here = preparation.read(X.iloc[rows])
+        lost.update(lost_here)
+        extra = {"groups": cell_labels(X.iloc[rows], cells)} if cells else {}
+        parts.append((prepared, y[rows], extra))
+    (X_train, y_train, extra), (X_cal, y_cal, extra_cal) = parts
+    regressor.fit(X_train, y_train, **extra)
+    # The parts come from one table: alike values are other records, not the same ones.
+    regressor._conformalize(X_cal, y_cal, extra_cal.get("groups"), may_repeat=True)
+    return replace(model, lost=tuple(lost.items()))
+
+
+def split_in_order(n: int, share: float) -> tuple[Rows, Rows]:
+    """Rows 0..n-1 in two parts, of which the second has the last ``share`` of them.
+
+    Examples
+    --------
+    >>> split_in_order(5, 0.25)
+    (array([0, 1, 2]), array([3, 4]))
+    """
+    rows = np.arange(n)
+    begin = n - math.ceil(share * n)
+    return rows[:begin], rows[begin:]
+
+
+# ---- rows in and out ----------------------------------------------------------------------------
+
+
+def raw_table(rows: Any, wanted: Iterable[str]) -> Any:
+    """A pandas frame of these rows; of dicts, the columns wanted and no others, as objects.
+
+    Parameters
+    ----------
+    rows : dict, list of dicts, or frame
+        A dict is one row, or columns if its values are lists or arrays.
+    wanted : iterable of str
+        Columns that must be there.
+
+    Examples
+    --------
+    >>> raw_table({"size": 3, "kind": "a", "other": 1}, ["size", "kind"]).to_dict("list")
+    {'size': [3], 'kind': ['a']}
+    >>> raw_table([{"size": 3}, {"sise": 4}], ["size"])
+    Traceback (most recent call last):
+        ...
+    localconformal.io.tables.TableError: Row 1 has no column 'size'; did you mean 'sise'?
+    """
+    wanted = list(wanted)
+    if isinstance(rows, Mapping):
+        check_columns(wanted, list(map(str, rows)), "The row" if rows else "An empty row")
+        return _object_frame(_listed({name: rows[name] for name in wanted}))
+    if isinstance(rows, Sequence) and rows and all(isinstance(row, Mapping) for row in rows):
+        for position, row in enumerate(rows):
+            check_columns(wanted, list(map(str, row)), f"Row {position}")
+        return _object_frame({name: [row[name] for row in rows] for name in wanted})
+    if not is_frame(check_frame(rows)):
+        got = "an empty list" if isinstance(rows, list) and not rows else type(rows).__name__
+        raise TableError(
+            f"got {got}; expected a dict, a list of dicts or a frame, with the columns that the "
+            "model was fitted on."
+        )
+    table = nw.from_native(rows, eager_only=True).to_pandas()
+    check_columns(wanted, list(table.columns), "The table")
+    return table
+
+
+def _listed(row: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """A list for each column; lists that are given are all of one length."""
+    lengths = {len(value) if isinstance(value, COLUMNS) else None for value in row.values()}
+    if len(lengths) > 1:
+        raise TableError(
+            "got a dict with lists of several lengths, or with lists and single values; expected "
+            "one value per column, or lists of the same length."
+        )
+    return {name: [value] if lengths == {None} else list(value) for name, value in row.items()}
+
+
+def _object_frame(columns: Mapping[str, list[Any]]) -> Any:
+    """A frame whose values stay the objects that they are; missing ones are None."""
+    known = {
+        name: [None if is_missing(value) else value for value in values]
+        for name, values in columns.items()
+    }
+    return pd.DataFrame(known, dtype=object)
+
+
+def _like_rows(made: Any, rows: Any) -> Any:
+    """The answer as a frame of the kind that asked: pandas, unless that was another."""
+    if not is_frame(rows):
+        return made
+    return make_frame({name: made[name].to_numpy() for name in made}, like=rows)
+
+
+def cell_labels(table: Any, columns: Sequence[str]) -> list[str | None]:
+    """One label per row: the text of the column, None where missing; of several, their names."""
+    check_columns(columns, list(table.columns), "The table")
+    texts = [
+        [None if is_missing(value) else _label_text(value) for value in table[name]]
+        for name in columns
+    ]
+    if len(texts) == 1:
+        return texts[0]
+    # Names have quotes, which a text of their own would have escaped: no two rows of labels agree.
+    return [" | ".join(map(name_of, row)) for row in zip(*texts, strict=True)]
+
+
+def _label_text(value: Any) -> str:
+    """A value as text, alike whether it was read as 2, 2.0 or "2", as True or "true"."""
+    text = f"{value:.15g}" if isinstance(value, float) else str(value)
+    return text.lower() if text.lower() in ("true", "false") else text
+
+
+def check_row_name(name: str | None, levels: Sequence[float]) -> None:
+    """The column that names rows is called otherwise than those made here, or a `TableError`.
+
+    Examples
+    --------
+    >>> check_row_name("key", [0.9])
+    """
+    ends = [""] if len(levels) == 1 else [f"_{level:.10g}" for level in levels]
+    taken = ["row", "actual", "predicted", *(f"{s}{e}" for e in ends for s in ("lower", "upper"))]
+    if name in taken:
+        raise TableError(
+            f"the column that names rows is called {name!r}, as one of the results is; expected "
+            f"another name than {quoted(taken)}: rename it, or choose another with --id."
+        )
+
+
+def with_row_names(made: Any, rows: NDArray[Any], table: Any, identifier: str | None) -> Any:
+    """The frame with the position of each row in the input, and its name, before the rest."""
+    named = made.reset_index(drop=True)
+    if table is not None and identifier is not None and identifier in table.columns:
+        named.insert(0, identifier, table[identifier].array)
+    elif table is not None and (table.index.name is not None or table.index.dtype.kind not in "iu"):
+        named.insert(0, table.index.name or "index", table.index.array)
+    named.insert(0, "row", rows)
+    return named

@@ -1,0 +1,572 @@
+"""From a table to intervals that were checked: hold out, prepare, fit, calibrate, audit."""
+
+from __future__ import annotations
+
+import math
+import time as clock
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api import types as kinds
+
+from localconformal.audit import Audit, audit
+from localconformal.audit.accuracy import Accuracy, accuracy
+from localconformal.io.files import write_together
+from localconformal.io.models import save_model
+from localconformal.io.tables import (
+    NAME,
+    TableError,
+    about,
+    check_columns,
+    column_names,
+    table_batches,
+    write_table,
+)
+from localconformal.io.tables import listing as quoted
+from localconformal.metrics import coverage, coverage_band, interval_score, mean_length
+from localconformal.models import take_rows
+from localconformal.preparation import (
+    ISO,
+    as_floats,
+    as_texts,
+    find_format,
+    is_ambiguous,
+    parse_times,
+    read_target,
+)
+from localconformal.quantiles import Array
+from localconformal.regressors.cells import name_of
+from localconformal.report import write_report
+from localconformal.splitting import Rows, split_rows
+from localconformal.tabular.model import (
+    CALIBRATION_SHARE,
+    Predicted,
+    Settings,
+    TableModel,
+    as_levels,
+    check_row_name,
+    fit_settings,
+    raw_table,
+    split_in_order,
+    with_row_names,
+)
+from localconformal.text import json_text, plain_data, say_number
+from localconformal.versions import PACKAGES, versions
+
+#: Fewer rows leave too little to fit, calibrate and check on.
+LEAST_ROWS = 40
+#: The same of the parts, whatever share is held out.
+LEAST_HELD, LEAST_FITTED = 5, 20
+#: Of `run_table`, and of a command around it.
+STEPS = ("reading", "fitting and calibrating", "auditing", "writing")
+#: What is written -> name of the file; new rows only where there are some.
+FILES = {
+    "intervals": "intervals.parquet",
+    "intervals as CSV": "intervals.csv",
+    "report": "report.html",
+    "model": "model.skops",
+    "new intervals": "new-intervals.parquet",
+    "new intervals as CSV": "new-intervals.csv",
+    "record": "run.json",
+}
+#: What a page that a command writes says where no groups were named.
+GROUP_HINT = "name their columns with --groups"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to make of a table.
+
+    Attributes
+    ----------
+    target : str
+    settings : Settings
+        Its features and groups too: none named is every column but the target and the identifier.
+    identifier : str or None
+        Column that names rows; no feature.
+    test_size : float
+        Share of rows held out for the audit.
+    time : str or None
+        Column by which rows are split: the last are held out, those before them calibrate, the
+        first train. None: at random.
+    """
+
+    target: str
+    settings: Settings
+    identifier: str | None = None
+    test_size: float = 0.2
+    time: str | None = None
+
+    def split(self, n: int, seed: int) -> tuple[Rows, Rows]:
+        """Of n known rows, those to fit and those held out."""
+        if self.time is not None:
+            return split_in_order(n, self.test_size)
+        # Another stream of numbers than the split into training and calibration rows.
+        return split_rows(n, self.test_size, seed + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A fitted model and how it did on rows held out.
+
+    Attributes
+    ----------
+    task : Task
+    model : TableModel
+    audit : Audit
+        At the first level; its notes begin with what was done to the table.
+    X : pandas frame of shape (n, d)
+        Prepared features of the rows held out.
+    y : array of shape (n,)
+    intervals : array of shape (n, 2, L)
+    table : pandas frame
+        A row for each one held out: ``row`` (its position in the input, from 0), the identifier,
+        ``actual``, ``predicted``, bounds.
+    rows : dict of part -> number of rows
+    accuracy : Accuracy
+        Of the point predictions of the rows held out.
+    notes : tuple of str
+        What was done to the table.
+    seconds : dict of stage -> seconds
+    """
+
+    task: Task
+    model: TableModel
+    audit: Audit
+    X: Any
+    y: Array
+    intervals: Array
+    table: Any
+    rows: dict[str, int]
+    accuracy: Accuracy
+    notes: tuple[str, ...]
+    seconds: dict[str, float]
+
+    def coverage(self) -> list[dict[str, Any]]:
+        """By level: coverage of the rows held out, the band it lies in 95 % of the time, size.
+
+        The band is that of split conformal prediction with continuous scores; None where the method
+        promises nothing on average.
+        """
+        promised = self.model.regressor.guarantee_.marginal
+        sizes = (self.rows["calibrate"], self.rows["hold out"])
+        rows = []
+        for position, level in enumerate(self.model.levels):
+            bounds = self.intervals[:, :, position]
+            rows.append(
+                {
+                    "level": level,
+                    "coverage": float(coverage(self.y, bounds)),
+                    "band": list(coverage_band(*sizes, level)) if promised else None,
+                    "mean_length": float(mean_length(self.y, bounds)),
+                    "interval_score": float(interval_score(self.y, bounds, level)),
+                }
+            )
+        return rows
+
+    def record(self) -> dict[str, Any]:
+        """Everything of the run but its rows: what run.json says."""
+        guarantee = self.model.regressor.guarantee_
+        fit = self.model.regressor.fit_report_["seconds"]
+        return {
+            "task": asdict(self.task),
+            "rows": self.rows,
+            "features": list(self.X.columns),
+            "preparation": list(self.notes),
+            "coverage": self.coverage(),
+            "accuracy": asdict(self.accuracy),
+            "failures": [asdict(failure) for failure in self.audit.failures()],
+            "guarantee": {"text": str(guarantee).splitlines(), **asdict(guarantee)},
+            "seconds": {**self.seconds, **{f"fit: {name}": value for name, value in fit.items()}},
+            "versions": versions((*PACKAGES, "pandas", "pyarrow", "skops")),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class KnownRows:
+    """The rows of a table that have a target.
+
+    Attributes
+    ----------
+    table : pandas frame of n rows
+    y : array of shape (n,)
+    positions : array of shape (n,)
+        In the input, from 0.
+    features : tuple of str
+    notes : tuple of str
+        On rows left out, and on the order of rows.
+    """
+
+    table: Any
+    y: Array
+    positions: NDArray[np.intp]
+    features: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def run_table(
+    table: Any,
+    target: str,
+    *,
+    method: str = "slcp",
+    model: str = "hgb",
+    confidence_level: float | Sequence[float] = 0.9,
+    law: str | None = None,
+    features: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    identifier: str | None = None,
+    test_size: float = 0.2,
+    time: str | None = None,
+    random_state: int = 0,
+    source: str = "The table",
+    on_step: Callable[[str], None] = lambda name: None,
+    on_columns: Callable[[Mapping[str, str]], None] = lambda types: None,
+) -> Run:
+    """Hold rows out, fit and calibrate on the others, audit on those held out.
+
+    Parameters
+    ----------
+    table : frame of n rows
+        pandas or polars.
+    target : str
+        Column to predict.
+    method, model, confidence_level, law, random_state
+        As in `localconformal.tabular.fit_table_model`; the first level is the one that is audited.
+    features : sequence of str, default=()
+        Columns to predict from; none named is every one but the target and the identifier.
+    groups : sequence of str, default=()
+        Columns whose labels are groups: to audit, and the cells of "mondrian".
+    identifier : str or None, default=None
+        Column that names rows; no feature.
+    test_size : float, default=0.2
+        Share of rows held out for the audit.
+    time : str or None, default=None
+        Column by which rows are split: the last are held out, those before them calibrate, the
+        first train. None: at random.
+    source : str, default="The table"
+        What messages call the table.
+    on_step : callable
+        Called with the name of each step as it begins.
+    on_columns : callable
+        Called with the columns that later rows must have, and their types, before the fit.
+
+    Returns
+    -------
+    Run
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"size": rng.uniform(size=300), "kind": rng.choice(["a", "b"], 300)})
+    >>> table["price"] = table["size"] + 0.1 * rng.normal(size=300)
+    >>> done = run_table(table, "price", method="split", model="linear")
+    >>> done.rows["hold out"], list(done.table)
+    (60, ['row', 'actual', 'predicted', 'lower', 'upper'])
+    """
+    levels = as_levels(confidence_level)
+    settings = Settings(method, model, levels, law, tuple(features), tuple(groups), random_state)
+    task = Task(target, settings, identifier, test_size, time)
+    seconds: dict[str, float] = {}
+    with about(source):
+        table = raw_table(table, ())
+        check_row_name(identifier or table.index.name, levels)
+        rows = known_rows(table, task, source)
+    fit, held = task.split(len(rows.y), settings.seed)
+    on_step(STEPS[1])
+    with _timed(seconds, "fit and calibrate"):
+        fitted = fit_settings(
+            take_rows(rows.table, fit),
+            rows.y[fit],
+            replace(settings, features=rows.features),
+            on_columns,
+            in_order=time is not None,
+        )
+    fitted = replace(fitted, target=target, identifier=identifier or table.index.name)
+    on_step(STEPS[2])
+    return _checked(fitted, rows, held, task, len(table), seconds)
+
+
+def known_rows(table: Any, task: Task, source: str) -> KnownRows:
+    """The rows that have a target, if they are enough for the parts that the task wants."""
+    features = _feature_names(table, task, source)
+    y, is_known = read_target(table[task.target])
+    known, missing = np.flatnonzero(is_known), int(np.count_nonzero(~is_known))
+    notes = [f"{missing:,} of {len(y):,} rows have no finite {task.target!r}: left out."]
+    notes = notes if missing else []
+    if task.time is not None:
+        known, said = _in_time(table[task.time], known)
+        notes += said
+    if len(known) < LEAST_ROWS:
+        raise TableError(
+            f"{source} has {len(known)} row(s) with a value of {task.target!r}; expected at least "
+            f"{LEAST_ROWS} to fit, calibrate and check on."
+        )
+    held = math.ceil(task.test_size * len(known))
+    if held < LEAST_HELD or len(known) - held < LEAST_FITTED:
+        raise TableError(
+            f"a test size of {task.test_size:g} holds {held:,} of {len(known):,} rows out and "
+            f"leaves {len(known) - held:,} to fit; expected at least {LEAST_HELD} and "
+            f"{LEAST_FITTED}: choose another --test-size."
+        )
+    rows = take_rows(table, known)
+    if task.time is not None:
+        notes.append(_order_note(rows[task.time], task.test_size))
+    return KnownRows(rows, y[known], known, features, tuple(notes))
+
+
+def _feature_names(table: Any, task: Task, source: str) -> tuple[str, ...]:
+    """The columns the model sees; all that were named must be there."""
+    present = list(table.columns)
+    groups, named = task.settings.groups, task.settings.features
+    identifier = [] if task.identifier in (None, table.index.name) else [task.identifier]
+    others = [name for name in (*identifier, task.time) if name is not None]
+    check_columns([task.target, *named, *groups, *others], present, source)
+    if task.time == task.target:
+        raise TableError(f"rows cannot be split by {task.target!r}, the target: name another time.")
+    apart = {task.target, *identifier}
+    spoilt = [name for name in named if name in apart]
+    if spoilt:
+        raise TableError(
+            f"got {quoted(spoilt)} among the features; the target and the identifier cannot be "
+            "features: leave them out."
+        )
+    features = tuple(named or (name for name in present if name not in apart))
+    if not features:
+        raise TableError(f"{source} has no column beside {task.target!r}; expected features.")
+    return features
+
+
+def _checked(
+    model: TableModel,
+    rows: KnownRows,
+    held: Rows,
+    task: Task,
+    n_input: int,
+    seconds: dict[str, float],
+) -> Run:
+    """Predict and audit the rows held out."""
+    tested, y, settings = take_rows(rows.table, held), rows.y[held], task.settings
+    with _timed(seconds, "predict"):
+        X, lost = model.preparation.read(tested)
+        made = model.predict_prepared(X, tested)
+    # Times instead of days since 1970: audits speak of dates then.
+    days = model.preparation.day_columns
+    X = X.assign(**{name: pd.to_datetime(X[name], unit="D") for name in days}).rename(columns=days)
+    bounds = made.drop(columns="predicted").to_numpy().reshape(len(made), -1, 2)
+    intervals = np.asarray(bounds.transpose(0, 2, 1))
+    with _timed(seconds, "audit"):
+        found = audit(
+            X,
+            y,
+            intervals[:, :, 0],
+            {name: tested[name] for name in settings.groups} or None,
+            confidence_level=settings.levels[0],
+            y_pred=made["predicted"].to_numpy(),
+            random_state=settings.seed,
+        )
+    assumed = _random_notes(days.values()) if task.time is None else ()
+    notes = (*rows.notes, *assumed, *settings.notes(), *model.notes(lost))
+    made.insert(0, "actual", y)
+    used = model.regressor.fit_report_["rows"]
+    return Run(
+        task=task,
+        model=model,
+        audit=replace(found, notes=(*notes, *found.notes)),
+        X=X,
+        y=y,
+        intervals=intervals,
+        table=with_row_names(made, rows.positions[held], tested, model.identifier),
+        rows={
+            "input": n_input,
+            "with a target": len(rows.y),
+            "train": used["train"],
+            "calibrate": used["calibration"],
+            "hold out": len(held),
+        },
+        accuracy=accuracy(y, made["predicted"]),
+        notes=notes,
+        seconds=seconds,
+    )
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    """Wall time of a stage, into ``seconds``."""
+    start = clock.perf_counter()
+    yield
+    seconds[name] = clock.perf_counter() - start
+
+
+# ---- rows in the order of time: the first train, later ones calibrate, the last are held out ----
+
+
+def _in_time(column: Any, known: Rows) -> tuple[Rows, list[str]]:
+    """These rows in the order of a column of times, and what to know about it.
+
+    Rows without a time are left out; those of the same time keep their order.
+    """
+    times, notes = _comparable(column.iloc[known])
+    missing = np.isnan(times)
+    if missing.any():
+        count = int(np.count_nonzero(missing))
+        rows = "1 row has" if count == 1 else f"{count:,} rows have"
+        notes.append(f"{rows} no time in {column.name!r}: left out.")
+    if len(np.unique(times[~missing])) == 1:
+        raise TableError(
+            f"column {column.name!r} holds the same time in all rows; expected times that differ: "
+            "choose another column for --time."
+        )
+    order = np.argsort(times, kind="stable")[: len(times) - np.count_nonzero(missing)]
+    return known[order], notes
+
+
+def _comparable(column: Any) -> tuple[NDArray[Any], list[str]]:
+    """Times, or numbers such as years (n,), missing ones NaT or NaN; and what to know of them."""
+    if kinds.is_bool_dtype(column):
+        raise TableError(
+            f"column {column.name!r} holds flags; expected times or numbers for --time."
+        )
+    if kinds.is_numeric_dtype(column):
+        return as_floats(column), []
+    if kinds.is_datetime64_any_dtype(column):
+        return parse_times(column, ISO).to_numpy(), []
+    texts = as_texts(column)
+    time_format = find_format(texts)
+    if time_format is None:
+        raise TableError(
+            f"column {column.name!r} holds texts such as {str(texts.dropna().iloc[0])[:40]!r}; "
+            "expected times in one format, or numbers, for --time."
+        )
+    said = f"Day and month could be either in all rows of {column.name!r}: they are in the order "
+    is_open = is_ambiguous(texts.dropna(), time_format)
+    notes = [said + "of time if the day comes first."] if is_open else []
+    return parse_times(texts, time_format).to_numpy(), notes
+
+
+def _order_note(column: Any, test_size: float) -> str:
+    """How rows are split whose times, in their order, are in this column."""
+    fit, held = split_in_order(len(column), test_size)
+    train, calibration = split_in_order(len(fit), CALIBRATION_SHARE)
+    last = [_say_time(column.iloc[rows[-1]]) for rows in (train, calibration, held)]
+    shared = " Rows of the same time are in more than one part." if len(set(last)) < 3 else ""
+    return (
+        f"Rows are split in the order of {column.name!r}: those up to {last[0]} train, then those "
+        f"up to {last[1]} calibrate, and the last, up to {last[2]}, are held out.{shared} The "
+        "promise assumes exchangeable rows; how well it holds over time is what the rows held out "
+        "show."
+    )
+
+
+def _say_time(value: Any) -> str:
+    """A time, or a number that stands for one: four digits of those that are not whole."""
+    is_share = isinstance(value, Real) and float(value) % 1 != 0
+    return say_number(float(value)) if is_share else name_of(value)
+
+
+def _random_notes(timed: Any) -> tuple[str, ...]:
+    """What a random split assumes of a table with columns of times."""
+    if not timed:
+        return ()
+    return (
+        f"Rows were split at random, though there are times ({quoted(timed)}): this assumes that "
+        "rows to come are like those of the past; --time COLUMN checks on the last rows instead.",
+    )
+
+
+# ---- the files of a run: all of them or none ----------------------------------------------------
+
+
+def run_paths(folder: str | Path, *, new: bool) -> dict[str, Path]:
+    """What is written -> where; with or without the intervals of new rows.
+
+    Examples
+    --------
+    >>> run_paths("homes", new=False)["record"].name
+    'run.json'
+    """
+    return {
+        what: Path(folder) / name
+        for what, name in FILES.items()
+        if new or not what.startswith("new ")
+    }
+
+
+def write_run(
+    run: Run,
+    folder: str | Path,
+    *,
+    new: str | Path | None = None,
+    about_run: Mapping[str, Any] | None = None,
+) -> tuple[dict[str, Path], tuple[str, ...]]:
+    """Write intervals, report, model and run.json, all of them or none.
+
+    Parameters
+    ----------
+    run : Run
+    folder : str or Path
+        Made if needed; files of the same names are replaced.
+    new : str or Path, default=None
+        A table of new rows to predict beside those held out.
+    about_run : mapping, default=None
+        What run.json says before everything else.
+
+    Returns
+    -------
+    dict of what -> Path
+    tuple of str
+        Sentences on values of the new rows that could not be used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"x": rng.uniform(size=300), "y": rng.normal(size=300)})
+    >>> done = run_table(table, "y", method="split", model="linear")
+    >>> paths, notes = write_run(done, tempfile.mkdtemp())
+    >>> sorted(path.name for path in paths.values())
+    ['intervals.csv', 'intervals.parquet', 'model.skops', 'report.html', 'run.json']
+    """
+    paths = run_paths(folder, new=new is not None)
+    files = {what: path.name for what, path in paths.items()}
+    record = plain_data({**(about_run or {}), **run.record(), "files": files})
+    made: list[Predicted] = []
+    writers: dict[str, Callable[[Path], object]] = {
+        "intervals": lambda part: write_table([run.table], part),
+        "intervals as CSV": lambda part: write_table([run.table], part),
+        "report": lambda part: _write_report(run, part),
+        "model": lambda part: save_model(run.model, part),
+        "new intervals": lambda part: made.append(run.model.predict_file(str(new), part)),
+        # Predicted once, into Parquet, and copied.
+        "new intervals as CSV": lambda part: write_table(_frames(made[0].path), part),
+        "record": lambda part: part.write_text(json_text(record) + "\n", encoding="utf-8"),
+    }
+    write_together({path: writers[what] for what, path in paths.items()})
+    return paths, made[0].notes if made else ()
+
+
+def _frames(path: Path) -> Iterator[Any]:
+    """The rows of a table on disk as they are, batch by batch."""
+    return table_batches(path, dict.fromkeys(column_names(path), NAME))
+
+
+def _write_report(run: Run, path: Path) -> None:
+    """The audit of the rows held out, as a page."""
+    write_report(
+        run.audit,
+        path,
+        model=run.model.regressor,
+        title=f"Prediction intervals for {run.model.target}: how well do they cover?",
+        X=run.X,
+        y=run.y,
+        intervals=run.intervals[:, :, 0],
+        y_pred=run.table["predicted"].to_numpy(),
+        random_state=run.task.settings.seed,
+        group_hint=GROUP_HINT,
+    )

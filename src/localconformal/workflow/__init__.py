@@ -1,1 +1,0 @@
-"""What the commands do, as functions: from tables to results, without a terminal."""
