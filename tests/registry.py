@@ -77,3 +77,24 @@ def heavy_tails(n, seed, d=2):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     return X, X[:, 0] + rng.standard_t(2, size=n)
+
+
+def homes(n=400, seed=0):
+    """A table with numbers, labels, a flag, a date, gaps, and a name for each row."""
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    size = rng.uniform(20, 200, n)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, n), unit="D")
+    region = rng.choice(["north", "south", "east"], n)
+    return pd.DataFrame(
+        {
+            "key": [f"={i}" if i % 2 else f"home {i}" for i in range(n)],
+            "size": np.where(rng.uniform(size=n) < 0.05, np.nan, size),
+            "rooms": rng.integers(1, 6, n),
+            "region": region,
+            "new": rng.uniform(size=n) < 0.5,
+            "sold": days.strftime("%Y-%m-%d"),
+            "price": 3 * size + 50 * (region == "north") + 0.5 * size * rng.normal(size=n),
+        }
+    )

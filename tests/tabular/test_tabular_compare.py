@@ -9,11 +9,9 @@ from localconformal.audit import compare
 from localconformal.cli.compare import conclusion, standings_table
 from localconformal.io.tables import TableError
 from localconformal.metrics import interval_score
-from localconformal.tabular import compare_methods
+from localconformal.tabular import compare_methods, run_table
 from localconformal.tabular.compare import count_steps, default_methods, split_seeds
 from localconformal.text import plain_data
-from localconformal.workflow.model import Settings
-from localconformal.workflow.running import Task, run_table
 
 #: Quantile regression stands for CQR here; a forest has none, and fails.
 METHODS = ["split", "cqr", "mondrian"]
@@ -50,7 +48,7 @@ def test_methods_are_ranked_by_their_score(compared):
 
 def test_the_first_split_is_that_of_run(table, compared):
     first = compared[0].trials[0]
-    run = run_table(table, Task("y", Settings(model="linear", method="split")))
+    run = run_table(table, "y", model="linear", method="split")
     np.testing.assert_array_equal(run.intervals[:, :, 0], first.attempts["split"].intervals)
     np.testing.assert_array_equal(run.y, first.y)
 

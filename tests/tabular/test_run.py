@@ -1,0 +1,204 @@
+"""A run keeps its parts apart, says what it did, and its files are all there or none."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from localconformal.audit.accuracy import accuracy
+from localconformal.io.models import load_model
+from localconformal.io.tables import TableError, read_table
+from localconformal.tabular import run_table, write_run
+from localconformal.tabular.model import Settings
+from localconformal.text import plain_data
+from registry import homes
+
+QUICK = {"method": "split", "model": "linear"}
+
+
+@pytest.fixture(scope="module")
+def done():
+    """A run in which some rows have no target."""
+    table = homes()
+    table.loc[::40, "price"] = np.nan
+    return run_table(table, "price", identifier="key", confidence_level=[0.9, 0.5], **QUICK), table
+
+
+def test_parts_are_disjoint_and_add_up(done):
+    run, _ = done
+    rows = run.rows
+    assert rows["train"] + rows["calibrate"] + rows["hold out"] == rows["with a target"] == 390
+    assert rows["input"] == 400
+    assert len(run.table) == rows["hold out"] == 78
+
+
+def test_rows_keep_their_position_and_their_name(done):
+    run, table = done
+    position = run.table["row"].to_numpy()
+    assert run.table["key"].tolist() == table["key"].iloc[position].tolist()
+    np.testing.assert_array_equal(run.table["actual"], table["price"].iloc[position])
+    assert "key" not in run.X
+    named = run_table(table.set_index("key"), "price", **QUICK)
+    assert named.table["key"].tolist() == run.table["key"].tolist()
+    assert named.model.identifier == "key"
+
+
+def test_levels_are_nested_columns(done):
+    run, _ = done
+    found = run.table
+    assert (found["lower_0.9"] <= found["lower_0.5"]).all()
+    assert (found["upper_0.9"] >= found["upper_0.5"]).all()
+    assert [row["level"] for row in run.coverage()] == [0.9, 0.5]
+
+
+def test_the_record_is_plain_and_says_what_was_done(done):
+    run, _ = done
+    record = json.loads(json.dumps(plain_data(run.record())))
+    assert any("10 of 400 rows" in note for note in record["preparation"])
+    assert record["versions"]["localconformal"]
+    assert record["guarantee"]["marginal"] is True
+    assert record["task"]["settings"]["seed"] == 0
+    assert record["accuracy"] == pytest.approx(
+        vars(accuracy(run.table["actual"], run.table["predicted"]))
+    )
+
+
+def test_the_files_agree_with_the_run(done, tmp_path):
+    run, table = done
+    table.to_parquet(tmp_path / "new.parquet")
+    paths, notes = write_run(run, tmp_path / "out", new=tmp_path / "new.parquet")
+    assert sorted(paths.values()) == sorted((tmp_path / "out").iterdir())
+    pd.testing.assert_frame_equal(read_table(paths["intervals"]), run.table, check_dtype=False)
+    model = load_model(paths["model"])
+    new = read_table(paths["new intervals"])
+    bounds = ["lower_0.9", "upper_0.9"]
+    np.testing.assert_array_equal(new[bounds], model.predict_interval(table))
+    assert new["key"].tolist() == table["key"].tolist()
+    assert notes == ()
+
+
+def test_held_out_rows_change_nothing_that_was_learned():
+    table = homes()
+    first = run_table(table, "price", **QUICK)
+    held = first.table["row"].to_numpy()
+    spoilt = table.copy()
+    spoilt.loc[held, "region"] = "elsewhere"
+    spoilt.loc[held, "price"] *= 100
+    second = run_table(spoilt, "price", **QUICK)
+    assert second.model.preparation.readers_ == first.model.preparation.readers_
+    rest = table.drop(index=held)
+    np.testing.assert_array_equal(
+        second.model.predict_interval(rest), first.model.predict_interval(rest)
+    )
+
+
+@pytest.mark.ci
+def test_the_level_is_kept_within_its_band_on_most_seeds():
+    inside = []
+    for seed in range(8):
+        (row,) = run_table(homes(600, seed), "price", **QUICK).coverage()
+        inside.append(row["band"][0] <= row["coverage"] <= row["band"][1])
+    assert sum(inside) >= 6
+
+
+def test_groups_are_audited_and_are_the_cells_of_mondrian_in_any_spelling():
+    options = {"model": "linear", "features": ["size"], "groups": ["region"]}
+    run = run_table(homes(800), "price", method="mondrian", **options)
+    assert list(run.X) == ["size"]
+    said = " ".join(cell.text for cell in run.audit.groups)
+    assert all(region in said for region in ("north", "south", "east"))
+    assert run.model.stored_types == {"region": "text", "size": "number"}
+    assert run.model.regressor.guarantee_.conditional_on == "cell"
+    for method in (" MONDRIAN ", "MondrianConformalRegressor"):
+        again = run_table(homes(800), "price", method=method, **options)
+        np.testing.assert_array_equal(again.intervals, run.intervals)
+
+
+def test_a_method_that_is_another_one_here_says_so():
+    run = run_table(homes(), "price", method="Mondrian", model="linear")
+    assert any("5 bins of predictions" in note for note in run.notes)
+    assert set(run.notes) <= set(run.audit.notes)
+    for method, words in (("localized", "is slcp until"), ("weighted", "is split conformal")):
+        assert words in Settings(method=method).notes()[0]
+    assert Settings(method="localized", law="kernel").notes() == ()
+    assert Settings(method="mondrian", groups=("region",)).notes() == ()
+
+
+def test_times_are_told_as_dates_and_a_random_split_of_them_says_what_it_assumes(done):
+    run, table = done
+    assert any("at random" in note and "'sold'" in note for note in run.notes)
+    assert str(run.X["sold"].dtype).startswith("datetime64")
+    bins = run.audit.frame("features")
+    said = bins.loc[bins["text"].str.startswith("sold "), "text"]
+    assert len(said)
+    assert said.str.contains("20(?:19|20|21)-").all()
+    untimed = run_table(table.drop(columns="sold"), "price", **QUICK).notes
+    assert not any("at random" in note for note in untimed)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [lambda day: day, lambda day: day.dt.strftime("%d.%m.%Y"), lambda day: day.dt.year],
+)
+def test_by_time_the_last_rows_are_held_out_and_later_ones_calibrate(written):
+    table = homes()
+    day = pd.to_datetime(table["sold"])
+    table["sold"] = written(day)
+    is_year = table["sold"].dtype.kind == "i"
+    table.loc[5, "sold"] = None
+    run = run_table(table, "price", time="sold", **QUICK)
+    held = run.table["row"].to_numpy()
+    rest = np.setdiff1d(np.arange(len(table)), [*held, 5])
+    rank = day.dt.year if is_year else day
+    assert len(held) == 80
+    assert rank[held].min() >= rank[rest].max()
+    assert run.rows["train"] + run.rows["calibrate"] == len(rest)
+    assert not any("at random" in note for note in run.notes)
+    (said,) = [note for note in run.notes if "in the order of 'sold'" in note]
+    assert said in run.record()["preparation"]
+    assert said in run.audit.notes
+    assert run.record()["task"]["time"] == "sold"
+    assert "1 row has no time in 'sold': left out." in run.notes
+    assert ("Rows of the same time are in more than one part." in said) == is_year
+
+
+def test_what_is_learned_by_time_is_learned_from_the_first_rows():
+    """Labels of later rows are unknown to the model, whatever the order of the table."""
+    table = homes(600).assign(sold=pd.date_range("2020-01-01", periods=600, freq="D"))
+    table["label"] = np.where(np.arange(600) < 300, "old", "older")
+    table.loc[table.index >= 360, "label"] = "new"
+    for rows in (table, table.sample(frac=1.0, random_state=0)):
+        run = run_table(rows, "price", time="sold", **QUICK)
+        (reader,) = [one for one in run.model.preparation.readers_ if one.name == "label"]
+        assert reader.labels == ("old", "older")
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "words"),
+    [
+        ("prize", {}, "did you mean 'price'"),
+        ("price", {"features": ["sise"]}, "did you mean 'size'"),
+        ("price", {"features": ["price"]}, "cannot be features"),
+        ("price", {"identifier": "row"}, "called 'row'"),
+        ("price", {"identifier": "kye"}, "did you mean 'key'"),
+        ("price", {"test_size": 0.999}, "choose another --test-size"),
+        ("price", {"time": "solt"}, "did you mean 'sold'"),
+        ("price", {"time": "region"}, "holds texts such as"),
+        ("price", {"time": "new"}, "holds flags"),
+        ("price", {"time": "price"}, "cannot be split by 'price'"),
+        ("region", {}, "holds '[a-z]+' .row 0"),
+        ("price", {"method": "nothing"}, "no method 'nothing'"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(target, options, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        run_table(homes(), target, **{**QUICK, **options})
+    assert "\n" not in str(caught.value)
+
+
+def test_too_few_rows_or_times_are_one_sentence():
+    with pytest.raises(TableError, match=r"has 2 row\(s\)"):
+        run_table(homes(2), "price", **QUICK)
+    with pytest.raises(TableError, match="'sold' holds the same time in all rows"):
+        run_table(homes().assign(sold=2019), "price", time="sold", **QUICK)
