@@ -2,38 +2,19 @@
 
 import json
 
-import numpy as np
-import pandas as pd
 from typer.testing import CliRunner
 
 from localconformal.cli.app import app
 
 #: A method and a model that take a moment.
 QUICK = ["--method", "split", "--model", "linear"]
-
-
-def homes(n=400, seed=0):
-    """Rows with a number, a label, a date, gaps and a name for each."""
-    rng = np.random.default_rng(seed)
-    size = rng.uniform(20, 200, n)
-    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, n), unit="D")
-    return pd.DataFrame(
-        {
-            "key": [f"={i}" if i % 2 else f"home {i}" for i in range(n)],
-            "size": np.where(rng.uniform(size=n) < 0.05, np.nan, size),
-            "region": rng.choice(["north", "south", "east"], n),
-            "sold": days.strftime("%Y-%m-%d"),
-            "price": 3 * size + 0.5 * size * rng.normal(size=n),
-        }
-    )
+#: Its fit ends in another sentence: what is refused with it is refused before the fit.
+UNFITTABLE = ["--method", "slcp", "--law", "kernal"]
 
 
 def write(frame, path):
     """The frame as CSV or Parquet, by suffix."""
-    if path.suffix == ".csv":
-        frame.to_csv(path, index=False)
-    else:
-        frame.to_parquet(path)
+    frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
     return path
 
 
@@ -49,9 +30,19 @@ def call_json(*arguments):
     return json.loads(result.stdout)
 
 
-def assert_refused(result, words):
-    """One sentence on standard error, nothing on standard output, exit code 2."""
+def words_of(result):
+    """What a command that went well printed, without its line breaks."""
+    assert result.exit_code == 0, result.stderr
+    return " ".join(result.stdout.split())
+
+
+def refuse(folder, words, *arguments):
+    """One sentence on standard error, exit code 2, nothing printed, and the folder as before."""
+    before = {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
+    result = call(*arguments)
     assert result.exit_code == 2, result.stderr
     assert result.stdout == ""
     assert len(result.stderr.strip().splitlines()) == 1
     assert words in result.stderr
+    assert {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")} == before
+    return result.stderr

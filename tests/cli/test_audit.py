@@ -1,105 +1,136 @@
+"""`audit`: anyone's intervals in a table, and what cannot be audited."""
+
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from table_files import call, call_json, refuse, words_of, write
 
-from localconformal.cli.app import app
+from localconformal.audit import audit
 
+N = 900
 COLUMNS = ["--y", "y", "--lower", "low", "--upper", "high"]
 
 
-def invoke(*args):
-    return CliRunner().invoke(app, ["audit", *map(str, args)])
-
-
-@pytest.fixture(scope="module")
-def table():
+def rows(n=N):
     """Intervals that are too short where x > 0.75."""
     rng = np.random.default_rng(0)
-    x = rng.uniform(size=900)
-    y = rng.normal(size=900) * np.where(x > 0.75, 2.5, 1.0)
-    group = np.where(rng.uniform(size=900) < 0.5, "=a", "<b>")
+    x = rng.uniform(size=n)
+    y = rng.normal(size=n) * np.where(x > 0.75, 2.5, 1.0)
+    group = np.where(rng.uniform(size=n) < 0.5, "=a", "<b>")
     return pd.DataFrame({"x": x, "g": group, "y": y, "low": -1.645, "high": 1.645})
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, table):
-    made = tmp_path_factory.mktemp("audit")
-    table.to_csv(made / "rows.csv", index=False)
-    table.to_parquet(made / "rows.parquet")
-    return made
+def audited(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("audit")
+    data, out = write(rows(), folder / "rows.csv"), folder / "out"
+    return call("audit", data, *COLUMNS, "--groups", "g", "--out", out), out
 
 
-@pytest.fixture(scope="module")
-def audited(folder):
-    out = folder / "out"
-    return invoke(folder / "rows.csv", *COLUMNS, "--groups", "g", "--out", out), out
+def found(table, folder, *options):
+    """The document of the audit of this table."""
+    return call_json(
+        "audit", write(table, folder / "t.parquet"), *COLUMNS, *options, "--out", folder
+    )
 
 
 def test_the_sentences_are_printed_and_the_files_written(audited):
     result, out = audited
-    assert result.exit_code == 0, result.stderr
-    assert "Coverage audit of 900 rows, target 90 %" in result.stdout
-    assert "x > 0.7" in result.stdout
-    assert "--level sets another" in result.stdout
+    said = words_of(result)
+    assert f"Coverage audit of {N} rows, target 90 %" in said
+    assert "x > 0.7" in said
+    assert "--level sets another" in said
     assert sorted(path.name for path in out.iterdir()) == ["audit.json", "report.html"]
     assert f"Report: {out / 'report.html'}" in result.stdout
     assert result.stderr == ""
 
 
-def test_the_report_is_of_these_rows_and_escapes_their_texts(audited):
+def test_the_page_is_of_these_rows_escapes_their_texts_and_speaks_of_options(audited, tmp_path):
     _, out = audited
     page = (out / "report.html").read_text()
-    assert "900 rows" in page
+    assert f"{N} rows" in page
     assert "<b>" not in page.replace("<body>", "")
+    # Nobody told it what was predicted.
+    assert 'data-chart="predictions"' not in page
+    found(rows(), tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert "name their columns with --groups" in page
+    assert "groups=" not in page
 
 
-def test_json_is_one_document_and_equals_the_file(folder, audited):
+def test_it_is_the_audit_of_the_library_in_every_format(audited, tmp_path):
     _, out = audited
-    again = folder / "again"
-    result = invoke(folder / "rows.parquet", *COLUMNS, "--groups", "g", "--json", "--out", again)
-    printed = json.loads(result.stdout)
-    stored = json.loads((out / "audit.json").read_text())
-    assert printed["summary"] == stored["summary"]
-    assert printed["failures"] == stored["failures"]
-    assert printed["files"]["report"] == str(again / "report.html")
-    assert {cell["by"] for cell in printed["groups"]} == {"g"}
-
-
-def test_the_level_and_the_features_are_as_asked(folder, tmp_path):
-    result = invoke(
-        folder / "rows.csv", *COLUMNS, "--level", 0.8, "--features", "x,g", "--features", "x",
-        "--json", "--out", tmp_path / "out",
+    stored, printed = json.loads((out / "audit.json").read_text()), found(
+        rows(), tmp_path, "--groups", "g"
     )  # fmt: skip
-    printed = json.loads(result.stdout)
-    assert printed["summary"]["confidence_level"] == 0.8
-    assert {cell["by"] for cell in printed["features"]} == {"x", "g"}
+    table = rows()
+    direct = audit(
+        table[["x", "g"]], table["y"], table[["low", "high"]].to_numpy(), {"g": table["g"]}
+    )
+    for document in (stored, printed):
+        assert document["summary"]["coverage"] == direct.summary.coverage
+        texts = [failure["text"] for failure in document["failures"]]
+        assert texts == [failure.text for failure in direct.failures()]
+        assert {"rules", "features", "groups", "sizes", "slab", "notes"} <= set(document)
+    assert printed["files"]["report"] == str(tmp_path / "report.html")
+
+
+def test_the_level_and_the_features_are_as_asked(tmp_path):
+    document = found(rows(), tmp_path, "--level", 0.8, "--features", "x", "--features", "x")
+    assert document["summary"]["confidence_level"] == 0.8
+    assert {cell["by"] for cell in document["features"]} == {"x"}
+
+
+def test_rows_with_a_missing_number_are_left_out_and_infinite_bounds_are_bounds(tmp_path):
+    table = rows().assign(low=-np.inf).astype({"y": str})
+    table.loc[:9, "y"] = None
+    table.loc[5:14, "low"] = np.nan
+    document = found(table, tmp_path)
+    assert document["summary"]["n"] == N - 15
+    assert document["summary"]["share_infinite"] == 1.0
+    assert f"15 of {N} rows were left out" in document["notes"][0]
+
+
+def test_no_other_column_still_audits(tmp_path):
+    document = found(rows()[["y", "low", "high"]], tmp_path)
+    assert document["summary"]["n"] == N
+    assert "order of its rows" in document["notes"][0]
+
+
+@pytest.mark.parametrize("written", ["%d/%m/%Y", "%Y%m%dT%H%M%S", "%Y-%m-%d"])
+def test_days_are_told_as_dates_however_they_are_written(tmp_path, written):
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.floor(700 * rows()["x"]), unit="D")
+    document = found(rows().drop(columns="x").assign(sold=days.dt.strftime(written)), tmp_path)
+    assert any("sold > 2021" in cell["text"] for cell in document["features"])
+
+
+def test_failures_beyond_those_printed_stand_in_a_file(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"code": np.arange(6000) % 30, "low": -1.0, "high": 1.0})
+    table["y"] = rng.normal(size=6000) * np.where(table["code"] < 15, 0.1, 5.0)
+    data, out = write(table, tmp_path / "rows.csv"), tmp_path / "out"
+    text = words_of(call("audit", data, *COLUMNS, "--groups", "code", "--out", out))
+    assert f"more: see {out / 'audit.json'}" in text
+    assert "frame(" not in text
 
 
 @pytest.mark.parametrize(
-    ("args", "word"),
+    ("change", "options", "words"),
     [
-        (["--y", "why", "--lower", "low", "--upper", "high"], "no column 'why'"),
-        ([*COLUMNS, "--groups", "gg"], "no column 'gg'"),
-        ([*COLUMNS, "--features", "x,zz"], "no column 'zz'"),
-        ([*COLUMNS, "--level", "90"], "(0, 1)"),
-        (["--y", "g", "--lower", "low", "--upper", "high"], "numbers were expected"),
-        (["--y", "y", "--lower", "high", "--upper", "low"], "swap"),
+        ({}, ["--y", "Y"], "no column 'Y'; did you mean 'y'"),
+        ({}, ["--groups", "gg"], "no column 'gg'"),
+        ({}, ["--features", "x,zz"], "no column 'zz'"),
+        ({}, ["--level", "90"], "(0, 1)"),
+        ({}, ["--lower", "y"], "three different columns"),
+        ({}, ["--y", "g"], "expected numbers"),
+        ({}, ["--lower", "high", "--upper", "low"], "swap"),
+        ({"low": True}, [], "'low' holds"),
+        ({"y": np.nan}, [], "no row has a number"),
+        ({"y": np.inf}, [], "infinite"),
     ],
 )
-def test_bad_input_is_one_sentence_and_nothing_is_written(folder, tmp_path, args, word):
-    result = invoke(folder / "rows.csv", *args, "--out", tmp_path / "out")
-    assert result.exit_code == 2
-    assert word in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
-    assert result.stdout == ""
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    result = invoke(tmp_path / "none.csv", *COLUMNS, "--out", tmp_path / "out")
-    assert result.exit_code == 2
-    assert "does not exist" in result.stderr
-    assert list(tmp_path.iterdir()) == []
+def test_what_cannot_be_audited_is_one_sentence(tmp_path, change, options, words):
+    data = write(rows(50).assign(**change), tmp_path / "rows.parquet")
+    refuse(tmp_path, words, "audit", data, *COLUMNS, *options, "--out", tmp_path / "out")

@@ -5,11 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from table_files import homes, write
 
 from localconformal.cli.console import EXIT_CODES
-from localconformal.io.models import save_model
-from localconformal.workflow.model import Settings, fit_table_model
+from registry import ci_but
 
 MAIN = "import sys; from localconformal.cli import main; sys.exit(main())"
 #: A command that says when its file is half written, and then waits for ever.
@@ -56,7 +54,7 @@ def begun(out, before=heed_signals):
     return process
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+@pytest.mark.parametrize("name", ci_but(["SIGTERM"], ["SIGTERM", "SIGHUP", "SIGINT"]))
 def test_a_command_that_is_told_to_end_leaves_nothing_behind(tmp_path, name):
     out = tmp_path / "made"
     process = begun(out)
@@ -68,6 +66,7 @@ def test_a_command_that_is_told_to_end_leaves_nothing_behind(tmp_path, name):
     assert not out.exists()
 
 
+@pytest.mark.ci
 def test_a_second_signal_does_not_disturb_the_first(tmp_path):
     process = begun(tmp_path)
     process.send_signal(signal.SIGTERM)
@@ -77,6 +76,7 @@ def test_a_second_signal_does_not_disturb_the_first(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.ci
 def test_nohup_stays_in_force(tmp_path):
     process = begun(tmp_path, lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     process.send_signal(signal.SIGHUP)
@@ -85,12 +85,13 @@ def test_nohup_stays_in_force(tmp_path):
     assert process.returncode == 128 + signal.SIGTERM
 
 
+@pytest.mark.ci
 def test_the_library_installs_no_handlers():
     code = (
         "import signal\n"
         "ending = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)\n"
         "before = [signal.getsignal(one) for one in ending]\n"
-        "import localconformal.cli.app, localconformal.workflow.running\n"
+        "import localconformal.cli.app, localconformal.tabular\n"
         "print(before == [signal.getsignal(one) for one in ending])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -109,20 +110,11 @@ def printed_nowhere(*arguments):
     return done.returncode, done.stderr
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """A model file, and rows for it."""
-    rows = homes()
-    settings = Settings(method="split", model="linear")
-    fitted = fit_table_model(rows[["size", "region"]], rows["price"].to_numpy(), settings)
-    folder = tmp_path_factory.mktemp("model")
-    return save_model(fitted, folder / "model.skops"), write(rows, folder / "homes.csv")
-
-
-@pytest.mark.parametrize("how", [[], pytest.param(["--json"], marks=pytest.mark.ci)])
-def test_files_are_there_though_the_result_cannot_be_printed(tmp_path, model, how):
+@pytest.mark.ci
+@pytest.mark.parametrize("how", [[], ["--json"]])
+def test_files_are_there_though_the_result_cannot_be_printed(tmp_path, model, data, how):
     out = tmp_path / "made.csv"
-    code, said = printed_nowhere("predict", *model, "--out", out, *how)
+    code, said = printed_nowhere("predict", model, data, "--out", out, *how)
     assert len(out.read_text().splitlines()) == 401
     assert code == 4
     assert said == (
