@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
@@ -175,11 +175,11 @@ def say_rows(n: int) -> str:
     return "1 row" if n == 1 else f"{n:,} rows"
 
 
-def plain_data(value: Any, digits: int | None = None) -> Any:
+def plain_data(value: Any, digits: int | None = None, *, say: Callable[[str], str] = shown) -> Any:
     """Numbers, texts, lists and dicts alone; NaN and infinities as texts that say so.
 
     "NaN", "Infinity" and "-Infinity" are read as numbers by ``float`` and by JavaScript's
-    ``Number``; JSON has no such numbers. Characters that no page may hold become U+FFFD.
+    ``Number``; JSON has no such numbers.
 
     Parameters
     ----------
@@ -187,6 +187,9 @@ def plain_data(value: Any, digits: int | None = None) -> Any:
         Nested mappings, sequences, arrays and scalars; anything else becomes its text.
     digits : int, default=None
         Digits kept of a number that is not whole. None: all.
+    say : callable
+        What becomes of texts: `shown` replaces what no page may hold, and `str` keeps them, for
+        `json_text`, which escapes them itself.
 
     Examples
     --------
@@ -196,14 +199,14 @@ def plain_data(value: Any, digits: int | None = None) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, np.ndarray | np.generic):
-        return plain_data(value.tolist(), digits)
+        return plain_data(value.tolist(), digits, say=say)
     if isinstance(value, float):
         return _plain_float(value, digits)
     if isinstance(value, Mapping):
-        return {shown(str(key)): plain_data(item, digits) for key, item in value.items()}
+        return {say(str(key)): plain_data(item, digits, say=say) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain_data(item, digits) for item in value]
-    return shown(str(value))
+        return [plain_data(item, digits, say=say) for item in value]
+    return say(str(value))
 
 
 def _plain_float(value: float, digits: int | None) -> float | str:

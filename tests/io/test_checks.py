@@ -40,7 +40,7 @@ from localconformal.io.models import (
     model_bytes,
     save_model,
 )
-from localconformal.workflow.base_models import make_base_model
+from localconformal.tabular.model import make_base_model
 from registry import optional, smooth_data
 
 
@@ -71,8 +71,8 @@ def unread(monkeypatch):
         "localconformal.regressors.base.np",
         "localconformal.regressors.base.BaseEstimator",
         "localconformal.regressors.nothing.Here",
-        "localconformal.workflow.predicting.FilePrediction",
-        "localconformal.workflow.running.Run",
+        "localconformal.tabular.compare.Ranking",
+        "localconformal.tabular.run.Run",
         "localconformal",
         "localconformalevil.regressors.Thing",
         "",

@@ -128,7 +128,7 @@ def to_json(document: Any) -> str:
       "width": "Infinity"
     }
     """
-    return json_text(plain_data(document))
+    return json_text(plain_data(document, say=str))
 
 
 def _print_parts(parts: Iterable[Any]) -> None:

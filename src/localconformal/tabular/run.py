@@ -535,7 +535,7 @@ def write_run(
     """
     paths = run_paths(folder, new=new is not None)
     files = {what: path.name for what, path in paths.items()}
-    record = plain_data({**(about_run or {}), **run.record(), "files": files})
+    record = plain_data({**(about_run or {}), **run.record(), "files": files}, say=str)
     made: list[Predicted] = []
     writers: dict[str, Callable[[Path], object]] = {
         "intervals": lambda part: write_table([run.table], part),
