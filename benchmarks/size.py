@@ -1,7 +1,7 @@
 """How large the tree is, and how many files a row passes through.
 
 python -m benchmarks.size          # files, lines and lines of code of each part
-python -m benchmarks.size walks    # files and functions that fits and predictions enter
+python -m benchmarks.size walks    # files and functions that fits, predictions and commands enter
 """
 
 import argparse
@@ -12,6 +12,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("src", "paper", "tests", "benchmarks")
+#: What is around the estimators: a reader of a command passes through it, and then meets the core.
+PERIPHERY = (
+    *("audit", "cli", "datasets", "distributed", "io", "monitor", "plots", "preparation"),
+    *("progress", "report", "tabular", "text", "torch", "versions"),
+)
 #: Inside a file, code that is no function of its own to a reader.
 NAMELESS = ("<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>", "<module>")
 
@@ -102,12 +107,64 @@ def walks():
     return found
 
 
+def command_walks():
+    """Command -> files around the core and in it, and functions of both."""
+    import contextlib
+    import io
+    import os
+    import tempfile
+
+    import numpy as np
+    import pandas as pd
+
+    from localconformal.cli.app import app
+
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.uniform(size=400), "kind": rng.choice(["a", "b"], 400)})
+    table["day"] = pd.date_range("2020-01-01", periods=400).astype(str)
+    table["y"] = table["x"] * rng.normal(size=400)
+    bounds = ["--y", "actual", "--lower", "lower", "--upper", "upper"]
+    commands = {
+        "run, split": ["run", "t.csv", "-t", "y", "--model", "linear", "--method", "split"],
+        "run, kernel": ["run", "t.csv", "-t", "y", "--model", "linear", "--law", "kernel"],
+        "predict": ["predict", "localconformal-run/model.skops", "t.csv"],
+        "audit": ["audit", "localconformal-run/intervals.csv", *bounds],
+    }
+    found, before = {}, os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            table.to_csv("t.csv", index=False)
+            for name, arguments in commands.items():
+                with contextlib.redirect_stdout(io.StringIO()):
+                    app(arguments, standalone_mode=False)
+                    found[name] = traced(lambda given=arguments: app(given, standalone_mode=False))
+        finally:
+            os.chdir(before)
+    return {name: by_part(*both) for name, both in found.items()}
+
+
+def by_part(files, functions):
+    """(files, functions) around the core, then in it."""
+
+    def is_around(name):
+        inside = Path(name).relative_to(ROOT / "src" / "localconformal")
+        return inside.parts[0].removesuffix(".py") in PERIPHERY
+
+    around = {name for name in files if is_around(name)}
+    calls = sum(name in around for name, _ in functions)
+    return (len(around), calls), (len(files) - len(around), len(functions) - calls)
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.size", description=__doc__)
     parser.add_argument("what", nargs="?", choices=["table", "walks"], default="table")
     if parser.parse_args(arguments).what == "walks":
         print(f"{'files / functions':<20}{'fit':>12}{'predict':>12}{'together':>12}")
         for name, pairs in walks().items():
+            print(f"{name:<20}" + "".join(f"{f'{a} / {b}':>12}" for a, b in pairs))
+        print(f"\n{'files / functions':<20}{'around':>12}{'core':>12}")
+        for name, pairs in command_walks().items():
             print(f"{name:<20}" + "".join(f"{f'{a} / {b}':>12}" for a, b in pairs))
         return
     print(f"{'part':<12}{'files':>8}{'lines':>9}{'code':>9}{'names':>8}")
