@@ -7,6 +7,7 @@ python -m benchmarks.size walks    # files and functions that fits, predictions 
 import argparse
 import ast
 import sys
+import threading
 import tokenize
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def size_table():
 
 
 def traced(call):
-    """Files of the library, and functions in them, that a call enters in this thread."""
+    """Files of the library, and functions in them, that a call enters, also in its threads."""
     met, source = set(), str(ROOT / "src")
 
     def enter(frame, event, argument):
@@ -73,11 +74,13 @@ def traced(call):
         if event == "call" and code.co_filename.startswith(source) and code.co_name not in NAMELESS:
             met.add((code.co_filename, code.co_qualname if hasattr(code, "co_qualname") else code))
 
+    threading.setprofile(enter)
     sys.setprofile(enter)
     try:
         call()
     finally:
         sys.setprofile(None)
+        threading.setprofile(None)
     return {name for name, _ in met}, met
 
 

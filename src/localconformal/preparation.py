@@ -122,7 +122,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> TablePreparation:
         """Learn from training rows, a frame (n, d), how to read such a table."""
-        table = _pandas(X)
+        table = as_pandas(X)
         said: dict[str, list[str]] = {}
         readers = []
         for name in table.columns:
@@ -151,7 +151,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         Columns that are not used are not looked at, and need not be there.
         """
         check_is_fitted(self)
-        table = _pandas(X)
+        table = as_pandas(X)
         check_columns(self.stored_types, list(table.columns), "The table")
         made: dict[str, Any] = {}
         lost: dict[str, int] = {}
@@ -196,7 +196,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _pandas(X: Any) -> Any:
+def as_pandas(X: Any) -> Any:
+    """A frame as one of pandas, which itself stays as it is; anything else is refused."""
     if not is_frame(check_frame(X)):
         raise TableError(f"got {type(X).__name__}; expected a frame, whose columns have names.")
     return nw.from_native(X, eager_only=True).to_pandas()

@@ -17,6 +17,7 @@ from localconformal.audit import Comparison, audit, compare
 from localconformal.audit.compare import BOTH_FINITE, METRICS, say_splits
 from localconformal.io.tables import about
 from localconformal.models import take_rows
+from localconformal.preparation import as_pandas
 from localconformal.quantiles import Array
 from localconformal.report import write_report
 from localconformal.tabular.model import (
@@ -26,7 +27,6 @@ from localconformal.tabular.model import (
     TableModel,
     fit_settings,
     method_name,
-    raw_table,
 )
 from localconformal.tabular.run import Task, known_rows
 from localconformal.text import one_line
@@ -256,7 +256,7 @@ def compare_methods(
     )
     task = Task(target, settings, test_size=test_size)
     with about(source):
-        rows = known_rows(raw_table(table, ()), task, source)
+        rows = known_rows(as_pandas(table), task, source)
     task = replace(task, settings=replace(settings, features=rows.features))
     trials = tuple(
         _try_methods(rows.table, rows.y, names, task, seed, on_step)

@@ -15,7 +15,6 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -45,7 +44,7 @@ from localconformal.io.tables import (
     write_table,
 )
 from localconformal.io.tables import listing as quoted
-from localconformal.preparation import TablePreparation, read_target
+from localconformal.preparation import TablePreparation, as_pandas, read_target
 from localconformal.quantiles import Array
 from localconformal.regressors.base import intervals_frame
 from localconformal.regressors.cells import name_of
@@ -417,14 +416,14 @@ class TableModel:
         def batches() -> Iterator[Any]:
             nonlocal done
             # A feature that names rows too is read as both.
-            names = table_batches(data, dict.fromkeys(named, NAME), rows=batch_rows)
+            beside = table_batches(data, dict.fromkeys(named, NAME), rows=batch_rows)
             tables = table_batches(data, self.stored_types, rows=batch_rows)
-            for table, name in zip(tables, names if named else repeat(None), strict=False):
+            for table, names in zip(tables, beside if named else repeat({}), strict=False):
                 with about(str(data)):
                     X, lost_here = self.preparation.read(table)
                     made = self.predict_prepared(X, table, levels)
                 lost.update(lost_here)
-                yield with_row_names(made, table.index.to_numpy(), name, identifier)
+                yield with_row_names(made, table.index.to_numpy(), names.get(identifier))
                 done += len(made)
                 on_rows(len(made))
 
@@ -512,7 +511,8 @@ def fit_table_model(
     >>> model.predict_interval(table[:2]).shape
     (2, 2)
     """
-    whole = raw_table(table, [target, *features, *groups])
+    whole = as_pandas(table)
+    check_columns([target, *features, *groups], list(whole.columns), "The table")
     y, known = read_target(whole[target])
     chosen = tuple(features) or tuple(name for name in whole.columns if name != target)
     settings = Settings(
@@ -616,7 +616,7 @@ def raw_table(rows: Any, wanted: Iterable[str]) -> Any:
             f"got {got}; expected a dict, a list of dicts or a frame, with the columns that the "
             "model was fitted on."
         )
-    table = nw.from_native(rows, eager_only=True).to_pandas()
+    table = as_pandas(rows)
     check_columns(wanted, list(table.columns), "The table")
     return table
 
@@ -683,12 +683,10 @@ def check_row_name(name: str | None, levels: Sequence[float]) -> None:
         )
 
 
-def with_row_names(made: Any, rows: NDArray[Any], table: Any, identifier: str | None) -> Any:
+def with_row_names(made: Any, rows: NDArray[Any], names: Any | None) -> Any:
     """The frame with the position of each row in the input, and its name, before the rest."""
     named = made.reset_index(drop=True)
-    if table is not None and identifier is not None and identifier in table.columns:
-        named.insert(0, identifier, table[identifier].array)
-    elif table is not None and (table.index.name is not None or table.index.dtype.kind not in "iu"):
-        named.insert(0, table.index.name or "index", table.index.array)
+    if names is not None:
+        named.insert(0, names.name or "index", names.array)
     named.insert(0, "row", rows)
     return named

@@ -35,6 +35,7 @@ from localconformal.models import take_rows
 from localconformal.preparation import (
     ISO,
     as_floats,
+    as_pandas,
     as_texts,
     find_format,
     is_ambiguous,
@@ -53,7 +54,6 @@ from localconformal.tabular.model import (
     as_levels,
     check_row_name,
     fit_settings,
-    raw_table,
     split_in_order,
     with_row_names,
 )
@@ -275,7 +275,7 @@ def run_table(
     task = Task(target, settings, identifier, test_size, time)
     seconds: dict[str, float] = {}
     with about(source):
-        table = raw_table(table, ())
+        table = as_pandas(table)
         check_row_name(identifier or table.index.name, levels)
         rows = known_rows(table, task, source)
     fit, held = task.split(len(rows.y), settings.seed)
@@ -382,7 +382,7 @@ def _checked(
         X=X,
         y=y,
         intervals=intervals,
-        table=with_row_names(made, rows.positions[held], tested, model.identifier),
+        table=with_row_names(made, rows.positions[held], _names(tested, model.identifier)),
         rows={
             "input": n_input,
             "with a target": len(rows.y),
@@ -394,6 +394,14 @@ def _checked(
         notes=notes,
         seconds=seconds,
     )
+
+
+def _names(table: Any, identifier: str | None) -> Any:
+    """The names of rows: a column, or an index that is more than numbers of rows."""
+    if identifier is not None and identifier in table.columns:
+        return table[identifier]
+    is_named = table.index.name is not None or table.index.dtype.kind not in "iu"
+    return table.index if is_named else None
 
 
 @contextmanager
