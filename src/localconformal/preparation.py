@@ -139,6 +139,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         self.readers_: tuple[Reader, ...] = tuple(readers)
         self.notes_ = tuple(f"{reason}: {quoted(names)}." for reason, names in said.items())
         self.n_features_in_ = len(table.columns)
+        self.feature_names_in_ = np.asarray(table.columns.map(str), dtype=object)
         return self
 
     def transform(self, X: Any) -> Any:

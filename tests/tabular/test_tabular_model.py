@@ -256,13 +256,16 @@ class TestNames:
 def test_calibration_rows_change_nothing_that_was_learned():
     table = homes()
     first = fit_table_model(table, "price", **QUICK).preparation
-    seen = []
-    for row in range(0, 400, 80):
+    seen = set()
+    for row in range(0, 400, 40):
         changed = table.assign(region=table["region"].where(table.index != row, "elsewhere"))
         second = fit_table_model(changed, "price", **QUICK).preparation
-        seen.append("elsewhere" in str(second.readers_))
-        assert seen[-1] != (second.readers_ == first.readers_)
-    assert {True, False} == set(seen)
+        is_trained_on = "elsewhere" in str(second.readers_)
+        assert is_trained_on != (second.readers_ == first.readers_)
+        seen.add(is_trained_on)
+        if len(seen) == 2:
+            break
+    assert seen == {True, False}
 
 
 LABELS = [None, "missing", "a", "b", "a | b", "'a' | 'b'", "'a'", "b | a", "", " "]
