@@ -322,7 +322,7 @@ REAL = {
     ("name", "suffix", "rows", "options"),
     [
         *((name, ".csv", 1500, ["--model", "linear", "--law", "kernel"]) for name in REAL),
-        ("bike", ".csv", 10**6, []),
+        pytest.param("bike", ".csv", 10**6, [], marks=pytest.mark.nightly),
         ("concrete", ".parquet", 10**6, []),
     ],
 )
