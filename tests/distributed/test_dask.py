@@ -24,7 +24,7 @@ from dask_rows import (
     rows,
     write,
 )
-from docs.test_docs_pages import DOCS, python_of
+from docs.test_pages import DOCS, blocks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -369,7 +369,7 @@ def test_the_example_of_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     whole = pd.read_parquet("rides")
     known = {"fitted": LinearRegression().fit(whole[names], whole["minutes"])}
-    exec(python_of(DOCS / "guide" / "scale.md")[0], known)
+    exec(blocks(DOCS / "guide" / "scale.md", "python")[0], known)
     written = pd.read_parquet("rides-intervals")
     np.testing.assert_array_equal(
         written, known["model"].predict_interval(whole[names], output="frame")
