@@ -1,5 +1,9 @@
-"""Which engine answers: decided at fit from reference rows, and reported."""
+"""Which engine answers: decided at fit from reference rows, reported, the same in any process."""
 
+import ast
+import inspect
+import io
+import os
 import subprocess
 import sys
 from dataclasses import asdict
@@ -7,9 +11,19 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
+from threadpoolctl import threadpool_limits
 
 from localconformal import KernelLaw, SLCPRegressor
-from localconformal.engine import compiler
+from localconformal.engine import (
+    announce,
+    compiled,
+    compiled_leaves,
+    compiled_ranks,
+    compiled_sketch,
+    compiled_sparse,
+    compiler,
+)
+from localconformal.engine.compiler import LANES, dot, jit
 from localconformal.engine.dispatch import (
     FEW,
     LANDMARKS,
@@ -20,7 +34,10 @@ from localconformal.engine.dispatch import (
 )
 from localconformal.engine.kernels import KERNELS
 from localconformal.engine.neighbors import CHUNK_PAIRS
+from localconformal.engine.sketch import Sketch, SketchEngine, choose_landmarks
+from localconformal.laws.metric import LearnedMetric
 from localconformal.quantiles import weighted_quantile
+from registry import ci_but, smooth_data
 
 CHOICES = {
     "few rows": ({"n": FEW}, "reference"),
@@ -60,35 +77,31 @@ def test_auto_follows_its_table_and_says_why(case):
     assert (report.certified_error > 0) == (expected == "sketch")
 
 
-@pytest.mark.parametrize("tolerance", [0.004, 0.02])
-def test_the_tolerance_is_the_users(tolerance):
-    report = fitted(SKETCH_FROM, h=0.9, tolerance=tolerance).engine_report_
-    assert report.engine == "sketch"
-    assert report.tolerance == tolerance
-    assert report.certified_error <= tolerance
-
-
-def test_a_tolerance_that_no_sketch_meets_gives_another_engine_and_the_reason():
+@pytest.mark.ci
+def test_the_tolerance_is_the_users_and_where_no_sketch_meets_it_the_reason_is_told():
+    for tolerance in (0.004, 0.02):
+        report = fitted(SKETCH_FROM, h=0.9, tolerance=tolerance).engine_report_
+        assert (report.engine, report.tolerance) == ("sketch", tolerance)
+        assert report.certified_error <= tolerance
     report = fitted(SKETCH_FROM, h=3.0, tolerance=1e-7).engine_report_
     assert report.engine == "exact"
     assert "missed its certificate" in report.reason
 
 
 def test_a_sketch_that_was_asked_for_admits_a_missed_certificate():
-    report = fitted(4000, h=0.2, engine="sketch").engine_report_
+    with pytest.warns(UserWarning, match="missed its certificate"):
+        report = fitted(2000, h=0.2, engine="sketch").engine_report_
     assert report.engine == "sketch"
     assert report.certified_error > report.tolerance
     assert "missed" in report.reason
 
 
-def test_the_choice_is_the_same_at_every_fit():
-    once, again = (asdict(fitted(SKETCH_FROM, h=3.0).engine_report_) for _ in range(2))
-    once.pop("microseconds_per_query"), again.pop("microseconds_per_query")
-    assert once == again
-
-
-def test_queries_change_neither_the_engine_nor_the_report():
-    law = fitted(SKETCH_FROM, h=3.0)
+@pytest.mark.ci
+def test_the_choice_is_the_same_at_every_fit_and_no_query_changes_it():
+    law, again = (fitted(SKETCH_FROM, h=3.0) for _ in range(2))
+    one, other = (asdict(made.engine_report_) for made in (law, again))
+    one.pop("microseconds_per_query"), other.pop("microseconds_per_query")
+    assert one == other
     engine, report, A = law.engine_, law.engine_report_, law.engine_.A.copy()
     for rows in (data(1)[0], data(5000, seed=1)[0], 1e8 * data(10, seed=2)[0]):
         law.quantile(rows, [0.1, 0.9])
@@ -126,6 +139,7 @@ def test_few_rows_never_load_the_compiler():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.ci
 def test_a_regressor_reports_the_engine_of_its_law():
     X, v = data(16_000)
     law = KernelLaw(bandwidth=3.0, random_state=0)
@@ -153,17 +167,23 @@ def test_a_kernel_is_one_formula_in_a_table(monkeypatch):
 
 def test_the_certificate_is_judged_at_rows_that_were_held_aside():
     points, v = data(2_000)
-    problem = Problem(points, v, "gaussian", 1.0, 20.0, 0).by_score()
-    probes, rest = hold_aside(problem)
-    assert len(probes) == 400
-    assert len(rest.v) == 1_600
+    probes, rest = hold_aside(Problem(points, v, "gaussian", 1.0, 20.0, 0).by_score())
+    assert (len(probes), len(rest.v)) == (400, 1_600)
     assert (np.diff(rest.v) >= 0).all()
     assert not (set(map(tuple, probes)) & set(map(tuple, rest.points)))
 
 
-def test_a_forced_sketch_that_misses_its_certificate_says_so():
-    with pytest.warns(UserWarning, match="missed its certificate"):
-        fitted(4_000, h=0.05, engine="sketch")
+def test_chunks_of_neighbours_are_bounded_by_pairs():
+    points, v = data(4_000)
+    narrow, wide = (
+        build_engine("neighbors", Problem(points, v, "boxcar", h, 1.0, 0), 0.005)[0]
+        for h in (0.1, 100.0)
+    )
+    assert wide.chunk * len(v) <= CHUNK_PAIRS
+    assert narrow.chunk > wide.chunk
+
+
+# ---- compiled code ----------------------------------------------------------------------------
 
 
 def test_compilation_works_without_a_cache_folder(monkeypatch):
@@ -181,11 +201,157 @@ def test_compilation_works_without_a_cache_folder(monkeypatch):
     assert asked == [True, False]
 
 
-def test_chunks_of_neighbours_are_bounded_by_pairs():
-    points, v = data(4_000)
-    narrow, wide = (
-        build_engine("neighbors", Problem(points, v, "boxcar", h, 1.0, 0), 0.005)[0]
-        for h in (0.1, 100.0)
+class Stream(io.StringIO):
+    def __init__(self, terminal):
+        super().__init__()
+        self.isatty = lambda: terminal
+
+
+class Timer:
+    """Rings at once where patience has run out, and otherwise never."""
+
+    def __init__(self, patience, say):
+        self.patience, self.say, self.cancelled = patience, say, False
+
+    def start(self):
+        if not self.patience:
+            self.say()
+
+    def cancel(self):
+        self.cancelled = True
+
+
+@pytest.mark.parametrize(
+    ("terminal", "patience", "said"), [(True, 0.0, True), (True, 1.0, False), (False, 0.0, False)]
+)
+def test_only_a_long_wait_on_a_terminal_is_explained(terminal, patience, said, monkeypatch):
+    stream, timers = Stream(terminal), []
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(announce, "PATIENCE", patience)
+    monkeypatch.setattr(announce, "Timer", lambda *args: timers.append(Timer(*args)) or timers[-1])
+    with announce.compiling():
+        assert ("compiling" in stream.getvalue()) == said
+    with pytest.raises(ZeroDivisionError), announce.compiling():
+        raise ZeroDivisionError
+    assert [timer.cancelled for timer in timers] == [True] * 2 * terminal
+
+
+LOOPS = [compiled, compiled_leaves, compiled_ranks, compiled_sketch, compiled_sparse]
+
+
+@pytest.mark.parametrize("module", LOOPS, ids=lambda module: module.__name__)
+def test_loops_are_compiled_and_none_leaves_the_order_of_a_sum_to_the_compiler(module):
+    public = [
+        node.name
+        for node in ast.parse(inspect.getsource(module)).body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    ]
+    loops = [one for one in public if one != "jit"]
+    assert loops
+    assert [one for one in loops if not hasattr(getattr(module, one), "py_func")] == []
+    compiled_ones = [one for one in vars(module).values() if hasattr(one, "targetoptions")]
+    assert not any(one.targetoptions.get("fastmath") for one in compiled_ones)
+
+
+ANSWERS = """
+import sys, warnings
+import numpy as np
+from sklearn.ensemble import RandomForestRegressor
+from localconformal import ForestLaw, KernelLaw
+warnings.simplefilter("ignore")
+kernel = dict(random_state=0)
+laws = {
+    "exact": KernelLaw(engine="exact", **kernel),
+    "float64": KernelLaw("epanechnikov", bandwidth=2.0, engine="exact", **kernel),
+    "boxcar": KernelLaw("boxcar", bandwidth=2.0, engine="exact", **kernel),
+    "sketch": KernelLaw(engine="sketch", tolerance=0.5, **kernel),
+    "minibatch": KernelLaw(engine="minibatch", batch_size=3500, **kernel),
+    "neighbors": KernelLaw(bandwidth=0.8, engine="neighbors", **kernel),
+    "leaves": ForestLaw(RandomForestRegressor(10, min_samples_leaf=5, random_state=0)),
+}
+rng = np.random.default_rng(0)
+X, rows = rng.normal(size=(4000, 7)), rng.normal(size=(100, 7))
+v, rows[:5] = np.abs(X[:, 0]) * rng.normal(size=4000), 30.0 * rows[:5]
+at = np.linspace(-3.0, 3.0, len(rows))
+found = {}
+for name, law in laws.items():
+    law.fit(X, v)
+    found |= {
+        f"{name} quantile": law.quantile(rows, [0.05, 0.5, 0.95]),
+        f"{name} cdf": law.cdf(rows, at),
+        f"{name} cdf from the left": law.cdf(rows, at, side="left"),
+        f"{name} mean": law.mean(rows),
+        f"{name} size": law.effective_sample_size(rows),
+    }
+np.savez(sys.argv[1], **found)
+"""
+
+
+def answers(folder, name, threads):
+    """What a fresh process says that keeps its compiled code in the folder."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+    environment = {**os.environ, **threads, "NUMBA_CACHE_DIR": str(folder / "compiled")}
+    done = subprocess.run(
+        [sys.executable, "-c", ANSWERS, folder / name],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
     )
-    assert wide.chunk * len(v) <= CHUNK_PAIRS
-    assert narrow.chunk > wide.chunk
+    assert done.returncode == 0, done.stderr
+    with np.load(folder / name) as found:
+        return {key: found[key].tobytes() for key in found}
+
+
+@pytest.mark.ci
+def test_processes_that_compile_and_that_load_give_the_same_bits(tmp_path):
+    compiles, loads = (answers(tmp_path, f"{i}.npz", threads=1) for i in range(2))
+    assert [key for key in compiles if compiles[key] != loads[key]] == []
+    more_threads = answers(tmp_path, "2.npz", threads=2)
+    assert [key for key in compiles if compiles[key] != more_threads[key]] == []
+
+
+@jit()
+def dot_of(a, b):
+    return dot(a, b)
+
+
+def by_definition(a, b):
+    """Lanes side by side, their sums by halves, then the rest one by one."""
+    whole = len(a) - len(a) % LANES
+    sums = np.zeros(LANES, a.dtype)
+    for start in range(0, whole, LANES):
+        sums += a[start : start + LANES] * b[start : start + LANES]
+    while len(sums) > 1:
+        sums = sums[: len(sums) // 2] + sums[len(sums) // 2 :]
+    total = sums[0]
+    for x, y in zip(a[whole:], b[whole:], strict=True):
+        total += x * y
+    return total
+
+
+@pytest.mark.parametrize("precision", ci_but([np.float32], [np.float32, np.float64]))
+def test_the_order_of_a_sum_is_the_one_written_down(precision):
+    rng = np.random.default_rng(0)
+    for n in (1, 7, LANES - 1, LANES, LANES + 1, 5 * LANES + 13):
+        a, b = rng.normal(size=(2, n)).astype(precision)
+        assert dot_of(a, b) == by_definition(a, b)
+
+
+def test_number_of_blas_threads_changes_no_bit():
+    X, v = smooth_data(1_500, seed=0)
+    X = np.hstack([X, X**2, np.sin(X), np.cos(3.0 * X)])
+
+    def found():
+        landmarks = choose_landmarks(X, 200, seed=0)
+        sketch = Sketch(landmarks, np.sort(v)[::2], 1.0).update(X, v)
+        engine = SketchEngine(sketch, None, 10.0, 1)
+        return landmarks, engine.A, engine.squares, LearnedMetric(n_iter=3).fit(X, v).map_
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        one = found()
+    with threadpool_limits(limits=2, user_api="blas"):
+        two = found()
+    for first, second in zip(one, two, strict=True):
+        np.testing.assert_array_equal(first, second)

@@ -1,0 +1,337 @@
+"""What every engine keeps: it agrees with the NumPy oracle, on awkward rows, and is a law."""
+
+import pickle
+from itertools import product
+
+import numpy as np
+import pytest
+
+from localconformal import KernelLaw, NeighborsLaw
+from localconformal.engine.dispatch import BUILDERS, Problem, build_engine
+from localconformal.engine.kernels import KERNELS
+from registry import ci_but
+
+ENGINES = ["reference", "exact", "neighbors", "sketch"]
+LEVELS = np.array([0.02, 0.05, 0.5, 0.9, 0.98])
+LOWER = np.zeros(len(LEVELS), dtype=bool)
+#: Mass by which an engine may miss the oracle: weights in float32, and the neighbours left out.
+STATED = {"exact": 1e-4, "neighbors": 2e-6}
+#: The same where the whole sample is asked for: that is reached when weights differ by 1e-3, and
+#: rounding may take one doubling more or less to get there.
+ALL_ROWS = 2e-3
+CASES = {
+    "one reference": {"n": 1},
+    "two references": {"n": 2, "h": 0.1},
+    "a block and one more": {"n": 513},
+    "ties and duplicates": {"round_to": 0},
+    "all scores equal": {"spread": 0.0},
+    "all rows equal": {"scale": 0.0},
+    "offset and narrow": {"offset": 1e6, "h": 1e-3},
+    "bandwidth 1e-6": {"h": 1e-6},
+    "bandwidth infinite": {"h": np.inf},
+    "large coordinates": {"scale": 1e5, "h": 3e4},
+    "one column": {"d": 1, "h": 0.05},
+    "200 columns, narrow": {"d": 200, "h": 1.0},
+    "200 columns": {"d": 200, "h": 15.0},
+    "bandwidth 1e6": {"h": 1e6},
+    "offset": {"offset": 1e6},
+    "plain": {},
+}
+PAIRS = [*product(STATED, KERNELS)]
+#: Every engine with every kernel, in two cases each.
+QUICK = [(case, *PAIRS[i % len(PAIRS)]) for i, case in enumerate([*CASES][: 2 * len(PAIRS)])]
+
+
+def problem(
+    n=700, d=3, h=0.8, kernel="gaussian", offset=0.0, scale=1.0, round_to=9, spread=1.0, **params
+):
+    rng = np.random.default_rng(0)
+    points = np.round(scale * rng.normal(size=(n, d)), round_to) + offset
+    v = np.round(spread * rng.normal(size=n) * (0.3 + np.abs(points[:, 0] - offset)), round_to)
+    known = {"min_effective_samples": 20.0, "seed": 0, "n_jobs": 1}
+    return Problem(points, v, kernel, h, **{**known, **params})
+
+
+def engine_and_oracle(name, of):
+    return (build_engine(one, of, 0.005)[0] for one in (name, "reference"))
+
+
+def queries(of, m=40):
+    rng = np.random.default_rng(1)
+    centre, size = of.points.mean(axis=0), of.points.std(axis=0)
+    rows = centre + size * rng.normal(size=(m, of.points.shape[1]))
+    return np.vstack([rows, of.points[:5], centre[None]])
+
+
+def missed_mass(answer, levels, oracle, rows):
+    """How far each level lies from the mass that the oracle has at the answer."""
+    above = oracle.cdf(rows, answer, "left") - levels
+    below = levels - oracle.cdf(rows, answer, "right")
+    return np.maximum(np.maximum(above, below), 0.0).max()
+
+
+def assert_agrees(engine, oracle, rows, v, tolerance):
+    answer = engine.quantiles(rows, LEVELS, LOWER)
+    assert np.isin(answer, v).all()
+    assert missed_mass(answer, LEVELS, oracle, rows) <= tolerance
+    # Scores in any order, at atoms, between them and beyond.
+    asked = np.random.default_rng(2).choice(v, size=(len(rows), 4))
+    asked[:, 2:] += np.array([0.1, -0.1])
+    asked = np.hstack([asked, np.tile([v.max() + 1, v.min(), v.min() - 1], (len(rows), 1))])
+    for side in ("left", "right"):
+        np.testing.assert_allclose(
+            engine.cdf(rows, asked, side), oracle.cdf(rows, asked, side), atol=tolerance
+        )
+    slack = tolerance * 4 * np.abs(v).max() + 1e-12
+    np.testing.assert_allclose(engine.mean(rows), oracle.mean(rows), atol=slack)
+    np.testing.assert_allclose(engine.mean(rows, True), oracle.mean(rows, True), atol=slack)
+    np.testing.assert_allclose(
+        engine.effective_sample_size(rows), oracle.effective_sample_size(rows), rtol=10 * tolerance
+    )
+    np.testing.assert_array_equal(engine.fallback(rows), oracle.fallback(rows))
+
+
+@pytest.mark.parametrize("case", ci_but(QUICK, product(CASES, STATED, KERNELS)), ids=" ".join)
+def test_exact_and_neighbours_agree_with_the_oracle(case):
+    case, name, kernel = case
+    of = problem(kernel=kernel, **CASES[case])
+    engine, oracle = engine_and_oracle(name, of)
+    stated = STATED[name] if of.min_effective_samples < len(of.v) else ALL_ROWS
+    assert_agrees(engine, oracle, queries(of), of.v, stated)
+
+
+@pytest.mark.parametrize("d", ci_but([2, 7, 8, 16], [*range(1, 13), 16]))
+def test_every_column_counts_whatever_their_number(d):
+    for kernel in ("gaussian", "epanechnikov"):
+        of = problem(60, d, 0.7 * np.sqrt(d), kernel, min_effective_samples=5.0)
+        assert_agrees(*engine_and_oracle("exact", of), queries(of, 8), of.v, 1e-4)
+
+
+@pytest.mark.parametrize("case", [*PAIRS, ("sketch", "gaussian")], ids=" ".join)
+@pytest.mark.parametrize("least", ci_but([20.0], [1.0, 20.0]))
+def test_far_away_rows_fall_back_as_the_oracle_does(case, least):
+    of = problem(kernel=case[1], min_effective_samples=least, h=0.5)
+    engine, oracle = engine_and_oracle(case[0], of)
+    far = np.outer([1e3, -1e4, 1e6, 1e12, 1e30, -1e30], [1.0, 0.5, -1.0])
+    assert_agrees(engine, oracle, far, of.v, 1e-4)
+    assert engine.fallback(far).all()
+
+
+@pytest.mark.parametrize("name", [*STATED, "sketch"])
+def test_rows_with_no_mass_in_a_gap_fall_back_even_when_nothing_is_asked(name):
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.normal(-50, 0.1, (200, 1)), rng.normal(50, 0.1, (200, 1))])
+    of = Problem(points, rng.normal(size=400), "gaussian", 0.01, 0.0, 0, 1)
+    engine, oracle = engine_and_oracle(name, of)
+    gap = np.array([[0.0], [10.0], [-1.0]])
+    assert oracle.fallback(gap).all()
+    assert_agrees(engine, oracle, gap, of.v, 1e-4)
+
+
+@pytest.mark.parametrize("name", STATED)
+@pytest.mark.parametrize("offset", [0.0, 8.0])
+def test_a_reference_on_the_edge_is_inside_however_far_others_are(name, offset):
+    points = np.array([[0.0], [0.0], [2.0**-20], [52.1651176]]) + offset
+    of = Problem(points, np.arange(4.0), "boxcar", 2.0**-20, 0.0, 0, 1)
+    assert build_engine(name, of, 0.005)[0].effective_sample_size(points[:1])[0] == 3.0
+
+
+#: Wide enough for a certificate: in any dimension, wherever the origin is.
+WIDE = {
+    "3 columns": {"n": 4000, "h": 2.0},
+    **{f"{d} columns": {"d": d, "h": 2.0 * np.sqrt(2 * d)} for d in (1, 2, 5, 40, 200)},
+    **{
+        f"offset {offset:g}, bandwidth {h:g}": {"offset": offset, "h": h}
+        for offset, h in product([0.0, 1e6], [1.5, 1e6, np.inf])
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "case", ci_but(["3 columns", "40 columns", "offset 1e+06, bandwidth 1.5"], WIDE)
+)
+def test_a_sketch_that_meets_its_certificate_agrees_with_the_oracle(case):
+    of = problem(**{"n": 3500, **WIDE[case]})
+    engine, report = build_engine("sketch", of, 0.005)
+    oracle, _ = build_engine("reference", of, 0.005)
+    rows = queries(of, 100)
+    assert report.certified_error <= 0.005
+    assert missed_mass(engine.quantiles(rows, LEVELS, LOWER), LEVELS, oracle, rows) <= 0.01
+    np.testing.assert_allclose(
+        engine.effective_sample_size(rows), oracle.effective_sample_size(rows), rtol=0.05
+    )
+    for absolute in (False, True):
+        np.testing.assert_allclose(
+            engine.mean(rows, absolute), oracle.mean(rows, absolute), atol=0.02
+        )
+
+
+@pytest.mark.parametrize("kernel", ["boxcar", "epanechnikov"])
+def test_a_sketch_needs_the_gaussian(kernel):
+    with pytest.raises(ValueError, match="needs the Gaussian"):
+        build_engine("sketch", problem(kernel=kernel), 0.005)
+
+
+@pytest.mark.parametrize(
+    ("n", "engine", "h"),
+    [
+        (3500, "exact", 0.3),
+        pytest.param(12_000, "sketch", 3.0, marks=pytest.mark.ci),
+        pytest.param(12_000, "neighbors", 0.02, marks=pytest.mark.ci),
+    ],
+)
+def test_the_law_is_the_oracle_s_whatever_engine_answers(n, engine, h):
+    rng = np.random.default_rng(0)
+    X, Q = rng.normal(size=(n, 3)), rng.normal(size=(300, 3))
+    v = rng.normal(size=n) * (0.3 + np.abs(X[:, 0]))
+    law = KernelLaw(bandwidth=h, random_state=0, n_jobs=1).fit(X, v)
+    oracle = KernelLaw(bandwidth=h, engine="reference", random_state=0).fit(X, v)
+    assert law.engine_report_.engine == engine
+    error = missed_mass(law.quantile(Q, LEVELS), LEVELS, oracle.engine_, oracle.rows(Q))
+    assert error <= (0.02 if engine == "sketch" else 1e-4)
+    if engine != "sketch":
+        np.testing.assert_array_equal(law.fallback(Q), oracle.fallback(Q))
+
+
+@pytest.mark.parametrize("n", ci_but([3500], [3500, 12_000]))
+def test_nearest_neighbours_are_the_same_through_a_tree(n):
+    rng = np.random.default_rng(0)
+    X, Q = np.round(rng.normal(size=(n, 2)), 1), np.round(rng.normal(size=(300, 2)), 1)
+    v = np.round(rng.normal(size=n), 1)
+    law = NeighborsLaw(n_neighbors=60).fit(X, v)
+    distances = np.linalg.norm(law.rows(Q)[:, None] - law.rows(X)[None], axis=2)
+    radius = np.partition(distances, 59, axis=1)[:, 59:60]
+    near = distances <= radius * (1 + 1e-9)
+    expected = (near * (v <= 0.3)).sum(axis=1) / near.sum(axis=1)
+    np.testing.assert_allclose(law.cdf(Q, np.full(len(Q), 0.3)), expected, rtol=1e-12)
+    np.testing.assert_array_equal(law.effective_sample_size(Q), near.sum(axis=1))
+    assert not law.fallback(Q).any()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_float32_rows_get_the_answers_of_the_same_rows_in_float64(engine):
+    rng = np.random.default_rng(0)
+    X, Q = (rng.normal(size=(n, 3)).astype(np.float32) for n in (1500, 50))
+    v = rng.normal(size=1500).astype(np.float32)
+    law = KernelLaw(bandwidth=1.5, engine=engine, random_state=0, n_jobs=1).fit(X, v)
+    same = KernelLaw(bandwidth=1.5, engine=engine, random_state=0, n_jobs=1)
+    same.fit(X.astype(float), v.astype(float))
+    answer, expected = law.quantile(Q, LEVELS), same.quantile(Q.astype(float), LEVELS)
+    assert missed_mass(answer, LEVELS, same.engine_, same.rows(Q)) <= 1e-4
+    np.testing.assert_allclose(answer, expected, atol=0.01)
+
+
+# ---- an engine is a law -----------------------------------------------------------------------
+
+
+def rows_around(m=60):
+    rows = np.random.default_rng(1).normal(size=(m, 3))
+    rows[:3] *= 1e3
+    return rows
+
+
+def answers(engine, rows, start=0):
+    """All that an engine can be asked, at these rows; ``start`` says where the questions do."""
+    these = slice(start, start + len(rows))
+    levels = np.random.default_rng(1).random((500, 3))[these]
+    asked = np.random.default_rng(2).normal(size=(500, 4))[these]
+    return {
+        "quantiles": engine.quantiles(rows, levels, np.array([False, True, False])),
+        "right": engine.cdf(rows, asked, "right"),
+        "left": engine.cdf(rows, asked, "left"),
+        "mean": engine.mean(rows),
+        "size": engine.mean(rows, absolute=True),
+        "effective": engine.effective_sample_size(rows),
+        "fallback": engine.fallback(rows),
+    }
+
+
+def assert_same(one, other):
+    for name, answer in one.items():
+        np.testing.assert_array_equal(answer, other[name], err_msg=name)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request):
+    return build_engine(request.param, problem(1500, h=1.0), 0.005)[0]
+
+
+def test_every_engine_is_tested_here():
+    assert set(ENGINES) == set(BUILDERS) - {"auto", "minibatch"}
+
+
+#: From hardly local to so narrow that a sketch's raw CDF is not monotone.
+@pytest.mark.parametrize("h", ci_but([0.3], [5.0, 1.0, 0.3]))
+@pytest.mark.parametrize("decimals", ci_but([1], [1, 9]))
+@pytest.mark.parametrize("name", ENGINES)
+def test_laws_are_inverses_and_increase_from_0_to_1(name, h, decimals):
+    of = problem(1500, h=h, round_to=decimals)
+    engine, _ = build_engine(name, of, 0.005)
+    rng, rows = np.random.default_rng(3), rows_around()
+    values = np.concatenate([rng.choice(of.v, (60, 20)), rng.normal(size=(60, 20))], axis=1)
+    left = engine.cdf(rows, values, "left")
+    # Levels that fall exactly on the law's own values, and any others.
+    levels = np.concatenate([left, rng.random((60, 40))], axis=1)
+    upper = engine.quantiles(rows, levels, np.ones(80, dtype=bool))
+    inside = values[:, :, None] <= upper[:, None]
+    assert np.all(inside[left[:, :, None] <= levels[:, None]])
+    assert np.all((left[:, :, None] - levels[:, None])[inside] <= 1e-9)
+    grid = np.broadcast_to(np.linspace(-20, 20, 400), (60, 400))
+    F = engine.cdf(rows, grid, "right")
+    assert np.all(np.diff(F, axis=1) >= 0)
+    assert np.all((F[:, 0] == 0.0) & (F[:, -1] == 1.0))
+    assert np.all(engine.cdf(rows, grid, "left") <= F)
+    steps = np.linspace(0, 1, 50)
+    assert np.all(np.diff(engine.quantiles(rows, steps, np.zeros(50, dtype=bool))[:, 1:]) >= 0)
+
+
+def test_the_ends_of_the_levels(engine):
+    rows, ends = rows_around(), np.array([0.0, 1.0])
+    lower = engine.quantiles(rows, ends, np.array([False, False]))
+    upper = engine.quantiles(rows, ends, np.array([True, True]))
+    assert np.all((lower[:, 0] == -np.inf) & np.isfinite(lower[:, 1]))
+    assert np.all(np.isfinite(upper[:, 0]) & (upper[:, 1] == np.inf))
+
+
+def test_one_by_one_is_the_batch_to_the_bit(engine):
+    rows = rows_around(80)
+    whole = answers(engine, rows)
+    for i in (0, 3, 41, 79):
+        here = {name: answer[i : i + 1] for name, answer in whole.items()}
+        assert_same(answers(engine, rows[i : i + 1], start=i), here)
+    for name, answer in answers(engine, rows[:0]).items():
+        assert len(answer) == 0, name
+
+
+def test_levels_by_row_are_those_of_each_row(engine):
+    rows, levels = rows_around(), np.random.default_rng(4).random((60, 2))
+    upper = np.array([False, True])
+    got = engine.quantiles(rows, levels, upper)
+    for i in (0, 7, 59):
+        np.testing.assert_array_equal(got[i], engine.quantiles(rows, levels[i], upper)[i])
+
+
+def test_a_pickled_engine_gives_the_same_answers(engine):
+    again = pickle.loads(pickle.dumps(engine))
+    assert_same(answers(engine, rows_around()), answers(again, rows_around()))
+
+
+@pytest.mark.parametrize("name", ["exact", "sketch", "neighbors"])
+def test_threads_change_no_bit(name, monkeypatch):
+    # Threads at any size, and more than one piece of a sketch.
+    monkeypatch.setattr("localconformal.engine.exact.PAIRS_PER_THREAD", 1)
+    monkeypatch.setattr("localconformal.engine.sketch.PIECE", 500)
+    monkeypatch.setattr("localconformal.engine.sketch.CHUNK_ROWS", 64)
+    rows = rows_around(400)
+    one, four = (build_engine(name, problem(1500, h=2.0, n_jobs=n), 0.005)[0] for n in (1, 4))
+    assert_same(answers(one, rows), answers(four, rows))
+
+
+@pytest.mark.parametrize("name", ["reference", "exact", "neighbors"])
+def test_the_order_of_rows_does_not_matter(name):
+    of, rows = problem(1500), rows_around()
+    order = np.random.default_rng(5).permutation(len(of.v))
+    one, other = (build_engine(name, p, 0.005)[0] for p in (of, of.take(order)))
+    theirs = answers(other, rows)
+    for key, answer in answers(one, rows).items():
+        np.testing.assert_allclose(answer, theirs[key], rtol=1e-6, atol=1e-6, err_msg=key)
