@@ -10,6 +10,7 @@ from localconformal.engine import compiled_sketch as loops
 from localconformal.engine import dispatch
 from localconformal.engine.dispatch import Problem, build_engine, rank_error
 from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
+from registry import ci_but
 
 LEVELS = np.array([0.05, 0.5, 0.95])
 H = 2.0
@@ -33,41 +34,21 @@ def assert_close(one, other):
 
 
 @pytest.mark.parametrize("shards", [2, 7])
-def test_merging_shards_is_building_at_once(shards):
-    X, v = data(5000)
-    whole = empty(X, v).update(X, v)
-    merged = empty(X, v)
+def test_shards_pieces_and_any_order_of_rows_make_the_same_sketch(shards):
+    X, v = data(2000)
+    whole, merged, grown = empty(X, v).update(X, v), empty(X, v), empty(X, v)
     for rows, scores in zip(np.array_split(X, shards), np.array_split(v, shards), strict=True):
-        merged = merged.merge(empty(X, v).update(rows, scores))
-    assert_close(merged, whole)
-
-
-def test_merging_leaves_both_shards_as_they_were():
-    X, v = data(1000)
-    one, other = (empty(X, v).update(X[part], v[part]) for part in (slice(400), slice(400, None)))
-    before = one.sums.copy()
-    one.merge(other)
-    np.testing.assert_array_equal(one.sums, before)
-    assert (one.n, other.n) == (400, 600)
-
-
-def test_updating_in_pieces_is_building_at_once():
-    X, v = data(5000)
-    grown = empty(X, v)
-    for start in range(0, 5000, 1300):
-        grown.update(X[start : start + 1300], v[start : start + 1300])
-    assert_close(grown, empty(X, v).update(X, v))
-
-
-def test_an_update_with_no_rows_changes_nothing():
-    X, v = data(500)
-    assert_close(empty(X, v).update(X, v).update(X[:0], v[:0]), empty(X, v).update(X, v))
-
-
-def test_the_order_of_rows_does_not_matter_given_landmarks_and_edges():
-    X, v = data(5000)
-    order = np.random.default_rng(1).permutation(5000)
-    assert_close(empty(X, v).update(X, v), empty(X, v).update(X[order], v[order]))
+        shard = empty(X, v).update(rows, scores)
+        before = merged.sums.copy(), shard.sums.copy()
+        both = merged.merge(shard)
+        # Merging leaves both as they were.
+        for one, sums in zip((merged, shard), before, strict=True):
+            np.testing.assert_array_equal(one.sums, sums)
+        merged = both
+        grown.update(rows, scores)
+    order = np.random.default_rng(1).permutation(2000)
+    for other in (merged, grown.update(X[:0], v[:0]), empty(X, v).update(X[order], v[order])):
+        assert_close(other, whole)
 
 
 def test_sketches_of_different_landmarks_edges_or_bandwidths_do_not_merge():
@@ -106,8 +87,8 @@ def test_landmarks_are_reference_rows_each_once():
     assert np.isin(landmarks[:, 0], X[:, 0]).all()
 
 
-@pytest.mark.parametrize("h", [1.0, 1.5, 3.0])
-@pytest.mark.parametrize("n", [4000, 20_000])
+@pytest.mark.parametrize("h", ci_but([1.5], [1.0, 1.5, 3.0]))
+@pytest.mark.parametrize("n", ci_but([4000], [4000, 20_000]))
 def test_the_certified_error_holds_on_fresh_rows(n, h):
     X, v = data(n)
     of = Problem(X, v, "gaussian", h, 20.0, 0, 1)
@@ -116,6 +97,7 @@ def test_the_certified_error_holds_on_fresh_rows(n, h):
     assert rank_error(sketch, exact, data(600, seed=9)[0]) <= 2 * report.certified_error + 0.001
 
 
+@pytest.mark.ci
 def test_more_landmarks_are_taken_for_a_narrower_kernel():
     X, v = data(12_000)
     reports = [
@@ -125,6 +107,7 @@ def test_more_landmarks_are_taken_for_a_narrower_kernel():
     assert reports[0].n_landmarks < reports[1].n_landmarks
 
 
+@pytest.mark.ci
 def test_the_raw_ratios_of_a_narrow_sketch_do_cross():
     """So that the tests of inverses on narrow sketches test what they mean to."""
     X, v = data(3000, d=5)
@@ -137,8 +120,8 @@ def test_the_raw_ratios_of_a_narrow_sketch_do_cross():
 
 @pytest.mark.parametrize("engine", ["sketch", "exact"])
 def test_perturbing_queries_leaves_the_law_elsewhere(engine):
-    X, v = data(5000)
-    law = KernelLaw(bandwidth=1.0, engine=engine, random_state=0, n_jobs=1).fit(X, v)
+    X, v = data(2000)
+    law = KernelLaw(bandwidth=2.0, engine=engine, random_state=0, n_jobs=1).fit(X, v)
     rows = data(100, seed=2)[0]
     before = law.quantile(rows, LEVELS)
     moved = rows.copy()
