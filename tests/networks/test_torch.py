@@ -1,0 +1,441 @@
+"""Layers of networks as embeddings, and images through the regressors."""
+
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import localconformal.torch
+from localconformal import (
+    ForestLaw,
+    KernelLaw,
+    LCPRegressor,
+    MADSplitRegressor,
+    NeighborsLaw,
+    SLCPRegressor,
+    SplitConformalRegressor,
+)
+from localconformal.laws.once import one_query
+from localconformal.metrics import coverage
+from registry import optional
+
+pytestmark = pytest.mark.ci
+
+torch, skorch = optional("torch"), optional("skorch")
+nn, TorchEmbedding = torch.nn, localconformal.torch.TorchEmbedding
+
+
+class Sequences(nn.Module):
+    """Whole numbers, looked up and read in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(11, 6)
+        self.reader = nn.LSTM(6, 7, batch_first=True)
+        self.head = nn.Linear(7, 1)
+
+    def forward(self, x):
+        return self.head(self.reader(self.words(x))[0][:, -1])
+
+
+def numbers(*shape):
+    return np.random.default_rng(0).normal(size=(90, *shape))
+
+
+IMAGES = (2, 9, 9)
+#: name -> (network, shape of a row, layer, units).
+NETWORKS = {
+    "dense": (lambda: nn.Sequential(nn.Linear(33, 7), nn.Tanh(), nn.Linear(7, 5)), [33], "1", 7),
+    "images": (
+        lambda: nn.Sequential(
+            nn.Conv2d(2, 5, 3), nn.BatchNorm2d(5), nn.ELU(), nn.Dropout(), nn.Flatten()
+        ),
+        IMAGES,
+        "2",
+        5 * 7 * 7,
+    ),
+    "attention": (
+        lambda: nn.Sequential(nn.TransformerEncoderLayer(6, 2, 9, batch_first=True), nn.Flatten()),
+        (5, 6),
+        "",
+        30,
+    ),
+    "sequences": (Sequences, None, "reader", 8 * 7),
+}
+
+
+def rows_of(name):
+    shape = NETWORKS[name][1]
+    if shape is None:
+        return np.random.default_rng(0).integers(0, 11, size=(90, 8))
+    return numbers(*shape)
+
+
+def make(name, dtype=torch.float32):
+    torch.manual_seed(0)
+    return NETWORKS[name][0]().to(dtype)
+
+
+def assert_close(one, other):
+    """Up to rounding, of which matrix products do more or less with the size of a batch."""
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_point_is_what_the_layer_computes_and_depends_on_its_row_alone(name):
+    X, (_, _, layer, units) = rows_of(name), NETWORKS[name]
+    module, found = make(name).eval(), []
+    handle = module.get_submodule(layer).register_forward_hook(lambda *a: found.append(a[-1]))
+    with torch.no_grad():
+        module(torch.as_tensor(X) if name == "sequences" else torch.as_tensor(X).float())
+    handle.remove()
+    expected = found[0][0] if isinstance(found[0], tuple) else found[0]
+    for dtype, batch_size in ((torch.float32, 1), (torch.float32, 64), (torch.float64, 13)):
+        embedding = TorchEmbedding(make(name, dtype), layer, batch_size)
+        points = embedding.fit_transform(X)
+        assert points.shape == (90, units)
+        assert points.dtype == (np.float64 if dtype == torch.float64 else np.float32)
+        assert_close(points, expected.reshape(90, -1).numpy())
+        order = np.random.default_rng(1).permutation(90)
+        assert_close(embedding.transform(X[order]), points[order])
+        assert_close(embedding.transform(X[40:41]), points[40:41])
+
+
+@pytest.mark.parametrize(
+    "kind", [np.asfortranarray, torch.as_tensor, np.float32, np.ndarray.tolist, np.uint8]
+)
+def test_the_kind_of_array_does_not_matter(kind):
+    X = np.random.default_rng(0).integers(0, 256, size=(40, *IMAGES)).astype(float)
+    embedding = TorchEmbedding(make("images"), "2", batch_size=16).fit(X)
+    np.testing.assert_array_equal(embedding.transform(kind(X)), embedding.transform(X))
+
+
+def test_the_network_is_left_as_it_was_even_when_it_fails():
+    module = make("images").train()
+    module[1].eval()
+    before = {key: value.clone() for key, value in module.state_dict().items()}
+    state = torch.random.get_rng_state()
+    embedding = TorchEmbedding(module, "4", device="cpu").fit(numbers(*IMAGES))
+    first, second = (embedding.transform(numbers(*IMAGES)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    with pytest.raises(RuntimeError):
+        embedding.transform(numbers(3, 9, 9))
+    assert [part.training for part in module] == [True, False, True, True, True]
+    assert not module[4]._forward_hooks
+    assert all(torch.equal(value, before[key]) for key, value in module.state_dict().items())
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(parameter.grad is None for parameter in module.parameters())
+
+
+def test_a_clone_keeps_the_network_and_a_pickle_its_answers():
+    embedding = TorchEmbedding(make("images"), "2", batch_size=16)
+    copy = clone(embedding)
+    assert copy is not embedding
+    assert copy.module is embedding.module
+    assert copy.get_params(deep=False) == embedding.get_params(deep=False)
+    X = numbers(*IMAGES)
+    points = embedding.fit_transform(X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(embedding)).transform(X), points)
+
+
+def test_several_threads_may_ask_at_once():
+    X, module = numbers(33), make("dense")
+    both = [TorchEmbedding(module, name).fit(X) for name in ("0", "2")]
+    expected = [embedding.transform(X) for embedding in both]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda embedding: embedding.transform(X), both * 8))
+    for i, points in enumerate(found):
+        np.testing.assert_array_equal(points, expected[i % 2])
+
+
+def test_a_skorch_net_and_what_wraps_it():
+    X = numbers(*IMAGES).astype(np.float32)
+    network = nn.Sequential(nn.Conv2d(2, 5, 3), nn.ReLU(), nn.Flatten(), nn.Linear(245, 1))
+    net = skorch.NeuralNetRegressor(network, max_epochs=1, verbose=0)
+    with pytest.raises(ValueError, match=r"NeuralNetRegressor; .* fitted skorch net"):
+        TorchEmbedding(net, "1").fit(X)
+    net.fit(X, np.zeros((90, 1), dtype=np.float32))
+    expected = TorchEmbedding(net.module_, "1").fit_transform(X)
+    for model in (net, FrozenEstimator(net)):
+        np.testing.assert_array_equal(TorchEmbedding(model, "1").fit_transform(X), expected)
+    piped = make_pipeline(FunctionTransformer(lambda X: X / 2), FrozenEstimator(net))
+    np.testing.assert_array_equal(TorchEmbedding(piped, "1").fit_transform(2 * X), expected)
+
+
+def counting(module):
+    """Sizes of the batches that the module is asked about, from now on."""
+    seen = []
+    module.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
+    return seen
+
+
+def test_within_one_query_the_network_runs_once():
+    X, module = numbers(33), make("dense")
+    one, other = (TorchEmbedding(module, "1", 30).fit(X) for _ in range(2))
+    seen = counting(module)
+    with one_query():
+        np.testing.assert_array_equal(one.transform(X), other.transform(X))
+        runs = len(seen)
+        one.transform(X)
+        assert len(seen) == runs
+        one.transform(X.copy())
+        assert len(seen) == 2 * runs
+    one.transform(X)
+    assert len(seen) == 3 * runs
+
+
+REFUSED = [
+    (nn.Identity(), "nothing", {}, r"layer is 'nothing'; a name of module.named_modules\(\)"),
+    (object(), "", {}, r"module is a object; a torch.nn.Module or a fitted skorch net"),
+    (nn.Identity(), "", {"batch_size": 0}, r"batch_size is 0; a positive number"),
+    (nn.Flatten(0), "", {"batch_size": 8}, r"layer '' gave \(264,\) for 8 rows"),
+    (nn.Linear(33, 2), "", {"device": "nowhere"}, r"device is 'nowhere', on which PyTorch cannot"),
+]
+
+
+@pytest.mark.parametrize(("module", "layer", "params", "message"), REFUSED)
+def test_what_cannot_be_meant_is_refused(module, layer, params, message):
+    with pytest.raises(ValueError, match=message):
+        TorchEmbedding(module, layer, **params).fit(numbers(33))
+
+
+def test_a_layer_that_takes_no_part_is_refused():
+    module = make("dense")
+    module.forward = lambda x: module[0](x)
+    with pytest.raises(ValueError, match="layer '2' took no part"):
+        TorchEmbedding(module, "2").fit_transform(numbers(33))
+
+
+# ---- images through the regressors ------------------------------------------------------------
+
+
+def draw(n, seed=0):
+    """Images of 1 x 6 x 6 with a bright patch; noise grows with its brightness."""
+    rng = np.random.default_rng(seed)
+    light = rng.uniform(size=n)
+    X = 0.1 * rng.normal(size=(n, 1, 6, 6))
+    X[:, 0, 1:4, 1:4] += light[:, None, None]
+    return X.astype(np.float32), 3.0 * light + light * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def module():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 8), nn.ReLU())
+
+
+def localized(module, law=None, **params):
+    """SLCP around a fitted Pipeline from images to predictions, near in the last layer."""
+    embedding = TorchEmbedding(module, "4", batch_size=32)
+    piped = make_pipeline(embedding, Ridge()).fit(*draw(200, seed=9))
+    law = law or KernelLaw(bandwidth="cv", embedding=embedding)
+    return SLCPRegressor(FrozenEstimator(piped), law=law, random_state=0, **params)
+
+
+@pytest.fixture(scope="module")
+def fitted(module):
+    return localized(module).fit(*draw(300))
+
+
+def test_intervals_cover_and_follow_the_noise(fitted):
+    X, y = draw(2000, seed=1)
+    intervals = fitted.predict_interval(X)
+    assert 0.84 < coverage(y, intervals) < 0.96
+    light, width = X[:, 0, 1:4, 1:4].mean(axis=(1, 2)), np.ptp(intervals, axis=1)
+    assert width[light > 0.8].mean() > 1.5 * width[light < 0.2].mean()
+
+
+def test_one_by_one_is_a_batch_and_calibration_rows_leave_the_law_as_it_was(fitted):
+    X, _ = draw(40, seed=1)
+    batch = fitted.predict_interval(X)
+    alone = np.concatenate([fitted.predict_interval(X[i : i + 1]) for i in range(0, 40, 13)])
+    np.testing.assert_allclose(alone, batch[::13], atol=1e-4)
+    model = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(model.predict_interval(X), batch)
+    law = model.law_.laws[0]
+    before, bandwidth = law.quantile(X, [0.1, 0.9]), law.bandwidth_
+    far = draw(80, seed=2)
+    model.conformalize(100.0 * far[0], far[1])
+    np.testing.assert_array_equal(law.quantile(X, [0.1, 0.9]), before)
+    assert law.bandwidth_ == bandwidth
+    np.testing.assert_array_equal(clone(fitted).fit(*draw(300)).predict_interval(X), batch)
+
+
+def test_each_call_runs_the_network_once(module):
+    model, (X, y), later = localized(module, calibration_size=None), draw(128), draw(128, seed=1)
+    embedding, seen = TorchEmbedding(module, "4", 32), counting(module)
+
+    def batches(call):
+        seen.clear()
+        call()
+        return len(seen)
+
+    fit, once = batches(lambda: embedding.fit(X)), batches(lambda: embedding.transform(X))
+    assert batches(lambda: model.fit(X, y)) == fit + once
+    other = batches(lambda: embedding.transform(later[0]))
+    assert batches(lambda: model.conformalize(*later)) == other
+    for ask in (model.predict_interval, model.diagnose):
+        assert batches(lambda ask=ask: ask(X)) == once
+    assert batches(lambda: model.predict_quantiles(X, [0.1, 0.9])) == once
+
+
+@pytest.mark.parametrize("law", [NeighborsLaw, ForestLaw, "auto"], ids=str)
+def test_other_laws_take_the_embedding_or_the_flattened_rows(module, law):
+    known = law if law == "auto" else law()
+    if law is NeighborsLaw:
+        known.set_params(embedding=TorchEmbedding(module, "4"))
+    model = localized(module, law=known).fit(*draw(120))
+    assert np.isfinite(model.predict_interval(draw(10, seed=1)[0])).all()
+
+
+def test_auto_takes_embedded_rows_and_asks_for_an_embedding_of_large_images(module):
+    embedding = TorchEmbedding(module, "4").fit(draw(50, seed=9)[0])
+    X, y = draw(140)
+    model = SLCPRegressor(LinearRegression(), random_state=0).fit(embedding.transform(X), y)
+    assert model.selection_ is not None
+    assert np.isfinite(model.predict_interval(embedding.transform(draw(10, seed=1)[0]))).all()
+    large = np.zeros((20, 3, 32, 32), dtype=np.float32)
+    model = SLCPRegressor(Brightness(), random_state=0)
+    with pytest.raises(ValueError, match=r"rows of shape \(3, 32, 32\).*embedded rows.*KernelLaw"):
+        model.fit(large, np.arange(20.0))
+
+
+class Brightness(RegressorMixin, BaseEstimator):
+    """A line in the mean of an image."""
+
+    def fit(self, X, y):
+        self.line_ = np.polyfit(X.reshape(len(X), -1).mean(axis=1), y, 1)
+        return self
+
+    def predict(self, X):
+        return np.polyval(self.line_, X.reshape(len(X), -1).mean(axis=1))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+class OnlyPredicts:
+    def predict(self, X):
+        return X.reshape(len(X), -1).mean(axis=1)
+
+
+class Net(skorch.NeuralNetRegressor):
+    """skorch wants responses of shape (n, 1) in the network's precision."""
+
+    def fit(self, X, y, **params):
+        return super().fit(X, np.asarray(y, dtype=np.float32)[:, None], **params)
+
+
+class Small(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 1))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [Brightness(), OnlyPredicts(), Net(Small, max_epochs=2, verbose=0, train_split=None)],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.parametrize("method", [SplitConformalRegressor, SLCPRegressor, LCPRegressor])
+def test_models_that_take_images_do_so_inside(model, method, module):
+    params = {"random_state": 0, "confidence_level": 0.5}
+    if "law" in method().get_params():
+        params["law"] = KernelLaw(embedding=TorchEmbedding(module, "4"))
+    X, y = draw(90)
+    fitted = method(model, **params).fit(X, y)
+    assert fitted.predict(X).shape == (90,)
+    assert np.isfinite(fitted.predict_interval(X)).all()
+    assert fitted.conformalize(*draw(40, seed=1)) is fitted
+
+
+def test_a_learned_spread_sees_images_too():
+    X, y = draw(90)
+    model = MADSplitRegressor(Brightness(), spread_estimator=Brightness(), random_state=0)
+    assert np.isfinite(model.fit(X, y).predict_interval(X)).all()
+
+
+def test_images_that_cannot_be_taken_are_refused_and_those_seen_recognised(fitted):
+    X, y = draw(90)
+    for model in (None, LinearRegression(), make_pipeline(Ridge())):
+        with pytest.raises(ValueError, match="dim 4"):
+            SplitConformalRegressor(model).fit(X, y)
+    with pytest.raises(ValueError, match=r"rows of shape \(1, 5, 6\); \(1, 6, 6\) was expected"):
+        fitted.predict_interval(X[:, :, :5])
+    model = SplitConformalRegressor(Brightness(), calibration_size=None).fit(X, y)
+    new, y_new = draw(25, seed=1)
+    with pytest.warns(UserWarning, match="5 of 30 calibration rows are identical"):
+        model.conformalize(np.vstack([X[:5].astype(np.float64), new]), np.append(y[:5], y_new))
+
+
+# ---- without the extra ------------------------------------------------------------------------
+
+WITHOUT = """
+import importlib.util, sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {missing}:
+            raise ModuleNotFoundError(name, name=name)
+
+def find_spec(name, package=None, found=importlib.util.find_spec):
+    return None if name in {missing} else found(name, package)
+
+sys.meta_path.insert(0, Missing())
+importlib.util.find_spec = find_spec
+"""
+
+
+def run(code, missing):
+    """Output and the last line of errors of a process that lacks these packages."""
+    start = WITHOUT.replace("{missing}", repr(missing))
+    done = subprocess.run(
+        [sys.executable, "-c", start + code], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip(), (done.stderr.strip().splitlines() or [""])[-1]
+
+
+IMPORT = "from localconformal.torch import TorchEmbedding"
+DEVICE = "from localconformal import KernelLaw\nKernelLaw(device='cpu').fit([[0.0], [1.0]], [0, 1])"
+
+
+@pytest.mark.parametrize(
+    ("code", "package", "said"),
+    [
+        (IMPORT, "torch", "TorchEmbedding needs PyTorch"),
+        (DEVICE, "torch", "device= needs torch, which"),
+        (DEVICE, "array_api_compat", "device= needs array_api_compat, which"),
+    ],
+    ids=["embedding", "device", "arrays"],
+)
+def test_a_missing_package_is_named_with_its_remedy(code, package, said):
+    _, error = run(code, {package})
+    assert error.startswith(f"ImportError: {said}")
+    assert "pip install 'localconformal[torch]'" in error
+
+
+def test_experiments_run_without_and_say_what_is_left_out():
+    code = "from paper.models import FAMILIES\nprint(FAMILIES['neural_net'].left_out)"
+    assert "left out" in run(code, {"torch", "skorch"})[0]
+
+
+def test_neither_the_library_nor_its_experiments_load_torch_before_it_is_used():
+    code = (
+        "import sys, localconformal, localconformal.torch, paper.models\n"
+        "print([name for name in ('torch', 'skorch') if name in sys.modules])"
+    )
+    assert run(code, set())[0] == "[]"
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        _ = localconformal.torch.Nonsense
