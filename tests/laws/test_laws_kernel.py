@@ -1,70 +1,302 @@
-"""The kernel law against Nadaraya-Watson written as a loop; its mini-batch; the neighbours."""
+"""Kernel and neighbour laws: bandwidth rules, Nadaraya-Watson as a loop, localizers and draws."""
 
+import itertools
 import math
+import statistics
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist, pdist
+from scipy.stats import kstest
+from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError
 
-from localconformal import KernelLaw, NeighborsLaw, UniformLaw
+from localconformal import (
+    CrossValidated,
+    DistanceQuantile,
+    EffectiveSize,
+    FiniteThresholds,
+    KernelLaw,
+    MedianLog,
+    NeighborsLaw,
+    Rate,
+    UniformLaw,
+)
+from localconformal.laws import bandwidth
+from localconformal.laws.bandwidth import BANDWIDTHS, BandwidthProblem, choose_bandwidth
+from localconformal.laws.effective_bandwidth import effective_size
+from localconformal.laws.finite_bandwidth import make_trials, spread_within_columns
+from localconformal.laws.kernel import draw_batch
+from localconformal.laws.localizer import NeighborsLocalizer
+from localconformal.laws.noise import coarse, draw
 from localconformal.quantiles import weighted_quantile
+from registry import ci_but
 
-KERNEL = {
-    "gaussian": lambda u: math.exp(-u * u / 2),
-    "boxcar": lambda u: float(u <= 1),
-    "epanechnikov": lambda u: max(1 - u * u, 0.0),
+#: K of a squared distance in units of the bandwidth.
+KERNELS = {
+    "gaussian": lambda u2: np.exp(-u2 / 2),
+    "boxcar": lambda u2: (u2 <= 1.0).astype(float),
+    "epanechnikov": lambda u2: np.maximum(1.0 - u2, 0.0),
 }
+EACH = pytest.mark.parametrize("kernel", KERNELS)
+
+
+def task(points, v=None, kernel="gaussian", minimum=10.0):
+    v = np.zeros(len(points)) if v is None else v
+    order = np.argsort(v, kind="stable")
+    return BandwidthProblem(points[order], v[order], kernel, minimum, seed=3)
+
+
+def drawn(n=60, d=2, kernel="gaussian"):
+    """A task of rows and scores that know nothing of each other."""
+    rng = np.random.default_rng(0)
+    return task(rng.normal(size=(n, d)), rng.normal(size=n), kernel, 1.0)
+
+
+# ---- bandwidths -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def points():
+    rows = np.random.default_rng(0).normal(size=(41, 3))
+    # A third of the rows coincide: zero distances must not drag the median down.
+    rows[20:34] = rows[20]
+    return rows
+
+
+@pytest.fixture(scope="module")
+def positive(points):
+    pairs = (math.dist(a, b) for a, b in itertools.combinations(points, 2))
+    return [distance for distance in pairs if distance > 0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "factor"),
+    [
+        (BANDWIDTHS["median"], lambda n: 1.0),
+        (MedianLog(), lambda n: 1 / math.sqrt(2 * math.log(n))),
+        *(
+            (Rate(beta), lambda n, beta=beta: n ** (-1 / (2 * beta + 3)))
+            for beta in (0.5, 1.0, 2.0)
+        ),
+    ],
+    ids=str,
+)
+def test_rules_are_the_median_of_the_positive_distances_times_their_factor(
+    rule, factor, points, positive
+):
+    expected = statistics.median(positive) * factor(len(points))
+    assert rule.choose(task(points)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("q", [0.0, 0.1, 0.9, 1.0])
+def test_any_quantile_of_the_distances(points, positive, q):
+    chosen = DistanceQuantile(q).choose(task(points))
+    assert min(positive) * (1 - 1e-12) <= chosen <= max(positive) * (1 + 1e-12)
+    # A share q of the distances lies below, within one pair.
+    assert sum(d < chosen * (1 - 1e-12) for d in positive) <= q * len(positive) + 1
+    assert sum(d > chosen * (1 + 1e-12) for d in positive) <= (1 - q) * len(positive) + 1
+
+
+@pytest.mark.parametrize("rule", BANDWIDTHS)
+def test_coinciding_points_get_a_positive_bandwidth(rule):
+    assert BANDWIDTHS[rule].choose(task(np.ones((30, 2)), np.arange(30.0))) > 0
+
+
+def test_sampled_distances_are_near_the_full_ones_and_seeded(monkeypatch):
+    points = np.random.default_rng(0).normal(size=(1_500, 2))
+    full = task(points).distance_quantile(0.5)
+    monkeypatch.setattr(bandwidth, "DISTANCE_ROWS", 300)
+    sampled = task(points).distance_quantile(0.5)
+    assert sampled != full
+    assert sampled == pytest.approx(full, rel=0.1)
+    assert sampled == task(points).distance_quantile(0.5)
+
+
+def test_a_sample_is_everything_where_there_is_little():
+    assert drawn().sample(5, 5) == slice(None)
+    some = drawn().sample(6, 5)
+    assert len(set(some)) == 5
+    assert np.all(np.diff(some) > 0)
+
+
+def narrow_signal(n):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(n, 1))
+    return X, np.sin(20 * X[:, 0]) + 0.05 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("kernel", ci_but(["gaussian"], KERNELS))
+def test_cross_validation_is_narrow_for_a_narrow_signal_and_wide_for_none(kernel):
+    X, v = narrow_signal(500)
+    median = DistanceQuantile(0.5).choose(task(X))
+    assert CrossValidated().choose(task(X, v, kernel)) < 0.3 * median
+    noise = np.random.default_rng(1).normal(size=(5, 500))
+    without_signal = [CrossValidated().choose(task(X, v, kernel)) for v in noise]
+    assert statistics.median(without_signal) > 0.8 * median
+
+
+def test_the_cross_validated_loss_is_the_pinball_loss_of_held_out_rows():
+    X, v = narrow_signal(30)
+    of, rule = task(X, v), CrossValidated(levels=(0.2, 0.9), n_folds=30)
+    # As many folds as rows: each row is answered by all the others, and never by itself.
+    total = 0.0
+    for i in range(30):
+        others = np.delete(np.arange(30), i)
+        scale = of.points[others].std()
+        law = KernelLaw(bandwidth=0.3 / scale, min_effective_samples=10, embedding=lambda x: x)
+        law.fit(of.points[others], of.v[others])
+        answers = law.quantile(of.points[[i]], rule.levels)[0]
+        for level, error in zip(rule.levels, of.v[i] - answers, strict=True):
+            total += level * error if error > 0 else (level - 1) * error
+    assert rule.loss(of, 0.3)[0] == pytest.approx(total / 60)
+    # Of equal losses the widest bandwidth wins.
+    widest = 4 * DistanceQuantile(0.5).choose(task(X))
+    assert CrossValidated().choose(task(X, np.zeros(30))) == pytest.approx(widest)
+
+
+@EACH
+def test_the_effective_size_is_that_of_the_row_stochastic_matrix(kernel):
+    squared = cdist(drawn().points, drawn().points, "sqeuclidean")
+    W = KERNELS[kernel](squared / 0.7**2)
+    W = W / W.sum(axis=1, keepdims=True)
+    assert effective_size(kernel, squared, 0.7) == pytest.approx(60 / np.sum(W**2) - 1.0)
+    for target in (3.0, 20.0):
+        h = EffectiveSize(target).choose(drawn(kernel=kernel))
+        assert effective_size(kernel, squared, 1.01 * h) >= target
+        assert effective_size(kernel, squared, 0.99 * h) <= target
+
+
+def test_more_neighbours_than_rows_need_an_infinite_bandwidth_and_copies_none():
+    assert EffectiveSize(60).choose(drawn()) == np.inf
+    assert np.isfinite(EffectiveSize(58).choose(drawn()))
+    twins = task(np.repeat([[0.0], [1.0]], 10, axis=0), np.arange(20.0), "boxcar", 1)
+    assert EffectiveSize(8.5).choose(twins) < 0.1
+    assert EffectiveSize(9.5).choose(twins) == pytest.approx(1.0, rel=1e-3)
+    assert EffectiveSize(18).choose(task(np.zeros((20, 1)), np.arange(20.0), minimum=1)) == 1.0
+
+
+@pytest.mark.parametrize("n", [2, 60, 250, 3_500])
+def test_trials_part_the_rows_as_they_say(n):
+    trials = make_trials(drawn(n, d=1), 0.8)
+    assert len(trials) == min(8, max(1, 2_000 // n))
+    for trial in trials:
+        assert len(trial.calibration) == min(1_000, max(1, n // 3))
+        assert len(trial.queries) == min(300, n - len(trial.calibration))
+        assert not set(trial.calibration) & set(trial.queries)
+        assert trial.resamples.shape == (5, len(trial.calibration))
+        assert set(trial.resamples.ravel()) <= set(trial.calibration)
+        assert len(trial.v) == len(trial.calibration) + len(trial.queries)
+        assert np.all(np.diag(trial.squared) == 0.0)
+    assert len({trial.v.tobytes() for trial in trials}) == len(trials) or n < 10
+
+
+def test_finite_thresholds_are_judged_by_mean_share_and_spread():
+    trial = make_trials(drawn(120), 0.7)[0]
+    for h in (0.2, 1.0, 5.0):
+        found = trial.thresholds(h, trial.calibration)
+        finite = found[np.isfinite(found)]
+        share, objective = FiniteThresholds(0.7)._judge(trial, h)
+        assert share == pytest.approx(np.mean(np.isinf(found)))
+        assert objective == (pytest.approx(finite.mean()) if len(finite) else np.inf)
+        again = np.array([trial.thresholds(h, rows) for rows in trial.resamples])
+        _, penalised = FiniteThresholds(0.7, penalty=2.0)._judge(trial, h)
+        expected = objective + 2.0 * spread_within_columns(again)
+        assert penalised == pytest.approx(expected) or not len(finite)
+
+
+#: The share is half of what may be missed by default.
+@pytest.mark.parametrize("most", [0.0, None, 1.0])
+def test_the_chosen_candidate_is_the_best_of_those_seldom_infinite(most):
+    of = drawn(90, d=1)
+    rule = FiniteThresholds(0.7, n_candidates=7, most_infinite=most)
+    positive = pdist(of.points)
+    candidates = np.geomspace(2.0 * positive.max(), np.quantile(positive, 0.01), 7)
+    trials = make_trials(of, 0.7)
+    judged = [np.mean([rule._judge(trial, h) for trial in trials], axis=0) for h in candidates]
+    allowed = (1.0 - 0.7) / 2.0 if most is None else most
+    until = next((i for i, (share, _) in enumerate(judged) if share > allowed), 7)
+    best = int(np.argmin([objective for _, objective in judged[:until]])) if until else 0
+    assert rule.choose(of) == pytest.approx(candidates[best])
+
+
+def test_where_even_the_widest_leaves_too_many_infinite_the_widest_is_taken():
+    few = drawn(6, d=1)
+    widest = 2.0 * few.distance_quantile(1.0)
+    assert FiniteThresholds(level=0.95, most_infinite=0.0).choose(few) == pytest.approx(widest)
+    assert FiniteThresholds().choose(task(np.zeros((1, 1)), np.zeros(1))) == 2.0
+    assert FiniteThresholds(0.5, n_candidates=1, most_infinite=0.0).choose(drawn(12)) > 0
+
+
+def test_numbers_and_a_user_s_own_rule_are_asked():
+    class Fixed:
+        def choose(self, problem):
+            return 0.25 * len(problem.points)
+
+    assert choose_bandwidth(Fixed(), drawn(8)) == choose_bandwidth(2, drawn()) == 2.0
+    assert choose_bandwidth(np.float32(2), drawn()) == 2.0
+    assert choose_bandwidth(1e150, drawn()) == choose_bandwidth(np.inf, drawn()) == np.inf
+    assert choose_bandwidth(9e149, drawn()) == 9e149
+    assert choose_bandwidth(1e-300, drawn()) == 1e-100
+    law = KernelLaw(bandwidth=Rate(beta=2.0))
+    assert clone(law).bandwidth.beta == 2.0
+    law.set_params(bandwidth__beta=3.0)
+    assert law.get_params()["bandwidth__beta"] == 3.0
+
+
+BAD_BANDWIDTHS = [
+    *((bad, r"bandwidth is .*positive number") for bad in (0, -1.0, np.nan, True, "wide", [1.0])),
+    (None, r"bandwidth is .*positive number"),
+    *((DistanceQuantile(q), r"is .*; a number") for q in (1.5, -0.1)),
+    *((Rate(beta), r"beta is .*positive") for beta in (0.0, -1.0, np.nan)),
+    *((EffectiveSize(bad), r"target is .*positive") for bad in (0, -1.0, np.nan, "many")),
+    (CrossValidated(n_folds=1), "n_folds"),
+    (CrossValidated(n_candidates=0), "n_candidates"),
+    (CrossValidated(levels=(1.5,)), "levels"),
+    *(
+        (FiniteThresholds(**bad), r"(level is|penalty is) .* expected")
+        for bad in (
+            *({"level": 0.0}, {"level": 1.0}, {"n_candidates": 0}, {"penalty": -0.1}),
+            *({"most_infinite": -0.1}, {"most_infinite": 1.1}),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("bad", "message"), BAD_BANDWIDTHS, ids=str)
+def test_what_is_no_bandwidth_is_refused(bad, message):
+    with pytest.raises(ValueError, match=message):
+        KernelLaw(bandwidth=bad).fit(drawn().points, drawn().v)
+
+
+# ---- laws -------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2)) * [1.0, 50.0] + [3.0, -7.0]
-    shift = np.array([0.1, 3.0])
-    return X, rng.integers(-5, 6, 80).astype(float), X[::7] + shift
+    return X, rng.integers(-5, 6, 80).astype(float), X[::7] + np.array([0.1, 3.0])
 
 
-def nadaraya_watson(X, v, x, h, kernel):
-    """Weights at one x, in standardised features."""
-    mean, scale = X.mean(axis=0), X.std(axis=0)
-    raw = [KERNEL[kernel](math.dist((x - mean) / scale, (row - mean) / scale) / h) for row in X]
-    return np.array(raw) / sum(raw)
-
-
-@pytest.mark.parametrize("kernel", KERNEL)
+@EACH
 def test_the_law_is_nadaraya_watson(data, kernel):
     X, v, queries = data
     law = KernelLaw(kernel, bandwidth=1.3, min_effective_samples=1).fit(X, v)
-    levels = np.array([0.07, 0.31, 0.77, 0.93])
-    quantile, mean = law.quantile(queries, levels), law.mean(queries)
+    levels, scale = np.array([0.07, 0.31, 0.77, 0.93]), X.std(axis=0)
+    quantile, mean, size = law.quantile(queries, levels), law.mean(queries), law.mean(queries, True)
     for i, x in enumerate(queries):
-        w = nadaraya_watson(X, v, x, 1.3, kernel)
+        raw = [float(KERNELS[kernel](sum(((x - row) / scale / 1.3) ** 2))) for row in X]
+        w = np.array(raw) / sum(raw)
         assert law.cdf(x[None], [0.0])[0] == pytest.approx(w[v <= 0].sum(), abs=1e-9)
         assert law.cdf(x[None], [0.0], side="left")[0] == pytest.approx(w[v < 0].sum(), abs=1e-9)
         assert mean[i] == pytest.approx(w @ v, abs=1e-9)
+        assert size[i] == pytest.approx(w @ np.abs(v), abs=1e-9)
         assert law.effective_sample_size(x[None])[0] == pytest.approx(1 / (w @ w))
         np.testing.assert_array_equal(quantile[i], weighted_quantile(v, w, levels))
-
-
-@pytest.mark.parametrize("kernel", KERNEL)
-@pytest.mark.parametrize("minimum", [1, 20])
-def test_mean_and_effective_sample_size_follow_from_the_weights(data, kernel, minimum):
-    X, v, queries = data
-    law = KernelLaw(kernel, bandwidth=0.2, min_effective_samples=minimum).fit(X, v)
-    w, ordered = law.engine_.weigh(law.rows(queries))[0], np.sort(v)
-    w /= w.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(law.mean(queries), w @ ordered, atol=1e-12)
-    np.testing.assert_allclose(law.mean(queries, absolute=True), w @ np.abs(ordered), atol=1e-12)
-    np.testing.assert_allclose(law.effective_sample_size(queries), 1 / (w**2).sum(axis=1))
-    assert np.all(law.effective_sample_size(queries) >= minimum * (1 - 1e-5))
-
-
-def test_no_rows_and_no_numbers(data):
-    X, v, _ = data
-    law = KernelLaw().fit(X, v)
-    assert law.quantile(X[:0], [0.1, 0.9]).shape == (0, 2)
-    with pytest.raises(ValueError, match="NaN"):
-        law.cdf(X, np.full(len(X), np.nan))
+    # Thin neighbourhoods are widened until enough rows speak.
+    law.set_params(bandwidth=0.2, min_effective_samples=20).fit(X, v)
+    assert np.all(law.effective_sample_size(queries) >= 20 * (1 - 1e-5))
 
 
 def test_an_infinite_bandwidth_is_no_localization(data):
@@ -76,40 +308,47 @@ def test_an_infinite_bandwidth_is_no_localization(data):
     assert not law.fallback(queries).any()
 
 
-def test_the_minibatch_is_drawn_once_and_by_the_seed(data):
+@pytest.mark.parametrize(
+    ("size", "count"), [(None, 3), (0.25, 2), (0.01, 1), (4, 4), (40, 10), (1, 1)]
+)
+def test_a_batch_has_the_share_or_the_number_of_rows_asked_for(size, count):
+    rows = draw_batch(10, size, seed=0)
+    assert len(set(rows)) == len(rows) == count
+    assert np.all(np.diff(rows) > 0)
+    assert set(rows) <= set(range(10))
+
+
+def test_the_minibatch_is_drawn_by_the_seed_and_its_rows_keep_their_own_scores(data):
     X, v, queries = data
-    laws = [
-        KernelLaw(engine="minibatch", batch_size=size, bandwidth=1.0, random_state=seed).fit(X, v)
-        for size, seed in ((0.25, 0), (20, 0), (0.25, 1), (None, 0), (10_000, 0))
-    ]
-    assert [len(law.engine_.v) for law in laws] == [20, 20, 20, 24, 80]
-    quarter, twenty, other, _, everything = (law.mean(queries) for law in laws)
+
+    def fitted(v, size, seed=0, **params):
+        law = KernelLaw(engine="minibatch", batch_size=size, random_state=seed)
+        return law.set_params(**{"bandwidth": 1.0, **params}).fit(X, v)
+
+    quarter, twenty, other = (fitted(v, *args).mean(queries) for args in ((0.25,), (20,), (20, 1)))
     np.testing.assert_array_equal(quarter, twenty)
     assert not np.array_equal(quarter, other)
     exact = KernelLaw(bandwidth=1.0).fit(X, v).mean(queries)
-    np.testing.assert_allclose(everything, exact, rtol=1e-12)
-
-
-def test_minibatch_rows_keep_their_own_scores(data):
-    """The weight of a subset's row multiplies the score of that row, not of another."""
-    X, _, _ = data
+    np.testing.assert_allclose(fitted(v, 10_000).mean(queries), exact, rtol=1e-12)
+    # The weight of a row multiplies the score of that row, not of another.
     v = 2.0 * X[:, 0] - X[:, 1]
-    narrow = KernelLaw(
-        engine="minibatch", batch_size=30, bandwidth=1e-6, min_effective_samples=1, random_state=0
-    ).fit(X, v)
-    kept = [row for row in range(80) if v[row] in narrow.engine_.v]
-    assert len(kept) == 30
+    narrow = fitted(v, 30, bandwidth=1e-6, min_effective_samples=1)
+    kept = np.isin(v, narrow.engine_.v)
+    assert np.count_nonzero(kept) == 30
     np.testing.assert_allclose(narrow.mean(X[kept]), v[kept])
 
 
-def test_bad_parameters_are_refused(data):
-    X, v, _ = data
-    for bad in ({"kernel": "cosine"}, {"engine": "gpu"}, {"batch_size": 1.5}, {"batch_size": 0}):
-        with pytest.raises(InvalidParameterError, match=next(iter(bad))):
-            KernelLaw(**bad).fit(X, v)
-    for bandwidth in (0.0, -1.0, "wide", float("nan"), None, True):
-        with pytest.raises(ValueError, match=r"bandwidth is .*positive number"):
-            KernelLaw(bandwidth=bandwidth).fit(X, v)
+def test_a_law_that_is_added_to_counts_its_rows():
+    rng = np.random.default_rng(0)
+    X, v = rng.normal(size=(300, 1)), rng.normal(size=300)
+    law = KernelLaw(engine="sketch", bandwidth=2.0, random_state=0, n_jobs=1).fit(X, v)
+    for added in (1, 2):
+        law.update(X[:40], v[:40])
+        assert law.engine_report_.n_references == 300 + 40 * added
+        assert law.n_updates_ == added
+    assert np.isnan(law.engine_report_.certified_error)
+    assert law.engine_report_.reason.count("added to since") == 1
+    assert law.fit(X, v).n_updates_ == 0
 
 
 @pytest.mark.parametrize("k", [1, 5, 80, 500])
@@ -131,3 +370,72 @@ def test_neighbours_are_the_k_nearest_and_all_as_near(k):
 def test_a_bad_number_of_neighbours_is_refused(data, k):
     with pytest.raises(ValueError, match=r"n_neighbors is .*at least 1"):
         NeighborsLaw(n_neighbors=k).fit(*data[:2])
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"kernel": "cosine"}, {"engine": "gpu"}, {"batch_size": 1.5}, {"batch_size": 0}],
+    ids=str,
+)
+def test_bad_parameters_are_refused(data, bad):
+    with pytest.raises(InvalidParameterError, match=next(iter(bad))):
+        KernelLaw(**bad).fit(*data[:2])
+
+
+# ---- localizers and draws ---------------------------------------------------------------------
+
+
+@EACH
+def test_the_localizer_of_a_kernel_law_is_its_kernel(kernel):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    localizer = KernelLaw(kernel, bandwidth=0.8, embedding=lambda x: x).fit(X, X[:, 0]).localizer()
+    scale = X.std(axis=0)
+    u2 = cdist(X / scale, X / scale, "sqeuclidean") / 0.64
+    view = localizer.view(X)
+    np.testing.assert_allclose(localizer(view, view[:4]), KERNELS[kernel](u2[:, :4]), atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 5, 99])
+def test_the_localizer_of_neighbours_reaches_as_far_as_the_kth_reference(k):
+    X = np.random.default_rng(0).normal(size=(30, 1))
+    localizer = NeighborsLaw(k).fit(X, X[:, 0]).localizer()
+    new = np.array([[0.0], [3.0]])
+    H = localizer(localizer.view(new), localizer.view(X))
+    distance = np.abs(new - X[:, 0])
+    reach = np.sort(distance, axis=1)[:, min(k, 30) - 1]
+    np.testing.assert_array_equal(H, distance <= reach[:, None] * (1 + 1e-9))
+
+
+class Same:
+    """The rows are the points."""
+
+    def transform(self, X):
+        return X
+
+
+def test_the_radius_is_the_distance_of_the_kth_nearest_among_many():
+    references, point = np.random.default_rng(0).normal(size=(2_000, 2)), np.zeros((1, 2))
+    squared = np.sort(np.sum(references**2, axis=1))
+    for k in range(1, 2_000, 29):
+        view = NeighborsLocalizer(Same(), references, k).view(point)
+        assert view[0, -1] == pytest.approx(squared[k - 1], rel=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_draws_have_the_density_of_the_kernel(k):
+    points = np.random.default_rng(0).normal(size=(4_000, k))
+    radius = {name: np.linalg.norm(draw(name, 1, points), axis=1) for name in KERNELS}
+    assert kstest(draw("gaussian", 1, points)[:, -1], "norm").pvalue > 1e-3
+    assert kstest(radius["boxcar"] ** k, "uniform").pvalue > 1e-3
+    assert kstest(radius["epanechnikov"] ** 2, "beta", (k / 2, 2)).pvalue > 1e-3
+    for name in KERNELS:
+        made = draw(name, 1, points)
+        assert np.all(np.abs(np.mean(made / np.abs(made), axis=0)) < 0.06)
+        assert not np.array_equal(made, draw(name, 2, points))
+
+
+def test_the_last_bits_of_a_row_do_not_change_its_draw():
+    points = np.random.default_rng(0).normal(size=(50, 2))
+    np.testing.assert_array_equal(coarse(points), coarse(points * (1.0 + 1e-14)))
+    np.testing.assert_allclose(coarse(points), points, rtol=2.0**-29)
+    assert not np.array_equal(coarse(points), coarse(points * (1.0 + 1e-7)))
