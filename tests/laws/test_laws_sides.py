@@ -1,10 +1,11 @@
-"""A mirrored pair of laws equals two laws fitted separately."""
+"""Two sides of a score: a mirrored pair equals two laws, and sides belong to their rows."""
 
 import numpy as np
 import pytest
 
 from localconformal import KernelLaw, NeighborsLaw, UniformLaw
 from localconformal.laws import SidedLaw
+from localconformal.laws.sides import LocalLaw
 
 LAWS = {
     "kernel": KernelLaw(bandwidth=0.5, random_state=0),
@@ -29,34 +30,18 @@ def pair(request):
     return mirrored.at(queries), separate.at(queries)
 
 
-def test_quantiles_agree_on_both_sides(pair):
+def test_answers_agree_on_both_sides_also_at_atoms(pair):
     mirrored, separate = pair
-    for ask in ("quantile", "upper_quantile"):
-        got, expected = getattr(mirrored, ask)(LEVELS), getattr(separate, ask)(LEVELS)
-        assert got.shape == (20, 2, 5)
-        np.testing.assert_array_equal(got, expected, err_msg=ask)
-
-
-def test_levels_by_row_agree_on_both_sides(pair):
-    mirrored, separate = pair
-    levels = np.random.default_rng(1).random((20, 2, 3))
-    for ask in ("quantile", "upper_quantile"):
-        np.testing.assert_array_equal(
-            getattr(mirrored, ask)(levels), getattr(separate, ask)(levels), err_msg=ask
-        )
-
-
-@pytest.mark.parametrize("side", ["right", "left"])
-def test_cdfs_agree_on_both_sides_also_at_atoms(pair, side):
-    mirrored, separate = pair
+    for levels in (LEVELS, np.random.default_rng(1).random((20, 2, 3))):
+        for ask in ("quantile", "upper_quantile"):
+            got, expected = getattr(mirrored, ask)(levels), getattr(separate, ask)(levels)
+            assert got.shape == (20, 2, levels.shape[-1])
+            np.testing.assert_array_equal(got, expected, err_msg=ask)
     V = np.random.default_rng(2).integers(-6, 7, (20, 2)) / 1.0
-    for shift in (0.0, 0.25, -0.25):
-        got, expected = mirrored.cdf(V + shift, side), separate.cdf(V + shift, side)
-        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
-
-
-def test_means_sizes_and_flags_agree(pair):
-    mirrored, separate = pair
+    for side in ("right", "left"):
+        for shift in (0.0, 0.25, -0.25):
+            got, expected = mirrored.cdf(V + shift, side), separate.cdf(V + shift, side)
+            np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
     for absolute in (False, True):
         np.testing.assert_allclose(
             mirrored.mean(absolute), separate.mean(absolute), rtol=1e-12, atol=1e-12
@@ -98,3 +83,46 @@ def test_one_column_gives_one_law():
     local = SidedLaw.fit(UniformLaw(), X, np.abs(X[:, :1]), None).at(X)
     assert local.quantile(np.array([[0.5]])).shape == (50, 1, 1)
     assert local.side(0, 0.9).quantile(0.5).shape == (50,)
+
+
+TWO = np.array([[0.9], [0.8]])
+QUESTIONS = {
+    "quantile": lambda local: local.quantile(TWO),
+    "upper quantile": lambda local: local.upper_quantile(TWO),
+    "cdf": lambda local: local.cdf(np.zeros((local.n, 2))),
+    "mean": lambda local: local.mean(),
+    "effective sample size": lambda local: local.effective_sample_size(),
+    "fallback": lambda local: local.fallback(),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_side_without_its_rows_is_not_passed_over(question):
+    rng = np.random.default_rng(0)
+    X, V = rng.normal(size=(40, 1)), rng.normal(size=(40, 2))
+    sided = SidedLaw.fit(UniformLaw(), X, V, None)
+    whole = sided.at(X[:3])
+    QUESTIONS[question](whole)
+    with pytest.raises(ValueError, match="argument"):
+        QUESTIONS[question](LocalLaw(sided, whole.rows[:1], 3))
+
+
+class Grows:
+    """A law that remembers what it was given."""
+
+    def __init__(self):
+        self.seen = []
+
+    def update(self, X, v):
+        self.seen.append(v)
+
+
+def test_new_rows_reach_every_side_or_none_is_passed_over():
+    V = np.arange(6.0).reshape(3, 2)
+    both, last = (Grows(), Grows()), (Grows(),)
+    SidedLaw(both, False).update(V, V)
+    assert [law.seen[0].tolist() for law in both] == [V[:, 0].tolist(), V[:, 1].tolist()]
+    SidedLaw(last, True).update(V, V)
+    assert last[0].seen[0].tolist() == V[:, 1].tolist()
+    with pytest.raises(ValueError, match="argument"):
+        SidedLaw(both, False).update(V, V[:, :1])

@@ -1,28 +1,28 @@
-"""Several laws averaged: weights that are earned, quantiles that are averages."""
+"""Several laws averaged: weights on the simplex that are earned, quantiles that are averages."""
 
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression, QuantileRegressor
+from sklearn.linear_model import LinearRegression
 
 from localconformal import (
     ForestLaw,
     KernelLaw,
-    LearnedLaw,
     LocalizedConformalRegressor,
     NeighborsLaw,
     ResponseLaw,
     ScaledLaw,
-    ShiftedLaw,
     StackedLaw,
     UniformLaw,
 )
-from localconformal.laws.knots import GRID
+from localconformal.laws.crossfit import held_out_quantiles, make_folds
+from localconformal.laws.knots import GRID, knots_of
 from localconformal.laws.outputs import Outputs, blank_outputs
+from localconformal.laws.simplex import ENTROPY, pinball, prune, simplex_weights
+from localconformal.laws.stacked import check_weights
 from registry import smooth_data
 
-LEVELS = np.array([0.05, 0.2, 0.5, 0.8, 0.95])
 #: Levels of the grid, where an average of quantiles is kept as it is.
 KNOTS = GRID[1:-1]
 
@@ -45,11 +45,13 @@ def test_weights_are_on_the_simplex_and_the_right_law_gets_most():
     assert len(law.laws_) == np.count_nonzero(law.weights_)
 
 
-def test_a_uniform_truth_is_left_to_the_uniform_law():
+def test_a_uniform_truth_is_left_to_the_uniform_law_and_memory_earns_nothing():
+    """The neighbour of a row, when it is the row itself, knows its score."""
     rng = np.random.default_rng(0)
-    X, v = rng.uniform(size=(400, 3)), rng.normal(size=400)
-    law = StackedLaw([NeighborsLaw(n_neighbors=5), "uniform"], random_state=0).fit(X, v)
-    assert law.weights_[1] > 0.6
+    X, v = rng.normal(size=(200, 2)), rng.normal(size=200)
+    law = StackedLaw([NeighborsLaw(n_neighbors=1), "uniform"], random_state=0).fit(X, v)
+    assert law.losses_[0] > 1.5 * law.losses_[1]
+    assert law.weights_[1] > 0.8
 
 
 def test_quantiles_are_the_weighted_average():
@@ -77,45 +79,13 @@ def test_one_law_alone_is_that_law(member):
     np.testing.assert_allclose(law.mean(Q), inner.mean(Q), atol=0.15)
 
 
-def test_a_law_without_weight_is_not_kept():
-    X, v = rows(60, 0)
-    law = StackedLaw(["uniform", "neighbors", "kernel"], weights=[0, 3, 0]).fit(X, v)
+def test_a_law_without_weight_is_not_kept_and_too_few_rows_share_the_weight():
+    law = StackedLaw(["uniform", "neighbors", "kernel"], weights=[0, 3, 0]).fit(*rows(60, 0))
     (inner,) = law.laws_
     assert isinstance(inner, NeighborsLaw)
-
-
-@pytest.mark.ci
-def test_a_seed_fixes_everything():
-    (X, v), (Q, _) = rows(120, 0), rows(10, 1)
-    laws = [ForestLaw(RandomForestRegressor(5, min_samples_leaf=4)), "neighbors", ScaledLaw()]
-    first, again, other = (StackedLaw(laws, random_state=s).fit(X, v) for s in (3, 3, 4))
-    np.testing.assert_array_equal(first.weights_, again.weights_)
-    np.testing.assert_array_equal(first.quantile(Q, LEVELS), again.quantile(Q, LEVELS))
-    assert np.any(first.quantile(Q, LEVELS) != other.quantile(Q, LEVELS))
-
-
-def test_weights_do_not_depend_on_the_unit_of_the_scores():
-    X, v = rows(120, 0)
-    law = StackedLaw(["uniform", "kernel"], random_state=0)
-    one = law.fit(X, v).weights_
-    for c in (2.0**-30, 2.0**30):
-        np.testing.assert_allclose(law.fit(X, c * v).weights_, one, atol=1e-9)
-
-
-def test_a_member_that_memorises_earns_nothing():
-    """The neighbour of a row, when it is the row itself, knows its score."""
-    rng = np.random.default_rng(0)
-    X, v = rng.normal(size=(200, 2)), rng.normal(size=200)
-    law = StackedLaw([NeighborsLaw(n_neighbors=1), "uniform"], random_state=0).fit(X, v)
-    assert law.losses_[0] > 1.5 * law.losses_[1]
-    assert law.weights_[1] > 0.8
-
-
-def test_leaves_of_a_fitted_forest_can_be_a_member():
-    X, v = rows(150, 0)
-    forest = FrozenEstimator(RandomForestRegressor(5, min_samples_leaf=10).fit(X, np.abs(v)))
-    law = StackedLaw([ForestLaw(forest), "uniform"], random_state=0).fit(X, v)
-    assert law.weights_.sum() == pytest.approx(1.0)
+    law = StackedLaw(["uniform", "kernel"], random_state=0).fit(*rows(60, 0)).fit(*rows(5, 0))
+    np.testing.assert_array_equal(law.weights_, 0.5)
+    assert not hasattr(law, "losses_")
 
 
 class Foreign:
@@ -134,10 +104,13 @@ class Foreign:
         return self.law.quantile(X, levels)
 
 
-def test_a_law_from_elsewhere_can_be_a_member():
-    X, v = rows(60, 0)
+def test_a_law_from_elsewhere_and_leaves_of_a_fitted_forest_can_be_members():
+    X, v = rows(100, 0)
     law = StackedLaw([Foreign(), "uniform"], random_state=0).fit(X, v)
     np.testing.assert_allclose(law.weights_, 0.5, atol=1e-9)
+    forest = FrozenEstimator(RandomForestRegressor(5, min_samples_leaf=10).fit(X, np.abs(v)))
+    law = StackedLaw([ForestLaw(forest), "uniform"], random_state=0).fit(X, v)
+    assert law.weights_.sum() == pytest.approx(1.0)
 
 
 def test_what_the_point_model_says_reaches_the_members():
@@ -153,26 +126,21 @@ def test_what_the_point_model_says_reaches_the_members():
     assert wide > 5 * narrow
 
 
-@pytest.mark.ci
-def test_stacks_within_changes_within_stacks_work():
-    (X, v), (Q, _) = rows(120, 0, d=2), rows(10, 1, d=2)
-    inner = StackedLaw([ScaledLaw(), LearnedLaw(QuantileRegressor(alpha=0))])
-    shifted = ShiftedLaw(inner, {"line": LinearRegression()})
-    law = StackedLaw([shifted, "uniform", ResponseLaw("neighbors")], random_state=0).fit(X, v)
-    assert np.all(np.diff(law.quantile(Q, LEVELS), axis=1) >= 0)
+def test_it_adapts_inside_a_regressor():
+    X, v = rows(200, 0, d=2)
+    law = StackedLaw(["uniform", NeighborsLaw(n_neighbors=30)])
+    model = LocalizedConformalRegressor(LinearRegression(), law=law, random_state=0)
+    length = np.ptp(model.fit(X, X[:, 0] + v).predict_interval(X, 0.8), axis=1)
+    assert np.median(length[X[:, 0] > 0.5]) > 2 * np.median(length[X[:, 0] <= 0.5])
 
 
-def test_too_few_rows_to_compare_share_the_weight():
-    X, v = rows(5, 0)
-    law = StackedLaw(["uniform", "kernel"], random_state=0).fit(*rows(60, 0)).fit(X, v)
-    np.testing.assert_array_equal(law.weights_, 0.5)
-    assert not hasattr(law, "losses_")
-
-
-@pytest.mark.parametrize("laws", [[], "kernel", ()])
-def test_no_laws_are_refused(laws):
-    with pytest.raises(ValueError, match="a list of at least one law was expected"):
-        StackedLaw(laws).fit(*rows(20, 0))
+@pytest.mark.parametrize(
+    "params",
+    [{"laws": []}, {"laws": "kernel"}, {"laws": ()}, {"laws": 3}, {"n_folds": 1}, {"n_folds": 2.5}],
+)
+def test_stacks_of_nothing_are_refused(params):
+    with pytest.raises(ValueError, match=r"was expected\.$"):
+        StackedLaw(**params).fit(*rows(20, 0))
 
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [0.0, 0.0], [np.nan, 1.0], [1, 1, 1]])
@@ -181,31 +149,145 @@ def test_bad_weights_are_refused(weights):
         StackedLaw(["uniform", "kernel"], weights=weights).fit(*rows(20, 0))
 
 
-def test_it_works_inside_a_regressor_and_levels_are_nested():
-    X, v = rows(200, 0, d=2)
-    law = StackedLaw(["uniform", NeighborsLaw(n_neighbors=30)])
-    model = LocalizedConformalRegressor(LinearRegression(), law=law, random_state=0)
-    intervals = model.fit(X, X[:, 0] + v).predict_interval(X, confidence_level=[0.5, 0.8, 0.9])
-    assert np.all(np.diff(intervals[:, 0], axis=1) <= 0)
-    assert np.all(np.diff(intervals[:, 1], axis=1) >= 0)
-    wide = X[:, 0] > 0.5
-    length = intervals[:, 1, 1] - intervals[:, 0, 1]
-    assert np.median(length[wide]) > 2 * np.median(length[~wide])
-
-
 def test_the_number_of_threads_reaches_every_forest(monkeypatch):
     """Also the forests of the spread, grown anew without each fold."""
     jobs, grow = [], RandomForestRegressor.fit
 
     def fit(self, X, y):
         jobs.append(self.n_jobs)
-        return grow(self, X, y)
+        return grow(self.set_params(n_estimators=5), X, y)
 
     monkeypatch.setattr(RandomForestRegressor, "fit", fit)
     X, v = smooth_data(60, seed=0)
-    StackedLaw([ScaledLaw(), "forest"], n_folds=2, random_state=0, n_jobs=1).fit(X, v)
-    KernelLaw(embedding="outputs-spread", random_state=0, n_jobs=1).fit(
-        X, v, outputs=blank_outputs(v)
+    for law in (
+        StackedLaw([ScaledLaw(), "forest"], n_folds=2),
+        ScaledLaw(ForestLaw()),
+        KernelLaw(embedding="outputs-spread"),
+    ):
+        law.set_params(random_state=0, n_jobs=1).fit(X, v, outputs=blank_outputs(v))
+        assert set(jobs) == {1}
+        jobs.clear()
+
+
+def test_knots_of_a_law_are_finite_and_its_quantiles():
+    X = np.zeros((9, 1))
+    law = UniformLaw().fit(X, np.arange(9.0))
+    knots = knots_of(law, X[:2])
+    assert knots.values[0, 0] == 0.0
+    np.testing.assert_array_equal(knots.values[:, 1:], law.quantile(X[:2], GRID[1:]))
+    assert [(one.weight, one.engine) for one in knots.behind] == [(1.0, law.engine_)]
+
+
+def test_held_out_quantiles_are_those_of_the_other_rows():
+    X, v = np.zeros((11, 1)), np.arange(11.0)
+    folds = make_folds(X, v, blank_outputs(v), 3, seed=0, n_jobs=1)
+    assert sorted(np.concatenate([fold.rows for fold in folds])) == list(range(11))
+    announced = []
+    levels = np.array([0.2, 0.9])
+    laws = {"all": UniformLaw(), "again": UniformLaw()}
+    found = held_out_quantiles(laws, folds, levels, 1, announced.append)
+    assert announced == ["all", "again"]
+    for fold in folds:
+        rest = np.setdiff1d(np.arange(11), fold.rows)
+        expected = UniformLaw().fit(X[rest], v[rest]).quantile(X[:1], levels)[0]
+        assert np.all(found["all"][fold.rows] == expected)
+        np.testing.assert_array_equal(fold.v_rest, v[rest])
+
+
+# ---- weights on the simplex -------------------------------------------------------------------
+
+LEVELS = np.array([0.1, 0.9])
+
+
+def problem(seed, n=150, candidates=4):
+    """Candidates of various quality: (K, n, L) and the target (n,)."""
+    rng = np.random.default_rng(seed)
+    centre, target = rng.normal(size=n), rng.normal(size=n)
+    target = target + centre
+    noise = rng.normal(size=(candidates, n, 2)) * np.linspace(0.1, 3.0, candidates)[:, None, None]
+    return centre[:, None] + np.array([-1.3, 1.3]) + noise, target
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_are_on_the_simplex_and_as_good_as_the_best(seed):
+    table, target = problem(seed)
+    weights = simplex_weights(table, target, LEVELS)
+    assert np.all(weights >= 0)
+    assert weights.sum() == pytest.approx(1.0)
+    loss = pinball(np.tensordot(weights, table, axes=1), target, LEVELS)
+    best = pinball(table, target, LEVELS).min()
+    # A vertex costs nothing in entropy, and spreading can earn log K at most.
+    allowed = min(ENTROPY / len(target), 0.3) * np.log(len(table))
+    assert loss <= best * (1.0 + allowed) + 1e-9
+
+
+def test_candidates_in_another_order_get_the_same_weights():
+    table, target = problem(0)
+    order = np.array([2, 0, 3, 1])
+    weights = simplex_weights(table, target, LEVELS)
+    permuted = simplex_weights(table[order], target, LEVELS)
+    np.testing.assert_allclose(permuted, weights[order], atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [2.0**-40, 2.0**40])
+@pytest.mark.parametrize("perfect", [False, True])
+def test_the_unit_of_the_target_does_not_matter(scale, perfect):
+    table, target = problem(0)
+    if perfect:
+        table[1] = target[:, None]
+    weights = simplex_weights(table, target, LEVELS)
+    np.testing.assert_array_equal(simplex_weights(scale * table, scale * target, LEVELS), weights)
+    if perfect:
+        assert weights[1] > 0.95
+
+
+def test_equal_candidates_share_and_errors_average_out():
+    table, target = problem(0)
+    same = np.repeat(table[:1], 5, axis=0)
+    np.testing.assert_allclose(simplex_weights(same, target, LEVELS), 0.2)
+    exact = np.zeros((3, 10, 2))
+    np.testing.assert_allclose(simplex_weights(exact, np.zeros(10), LEVELS), 1 / 3)
+    np.testing.assert_array_equal(simplex_weights(table[:1], target, LEVELS), [1.0])
+    # Two errors that cancel are better than either candidate.
+    sign = np.resize([1.0, -1.0], len(target))[:, None]
+    pair = np.stack([target[:, None] + sign, target[:, None] - sign])
+    np.testing.assert_allclose(simplex_weights(pair, target, np.array([0.5])), 0.5, atol=0.05)
+
+
+def test_a_wild_candidate_gets_nothing():
+    table, target = problem(0)
+    table[3] = 1e12
+    weights = simplex_weights(table, target, LEVELS)
+    assert weights[3] == 0.0
+    np.testing.assert_array_equal(weights[:3], simplex_weights(table[:3], target, LEVELS))
+
+
+def test_the_pinball_loss_by_hand():
+    found = pinball(np.array([[1.0, 1.0], [0.0, 4.0]]), np.array([2.0, 2.0]), LEVELS)
+    assert found == pytest.approx((0.1 * 1 + 0.1 * 2) / 2 + (0.9 * 1 + 0.1 * 2) / 2)
+
+
+@pytest.mark.parametrize("offsets", [(1.0, 1.05, -1.0), (-1.0, -1.02, 1.05)])
+def test_the_loss_is_hardly_above_that_of_the_best_weights_on_a_grid(offsets):
+    rng, median = np.random.default_rng(0), np.array([0.5])
+    target = rng.normal(size=2_000)
+    errors = np.stack([offset + rng.normal(size=2_000) for offset in offsets])
+    predictions = (target + errors)[:, :, None]
+
+    def loss(weights):
+        return pinball(np.tensordot(weights, predictions, axes=1), target, median)
+
+    shares = np.linspace(0.0, 1.0, 11)
+    best = min(loss([a, b, 1.0 - a - b]) for a in shares for b in shares if a + b <= 1.0)
+    # Equal weights, where the descent starts, are worse by a tenth.
+    assert loss(np.full(3, 1 / 3)) > 1.08 * best
+    assert loss(simplex_weights(predictions, target, median)) < 1.03 * best
+
+
+def test_weights_are_scaled_to_one_and_small_ones_left_out_but_never_all():
+    np.testing.assert_allclose(check_weights([1, 0, 3], 3), [0.25, 0.0, 0.75])
+    np.testing.assert_allclose(
+        prune(np.array([0.5, 0.04, 0.46]), 0.05), [0.5 / 0.96, 0, 0.46 / 0.96]
     )
-    assert jobs
-    assert set(jobs) == {1}
+    np.testing.assert_allclose(prune(np.array([0.05, 0.95]), 0.05), [0.05, 0.95])
+    np.testing.assert_allclose(prune(np.full(4, 0.25), 0.3), np.full(4, 0.25))
