@@ -1,5 +1,7 @@
 """The laws that keep the contract, each in one or more settings, and how they are fitted."""
 
+from functools import partial
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.ensemble import (
@@ -24,6 +26,7 @@ from localconformal.laws import (
 )
 from localconformal.laws.bandwidth import BANDWIDTHS
 from localconformal.laws.forest import TARGETS
+from localconformal.laws.metric import LearnedMetric
 from localconformal.laws.outputs import Outputs
 
 FOREST = RandomForestRegressor(6, min_samples_leaf=4)
@@ -40,6 +43,7 @@ VARIANTS = {
     "bandwidth-infinite": KernelLaw(bandwidth=np.inf),
     "minibatch": KernelLaw(engine="minibatch", batch_size=0.5),
     "outputs": KernelLaw(embedding="outputs"),
+    "metric": KernelLaw(embedding=LearnedMetric(n_iter=5)),
     "outputs-spread": KernelLaw(embedding="outputs-spread"),
     "neighbors-1": NeighborsLaw(n_neighbors=1),
     "neighbors-7": NeighborsLaw(n_neighbors=7),
@@ -83,20 +87,23 @@ WITH_OUTPUTS = {name for name in VARIANTS if "outputs" in name} | {"response", "
 FEW_TREES = ((20, 5, 0.5), (10, 30, 1.0))
 #: Linear algebra inside the models: last bits depend on how many rows are asked together.
 LAST_BITS = {"learned-lines", "shifted", "nested"}
+#: Models with a tolerance of their own, which is in no unit.
+WITH_TOLERANCE = {"learned-lines", "leaf-quantiles", "stacked-models"}
 
 
-def point(X):
+def point(X, unit=1.0):
     """mu(x) of a point model, for rows of any kind."""
     first = X[X.columns[0]] if hasattr(X, "columns") else np.asarray(X)[:, 0]
-    return np.nan_to_num(np.asarray(first).astype(np.float64)) / 2.0
+    return unit * np.nan_to_num(np.asarray(first).astype(np.float64)) / 2.0
 
 
-def fit(name, X, v):
-    """The law fitted to these rows, with a seed where it takes one."""
+def fit(name, X, v, unit=1.0):
+    """The law fitted to these rows, with a seed where it takes one; responses in this unit."""
     law = clone(VARIANTS[name])
     if "random_state" in law.get_params():
         law.set_params(random_state=0)
     if name not in WITH_OUTPUTS:
         return law.fit(X, v)
-    mu = point(X) if len(X) else np.empty(0)
-    return law.fit(X, v, outputs=Outputs(point, mu, mu + np.resize(v, len(mu))))
+    mu = point(X, unit) if len(X) else np.empty(0)
+    response = mu + np.resize(v, len(mu))
+    return law.fit(X, v, outputs=Outputs(partial(point, unit=unit), mu, response))

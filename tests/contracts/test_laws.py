@@ -1,12 +1,27 @@
 """What every law keeps, by being registered."""
 
+import inspect
 import pickle
+from dataclasses import is_dataclass
+from importlib import import_module
+from pkgutil import iter_modules
 
 import numpy as np
 import pandas as pd
 import pytest
-from law_variants import FEW_TREES, LAST_BITS, SLOW, VARIANTS, WITH_OUTPUTS, fit, point
+from law_variants import (
+    FEW_TREES,
+    LAST_BITS,
+    SLOW,
+    VARIANTS,
+    WITH_OUTPUTS,
+    WITH_TOLERANCE,
+    fit,
+    point,
+)
 
+import localconformal.engine
+import localconformal.laws
 from localconformal import KernelLaw
 from localconformal.laws import LAWS, make_law, outputs
 from localconformal.laws.outputs import Outputs
@@ -114,7 +129,7 @@ def assert_proper(law, X):
     assert np.all(found["effective_sample_size"] >= 1 - 1e-9)
 
 
-def test_the_cdf_is_monotone_between_zero_and_one(law):
+def test_cdf_and_quantiles_are_monotone_from_end_to_end(law):
     inner = np.tile(np.linspace(-3.9, 3.9, 31), (len(QUERIES), 1))
     beyond = ends(law, QUERIES) + np.array([-1.0, 1.0])
     v = np.sort(np.hstack([inner, beyond]), axis=1)
@@ -124,9 +139,6 @@ def test_the_cdf_is_monotone_between_zero_and_one(law):
     assert np.all(right[:, :-1] <= left[:, 1:] + MASS_GUARD)
     np.testing.assert_array_equal(right[:, 0], 0.0)
     np.testing.assert_array_equal(right[:, -1], 1.0)
-
-
-def test_quantiles_are_monotone_and_the_upper_one_is_above(law):
     lower, upper = law.quantile(QUERIES, LEVELS), law.upper_quantile(QUERIES, LEVELS)
     assert np.all(lower[:, 1:] >= lower[:, :-1])
     assert np.all(upper[:, 1:] >= upper[:, :-1])
@@ -135,7 +147,7 @@ def test_quantiles_are_monotone_and_the_upper_one_is_above(law):
     assert np.all(upper[:, -1] == np.inf)
 
 
-def test_the_upper_quantile_inverts_the_left_cdf(law):
+def test_quantiles_and_cdf_are_inverses(law):
     v, slack = some_values(law, QUERIES), rounding(law, QUERIES)
     left, before = law.cdf(QUERIES, v, side="left"), law.cdf(QUERIES, v - slack, side="left")
     t = some_levels(left)
@@ -144,10 +156,6 @@ def test_the_upper_quantile_inverts_the_left_cdf(law):
     # What validity needs is exact; the other way, rounding may only enlarge.
     assert np.all(reached[left[:, None] <= t[:, :, None]])
     assert np.all((before[:, None] <= t[:, :, None] + 2 * MASS_GUARD)[reached])
-
-
-def test_the_quantile_inverts_the_cdf(law):
-    v, slack = some_values(law, QUERIES), rounding(law, QUERIES)
     right, after = law.cdf(QUERIES, v), law.cdf(QUERIES, v + slack)
     t = some_levels(right)
     reached = law.quantile(QUERIES, t)[:, :, None] <= v[:, None]
@@ -155,52 +163,50 @@ def test_the_quantile_inverts_the_cdf(law):
     assert np.all((after[:, None] >= t[:, :, None] - 2 * MASS_GUARD)[reached])
 
 
-def test_one_by_one_is_bit_identical_to_a_batch(name, law):
-    batch = answers(law, QUERIES)
-    for i in range(0, len(QUERIES), 4):
-        alone = answers(law, QUERIES[i : i + 1])
-        expected = {key: value[i : i + 1] for key, value in batch.items()}
-        assert_same(alone, expected, batch_tolerance(name))
+def test_one_by_one_in_any_order_and_pickled_is_bit_identical_to_a_batch(name, law):
+    batch, order = answers(law, QUERIES), np.random.default_rng(0).permutation(len(QUERIES))
+    for some in (order, *([i] for i in range(0, len(QUERIES), 4))):
+        expected = {key: value[some] for key, value in batch.items()}
+        assert_same(answers(law, QUERIES[some]), expected, batch_tolerance(name))
+    assert_same(answers(pickle.loads(pickle.dumps(law)), QUERIES), batch)
 
 
-def test_permuting_the_queries_permutes_the_answers(name, law):
-    order = np.random.default_rng(0).permutation(len(QUERIES))
-    expected = {key: value[order] for key, value in answers(law, QUERIES).items()}
-    assert_same(answers(law, QUERIES[order]), expected, batch_tolerance(name))
+def test_levels_and_values_may_differ_by_row(name, law):
+    levels = np.random.default_rng(0).random((len(QUERIES), 3))
+    for ask in (law.quantile, law.upper_quantile):
+        together = ask(QUERIES, levels)
+        for i in range(0, len(QUERIES), 5):
+            alone = ask(QUERIES[i : i + 1], levels[i])[0]
+            np.testing.assert_allclose(together[i], alone, rtol=batch_tolerance(name))
+        one = ask(QUERIES, 0.5)
+        np.testing.assert_array_equal(one, ask(QUERIES, [0.5]))
+    table = law.cdf(QUERIES, levels)
+    assert table.shape == levels.shape
+    np.testing.assert_array_equal(law.cdf(QUERIES, levels[:, 1]), table[:, 1])
 
 
-def test_permuting_the_reference_rows_changes_nothing(name, law):
+def test_the_order_of_reference_rows_does_not_matter_and_a_refit_forgets(name, law):
+    expected = answers(law, QUERIES)
     order = np.random.default_rng(0).permutation(len(REFERENCES))
-    permuted = fit(name, REFERENCES[order], SCORES[order])
-    assert_same(answers(permuted, QUERIES), answers(law, QUERIES), rtol=1e-9)
-
-
-def test_a_refit_gives_the_same_law_and_keeps_nothing_of_the_last(name, law):
-    again = fit(name, *awkward_rows(40, seed=5))
+    again = fit(name, REFERENCES[order], SCORES[order])
+    assert_same(answers(again, QUERIES), expected, rtol=1e-9)
     known = {}
     if name in WITH_OUTPUTS:
         known["outputs"] = Outputs(point, point(REFERENCES), point(REFERENCES) + SCORES)
     assert again.fit(REFERENCES, SCORES, **known) is again
-    assert_same(answers(again, QUERIES), answers(law, QUERIES))
+    assert_same(answers(again, QUERIES), expected)
     assert vars(again).keys() == vars(law).keys()
 
 
-def test_a_pickle_is_bit_identical(law):
-    assert_same(answers(pickle.loads(pickle.dumps(law)), QUERIES), answers(law, QUERIES))
-
-
-def test_fitting_and_asking_leave_the_global_seed_alone(name):
-    np.random.seed(3)
-    state = np.random.get_state()[1].copy()
-    answers(fit(name, REFERENCES, SCORES), QUERIES)
-    np.testing.assert_array_equal(np.random.get_state()[1], state)
-
-
-def test_inputs_are_not_written_to(name):
-    X, v, Q = REFERENCES.copy(), SCORES.copy(), QUERIES.copy()
-    answers(fit(name, X, v), Q)
-    for after, before in ((X, REFERENCES), (v, SCORES), (Q, QUERIES)):
-        np.testing.assert_array_equal(after, before)
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_unit_of_the_scores_does_not_matter(name, law, sign):
+    unit = 2.0 ** (sign * (3 if name in WITH_TOLERANCE else 30))
+    scaled = fit(name, REFERENCES, unit * SCORES, unit)
+    for ask in ("quantile", "upper_quantile"):
+        expected = unit * getattr(law, ask)(QUERIES, LEVELS)
+        found = getattr(scaled, ask)(QUERIES, LEVELS)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9 * unit, err_msg=ask)
+    np.testing.assert_allclose(scaled.mean(QUERIES), unit * law.mean(QUERIES), atol=1e-6 * unit)
 
 
 def read_only(X):
@@ -213,27 +219,32 @@ def every_second_row(X):
     return np.repeat(X, 2, axis=0)[::2]
 
 
-@pytest.mark.parametrize(
-    "layout",
-    ci_but([every_second_row], [np.asfortranarray, read_only, every_second_row, np.ndarray.tolist]),
-)
-def test_the_layout_of_the_arrays_does_not_matter(name, law, layout):
-    other = fit(name, layout(REFERENCES), layout(SCORES))
-    assert_same(answers(other, layout(QUERIES)), answers(law, QUERIES), rtol=1e-9)
+LAYOUTS = [every_second_row, np.asfortranarray, np.ndarray.tolist, read_only, np.float32, "file"]
 
 
-def test_memory_mapped_arrays_work(name, law, tmp_path):
-    for label, part in (("X", REFERENCES), ("v", SCORES), ("Q", QUERIES)):
-        np.save(tmp_path / f"{label}.npy", part)
-    X, v, Q = (np.load(tmp_path / f"{label}.npy", mmap_mode="r") for label in "XvQ")
-    assert_same(answers(fit(name, X, v), Q), answers(law, QUERIES))
+@pytest.mark.parametrize("layout", ci_but([every_second_row], LAYOUTS), ids=str)
+def test_neither_layout_nor_precision_matters_and_nothing_is_written_to(
+    name, law, layout, tmp_path
+):
+    def on_disk(part):
+        np.save(tmp_path / f"{part.size}.npy", part)
+        return np.load(tmp_path / f"{part.size}.npy", mmap_mode="r")
 
-
-def test_float32_is_computed_in_double_precision(name):
-    X, v, Q = (part.astype(np.float32) for part in (REFERENCES, SCORES, QUERIES))
-    narrow = answers(fit(name, X, v), Q)
-    wide = answers(fit(name, *(part.astype(float) for part in (X, v))), Q.astype(float))
-    assert_same(narrow, wide)
+    change = on_disk if layout == "file" else layout
+    parts = [np.float32(part).astype(float) for part in (REFERENCES, SCORES, QUERIES)]
+    if layout is np.float32:
+        # All is computed in double precision.
+        law = fit(name, *parts[:2])
+    else:
+        parts = [REFERENCES.copy(), SCORES.copy(), QUERIES.copy()]
+    np.random.seed(3)
+    state = np.random.get_state()[1].copy()
+    X, v, Q = map(change, parts)
+    assert_same(answers(fit(name, X, v), Q), answers(law, parts[2]), rtol=1e-9)
+    # The global seed is left alone too.
+    np.testing.assert_array_equal(np.random.get_state()[1], state)
+    for after, before in zip((X, v, Q), parts, strict=True):
+        np.testing.assert_array_equal(after, before)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -269,15 +280,6 @@ def test_far_away_rows_get_a_finite_law_that_is_flagged(law, far):
         assert law.fallback(X).all()
 
 
-def test_levels_may_differ_by_row(name, law):
-    levels = np.random.default_rng(0).random((len(QUERIES), 3))
-    for ask in (law.quantile, law.upper_quantile):
-        together = ask(QUERIES, levels)
-        for i in range(0, len(QUERIES), 5):
-            alone = ask(QUERIES[i : i + 1], levels[i])[0]
-            np.testing.assert_allclose(together[i], alone, rtol=batch_tolerance(name))
-
-
 def mixed_frame(n, seed):
     """Numbers, missing ones, categories and missing ones."""
     rng = np.random.default_rng(seed)
@@ -297,37 +299,25 @@ def test_frames_with_categories_and_missing_values_work(name):
     assert_same(answers(law, asked.iloc[order]), expected, batch_tolerance(name))
 
 
-def test_the_cdf_takes_one_or_several_values_a_row(law):
-    v = np.random.default_rng(0).normal(size=(len(QUERIES), 3))
-    table = law.cdf(QUERIES, v)
-    assert table.shape == v.shape
-    for column in range(3):
-        np.testing.assert_array_equal(law.cdf(QUERIES, v[:, column]), table[:, column])
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_scores_that_are_not_finite_are_refused(name, bad):
-    with pytest.raises(ValueError, match=r"1 of 90 reference scores are NaN or infinite"):
-        fit(name, REFERENCES, np.append(SCORES[:-1], bad))
-
-
-def test_no_rows_and_unequal_lengths_are_refused(name):
+def test_what_cannot_be_fitted_is_refused(name):
+    for bad in (np.nan, np.inf, -np.inf):
+        with pytest.raises(ValueError, match=r"1 of 90 reference scores are NaN or infinite"):
+            fit(name, REFERENCES, np.append(SCORES[:-1], bad))
     with pytest.raises(ValueError, match="0 reference rows"):
         fit(name, REFERENCES[:0], SCORES[:0])
     with pytest.raises(ValueError, match="90 rows and v has 89"):
         fit(name, REFERENCES, SCORES[:-1])
 
 
-@pytest.mark.parametrize("levels", [[-0.1], [1.1], [np.nan], [0.5, 2.0]])
-def test_levels_outside_the_unit_interval_are_refused(law, levels):
-    for ask in (law.quantile, law.upper_quantile):
-        with pytest.raises(ValueError, match=r"levels are .*\[0, 1\]"):
-            ask(QUERIES, levels)
-
-
-def test_an_unknown_side_is_refused(law):
+def test_what_cannot_be_asked_is_refused(law):
+    for levels in ([-0.1], [1.1], [np.nan], [0.5, 2.0], 2.0):
+        for ask in (law.quantile, law.upper_quantile):
+            with pytest.raises(ValueError, match=r"levels are .*\[0, 1\]"):
+                ask(QUERIES, levels)
     with pytest.raises(ValueError, match=r"side is 'middle'.*'right' or 'left'"):
         law.cdf(QUERIES, np.zeros(len(QUERIES)), side="middle")
+    with pytest.raises(ValueError, match="v has NaN"):
+        law.cdf(QUERIES, np.full(len(QUERIES), np.nan))
 
 
 @pytest.mark.parametrize("registered", LAWS)
@@ -335,3 +325,17 @@ def test_names_make_fresh_laws_and_objects_are_cloned(registered):
     assert type(make_law(registered)) is LAWS[registered]
     given = LAWS[registered]()
     assert make_law(given) is not given
+
+
+PARTS = [
+    kind
+    for package in (localconformal.engine, localconformal.laws)
+    for module in iter_modules(package.__path__, f"{package.__name__}.")
+    for kind in vars(import_module(module.name)).values()
+    if inspect.isclass(kind) and kind.__module__ == module.name and is_dataclass(kind)
+]
+
+
+def test_parts_of_laws_and_engines_cannot_be_changed_after_fit():
+    assert len(PARTS) > 20
+    assert not [kind.__name__ for kind in PARTS if not kind.__dataclass_params__.frozen]

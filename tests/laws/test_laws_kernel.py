@@ -306,6 +306,7 @@ def test_an_infinite_bandwidth_is_no_localization(data):
     np.testing.assert_array_equal(law.quantile(queries, levels), uniform.quantile(queries, levels))
     np.testing.assert_allclose(law.mean(queries), uniform.mean(queries))
     assert not law.fallback(queries).any()
+    assert law.quantile(X[:0], levels).shape == (0, 33)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import QuantileRegressor
 
 from localconformal import KernelLaw, LearnedLaw, UniformLaw
 from localconformal.densities import DENSITIES, Grid, Sample
@@ -14,6 +15,7 @@ from localconformal.densities.basis import cosine_integrals, cosines
 from localconformal.densities.grid import BINS
 from localconformal.densities.histogram import law_mass, smooth
 from localconformal.laws.outputs import blank_outputs
+from registry import ci_but
 
 KINDS = pytest.mark.parametrize("kind", DENSITIES)
 
@@ -51,7 +53,7 @@ ODD = {
 
 
 @KINDS
-@pytest.mark.parametrize("case", ODD)
+@pytest.mark.parametrize("case", ci_but(["one", "constant", "mostly-zero", "wild"], ODD))
 def test_masses_are_positive_and_sum_to_one(kind, case):
     density = DENSITIES[kind](sample_of(ODD[case]), UniformLaw() if kind == "law" else None)
     mass = density.mass(np.array([[0.0], [1e9]]))
@@ -141,7 +143,7 @@ def test_atoms_are_not_smeared():
 
 def test_mass_beyond_the_grid_counts_for_its_ends():
     X, v = two_modes(200, seed=0)
-    law = LearnedLaw(n_jobs=1, random_state=0).fit(X, 100.0 * v)
+    law = LearnedLaw(QuantileRegressor(alpha=0), n_jobs=1).fit(X, 100.0 * v)
     mass = law_mass(law, grid_of(v), X[:5])
     np.testing.assert_allclose(mass.sum(axis=1), 1.0)
     assert (mass[:, [0, -1]].sum(axis=1) > 0.3).all()

@@ -1,0 +1,454 @@
+"""Each adjustment against its formula; the user's own, how its inverses are found."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.linear_model import LinearRegression
+
+from localconformal import (
+    AdditiveExpectation,
+    AdditiveQuantile,
+    KernelLaw,
+    LocalizedConformalRegressor,
+    MonotoneAdjustment,
+    MultiplicativeExpectation,
+    MultiplicativeQuantile,
+    NeighborsLaw,
+    Plain,
+    ScaledQuantile,
+    StackedLaw,
+    ThetaQuantile,
+    UniformLaw,
+)
+from localconformal.adjustments import ADJUSTMENTS
+from localconformal.adjustments.monotone import LADDER, MemoSide, first_true
+from localconformal.laws import SidedLaw
+
+LEVELS = np.array([[0.9, 0.6], [0.8, 0.95]])
+N = 20
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    X, v = rng.normal(size=(120, 2)), rng.normal(size=120)
+    V = np.column_stack([-v, v])
+    F = SidedLaw.fit(KernelLaw(bandwidth=0.5), X, V, None).at(rng.normal(size=(N, 2)))
+    return V, F, rng.normal(size=(N, 2))
+
+
+def medians(V):
+    return np.median(np.abs(V), axis=0)
+
+
+FORMULAS = {
+    "plain": (Plain(), lambda v, F, V, Q: v + 0 * Q),
+    "additive": (AdditiveQuantile(), lambda v, F, V, Q: v - Q),
+    "scaled": (
+        ScaledQuantile(floor=0.1),
+        lambda v, F, V, Q: (v - Q) / (0.1 * medians(V)[:, None] + Q - F.quantile(1 - LEVELS)),
+    ),
+    "multiplicative": (
+        MultiplicativeQuantile(floor=0.1),
+        lambda v, F, V, Q: v / (0.1 * medians(V)[:, None] + np.abs(Q)),
+    ),
+    "additive-expectation": (
+        AdditiveExpectation(),
+        lambda v, F, V, Q: v - F.mean()[:, :, None] + 0 * Q,
+    ),
+    "multiplicative-expectation": (
+        MultiplicativeExpectation(floor=0.1),
+        lambda v, F, V, Q: v / (0.1 * medians(V) + F.mean(absolute=True))[:, :, None] + 0 * Q,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_scores_are_their_formulas_and_thresholds_their_inverses(name, problem):
+    V, F, v = problem
+    adjustment, formula = FORMULAS[name]
+    expected = formula(v[:, :, None], F, V, F.quantile(LEVELS))
+    got = adjustment.fit(V).score(v, F, LEVELS)
+    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+    T = adjustment.threshold(expected, F, LEVELS)
+    np.testing.assert_allclose(T, np.repeat(v[:, :, None], 2, axis=2), rtol=1e-9, atol=1e-9)
+
+
+def test_the_theta_quantile_is_the_rank_below_and_finite_beyond_the_support(problem):
+    V, F, v = problem
+    adjustment = ThetaQuantile().fit(V)
+    within = np.clip(v, V.min(axis=0), V.max(axis=0))
+    np.testing.assert_array_equal(
+        adjustment.score(within, F, LEVELS)[:, :, 0], F.cdf(within, side="left")
+    )
+    far = V.max(axis=0) + np.abs(v) + 0.1
+    p = adjustment.score(far, F, LEVELS)
+    np.testing.assert_allclose(p[:, :, 0], 1 + (far - V.max(axis=0)) / medians(V), rtol=1e-9)
+    np.testing.assert_allclose(adjustment.threshold(p, F, LEVELS)[:, :, 0], far, rtol=1e-9)
+    for theta in (0.0, 0.5, 1 - 1e-9, 1.0, 1.5, 100.0):
+        assert np.all(np.isfinite(adjustment.threshold(np.full((2, 2), theta), F, LEVELS)))
+
+
+def test_theta_below_one_is_the_upper_quantile(problem):
+    V, F, _ = problem
+    theta = np.array([[0.3, 0.7], [0.05, 0.99]])
+    got = ThetaQuantile().fit(V).threshold(theta, F, LEVELS)
+    np.testing.assert_array_equal(got, F.upper_quantile(theta))
+
+
+def test_floors_are_relative_to_the_scores_and_must_be_positive(problem):
+    V = problem[0]
+    for kind in (MultiplicativeQuantile, MultiplicativeExpectation, ScaledQuantile):
+        np.testing.assert_allclose(kind(floor=0.2).fit(8 * V).eps_, 8 * 0.2 * medians(V))
+        assert np.all(kind().fit(np.zeros((5, 2))).eps_ > 0)
+        for floor in (0.0, -1.0, float("nan")):
+            with pytest.raises(ValueError, match=r"floor is .*positive"):
+                kind(floor=floor).fit(V)
+
+
+@pytest.mark.parametrize("sides", ["joint", "union"])
+def test_signed_additive_expectation_has_constant_width(sides):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(300, 1))
+    y = np.sin(2 * X[:, 0]) + np.abs(X[:, 0]) * rng.normal(size=300)
+    model = LocalizedConformalRegressor(
+        LinearRegression(),
+        law=KernelLaw(bandwidth=0.2),
+        adjustment="additive-expectation",
+        reference="train",
+        sides=sides,
+        random_state=0,
+    ).fit(X, y)
+    lower, upper = model.predict_interval(X).T
+    np.testing.assert_allclose(upper - lower, (upper - lower)[0], rtol=1e-9)
+    # The centre moves: it corrects the bias of the straight line.
+    assert np.std((lower + upper) / 2 - model.predict(X)) > 0.1
+
+
+def test_a_negative_mean_size_leaves_p_rising_in_v(problem, monkeypatch):
+    """A sketch may answer so, where its landmarks are few."""
+    V, F, _ = problem
+    monkeypatch.setattr(type(F), "mean", lambda self, absolute=False: np.full((N, 2), -5.0))
+    adjustment = MultiplicativeExpectation().fit(V)
+    low, high = (adjustment.score(np.full((N, 2), v), F, LEVELS) for v in (1.0, 2.0))
+    assert np.all(low < high)
+
+
+def test_only_the_plain_adjustment_needs_no_law():
+    assert {name for name, kind in ADJUSTMENTS.items() if not kind().uses_law} == {"plain"}
+    assert MonotoneAdjustment(np.add).uses_law
+
+
+# ---- in units of the local width --------------------------------------------------------------
+
+# Six decimals: below the smallest normal number, no relative rounding bound can hold.
+SCORE = st.floats(-50, 50).map(lambda v: round(v, 6)) | st.integers(-2, 2).map(float)
+LAWS = {
+    "uniform": UniformLaw(),
+    "neighbors": NeighborsLaw(n_neighbors=3),
+    "kernel": KernelLaw(bandwidth=0.5, random_state=0),
+    "knots": StackedLaw(["uniform", NeighborsLaw(n_neighbors=3)], weights=[1, 2]),
+}
+
+
+@given(
+    st.sampled_from(sorted(LAWS)),
+    st.integers(1, 15).flatmap(lambda n: arrays(float, (n, 2), elements=SCORE)),
+    arrays(float, (4, 2), elements=SCORE),
+    st.floats(-5, 5),
+    st.sampled_from([1e-8, 1.0, 1e8]),
+    st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_p_at_most_theta_implies_v_at_most_the_threshold(law, data, v, theta, scale, mirrored):
+    data, v = scale * data, scale * v
+    # Two columns of their own, or one that answers for both sides.
+    V = np.column_stack([-data[:, 1], data[:, 1]]) if mirrored else data
+    F = SidedLaw.fit(LAWS[law], data[:, :1], V, None).at(v[:, :1])
+    adjustment, levels = ScaledQuantile().fit(V), np.array([[0.95, 0.6], [0.9, 0.3]])
+    p = adjustment.score(v, F, levels)
+    assert np.all(np.isfinite(p))
+    for limit in (np.full((2, 2), theta), p[0], p):
+        T = adjustment.threshold(limit, F, levels)
+        assert np.all((v[:, :, None] <= T)[p <= limit])
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("level", [1.0, 1.0 - 1e-14, 1.0 - 1e-9, 1e-3])
+def test_extreme_levels_stay_finite(law, level):
+    V = np.random.default_rng(0).normal(size=(40, 1))
+    F = SidedLaw.fit(LAWS[law], V, V, None).at(V[:5])
+    adjustment, levels = ScaledQuantile().fit(V), np.array([[level]])
+    p = adjustment.score(V[:5], F, levels)
+    assert np.all(np.isfinite(p))
+    assert np.all(V[:5, :, None] <= adjustment.threshold(p, F, levels))
+
+
+def test_where_there_is_no_width_the_unit_is_the_floor():
+    V = np.random.default_rng(0).normal(size=(40, 1))
+    F, low = SidedLaw.fit(UniformLaw(), V, V, None).at(V[:5]), np.array([[0.3]])
+    adjustment = ScaledQuantile().fit(V)
+    # Below one half the width is never negative.
+    expected = (V[:5, :, None] - F.quantile(low)) / adjustment.eps_[0]
+    np.testing.assert_allclose(adjustment.score(V[:5], F, low), expected, rtol=1e-12)
+    V = np.full((20, 2), 3.0)
+    F = SidedLaw.fit(UniformLaw(), np.zeros((20, 1)), V, None).at(np.zeros((4, 1)))
+    adjustment, levels = ScaledQuantile(floor=0.1).fit(V), np.array([[0.9], [0.9]])
+    v = np.array([[3.0, 3.3]] * 4)
+    p = adjustment.score(v, F, levels)
+    np.testing.assert_allclose(p[:, :, 0], [[0.0, 1.0]] * 4, atol=1e-9)
+    assert np.all(v[:, :, None] <= adjustment.threshold(p, F, levels))
+
+
+def rows(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, 2))
+    return X, X[:, 0] + (0.1 + np.abs(X[:, 1])) * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("sides", ["joint", "union", "absolute"])
+def test_scaled_intervals_are_nested_adapt_and_scale_with_y(sides):
+    (X, y), (Q, _) = rows(300, 0), rows(200, 1)
+    model = LocalizedConformalRegressor(
+        LinearRegression(),
+        law=KernelLaw(bandwidth=0.4),
+        adjustment="scaled",
+        sides=sides,
+        random_state=0,
+    )
+    intervals = model.fit(X, y).predict_interval(Q, [0.5, 0.8, 0.9])
+    assert np.all(np.isfinite(intervals))
+    assert np.all(np.diff(intervals[:, 0], axis=1) <= 0)
+    assert np.all(np.diff(intervals[:, 1], axis=1) >= 0)
+    width, wide = intervals[:, 1, 2] - intervals[:, 0, 2], np.abs(Q[:, 1]) > 1.5
+    assert width[wide].mean() > 2 * width[np.abs(Q[:, 1]) < 0.4].mean()
+    for c in (2.0**-20, 2.0**20):
+        scaled = model.fit(X, c * y).predict_interval(Q, [0.5, 0.8, 0.9])
+        np.testing.assert_allclose(scaled, c * intervals, rtol=1e-9)
+    # Data without noise have intervals without width.
+    lower, upper = model.fit(X, 2.0 * X[:, 0]).predict_interval(X).T
+    np.testing.assert_allclose(upper, lower, atol=1e-9)
+    np.testing.assert_allclose(lower, 2.0 * X[:, 0], atol=1e-9)
+
+
+def test_the_correction_is_proportional_to_the_width():
+    """Against the additive one, which is the same everywhere."""
+    (X, y), (Q, _) = rows(300, 0), rows(100, 1)
+    law = KernelLaw(bandwidth=0.3, random_state=0)
+    V = np.column_stack([-y, y])
+    F = SidedLaw.fit(law, X, V, None).at(Q)
+    levels, theta = np.array([[0.9], [0.9]]), np.full((2, 1), 0.5)
+    adjustment = ScaledQuantile(floor=1e-6).fit(V)
+    added = adjustment.threshold(theta, F, levels) - F.quantile(levels)
+    width = F.quantile(levels) - F.quantile(1 - levels)
+    np.testing.assert_allclose(added, 0.5 * width, rtol=1e-3)
+
+
+# ---- the user's own ---------------------------------------------------------------------------
+
+
+def multiplicative_by_hand(eps):
+    return lambda v, F, theta: theta * (eps + np.abs(F.quantile(F.level))) - v
+
+
+def scaled_by_hand(eps):
+    def m(v, F, theta):
+        quantile, below = F.quantile(F.level), F.quantile(1 - F.level)
+        return quantile + theta * (eps + quantile - below) - v
+
+    return m
+
+
+def by_hand(V):
+    """(closed form, the same as a user's m), for symmetric scores V."""
+    eps = 0.001 * medians(V)[0]
+    return {
+        "plain": (Plain(), lambda v, F, theta: theta - v),
+        "additive": (AdditiveQuantile(), lambda v, F, theta: F.quantile(F.level) + theta - v),
+        "scaled": (ScaledQuantile(floor=0.001), scaled_by_hand(eps)),
+        "multiplicative": (MultiplicativeQuantile(), multiplicative_by_hand(eps)),
+        "additive-expectation": (AdditiveExpectation(), lambda v, F, t: F.mean() + t - v),
+        "multiplicative-expectation": (
+            MultiplicativeExpectation(),
+            lambda v, F, theta: theta * (eps + F.mean(absolute=True)) - v,
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_the_user_s_own_adjustment_agrees_with_the_closed_form(name, problem):
+    V, F, v = problem
+    closed, m = by_hand(V)[name]
+    closed, own = closed.fit(V), MonotoneAdjustment(m).fit(V)
+    p = closed.score(v, F, LEVELS)
+    np.testing.assert_allclose(own.score(v, F, LEVELS), p, rtol=1e-9, atol=1e-9)
+    for theta in (p, p - 0.3, p + 2.0):
+        expected = closed.threshold(theta, F, LEVELS)
+        np.testing.assert_allclose(own.threshold(theta, F, LEVELS), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "m",
+    [
+        lambda v, F, theta: F.upper_quantile(theta) - v,
+        lambda v, F, theta: theta - F.cdf(v, side="left"),
+    ],
+    ids=["by-quantile", "by-cdf"],
+)
+def test_two_ways_to_write_the_theta_quantile_agree_with_it_inside_the_support(m, problem):
+    V, F, _ = problem
+    v = np.random.default_rng(3).choice(V[:, 1], (N, 2))
+    closed, own = ThetaQuantile().fit(V), MonotoneAdjustment(m).fit(V)
+    p = closed.score(v, F, LEVELS)
+    inside = (p > 1e-6) & (p < 1 - 1e-6)
+    np.testing.assert_allclose(own.score(v, F, LEVELS)[inside], p[inside], rtol=0, atol=1e-9)
+    theta = np.clip(p, 0.01, 0.99) + 1e-7
+    np.testing.assert_allclose(
+        own.threshold(theta, F, LEVELS), closed.threshold(theta, F, LEVELS), atol=1e-8
+    )
+
+
+def test_infinite_corrections_and_unreachable_scores(problem):
+    _, F, v = problem
+    plain = MonotoneAdjustment(lambda v, F, theta: theta - v)
+    theta = np.array([[np.inf, 1.0], [0.5, np.inf]])
+    T = plain.threshold(theta, F, LEVELS)
+    assert np.all(T[:, [0, 1], [0, 1]] == np.inf)
+    np.testing.assert_allclose(T[:, [0, 1], [1, 0]], [[1.0, 0.5]] * N, rtol=1e-9)
+    never = MonotoneAdjustment(lambda v, F, theta: np.full_like(v, -1.0))
+    assert np.all(never.score(v, F, LEVELS) == np.inf)
+    always = MonotoneAdjustment(lambda v, F, theta: np.full_like(v, 1.0))
+    assert np.all(always.threshold(np.zeros((2, 2)), F, LEVELS) == np.inf)
+
+
+ROOTS = np.array(
+    [LADDER[0] / 2, LADDER[-2] * 3, -3e20, -7.0, -1.0, -1e-5, 1e-5, 0.3, 1.0, 7.0, 1e5, 3e20]
+)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_first_place_where_a_condition_holds_is_found_from_above(strict):
+    roots = np.concatenate([ROOTS, LADDER[1:-1:7]])
+    found = first_true(lambda z: z > roots if strict else z >= roots, len(roots))
+    assert np.all(found > roots if strict else found >= roots)
+    # Around zero the bracket is as narrow as the lowest rung asks, elsewhere relative.
+    assert np.all(found - roots <= 1e-10 * np.maximum(np.abs(roots), LADDER[LADDER > 0][0]) * 1.01)
+
+
+def test_conditions_are_asked_at_few_numbers_and_end_at_the_ends():
+    roots, asked = np.array([-np.inf, -1.0, 0.25, 1e9, 2.0 * LADDER[-1], np.inf]), []
+
+    def holds(z):
+        assert np.all(np.isfinite(z))
+        asked.append(1)
+        return z >= roots
+
+    found = first_true(holds, len(roots))
+    assert len(asked) < 60
+    assert found[0] == LADDER[0]
+    assert np.all(found[-2:] == np.inf)
+    # Rows are bisected each by itself.
+    for i, root in enumerate(roots):
+        assert found[i] == first_true(lambda z, root=root: z >= root, 1)[0]
+
+
+def test_the_ladder_is_symmetric_and_reaches_as_far_as_it_says():
+    np.testing.assert_array_equal(LADDER, -LADDER[::-1])
+    assert np.all(np.diff(LADDER) > 0)
+    assert LADDER[-1] == 4.0**58
+    assert LADDER[LADDER > 0][0] == 4.0**-60
+
+
+def test_all_of_a_stretch_on_which_m_is_zero_is_accepted(problem):
+    _, F, _ = problem
+    own = MonotoneAdjustment(lambda v, F, theta: np.floor(theta) - np.ceil(v))
+    T = own.threshold(np.full((2, 2), 2.5), F, LEVELS)
+    assert np.all(T >= 2.0)
+    np.testing.assert_allclose(T, 2.0, rtol=1e-9)
+    p = own.score(np.full((N, 2), 1.5), F, LEVELS)
+    np.testing.assert_allclose(p, 2.0, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("m", "message"),
+    [
+        (3, r"m is 3; a function m\(v, F, theta\) was expected"),
+        (lambda v, F, t: 1.0, r"m\(v, F, theta\) returned .*one number a row"),
+        (lambda v, F, t: np.ones((len(v), 1)), r"m\(v, F, theta\) returned .*one number a row"),
+        (lambda v, F, t: t + v, r"rises in v or falls in theta"),
+        (lambda v, F, t: np.cos(9 * v) + t - v, r"rises in v or falls in theta"),
+    ],
+)
+def test_what_is_no_monotone_function_is_refused(m, message, problem):
+    V, F, v = problem
+    with pytest.raises(ValueError, match=message):
+        MonotoneAdjustment(m).fit(V).score(v, F, LEVELS)
+
+
+class Counting:
+    """A side's law that counts what it is asked."""
+
+    level = 0.7
+
+    def __init__(self):
+        self.asked = []
+
+    def answer(self, *question):
+        self.asked.append(question)
+        return np.full(3, float(len(self.asked)))
+
+    def quantile(self, t):
+        return self.answer("Q", t)
+
+    def upper_quantile(self, t):
+        return self.answer("Q+", t)
+
+    def cdf(self, v, side):
+        return self.answer("F", side)
+
+    def mean(self, absolute):
+        return self.answer("E", absolute)
+
+
+def test_a_number_is_asked_once_and_a_vector_each_time():
+    side = Counting()
+    memo, vector = MemoSide(side), np.full(3, 0.5)
+    for _ in range(2):
+        assert memo.quantile(0.5)[0] == 1.0
+        assert memo.upper_quantile(0.5)[0] == 2.0
+        assert memo.quantile(0.6)[0] == 3.0
+        assert memo.mean()[0] == 4.0
+        assert memo.mean(absolute=True)[0] == 5.0
+    assert side.asked[3:] == [("E", False), ("E", True)]
+    assert memo.quantile(vector)[0] == 6.0
+    assert memo.quantile(vector)[0] == 7.0
+    assert memo.upper_quantile(vector)[0] == 8.0
+    assert memo.upper_quantile(vector)[0] == 9.0
+    memo.cdf(vector)
+    memo.cdf(vector, side="left")
+    assert side.asked[-2:] == [("F", "right"), ("F", "left")]
+    assert memo.level == 0.7
+
+
+def test_a_user_s_function_sees_one_side_and_its_level(problem):
+    _, local, _ = problem
+    seen = []
+
+    def m(v, F, theta):
+        seen.append(F.level)
+        side = int(F.level in LEVELS[1])
+        np.testing.assert_array_equal(F.mean(), local.mean()[:, side])
+        return theta - v
+
+    MonotoneAdjustment(m).threshold(np.zeros((2, 2)), local, LEVELS)
+    assert set(seen) == set(LEVELS.ravel())
+
+
+def test_one_side_alone_has_one_column():
+    V = np.arange(5.0)[:, None]
+    F = SidedLaw.fit(UniformLaw(), np.zeros((5, 1)), V, None).at(np.zeros((3, 1)))
+    own = MonotoneAdjustment(lambda v, F, theta: F.quantile(F.level) + theta - v)
+    T = own.threshold(np.zeros((1, 1)), F, np.array([[0.5]]))
+    np.testing.assert_allclose(T, np.full((3, 1, 1), 2.0), rtol=1e-9)

@@ -1,0 +1,421 @@
+"""Scores: values and bounds are inverses; each score against its definition."""
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, QuantileRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+
+from localconformal import NormalisedScore, QuantileScore
+from localconformal.scores import SCORES, Band, BaseScore, make_score
+from localconformal.scores.quantile import at_level
+from registry import ci_but, optional
+
+VARIANTS = {
+    **{name: kind() for name, kind in SCORES.items()},
+    "quantile-median": QuantileScore(unit="median"),
+    "quantile-width": QuantileScore(unit="width"),
+    "normalised-without-floor": NormalisedScore(beta=0.0),
+}
+SMALL_TREES = HistGradientBoostingRegressor(max_iter=10, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(200, 2))
+    return X, 5.0 + X[:, 0] + (0.1 + np.abs(X[:, 1])) * rng.normal(size=200)
+
+
+class Says:
+    """A fitted model that says this, whatever the rows."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def predict(self, X):
+        return np.array(np.broadcast_to(self.answer, (len(X), *np.shape(self.answer))))
+
+
+# ---- what every score keeps -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=VARIANTS, ids=str)
+def score(request, data):
+    return clone(VARIANTS[request.param]).fit(SMALL_TREES, *data)
+
+
+QUERIES = np.random.default_rng(1).uniform(-1.5, 1.5, size=(40, 2))
+
+
+def test_units_are_positive_edges_in_order_and_points_finite(score):
+    band = score.band(QUERIES)
+    assert all(part.shape == (40,) for part in band)
+    assert np.all(band.lower_unit > 0)
+    assert np.all(band.upper_unit > 0)
+    assert np.all(band.lower <= band.upper)
+    assert score.point(QUERIES).shape == (40,)
+    assert np.all(np.isfinite(score.point(QUERIES)))
+
+
+def test_y_is_inside_the_bounds_exactly_when_both_scores_pass(score):
+    rng = np.random.default_rng(2)
+    band = score.band(QUERIES)
+    for _ in range(200):
+        T, y = rng.normal(size=(40, 2, 1)), 5.0 + rng.normal(size=40)
+        lower, upper = score.bounds(band, T)[:, :, 0].T
+        V = score.values(band, y)
+        np.testing.assert_array_equal(lower <= y, V[:, 0] <= T[:, 0, 0])
+        np.testing.assert_array_equal(y <= upper, V[:, 1] <= T[:, 1, 0])
+
+
+def test_a_threshold_at_the_score_itself_puts_y_on_the_bound_and_never_outside(score):
+    """Ties count as covered: a new row equal to the calibration row that set T is inside."""
+    rng = np.random.default_rng(4)
+    band = score.band(QUERIES)
+    for _ in range(50):
+        y = rng.normal(size=40)
+        lower, upper = score.bounds(band, score.values(band, y)[:, :, None])[:, :, 0].T
+        assert np.all(lower <= y)
+        assert np.all(y <= upper)
+        np.testing.assert_allclose([lower, upper], [y, y], rtol=1e-12, atol=1e-12)
+
+
+def test_every_level_is_answered_as_if_alone_and_infinity_is_the_whole_line(score):
+    T = np.random.default_rng(5).normal(size=(40, 2, 3))
+    T[:, :, 2] = np.inf
+    band = score.band(QUERIES)
+    together = score.bounds(band, T)
+    for level in range(3):
+        alone = score.bounds(band, T[:, :, [level]])
+        np.testing.assert_array_equal(together[:, :, [level]], alone)
+    assert np.all(together[:, 0, 2] == -np.inf)
+    assert np.all(together[:, 1, 2] == np.inf)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_names_make_fresh_scores_objects_are_cloned_and_settings_come_by_name(name):
+    assert type(make_score(name)) is SCORES[name]
+    given = SCORES[name]()
+    assert make_score(given) is not given
+    parameters = list(inspect.signature(SCORES[name].fit).parameters.values())
+    assert {p.kind for p in parameters[:4]} == {inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    assert {p.kind for p in parameters[4:]} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_only_the_absolute_score_has_one_side():
+    assert not BaseScore.one_sided
+    assert {name for name, kind in SCORES.items() if kind.one_sided} == {"absolute"}
+
+
+def test_values_are_distances_from_the_edges_in_their_units():
+    band = Band(*np.array([[1.0, 1.0], [3.0, 3.0], [2.0, 2.0], [4.0, 4.0]]))
+    values = make_score("residual").values(band, np.array([0.0, 7.0]))
+    np.testing.assert_array_equal(values, [[0.5, -0.75], [-3.0, 1.0]])
+    around = Band.around(np.arange(3.0))
+    np.testing.assert_array_equal(around.lower, around.upper)
+    np.testing.assert_array_equal(around.lower_unit, np.ones(3))
+    # Scores beyond all numbers come without a warning.
+    band = Band.around(np.array([-1e308, 0.0]), np.array([1e-5, 1.0]))
+    values = make_score("residual").values(band, np.array([1e308, np.inf]))
+    assert not np.isfinite(values).any()
+
+
+# ---- residuals, out of bag, models that come fitted -------------------------------------------
+
+
+def test_out_of_bag_bands_are_those_of_the_forest(data):
+    X, y = data
+    forest = RandomForestRegressor(30, oob_score=True, random_state=0)
+    residual, response = (make_score(name).fit(forest, X, y) for name in ("residual", "response"))
+    band = residual.out_of_bag_band()
+    np.testing.assert_array_equal(band.lower, residual.model_.oob_prediction_)
+    np.testing.assert_array_equal(band.upper, band.lower)
+    np.testing.assert_array_equal(band.lower_unit, np.ones(200))
+    np.testing.assert_array_equal(response.out_of_bag_band().lower, np.zeros(200))
+    np.testing.assert_array_equal(response.point(X), residual.point(X))
+
+
+@pytest.mark.parametrize("name", ["quantile", "normalised", "residual"])
+def test_out_of_bag_references_are_refused_with_a_remedy(name, data):
+    score = make_score(name).fit(SMALL_TREES, *data)
+    with pytest.raises(ValueError, match=r"reference='oob' came with .*cross-fit"):
+        score.out_of_bag_band()
+
+
+def test_a_fitted_mean_is_not_trained_again(data):
+    frozen, line = FrozenEstimator(LinearRegression().fit(*data)), LinearRegression()
+    for name in ("residual", "absolute", "response"):
+        score = make_score(name).fit(frozen, *data)
+        assert score.is_frozen(frozen)
+        np.testing.assert_array_equal(score.point(QUERIES), frozen.predict(QUERIES))
+        # The response is never in sample.
+        assert make_score(name).is_frozen(line) == (name == "response")
+
+
+@pytest.mark.parametrize("mean", [Says(0.0), LinearRegression()], ids=["fitted", "to fit"])
+@pytest.mark.parametrize("spread", [None, Says(1.0), LinearRegression()], ids=["none", "fit", "to"])
+def test_what_comes_fitted_of_the_mean_and_the_spread(mean, spread):
+    score = NormalisedScore(spread)
+    fitted = [isinstance(mean, Says), isinstance(spread, Says)]
+    assert score.is_frozen(mean) == all(fitted)
+    assert score.comes_fitted(mean) == any(fitted)
+
+
+# ---- the normalised residual ------------------------------------------------------------------
+
+
+def lines(beta=0.01, c=1.0, data=None, **params):
+    """Lines for mean and spread."""
+    X, y = data
+    return NormalisedScore(LinearRegression(), beta=beta).fit(
+        LinearRegression(), X, c * y, **params
+    )
+
+
+@pytest.mark.parametrize("beta", [0.01, 1.0])
+@pytest.mark.parametrize("factor", [2.0**-20, 2.0**30])
+def test_the_floor_and_the_spread_scale_with_y(data, beta, factor):
+    X, y = data
+    score, scaled = lines(beta, data=data), lines(beta, factor, data)
+    assert scaled.floor_ == pytest.approx(factor * score.floor_, rel=1e-9)
+    np.testing.assert_allclose(scaled.spread(X), factor * score.spread(X), rtol=1e-9)
+    found, expected = scaled.values(scaled.band(X), factor * y), score.values(score.band(X), y)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_spread_is_the_model_s_and_the_floor(data):
+    X, y = data
+    middle = np.median(np.abs(y - 4.0))
+    score = NormalisedScore(Says(0.25), beta=0.1).fit(Says(4.0), X, y)
+    assert score.floor_ == pytest.approx(0.1 * middle)
+    np.testing.assert_allclose(score.spread(X), 0.25 + score.floor_)
+    band = score.band(X)
+    np.testing.assert_array_equal(band.lower_unit, band.upper_unit)
+    np.testing.assert_allclose(score.values(band, y)[:, 1], (y - 4.0) / (0.25 + score.floor_))
+    # A spread below zero is the floor; without beta it is hardly above zero.
+    below = NormalisedScore(Says(-0.5), beta=0.1).fit(Says(4.0), X, y)
+    np.testing.assert_array_equal(below.spread(X), below.floor_)
+    spread = NormalisedScore(Says(-1.0), beta=0.0).fit(Says(4.0), X, y).spread(X)
+    assert np.all((spread > 0.0) & (spread < 1e-300))
+    # One that learns does so from the distance to the mean; a constant is the same out of fold.
+    mean = DummyRegressor(strategy="constant", constant=4.0)
+    learned = NormalisedScore(DummyRegressor(strategy="median"), beta=0.5).fit(mean, X, y)
+    np.testing.assert_allclose(learned.spread(X), 1.5 * middle)
+
+
+def test_a_model_that_remembers_its_rows_does_not_make_the_spread_vanish(data):
+    X, y = data
+    score = NormalisedScore(LinearRegression()).fit(DecisionTreeRegressor(random_state=0), X, y)
+    assert np.abs(y - score.point(X)).max() == 0.0
+    assert np.median(score.spread(X)) > 0.5 * np.median(np.abs(y - 5.0 - X[:, 0]))
+
+
+def test_the_spread_follows_the_noise():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, size=(300, 1))
+    near, far = lines(data=(X, X[:, 0] * rng.normal(size=300))).spread(np.array([[0.1], [0.9]]))
+    assert near < far / 2
+
+
+class Counted(RegressorMixin, BaseEstimator):
+    """Remembers how many rows each fit of any copy saw."""
+
+    seen = ()
+
+    def fit(self, X, y):
+        Counted.seen = (*Counted.seen, len(y))
+        self.mean_ = y.mean()
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.mean_)
+
+
+@pytest.mark.parametrize(("params", "folds"), [({}, 5), ({"n_folds": 4}, 4)])
+def test_the_mean_is_fitted_once_for_all_rows_and_once_a_fold(data, params, folds):
+    Counted.seen = ()
+    NormalisedScore(Says(1.0), **params).fit(Counted(), *data)
+    assert sorted(Counted.seen) == sorted([200, *[200 - 200 // folds] * folds])
+
+
+def test_the_seed_makes_the_folds_is_zero_by_default_and_weights_reach_them(data):
+    X, _ = data
+    plain = lines(data=data).spread(X)
+    np.testing.assert_array_equal(plain, lines(data=data, random_state=0).spread(X))
+    assert not np.array_equal(plain, lines(data=data, random_state=1).spread(X))
+    weights = {"sample_weight": np.where(X[:, 0] < 0.5, 1.0, 1e-9)}
+    assert not np.allclose(plain, lines(data=data, fit_params=weights).spread(X))
+    one, again = (NormalisedScore().fit(SMALL_TREES, *data, random_state=3) for _ in range(2))
+    np.testing.assert_array_equal(one.spread(X), again.spread(X))
+
+
+@pytest.mark.parametrize("beta", [-0.1, float("nan")])
+def test_a_bad_beta_is_refused(data, beta):
+    with pytest.raises(ValueError, match=r"beta is .*at least 0"):
+        NormalisedScore(beta=beta).fit(LinearRegression(), *data)
+
+
+# ---- quantile models --------------------------------------------------------------------------
+
+LINE = QuantileRegressor(alpha=0.0)
+
+
+def lightgbm():
+    package = optional("lightgbm")
+    return package.LGBMRegressor(n_estimators=30, n_jobs=1, verbose=-1, random_state=0)
+
+
+SINGLE = {
+    "hist": lambda: HistGradientBoostingRegressor(max_iter=30, random_state=0),
+    "linear": lambda: LINE,
+    "pipeline": lambda: make_pipeline(StandardScaler(), "passthrough", LINE),
+    "gradient": lambda: GradientBoostingRegressor(n_estimators=30, random_state=0),
+    "lightgbm": lightgbm,
+    "xgboost": lambda: optional("xgboost").XGBRegressor(n_estimators=30, n_jobs=1, random_state=0),
+    "boosted-pipeline": lambda: make_pipeline(StandardScaler(), lightgbm()),
+}
+
+
+@pytest.mark.parametrize("name", ci_but(["hist", "linear", "pipeline"], SINGLE))
+def test_a_model_with_a_quantile_parameter_is_fitted_at_both_levels_and_left_alone(name):
+    rng, model = np.random.default_rng(0), SINGLE[name]()
+    X = rng.uniform(-1, 1, size=(400, 2))
+    y = X[:, 0] + rng.normal(size=400)
+    before = repr(model.get_params())
+    score = QuantileScore().fit(model, X, y, confidence_level=0.8)
+    assert np.mean(y <= score.band(X).lower) == pytest.approx(0.1, abs=0.07)
+    assert np.mean(y <= score.band(X).upper) == pytest.approx(0.9, abs=0.07)
+    assert np.mean(y <= score.point(X)) == pytest.approx(0.5, abs=0.1)
+    assert 0.3 in at_level(model, 0.3).get_params().values()
+    assert repr(model.get_params()) == before
+
+
+@pytest.mark.ci
+def test_a_quantile_forest_answers_all_levels_at_once(data):
+    X, y = data
+    forest = optional("quantile_forest").RandomForestQuantileRegressor(
+        n_estimators=20, min_samples_leaf=10, random_state=0
+    )
+    score = QuantileScore().fit(forest, X, y, confidence_level=0.8)
+    assert len(score.models_) == 1
+    expected = score.models_[0].predict(X, quantiles=[0.1, 0.5, 0.9])
+    band = score.band(X)
+    np.testing.assert_allclose(np.column_stack([band.lower, band.upper]), expected[:, [0, 2]])
+    np.testing.assert_allclose(score.point(X), expected[:, 1])
+
+
+def test_levels_are_symmetric_around_the_median_unless_nominal_ones_are_given(data):
+    assert QuantileScore().fit(Says([1.0, 3.0]), *data).levels_ == pytest.approx([0.05, 0.5, 0.95])
+    for level in (0.9, 0.6, 0.3):
+        levels = QuantileScore().fit(Says([1.0, 3.0]), *data, confidence_level=level).levels_
+        assert levels == pytest.approx([(1 - level) / 2, 0.5, (1 + level) / 2])
+    for quantiles in ((0.1, 0.9), [0.2, 0.6], np.array([0.01, 0.51])):
+        levels = QuantileScore(quantiles).fit(Says([1.0, 3.0]), *data).levels_
+        assert levels == [quantiles[0], 0.5, quantiles[1]]
+
+
+def test_pairs_and_triples_equal_the_single_model_and_fitted_ones_are_used_as_they_are(data):
+    X, y = data
+    pair = [clone(LINE).set_params(quantile=q) for q in (0.05, 0.95)]
+    single, two = QuantileScore().fit(LINE, X, y), QuantileScore().fit(tuple(pair), X, y)
+    three = QuantileScore().fit([pair[0], LINE, pair[1]], X, y)
+    frozen = [FrozenEstimator(model.fit(X, y)) for model in pair]
+    known = QuantileScore().fit(frozen, X[:5], y[:5])
+    for other in (two, three, known):
+        np.testing.assert_allclose(other.band(X).lower, single.band(X).lower, atol=1e-9)
+        np.testing.assert_allclose(other.band(X).upper, single.band(X).upper, atol=1e-9)
+    np.testing.assert_allclose(three.point(X), single.point(X), atol=1e-9)
+    np.testing.assert_allclose(two.point(X), (two.band(X).lower + two.band(X).upper) / 2)
+    for models, all_fitted, some_fitted in (
+        (frozen, True, True),
+        ([Says(1.0), LINE], False, True),
+        (LINE, False, False),
+    ):
+        assert QuantileScore().is_frozen(models) == all_fitted
+        assert QuantileScore().comes_fitted(models) == some_fitted
+
+
+@pytest.mark.parametrize(
+    ("answer", "edges", "point"),
+    [
+        ([1.0, 3.0], (1, 3), 2.0),
+        ([3.0, 1.0], (1, 3), 2.0),
+        ([1.0, 2.5, 3.0], (1, 3), 2.5),
+        ([3.0, 2.0, 1.0], (1, 3), 2.0),
+        ([2.0, 9.0, 1.0], (1, 2), 2.0),
+    ],
+)
+def test_columns_are_uncrossed_and_the_point_lies_between_them(answer, edges, point, data):
+    score = QuantileScore().fit(Says(answer), *data)
+    band = score.band(data[0])
+    assert (band.lower[0], band.upper[0]) == edges
+    assert score.point(data[0])[0] == point
+    assert set(band.lower_unit) == set(band.upper_unit) == {1.0}
+    # A median on an edge or outside still leaves positive units.
+    band = QuantileScore(unit="median").fit(Says(answer), *data).band(data[0])
+    assert np.all((band.lower_unit > 0) & (band.upper_unit > 0))
+
+
+class Fan:
+    """Columns -x, 0, 3x."""
+
+    def predict(self, X):
+        return np.column_stack([-X[:, 0], 0.0 * X[:, 0], 3.0 * X[:, 0]])
+
+
+@pytest.mark.parametrize("unit", ["median", "width"])
+@pytest.mark.parametrize("floor", [None, 0.1])
+def test_units_are_the_documented_distances_above_their_floor(unit, floor):
+    X, params = np.linspace(0, 1, 21)[:, None], {} if floor is None else {"floor": floor}
+    band = QuantileScore(unit=unit, **params).fit(Fan(), X, np.zeros(21)).band(X)
+    x, share = X[:, 0], 0.001 if floor is None else floor
+    below, above = (x, 3 * x) if unit == "median" else (4 * x, 4 * x)
+    np.testing.assert_allclose(band.lower_unit, np.maximum(below, share * np.median(below)))
+    np.testing.assert_allclose(band.upper_unit, np.maximum(above, share * np.median(above)))
+
+
+BAD_QUANTILES = [
+    *((0.1,), (0.1, 0.5, 0.9), (0.1, 0.9, "high"), ("low", 0.9), ("low", "high"), "ab", 0.1),
+    *({0.1: 1, 0.9: 2}, (0.6, 0.9), (0.1, 0.4), (0.1, 0.5), (0.5, 0.9), (-0.1, 0.9), (0.1, 1.1)),
+    *((float("nan"), 0.9), (0.9, 0.1), (0.0, 0.9), (0.1, 1.0), (0.1, None, 0.9)),
+]
+
+
+@pytest.mark.parametrize("quantiles", BAD_QUANTILES, ids=repr)
+def test_what_is_no_pair_around_the_median_is_refused(quantiles, data):
+    with pytest.raises(ValueError, match=r"quantiles are .*inside \(0, 1\).*each side of 0.5"):
+        QuantileScore(quantiles).fit(Says([1.0, 3.0]), *data)
+
+
+@pytest.mark.parametrize(
+    ("params", "model", "message"),
+    [
+        *(
+            ({}, Says(answer), r"Says.predict returned an array of shape .*\(lower, upper\)")
+            for answer in (1.0, [1.0], [1.0, 2.0, 3.0, 4.0], [[1.0, 2.0], [1.0, 2.0]])
+        ),
+        *(
+            ({}, [Says(1.0)] * count, rf"{count} quantile models came; a pair .* triple")
+            for count in (0, 1, 4)
+        ),
+        ({}, LinearRegression(), r"LinearRegression came .*no quantile parameter; pass"),
+        ({"unit": "metre"}, LINE, r"unit is 'metre'.*median.*one.*width"),
+    ],
+)
+def test_models_and_units_that_cannot_be_used_are_refused_with_remedies(
+    params, model, message, data
+):
+    with pytest.raises(ValueError, match=message):
+        QuantileScore(**params).fit(model, *data)
