@@ -197,8 +197,8 @@ def test_what_a_method_takes_beside_x_is_routed_to_it(model, name):
         assert np.isfinite(one.predict_interval(NEW, **{name: value[:20]})).any()
 
 
+@pytest.mark.ci
 def test_a_model_that_requested_weights_can_be_saved(tmp_path):
-    pytest.importorskip("skops")
     from localconformal.io.models import load_model, save_model
 
     scaler = StandardScaler().set_fit_request(sample_weight=False)
