@@ -9,7 +9,6 @@ import pytest
 from scipy.spatial.distance import cdist, pdist
 from scipy.stats import kstest
 from sklearn.base import clone
-from sklearn.utils._param_validation import InvalidParameterError
 
 from localconformal import (
     CrossValidated,
@@ -27,7 +26,6 @@ from localconformal.laws.bandwidth import BANDWIDTHS, BandwidthProblem, choose_b
 from localconformal.laws.effective_bandwidth import effective_size
 from localconformal.laws.finite_bandwidth import make_trials, spread_within_columns
 from localconformal.laws.kernel import draw_batch
-from localconformal.laws.localizer import NeighborsLocalizer
 from localconformal.laws.noise import coarse, draw
 from localconformal.quantiles import weighted_quantile
 from registry import ci_but
@@ -98,11 +96,6 @@ def test_any_quantile_of_the_distances(points, positive, q):
     assert sum(d > chosen * (1 + 1e-12) for d in positive) <= (1 - q) * len(positive) + 1
 
 
-@pytest.mark.parametrize("rule", BANDWIDTHS)
-def test_coinciding_points_get_a_positive_bandwidth(rule):
-    assert BANDWIDTHS[rule].choose(task(np.ones((30, 2)), np.arange(30.0))) > 0
-
-
 def test_sampled_distances_are_near_the_full_ones_and_seeded(monkeypatch):
     points = np.random.default_rng(0).normal(size=(1_500, 2))
     full = task(points).distance_quantile(0.5)
@@ -111,9 +104,7 @@ def test_sampled_distances_are_near_the_full_ones_and_seeded(monkeypatch):
     assert sampled != full
     assert sampled == pytest.approx(full, rel=0.1)
     assert sampled == task(points).distance_quantile(0.5)
-
-
-def test_a_sample_is_everything_where_there_is_little():
+    # A sample is everything where there is little.
     assert drawn().sample(5, 5) == slice(None)
     some = drawn().sample(6, 5)
     assert len(set(some)) == 5
@@ -218,14 +209,11 @@ def test_the_chosen_candidate_is_the_best_of_those_seldom_infinite(most):
     until = next((i for i, (share, _) in enumerate(judged) if share > allowed), 7)
     best = int(np.argmin([objective for _, objective in judged[:until]])) if until else 0
     assert rule.choose(of) == pytest.approx(candidates[best])
-
-
-def test_where_even_the_widest_leaves_too_many_infinite_the_widest_is_taken():
+    # Where even the widest leaves too many infinite, the widest is taken.
     few = drawn(6, d=1)
     widest = 2.0 * few.distance_quantile(1.0)
     assert FiniteThresholds(level=0.95, most_infinite=0.0).choose(few) == pytest.approx(widest)
     assert FiniteThresholds().choose(task(np.zeros((1, 1)), np.zeros(1))) == 2.0
-    assert FiniteThresholds(0.5, n_candidates=1, most_infinite=0.0).choose(drawn(12)) > 0
 
 
 def test_numbers_and_a_user_s_own_rule_are_asked():
@@ -310,17 +298,27 @@ def test_an_infinite_bandwidth_is_no_localization(data):
 
 
 @pytest.mark.parametrize(
-    ("size", "count"), [(None, 3), (0.25, 2), (0.01, 1), (4, 4), (40, 10), (1, 1)]
+    "law",
+    [
+        *(NeighborsLaw(n_neighbors=k) for k in (0, -1, 2.5, "many", None)),
+        *(KernelLaw(batch_size=size) for size in (0, 1.5)),
+        *(KernelLaw(kernel="cosine"), KernelLaw(engine="gpu")),
+    ],
 )
-def test_a_batch_has_the_share_or_the_number_of_rows_asked_for(size, count):
-    rows = draw_batch(10, size, seed=0)
-    assert len(set(rows)) == len(rows) == count
-    assert np.all(np.diff(rows) > 0)
-    assert set(rows) <= set(range(10))
+def test_bad_parameters_are_refused(data, law):
+    known = r"n_neighbors is .*at least 1|The '(batch_size|kernel|engine)' parameter"
+    with pytest.raises(ValueError, match=known):
+        law.fit(*data[:2])
 
 
 def test_the_minibatch_is_drawn_by_the_seed_and_its_rows_keep_their_own_scores(data):
     X, v, queries = data
+    # The share or the number of rows that is asked for.
+    for size, count in ((None, 3), (0.25, 2), (0.01, 1), (4, 4), (40, 10), (1, 1)):
+        rows = draw_batch(10, size, seed=0)
+        assert len(rows) == count
+        assert np.all(np.diff(rows) > 0)
+        assert set(rows) <= set(range(10))
 
     def fitted(v, size, seed=0, **params):
         law = KernelLaw(engine="minibatch", batch_size=size, random_state=seed)
@@ -367,22 +365,6 @@ def test_neighbours_are_the_k_nearest_and_all_as_near(k):
         assert law.cdf(x[None], [0.0])[0] == pytest.approx(np.mean(np.array(near) <= 0))
 
 
-@pytest.mark.parametrize("k", [0, -1, 2.5, "many", None])
-def test_a_bad_number_of_neighbours_is_refused(data, k):
-    with pytest.raises(ValueError, match=r"n_neighbors is .*at least 1"):
-        NeighborsLaw(n_neighbors=k).fit(*data[:2])
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [{"kernel": "cosine"}, {"engine": "gpu"}, {"batch_size": 1.5}, {"batch_size": 0}],
-    ids=str,
-)
-def test_bad_parameters_are_refused(data, bad):
-    with pytest.raises(InvalidParameterError, match=next(iter(bad))):
-        KernelLaw(**bad).fit(*data[:2])
-
-
 # ---- localizers and draws ---------------------------------------------------------------------
 
 
@@ -396,30 +378,15 @@ def test_the_localizer_of_a_kernel_law_is_its_kernel(kernel):
     np.testing.assert_allclose(localizer(view, view[:4]), KERNELS[kernel](u2[:, :4]), atol=1e-12)
 
 
-@pytest.mark.parametrize("k", [1, 5, 99])
-def test_the_localizer_of_neighbours_reaches_as_far_as_the_kth_reference(k):
-    X = np.random.default_rng(0).normal(size=(30, 1))
-    localizer = NeighborsLaw(k).fit(X, X[:, 0]).localizer()
-    new = np.array([[0.0], [3.0]])
-    H = localizer(localizer.view(new), localizer.view(X))
+@pytest.mark.parametrize("n", [30, 2_000])
+def test_the_localizer_of_neighbours_reaches_as_far_as_the_kth_reference(n):
+    X, new = np.random.default_rng(0).normal(size=(n, 1)), np.array([[0.0], [3.0]])
     distance = np.abs(new - X[:, 0])
-    reach = np.sort(distance, axis=1)[:, min(k, 30) - 1]
-    np.testing.assert_array_equal(H, distance <= reach[:, None] * (1 + 1e-9))
-
-
-class Same:
-    """The rows are the points."""
-
-    def transform(self, X):
-        return X
-
-
-def test_the_radius_is_the_distance_of_the_kth_nearest_among_many():
-    references, point = np.random.default_rng(0).normal(size=(2_000, 2)), np.zeros((1, 2))
-    squared = np.sort(np.sum(references**2, axis=1))
-    for k in range(1, 2_000, 29):
-        view = NeighborsLocalizer(Same(), references, k).view(point)
-        assert view[0, -1] == pytest.approx(squared[k - 1], rel=1e-12)
+    for k in (1, 5, 99, 150, 1_999):
+        localizer = NeighborsLaw(k).fit(X, X[:, 0]).localizer()
+        H = localizer(localizer.view(new), localizer.view(X))
+        reach = np.sort(distance, axis=1)[:, min(k, n) - 1]
+        np.testing.assert_array_equal(H, distance <= reach[:, None] * (1 + 1e-9))
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -433,10 +400,7 @@ def test_draws_have_the_density_of_the_kernel(k):
         made = draw(name, 1, points)
         assert np.all(np.abs(np.mean(made / np.abs(made), axis=0)) < 0.06)
         assert not np.array_equal(made, draw(name, 2, points))
-
-
-def test_the_last_bits_of_a_row_do_not_change_its_draw():
-    points = np.random.default_rng(0).normal(size=(50, 2))
+    # The last bits of a row do not change its draw.
     np.testing.assert_array_equal(coarse(points), coarse(points * (1.0 + 1e-14)))
     np.testing.assert_allclose(coarse(points), points, rtol=2.0**-29)
     assert not np.array_equal(coarse(points), coarse(points * (1.0 + 1e-7)))
