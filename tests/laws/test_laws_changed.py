@@ -64,6 +64,9 @@ def test_the_law_of_the_response_is_that_of_y_minus_mu():
     other = ResponseLaw(NeighborsLaw(n_neighbors=30))
     other.fit(X, y, outputs=Outputs(zero, zero(X), y))
     np.testing.assert_allclose(other.quantile(Q, LEVELS), expected + half(Q)[:, None], atol=1e-8)
+    # Residuals are known as such wherever zero lies.
+    v, outputs = around(half, X, y + 1e9)
+    assert np.isfinite(law.fit(X, v, outputs=outputs).quantile(X, LEVELS)).all()
 
 
 @pytest.mark.parametrize("kind", [ResponseLaw, ShiftedLaw])
@@ -76,13 +79,6 @@ def test_scores_that_are_no_residuals_are_refused(kind):
     model = LocalizedConformalRegressor(LinearRegression(), law=kind(), score="absolute")
     with pytest.raises(ValueError, match="choose score='residual'"):
         model.fit(X, y)
-
-
-@pytest.mark.parametrize("far", [1e9, 1e-9])
-def test_residuals_are_known_at_any_scale(far):
-    X, y = rows(60, 0)
-    v, outputs = around(half, X, far * y + 7.0 * far)
-    assert np.isfinite(ResponseLaw().fit(X, v, outputs=outputs).quantile(X, LEVELS)).all()
 
 
 def test_the_scaled_law_is_wide_where_scores_are_large():
@@ -124,6 +120,10 @@ def test_shifting_finds_a_mean_that_the_point_model_does_not_know():
     assert np.ptp(law.quantile(Q, [0.05, 0.95]), axis=1).max() < 1.0
     # Far outside the blend stays within reach.
     assert np.abs(law.quantile([[1e30, -1e30]], LEVELS)).max() < 100
+    # More models than the least weight allows for.
+    many = blend_weights({"point": y + 1.0, **{f"line {i}": y + 1.0 for i in range(40)}}, y)
+    assert sum(many.values()) == pytest.approx(1.0)
+    assert all(weight > 0 for weight in many.values())
 
 
 def test_the_point_model_keeps_its_weight_where_it_is_the_best():
@@ -144,20 +144,6 @@ def test_a_model_that_memorises_does_not_make_the_law_narrow():
     width = np.ptp(law.quantile(X, [0.05, 0.95]), axis=1)
     # y minus another row's y has standard deviation sqrt(2).
     assert np.median(width) > 0.85 * 2 * 1.645 * np.sqrt(2)
-
-
-def test_more_models_than_the_least_weight_allows_for():
-    _, y = rows(60, 0)
-    same = {f"line {i}": y + 1.0 for i in range(40)}
-    weights = blend_weights({"point": y + 1.0, **same}, y)
-    assert sum(weights.values()) == pytest.approx(1.0)
-    assert all(weight > 0 for weight in weights.values())
-
-
-@pytest.mark.parametrize("models", [{"point": LinearRegression()}, [LinearRegression()], {"a": 3}])
-def test_models_of_a_blend_need_names_of_their_own(models):
-    with pytest.raises(ValueError, match="estimators by name"):
-        ShiftedLaw(models=models).fit(*rows(20, 0))
 
 
 @pytest.mark.ci
@@ -220,11 +206,14 @@ def test_ridge_has_the_least_error_of_rows_left_out(noise, unit):
     assert error == pytest.approx(-expected.best_score_, rel=1e-6)
 
 
-@pytest.mark.parametrize("law", ["foo", "auto", 3, ForestLaw])
-def test_laws_that_are_none_are_refused(law):
-    for outer in (ResponseLaw(law), StackedLaw(["uniform", law])):
-        with pytest.raises(ValueError, match=r"law is .*; one of 'forest', 'kernel'"):
-            outer.fit(*rows(20, 0))
+def test_laws_and_models_that_are_none_are_refused():
+    for law in ("foo", "auto", 3, ForestLaw):
+        for outer in (ResponseLaw(law), StackedLaw(["uniform", law])):
+            with pytest.raises(ValueError, match=r"law is .*; one of 'forest', 'kernel'"):
+                outer.fit(*rows(20, 0))
+    for models in ({"point": LinearRegression()}, [LinearRegression()], {"a": 3}):
+        with pytest.raises(ValueError, match="estimators by name"):
+            ShiftedLaw(models=models).fit(*rows(20, 0))
 
 
 def test_a_change_of_variable_is_undone_at_reference_rows_and_at_others():

@@ -135,18 +135,19 @@ def test_it_adapts_inside_a_regressor():
 
 
 @pytest.mark.parametrize(
-    "params",
-    [{"laws": []}, {"laws": "kernel"}, {"laws": ()}, {"laws": 3}, {"n_folds": 1}, {"n_folds": 2.5}],
+    ("params", "message"),
+    [
+        *(({"laws": laws}, r"was expected\.$") for laws in ([], "kernel", (), 3)),
+        *(({"n_folds": n_folds}, r"was expected\.$") for n_folds in (1, 2.5)),
+        *(
+            ({"laws": ["uniform", "kernel"], "weights": weights}, "for 2 laws; one finite number")
+            for weights in ([1.0], [1.0, -1.0], [0.0, 0.0], [np.nan, 1.0], [1, 1, 1])
+        ),
+    ],
 )
-def test_stacks_of_nothing_are_refused(params):
-    with pytest.raises(ValueError, match=r"was expected\.$"):
+def test_stacks_of_nothing_and_bad_weights_are_refused(params, message):
+    with pytest.raises(ValueError, match=message):
         StackedLaw(**params).fit(*rows(20, 0))
-
-
-@pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [0.0, 0.0], [np.nan, 1.0], [1, 1, 1]])
-def test_bad_weights_are_refused(weights):
-    with pytest.raises(ValueError, match=r"weights are .* for 2 laws; one finite number for each"):
-        StackedLaw(["uniform", "kernel"], weights=weights).fit(*rows(20, 0))
 
 
 def test_the_number_of_threads_reaches_every_forest(monkeypatch):
@@ -221,24 +222,34 @@ def test_weights_are_on_the_simplex_and_as_good_as_the_best(seed):
     assert loss <= best * (1.0 + allowed) + 1e-9
 
 
-def test_candidates_in_another_order_get_the_same_weights():
+def test_neither_order_nor_unit_nor_a_wild_candidate_matters():
     table, target = problem(0)
-    order = np.array([2, 0, 3, 1])
-    weights = simplex_weights(table, target, LEVELS)
+    weights, order = simplex_weights(table, target, LEVELS), np.array([2, 0, 3, 1])
     permuted = simplex_weights(table[order], target, LEVELS)
     np.testing.assert_allclose(permuted, weights[order], atol=1e-6)
+    wild = np.concatenate([table, np.full_like(table[:1], 1e12)])
+    np.testing.assert_array_equal(simplex_weights(wild, target, LEVELS), [*weights, 0.0])
+    # Also when one is perfect.
+    perfect = table.copy()
+    perfect[1] = target[:, None]
+    assert simplex_weights(perfect, target, LEVELS)[1] > 0.95
+    for scale in (2.0**-40, 2.0**40):
+        for one in (table, perfect):
+            scaled = simplex_weights(scale * one, scale * target, LEVELS)
+            np.testing.assert_array_equal(scaled, simplex_weights(one, target, LEVELS))
 
 
-@pytest.mark.parametrize("scale", [2.0**-40, 2.0**40])
-@pytest.mark.parametrize("perfect", [False, True])
-def test_the_unit_of_the_target_does_not_matter(scale, perfect):
-    table, target = problem(0)
-    if perfect:
-        table[1] = target[:, None]
-    weights = simplex_weights(table, target, LEVELS)
-    np.testing.assert_array_equal(simplex_weights(scale * table, scale * target, LEVELS), weights)
-    if perfect:
-        assert weights[1] > 0.95
+def test_the_pinball_loss_and_pruned_weights_by_hand():
+    found = pinball(np.array([[1.0, 1.0], [0.0, 4.0]]), np.array([2.0, 2.0]), LEVELS)
+    assert found == pytest.approx((0.1 * 1 + 0.1 * 2) / 2 + (0.9 * 1 + 0.1 * 2) / 2)
+    np.testing.assert_allclose(check_weights([1, 0, 3], 3), [0.25, 0.0, 0.75])
+    # Small ones are left out, but never all.
+    for given, left in (
+        ([0.5, 0.04, 0.46], [0.5 / 0.96, 0, 0.46 / 0.96]),
+        ([0.05, 0.95], [0.05, 0.95]),
+        ([0.01] * 4, [0.25] * 4),
+    ):
+        np.testing.assert_allclose(prune(np.array(given), 0.05), left)
 
 
 def test_equal_candidates_share_and_errors_average_out():
@@ -252,19 +263,6 @@ def test_equal_candidates_share_and_errors_average_out():
     sign = np.resize([1.0, -1.0], len(target))[:, None]
     pair = np.stack([target[:, None] + sign, target[:, None] - sign])
     np.testing.assert_allclose(simplex_weights(pair, target, np.array([0.5])), 0.5, atol=0.05)
-
-
-def test_a_wild_candidate_gets_nothing():
-    table, target = problem(0)
-    table[3] = 1e12
-    weights = simplex_weights(table, target, LEVELS)
-    assert weights[3] == 0.0
-    np.testing.assert_array_equal(weights[:3], simplex_weights(table[:3], target, LEVELS))
-
-
-def test_the_pinball_loss_by_hand():
-    found = pinball(np.array([[1.0, 1.0], [0.0, 4.0]]), np.array([2.0, 2.0]), LEVELS)
-    assert found == pytest.approx((0.1 * 1 + 0.1 * 2) / 2 + (0.9 * 1 + 0.1 * 2) / 2)
 
 
 @pytest.mark.parametrize("offsets", [(1.0, 1.05, -1.0), (-1.0, -1.02, 1.05)])
@@ -282,12 +280,3 @@ def test_the_loss_is_hardly_above_that_of_the_best_weights_on_a_grid(offsets):
     # Equal weights, where the descent starts, are worse by a tenth.
     assert loss(np.full(3, 1 / 3)) > 1.08 * best
     assert loss(simplex_weights(predictions, target, median)) < 1.03 * best
-
-
-def test_weights_are_scaled_to_one_and_small_ones_left_out_but_never_all():
-    np.testing.assert_allclose(check_weights([1, 0, 3], 3), [0.25, 0.0, 0.75])
-    np.testing.assert_allclose(
-        prune(np.array([0.5, 0.04, 0.46]), 0.05), [0.5 / 0.96, 0, 0.46 / 0.96]
-    )
-    np.testing.assert_allclose(prune(np.array([0.05, 0.95]), 0.05), [0.05, 0.95])
-    np.testing.assert_allclose(prune(np.full(4, 0.25), 0.3), np.full(4, 0.25))
