@@ -25,28 +25,29 @@ def normalised(weights):
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def test_every_kernel_has_a_formula_here():
-    assert set(FORMULAS) == set(KERNELS)
-
-
 @EACH
-def test_weights_are_the_formula_up_to_a_factor(kernel):
+def test_weights_are_the_formula_up_to_a_factor_and_positive_at_any_bandwidth(kernel):
     weights, widened = KernelWeights(REFERENCES, kernel, 1.5, 1.0)(QUERIES)
     assert not widened.any()
     for x, row in zip(QUERIES, normalised(weights), strict=True):
         raw = [FORMULAS[kernel](math.dist(x, X) / 1.5) for X in REFERENCES]
         np.testing.assert_allclose(row, np.array(raw) / sum(raw), rtol=1e-9, atol=1e-15)
-
-
-@EACH
-def test_weights_are_positive_whatever_the_bandwidth(kernel):
     for h in (1e-3, 0.1, 1.0, 100.0, np.inf):
         weights, _ = KernelWeights(REFERENCES, kernel, h, 5.0)(QUERIES)
         assert np.all(weights >= 0)
         np.testing.assert_allclose(normalised(weights).sum(axis=1), 1.0, rtol=1e-12)
+    # Coinciding references have equal ones.
+    weights, widened = KernelWeights(np.zeros((5, 2)), kernel, 1e-100, 5.0)(np.zeros((1, 2)))
+    assert not widened.any()
+    assert weights[0, 0] > 0
+    assert np.all(weights == weights[0, 0])
 
 
-def test_the_effective_sample_size_is_its_formula():
+@EACH
+def test_the_effective_sample_size_is_its_formula_and_grows_with_the_bandwidth(kernel):
+    squared = cdist(QUERIES, REFERENCES, "sqeuclidean")
+    sizes = [effective_sample_size(KERNELS[kernel](squared / h**2)) for h in np.geomspace(0.1, 50)]
+    assert np.all(np.diff(sizes, axis=0) >= -1e-9)
     weights = np.random.default_rng(0).random((5, 8))
     weights[4] = 0.0
     got = effective_sample_size(weights)
@@ -54,13 +55,6 @@ def test_the_effective_sample_size_is_its_formula():
         assert size == pytest.approx(sum(row) ** 2 / sum(w * w for w in row))
     assert got[4] == 0.0
     assert effective_sample_size(np.ones((1, 7))) == 7.0
-
-
-@EACH
-def test_the_effective_sample_size_grows_with_the_bandwidth(kernel):
-    squared = cdist(QUERIES, REFERENCES, "sqeuclidean")
-    sizes = [effective_sample_size(KERNELS[kernel](squared / h**2)) for h in np.geomspace(0.1, 50)]
-    assert np.all(np.diff(sizes, axis=0) >= -1e-9)
 
 
 @EACH
@@ -92,14 +86,6 @@ def test_far_away_weights_are_finite_deterministic_and_flagged(kernel, far):
     assert np.all(effective_sample_size(weights) >= 10 * (1 - 1e-5))
     np.testing.assert_array_equal(weights, weigh(rows)[0])
     np.testing.assert_array_equal(weights[1:], weigh(rows[1:])[0])
-
-
-@EACH
-def test_coinciding_references_have_equal_weights(kernel):
-    weights, widened = KernelWeights(np.zeros((5, 2)), kernel, 1e-100, 5.0)(np.zeros((1, 2)))
-    assert not widened.any()
-    assert np.all(weights == weights[0, 0])
-    assert weights[0, 0] > 0
 
 
 def test_compact_kernels_fall_back_without_mass_and_hold_their_edge():
