@@ -164,7 +164,7 @@ def test_rounding_enlarges_at_any_scale(scale):
     V, F = local_problem(LAWS["kernel"], seed=1, scale=scale)
     for name, adjustment in ALL.items():
         fitted = clone(adjustment).fit(V)
-        for seed in range(3):
+        for seed in range(2):
             v = some_scores(V, seed, scale)
             T = fitted.threshold(fitted.score(v, F, LEVELS), F, LEVELS)
             assert np.all(v[:, :, None] <= T), name

@@ -7,10 +7,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 import numpy as np
-import pandas as pd
 import pytest
 from law_variants import (
-    FEW_TREES,
     LAST_BITS,
     SLOW,
     VARIANTS,
@@ -23,7 +21,7 @@ from law_variants import (
 import localconformal.engine
 import localconformal.laws
 from localconformal import KernelLaw
-from localconformal.laws import LAWS, make_law, outputs
+from localconformal.laws import LAWS, make_law
 from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import MASS_GUARD
 from registry import ci_but
@@ -41,14 +39,6 @@ def awkward_rows(n, seed):
 
 REFERENCES, SCORES = awkward_rows(90, seed=0)
 QUERIES = np.vstack([awkward_rows(15, seed=1)[0], REFERENCES[:5], [[9.0, -4.0, 0.0]]])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def few_trees():
-    """A small forest wherever a spread is learned."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outputs, "SPREAD_FORESTS", FEW_TREES)
-        yield
 
 
 @pytest.fixture(params=ci_but(VARIANTS.keys() - SLOW, VARIANTS), scope="module")
@@ -278,25 +268,6 @@ def test_far_away_rows_get_a_finite_law_that_is_flagged(law, far):
     assert_proper(law, X)
     if isinstance(law, KernelLaw) and np.isfinite(law.bandwidth_):
         assert law.fallback(X).all()
-
-
-def mixed_frame(n, seed):
-    """Numbers, missing ones, categories and missing ones."""
-    rng = np.random.default_rng(seed)
-    kinds = pd.Categorical(rng.choice(["a", "b", "c"], n), categories=["a", "b", "c"])
-    frame = pd.DataFrame({"x": rng.normal(size=n), "z": rng.normal(size=n), "kind": kinds})
-    frame.loc[::5, "z"] = np.nan
-    frame.loc[::7, "kind"] = None
-    return frame, rng.normal(size=n) * (1.0 + np.abs(frame["x"].to_numpy()))
-
-
-def test_frames_with_categories_and_missing_values_work(name):
-    X, v = mixed_frame(60, seed=0)
-    law, asked = fit(name, X, v), mixed_frame(10, seed=1)[0]
-    assert_proper(law, asked)
-    order = np.random.default_rng(0).permutation(10)
-    expected = {key: value[order] for key, value in answers(law, asked).items()}
-    assert_same(answers(law, asked.iloc[order]), expected, batch_tolerance(name))
 
 
 def test_what_cannot_be_fitted_is_refused(name):

@@ -34,11 +34,12 @@ def test_numbers_and_labels(library, form):
         assert alone[1][0].tolist() == labels[row].tolist()
 
 
-@pytest.mark.parametrize("library", ci_but(["polars"], ["pandas", "polars"]))
+@pytest.mark.parametrize("library", ci_but(["pandas"], ["pandas", "polars"]))
 @pytest.mark.parametrize("name", ci_but(VARIANTS.keys() - SLOW, VARIANTS))
 def test_every_law(name, library):
     X, y = frame(library)
     law = fit_law(name, X, y)
+    assert np.isfinite(law.quantile(X, [0.1, 0.5, 0.9])).all()
     # Lines through many equal columns have coefficients that cancel.
     tolerance = 1e-7 if name in LAST_BITS else 1e-12
     for form in ALONE:

@@ -77,20 +77,6 @@ def test_a_typical_value_is_the_median_of_all_rows_in_any_order():
         np.testing.assert_array_equal(missing, median)
 
 
-def test_extension_types_of_pandas_are_read():
-    rows = pd.DataFrame(
-        {
-            "count": pd.array([1, None, 3], dtype="Int64"),
-            "flag": pd.array([True, None, False], dtype="boolean"),
-            "text": pd.array(["a", None, "b"], dtype="string"),
-            "kind": pd.Categorical(["u", None, "w"]),
-            "when": pd.to_datetime(["2020-01-01", None, "2021-01-01"]),
-            "zoned": pd.to_datetime(["2020-01-01", None, "2021-01-01"]).tz_localize("CET"),
-        }
-    )
-    assert np.all(np.isfinite(FeatureEmbedding().fit(rows).transform(rows)))
-
-
 def test_dates_and_durations_are_numbers():
     days = pl.DataFrame({"d": [date(2020, 1, 1), date(2020, 1, 3), None]})
     spans = {"s": [timedelta(hours=1), timedelta(hours=3), timedelta(hours=2)]}
