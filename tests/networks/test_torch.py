@@ -346,22 +346,20 @@ class Small(nn.Sequential):
     [Brightness(), OnlyPredicts(), Net(Small, max_epochs=2, verbose=0, train_split=None)],
     ids=lambda model: type(model).__name__,
 )
-@pytest.mark.parametrize("method", [SplitConformalRegressor, SLCPRegressor, LCPRegressor])
+@pytest.mark.parametrize(
+    "method", [SplitConformalRegressor, SLCPRegressor, LCPRegressor, MADSplitRegressor]
+)
 def test_models_that_take_images_do_so_inside(model, method, module):
     params = {"random_state": 0, "confidence_level": 0.5}
     if "law" in method().get_params():
         params["law"] = KernelLaw(embedding=TorchEmbedding(module, "4"))
+    if method is MADSplitRegressor:
+        params["spread_estimator"] = Brightness()
     X, y = draw(90)
     fitted = method(model, **params).fit(X, y)
     assert fitted.predict(X).shape == (90,)
     assert np.isfinite(fitted.predict_interval(X)).all()
     assert fitted.conformalize(*draw(40, seed=1)) is fitted
-
-
-def test_a_learned_spread_sees_images_too():
-    X, y = draw(90)
-    model = MADSplitRegressor(Brightness(), spread_estimator=Brightness(), random_state=0)
-    assert np.isfinite(model.fit(X, y).predict_interval(X)).all()
 
 
 def test_images_that_cannot_be_taken_are_refused_and_those_seen_recognised(fitted):
@@ -421,6 +419,8 @@ def test_a_missing_package_is_named_with_its_remedy(code, package, said):
     _, error = run(code, {package})
     assert error.startswith(f"ImportError: {said}")
     assert "pip install 'localconformal[torch]'" in error
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        _ = localconformal.torch.Nonsense
 
 
 def test_experiments_run_without_and_say_what_is_left_out():
@@ -434,8 +434,3 @@ def test_neither_the_library_nor_its_experiments_load_torch_before_it_is_used():
         "print([name for name in ('torch', 'skorch') if name in sys.modules])"
     )
     assert run(code, set())[0] == "[]"
-
-
-def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
-        _ = localconformal.torch.Nonsense
