@@ -23,7 +23,7 @@ from localconformal.engine.leaves import LeafEngine
 from localconformal.engine.reference import ReferenceEngine
 from localconformal.laws.features import FeatureEmbedding
 from localconformal.laws.forest import ForestLaw
-from localconformal.laws.leaves import NumberedLeaves, LeafFinder, round_down
+from localconformal.laws.leaves import LeafFinder, NumberedLeaves, round_down
 from localconformal.laws.outputs import Outputs
 from registry import ci_but, optional
 
