@@ -1,6 +1,7 @@
 """Fixtures of the contracts."""
 
 import pytest
+from law_variants import FEW_TREES
 
 from localconformal.laws import outputs
 
@@ -9,5 +10,5 @@ from localconformal.laws import outputs
 def few_trees():
     """A small forest wherever a spread is learned."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outputs, "SPREAD_FORESTS", ((20, 5, 0.5), (10, 30, 1.0)))
+        patch.setattr(outputs, "SPREAD_FORESTS", FEW_TREES)
         yield

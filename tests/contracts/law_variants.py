@@ -83,6 +83,8 @@ SLOW = {
 }
 #: Fitted with what a point model says; the others are told nothing.
 WITH_OUTPUTS = {name for name in VARIANTS if "outputs" in name} | {"response", "nested"}
+#: Small forests wherever a spread is learned.
+FEW_TREES = ((20, 5, 0.5), (10, 30, 1.0))
 #: Linear algebra inside the models: last bits depend on how many rows are asked together.
 LAST_BITS = {"learned-lines", "shifted", "nested"}
 #: Models with a tolerance of their own, which is in no unit.
