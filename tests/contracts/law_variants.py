@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+import pytest
 from sklearn.base import clone
 from sklearn.ensemble import (
     ExtraTreesRegressor,
@@ -89,6 +90,14 @@ FEW_TREES = ((20, 5, 0.5), (10, 30, 1.0))
 LAST_BITS = {"learned-lines", "shifted", "nested"}
 #: Models with a tolerance of their own, which is in no unit.
 WITH_TOLERANCE = {"learned-lines", "leaf-quantiles", "stacked-models"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_trees():
+    """In the files that import it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("localconformal.laws.outputs.SPREAD_FORESTS", FEW_TREES)
+        yield
 
 
 def point(X, unit=1.0):

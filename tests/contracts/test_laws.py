@@ -14,6 +14,7 @@ from law_variants import (
     VARIANTS,
     WITH_OUTPUTS,
     WITH_TOLERANCE,
+    few_trees,  # noqa: F401
     fit,
     point,
 )
@@ -47,7 +48,7 @@ def name(request):
 
 
 @pytest.fixture(scope="module")
-def law(name, few_trees):
+def law(name):
     return fit(name, REFERENCES, SCORES)
 
 

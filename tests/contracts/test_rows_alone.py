@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from law_variants import LAST_BITS, SLOW, VARIANTS
+from law_variants import LAST_BITS, SLOW, VARIANTS, few_trees  # noqa: F401
 from law_variants import fit as fit_law
 from sklearn.base import BaseEstimator, RegressorMixin
 from table_frames import ALONE, PANDAS, frame
