@@ -213,7 +213,7 @@ def every_second_row(X):
 LAYOUTS = [every_second_row, np.asfortranarray, np.ndarray.tolist, read_only, np.float32, "file"]
 
 
-@pytest.mark.parametrize("layout", ci_but([every_second_row], LAYOUTS), ids=str)
+@pytest.mark.parametrize("layout", ci_but([every_second_row], LAYOUTS))
 def test_neither_layout_nor_precision_matters_and_nothing_is_written_to(
     name, law, layout, tmp_path
 ):

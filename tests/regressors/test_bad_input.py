@@ -144,7 +144,6 @@ def test_shapes_that_do_not_match():
 @pytest.mark.parametrize(
     "level",
     [0.0, 1.0, -0.1, 1.5, np.nan, [], [0.5, 1.0], [[0.5]], "0.9", True, {0.9}, object()],
-    ids=str,
 )
 def test_what_is_no_level(split, level):
     refuses(lambda: split.predict_interval(X, level), r"inside \(0, 1\)")
@@ -184,7 +183,6 @@ def test_levels_that_are_left_out_repeat_or_contradict(split):
         {"adjustment": object()},
         {"law": object()},
     ],
-    ids=str,
 )
 def test_wrong_parameters_name_the_value_and_what_was_expected(params):
     words = "expected|must be|choose|Pass|known|is for"
