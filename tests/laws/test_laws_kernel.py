@@ -78,7 +78,6 @@ def positive(points):
             for beta in (0.5, 1.0, 2.0)
         ),
     ],
-    ids=str,
 )
 def test_rules_are_the_median_of_the_positive_distances_times_their_factor(
     rule, factor, points, positive
