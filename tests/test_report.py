@@ -352,7 +352,7 @@ def test_no_page_asks_for_anything(page, tmp_path):
     alone = hostile()["audit"].to_html(tmp_path / "audit.html").read_text(encoding="utf-8")
     assert not Elements(alone).all("script")
     for one in (page, alone):
-        assert one.startswith("<!doctype html>")
+        assert one.startswith("<!doctype html>\n<html lang=")
         assert one.endswith("</html>\n")
         assert not re.search(r"\bhttps?://(?!www\.w3\.org/2000/svg)", one)
         tags, attributes = zip(*Elements(one).tags, strict=True)

@@ -11,8 +11,7 @@ import numpy as np
 
 from benchmarks.speed.base import least_seconds, rows
 from localconformal.audit import audit
-from localconformal.audit.cells import Rows, feature_cells
-from localconformal.audit.columns import read_table
+from localconformal.audit.cells import Rows, feature_cells, read_table
 from localconformal.audit.rules import find_rules
 from localconformal.metrics import excess_risk, hsic, worst_slab_coverage
 from localconformal.metrics.coverage import is_covered

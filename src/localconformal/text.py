@@ -1,12 +1,14 @@
-"""Texts from data, and numbers and shares as people write them: the one place for both."""
+"""Texts from data, numbers and shares as people write them, and pages from templates."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
+from importlib.util import find_spec
 from numbers import Integral
 from typing import Any
 
@@ -170,6 +172,28 @@ def say_level(level: float) -> str:
     return f"{100 * level:g} %"
 
 
+def say_band(lower: float, upper: float) -> str:
+    """A band of shares, in per cent.
+
+    Examples
+    --------
+    >>> say_band(0.8312, 0.9)
+    '83.1 to 90.0'
+    """
+    return f"{100 * lower:.1f} to {100 * upper:.1f}"
+
+
+def say_p_value(value: float) -> str:
+    """A p-value; small ones by their bound.
+
+    Examples
+    --------
+    >>> say_p_value(0.0312), say_p_value(1e-9)
+    ('0.031', '< 0.001')
+    """
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
 def say_rows(n: int) -> str:
     """How many rows."""
     return "1 row" if n == 1 else f"{n:,} rows"
@@ -230,3 +254,57 @@ def json_text(document: Any) -> str:
     """
     text = json.dumps(document, indent=2, ensure_ascii=False)
     return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of texts as lines: the first and last column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = []
+    for first, *middle, last in table:
+        cells = [first.ljust(widths[0])]
+        cells += [text.rjust(width) for text, width in zip(middle, widths[1:-1], strict=True)]
+        lines.append(("  " + "  ".join([*cells, last])).rstrip())
+    return lines
+
+
+def has_jinja2() -> bool:
+    """Whether templates can be rendered."""
+    return find_spec("jinja2") is not None
+
+
+def check_jinja2() -> None:
+    """Raise where templates cannot be rendered."""
+    if not has_jinja2():
+        raise ImportError(
+            "An HTML page needs jinja2, which this environment lacks: "
+            "run pip install 'localconformal[report]'."
+        )
+
+
+def render_template(path: str, **given: Any) -> str:
+    """A template of this library, by its path below the package; every text is escaped."""
+    check_jinja2()
+    return str(_environment().get_template(path).render(**given))
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("localconformal", ""),
+        autoescape=True,
+        # Texts from data are shown, never obeyed: here and by the escaping.
+        finalize=lambda value: value if isinstance(value, Markup) else shown(str(value)),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {
+        "ensure_ascii": False,
+        "allow_nan": False,
+        "separators": (",", ":"),
+    }
+    return environment

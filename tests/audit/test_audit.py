@@ -17,17 +17,15 @@ from sklearn.metrics import mean_absolute_error, r2_score
 
 from localconformal import SplitConformalRegressor
 from localconformal.audit import audit, compare
-from localconformal.audit.accuracy import accuracy
-from localconformal.audit.cells import Rows, feature_cells
-from localconformal.audit.columns import read_table
-from localconformal.audit.groups import group_cells, group_partitions
-from localconformal.audit.significance import (
-    coverage_p_values,
-    holm,
-    rest_gaps,
-    rest_p_values,
+from localconformal.audit.cells import (
+    Rows,
+    feature_cells,
+    group_cells,
+    group_partitions,
+    read_table,
     stands_out,
 )
+from localconformal.audit.summary import accuracy
 from localconformal.metrics import (
     binomial_band,
     coverage,
@@ -38,6 +36,7 @@ from localconformal.metrics import (
     size_stratified_coverage,
     worst_slab_coverage,
 )
+from localconformal.metrics.binomial import coverage_p_values, holm, rest_gaps, rest_p_values
 from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import lengths
 from registry import ci_but, optional

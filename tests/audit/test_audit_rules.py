@@ -8,12 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from localconformal.audit import regions
-from localconformal.audit.cells import Rows
-from localconformal.audit.columns import as_table, read_columns
-from localconformal.audit.conditions import between, range_condition
-from localconformal.audit.rules import find_rules
+from localconformal.audit.cells import Rows, between, range_condition
+from localconformal.audit.rules import LEAST_SCORE, find_rules
 from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.features import as_table, read_columns
 from localconformal.metrics.size import lengths
 
 
@@ -54,10 +52,10 @@ def count_found(repeats, make=planted):
         pytest.param(200, 2_000, marks=pytest.mark.nightly),
     ],
 )
-@pytest.mark.parametrize("least_score", [regions.LEAST_SCORE, -1e6])
+@pytest.mark.parametrize("least_score", [LEAST_SCORE, -1e6])
 def test_oracle_intervals_raise_few_alarms(monkeypatch, repeats, n, least_score):
     """Also when ten regions are tested, however little they stand out."""
-    monkeypatch.setattr(regions, "LEAST_SCORE", least_score)
+    monkeypatch.setattr("localconformal.audit.rules.LEAST_SCORE", least_score)
     assert count_false_alarms(repeats, n) <= binom.ppf(0.99, repeats, 0.05)
 
 
@@ -92,7 +90,7 @@ def test_a_failure_is_found_where_all_rows_are_off():
 
 
 def test_regions_that_are_covered_as_the_others_are_told_of(monkeypatch):
-    monkeypatch.setattr(regions, "LEAST_SCORE", -1e6)
+    monkeypatch.setattr("localconformal.audit.rules.LEAST_SCORE", -1e6)
     X, y, intervals, _ = shifted(3_000, 0)
     rows = Rows(is_covered(y, intervals), lengths(intervals), LEVEL)
     rules, notes = find_rules(read_columns(X, len(y)), rows, 0)
@@ -140,7 +138,7 @@ def test_a_rule_counts_the_rows_it_describes():
 
 
 def test_at_most_ten_rules_of_regions_that_have_rows(monkeypatch):
-    monkeypatch.setattr(regions, "LEAST_SCORE", -1e6)
+    monkeypatch.setattr("localconformal.audit.rules.LEAST_SCORE", -1e6)
     rules = rules_of(*oracle(3_000, 4))
     assert 1 < len(rules) <= 10
     assert all(rule.n > 0 for rule in rules)

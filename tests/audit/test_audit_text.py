@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localconformal.audit import audit, compare
-from localconformal.audit.sentences import (
+from localconformal.audit.audit import (
     coverage_phrase,
     coverage_sentence,
     digits_of_band,

@@ -1,9 +1,8 @@
 """Where coverage fails, of anyone's intervals; and methods side by side."""
 
 from localconformal.audit.audit import Audit, Failure, audit
-from localconformal.audit.cells import Cell
+from localconformal.audit.cells import Cell, Condition
 from localconformal.audit.compare import Comparison, Difference, Method, compare
-from localconformal.audit.conditions import Condition
 from localconformal.audit.rules import Rule
 from localconformal.audit.summary import Summary
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -11,27 +11,57 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from localconformal.audit.cells import Cell, Rows, feature_cells
-from localconformal.audit.columns import as_table, read_table
-from localconformal.audit.groups import group_cells, group_partitions, size_cells
+from localconformal.audit.cells import (
+    ALPHA,
+    Cell,
+    Rows,
+    feature_cells,
+    group_cells,
+    group_partitions,
+    read_table,
+    size_cells,
+    stands_out,
+)
 from localconformal.audit.rules import Rule, find_rules
-from localconformal.audit.significance import ALPHA, coverage_p_values, stands_out
-from localconformal.audit.slab import say_slab
-from localconformal.audit.summary import Summary, summarise
+from localconformal.audit.summary import Summary, say_slab, summarise, summary_lines
 from localconformal.frames import at_ends, make_frame
 from localconformal.io.files import write_whole
 from localconformal.metrics import WorstSlab
 from localconformal.metrics._check import check_levels, check_pair
+from localconformal.metrics.binomial import coverage_p_values
 from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.features import as_table
 from localconformal.metrics.size import lengths
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
-from localconformal.text import say_level
+from localconformal.text import (
+    aligned,
+    has_jinja2,
+    one_line,
+    render_template,
+    say_band,
+    say_level,
+    say_number,
+    say_p_value,
+    say_rows,
+    say_share,
+)
 
 #: What `Audit.frame` knows.
 PARTS = ("summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes")
 LEVEL = "confidence_level"
 DEFAULT_LEVEL = 0.9
+#: Parts that are families of tests, and how they are called.
+TITLES = {
+    "rules": "Rules",
+    "features": "Bins of features",
+    "groups": "Groups",
+    "sizes": "Strata of the length",
+}
+#: Lines of a part of the text, and rows of a table in HTML, before the rest is only counted.
+MOST_LINES, MOST_ROWS = 10, 20
+#: Conditions are three at most, of names and labels that are cut where they are made.
+WIDEST_SENTENCE = 400
 
 
 @dataclass(frozen=True)
@@ -136,10 +166,10 @@ class Audit:
         alpha : float, default=0.05
         """
         found: list[Failure] = []
-        for part in ("rules", "features", "groups", "sizes"):
+        for part in TITLES:
             hits = [one for one in getattr(self, part) if one.adjusted_p_value <= alpha]
             found += [
-                Failure(part, **{name: getattr(one, name) for name in FAILURE_FIELDS})
+                Failure(part, **{name: getattr(one, name) for name in _FAILURE_FIELDS})
                 for one in sorted(hits, key=lambda one: one.gap)
             ]
         slab, p_value = self.slab, self.slab_p_value
@@ -175,15 +205,11 @@ class Audit:
         return make_frame(at_ends(columns, ["text", "coverage"], ["n", "adjusted_p_value"]), None)
 
     def __str__(self) -> str:
-        from localconformal.audit.sentences import audit_text
-
         return audit_text(self)
 
     def _repr_html_(self) -> str | None:
         """Tables for a notebook; None without jinja2, so that it shows the text."""
-        from localconformal.audit.html import audit_html, has_jinja2
-
-        return audit_html(self) if has_jinja2() else None
+        return sections_html(_sections(self)) if has_jinja2() else None
 
     def to_html(self, path: str | Path) -> Path:
         """Write a self-contained page; the file is whole or not there. It needs jinja2.
@@ -192,13 +218,11 @@ class Audit:
         ----------
         path : str or Path
         """
-        from localconformal.audit.html import audit_html
-
-        page = audit_html(self, is_page=True)
+        page = sections_html(_sections(self), is_page=True)
         return write_whole(Path(path), lambda part: part.write_text(page, encoding="utf-8"))
 
 
-FAILURE_FIELDS = [field.name for field in fields(Failure) if field.name != "part"]
+_FAILURE_FIELDS = [field.name for field in fields(Failure) if field.name != "part"]
 
 
 def audit(
@@ -266,13 +290,7 @@ def audit(
     tasks: list[Callable[[], Any]] = [
         lambda: find_rules(table.columns, rows, random_state),
         lambda: summarise(
-            table,
-            y_checked,
-            bounds,
-            rows.confidence_level,
-            y_pred,
-            random_state,
-            n_calibration,
+            table, y_checked, bounds, rows.confidence_level, y_pred, random_state, n_calibration
         ),
     ]
     (rules, rule_notes), (summary, slab, summary_notes) = in_threads(tasks)
@@ -287,7 +305,7 @@ def audit(
         slab_text=say_slab(slab, table.columns),
         rules=rules,
         notes=(
-            *shift_notes(summary),
+            *_shift_notes(summary),
             *summary_notes,
             *table.notes,
             *group_notes,
@@ -298,7 +316,7 @@ def audit(
     )
 
 
-def shift_notes(summary: Summary) -> list[str]:
+def _shift_notes(summary: Summary) -> list[str]:
     """Whether every gap holds one that all rows share."""
     if summary.p_value >= ALPHA:
         return []
@@ -311,21 +329,16 @@ def shift_notes(summary: Summary) -> list[str]:
     ]
 
 
-def predicts_intervals(candidate: Any) -> bool:
-    """Whether it has to be asked for its intervals."""
-    return hasattr(candidate, "predict_interval")
-
-
 def intervals_of(candidate: Any, X: Any, confidence_level: float | None) -> Any:
     """The candidate's intervals for X, or the candidate if it is them."""
-    if not predicts_intervals(candidate):
-        return without_predictions(candidate)
+    if not hasattr(candidate, "predict_interval"):
+        return _without_predictions(candidate)
     takes = inspect.signature(candidate.predict_interval).parameters
     asked = {LEVEL: confidence_level} if confidence_level is not None and LEVEL in takes else {}
-    return without_predictions(candidate.predict_interval(X, **asked))
+    return _without_predictions(candidate.predict_interval(X, **asked))
 
 
-def without_predictions(found: Any) -> Any:
+def _without_predictions(found: Any) -> Any:
     """Intervals alone; MAPIE returns (predictions, intervals)."""
     beside = isinstance(found, tuple) and len(found) == 2 and np.ndim(found[1]) > 1
     return found[1] if beside else found
@@ -335,7 +348,7 @@ def common_level(candidates: Iterable[Any], confidence_level: float | None) -> f
     """The target: as given, or what all that predict intervals were set to."""
     if confidence_level is not None:
         return confidence_level
-    asked = [one for one in candidates if predicts_intervals(one)]
+    asked = [one for one in candidates if hasattr(one, "predict_interval")]
     unknown = [one for one in asked if np.ndim(getattr(one, LEVEL, [])) != 0]
     if unknown:
         raise ValueError(
@@ -365,3 +378,170 @@ def check_one_level(y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
 def check_level(confidence_level: ArrayLike, bounds: Array) -> float:
     """The one level in (0, 1) of bounds (n, 2)."""
     return float(check_levels(confidence_level, bounds)[0])
+
+
+def audit_text(audit: Audit, rest: str = 'frame("failures")') -> str:
+    """The whole audit as text; ``rest`` is where failures stand that it only counts."""
+    lines = [_heading(audit), *aligned(summary_lines(audit.summary)), ""]
+    for part in TITLES:
+        lines += _part_lines(audit, part, rest)
+    if audit.slab.n:
+        lines += [_slab_sentence(audit), ""]
+    if audit.notes:
+        lines += ["Notes", *(f"  - {' '.join(note.split())}" for note in audit.notes)]
+    return "\n".join(lines).rstrip()
+
+
+def _heading(audit: Audit) -> str:
+    """What was audited."""
+    summary = audit.summary
+    target = say_level(summary.confidence_level)
+    return f"Coverage audit of {say_rows(summary.n)}, target {target}"
+
+
+def _part_lines(audit: Audit, part: str, rest: str) -> list[str]:
+    """What is significant in one part, and how much was tested."""
+    tested = getattr(audit, part)
+    if not tested:
+        return []
+    level = audit.summary.confidence_level
+    told = _told_failures(audit, part)
+    lines = [f"{TITLES[part]}: {part_verdict(audit, part)}"]
+    lines += [f"  {coverage_sentence(one, level)}" for one in told[:MOST_LINES]]
+    if len(told) > MOST_LINES:
+        lines.append(f"  and {len(told) - MOST_LINES:,} more: see {rest}")
+    return [*lines, ""]
+
+
+def _told_failures(audit: Audit, part: str) -> list[Failure]:
+    """What is worth a line: where all rows are off the target, only what stands out from them."""
+    hits = [one for one in audit.failures() if one.part == part]
+    return [one for one in hits if one.stands_out] if audit.is_shifted else hits
+
+
+def part_verdict(audit: Audit, part: str) -> str:
+    """How many are significant; where all rows are off, how many differ from the others too."""
+    tested = getattr(audit, part)
+    gaps = [one.gap for one in tested if one.adjusted_p_value <= ALPHA]
+    n_under = sum(gap < 0 for gap in gaps)
+    text = verdict(n_under, len(gaps) - n_under, len(tested))
+    told = len(_told_failures(audit, part))
+    if told == len(gaps):
+        return text
+    verb = "differs" if told <= 1 else "differ"
+    return f"{text}, {told or 'none'} of them {verb} from the other rows too"
+
+
+def _slab_sentence(audit: Audit) -> str:
+    """Which rows the worst slab holds, and their coverage."""
+    phrase = coverage_phrase(audit.slab, audit.summary.confidence_level)
+    return f"Worst slab: {one_line(audit.slab_text, WIDEST_SENTENCE)}: {phrase}"
+
+
+def verdict(n_under: int, n_over: int, n_tested: int) -> str:
+    """How many of how many are significant, on either side of the target.
+
+    Examples
+    --------
+    >>> verdict(2, 1, 80)
+    '2 of 80 are below the target and 1 above it by more than chance (5 %, Holm)'
+    """
+    chance = "by more than chance (5 %, Holm)"
+    if n_under + n_over == 0:
+        return f"none of {n_tested:,} is off the target {chance}"
+    first, place = (n_under, "below") if n_under else (n_over, "above")
+    verb = "is" if first == 1 else "are"
+    both = f" and {n_over:,} above it" if n_under and n_over else ""
+    return f"{first:,} of {n_tested:,} {verb} {place} the target{both} {chance}"
+
+
+def coverage_sentence(region: Any, confidence_level: float) -> str:
+    """Which rows, their coverage with its band, how many they are, and the target.
+
+    ``region`` is a rule, a cell or a failure.
+    """
+    return f"{one_line(region.text, WIDEST_SENTENCE)}: {coverage_phrase(region, confidence_level)}"
+
+
+def coverage_phrase(region: Any, confidence_level: float) -> str:
+    """71 % [64, 77] of 312 rows, target 90 %."""
+    digits = digits_of_band(region.lower, region.upper, confidence_level)
+    share, low, high = (
+        f"{100 * value:.{digits}f}" for value in (region.coverage, region.lower, region.upper)
+    )
+    rows, target = say_rows(region.n), say_level(confidence_level)
+    return f"{share} % [{low}, {high}] of {rows}, target {target}"
+
+
+def digits_of_band(lower: float, upper: float, confidence_level: float) -> int:
+    """Decimals of a band in per cent: none, or as few as keep the target in or out of it."""
+    digits = 0 if upper - lower > 0.02 else 1
+    outside = not lower <= confidence_level <= upper
+    while digits < 3:
+        low, high = round(100 * lower, digits), round(100 * upper, digits)
+        if (not low <= 100 * confidence_level <= high) == outside:
+            break
+        digits += 1
+    return digits
+
+
+@dataclass(frozen=True)
+class Section:
+    """A title, a table, a paragraph and notes, as far as there are any, in HTML."""
+
+    title: str
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    #: Rows in bold, by their place.
+    marked: Sequence[int] = ()
+    #: The column that is a sentence.
+    text_column: int | None = None
+    below: str = ""
+    notes: Sequence[str] = ()
+
+
+def sections_html(sections: Sequence[Section], is_page: bool = False) -> str:
+    """The sections as one element, or as a page that needs nothing else."""
+    return render_template("audit/audit.html.j2", sections=sections, is_page=is_page)
+
+
+def _sections(audit: Audit) -> list[Section]:
+    lines = summary_lines(audit.summary)
+    sections = [Section(_heading(audit), ("", "value", ""), lines, text_column=2)]
+    sections += [_part_section(audit, part) for part in TITLES if getattr(audit, part)]
+    if audit.slab.n:
+        sections.append(Section("", below=_slab_sentence(audit)))
+    if audit.notes:
+        sections.append(Section("Notes", notes=audit.notes))
+    return sections
+
+
+def _part_section(audit: Audit, part: str) -> Section:
+    tested = getattr(audit, part)
+    first = tested[:MOST_ROWS]
+    rest = len(tested) - len(first)
+    return Section(
+        f"{TITLES[part]}: {part_verdict(audit, part)}",
+        ("which rows", "rows", "coverage", "95 % band", "gap", "mean length", "adjusted p"),
+        [_region_cells(region) for region in first],
+        marked=[i for i, region in enumerate(first) if _is_marked(audit, region)],
+        below=f'and {rest:,} more: see frame("{part}")' if rest else "",
+    )
+
+
+def _is_marked(audit: Audit, region: Any) -> bool:
+    # Where all rows are off the target, bold is what stands out from them as well.
+    is_significant = region.adjusted_p_value <= ALPHA
+    return bool(is_significant and (stands_out(region) or not audit.is_shifted))
+
+
+def _region_cells(region: Any) -> list[str]:
+    return [
+        region.text,
+        f"{region.n:,}",
+        say_share(region.coverage),
+        say_band(region.lower, region.upper),
+        f"{100 * region.gap:+.1f}",
+        say_number(region.mean_length),
+        say_p_value(region.adjusted_p_value),
+    ]

@@ -1,39 +1,268 @@
-"""Coverage of parts of the rows, cell by cell, with its band and p-values; bins of features."""
+"""Parts of the rows, and their coverage: conditions on columns, bins, groups, strata of lengths."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from localconformal.audit.columns import FEWEST_LABEL_ROWS, MISSING, Column
-from localconformal.audit.conditions import (
-    Condition,
-    label_condition,
-    missing_condition,
-    range_condition,
-)
-from localconformal.audit.significance import (
+from localconformal.columns import LABEL, NUMBER, TIME, is_missing
+from localconformal.frames import column_names, columns_of, is_frame
+from localconformal.metrics.binomial import (
+    binomial_band,
     coverage_p_values,
     holm,
-    is_off,
     rest_gaps,
     rest_p_values,
-    stands_out,
 )
-from localconformal.columns import LABEL
-from localconformal.metrics.groups import count_groups
+from localconformal.metrics.features import (
+    DURATION,
+    MISSING,
+    Column,
+    as_table,
+    read_columns,
+)
+from localconformal.metrics.groups import group_codes
+from localconformal.metrics.size import tied_lengths
 from localconformal.metrics.stratified import size_bins
 from localconformal.quantiles import Array
-from localconformal.text import shorten
+from localconformal.text import listing, say_number, shorten
 
+#: What is called significant.
+ALPHA = 0.05
 #: Bins of one feature, and rows of each.
 MAX_BINS, FEWEST_ROWS = 10, 15
-#: Labels with a bin of their own; the others share one.
-MAX_LABEL_BINS = 20
+#: Labels with a bin of their own, and rows of each; the others share one.
+MAX_LABEL_BINS, FEWEST_LABEL_ROWS = 20, 10
+#: Fewer rows than these tell little of a coverage.
+SMALL_GROUP = 30
+#: Seconds of the units in which a time is said, the coarsest first.
+UNITS = {"D": 86_400, "h": 3_600, "m": 60, "s": 1}
+#: Thousands stand apart from here on: below, a number may be a year.
+LEAST_PARTED = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The columns of X that tell rows apart, each once.
+
+    Attributes
+    ----------
+    X : array or frame
+        Those columns as they came; a column of zeros if there are none.
+    columns : list of Column
+    notes : tuple of str
+        What was left out, and where values are missing.
+    """
+
+    X: Any
+    columns: list[Column]
+    notes: tuple[str, ...]
+
+
+def read_table(X: Any, n: int) -> Table:
+    """What an audit looks at, of an array (n,) or (n, d), a series or a frame."""
+    given = as_table(X)
+    columns = read_columns(given, n)
+    reasons = _reasons_to_leave_out(columns)
+    left_out = {name for names in reasons.values() for name in names}
+    kept = [j for j, column in enumerate(columns) if column.name not in left_out]
+    remaining = [columns[j] for j in kept]
+    notes = [
+        f"Left out, as {reason}: {listing(names.values())}."
+        for reason, names in reasons.items()
+        if names
+    ]
+    missing = [f"{c.name} ({c.n_missing:,})" for c in remaining if c.n_missing]
+    if missing:
+        notes.append(f"Missing (or infinite) values are a bin of their own in {listing(missing)}.")
+    return Table(_take_columns(given, kept), remaining, tuple(notes))
+
+
+def _reasons_to_leave_out(columns: list[Column]) -> dict[str, dict[str, str]]:
+    """Why -> columns by name, as they are to be told."""
+    constant, collapsed, scattered, repeated = {}, {}, {}, {}
+    first: dict[bytes, str] = {}
+    for column in columns:
+        name = column.name
+        # Equal codes part the rows alike, whatever the values are.
+        key = column.codes.tobytes()
+        if column.is_collapsed:
+            collapsed[name] = name
+        elif column.is_constant:
+            constant[name] = name
+        elif _is_scattered(column):
+            scattered[name] = name
+        elif first.setdefault(key, name) != name:
+            repeated[name] = f"{name} (as {first[key]})"
+    return {
+        "all rows hold the same value": constant,
+        "float64 cannot tell their numbers apart": collapsed,
+        "no label has enough rows": scattered,
+        "the rows are ordered as by another column": repeated,
+    }
+
+
+def _is_scattered(column: Column) -> bool:
+    """Whether it has labels, none of them with enough rows for a bin, as an identifier."""
+    named = column.codes[(column.codes != MISSING) & (column.codes < len(column.labels))]
+    return column.kind == LABEL and np.bincount(named).max(initial=0) < FEWEST_LABEL_ROWS
+
+
+def _take_columns(X: Any, kept: list[int]) -> Any:
+    """Some columns of an array or a frame, by position."""
+    if not kept:
+        return np.zeros((len(X), 1))
+    if not is_frame(X):
+        return X[:, kept]
+    return nw.from_native(X, eager_only=True)[:, kept].to_native()
+
+
+@dataclass(frozen=True)
+class Condition:
+    """low < value <= high, or a label that is or is not, or a missing value that is or is not.
+
+    Attributes
+    ----------
+    feature : str
+    text : str
+        The condition in words.
+    short : str
+        The same without the name of the feature.
+    low, high : float
+        Of a number; infinite where there is no bound, or where it is not about a number.
+    label : str or None
+        Of a condition about a label.
+    missing : bool
+        Whether the condition is about missing values.
+    negated : bool
+        Whether the label, or the missing value, must not be there.
+    """
+
+    feature: str
+    text: str
+    short: str
+    low: float = -math.inf
+    high: float = math.inf
+    label: str | None = None
+    missing: bool = False
+    negated: bool = False
+
+    def holds(self, column: Column) -> NDArray[np.bool_]:
+        """Which rows of the column fulfil the condition; a missing number fulfils no range."""
+        codes = column.codes
+        if self.missing:
+            return (codes == MISSING) != self.negated
+        if self.label is not None:
+            known = self.label in column.labels
+            code = column.labels.index(self.label) if known else MISSING - 1
+            return (codes == code) != self.negated
+        first, last = np.searchsorted(column.values, [self.low, self.high], side="right")
+        return (codes >= first) & (codes < last)
+
+
+def range_condition(column: Column, first: int, last: int) -> Condition:
+    """That the value is the ``first`` to the ``last`` of the column's distinct ones."""
+    values, final = column.values, len(column.values) - 1
+    low = -math.inf if first == 0 else between(values[first - 1], values[first], column.kind)
+    high = math.inf if last == final else between(values[last], values[last + 1], column.kind)
+    feature, name = column.name, shorten(column.name)
+    if first == last:
+        value = say_value(values[first], column.kind)
+        return Condition(feature, f"{name} = {value}", value, low, high)
+    if first == 0 and last == final:
+        return Condition(feature, f"{name} is known", "known", low, high)
+    if first == 0 or last == final:
+        sign, bound = ("<=", high) if first == 0 else (">", low)
+        short = f"{sign} {say_value(bound, column.kind)}"
+        return Condition(feature, f"{name} {short}", short, low, high)
+    start, end = (say_value(bound, column.kind) for bound in (low, high))
+    return Condition(feature, f"{start} < {name} <= {end}", f"{start} to {end}", low, high)
+
+
+def label_condition(column: Column, code: int, negated: bool = False) -> Condition:
+    """That the label is this one, or is not."""
+    label, said = column.labels[code], shorten(column.labels[code])
+    sign, short = ("!=", f"not {said}") if negated else ("=", said)
+    text = f"{shorten(column.name)} {sign} {said}"
+    return Condition(column.name, text, short, label=label, negated=negated)
+
+
+def missing_condition(column: Column, negated: bool = False) -> Condition:
+    """That the value is missing, or is not."""
+    state = "known" if negated else "missing"
+    text = f"{shorten(column.name)} is {state}"
+    return Condition(column.name, text, state, missing=True, negated=negated)
+
+
+def between(a: float, b: float, kind: str = NUMBER) -> float:
+    """The number t with a <= t < b that takes the fewest digits to say.
+
+    Examples
+    --------
+    >>> between(6.0, 7.0), between(0.31287, 0.33521), between(9.0, 12.0)
+    (6.0, 0.32, 10.0)
+    """
+    if kind in (TIME, DURATION):
+        return float(next(t for u in UNITS.values() if (t := math.ceil(a / u) * u) < b))
+    a, b = float(a), float(b)
+    largest, middle = max(abs(a), abs(b)), a / 2 + b / 2
+    if largest > 1e300:
+        # Rounded up it may be too large to be a number.
+        return a
+    start = -math.floor(math.log10(largest)) - 1
+    # If a multiple of a step lies inside at all, then the nearest one to the middle does, or a.
+    for digits in range(start, start + 20):
+        for rounded in (round(middle, digits), round(a, digits)):
+            if a <= rounded < b:
+                return rounded
+    return a
+
+
+def say_value(value: float, kind: str) -> str:
+    """The number in as few digits as name it, thousands apart; a time as a date.
+
+    Examples
+    --------
+    >>> say_value(2011, "number"), say_value(293712.5, "number")
+    ('2011', '293,712.5')
+    """
+    if kind == TIME:
+        unit = next(unit for unit, size in UNITS.items() if value % size == 0)
+        # A date with an hour alone reads as something else.
+        time = np.datetime64(int(value), "s").astype(f"M8[{'m' if unit == 'h' else unit}]")
+        return str(time).replace("T", " ")
+    if kind == DURATION:
+        return str(timedelta(seconds=value))
+    text = _say_exact(value)
+    if abs(value) < LEAST_PARTED or "e" in text:
+        return text
+    thousands, point, rest = text.partition(".")
+    return f"{int(thousands):,}{point}{rest}"
+
+
+def say_rounded(value: float, kind: str) -> str:
+    """The same with five digits of a number that is not whole: to be read, not computed with."""
+    whole = kind != NUMBER or value.is_integer()
+    return say_value(value if whole else float(f"{value:.5g}"), kind)
+
+
+def _say_exact(value: float) -> str:
+    """A number in the shortest digits that read back as the same.
+
+    Examples
+    --------
+    >>> _say_exact(7.0), _say_exact(0.25), _say_exact(1e-9)
+    ('7', '0.25', '1e-09')
+    """
+    whole = float(value).is_integer() and abs(value) < 1e15
+    return str(int(value)) if whole else repr(float(value))
 
 
 @dataclass(frozen=True)
@@ -84,6 +313,53 @@ class Cell:
 
 
 @dataclass(frozen=True, eq=False)
+class Rows:
+    """What is counted: whether each row is covered, and how long its interval is."""
+
+    covered: NDArray[np.bool_]
+    length: Array
+    confidence_level: float
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the coverage of all rows is off the target at ``ALPHA``."""
+        hits, n = int(self.covered.sum()), len(self.covered)
+        return bool(coverage_p_values(hits, n, self.confidence_level) < ALPHA)
+
+    def take(self, places: NDArray[np.intp]) -> Rows:
+        """Some of the rows, by position."""
+        return Rows(self.covered[places], self.length[places], self.confidence_level)
+
+    def describe(
+        self, n: ArrayLike, n_covered: ArrayLike, total_length: ArrayLike
+    ) -> list[dict[str, Any]]:
+        """Coverage, band, tests and mean length of parts of these rows, as one family of tests."""
+        counts, hits = np.asarray(n, dtype=np.intp), np.asarray(n_covered, dtype=np.intp)
+        everything = int(self.covered.sum()), len(self.covered)
+        lower, upper = binomial_band(hits, counts)
+        p_values = coverage_p_values(hits, counts, self.confidence_level)
+        found: dict[str, Any] = {
+            "n": counts,
+            "coverage": hits / counts,
+            "gap": hits / counts - self.confidence_level,
+            "lower": lower,
+            "upper": upper,
+            "p_value": p_values,
+            "adjusted_p_value": holm(p_values),
+            "rest_gap": rest_gaps(hits, counts, *everything),
+            "adjusted_rest_p_value": holm(rest_p_values(hits, counts, *everything)),
+            "mean_length": np.asarray(total_length, dtype=np.float64) / counts,
+        }
+        parts = zip(*(values.tolist() for values in found.values()), strict=True)
+        return [dict(zip(found, part, strict=True)) for part in parts]
+
+
+def stands_out(part: Any) -> bool:
+    """Whether a rule, cell or failure is beyond the other rows too, on its side of the target."""
+    return bool(part.adjusted_rest_p_value <= ALPHA and part.gap * part.rest_gap > 0)
+
+
+@dataclass(frozen=True, eq=False)
 class Partition:
     """Rows in parts: the code of each row, and what to call each code."""
 
@@ -93,59 +369,28 @@ class Partition:
     texts: Sequence[str]
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """What is counted: whether each row is covered, and how long its interval is."""
-
-    covered: NDArray[np.bool_]
-    length: Array
-    confidence_level: float
-
-
-def count_cells(partitions: Sequence[Partition], rows: Rows) -> tuple[Cell, ...]:
+def _count_cells(partitions: Sequence[Partition], rows: Rows) -> tuple[Cell, ...]:
     """The cells of all partitions as one family of tests."""
-    columns: dict[str, list[Any]] = {}
-    for partition in partitions:
-        counted = count_groups(partition.codes, rows.covered, rows.confidence_level)
-        n = counted["n"]
-        total = np.bincount(partition.codes, weights=rows.length)
-        found = {
-            "by": [partition.by] * len(n),
-            "label": partition.labels,
-            "text": partition.texts,
-            "position": range(len(n)),
-            **{key: counted[key].tolist() for key in ("n", "coverage", "gap", "lower", "upper")},
-            "mean_length": (total / n).tolist(),
-        }
-        for key, values in found.items():
-            columns.setdefault(key, []).extend(values)
-    if not columns:
-        return ()
-    n_covered = np.rint(np.multiply(columns["n"], columns["coverage"]))
-    columns |= tests_of(n_covered, np.array(columns["n"]), rows)
-    cells = zip(*columns.values(), strict=True)
-    return tuple(Cell(**dict(zip(columns, cell, strict=True))) for cell in cells)
+    names, counts, hits, totals = [], [], [], []
+    for one in partitions:
+        said = enumerate(zip(one.labels, one.texts, strict=True))
+        names += [(one.by, label, text, position) for position, (label, text) in said]
+        counts += np.bincount(one.codes).tolist()
+        hits += np.bincount(one.codes[rows.covered], minlength=len(one.labels)).tolist()
+        totals += np.bincount(one.codes, weights=rows.length).tolist()
+    described = zip(names, rows.describe(counts, hits, totals), strict=True)
+    return tuple(Cell(*name, **fields) for name, fields in described)
 
 
-def tests_of(n_covered: Array, n: NDArray[np.intp], rows: Rows) -> dict[str, list[float]]:
-    """p-values of parts of these rows, against the target and against the rows left, as fields."""
-    everything = int(rows.covered.sum()), len(rows.covered)
-    p_values = coverage_p_values(n_covered, n, rows.confidence_level)
-    tests = {
-        "p_value": p_values,
-        "adjusted_p_value": holm(p_values),
-        "rest_gap": rest_gaps(n_covered, n, *everything),
-        "adjusted_rest_p_value": holm(rest_p_values(n_covered, n, *everything)),
-    }
-    return {name: values.tolist() for name, values in tests.items()}
+def feature_cells(columns: list[Column], rows: Rows) -> tuple[Cell, ...]:
+    """The bins of all features as one family of tests, the most significant first.
 
-
-def ranked(cells: Sequence[Cell], rows: Rows) -> tuple[Cell, ...]:
-    """The most significant first, among equals the largest gap.
-
-    Where all rows are off the target, those that stand out from them come before the others.
+    Among equals it is the largest gap. Where all rows are off the target, those that stand out from
+    them come before the others. A column of a single bin says nothing.
     """
-    shifted = is_off(int(rows.covered.sum()), len(rows.covered), rows.confidence_level)
+    partitions = [_bin_column(column) for column in columns]
+    cells = _count_cells([p for p in partitions if len(p.labels) > 1], rows)
+    shifted = rows.is_off
 
     def place(cell: Cell) -> tuple[bool, float, float]:
         return shifted and not stands_out(cell), cell.p_value, -abs(cell.gap)
@@ -153,15 +398,9 @@ def ranked(cells: Sequence[Cell], rows: Rows) -> tuple[Cell, ...]:
     return tuple(sorted(cells, key=place))
 
 
-def feature_cells(columns: list[Column], rows: Rows) -> tuple[Cell, ...]:
-    """The bins of all features, ranked, as one family of tests; a single bin says nothing."""
-    partitions = [bin_column(column) for column in columns]
-    return ranked(count_cells([p for p in partitions if len(p.labels) > 1], rows), rows)
-
-
-def bin_column(column: Column) -> Partition:
+def _bin_column(column: Column) -> Partition:
     """The bins of one column; missing values are the last."""
-    codes, bins = (label_bins if column.kind == LABEL else number_bins)(column)
+    codes, bins = (_label_bins if column.kind == LABEL else number_bins)(column)
     if column.n_missing:
         codes = np.where(column.codes == MISSING, len(bins), codes)
         bins.append(missing_condition(column))
@@ -185,7 +424,7 @@ def number_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:
     return codes, [range_condition(column, a, b - 1) for a, b in zip(first, ends, strict=True)]
 
 
-def label_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:
+def _label_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:
     """Bin of each row, rare labels together, the most frequent first; and what each bin is."""
     known = column.codes[column.codes != MISSING]
     counts = np.bincount(known, minlength=len(column.labels) + 1)
@@ -201,3 +440,121 @@ def label_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:
         text = f"{shorten(column.name)} is a rarer label"
         bins.append(Condition(column.name, text, "rarer labels"))
     return place[column.codes], bins
+
+
+def group_partitions(X: Any, groups: Any, n: int) -> list[Partition]:
+    """One partition for each kind of groups that was named.
+
+    Parameters
+    ----------
+    X : array or frame
+    groups : None, labels of shape (n,), one or several names of columns, frame, or dict
+        A dict has names, and labels or the name of a column for each.
+    n : int
+    """
+    if groups is None:
+        return []
+    names = column_names(X) or [f"x{j}" for j in range(np.shape(X)[1])]
+    return [
+        _partition(name, _column_named(X, given, names) if _is_name(given) else given, n, names)
+        for name, given in _named_groups(groups, n, names).items()
+    ]
+
+
+def _named_groups(groups: Any, n: int, names: list[Any]) -> dict[str, Any]:
+    """Name -> labels, or one of the names of columns."""
+    if isinstance(groups, Mapping):
+        return {str(name): given for name, given in groups.items()}
+    if is_frame(groups):
+        return {str(column.name): column.to_native() for column in columns_of(groups)}
+    if _is_name(groups):
+        return {str(groups): groups}
+    listed = isinstance(groups, list | tuple) and len(groups) != n and all(map(_is_name, groups))
+    if listed and set(groups) <= set(names):
+        return {str(name): name for name in groups}
+    if np.ndim(groups) > 1:
+        raise ValueError(
+            f"groups have shape {np.shape(groups)}; labels of shape ({n},) were expected: pass "
+            "several of them as a frame, or as a dict of name -> labels."
+        )
+    name = getattr(groups, "name", None)
+    return {"group" if name in (None, "") else str(name): groups}
+
+
+def _is_name(given: Any) -> bool:
+    """Whether it names a column, as a text or a number does."""
+    return isinstance(given, str) or (np.ndim(given) == 0 and not isinstance(given, Mapping))
+
+
+def _partition(by: str, labels: ArrayLike, n: int, names: list[Any]) -> Partition:
+    """Rows by their labels; ``names`` is what could have been meant."""
+    if np.shape(labels) != (n,):
+        raise ValueError(
+            f"groups have shape {np.shape(labels)}; one label for each row ({n},) was expected, or "
+            f"names of columns of X ({listing(names)})."
+        )
+    distinct, codes = group_codes(labels, n)
+    name = shorten(by)
+    said = [None if is_missing(label) else shorten(_say_label(label)) for label in distinct]
+    return Partition(
+        by,
+        codes,
+        # A label may be called so too.
+        ["(missing)" if text is None else text for text in said],
+        [f"{name} is missing" if text is None else f"{name} = {text}" for text in said],
+    )
+
+
+def _say_label(label: Any) -> str:
+    """A label as text; numbers without needless digits."""
+    return _say_exact(float(label)) if isinstance(label, np.number) else str(label)
+
+
+def _column_named(X: Any, name: Any, names: list[Any]) -> NDArray[Any]:
+    """The values of one column of X."""
+    if name not in names:
+        raise ValueError(
+            f"groups is {name!r}; a column of X was expected ({listing(names)}), "
+            "or labels, one for each row."
+        )
+    place = names.index(name)
+    if is_frame(X):
+        return np.asarray(columns_of(X)[place].to_numpy())
+    return np.asarray(X)[:, place]
+
+
+def group_cells(partitions: list[Partition], rows: Rows) -> tuple[tuple[Cell, ...], list[str]]:
+    """The groups of all kinds as one family of tests, and what to know about them."""
+    cells = _count_cells(partitions, rows)
+    notes = [
+        f"All rows are in one group, {part.texts[0]}: it tells what the summary tells."
+        for part in partitions
+        if len(part.labels) == 1
+    ]
+    small = [cell.text for cell in cells if cell.n < SMALL_GROUP]
+    if small:
+        notes.append(f"Groups of fewer than {SMALL_GROUP} rows have wide bands: {listing(small)}.")
+    return cells, notes
+
+
+def size_cells(bounds: Array, rows: Rows) -> tuple[tuple[Cell, ...], list[str]]:
+    """Strata of the length, from the shortest on, as one family of tests."""
+    length = tied_lengths(bounds)
+    codes = size_bins(length, n_bins=5)
+    ends = [(length[codes == code].min(), length[codes == code].max()) for code in np.unique(codes)]
+    labels = [_say_lengths(low, high) for low, high in ends]
+    part = Partition("length", codes, labels, [f"length {label}" for label in labels])
+    if len(labels) == 1:
+        return (), [
+            "All intervals are of one length: they do not adapt, and there are no strata of the "
+            "length to tell apart."
+        ]
+    return _count_cells([part], rows), []
+
+
+def _say_lengths(shortest: float, longest: float) -> str:
+    """A range of lengths in words."""
+    if np.isinf(shortest):
+        return "infinite"
+    low, high = say_number(shortest), say_number(longest)
+    return low if low == high else f"{low} to {high}"

@@ -12,19 +12,31 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
-from localconformal.audit.audit import check_level, check_one_level, common_level, intervals_of
-from localconformal.audit.cells import Partition, Rows
-from localconformal.audit.columns import Table, as_table, read_table
-from localconformal.audit.groups import group_cells, group_partitions
-from localconformal.audit.sentences import aligned
+from localconformal.audit.audit import (
+    Section,
+    check_level,
+    check_one_level,
+    common_level,
+    intervals_of,
+    sections_html,
+)
+from localconformal.audit.cells import (
+    Partition,
+    Rows,
+    Table,
+    group_cells,
+    group_partitions,
+    read_table,
+)
 from localconformal.audit.summary import Summary, summarise
 from localconformal.frames import at_ends, make_frame
 from localconformal.metrics import interval_score
 from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.features import as_table
 from localconformal.metrics.size import lengths
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
-from localconformal.text import one_line, say_difference, say_level, say_number
+from localconformal.text import aligned, has_jinja2, one_line, say_difference, say_level, say_number
 
 #: Columns of the text, by their fields of `Method`.
 SHOWN = {
@@ -254,9 +266,15 @@ class Comparison:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str | None:
-        from localconformal.audit.html import comparison_html, has_jinja2
-
-        return comparison_html(self) if has_jinja2() else None
+        if not has_jinja2():
+            return None
+        headings = (self.heading(), self.differences_heading())
+        sections = [
+            Section(title, names, rows)
+            for title, (names, *rows) in zip(headings, self.texts(), strict=True)
+            if rows
+        ]
+        return sections_html([*sections, Section("", notes=self.notes)])
 
 
 def compare(

@@ -1,23 +1,76 @@
-"""Rules: regions found on one half of the rows, with their honest coverage on the other."""
+"""Rules: regions off the target, found on one half of the rows and tested on the other.
+
+Regions are proposed by shallow trees and chosen one after the other. The trees learn whether rows
+are covered, minus the target. Their nodes, inner ones included, are boxes: conjunctions of at most
+three conditions. A tree is greedy, so that several are grown, each
+looking at a part of the columns at every split and with leaves of other sizes. Boxes are judged
+by how unlikely their coverage is at the target,
+
+    n KL(coverage, target) - COST (bounds),
+
+and the bounds of the better boxes are searched anew, one condition at a time, which drops those
+that do not pay their cost. Boxes that are covered too rarely and those that are covered too often
+compete among themselves, and a box stays on its side: a feature that over-covers a lot somewhere
+would otherwise hide where it under-covers. Then the best box is taken, its rows are put aside, and
+the others are judged by the rows that they have left: a larger box that is off only because it
+holds the first one is not told as a second finding.
+
+Where all rows together are off the target, every box is. There a box must differ from the rows
+outside of it as well: with a share s inside, s' outside and s0 of all, n and n' rows, the evidence
+is at most n KL(s, s0) + n' KL(s', s0).
+
+All of this looks at one half of the rows. What comes out is honest only on the other.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import rel_entr
+from sklearn.tree import DecisionTreeRegressor
 
-from localconformal.audit.cells import Rows, tests_of
-from localconformal.audit.columns import Column, as_table, read_columns
-from localconformal.audit.conditions import Condition
-from localconformal.audit.regions import FEWEST_ROWS, find_regions
-from localconformal.audit.significance import is_off, stands_out
-from localconformal.metrics.binomial import binomial_band
+from localconformal.audit.cells import (
+    Condition,
+    Rows,
+    label_condition,
+    missing_condition,
+    range_condition,
+    stands_out,
+)
+from localconformal.columns import LABEL
+from localconformal.metrics.features import MISSING, Column, as_table, read_columns
+from localconformal.quantiles import Array
 from localconformal.text import listing
 
 #: Regions are not found better with more rows than these, only more slowly.
 MAX_FIND_ROWS, MAX_FIND_CELLS = 50_000, 4_000_000
+MAX_DEPTH, MAX_RULES = 3, 10
+#: Least share of the finding rows in a region, and least number of them.
+LEAF_SHARES, FEWEST_ROWS = (0.02, 0.05, 0.1), 20
+#: A region of nearly all rows is what the summary tells.
+LARGEST_SHARE = 0.9
+TREES_OF_A_KIND = 8
+#: Boxes of either side whose bounds are searched anew, and places tried for a bound.
+MAX_REFINED, PLACES = 20, 40
+#: Labels that a rule may name, of one column.
+MAX_LABELS = 20
+#: What a bound must add to the log-likelihood ratio: as much as a p-value of 0.005.
+COST = 4.0
+#: A region less unlikely than this on the rows that found it is not worth a test.
+LEAST_SCORE = 0.0
+#: Sides of the target that a box can be on.
+UNDER, OVER = -1, 1
+
+#: (axis, low, high) of each condition low < point <= high, by axis
+Box = tuple[tuple[int, int, int], ...]
+#: A box and the side of the target that it is on.
+Sided = tuple[Box, int]
+Mask = NDArray[np.bool_]
+Counts = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -73,7 +126,7 @@ class Rule:
                 f"X has the columns {listing(columns)} and not {listing(lost)}; the columns "
                 "of the audit were expected, under their names."
             )
-        return holds(self.conditions, columns)
+        return _holds(self.conditions, columns)
 
 
 def find_rules(
@@ -92,11 +145,11 @@ def find_rules(
     notes = []
     if n_find < n // 2:
         notes.append(f"Rules were found on {n_find:,} rows and tested on the other {len(test):,}.")
-    regions = find_regions(columns, find, rows.covered[find], rows.confidence_level, random_state)
+    regions = _find_regions(columns, find, rows, random_state)
     if not regions:
         notes.append(f"No rule stood out on the {n_find:,} rows that were searched for rules.")
-    rules = judge_regions(regions, columns, rows, find, test)
-    if not is_off(int(rows.covered.sum()), n, rows.confidence_level):
+    rules = _judge_regions(regions, columns, rows, find, test)
+    if not rows.is_off:
         return rules, notes
     # Only a region that differs from the other rows says more than the summary does.
     apart = tuple(rule for rule in rules if stands_out(rule))
@@ -108,7 +161,7 @@ def find_rules(
     return apart, notes
 
 
-def judge_regions(
+def _judge_regions(
     regions: list[tuple[Condition, ...]],
     columns: list[Column],
     rows: Rows,
@@ -117,33 +170,242 @@ def judge_regions(
 ) -> tuple[Rule, ...]:
     """The regions that have rows to be tested on, as one family of tests."""
     by_name = {column.name: column for column in columns}
-    held = Rows(rows.covered[test], rows.length[test], rows.confidence_level)
-    masks = [holds(conditions, by_name) for conditions in regions]
-    kept = [i for i, mask in enumerate(masks) if mask[test].any()]
-    n = np.array([masks[i][test].sum() for i in kept], dtype=np.intp)
-    hits = np.array([(masks[i][test] & held.covered).sum() for i in kept], dtype=np.intp)
-    lower, upper = (np.atleast_1d(bound) for bound in binomial_band(hits, n))
-    tests = tests_of(hits.astype(np.float64), n, held)
+    found, held = rows.covered[find], rows.take(test)
+    masks = [_holds(conditions, by_name) for conditions in regions]
+    kept = [(region, mask) for region, mask in zip(regions, masks, strict=True) if mask[test].any()]
+    inside = [mask[test] for _, mask in kept]
+    described = held.describe(
+        [mask.sum() for mask in inside],
+        [held.covered[mask].sum() for mask in inside],
+        [held.length[mask].sum() for mask in inside],
+    )
     rules = [
         Rule(
-            text=" and ".join(condition.text for condition in regions[i]),
-            conditions=regions[i],
-            n=int(n[place]),
-            coverage=float(hits[place] / n[place]),
-            gap=float(hits[place] / n[place] - rows.confidence_level),
-            lower=float(lower[place]),
-            upper=float(upper[place]),
-            **{name: values[place] for name, values in tests.items()},
-            mean_length=float(held.length[masks[i][test]].mean()),
-            found_n=int(masks[i][find].sum()),
-            found_coverage=float(rows.covered[find][masks[i][find]].mean()),
+            text=" and ".join(condition.text for condition in region),
+            conditions=region,
+            **fields,
+            found_n=int(mask[find].sum()),
+            found_coverage=float(found[mask[find]].mean()),
         )
-        for place, i in enumerate(kept)
+        for (region, mask), fields in zip(kept, described, strict=True)
     ]
     return tuple(sorted(rules, key=lambda rule: (rule.p_value, -abs(rule.gap))))
 
 
-def holds(conditions: tuple[Condition, ...], columns: dict[str, Column]) -> NDArray[np.bool_]:
+def _holds(conditions: tuple[Condition, ...], columns: dict[str, Column]) -> NDArray[np.bool_]:
     """Which rows fulfil all the conditions."""
     masks = [condition.holds(columns[condition.feature]) for condition in conditions]
     return np.logical_and.reduce(masks)
+
+
+@dataclass(frozen=True, eq=False)
+class _Axis:
+    """What a tree splits on: the order of a column, one of its labels, or its missing values.
+
+    Attributes
+    ----------
+    points : array of ints of shape (m,)
+        From 0 to ``last``; -1 for a missing number.
+    last : int
+    column : Column
+    marked : int or None
+        The code whose rows are at 1 and the others at 0; None for the order.
+    """
+
+    points: NDArray[np.int32]
+    last: int
+    column: Column
+    marked: int | None = None
+
+    def say(self, low: int, high: int) -> Condition:
+        """The condition low < point <= high."""
+        if self.marked is None:
+            return range_condition(self.column, low + 1, high)
+        if self.marked == MISSING:
+            return missing_condition(self.column, negated=high == 0)
+        return label_condition(self.column, self.marked, negated=high == 0)
+
+
+def _find_regions(
+    columns: list[Column], find: NDArray[np.intp], rows: Rows, random_state: int
+) -> list[tuple[Condition, ...]]:
+    """Conditions of the regions found on the rows at ``find``, the most conspicuous first."""
+    covered, level = rows.covered[find], rows.confidence_level
+    fewest = max(FEWEST_ROWS, int(np.ceil(LEAF_SHARES[0] * len(find))))
+    axes = _make_axes(columns, find, fewest)
+    if not axes:
+        return []
+    search = _Search(axes, covered, level, fewest, shifted=rows.take(find).is_off)
+    proposed = _propose_boxes(axes, covered.astype(np.float64) - level, random_state)
+    refined = {(search.refine(box, side), side) for box, side in search.best(proposed)}
+    chosen = search.choose(sorted((box, side) for box, side in refined if box))
+    return [tuple(axes[j].say(low, high) for j, low, high in box) for box in chosen]
+
+
+def _make_axes(columns: list[Column], rows: NDArray[np.intp], fewest: int) -> list[_Axis]:
+    """All that a tree may split these rows on, so that ``fewest`` are on either side."""
+    axes = []
+    for column in columns:
+        codes = column.codes[rows]
+        if column.kind != LABEL:
+            axes.append(_Axis(codes, len(column.values) - 1, column))
+        counts = np.bincount(codes + 1, minlength=len(column.labels) + 1)
+        for marked in (MISSING, *range(min(len(column.labels), MAX_LABELS))):
+            if fewest <= counts[marked + 1] <= len(rows) - fewest:
+                points = (codes == marked).astype(np.int32)
+                axes.append(_Axis(points, 1, column, marked))
+    return axes
+
+
+def _propose_boxes(axes: list[_Axis], target: Array, random_state: int) -> set[Box]:
+    """The nodes of shallow trees of the target (m,) on the axes."""
+    # Missing numbers go with the median here, and fulfil no condition on their order later.
+    points = np.stack([_fill_missing(axis.points) for axis in axes], axis=1).astype(np.float32)
+    boxes: set[Box] = set()
+    rng = np.random.default_rng(random_state)
+    for share in LEAF_SHARES:
+        for max_features in (None, *(TREES_OF_A_KIND * (1 / 3,))):
+            tree = DecisionTreeRegressor(
+                max_depth=MAX_DEPTH,
+                min_samples_leaf=max(FEWEST_ROWS, int(np.ceil(share * len(target)))),
+                max_features=max_features,
+                random_state=int(rng.integers(2**31)),
+            ).fit(points, target)
+            boxes.update(_boxes_of(tree.tree_, [axis.last for axis in axes]))
+    return boxes
+
+
+def _fill_missing(points: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Points with the median of the known ones for those missing."""
+    known = points[points != MISSING]
+    middle = int(np.median(known)) if len(known) else 0
+    return np.where(points == MISSING, middle, points)
+
+
+def _boxes_of(tree: Any, last: list[int]) -> Iterator[Box]:
+    """The box of every node below the root."""
+    nodes: list[tuple[int, dict[int, tuple[int, int]]]] = [(0, {})]
+    while nodes:
+        node, sides = nodes.pop()
+        if sides:
+            yield tuple((j, *sides[j]) for j in sorted(sides))
+        left, right = tree.children_left[node], tree.children_right[node]
+        if left == right:
+            continue
+        j, cut = int(tree.feature[node]), int(np.floor(tree.threshold[node]))
+        low, high = sides.get(j, (-1, last[j]))
+        nodes += [(left, {**sides, j: (low, cut)}), (right, {**sides, j: (cut, high)})]
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Boxes judged on the rows that find them."""
+
+    axes: list[_Axis]
+    covered: Mask
+    confidence_level: float
+    fewest: int
+    shifted: bool
+
+    def mask(self, box: Box) -> Mask:
+        """Which rows lie in the box."""
+        inside = np.ones(len(self.covered), dtype=bool)
+        for j, low, high in box:
+            points = self.axes[j].points
+            inside &= (points > low) & (points <= high)
+        return inside
+
+    def cost(self, box: Box) -> float:
+        """What its bounds cost; to leave missing numbers out costs as much as one bound."""
+        bounds = [max(1, (low > -1) + (high < self.axes[j].last)) for j, low, high in box]
+        return COST * float(sum(bounds))
+
+    def evidence(self, n: Counts, hits: Counts, side: Any) -> Array:
+        """n KL(coverage, target) for each count of rows on this side of the target.
+
+        -inf on the other side, and for too few rows or nearly all; where all rows are off the
+        target no more than what tells the rows from the others.
+        """
+        tau, share = self.confidence_level, hits / np.maximum(n, 1)
+        found, beyond = n * _divergence(share, tau), side * (share - tau)
+        if self.shifted:
+            n_others = np.maximum(len(self.covered) - n, 1)
+            others = (self.covered.sum() - hits) / n_others
+            overall = self.covered.mean()
+            apart = n * _divergence(share, overall) + n_others * _divergence(others, overall)
+            found = np.minimum(found, apart)
+            beyond = np.minimum(beyond, side * (share - others))
+        fits = (n >= self.fewest) & (n <= LARGEST_SHARE * len(self.covered)) & (beyond > 0)
+        return np.where(fits, found, -np.inf)
+
+    def scores(self, boxes: list[Box], masks: Mask, sides: Any) -> Array:
+        """Evidence less cost of each box, by its mask (K, m) and its side."""
+        costs = np.array([self.cost(box) for box in boxes])
+        return self.evidence(masks.sum(axis=1), (masks & self.covered).sum(axis=1), sides) - costs
+
+    def best(self, boxes: set[Box]) -> list[Sided]:
+        """The boxes worth refining, of either side."""
+        if not boxes:
+            return []
+        ordered = sorted(boxes)
+        masks = np.stack([self.mask(box) for box in ordered])
+        found: list[Sided] = []
+        for side in (UNDER, OVER):
+            scores = self.scores(ordered, masks, side)
+            first = np.argsort(-scores, kind="stable")[:MAX_REFINED]
+            found += [(ordered[i], side) for i in first if scores[i] > -np.inf]
+        return found
+
+    def refine(self, box: Box, side: int) -> Box:
+        """The box with the bounds of each condition searched anew, until nothing is gained."""
+        for _ in range(MAX_DEPTH):
+            before = box
+            for j, _, _ in before:
+                box = self.search_axis(tuple(part for part in box if part[0] != j), j, side)
+            if box == before:
+                break
+        return box
+
+    def search_axis(self, others: Box, j: int, side: int) -> Box:
+        """The other conditions with the best bounds on one axis, or with none."""
+        inside, axis = self.mask(others), self.axes[j]
+        known = inside & (axis.points > -1)
+        points = axis.points[known]
+        if len(points) == 0:
+            return others
+        edges = np.unique(np.quantile(points, np.linspace(0, 1, PLACES + 1), method="lower"))
+        edges = np.unique([-1, *edges, axis.last])
+        place = np.searchsorted(edges, points)
+        n, hits = (
+            np.cumsum(np.bincount(place[rows], minlength=len(edges)))
+            for rows in (slice(None), self.covered[known])
+        )
+        gains = self.evidence(n - n[:, None], hits - hits[:, None], side)
+        bounds = (edges > -1)[:, None] + (edges < axis.last).astype(np.float64)
+        gains -= COST * np.maximum(1.0, bounds)
+        low, high = np.unravel_index(int(np.argmax(gains)), gains.shape)
+        alone = self.evidence(inside.sum(), (inside & self.covered).sum(), side)
+        if not gains[low, high] > alone:
+            return others
+        return tuple(sorted([*others, (j, int(edges[low]), int(edges[high]))]))
+
+    def choose(self, found: list[Sided]) -> list[Box]:
+        """The best box, then the best of what is left, and so on."""
+        if not found:
+            return []
+        boxes, sides = [box for box, _ in found], np.array([side for _, side in found])
+        masks = np.stack([self.mask(box) for box in boxes])
+        chosen: list[Box] = []
+        while len(chosen) < MAX_RULES:
+            scores = self.scores(boxes, masks, sides)
+            best = int(np.argmax(scores))
+            if not scores[best] >= LEAST_SCORE:
+                break
+            chosen.append(boxes[best])
+            masks &= ~masks[best]
+        return chosen
+
+
+def _divergence(share: Array, other: Any) -> Array:
+    """KL(share, other) of two shares."""
+    return np.asarray(rel_entr(share, other) + rel_entr(1.0 - share, 1.0 - other))

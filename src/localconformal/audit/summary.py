@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -9,8 +10,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from localconformal.audit.columns import Table
-from localconformal.audit.significance import coverage_p_values
+from localconformal.audit.cells import (
+    ALPHA,
+    Table,
+    label_condition,
+    missing_condition,
+    say_rounded,
+)
+from localconformal.columns import LABEL
 from localconformal.frames import is_frame
 from localconformal.metrics import (
     HSIC,
@@ -29,15 +36,33 @@ from localconformal.metrics import (
     share_infinite,
     worst_slab_coverage,
 )
+from localconformal.metrics.binomial import coverage_p_values
+from localconformal.metrics.correlation import check_prediction
 from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.features import Column
 from localconformal.metrics.slab import MAX_FIND_ROWS
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
-from localconformal.text import say_number
+from localconformal.text import (
+    listing,
+    say_band,
+    say_number,
+    say_p_value,
+    say_rows,
+    say_share,
+    say_tick,
+    shorten,
+)
 
 #: Rows that the excess risk learns from; more take time and change it little.
 MAX_RISK_ROWS = 100_000
 FEW_ROWS = 100
+#: With fewer rows, the standard error of the excess risk is too small: by a third at 100.
+FEWEST_RISK_ROWS = 500
+#: Columns named of the direction of a slab.
+MOST_NAMED = 3
+#: By how much a value may be off its place in a slab, in standard deviations.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -125,13 +150,15 @@ def summarise(
 ) -> tuple[Summary, WorstSlab, list[str]]:
     """Summary, worst slab and what to know about them, of checked y (n,) and bounds (n, 2)."""
     n = len(y)
-    expected = expected_band(n_calibration, n, confidence_level)
+    expected = (math.nan, math.nan)
+    if n_calibration is not None:
+        expected = coverage_band(n_calibration, n, confidence_level)
     finite = np.isfinite(bounds).all(axis=1)
     hits = int(is_covered(y, bounds).sum())
     lower, upper = binomial_band(hits, n)
     dependence = cast(HSIC, hsic(y, bounds, random_state=random_state))
-    slab = find_slab(table, y, bounds, random_state)
-    risk = find_risk(table.X, y, bounds, confidence_level, random_state)
+    slab = _find_slab(table, y, bounds, random_state)
+    risk = _find_risk(table.X, y, bounds, confidence_level, random_state)
     summary = Summary(
         n=n,
         confidence_level=confidence_level,
@@ -144,8 +171,8 @@ def summarise(
         expected_upper=expected[1],
         mean_length=float(mean_length(y, bounds)),
         median_length=float(median_length(y, bounds)),
-        mean_finite_length=of_some(mean_length, y[finite], bounds[finite]),
-        median_finite_length=of_some(median_length, y[finite], bounds[finite]),
+        mean_finite_length=_of_some(mean_length, y[finite], bounds[finite]),
+        median_finite_length=_of_some(median_length, y[finite], bounds[finite]),
         share_infinite=float(share_infinite(y, bounds)),
         share_empty=float(share_empty(y, bounds)),
         interval_score=float(interval_score(y, bounds, confidence_level)),
@@ -161,24 +188,15 @@ def summarise(
         excess_risk_l1_error=risk.l1_error,
         excess_risk_n=risk.n,
     )
-    return summary, slab, summary_notes(summary, dependence.rounded)
+    return summary, slab, _summary_notes(summary, dependence.rounded)
 
 
-def expected_band(
-    n_calibration: int | None, n: int, confidence_level: float
-) -> tuple[float, float]:
-    """Where n rows' coverage lies for 95 % of calibration sets of this size; NaN if unknown."""
-    if n_calibration is None:
-        return float("nan"), float("nan")
-    return coverage_band(n_calibration, n, confidence_level)
-
-
-def of_some(metric: Callable[[Array, Array], Any], y: Array, bounds: Array) -> float:
+def _of_some(metric: Callable[[Array, Array], Any], y: Array, bounds: Array) -> float:
     """The metric of these rows; NaN if there are none."""
-    return float(metric(y, bounds)) if len(y) else float("nan")
+    return float(metric(y, bounds)) if len(y) else math.nan
 
 
-def find_slab(table: Table, y: Array, bounds: Array, random_state: int) -> WorstSlab:
+def _find_slab(table: Table, y: Array, bounds: Array, random_state: int) -> WorstSlab:
     """The worst slab; the columns of an array are called x0, x1, ... as everywhere in an audit."""
     slab = cast(WorstSlab, worst_slab_coverage(y, bounds, table.X, random_state=random_state))
     if is_frame(table.X) or not table.columns:
@@ -189,7 +207,7 @@ def find_slab(table: Table, y: Array, bounds: Array, random_state: int) -> Worst
     return replace(slab, columns=tuple(names))
 
 
-def find_risk(
+def _find_risk(
     X: Any, y: Array, bounds: Array, confidence_level: float, random_state: int
 ) -> ExcessRisk:
     """Excess risk of all rows, or of a seeded sample of many."""
@@ -201,7 +219,7 @@ def find_risk(
     return cast(ExcessRisk, risk)
 
 
-def summary_notes(summary: Summary, rounded: bool) -> list[str]:
+def _summary_notes(summary: Summary, rounded: bool) -> list[str]:
     """What was infinite, empty, undefined, rounded or drawn."""
     n = summary.n
     infinite, empty = (
@@ -224,3 +242,189 @@ def summary_notes(summary: Summary, rounded: bool) -> list[str]:
         f"random.": summary.excess_risk_n < n,
     }
     return [sentence for sentence, applies in said.items() if applies]
+
+
+def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
+    """Name, value and how to read it, of each number worth a line."""
+    slab = "no row was left to report it on"
+    if summary.worst_slab_n:
+        band = _brackets(summary.worst_slab_lower, summary.worst_slab_upper)
+        slab = f"{band} on {say_rows(summary.worst_slab_n)} that did not find it"
+    band = _brackets(summary.lower, summary.upper)
+    verdict = f"{band}, {_overall_verdict(summary)}, {_p_phrase(summary.p_value)}"
+    lines = [("coverage", say_share(summary.coverage), verdict)]
+    if summary.n_calibration:
+        expected = f"{say_band(summary.expected_lower, summary.expected_upper)} %"
+        sets = f"with 95 % of calibration sets of {summary.n_calibration:,} rows"
+        lines.append(("expected", expected, sets))
+    median = f"median {say_number(summary.median_length)}"
+    lines.append(("mean length", say_number(summary.mean_length), median))
+    if summary.share_empty > 0:
+        lines.append(("empty", f"{say_number(100 * summary.share_empty)} %", "cover nothing"))
+    if summary.share_infinite > 0:
+        finite = (
+            f"the finite ones are {say_number(summary.mean_finite_length)} long on average, median "
+            f"{say_number(summary.median_finite_length)}"
+        )
+        lines.append(("infinite", f"{say_number(100 * summary.share_infinite)} %", finite))
+    dependence = f"0 is ideal, {_p_phrase(summary.hsic_p_value)}"
+    risk = f"{_risk_error(summary)}; 0 is ideal, below 0 is noise"
+    return [
+        *lines,
+        ("interval score", say_number(summary.interval_score), "lower is better"),
+        ("corr(length, covered)", say_number(summary.length_coverage_corr), "0 is ideal"),
+        ("corr(length, error)", say_number(summary.length_error_corr), "higher tells more"),
+        ("HSIC(length, covered)", say_number(summary.hsic), dependence),
+        ("worst slab", say_share(summary.worst_slab_coverage), slab),
+        ("excess risk, L1", say_number(summary.excess_risk_l1), risk),
+    ]
+
+
+def _brackets(lower: float, upper: float) -> str:
+    """A band in per cent, as it stands behind its coverage."""
+    return f"[{100 * lower:.1f}, {100 * upper:.1f}]"
+
+
+def _overall_verdict(summary: Summary) -> str:
+    """Is the coverage of all rows the target, or what else explains it?"""
+    if summary.p_value >= ALPHA:
+        return "within chance of the target"
+    if summary.is_explained:
+        return f"within what a calibration set of {summary.n_calibration:,} rows explains"
+    return "off the target"
+
+
+def _risk_error(summary: Summary) -> str:
+    """The standard error of the excess risk, where it can be told."""
+    if summary.excess_risk_n < FEWEST_RISK_ROWS:
+        return "too few rows to tell its error"
+    return f"± {say_number(summary.excess_risk_l1_error)}"
+
+
+def _p_phrase(value: float) -> str:
+    """p = 0.031, or p < 0.001."""
+    return f"p {say_p_value(value)}" if value < 0.001 else f"p = {say_p_value(value)}"
+
+
+def say_slab(slab: WorstSlab, columns: list[Column]) -> str:
+    """The rows of the slab: a range or a label where it is along one of these columns."""
+    used = np.flatnonzero(slab.direction)
+    if not columns:
+        return "all rows"
+    if len(used) > 1:
+        order = used[np.argsort(-np.abs(slab.direction[used]), kind="stable")]
+        names = [shorten(slab.columns[j]) for j in order[:MOST_NAMED]]
+        return f"a range of a weighted sum of {len(used)} columns, above all {listing(names)}"
+    j = int(used[0])
+    column = columns[slab.source[j]]
+    text = (_say_label if column.kind == LABEL else _say_range)(slab, j, column)
+    # What is not known stands at the mean.
+    if column.n_missing and slab.low <= 0.0 <= slab.high:
+        return f"{text} or missing" if text else missing_condition(column).text
+    return text
+
+
+def _say_range(slab: WorstSlab, j: int, column: Column) -> str:
+    """The least and the largest of the column's values in the slab; nothing if there are none."""
+    scale = slab.scale[j] or 1.0
+    points = (column.values - slab.center[j]) / scale
+    inside = column.values[(points >= slab.low - ROUNDING) & (points <= slab.high + ROUNDING)]
+    if len(inside) == 0:
+        return ""
+    low, high = (say_rounded(float(value), column.kind) for value in inside[[0, -1]])
+    name = shorten(column.name)
+    return f"{name} = {low}" if low == high else f"{name} {low} to {high}"
+
+
+def _say_label(slab: WorstSlab, j: int, column: Column) -> str:
+    """The label that the slab holds, or leaves out."""
+    ends = slab.center[j] + slab.scale[j] * np.clip([slab.low, slab.high], -1e9, 1e9)
+    has_zero, has_one = bool(ends[0] < 0.5), bool(ends[1] > 0.5)
+    if has_zero and has_one:
+        return f"{shorten(column.name)} is known"
+    same = np.flatnonzero(slab.source == slab.source[j])
+    if len(same) < min(len(column.labels), 2):
+        # A boolean is one column of 0 and 1; labels have an indicator each, in their order.
+        return label_condition(column, int(has_one)).text
+    return label_condition(column, int(j - same[0]), negated=has_zero).text
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Errors of point predictions; those of a constant beside them.
+
+    Attributes
+    ----------
+    n : int
+    r2 : float
+        1 less the squared errors over those of the mean of y; NaN where y is the same everywhere.
+    mae : float
+        Mean absolute error.
+    constant_mae : float
+        That of the median of y, the constant of the least.
+    """
+
+    n: int
+    r2: float
+    mae: float
+    constant_mae: float
+
+    @property
+    def text(self) -> str:
+        """Both errors in one sentence."""
+        return (
+            f"The point predictions have R2 = {say_tick(self.r2, 0.1)} and are off by "
+            f"{say_number(self.mae)} on average; the best constant is off by "
+            f"{say_number(self.constant_mae)}."
+        )
+
+    @property
+    def warning(self) -> str:
+        """That a constant would do as well; nothing where it would not."""
+        if np.isnan(self.r2):
+            return ""
+        fails = {"squared": self.r2 <= 0.0, "absolute": self.mae >= self.constant_mae}
+        errors = " and ".join(name for name, fail in fails.items() if fail)
+        if not errors:
+            return ""
+        return (
+            f"By its {errors} errors the point model is no better than a constant: better "
+            "features or another model would shorten the intervals."
+        )
+
+
+def accuracy(y: ArrayLike, y_pred: ArrayLike) -> Accuracy:
+    """Errors of point predictions of rows that the model has not seen.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+    y_pred : array of shape (n,)
+
+    Returns
+    -------
+    Accuracy
+
+    Examples
+    --------
+    >>> found = accuracy([1.0, 2.0, 3.0, 6.0], [1.5, 2.0, 2.5, 5.0])
+    >>> found.mae, found.constant_mae, found.warning
+    (0.5, 1.5, '')
+    >>> accuracy([1.0, 2.0, 3.0], [3.0, 2.0, 1.0]).r2
+    -3.0
+    """
+    actual = np.asarray(y, dtype=np.float64)
+    predicted = check_prediction(y_pred, len(actual))
+    around = actual - actual.mean()
+    # Squares of numbers at most 1 do not overflow.
+    scale = float(np.abs(around).max())
+    r2 = math.nan
+    if scale > 0.0:
+        errors, spread = (actual - predicted) / scale, around / scale
+        r2 = 1.0 - float(np.sum(errors**2) / np.sum(spread**2))
+    return Accuracy(
+        n=len(actual),
+        r2=r2,
+        mae=float(np.abs(actual - predicted).mean()),
+        constant_mae=float(np.abs(actual - np.median(actual)).mean()),
+    )

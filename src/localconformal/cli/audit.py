@@ -72,7 +72,7 @@ def audit(
                   --groups region --level 0.9 --out audited
     """
     from localconformal.audit import audit as find_failures
-    from localconformal.audit.sentences import audit_text
+    from localconformal.audit.audit import audit_text
     from localconformal.io.tables import about, check_columns, column_names, read_table
     from localconformal.report import write_report
     from localconformal.tabular.run import GROUP_HINT

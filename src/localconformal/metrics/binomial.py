@@ -1,10 +1,11 @@
-"""Exact bands of a share of independent rows."""
+"""Exact bands and tests of a share of independent rows, one of them or many."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv
+from scipy.special import betainc, betaincinv
+from scipy.stats import hypergeom
 
 from localconformal.metrics._check import check_probability, number_or_array
 from localconformal.quantiles import Array
@@ -50,3 +51,94 @@ def binomial_band(
     lower = np.where(k > 0, betaincinv(np.maximum(k, 1), rows - k + 1, tail), 0.0)
     upper = np.where(k < rows, betaincinv(k + 1, np.maximum(rows - k, 1), 1.0 - tail), 1.0)
     return number_or_array(lower), number_or_array(upper)
+
+
+def coverage_p_values(n_covered: ArrayLike, n: ArrayLike, confidence_level: float) -> Array:
+    """Exact two-sided p-values of "the coverage is confidence_level", one for each count.
+
+    With K ~ Binomial(n, tau) they are 2 min(P(K <= k), P(K >= k)), at most 1. Of the two-sided
+    binomial tests this is the one that agrees with `binomial_band`: it is below 0.05 exactly when
+    the 95 % band leaves tau out.
+
+    Parameters
+    ----------
+    n_covered, n : int or array of ints
+    confidence_level : float
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> coverage_p_values([90, 80], 100, 0.9).round(4)
+    array([1.   , 0.004])
+    """
+    k, rows = (np.asarray(counts, dtype=np.float64) for counts in (n_covered, n))
+    # The incomplete beta function is the tail of a binomial law; the maxima keep it defined.
+    at_most = betainc(np.maximum(rows - k, 1.0), k + 1.0, 1.0 - confidence_level)
+    at_least = betainc(np.maximum(k, 1.0), rows - k + 1.0, confidence_level)
+    at_most, at_least = np.where(k < rows, at_most, 1.0), np.where(k > 0, at_least, 1.0)
+    return np.minimum(1.0, 2.0 * np.minimum(at_most, at_least))
+
+
+def rest_p_values(n_covered: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> Array:
+    """Exact two-sided p-values of "covered as the other rows are", one for each count.
+
+    Given that ``all_covered`` of all ``n_all`` rows are, k of n is then hypergeometric, whatever
+    the coverage that the rows share; the smaller tail is doubled, as in `coverage_p_values`.
+    Without other rows the p-value is 1.
+
+    Parameters
+    ----------
+    n_covered, n : int or array of ints
+        Of a part of the rows.
+    all_covered, n_all : int
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> rest_p_values([80, 70], 100, 800, 1000).round(3)
+    array([1.   , 0.016])
+    """
+    k, rows = (np.asarray(counts, dtype=np.int64) for counts in (n_covered, n))
+    law = hypergeom(n_all, all_covered, rows)
+    return np.minimum(1.0, 2.0 * np.minimum(law.cdf(k), law.sf(k - 1)))
+
+
+def rest_gaps(n_covered: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> Array:
+    """Coverage of each part less that of the other rows; NaN where there are none.
+
+    Examples
+    --------
+    >>> rest_gaps([8, 9], [10, 20], 9, 20)
+    array([0.7, nan])
+    """
+    k, rows = (np.asarray(counts, dtype=np.float64) for counts in (n_covered, n))
+    others = np.where(rows < n_all, n_all - rows, np.nan)
+    return k / rows - (all_covered - k) / others
+
+
+def holm(p_values: ArrayLike) -> Array:
+    """p-values adjusted by Holm's method, in the order given.
+
+    Sorted ascending, p_(i) of m becomes max over j <= i of (m - j + 1) p_(j), at most 1. To call
+    significant what is below alpha then errs at all, even once, with probability alpha at most,
+    whatever the dependence. Bins of many features hold the same rows, so that nothing is known of
+    theirs. Benjamini and Yekutieli's method also bears any dependence, but keeps a weaker promise
+    (a share of the findings may be false), and asks more of the first finding than Holm does.
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty_like(p)
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    adjusted[order] = np.minimum(1.0, stepped)
+    return adjusted

@@ -1,22 +1,32 @@
-"""Features as numbers: what a slab projects and what a classifier of coverage learns from."""
+"""Columns of X as numbers or labels, and by the order of their values.
+
+A slab projects numbers and a classifier of coverage learns from them; audit and plots bin values by
+their order.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from localconformal.columns import LABEL, as_labels, as_numbers, kind_of
-from localconformal.frames import columns_of, is_frame
+from localconformal.columns import LABEL, NUMBER, as_labels, as_numbers, is_missing, kind_of
+from localconformal.frames import check_frame, columns_of, is_frame
 from localconformal.quantiles import Array
 
 #: What HistGradientBoosting takes of a column of labels; rarer labels are one together.
 MAX_LABELS = 250
 #: Labels with an indicator of their own; those left have none.
 MAX_INDICATORS = 20
+#: A kind of columns beside those of `localconformal.columns`.
+DURATION = "duration"
+#: The code of a missing value.
+MISSING = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +50,7 @@ class Features:
 def read_features(X: Any, n: int) -> Features:
     """The columns of an array or frame of n rows; numbers, booleans and times are numbers."""
     if not is_frame(X):
-        array = as_array(X)
+        array = _as_array(X)
         columns: list[tuple[str, Any]] = [(str(j), column) for j, column in enumerate(array.T)]
     else:
         columns = [(str(column.name), column) for column in columns_of(X)]
@@ -49,7 +59,7 @@ def read_features(X: Any, n: int) -> Features:
             f"X has {len(X)} rows and {len(columns)} columns; {n} rows, as many as intervals, and "
             "at least one column were expected."
         )
-    read = [read_column(name, column) for name, column in columns]
+    read = [_read_column(name, column) for name, column in columns]
     return Features(
         values=np.stack([values for values, _ in read], axis=1),
         names=[name for name, _ in columns],
@@ -57,7 +67,7 @@ def read_features(X: Any, n: int) -> Features:
     )
 
 
-def as_array(X: Any) -> NDArray[Any]:
+def _as_array(X: Any) -> NDArray[Any]:
     """An array with two axes, or refused by what it is."""
     if X is None or issparse(X):
         given = "None" if X is None else f"a sparse {type(X).__name__}: pass X.toarray()"
@@ -70,16 +80,16 @@ def as_array(X: Any) -> NDArray[Any]:
     return array
 
 
-def read_column(name: str, column: Any) -> tuple[Array, list[str] | None]:
+def _read_column(name: str, column: Any) -> tuple[Array, list[str] | None]:
     """Numbers (n,), NaN where missing, and None; or codes and their labels."""
     kind = kind_of(column)
     if kind == LABEL:
-        return code_labels(as_labels(column))
+        return _code_labels(as_labels(column))
     numbers = as_numbers(name, column, kind)
     return np.where(np.isfinite(numbers), numbers, np.nan), None
 
 
-def code_labels(texts: NDArray[Any]) -> tuple[Array, list[str]]:
+def _code_labels(texts: NDArray[Any]) -> tuple[Array, list[str]]:
     """Codes (n,), NaN where there is no text, and the text of each code, most frequent first."""
     known = np.array([text is not None for text in texts], dtype=bool)
     labels, place, counts = np.unique(texts[known], return_inverse=True, return_counts=True)
@@ -131,13 +141,13 @@ def standardised(features: Features) -> Standardised:
             source.append(j)
     if not columns:
         columns, names, source = [np.zeros(len(features.values))], features.names[:1], [0]
-    points, center, scale = zip(*(standardise(column) for column in columns), strict=True)
+    points, center, scale = zip(*(_standardise(column) for column in columns), strict=True)
     return Standardised(
         np.stack(points, axis=1), names, np.array(source), np.array(center), np.array(scale)
     )
 
 
-def standardise(column: Array) -> tuple[Array, float, float]:
+def _standardise(column: Array) -> tuple[Array, float, float]:
     """(column - mean) / standard deviation over what is known, 0 where it is not; mean and sd."""
     known = np.isfinite(column)
     result = np.zeros_like(column)
@@ -152,3 +162,110 @@ def standardise(column: Array) -> tuple[Array, float, float]:
     if spread > 1e-12:
         result[known] = centred / spread
     return result, unit * mean, unit * spread
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of n rows.
+
+    Attributes
+    ----------
+    name : str
+    kind : "number", "time", "duration" or "label"
+    codes : array of ints of shape (n,)
+        Place of each row's value among the distinct ones; -1 where missing. A label beyond those
+        in ``labels`` has the code ``len(labels)``.
+    values : array of shape (distinct,)
+        The distinct numbers, ascending; times in seconds. Empty for labels.
+    labels : tuple of str
+        From the most frequent on; empty for numbers.
+    is_collapsed : bool, default=False
+        Whether rows hold numbers that differ, and all of them are the same as float64.
+    """
+
+    name: str
+    kind: str
+    codes: NDArray[np.int32]
+    values: Array
+    labels: tuple[str, ...]
+    is_collapsed: bool = False
+
+    @property
+    def n_missing(self) -> int:
+        """Rows without a value."""
+        return int(np.sum(self.codes == MISSING))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all rows hold the same, missing values included."""
+        return bool(np.all(self.codes == self.codes[0]))
+
+
+def as_table(X: Any) -> Any:
+    """A frame as it is; a series as a frame of one column; an array with two axes."""
+    if is_frame(check_frame(X)):
+        return X
+    if nw.dependencies.is_into_series(X):
+        series = nw.from_native(X, series_only=True)
+        name = "x0" if series.name in (None, "") else series.name
+        return series.alias(name).to_frame().to_native()
+    if X is None or issparse(X):
+        # Refused by name where columns are read.
+        return X
+    array = np.asarray(X)
+    return array.reshape(-1, 1) if array.ndim == 1 else array
+
+
+def read_columns(X: Any, n: int) -> list[Column]:
+    """Every column of an array (n, d) or a frame; infinite values are missing."""
+    features = read_features(X, n)
+    given = columns_of(X) if is_frame(X) else np.asarray(X).T
+    names = _unique_names(X, features.names)
+    read = zip(names, given, features.values.T, features.labels, strict=True)
+    return [_order_column(*each) for each in read]
+
+
+def _unique_names(X: Any, names: list[str]) -> list[str]:
+    """Names of a frame's columns as unique texts; x0, x1, ... for an array."""
+    if not is_frame(X):
+        return [f"x{j}" for j in range(len(names))]
+    # Names such as 1 and "1" differ only before they are texts.
+    repeated = {name for name in names if names.count(name) > 1}
+    return [
+        f"{name} (column {j})" if name in repeated or not name.strip() else name
+        for j, name in enumerate(names)
+    ]
+
+
+def _order_column(name: str, given: Any, values: Array, labels: list[str] | None) -> Column:
+    """A column of numbers (n,), or of codes of labels, by its order."""
+    known = np.isfinite(values)
+    codes = np.full(len(values), MISSING, dtype=np.int32)
+    kind = LABEL if labels is not None else _kind_of_numbers(given)
+    if kind == LABEL:
+        texts = ("False", "True") if labels is None else tuple(labels)
+        codes[known] = values[known]
+        return Column(name, kind, codes, np.empty(0), texts)
+    distinct, codes[known] = np.unique(values[known], return_inverse=True)
+    found = Column(name, kind, codes, distinct, ())
+    if found.is_constant and len({value for value in given if not is_missing(value)}) > 1:
+        return replace(found, is_collapsed=True)
+    return found
+
+
+def _kind_of_numbers(column: Any) -> str:
+    """How the numbers of a column are to be read; those of booleans are two labels."""
+    kind = kind_of(column)
+    if kind != NUMBER:
+        return kind
+    dtype = column.dtype
+    if isinstance(column, nw.Series):
+        types = (nw.Boolean, nw.Duration, nw.Object)
+        is_flag, is_duration, is_open = (dtype == one for one in types)
+    else:
+        is_flag, is_duration, is_open = (dtype.kind == letter for letter in "bmO")
+    if is_open:
+        known = [value for value in column if not is_missing(value)]
+        is_flag = all(isinstance(value, (bool, np.bool_)) for value in known)
+        is_duration = all(isinstance(value, (timedelta, np.timedelta64)) for value in known)
+    return LABEL if is_flag else DURATION if is_duration else NUMBER

@@ -15,11 +15,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from localconformal.audit.columns import DURATION, MISSING, Column, read_columns
-from localconformal.audit.conditions import say_value
+from localconformal.audit.cells import say_value
 from localconformal.columns import LABEL, TIME
 from localconformal.frames import columns_of, is_frame
 from localconformal.metrics._check import check_pair
+from localconformal.metrics.features import DURATION, MISSING, Column, read_columns
 from localconformal.metrics.size import is_empty, lengths
 from localconformal.quantiles import Array
 from localconformal.text import one_line, say_tick, shorten

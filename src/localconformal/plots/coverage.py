@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from localconformal.audit.cells import number_bins
-from localconformal.audit.columns import MISSING, Column
 from localconformal.columns import LABEL
 from localconformal.metrics import coverage_length_curve
+from localconformal.metrics.features import MISSING, Column
 from localconformal.metrics.groups import group_coverage
 from localconformal.plots._axes import (
     IDEAL,

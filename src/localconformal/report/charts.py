@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localconformal.audit import Audit, Cell, Comparison, Difference, Summary
-from localconformal.audit.significance import ALPHA
+from localconformal.audit.cells import ALPHA
 from localconformal.metrics import CoverageLengthCurve
 from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import tied_lengths

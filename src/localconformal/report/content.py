@@ -11,17 +11,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from localconformal.audit import Audit, Comparison, Failure, Summary
-from localconformal.audit.accuracy import Accuracy, accuracy
-from localconformal.audit.audit import check_one_level, intervals_of
-from localconformal.audit.columns import MISSING, as_table, read_columns
-from localconformal.audit.conditions import say_value
-from localconformal.audit.sentences import coverage_phrase, part_verdict, say_band, summary_lines
-from localconformal.audit.significance import ALPHA, stands_out
-from localconformal.audit.slab import rounded
+from localconformal.audit.audit import (
+    check_one_level,
+    coverage_phrase,
+    intervals_of,
+    part_verdict,
+)
+from localconformal.audit.cells import ALPHA, say_rounded, stands_out
+from localconformal.audit.summary import Accuracy, accuracy, summary_lines
 from localconformal.columns import LABEL as LABELS
 from localconformal.frames import columns_of, is_frame
 from localconformal.metrics import CoverageLengthCurve, coverage_band
 from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.features import MISSING, as_table, read_columns
 from localconformal.quantiles import Array
 from localconformal.report.charts import (
     KINDS,
@@ -44,6 +46,7 @@ from localconformal.report.charts import (
 )
 from localconformal.text import (
     plain_data,
+    say_band,
     say_difference,
     say_level,
     say_number,
@@ -549,7 +552,7 @@ def _column_rows(X: Any, n: int) -> list[tuple[Any, ...]]:
         else:
             distinct = len(column.values)
             ends = [column.values[0], column.values[-1]] if distinct else []
-            range_ = " to ".join(say_value(rounded(float(end), kind), kind) for end in ends)
+            range_ = " to ".join(say_rounded(float(end), kind) for end in ends)
         rows.append((name, kind, column.n_missing, distinct, range_))
     return rows
 

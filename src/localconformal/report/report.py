@@ -12,12 +12,17 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from localconformal.audit import Audit, Comparison
-from localconformal.audit.html import check_jinja2, render_template
-from localconformal.audit.sentences import probability, say_band
 from localconformal.io.files import write_whole
 from localconformal.metrics import CoverageLengthCurve
 from localconformal.report.content import GROUP_HINT, TITLE, summarise, typeset
-from localconformal.text import say_number, say_share
+from localconformal.text import (
+    check_jinja2,
+    render_template,
+    say_band,
+    say_number,
+    say_p_value,
+    say_share,
+)
 
 _SCRIPTS = ("draw.js", "charts.js", "page.js")
 #: Parts of the page in their order, by their ids.
@@ -144,7 +149,7 @@ def render(summary: dict[str, Any]) -> str:
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    tools = (_place, _tight, probability, say_band, say_number, say_share, typeset)
+    tools = (_place, _tight, say_band, say_number, say_p_value, say_share, typeset)
     return render_template(
         "report/templates/report.html.j2",
         **summary,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pandas.api import types as kinds
 
 from localconformal.audit import Audit, audit
-from localconformal.audit.accuracy import Accuracy, accuracy
+from localconformal.audit.summary import Accuracy, accuracy
 from localconformal.io.files import write_together
 from localconformal.io.models import save_model
 from localconformal.io.tables import (
