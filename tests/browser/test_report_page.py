@@ -8,7 +8,7 @@ import pytest
 import registry
 from localconformal.audit import audit
 from localconformal.report import write_report
-from localconformal.report.content import typeset
+from localconformal.report.report import typeset
 from localconformal.text import say_number, say_tick
 from report_data import hostile, many_failures, ordinary, rows
 

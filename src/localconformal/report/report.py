@@ -1,28 +1,79 @@
-"""The report as a page that needs nothing else, and as a file."""
+"""The report: everything it says, as plain data; a page that needs nothing else; and a file."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from localconformal.audit import Audit, Comparison
+from localconformal.audit import Audit, Comparison, Failure, Summary
+from localconformal.audit.audit import (
+    check_one_level,
+    coverage_phrase,
+    intervals_of,
+    part_verdict,
+)
+from localconformal.audit.cells import ALPHA, say_rounded, stands_out
+from localconformal.audit.summary import Accuracy, accuracy, summary_lines
+from localconformal.columns import LABEL as LABELS
+from localconformal.frames import columns_of, is_frame
 from localconformal.io.files import write_whole
-from localconformal.metrics import CoverageLengthCurve
-from localconformal.report.content import GROUP_HINT, TITLE, summarise, typeset
+from localconformal.metrics import CoverageLengthCurve, coverage_band
+from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.features import MISSING, as_table, read_columns
+from localconformal.quantiles import Array
+from localconformal.report.charts import (
+    KINDS,
+    LABEL,
+    MAX_METHODS,
+    METRICS,
+    OVER,
+    UNDER,
+    comparison_charts,
+    curve_chart,
+    glance_chart,
+    paired_in_points,
+    part_charts,
+    predictions_chart,
+    region_state,
+    row_charts,
+    say_calibration,
+    short,
+    slab_chart,
+)
 from localconformal.text import (
     check_jinja2,
+    plain_data,
     render_template,
     say_band,
+    say_difference,
+    say_level,
     say_number,
     say_p_value,
+    say_rows,
     say_share,
 )
+from localconformal.versions import PACKAGES, versions
+
+TITLE = "How well do these intervals cover?"
+GROUP_HINT = "pass groups= to the audit"
+
+#: Digits kept of a number: a page of 400 pixels shows no more.
+_DIGITS = 6
+#: Characters of the conditions of a rule, whose names the audit has cut, of a paragraph, and of a
+#: model's settings.
+_CONDITIONS, _PARAGRAPH, _SETTINGS = 400, 600, 4_000
+#: Parts told as sentences, and rows of the tables.
+_MAX_SENTENCES, _MAX_ROWS, _MAX_COLUMNS, _MAX_CANDIDATES, _MAX_NOTES = 12, 400, 200, 60, 60
 
 _SCRIPTS = ("draw.js", "charts.js", "page.js")
 #: Parts of the page in their order, by their ids.
@@ -122,6 +173,82 @@ def write_report(
     return write_whole(Path(path), lambda part: part.write_text(page, encoding="utf-8"))
 
 
+def summarise(
+    audit: Audit,
+    *,
+    model: Any = None,
+    title: str = TITLE,
+    comparison: Comparison | None = None,
+    curve: CoverageLengthCurve | None = None,
+    X: Any = None,
+    y: ArrayLike | None = None,
+    intervals: ArrayLike | None = None,
+    y_pred: ArrayLike | None = None,
+    random_state: int = 0,
+    group_hint: str = GROUP_HINT,
+) -> dict[str, Any]:
+    """The content of a report as numbers, texts, lists and dicts that JSON can say.
+
+    NaN and infinities are the texts "NaN", "Infinity" and "-Infinity". The size is bounded
+    whatever the number of rows, columns and groups: rows are counted or drawn with a seed, long
+    tables and texts are cut, and what was cut is said.
+
+    Parameters
+    ----------
+    audit : Audit
+    model, title, comparison, curve, X, y, intervals, y_pred, random_state, group_hint
+        As in `write_report`.
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
+    >>> from localconformal.audit import audit
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.uniform(size=(200, 1)), rng.uniform(size=200)
+    >>> found = summarise(audit(X, y, np.tile([0.05, 0.95], (200, 1))))
+    >>> found["headline"]["text"]
+    '92.0 % of 200 rows lie in their interval. The target is 90 %.'
+    """
+    audit = _with_expected_band(audit, model)
+    charts = {"glance": glance_chart(audit), **part_charts(audit)}
+    if intervals is None and model is not None and X is not None and y is not None:
+        intervals = intervals_of(model, X, audit.summary.confidence_level)
+        if y_pred is None and hasattr(model, "predict"):
+            y_pred = model.predict(X)
+    found = None
+    if y is not None and intervals is not None:
+        rows = _check_rows(audit, y, intervals)
+        charts |= row_charts(*rows, random_state)
+        if y_pred is not None:
+            found = accuracy(rows[0], y_pred)
+            charts["predictions"] = predictions_chart(*rows, np.asarray(y_pred), random_state)
+    if curve is not None:
+        charts["curve"] = curve_chart(curve)
+    charts |= slab_chart(audit)
+    if comparison is not None:
+        charts |= comparison_charts(comparison)
+    numbers = [(name, typeset(said), text) for name, said, text in summary_lines(audit.summary)]
+    summary = {
+        "title": short(title),
+        "headline": _headline(audit, found),
+        "numbers": numbers,
+        "guarantee": _promise(audit, model),
+        "failures": _failures(audit, group_hint),
+        "predictions": [] if found is None else [t for t in (found.warning, found.text) if t],
+        "charts": charts,
+        "slab": _slab_lines(audit),
+        "comparison": None if comparison is None else _methods(comparison),
+        "making": _model_facts(model),
+        "facts": _data_facts(audit, X, model, random_state),
+        "notes": [short(note, _PARAGRAPH) for note in audit.notes[:_MAX_NOTES]],
+    }
+    content: dict[str, Any] = plain_data(summary, _DIGITS)
+    return content
+
+
 def render(summary: dict[str, Any]) -> str:
     """One self-contained page: style, script and data are inside, and nothing else is asked for.
 
@@ -195,3 +322,423 @@ def _place(share: float, low: float) -> str:
     """Where a share stands in the picture of a band, 150 pixels wide and from ``low`` to 1."""
     inside = (share - low) / max(1.0 - low, 1e-9)
     return f"{6 + 138 * min(max(inside, 0.0), 1.0):.1f}"
+
+
+# ---- texts ------------------------------------------------------------------------------------
+
+
+#: A hyphen before a number is a minus.
+_MINUS = re.compile(r"(?<!\w)-(?=[\d∞])|(?<=e)-(?=\d)")
+
+
+def typeset(number: str) -> str:
+    """A number in the signs of a page: a dash, infinity and minus.
+
+    Examples
+    --------
+    >>> typeset("-12.5"), typeset("-infinity"), typeset("-"), typeset("a-b")
+    ('−12.5', '−∞', '–', 'a-b')
+    """
+    return "–" if number == "-" else _MINUS.sub("−", number.replace("infinity", "∞"))
+
+
+#: Where in memory an object is differs every time.
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def _say(value: Any) -> str:
+    if isinstance(value, float) or type(value) is int:
+        return typeset(say_number(value))
+    return short(value if isinstance(value, str) else _ADDRESS.sub("", str(value)))
+
+
+def _table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> dict[str, Any]:
+    texts = [[_say(value) for value in row] for row in rows]
+    return {"title": title, "columns": [short(name, LABEL) for name in columns], "rows": texts}
+
+
+# ---- what was audited, and how it was calibrated ----------------------------------------------
+
+
+def _check_rows(audit: Audit, y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
+    """y (n,) and bounds (n, 2), those that were audited."""
+    y_checked, bounds = check_one_level(y, intervals)
+    n, share = len(y_checked), float(is_covered(y_checked, bounds).mean())
+    if n != audit.summary.n or not np.isclose(share, audit.summary.coverage):
+        raise ValueError(
+            f"y and intervals have {say_rows(n)}, {say_share(share)} of them covered; the audit's "
+            f"{say_rows(audit.summary.n)}, {say_share(audit.summary.coverage)} of them covered, "
+            "were expected: pass what was audited."
+        )
+    return y_checked, bounds
+
+
+def _with_expected_band(audit: Audit, model: Any) -> Audit:
+    """The audit with the Beta-binomial band of its coverage, where only the model knows it."""
+    summary, n_calibration = audit.summary, _calibration_rows(model)
+    if summary.n_calibration or n_calibration == 0:
+        return audit
+    lower, upper = coverage_band(n_calibration, summary.n, summary.confidence_level)
+    known = replace(
+        summary, n_calibration=n_calibration, expected_lower=lower, expected_upper=upper
+    )
+    return replace(audit, summary=known)
+
+
+def _calibration_rows(model: Any) -> int:
+    """How many rows calibrated the model as a whole; 0 where it does not say, or by cells."""
+    guarantee: Any = getattr(model, "guarantee_", None)
+    if guarantee is None or not (guarantee.marginal and guarantee.finite_sample):
+        return 0
+    report = getattr(model, "fit_report_", {})
+    if guarantee.conditional_on is not None or not isinstance(report, Mapping):
+        return 0
+    return int(report.get("rows", {}).get("calibration", 0))
+
+
+def _say_expected(summary: Summary) -> str:
+    return say_band(summary.expected_lower, summary.expected_upper)
+
+
+# ---- the head of the page ---------------------------------------------------------------------
+
+#: What one part of a family of tests is called, and several.
+_PARTS = {
+    "rules": ("rule", "rules"),
+    "features": ("feature bin", "feature bins"),
+    "groups": ("group", "groups"),
+    "sizes": ("length stratum", "length strata"),
+    "slab": ("slab", "slabs"),
+}
+_NO_MODEL = (
+    "These intervals were made elsewhere: nothing is promised here. "
+    "The audit says how they did on these rows, no more."
+)
+
+
+def _headline(audit: Audit, found: Accuracy | None) -> dict[str, Any]:
+    summary = audit.summary
+    model = [found.warning] if found is not None and found.warning else []
+    return {
+        "text": f"{say_share(summary.coverage)} of {say_rows(summary.n)} "
+        f"{'lies in its' if summary.n == 1 else 'lie in their'} interval. "
+        f"The target is {say_level(summary.confidence_level)}.",
+        "verdict": [_overall_sentence(audit), *_parts_sentences(audit), *model],
+        "figures": _figures(audit),
+    }
+
+
+def _sides(audit: Audit) -> tuple[list[Failure], list[Failure]]:
+    """Parts covered too rarely and parts covered too often, as everywhere on the page."""
+    found = audit.failures(ALPHA)
+    return [one for one in found if one.is_under], [one for one in found if not one.is_under]
+
+
+def _n_tested(audit: Audit) -> int:
+    lists = (audit.rules, audit.features, audit.groups, audit.sizes)
+    return sum(map(len, lists)) + (audit.slab.n > 0)
+
+
+def _overall_sentence(audit: Audit) -> str:
+    summary = audit.summary
+    if summary.p_value >= ALPHA:
+        return "Over all rows the difference is within chance."
+    drawn = say_calibration(summary)
+    if summary.is_explained:
+        return (
+            f"Over all rows that is within what {drawn} explains: on as many rows, 95 % of such "
+            f"sets cover {_say_expected(summary)} %."
+        )
+    beyond = f" and {drawn} explain" if summary.n_calibration else " explains"
+    if summary.coverage < summary.confidence_level:
+        return (
+            f"Over all rows that is less than chance{beyond}: the intervals are too short, or "
+            "these rows differ from those they were made for."
+        )
+    return (
+        f"Over all rows that is more than chance{beyond}: the intervals are longer than the "
+        "target asks for."
+    )
+
+
+def _parts_sentences(audit: Audit) -> list[str]:
+    """Is it the target everywhere, and if not, where is it worst?"""
+    tested, (under, over) = _n_tested(audit), _sides(audit)
+    if tested == 0:
+        return ["There were no parts of the rows to look at one by one."]
+    if not under and not over:
+        return [f"None of the {tested:,} parts looked at one by one is off by more than chance."]
+    lines = []
+    if under:
+        lines.append(f"Coverage is too low, by more than chance, in {_say_parts(under)}.")
+        lines += _worst_sentences(audit, under)
+    else:
+        lines.append(f"None of the {tested:,} parts looked at one by one is covered too rarely.")
+    if over:
+        lines.append(f"It is higher than asked in {_say_parts(over)}.")
+    return lines
+
+
+def _worst_sentences(audit: Audit, under: list[Failure]) -> list[str]:
+    """Which of the parts is worst; where all rows are off, of those that differ from the others."""
+    told, lines = under, []
+    if audit.is_shifted:
+        told = [failure for failure in under if failure.stands_out]
+        lines.append(
+            f"Of these, {_say_parts(told)} also differ from the other rows."
+            if told
+            else "None of these differs from the other rows."
+        )
+    if told:
+        worst = min(told, key=lambda failure: failure.gap)
+        phrase = coverage_phrase(worst, audit.summary.confidence_level)
+        lines.append(f"It fails most where {short(worst.text, _CONDITIONS)}: {phrase}.")
+    return lines
+
+
+def _say_parts(failures: list[Failure]) -> str:
+    """2 rules, 5 feature bins and 1 group."""
+    counted = []
+    for part, (one, many) in _PARTS.items():
+        n = sum(failure.part == part for failure in failures)
+        if n:
+            counted.append(f"{n:,} {one if n == 1 else many}")
+    return " and ".join([", ".join(counted[:-1])] * (len(counted) > 1) + counted[-1:])
+
+
+def _figures(audit: Audit) -> list[dict[str, str]]:
+    """The four numbers to take home."""
+    summary, (under, over) = audit.summary, _sides(audit)
+    length = f"median {_say(summary.median_length)}"
+    if summary.share_infinite > 0:
+        infinite = say_number(100 * summary.share_infinite)
+        length = f"{infinite} % are infinite, the others {_say(summary.mean_finite_length)}"
+    band = f"95 % band: {say_band(summary.lower, summary.upper)}"
+    if summary.n_calibration:
+        band += f"; {say_calibration(summary)} explains {_say_expected(summary)}"
+    often = f"; {len(over):,} covered too often" if over else ""
+    rows = [
+        ("Target", say_level(summary.confidence_level), "of rows in their interval"),
+        ("Observed", say_share(summary.coverage), band),
+        ("Mean length", _say(summary.mean_length), length),
+        (
+            "Coverage fails",
+            f"{len(under):,} of {_n_tested(audit):,}",
+            f"parts of the rows, beyond chance{often}",
+        ),
+    ]
+    return [{"label": label, "value": value, "detail": detail} for label, value, detail in rows]
+
+
+def _promise(audit: Audit, model: Any) -> dict[str, Any]:
+    """What the model promises, in its own words; nothing where there is none to ask."""
+    guarantee = getattr(model, "guarantee_", None)
+    if guarantee is None:
+        return {"known": False, "lines": [_NO_MODEL]}
+    lines = [short(line, _PARAGRAPH) for line in str(guarantee).splitlines() if line.strip()]
+    level, target = getattr(guarantee, "confidence_level", None), audit.summary.confidence_level
+    if isinstance(level, float) and level != target:
+        lines.append(f"The intervals on this page were made for {say_level(target)}.")
+    return {"known": True, "lines": lines}
+
+
+# ---- rules, groups and bins -------------------------------------------------------------------
+
+_TABLES = {
+    "rules": ("Rules", "No rule was found to be tested."),
+    "groups": ("Groups", "No groups were named"),
+    "features": ("Feature bins", "No feature tells rows apart."),
+}
+
+
+def _failures(audit: Audit, group_hint: str) -> dict[str, Any]:
+    """Parts off the target as sentences, each side by itself, and every part in tables."""
+    under, over = _sides(audit)
+    return {
+        UNDER: _told_parts(audit, under),
+        OVER: _told_parts(audit, over),
+        "level": audit.summary.confidence_level,
+        "tables": [_region_table(audit, part, group_hint) for part in _TABLES],
+    }
+
+
+def _told_parts(audit: Audit, found: list[Failure]) -> dict[str, Any]:
+    """The first few parts of one side as sentences, and how many more there are.
+
+    Where all rows are off the target, what stands out from the other rows comes first.
+    """
+    level, shifted = audit.summary.confidence_level, audit.is_shifted
+    first = list(KINDS)
+    ordered = sorted(found, key=lambda one: (shifted and not one.stands_out, first.index(one.part)))
+    sentences = []
+    for one in ordered[:_MAX_SENTENCES]:
+        text = short(f"{KINDS[one.part]}{one.text}", _CONDITIONS)
+        state = UNDER if one.is_under else OVER
+        sentences.append({"state": state, "text": f"{text}: {coverage_phrase(one, level)}"})
+    return {"sentences": sentences, "more": len(found) - len(sentences)}
+
+
+def _region_table(audit: Audit, part: str, group_hint: str) -> dict[str, Any]:
+    """One family of tests, the most significant first.
+
+    Where all rows are off the target, what stands out from the other rows comes before the rest.
+    """
+    title, empty = _TABLES[part]
+    if part == "groups" and group_hint:
+        empty = f"{empty}: {group_hint}."
+    shifted = audit.is_shifted
+    tested = sorted(
+        getattr(audit, part), key=lambda one: (shifted and not stands_out(one), one.p_value)
+    )
+    return {
+        "id": part,
+        "title": title,
+        "text": part_verdict(audit, part) if tested else empty,
+        "rows": [_region_row(one) for one in tested[:_MAX_ROWS]],
+        "left_out": max(0, len(tested) - _MAX_ROWS),
+    }
+
+
+def _region_row(region: Any) -> dict[str, Any]:
+    names = ("n", "coverage", "lower", "upper", "gap", "mean_length", "adjusted_p_value")
+    return {
+        "text": short(region.text, _CONDITIONS),
+        **{name: getattr(region, name) for name in names},
+        "state": region_state(region),
+    }
+
+
+# ---- the worst slab ---------------------------------------------------------------------------
+
+
+def _slab_lines(audit: Audit) -> list[str]:
+    slab = audit.slab
+    first = (
+        "Of all slabs, that is, ranges of a weighted sum of features, the one that covers least "
+        f"holds {short(audit.slab_text, _CONDITIONS)}."
+    )
+    if not slab.n:
+        return [first, "No other row lies in it, so that nothing can be said of its coverage."]
+    return [
+        first,
+        f"Of {say_rows(slab.n)} in it that did not find it {say_share(slab.coverage)} "
+        f"({say_band(slab.lower, slab.upper)}) are covered; the target is "
+        f"{say_level(audit.summary.confidence_level)}. Of the {say_rows(slab.found_n)} that found "
+        f"it {say_share(slab.found_coverage)} were, which is low by construction.",
+    ]
+
+
+# ---- methods side by side ---------------------------------------------------------------------
+
+#: Column -> field of a summary, and how it is said.
+_COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "coverage": ("coverage", say_share),
+    "mean length": ("mean_length", say_number),
+    "interval score": ("interval_score", say_number),
+    "corr(length, covered)": ("length_coverage_corr", say_number),
+    "worst slab": ("worst_slab_coverage", say_share),
+    "excess risk": ("excess_risk_l1", say_number),
+}
+
+
+def _methods(comparison: Comparison) -> dict[str, Any]:
+    """Coverage of each method, and their paired differences from the best."""
+    methods = []
+    for method in comparison.methods[:MAX_METHODS]:
+        said = [typeset(say(getattr(method.summary, name))) for name, say in _COLUMNS.values()]
+        methods.append([method.name, *said])
+    paired = paired_in_points(comparison)
+    found = {
+        (row.method, row.metric): typeset(say_difference(row.difference, row.lower, row.upper))
+        for row in paired
+    }
+    names = list(dict.fromkeys(row.method for row in paired))[:MAX_METHODS]
+    differences = [[name, *(found[name, metric] for metric in METRICS)] for name in names]
+    is_cut = len(comparison.methods) > MAX_METHODS
+    cut = [f"The first {MAX_METHODS} methods are shown."] if is_cut else []
+    return {
+        "heading": comparison.heading(),
+        "tables": [
+            _table("Methods", ("method", *_COLUMNS), methods),
+            _table(comparison.differences_heading(), ("method", *METRICS.values()), differences),
+        ],
+        "notes": cut + [short(note, _PARAGRAPH) for note in comparison.notes[:MAX_METHODS]],
+    }
+
+
+# ---- how the intervals were made, and from what -----------------------------------------------
+
+
+def _model_facts(model: Any) -> dict[str, Any]:
+    """The model as it was set, its fit report, and the candidates it chose from.
+
+    Seconds are left out, since they differ every time: the same seed gives the same page.
+    """
+    if model is None:
+        return {"model": None, "tables": []}
+    text = _ADDRESS.sub("", repr(model))
+    report = getattr(model, "fit_report_", {})
+    tables = [
+        _table(f"Fit: {name}", ("stage", name), part.items())
+        for name, part in (report.items() if isinstance(report, Mapping) else ())
+        if isinstance(part, Mapping) and name != "seconds"
+    ]
+    selection = getattr(model, "selection_", None)
+    if is_frame(selection):
+        columns = columns_of(selection)
+        rows = list(zip(*(column.to_list() for column in columns), strict=True))
+        names = [column.name for column in columns]
+        tables.append(_table("Candidates, the best first", names, rows[:_MAX_CANDIDATES]))
+    is_long = len(text) > _SETTINGS
+    return {"model": f"{text[:_SETTINGS]}..." if is_long else text, "tables": tables}
+
+
+def _data_facts(audit: Audit, X: Any, model: Any, seed: int) -> list[dict[str, Any]]:
+    """Rows, columns, missing values, versions and seeds."""
+    facts: list[tuple[str, Any]] = [("rows audited", audit.summary.n)]
+    tables = []
+    if X is not None:
+        columns = _column_rows(X, audit.summary.n)
+        facts += [
+            ("columns", len(columns)),
+            ("columns with missing values", sum(row[2] > 0 for row in columns)),
+        ]
+        names = ("column", "kind", "missing", "distinct", "range or most frequent")
+        is_cut = len(columns) > _MAX_COLUMNS
+        title = f"Columns, the first {_MAX_COLUMNS}" if is_cut else "Columns"
+        tables.append(_table(title, names, columns[:_MAX_COLUMNS]))
+    facts += [("seed of the samples on this page", seed)]
+    if model is not None and hasattr(model, "random_state"):
+        facts.append(("random_state of the model", model.random_state))
+    return [
+        _table("Facts", ("fact", "value"), facts),
+        _table("Versions", ("package", "version"), versions(_packages(X, model)).items()),
+        *tables,
+    ]
+
+
+def _column_rows(X: Any, n: int) -> list[tuple[Any, ...]]:
+    """Name, kind, missing values, distinct values and range of each column."""
+    if len(X) != n:
+        raise ValueError(
+            f"X has {say_rows(len(X))}; the audit's {say_rows(n)} were expected: pass what was "
+            "audited."
+        )
+    rows: list[tuple[Any, ...]] = []
+    for column in read_columns(as_table(X), n):
+        name, kind = short(column.name, LABEL), column.kind
+        if kind == LABELS:
+            distinct = len(set(column.codes[column.codes != MISSING].tolist()))
+            range_ = column.labels[0] if column.labels else ""
+        else:
+            distinct = len(column.values)
+            ends = [column.values[0], column.values[-1]] if distinct else []
+            range_ = " to ".join(say_rounded(float(end), kind) for end in ends)
+        rows.append((name, kind, column.n_missing, distinct, range_))
+    return rows
+
+
+def _packages(X: Any, model: Any) -> list[str]:
+    """The library, what it stands on, and the packages of the frame and of the models."""
+    used = [type(one).__module__ for one in (X, model, getattr(model, "estimator", None))]
+    return list(dict.fromkeys([*PACKAGES, *sorted(name.split(".")[0] for name in used)]))
