@@ -105,7 +105,7 @@ def test_crps_is_asked_of_the_estimator(model, data):
     fitted = clone(model).fit(*data)
     scorer = make_interval_scorer(metrics.crps)
     assert scorer(fitted, *data) == -fitted.crps(*data)
-    with pytest.raises(ValueError, match="crps came with weights"):
+    with pytest.raises(ValueError, match="crps got weights"):
         make_interval_scorer(metrics.crps, weights=[1.0])
 
 

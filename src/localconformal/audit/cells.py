@@ -55,7 +55,7 @@ class Table:
     Attributes
     ----------
     X : array or frame
-        Those columns as they came; a column of zeros if there are none.
+        Those columns as they were given; a column of zeros if there are none.
     columns : list of Column
     notes : tuple of str
         What was left out, and where values are missing.

@@ -78,12 +78,12 @@ def split_levels(bounds: Array) -> list[Array]:
 
 
 def one_or_all(results: list[Result], bounds: Array) -> Result | list[Result]:
-    """The result of (n, 2) intervals; the list of one a level for (n, 2, L)."""
+    """The result of (n, 2) intervals; the list, one per level, for (n, 2, L)."""
     return results[0] if bounds.ndim == 2 else results
 
 
 def one_number_or_all(values: list[float], bounds: Array) -> float | Array:
-    """The number of (n, 2) intervals; the array of one a level for (n, 2, L)."""
+    """The number of (n, 2) intervals; the array, one per level, for (n, 2, L)."""
     return values[0] if bounds.ndim == 2 else np.array(values)
 
 

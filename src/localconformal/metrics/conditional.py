@@ -33,7 +33,7 @@ def mean_squared_conditional_error(
     >>> round(mean_squared_conditional_error([0.8, 1.0]), 12)
     0.01
     """
-    return number_or_array(np.mean(gaps(conditional_coverage, confidence_level) ** 2, axis=0))
+    return number_or_array(np.mean(_gaps(conditional_coverage, confidence_level) ** 2, axis=0))
 
 
 def mean_absolute_conditional_gap(
@@ -56,10 +56,10 @@ def mean_absolute_conditional_gap(
     >>> round(mean_absolute_conditional_gap([0.8, 1.0]), 12)
     0.1
     """
-    return number_or_array(np.mean(np.abs(gaps(conditional_coverage, confidence_level)), axis=0))
+    return number_or_array(np.mean(np.abs(_gaps(conditional_coverage, confidence_level)), axis=0))
 
 
-def gaps(conditional_coverage: ArrayLike, confidence_level: float | ArrayLike) -> Array:
+def _gaps(conditional_coverage: ArrayLike, confidence_level: float | ArrayLike) -> Array:
     """pi(x) - confidence_level, shaped like pi."""
     pi, level = (
         np.asarray(values, dtype=np.float64) for values in (conditional_coverage, confidence_level)
@@ -72,6 +72,6 @@ def gaps(conditional_coverage: ArrayLike, confidence_level: float | ArrayLike) -
     if level.shape not in ((), pi.shape[1:]) or not np.all((level > 0.0) & (level < 1.0)):
         raise ValueError(
             f"confidence_level is {level} for conditional_coverage of shape {pi.shape}; "
-            "one number in (0, 1), or one a level, was expected."
+            "one number in (0, 1), or one per level, was expected."
         )
     return pi - level

@@ -13,7 +13,7 @@ from localconformal.quantiles import Array, conformal_rank
 
 
 def coverage(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
-    """Share of rows with lower <= y <= upper; one number a level.
+    """Share of rows with lower <= y <= upper; one number per level.
 
     Examples
     --------
@@ -45,8 +45,8 @@ def coverage_band(
     """
     if not 0.0 < confidence_level < 1.0 or n_calibration < 1 or n_test < 1:
         raise ValueError(
-            f"n_calibration={n_calibration}, n_test={n_test}, confidence_level={confidence_level} "
-            "came; at least one row each and a level inside (0, 1) were expected."
+            f"got n_calibration={n_calibration}, n_test={n_test} and confidence_level="
+            f"{confidence_level}; at least one row each and a level inside (0, 1) were expected."
         )
     tail = (1.0 - check_probability(probability)) / 2.0
     return _band(n_calibration, n_test, confidence_level, tail)

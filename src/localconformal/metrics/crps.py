@@ -40,7 +40,7 @@ def crps(y_true: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None)
     >>> crps([0.0, 0.0], [[-1.0, 1.0], [1.0, 1.0]])
     0.75
     """
-    y, x, w = check_laws(y_true, values, weights)
+    y, x, w = _check_laws(y_true, values, weights)
     order = np.argsort(x, axis=1, kind="stable")
     x, w = np.take_along_axis(x, order, axis=1), np.take_along_axis(w, order, axis=1)
     lost = np.any(np.isinf(x) & (w > 0.0), axis=1)
@@ -51,7 +51,7 @@ def crps(y_true: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None)
     return float(np.mean(np.where(lost, np.inf, scores)))
 
 
-def check_laws(
+def _check_laws(
     y_true: ArrayLike, values: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Array, Array, Array]:
     """y (n,), values and weights (n, k) of sum one, or refused."""
@@ -60,7 +60,7 @@ def check_laws(
     if y.ndim != 1 or x.ndim != 2 or len(x) != len(y) or x.size == 0:
         raise ValueError(
             f"y_true has shape {y.shape} and values {x.shape}; (n,) and (n, k) were expected, "
-            "with at least one value a row."
+            "with at least one value per row."
         )
     if not np.all(np.isfinite(y)) or np.isnan(x).any():
         raise ValueError(

@@ -41,7 +41,7 @@ class CoverageLengthCurve:
     median_length: Array
 
     def frame(self) -> Any:
-        """One row a level (pandas)."""
+        """One row per level (pandas)."""
         return make_frame(asdict(self), None)
 
 

@@ -70,7 +70,7 @@ class ExcessRisk:
         return self.l1
 
     def frame(self) -> Any:
-        """One row a loss (pandas)."""
+        """One row per loss (pandas)."""
         parts = {"value": "", "error": "_error", "over": "_over", "under": "_under"}
         columns: dict[str, list[Any]] = {"loss": list(LOSSES)}
         for name, suffix in parts.items():
@@ -116,7 +116,7 @@ def excess_risk(
     Returns
     -------
     ExcessRisk
-        A list of one a level for intervals of shape (n, 2, L).
+        A list, one per level, for intervals of shape (n, 2, L).
 
     Examples
     --------
@@ -133,14 +133,14 @@ def excess_risk(
     if n_splits < 2:
         raise ValueError(f"n_splits is {n_splits}; at least 2 was expected.")
     if classifier is None:
-        learn = default_learner(X, len(y), random_state)
+        learn = _default_learner(X, len(y), random_state)
     else:
-        learn = cloned(classifier, X)
+        learn = _cloned(classifier, X)
     levels, results = check_levels(confidence_level, bounds), []
     for part, level in zip(split_levels(bounds), levels, strict=True):
         inside = is_covered(y.reshape(-1), part)
-        predicted = cross_fit(learn, inside, n_splits, random_state)
-        results.append(risks(predicted, inside.astype(np.float64), float(level)))
+        predicted = _cross_fit(learn, inside, n_splits, random_state)
+        results.append(_risks(predicted, inside.astype(np.float64), float(level)))
     return one_or_all(results, bounds)
 
 
@@ -148,7 +148,7 @@ def excess_risk(
 Learner = Callable[[NDArray[np.intp], NDArray[np.bool_], NDArray[np.intp]], Array]
 
 
-def cross_fit(
+def _cross_fit(
     learn: Learner, covered: NDArray[np.bool_], n_splits: int, random_state: int
 ) -> Array:
     """Probability of being covered (n,), each row's learned from the other folds."""
@@ -165,7 +165,7 @@ def cross_fit(
     return predicted
 
 
-def default_learner(X: Any, n: int, random_state: int) -> Learner:
+def _default_learner(X: Any, n: int, random_state: int) -> Learner:
     """Boosted small trees on the numeric view of X."""
     features = read_features(X, n)
     is_label = np.array([labels is not None for labels in features.labels])
@@ -191,12 +191,12 @@ def default_learner(X: Any, n: int, random_state: int) -> Learner:
         values = np.where(known, features.values, 0.0)
         with few_threads(values):
             model.fit(values[others], seen)
-        return probability_of_cover(model, values[fold])
+        return _probability_of_cover(model, values[fold])
 
     return learn
 
 
-def cloned(classifier: Any, X: Any) -> Learner:
+def _cloned(classifier: Any, X: Any) -> Learner:
     """Clones of the user's classifier, which see X as it is."""
     from sklearn.base import clone
 
@@ -206,36 +206,36 @@ def cloned(classifier: Any, X: Any) -> Learner:
     def learn(others: NDArray[np.intp], seen: NDArray[np.bool_], fold: NDArray[np.intp]) -> Array:
         with few_threads(X):
             model = clone(classifier).fit(take_rows(X, others), seen)
-        return probability_of_cover(model, take_rows(X, fold))
+        return _probability_of_cover(model, take_rows(X, fold))
 
     return learn
 
 
-def probability_of_cover(model: Any, X: Any) -> Array:
+def _probability_of_cover(model: Any, X: Any) -> Array:
     """The column of True in ``predict_proba``."""
     return np.asarray(model.predict_proba(X), dtype=np.float64)[:, list(model.classes_).index(True)]
 
 
-def excess_l1(p: Array, c: Array, tau: float) -> Array:
+def _excess_l1(p: Array, c: Array, tau: float) -> Array:
     """sign(tau - p) (tau - c)."""
     return np.sign(tau - p) * (tau - c)
 
 
-def excess_l2(p: Array, c: Array, tau: float) -> Array:
+def _excess_l2(p: Array, c: Array, tau: float) -> Array:
     """(tau - c)^2 - (p - c)^2."""
     return (tau - c) ** 2 - (p - c) ** 2
 
 
-def excess_kl(p: Array, c: Array, tau: float) -> Array:
+def _excess_kl(p: Array, c: Array, tau: float) -> Array:
     """c log(p / tau) + (1 - c) log((1 - p) / (1 - tau))."""
     p = np.clip(p, CLIP, 1.0 - CLIP)
     return c * np.log(p / tau) + (1.0 - c) * np.log((1.0 - p) / (1.0 - tau))
 
 
-LOSSES = {"l1": excess_l1, "l2": excess_l2, "kl": excess_kl}
+LOSSES = {"l1": _excess_l1, "l2": _excess_l2, "kl": _excess_kl}
 
 
-def risks(p: Array, c: Array, tau: float) -> ExcessRisk:
+def _risks(p: Array, c: Array, tau: float) -> ExcessRisk:
     """All excess risks of predictions p (n,) of coverage c (n,)."""
     numbers = {}
     n = len(p)

@@ -50,7 +50,7 @@ class GroupCoverage:
     confidence_level: float
 
     def frame(self) -> Any:
-        """One row a group (pandas)."""
+        """One row per group (pandas)."""
         return make_frame(asdict(self), None)
 
 
@@ -81,7 +81,7 @@ def group_coverage(
     Returns
     -------
     GroupCoverage
-        A list of one a level for intervals of shape (n, 2, L).
+        A list, one per level, for intervals of shape (n, 2, L).
 
     Examples
     --------

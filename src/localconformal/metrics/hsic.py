@@ -101,7 +101,7 @@ def hsic(
     Returns
     -------
     HSIC
-        A list of one a level for intervals of shape (n, 2, L).
+        A list, one per level, for intervals of shape (n, 2, L).
 
     Examples
     --------
@@ -117,23 +117,23 @@ def hsic(
     results = []
     for part in split_levels(bounds):
         missed = ~is_covered(y.reshape(-1), part)
-        results.append(dependence(tied_lengths(part), missed, n_permutations, random_state))
+        results.append(_dependence(tied_lengths(part), missed, n_permutations, random_state))
     return one_or_all(results, bounds)
 
 
-def dependence(
+def _dependence(
     length: Array, missed: NDArray[np.bool_], n_permutations: int, random_state: int
 ) -> HSIC:
     """HSIC of lengths and misses, (n,) each."""
     n, n_missed = len(length), int(missed.sum())
     if n == 1:
         return HSIC(float("nan"), 1.0, n_permutations, n, False)
-    places, rows, rounded = places_of(length)
+    places, rows, rounded = _places_of(length)
     counts = np.bincount(rows)
     factor = COVERAGE_FACTOR / (n - 1) ** 2
     if len(counts) == 1 or n_missed in (0, n):
         return HSIC(0.0, 1.0, n_permutations, n, rounded)
-    form = QuadraticForm(places)
+    form = _QuadraticForm(places)
     # a = mean(m) - m, summed over the rows of each place; its sign does not matter.
     even = counts * (n_missed / n)
     value = factor * form(np.bincount(rows[missed], minlength=len(counts))[None] - even)[0]
@@ -153,7 +153,7 @@ def dependence(
     return HSIC(float(value), p_value, n_permutations, n, rounded)
 
 
-def places_of(length: Array) -> tuple[Array, NDArray[np.intp], bool]:
+def _places_of(length: Array) -> tuple[Array, NDArray[np.intp], bool]:
     """Distinct lengths (G,) in standard deviations, each row's among them, whether rounded.
 
     Infinity, where there is one, comes last.
@@ -171,7 +171,7 @@ def places_of(length: Array) -> tuple[Array, NDArray[np.intp], bool]:
     return places / (spread or 1.0), rows, rounded
 
 
-class QuadraticForm:
+class _QuadraticForm:
     """a'Ka for K_ij = exp(-(u_i - u_j)^2) of sorted places u, in O(G) for each a."""
 
     def __init__(self, places: Array) -> None:

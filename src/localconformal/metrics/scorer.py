@@ -123,12 +123,12 @@ def make_interval_scorer(
             f"metric is {metric!r}; a function of (y_true, intervals) was expected, such as "
             "localconformal.metrics.interval_score."
         )
-    check_metric(metric, options)
+    _check_metric(metric, options)
     better = metric in GREATER_IS_BETTER if greater_is_better is None else greater_is_better
     return IntervalScorer(metric, better, options)
 
 
-def check_metric(metric: Callable[..., Any], options: dict[str, Any]) -> None:
+def _check_metric(metric: Callable[..., Any], options: dict[str, Any]) -> None:
     """Refuse, before any fold, what returns no number and options that are lacking or unknown."""
     name = getattr(metric, "__name__", repr(metric))
     if metric in REFUSED:
@@ -136,7 +136,7 @@ def check_metric(metric: Callable[..., Any], options: dict[str, Any]) -> None:
         raise ValueError(f"{name} {reason}, so that it cannot be a score; use {instead}.")
     if metric is crps:
         if options:
-            raise ValueError(f"crps came with {', '.join(options)}; an estimator takes no options.")
+            raise ValueError(f"crps got {', '.join(options)}; an estimator takes no options.")
         return
     taken = inspect.signature(metric).parameters
     anything = any(one.kind is one.VAR_KEYWORD for one in taken.values())

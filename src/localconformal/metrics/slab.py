@@ -123,7 +123,7 @@ def worst_slab_coverage(
     Returns
     -------
     WorstSlab
-        A list of one a level for intervals of shape (n, 2, L).
+        A list, one per level, for intervals of shape (n, 2, L).
 
     Examples
     --------
@@ -143,7 +143,7 @@ def worst_slab_coverage(
     features = standardised(read_features(X, len(y)))
     points = features.points
     rng = np.random.default_rng(random_state)
-    directions = draw_directions(points.shape[1], n_directions, rng)
+    directions = _draw_directions(points.shape[1], n_directions, rng)
     order = rng.permutation(len(y))
     n_find = min(int(np.ceil(FIND_SHARE * len(y))), MAX_FIND_ROWS)
     find, report = order[:n_find], order[n_find:]
@@ -173,7 +173,7 @@ def worst_slab_coverage(
     return one_or_all(results, bounds)
 
 
-def draw_directions(d: int, n_directions: int, rng: np.random.Generator) -> Array:
+def _draw_directions(d: int, n_directions: int, rng: np.random.Generator) -> Array:
     """The d axes, and random unit vectors where there is more than one axis; (M, d)."""
     if d == 1:
         return np.ones((1, 1))

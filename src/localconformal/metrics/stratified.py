@@ -50,7 +50,7 @@ class SizeStratifiedCoverage:
     confidence_level: float
 
     def frame(self) -> Any:
-        """One row a bin (pandas)."""
+        """One row per bin (pandas)."""
         return make_frame(asdict(self), None)
 
 
@@ -80,7 +80,7 @@ def size_stratified_coverage(
     Returns
     -------
     SizeStratifiedCoverage
-        A list of one a level for intervals of shape (n, 2, L).
+        A list, one per level, for intervals of shape (n, 2, L).
 
     Examples
     --------
@@ -92,7 +92,7 @@ def size_stratified_coverage(
     y, bounds = check_pair(y_true, intervals)
     levels = check_levels(confidence_level, bounds)
     results = [
-        stratify(y.reshape(-1), part, level, n_bins, probability)
+        _stratify(y.reshape(-1), part, level, n_bins, probability)
         for part, level in zip(split_levels(bounds), levels, strict=True)
     ]
     return one_or_all(results, bounds)
@@ -129,7 +129,7 @@ def size_stratified_coverage_score(
     return one_number_or_all(worst, bounds)
 
 
-def stratify(
+def _stratify(
     y: Array, bounds: Array, level: float, n_bins: int, probability: float
 ) -> SizeStratifiedCoverage:
     """The table of one level; bounds (n, 2)."""
