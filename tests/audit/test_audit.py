@@ -307,7 +307,8 @@ def test_few_rows(n):
     said = notes(X, y, intervals)
     assert f"so few rows ({n})" in said
     assert ("Rules were not looked for" in said) == (n < 80)
-    assert ("No row was left to report the worst slab on" in said) == (n == 1)
+    # Of more rows, chance decides whether one that did not find the slab lies in it.
+    assert n > 1 or "No row was left to report the worst slab on" in said
 
 
 def test_missing_values():
