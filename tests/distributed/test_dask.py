@@ -41,9 +41,7 @@ from localconformal import (
     SLCPRegressor,
     SplitConformalRegressor,
 )
-from localconformal.distributed.blocks import make_blocks
-from localconformal.distributed.computing import compute
-from localconformal.distributed.positions import DRAW, SPLIT, Roles, uniforms
+from localconformal.distributed.graph import DRAW, SPLIT, Roles, compute, make_blocks, uniforms
 from localconformal.distributed.ranks import smallest
 from localconformal.io.models import load_model, save_model
 from localconformal.metrics import coverage, coverage_band

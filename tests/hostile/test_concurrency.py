@@ -207,7 +207,7 @@ def test_threads_that_meet_code_not_yet_compiled_wait_for_it(name, tmp_path):
 
 
 def test_corrections_found_by_several_threads_stay_with_their_levels():
-    from localconformal.distributed.known import KnownCalibration
+    from localconformal.distributed.estimator import KnownCalibration
 
     arrived, finding = threading.Semaphore(0), threading.Lock()
 

@@ -9,14 +9,9 @@ and never of how the table is cut into partitions or of who computes them.
 
 ::
 
-    positions.py    a uniform number for each position: roles of rows
-    blocks.py       (X, y) as a list of tasks
-    ranks.py        exact order statistics in one pass
-    models.py       point models: fitted ones, ones that train on Dask, ones that train on a sample
-    laws.py         the law: chosen on a sample, summed over all rows
-    calibrating.py  theta*, exact; known.py is what stays of it
-    predicting.py   lazy in, lazy out
-    estimator.py    the order of all this
-    parquet.py      a folder of Parquet files as a Dask frame
-    computing.py    where tasks run, and what is said when the cluster is lost
+    graph.py      steps that Dask runs, (X, y) as blocks, roles of rows by position
+    ranks.py      exact order statistics in one pass
+    models.py     point models: fitted ones, ones that train on Dask, ones that train on a sample
+    laws.py       the law: chosen on a sample, summed over all rows
+    estimator.py  the order of all this; theta*; lazy predictions
 """

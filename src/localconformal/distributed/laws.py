@@ -7,7 +7,7 @@ A kernel law that runs on a sketch is then summed over every reference row,
 
     S_g = sum over all rows with score in (v_{g-1}, v_g] of k(Z, X_i),
 
-one partial sum a block, added up in a tree. Other laws stay those of the sample.
+one partial sum for each block, added up in a tree. Other laws stay those of the sample.
 
 The sample is a mergeable summary of the scores: the ranks of the edges read off m drawn rows are
 all within sqrt(ln(2 / p) / 2m) of those asked for, with probability 1 - p (Dvoretzky, Kiefer,
@@ -24,8 +24,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.distributed.blocks import Blocks, kept_rows, stack_parts
-from localconformal.distributed.computing import add_up, compute, held, task
+from localconformal.distributed.graph import (
+    Blocks,
+    Step,
+    add_up,
+    compute,
+    held,
+    kept_rows,
+    stack_parts,
+)
 from localconformal.distributed.models import Scorers
 from localconformal.engine.sketch import Sketch, SketchEngine
 from localconformal.laws import KernelLaw
@@ -57,25 +64,23 @@ def fit_laws(
 ) -> tuple[Any, int]:
     """The shell with its law and adjustment fitted, and the number of rows behind the law."""
     share = LAW_ROWS / (n_train * scorers.share)
-    drawn = blocks.map(sample_rows, shell, scorers, share)
-    chosen, sampled = compute(
-        task(choose_laws, held(shell), drawn, held(parts), seed), task(count_all, drawn)
-    )
-    n = sampled if share >= 1.0 else sum_sketches(chosen, scorers, blocks)
+    drawn = blocks.map(_sample_rows, shell, scorers, share)
+    (found,) = compute(Step(_choose_laws, held(shell), drawn, held(parts), seed))
+    chosen, sampled = found
+    n = sampled if share >= 1.0 else _sum_sketches(chosen, scorers, blocks)
     return chosen, n or sampled
 
 
-def score_rows(
+def _score_rows(
     X: Any, y: Array, start: int, shell: Any, scorers: Scorers, share: float
 ) -> ScoredRows:
     """Reference rows of a block that are in the sample, each scored by who has not seen it."""
     roles = scorers.roles
-    flags = ~roles.calibrates(start, len(y)) & roles.drawn(share, start, len(y))
     folds = roles.folds(start, len(y))
-    flags &= np.isin(folds, list(scorers.by_fold))
+    flags = roles.drawn(share, start, len(y)) & np.isin(folds, list(scorers.by_fold))
     rows, kept = kept_rows(X, y, flags)
     V = np.empty((len(kept), shell.side_rule_.n_sides))
-    for score, mine in by_scorer(scorers, folds[flags]):
+    for score, mine in _by_scorer(scorers, folds[flags]):
         of_fold, y_fold = kept_rows(rows, kept, mine)
         of_fold = shell._check_rows(of_fold)
         raw = check_scores(score.values(score.band(of_fold), y_fold))
@@ -83,7 +88,7 @@ def score_rows(
     return ScoredRows(rows, V, kept, folds[flags])
 
 
-def by_scorer(scorers: Scorers, folds: NDArray[np.intp]) -> Iterator[tuple[BaseScore, Any]]:
+def _by_scorer(scorers: Scorers, folds: NDArray[np.intp]) -> Iterator[tuple[BaseScore, Any]]:
     """Those who score some of the rows, and which."""
     for fold, score in scorers.by_fold.items():
         mine = folds == fold
@@ -91,50 +96,41 @@ def by_scorer(scorers: Scorers, folds: NDArray[np.intp]) -> Iterator[tuple[BaseS
             yield score, mine
 
 
-def sample_rows(
+def _sample_rows(
     X: Any, y: Array, start: int, shell: Any, scorers: Scorers, share: float
 ) -> ScoredRows:
     """The same with point predictions, which some laws look at."""
-    scored = score_rows(X, y, start, shell, scorers, share)
+    scored = _score_rows(X, y, start, shell, scorers, share)
     point = np.empty(len(scored.y))
-    for score, mine in by_scorer(scorers, scored.folds):
+    for score, mine in _by_scorer(scorers, scored.folds):
         point[mine] = score.point(kept_rows(scored.X, scored.y, mine)[0])
     return replace(scored, point=point)
 
 
-def count_all(parts: list[ScoredRows]) -> int:
-    """Rows of all blocks."""
-    return sum(len(part.y) for part in parts)
-
-
-def choose_laws(shell: Any, drawn: list[ScoredRows], parts: Composition, seed: int) -> Any:
-    """A copy of the shell with laws fitted to the sample."""
+def _choose_laws(
+    shell: Any, drawn: list[ScoredRows], parts: Composition, seed: int
+) -> tuple[Any, int]:
+    """A copy of the shell with laws fitted to the sample, and the sample's size."""
     V = np.concatenate([part.V for part in drawn])
     point, y = (np.concatenate([getattr(part, name) for part in drawn]) for name in ("point", "y"))
     X = stack_parts([part.X for part in drawn])
     fitted = copy(shell)
     fitted._fit_laws(parts, Reference(shell.score_, X, V, point, y), V, seed)
-    return fitted
+    return fitted, len(y)
 
 
-def sum_sketches(shell: Any, scorers: Scorers, blocks: Blocks) -> int:
+def _sum_sketches(shell: Any, scorers: Scorers, blocks: Blocks) -> int:
     """Have sketches of all reference rows where laws run on sketches; how many rows, or 0."""
     laws = shell.law_.laws
-    on_sketch = [isinstance(law, KernelLaw) and runs_on_sketch(law) for law in laws]
-    if not any(on_sketch):
+    empty = [_emptied(law) for law in laws]
+    if not any(empty):
         return 0
-    empty = [emptied(law) if flag else None for law, flag in zip(laws, on_sketch, strict=True)]
-    sums = blocks.map(sum_block, shell, scorers, empty)
-    (sketches,) = compute(add_up(sums, merge_sketches))
+    sums = blocks.map(_sum_block, shell, scorers, empty)
+    (sketches,) = compute(add_up(sums, _merge_sketches))
     for law, sketch in zip(laws, sketches, strict=True):
         if sketch is not None:
-            set_sketch(law, sketch)
+            _set_sketch(law, sketch)
     return next(sketch.n for sketch in sketches if sketch is not None)
-
-
-def runs_on_sketch(law: Any) -> bool:
-    """Whether a sketch answers for the law."""
-    return isinstance(law.engine_, SketchEngine)
 
 
 @dataclass(frozen=True)
@@ -147,17 +143,19 @@ class Frame:
     bandwidth: float
 
 
-def emptied(law: Any) -> Frame:
-    """Landmarks, edges and bandwidth of the law's sketch, without its sums."""
+def _emptied(law: Any) -> Frame | None:
+    """Landmarks, edges and bandwidth of the law's sketch; None if no sketch answers for it."""
+    if not (isinstance(law, KernelLaw) and isinstance(law.engine_, SketchEngine)):
+        return None
     sketch = law.engine_.sketch
     return Frame(law.embedding_, sketch.landmarks, sketch.edges, sketch.bandwidth)
 
 
-def sum_block(
+def _sum_block(
     X: Any, y: Array, start: int, shell: Any, scorers: Scorers, empty: list[Frame | None]
 ) -> list[Sketch | None]:
-    """Sketches of the reference rows of one block, one a law."""
-    rows = score_rows(X, y, start, shell, scorers, 1.0)
+    """Sketches of the reference rows of one block, law by law."""
+    rows = _score_rows(X, y, start, shell, scorers, 1.0)
     columns = rows.V.T[-len(empty) :]
     made: list[Sketch | None] = []
     for frame, v in zip(empty, columns, strict=True):
@@ -171,7 +169,7 @@ def sum_block(
     return made
 
 
-def merge_sketches(parts: list[list[Sketch | None]]) -> list[Sketch | None]:
+def _merge_sketches(parts: list[list[Sketch | None]]) -> list[Sketch | None]:
     """The sketches of all rows together, law by law."""
     merged: list[Sketch | None] = list(parts[0])
     for part in parts[1:]:
@@ -181,7 +179,7 @@ def merge_sketches(parts: list[list[Sketch | None]]) -> list[Sketch | None]:
     return merged
 
 
-def set_sketch(law: Any, sketch: Sketch) -> None:
+def _set_sketch(law: Any, sketch: Sketch) -> None:
     """Have the sums of all rows answer; rows that they cannot speak for go to the sample."""
     before = law.engine_
     law.engine_ = SketchEngine(

@@ -14,7 +14,6 @@ Folds, like samples, are decided by a row's position.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,9 +22,18 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from localconformal.distributed.blocks import Blocks, kept_rows, stack_parts
-from localconformal.distributed.computing import as_delayed, clear_errors, compute, held, load, task
-from localconformal.distributed.positions import Roles
+from localconformal.distributed.graph import (
+    Blocks,
+    Roles,
+    Step,
+    as_delayed,
+    clear_errors,
+    compute,
+    held,
+    kept_rows,
+    load,
+    stack_parts,
+)
 from localconformal.models import is_frozen
 from localconformal.quantiles import Array
 from localconformal.regressors.reference import N_FOLDS
@@ -35,24 +43,17 @@ from localconformal.scores import BaseScore, ResidualScore
 MODEL_ROWS = 200_000
 #: The fold that no row is in: leaving it out leaves none out.
 NO_FOLD = -1
+#: How reference scores are made -> (folds that are scored, how many folds there are).
+FOLDS: dict[str, tuple[list[int], int]] = {
+    "cross-fit": (list(range(N_FOLDS)), N_FOLDS),
+    "holdout": ([1], 2),
+    "train": ([], 1),
+}
 
 
 @dataclass(frozen=True)
 class Training:
-    """What is to be trained, and on which rows.
-
-    Parameters
-    ----------
-    shell : estimator
-        The regressor that is being fitted: it checks rows.
-    score : BaseScore
-        Unfitted.
-    estimator : model
-    blocks : Blocks
-    roles : Roles
-    n_train : int
-    seed : int
-    """
+    """What is to be trained, and on which rows; ``shell`` is the regressor, which checks rows."""
 
     shell: Any
     score: BaseScore
@@ -81,7 +82,7 @@ def make_scorers(name: str, training: Training, needs_reference: bool) -> Scorer
     """Reference scores in the named way; rows unseen by a frozen model need no care."""
     if name == "oob":
         raise ValueError(
-            "reference='oob' came with Dask rows, of which models know no out-of-bag predictions; "
+            "got reference='oob' with Dask rows, of which models know no out-of-bag predictions; "
             "choose reference='cross-fit'."
         )
     seen_by_nobody = training.score.is_frozen(training.estimator)
@@ -89,69 +90,66 @@ def make_scorers(name: str, training: Training, needs_reference: bool) -> Scorer
     training = replace(training, roles=replace(training.roles, n_folds=n_folds))
     # With a single half to score, the other half's model is the final one.
     wanted = left_out if n_folds == 2 else [*left_out, NO_FOLD]
-    fitted = dict(zip(wanted, TRAINERS[kind_of(training.estimator)](training, wanted), strict=True))
+    fitted = dict(zip(wanted, _train(training, wanted), strict=True))
     final = fitted[wanted[-1]]
     by_fold = {fold: fitted[fold] for fold in left_out} or {0: final}
     return Scorers(final, by_fold, training.roles)
 
 
-#: How reference scores are made -> (folds that are scored, how many folds there are).
-FOLDS: dict[str, tuple[list[int], int]] = {
-    "cross-fit": (list(range(N_FOLDS)), N_FOLDS),
-    "holdout": ([1], 2),
-    "train": ([], 1),
-}
+def _train(training: Training, left_out: list[int]) -> list[BaseScore]:
+    """Scores fitted without each of these folds in turn."""
+    model, learns_rows = training.estimator, type(training.score).fit is not ResidualScore.fit
+    if is_frozen(model) and not learns_rows:
+        return [clone(training.score).fit(model, None, np.empty(0))] * len(left_out)
+    if is_frozen(model) or "dask" not in type(model).__module__.split("."):
+        # Also around a fitted model: some scores learn constants, such as floors, from a sample.
+        return _train_in_memory(training, left_out)
+    if learns_rows:
+        raise ValueError(
+            f"{type(model).__name__} trains on Dask and {type(training.score).__name__} trains "
+            "several models; choose score='residual' or 'absolute', or pass models that are fitted."
+        )
+    trained = (FrozenEstimator(_train_on_dask(training, fold)) for fold in left_out)
+    return [clone(training.score).fit(one, None, np.empty(0)) for one in trained]
 
 
-def kind_of(estimator: Any) -> str:
-    """How the model is trained."""
-    if is_frozen(estimator):
-        return "fitted"
-    return "dask" if "dask" in type(estimator).__module__.split(".") else "memory"
-
-
-def train_in_memory(training: Training, left_out: list[int]) -> list[BaseScore]:
-    """Scores fitted on a sample of the training rows, without each of these folds in turn."""
+def _train_in_memory(training: Training, left_out: list[int]) -> list[BaseScore]:
+    """Scores fitted on a sample of the training rows."""
     if training.n_train > MODEL_ROWS and not is_frozen(training.estimator):
         warnings.warn(
             f"{type(training.estimator).__name__} trains in memory, on a sample of {MODEL_ROWS:,} "
             f"of {training.n_train:,} training rows; for more, pass a model that trains on Dask, "
             "or one that is fitted.",
             UserWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
     share = MODEL_ROWS / training.n_train
-    drawn = training.blocks.map(draw_training, training.shell, training.roles, share)
-    sample = task(stack_sample, drawn)
-    return list(
-        compute(*(task(fit_score, sample, fold, held(only_parts(training))) for fold in left_out))
-    )
-
-
-def only_parts(training: Training) -> tuple[BaseScore, Any, float, int]:
-    """What a fit needs beside rows."""
+    drawn = training.blocks.map(_draw_training, training.shell, training.roles, share)
+    sample = Step(_stack_sample, drawn)
     level = training.shell.confidence_level
-    return training.score, training.estimator, level, training.seed
+    parts = held((training.score, training.estimator, level, training.seed))
+    return list(compute(*(Step(_fit_score, sample, fold, parts) for fold in left_out)))
 
 
+#: X, y and folds.
 Sample = tuple[Any, Array, NDArray[np.intp]]
 
 
-def draw_training(X: Any, y: Array, start: int, shell: Any, roles: Roles, share: float) -> Sample:
+def _draw_training(X: Any, y: Array, start: int, shell: Any, roles: Roles, share: float) -> Sample:
     """Training rows of a block that are in the sample, checked, with their folds."""
-    flags = ~roles.calibrates(start, len(y)) & roles.drawn(share, start, len(y))
+    flags = roles.drawn(share, start, len(y))
     rows, kept = kept_rows(X, y, flags)
     checked = shell._check_rows(rows) if len(kept) else rows
     return checked, kept, roles.folds(start, len(y))[flags]
 
 
-def stack_sample(parts: list[Sample]) -> Sample:
+def _stack_sample(parts: list[Sample]) -> Sample:
     """The sample of all blocks, in the order of the table."""
     X, y, folds = zip(*parts, strict=True)
-    return stack_parts(list(X)), np.concatenate(y), np.concatenate(folds)
+    return stack_parts(X), np.concatenate(y), np.concatenate(folds)
 
 
-def fit_score(sample: Sample, fold: int, parts: tuple[BaseScore, Any, float, int]) -> BaseScore:
+def _fit_score(sample: Sample, fold: int, parts: tuple[BaseScore, Any, float, int]) -> BaseScore:
     """The score fitted on the sample without a fold."""
     X, y, folds = sample
     score, estimator, level, seed = parts
@@ -159,75 +157,56 @@ def fit_score(sample: Sample, fold: int, parts: tuple[BaseScore, Any, float, int
     return clone(score).fit(estimator, X, y, confidence_level=level, random_state=seed)
 
 
-def train_on_dask(training: Training, left_out: list[int]) -> list[BaseScore]:
-    """Scores around models that train on the cluster, one after the other."""
-    if type(training.score).fit is not ResidualScore.fit:
-        raise ValueError(
-            f"{type(training.estimator).__name__} trains on Dask and came with "
-            f"{type(training.score).__name__}, which trains several models; choose score="
-            "'residual' or 'absolute', or pass models that are fitted."
-        )
-    return [
-        clone(training.score).fit(FrozenEstimator(train_one(training, fold)), None, np.empty(0))
-        for fold in left_out
-    ]
-
-
-def train_one(training: Training, fold: int) -> Any:
+def _train_on_dask(training: Training, fold: int) -> Any:
     """A local model, trained on the cluster without a fold."""
-    parts = training.blocks.map(fold_rows, training.roles, fold)
-    X, y = lazy_rows(parts, training.blocks.meta)
+    parts = training.blocks.map(_fold_rows, training.roles, fold)
+    X, y = _lazy_rows(parts, training.blocks.meta)
     model = clone(training.estimator)
     with clear_errors():
         model.fit(X, y)
-    return local_model(model)
+    return _local_model(model)
 
 
-def fold_rows(X: Any, y: Array, start: int, roles: Roles, fold: int) -> tuple[Any, Array]:
+def _fold_rows(X: Any, y: Array, start: int, roles: Roles, fold: int) -> tuple[Any, Array]:
     """Training rows of a block outside the fold."""
     outside = roles.folds(start, len(y)) != fold
-    return kept_rows(X, y, ~roles.calibrates(start, len(y)) & outside)
+    return kept_rows(X, y, outside & ~roles.calibrates(start, len(y)))
 
 
-def lazy_rows(parts: list[Any], meta: Any) -> tuple[Any, Any]:
+def _lazy_rows(parts: list[Step], meta: Any) -> tuple[Any, Any]:
     """Dask collections of the rows in these steps; those without rows are left out."""
-    counts = compute(*(task(count_rows, part) for part in parts))
+    counts = compute(*(Step(len, Step(_side, part, 1)) for part in parts))
     filled = [part for part, count in zip(parts, counts, strict=True) if count]
-    sizes = [count for count in counts if count]
+    rows, responses = ([Step(_side, part, place) for part in filled] for place in (0, 1))
     if isinstance(meta, np.ndarray):
-        rows = [task(side, part, 0) for part in filled]
-        responses = [task(side, part, 1) for part in filled]
-        shape, kind = meta.shape[1:], meta.dtype
-        return lazy_array(rows, sizes, shape, kind), lazy_array(responses, sizes, (), "f8")
+        sizes = [count for count in counts if count]
+        return _lazy_array(rows, sizes, meta), _lazy_array(responses, sizes, np.empty(0))
     import pandas as pd
 
-    frames = load("dask.dataframe")
-    rows = as_delayed([task(side, part, 0) for part in filled])
-    series = as_delayed([task(pd.Series, task(side, part, 1)) for part in filled])
-    X = frames.from_delayed(rows, meta=meta, verify_meta=False)
-    return X, frames.from_delayed(series, meta=pd.Series(dtype="f8"), verify_meta=False)
+    series = [Step(pd.Series, one) for one in responses]
+    return _lazy_frame(rows, meta), _lazy_frame(series, pd.Series(dtype="f8"))
 
 
-def lazy_array(steps: list[Any], sizes: list[int], shape: tuple[int, ...], kind: Any) -> Any:
-    """A Dask array of blocks with so many rows each."""
-    arrays = load("dask.array")
-    made = zip(as_delayed(steps), sizes, strict=True)
-    return arrays.concatenate(
-        [arrays.from_delayed(one, (size, *shape), kind) for one, size in made]
-    )
-
-
-def side(part: tuple[Any, Array], place: int) -> Any:
+def _side(part: tuple[Any, Array], place: int) -> Any:
     """X (0) or y (1) of a block."""
     return part[place]
 
 
-def count_rows(part: tuple[Any, Array]) -> int:
-    """How many rows a block has left."""
-    return len(part[1])
+def _lazy_array(steps: list[Step], sizes: list[int], meta: Any) -> Any:
+    """A Dask array of blocks with so many rows each."""
+    arrays = load("dask.array")
+    made = zip(as_delayed(steps), sizes, strict=True)
+    return arrays.concatenate(
+        [arrays.from_delayed(one, (size, *meta.shape[1:]), meta.dtype) for one, size in made]
+    )
 
 
-def local_model(model: Any) -> Any:
+def _lazy_frame(steps: list[Step], meta: Any) -> Any:
+    """A Dask frame or series of these partitions."""
+    return load("dask.dataframe").from_delayed(as_delayed(steps), meta=meta, verify_meta=False)
+
+
+def _local_model(model: Any) -> Any:
     """What a model trained on the cluster becomes: one that predicts a partition by itself."""
     if hasattr(model, "to_local"):
         return model.to_local()
@@ -239,18 +218,3 @@ def local_model(model: Any) -> Any:
         local.load_model(model.get_booster().save_raw())
         return local
     return model
-
-
-def train_nothing(training: Training, left_out: list[int]) -> list[BaseScore]:
-    """The score around a fitted model; some learn constants, such as floors, from a sample."""
-    if type(training.score).fit is not ResidualScore.fit:
-        return train_in_memory(training, left_out)
-    fitted = clone(training.score).fit(training.estimator, None, np.empty(0))
-    return [fitted] * len(left_out)
-
-
-TRAINERS: dict[str, Callable[[Training, list[int]], list[BaseScore]]] = {
-    "fitted": train_nothing,
-    "memory": train_in_memory,
-    "dask": train_on_dask,
-}

@@ -4,8 +4,8 @@ The bits of a float64, with the sign taken care of, are ordered as the number is
 bits (sign, exponent and 8 bits of the mantissa) cut the line into cells narrower than 0.4 % of the
 numbers within. Counts by cell add up exactly over tasks and say in which cell the rank falls; the
 numbers of that one cell, each once with its count, give it exactly. So what moves is a few
-thousand counts and the different values of one cell a column, whatever the number of rows; between
-the two steps the numbers wait where they were made.
+thousand counts and, for each column, the different values of one cell, whatever the number of
+rows; between the two steps the numbers wait where they were made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.distributed.computing import add_up, task
+from localconformal.distributed.graph import Step, add_up
 from localconformal.quantiles import Array
 
 CELL_BITS = np.uint64(44)
@@ -50,24 +50,29 @@ def smallest(parts: Sequence[Any], ranks: Ranks) -> Any:
     ranks : callable
         n -> K ranks, from 1.
     """
-    counted = add_up([task(count_cells, part) for part in parts], merge_counts)
-    found = task(find_cells, counted, ranks)
-    values = add_up([task(count_values, part, found) for part in parts], merge_counts)
-    return task(pick, found, values)
+    counted = add_up([Step(_count_cells, part) for part in parts], _merge_counts)
+    found = Step(_find_cells, counted, ranks)
+    values = add_up([Step(_count_values, part, found) for part in parts], _merge_counts)
+    return Step(_pick, found, values)
 
 
-def count_cells(part: Array) -> list[Counts]:
+def _count_cells(part: Array) -> list[Counts]:
     """Cells of each column and how many numbers they hold."""
-    return [unique_counts(ordered_bits(column) >> CELL_BITS) for column in part.T]
+    return [_unique_counts(_cells_of(column)) for column in part.T]
 
 
-def unique_counts(values: NDArray[Any]) -> Counts:
+def _cells_of(column: Array) -> NDArray[np.uint64]:
+    """The cell of each number."""
+    return ordered_bits(column) >> CELL_BITS
+
+
+def _unique_counts(values: NDArray[Any]) -> Counts:
     """Each value once, in order, and how often it came."""
     kinds, counts = np.unique(values, return_counts=True)
     return kinds, counts.astype(np.int64)
 
 
-def merge_counts(parts: list[list[Counts]]) -> list[Counts]:
+def _merge_counts(parts: list[list[Counts]]) -> list[Counts]:
     """The counts of all parts together, column by column."""
     merged = []
     for columns in zip(*parts, strict=True):
@@ -78,7 +83,7 @@ def merge_counts(parts: list[list[Counts]]) -> list[Counts]:
     return merged
 
 
-def find_cells(counted: list[Counts], ranks: Ranks) -> tuple[int, list[tuple[Any, int]]]:
+def _find_cells(counted: list[Counts], ranks: Ranks) -> tuple[int, list[tuple[Any, int]]]:
     """n, and by column the cell of the rank with the rank within it; None beyond n."""
     n = int(counted[0][1].sum())
     found: list[tuple[Any, int]] = []
@@ -90,21 +95,15 @@ def find_cells(counted: list[Counts], ranks: Ranks) -> tuple[int, list[tuple[Any
     return n, found
 
 
-def count_values(part: Array, found: tuple[int, list[tuple[Any, int]]]) -> list[Counts]:
+def _count_values(part: Array, found: tuple[int, list[tuple[Any, int]]]) -> list[Counts]:
     """The different numbers of the cell that each column asks for."""
-    cells = [cell for cell, _ in found[1]]
     return [
-        unique_counts(column[:0] if cell is None else column[is_in(column, cell)])
-        for column, cell in zip(part.T, cells, strict=True)
+        _unique_counts(column[:0] if cell is None else column[_cells_of(column) == cell])
+        for column, (cell, _) in zip(part.T, found[1], strict=True)
     ]
 
 
-def is_in(column: Array, cell: Any) -> NDArray[np.bool_]:
-    """Which numbers lie in the cell."""
-    return np.asarray(ordered_bits(column) >> CELL_BITS == cell)
-
-
-def pick(found: tuple[int, list[tuple[Any, int]]], values: list[Counts]) -> tuple[int, Array]:
+def _pick(found: tuple[int, list[tuple[Any, int]]], values: list[Counts]) -> tuple[int, Array]:
     """The values of the ranks; within a cell they are counted back from its end."""
     n, cells = found
     picked = np.full(len(cells), np.inf)

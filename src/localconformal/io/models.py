@@ -48,7 +48,6 @@ OWN_MODULES = (
     "calibration",
     "default_model",
     "densities",
-    "distributed.known",
     "engine",
     "laws",
     "models",
@@ -66,6 +65,7 @@ FURTHER_TYPES = frozenset(
         "functools.partial",
         "lightgbm.basic.Booster",
         "lightgbm.sklearn.LGBMRegressor",
+        "localconformal.distributed.estimator.KnownCalibration",
         "localconformal.io.models.Flat",
         "localconformal.io.models.Shared",
         # A function, of the forest law: its leaves come as they are.

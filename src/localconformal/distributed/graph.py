@@ -1,0 +1,372 @@
+"""Steps that Dask runs, rows on Dask as blocks, and the part that each row plays.
+
+Everything that tasks are made of: a `Step` is a call for a worker, `Blocks` are a Dask X and y
+partition by partition, and `Roles` decide by a row's position whether it trains or calibrates.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import accumulate
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localconformal.models import take_rows
+from localconformal.parallel import in_threads
+from localconformal.quantiles import Array
+from localconformal.regressors.response import check_target
+
+#: Results added up by one task: enough to keep the tree flat, few enough to hold at a time.
+FAN_IN = 8
+#: Independent numbers of one position: what each decides.
+SPLIT, FOLD, DRAW = range(3)
+#: Numbers that Philox makes at a time.
+WORDS = 4
+
+Flags = NDArray[np.bool_]
+
+
+def load(module: str) -> Any:
+    """A part of Dask, or a sentence that names the extra."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"rows out of memory and clusters need {module}, which this environment lacks: run "
+            "pip install 'localconformal[dask]'."
+        ) from error
+
+
+# ---- steps --------------------------------------------------------------------------------------
+
+
+class ClusterError(ConnectionError):
+    """The cluster was lost, or cannot do the work; one sentence."""
+
+
+class Step:
+    """A call to be made by a worker, in one thread; arguments may be steps and Dask's delayed.
+
+    Lists among the arguments may hold them too. Dask's own delayed objects carry the graph behind
+    them, and merge it with each call built on them. Steps are turned into a graph once, when all
+    of them are there, in linear time.
+    """
+
+    def __init__(self, function: Callable[..., Any], *args: Any) -> None:
+        self.function, self.args = function, args
+
+
+def held(value: Any) -> Step:
+    """A value that many steps take: sent to each worker once."""
+    return Step(_itself, value)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def compute(*wanted: Any) -> tuple[Any, ...]:
+    """Results of steps or Dask collections, on the cluster in force or on this machine."""
+    steps = [one for one in wanted if isinstance(one, Step)]
+    made = dict(zip(map(id, steps), as_delayed(steps), strict=True))
+    with clear_errors():
+        return tuple(load("dask").compute(*(made.get(id(one), one) for one in wanted)))
+
+
+def add_up(parts: Sequence[Any], add: Callable[[list[Any]], Any]) -> Any:
+    """One step with the sum of the parts, neighbours first: the order never depends on timing."""
+    level = list(parts)
+    while len(level) > 1:
+        level = [Step(add, level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
+    return level[0]
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """A cluster that is lost becomes a `ClusterError`; errors of the work itself stay."""
+    try:
+        yield
+    except Exception as error:
+        reason = _why_lost(error)
+        if reason is None:
+            raise
+        raise ClusterError(reason) from error
+
+
+def _why_lost(error: Exception) -> str | None:
+    """What happened to the cluster, if that is what the error is about."""
+    if "distributed" not in sys.modules:
+        return None
+    from distributed.client import FutureCancelledError
+    from distributed.comm.core import CommClosedError
+    from distributed.scheduler import KilledWorker
+
+    if isinstance(error, (FutureCancelledError, CommClosedError)):
+        return (
+            "the Dask scheduler was lost before the work was done, and nothing was kept; start "
+            "the cluster again and repeat the call."
+        )
+    if isinstance(error, KilledWorker):
+        return (
+            "several Dask workers died on the same task, most likely for want of memory; cut the "
+            "rows into smaller partitions, or give workers more memory."
+        )
+    return None
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where the result of another task goes."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """The function of one task, with all arguments but the results of other tasks."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+
+    def __call__(self, *results: Any) -> Any:
+        """Make the call; its own loops start no threads, as Dask gives each task one."""
+        args = [_filled(arg, results) for arg in self.args]
+        return in_threads([lambda: self.function(*args)], 1)[0]
+
+
+def _filled(arg: Any, results: tuple[Any, ...]) -> Any:
+    """The argument with results in its slots."""
+    if isinstance(arg, list):
+        return [_filled(one, results) for one in arg]
+    return results[arg.number] if isinstance(arg, Slot) else arg
+
+
+def as_delayed(steps: Sequence[Step]) -> list[Any]:
+    """Dask's delayed objects of these steps, on one graph."""
+    graph: dict[Any, Any] = {}
+    known: dict[int, Any] = {}
+    merged: set[int] = set()
+    name = f"localconformal-{uuid4().hex}"
+
+    def place(item: Any) -> Any:
+        """The key of a step or a delayed object; what is behind it goes into the graph."""
+        if id(item) in known:
+            return known[id(item)]
+        if not isinstance(item, Step):
+            if id(item.dask) not in merged:
+                merged.add(id(item.dask))
+                graph.update(dict(item.dask))
+            known[id(item)] = item.key
+            return item.key
+        behind: list[Any] = []
+        call = Call(item.function, tuple(opened(arg, behind) for arg in item.args))
+        key = known[id(item)] = f"{name}-{len(known)}"
+        graph[key] = (call, *behind)
+        return key
+
+    def opened(arg: Any, behind: list[Any]) -> Any:
+        """The argument with slots for the results that it needs, whose keys are noted."""
+        if isinstance(arg, list):
+            return [opened(one, behind) for one in arg]
+        if not (isinstance(arg, Step) or type(arg).__module__ == "dask.delayed"):
+            return arg
+        behind.append(place(arg))
+        return Slot(len(behind) - 1)
+
+    keys = [place(step) for step in steps]
+    return [load("dask.delayed").Delayed(key, graph) for key in keys]
+
+
+# ---- rows as blocks -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Steps for the pairs (X, y) of partitions that have rows, and where in the table they begin.
+
+    ``meta`` is what X is made of, without rows.
+    """
+
+    pairs: tuple[Any, ...]
+    starts: tuple[int, ...]
+    lengths: tuple[int, ...]
+    meta: Any
+
+    @property
+    def n(self) -> int:
+        """Rows of all blocks."""
+        return sum(self.lengths)
+
+    def map(self, ask: Callable[..., Any], *shared: Any) -> list[Step]:
+        """Steps ask(X, y, start, *shared), block by block; what they share is sent once."""
+        sent = [held(value) for value in shared]
+        return [
+            Step(_ask_block, pair, start, length, ask, *sent)
+            for pair, start, length in zip(self.pairs, self.starts, self.lengths, strict=True)
+        ]
+
+
+def _ask_block(
+    pair: tuple[Any, Any], start: int, length: int, ask: Callable[..., Any], *shared: Any
+) -> Any:
+    """The answer of one block, whose two sides must be as long as they were when counted."""
+    X, y = pair
+    if len(X) != length or len(y) != length:
+        raise ValueError(
+            f"a partition of X has {len(X)} rows and that of y {len(y)}, {length} when counted; "
+            "the same number was expected: cut X and y at the same rows."
+        )
+    return ask(X, check_target(y), start, *shared)
+
+
+def is_dask_array(value: Any) -> bool:
+    """Whether this is a Dask array; frames and series are not."""
+    return hasattr(value, "chunks") and hasattr(value, "to_delayed")
+
+
+def make_blocks(X: Any, y: Any) -> Blocks:
+    """Blocks of a Dask frame and series, or of two Dask arrays, cut at the same rows."""
+    if is_dask_array(X) != is_dask_array(y) or not hasattr(y, "dask"):
+        raise ValueError(
+            f"X is a Dask {type(X).__name__} and y a {type(y).__name__}; a Dask series was "
+            "expected with a frame, a Dask array with an array."
+        )
+    pairs, lengths = (_array_pairs if is_dask_array(X) else _frame_pairs)(X, y)
+    filled = [
+        block
+        for block in zip(pairs, accumulate(lengths, initial=0), lengths, strict=False)
+        if block[2]
+    ]
+    if not filled:
+        raise ValueError("X has 0 sample(s) in all its partitions; at least 1 was expected.")
+    # Dask's own sample of an array has no columns.
+    meta = np.empty((0, *X.shape[1:]), X.dtype) if is_dask_array(X) else X._meta
+    full_pairs, starts, full_lengths = zip(*filled, strict=True)
+    return Blocks(full_pairs, starts, full_lengths, meta)
+
+
+def _frame_pairs(X: Any, y: Any) -> tuple[list[Any], list[int]]:
+    """Pairs of a frame and a series; lengths by a pass over y alone."""
+    if X.npartitions != y.npartitions:
+        raise ValueError(
+            f"X has {X.npartitions} partitions and y {y.npartitions}; the same were expected: "
+            "take both from one frame, or repartition them alike."
+        )
+    counts = y.map_partitions(len, meta=(None, "int64"), enforce_metadata=False)
+    # One collection of both, so that Dask reads what they share once.
+    both = load("dask.dataframe").map_partitions(
+        _pair_up, X, y, meta=(None, "object"), enforce_metadata=False, align_dataframes=False
+    )
+    return _own_partitions(both), list(map(int, compute(*_own_partitions(counts))))
+
+
+def _pair_up(X: Any, y: Any) -> tuple[Any, Any]:
+    """Both, as one value of one task."""
+    return X, y
+
+
+def _own_partitions(collection: Any) -> list[Any]:
+    """Tasks of the partitions as the user cut them, which read no more columns than they need.
+
+    Dask's full optimisation also joins Parquet files, the more of them the fewer columns are
+    read: y alone would be cut at other rows than X and y together.
+    """
+    return list(collection.simplify().to_delayed(optimize_graph=False))
+
+
+def whole_rows(X: Any) -> Any:
+    """The Dask array with all columns in one chunk."""
+    return X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
+
+
+def _array_pairs(X: Any, y: Any) -> tuple[list[Any], list[int]]:
+    """Pairs of two arrays; columns in one chunk, rows as X has them."""
+    whole = whole_rows(X)
+    column = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
+    known = not np.isnan([*whole.chunks[0], *column.chunks[0]]).any()
+    if known and len(X) != len(column):
+        raise ValueError(
+            f"X has {len(X)} rows and y has {len(column)}; the same number was expected."
+        )
+    if known and whole.chunks[0] != column.chunks[0]:
+        column = column.rechunk((whole.chunks[0],))
+    # Not optimised, so that what X and y share keeps its name and is made once.
+    rows, responses = (one.to_delayed(optimize_graph=False).ravel() for one in (whole, column))
+    if len(rows) != len(responses):
+        raise ValueError(
+            f"X has {len(rows)} chunks of rows and y {len(responses)}; the same were expected: "
+            "call compute_chunk_sizes() on both."
+        )
+    counts = whole.chunks[0] if known else compute(*(Step(len, one) for one in responses))
+    return list(map(Step, [_pair_up] * len(rows), rows, responses)), list(map(int, counts))
+
+
+def kept_rows(X: Any, y: Array, flags: Any) -> tuple[Any, Array]:
+    """The flagged rows; all of them without a copy."""
+    if flags.all():
+        return X, y
+    rows = np.flatnonzero(flags)
+    return take_rows(X, rows), y[rows]
+
+
+def stack_parts(parts: Sequence[Any]) -> Any:
+    """Parts of arrays or frames below each other; labels that only some know are kept."""
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    filled = [part for part in parts if len(part)] or parts[:1]
+    return load("dask.dataframe.dispatch").concat(filled)
+
+
+# ---- roles by position --------------------------------------------------------------------------
+
+
+def uniforms(seed: int, stream: int, start: int, count: int) -> Array:
+    """Numbers in [0, 1) of the positions start, ..., start + count - 1.
+
+    Philox is a generator that can be entered anywhere, so that row i has the same number whatever
+    partition it is in. Positions know nothing of what stands there: a calibration set chosen by
+    them is exchangeable with new rows whenever the rows are.
+
+    Examples
+    --------
+    >>> whole = uniforms(0, SPLIT, 0, 10)
+    >>> bool(np.array_equal(whole[3:7], uniforms(0, SPLIT, 3, 4)))
+    True
+    """
+    skipped = start % WORDS
+    made = np.random.Philox(key=[seed, stream], counter=start // WORDS)
+    return np.random.Generator(made).random(skipped + count)[skipped:]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which part each row plays.
+
+    Rows whose number is at most ``threshold`` calibrate: below 0 none does, from 1 on all do. The
+    others train, in ``n_folds`` folds.
+    """
+
+    seed: int
+    threshold: float
+    n_folds: int = 1
+
+    def calibrates(self, start: int, count: int) -> Flags:
+        """Rows that calibrate; the others train."""
+        return uniforms(self.seed, SPLIT, start, count) <= self.threshold
+
+    def folds(self, start: int, count: int) -> NDArray[np.intp]:
+        """Fold of each row, 0 to n_folds - 1."""
+        drawn = uniforms(self.seed, FOLD, start, count)
+        return np.floor(self.n_folds * drawn).astype(np.intp)
+
+    def drawn(self, share: float, start: int, count: int) -> Flags:
+        """Training rows in a sample; a smaller share is a part of a larger one."""
+        chosen = uniforms(self.seed, DRAW, start, count) < share
+        return chosen & ~self.calibrates(start, count)
