@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import cycle, islice
 from textwrap import fill
@@ -67,15 +68,13 @@ def method_colours(n: int) -> list[str]:
 def clean(ax: Axes) -> None:
     """Only the frame lines that carry a scale, in a quiet colour; numbers as people write them."""
     for axis in (ax.xaxis, ax.yaxis):
-        spell_ticks(axis)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    for side in ("bottom", "left"):
-        ax.spines[side].set_color(FAINT)
+        _spell_ticks(axis)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["bottom", "left"]].set_color(FAINT)
     ax.tick_params(colors=INK, labelsize=9, color=FAINT)
 
 
-def spell_ticks(axis: Axis) -> None:
+def _spell_ticks(axis: Axis) -> None:
     """Thousands apart, and no power of ten beside the axis; dates, labels and shares stay."""
     from matplotlib.ticker import Formatter, ScalarFormatter
 
@@ -85,6 +84,14 @@ def spell_ticks(axis: Axis) -> None:
 
     if isinstance(axis.get_major_formatter(), ScalarFormatter):
         axis.set_major_formatter(spell)
+
+
+def finish(ax: Axes, x: str, y: str, **legend: Any) -> None:
+    """A clean frame, names of both axes, and a legend where its options are given."""
+    clean(ax)
+    name_axes(ax, x, y)
+    if legend:
+        add_legend(ax, **legend)
 
 
 def in_percent(axis: Axis) -> None:
@@ -147,7 +154,7 @@ def caption(ax: Axes, sentences: Sequence[str], n_panels: int = 1) -> None:
         annotation_clip=False,
     )
     # The layout is to keep room below, not to move panels aside for it.
-    note.get_tightbbox = partial(room_below, note, ax)  # type: ignore[method-assign]
+    note.get_tightbbox = partial(_room_below, note, ax)  # type: ignore[method-assign]
 
 
 def panel_inches(ax: Axes) -> float:
@@ -157,7 +164,7 @@ def panel_inches(ax: Axes) -> float:
     return width if place is None else width * len(place.colspan) / place.get_gridspec().ncols
 
 
-def room_below(note: Any, ax: Axes, renderer: Any = None) -> Any:
+def _room_below(note: Any, ax: Axes, renderer: Any = None) -> Any:
     """The height of a caption, within the width of its axes."""
     from matplotlib.transforms import Bbox
 
@@ -180,8 +187,7 @@ def add_legend(ax: Axes, **options: Any) -> None:
 
 def extent(*values: Array) -> tuple[float, float]:
     """The ends of an axis on which all finite values fit, with a little room."""
-    finite = [v[np.isfinite(v)] for v in map(np.ravel, values)]
-    known = np.concatenate(finite)
+    known = np.concatenate([v[np.isfinite(v)] for v in map(np.ravel, values)])
     if len(known) == 0:
         return -1.0, 1.0
     low, high = float(known.min()), float(known.max())
@@ -257,17 +263,9 @@ def say_drawn(n_drawn: int, n: int, which: str = "at random") -> str:
 class Feature:
     """A column of n rows as an axis shows it.
 
-    Attributes
-    ----------
-    name : str
-    kind : "number", "time", "duration" or "label"
-    numbers : array of shape (n,)
-        Times in days; NaN for labels and missing values.
-    strip : array of ints of shape (n,)
-        Place among ``strips``; -1 for rows at their number.
-    strips : tuple of str
-    range : pair of floats
-        Ends of all numbers, of rows that were not taken too; (0, 0) where there are none.
+    ``numbers`` (n,) has times in days, and NaN for labels and missing values; ``strip`` (n,) the
+    place among ``strips``, -1 for rows at their number; ``range`` the ends of all numbers, of rows
+    that were not taken too.
     """
 
     name: str
@@ -318,7 +316,7 @@ def read_feature(X: Any, n: int, name: str | None = None) -> Feature:
     column = read_one_column(X, n, name)
     known = column.codes != MISSING
     if column.kind == LABEL or len(column.values) <= MAX_STRIPS < known.sum():
-        return label_feature(column)
+        return _label_feature(column)
     numbers = numbers_of(column)
     if column.kind == TIME:
         numbers /= SECONDS_PER_DAY
@@ -334,7 +332,7 @@ def numbers_of(column: Column) -> Array:
     return np.append(column.values, np.nan)[column.codes]
 
 
-def label_feature(column: Column) -> Feature:
+def _label_feature(column: Column) -> Feature:
     """The frequent labels first, then those that share a strip, then missing ones.
 
     A few numbers, many times each, are labels in their own order.
@@ -342,10 +340,8 @@ def label_feature(column: Column) -> Feature:
     names = column.labels or [say_value(value, column.kind) for value in column.values]
     counts = np.bincount(column.codes[column.codes != MISSING], minlength=1)
     n_own = len(counts) if len(counts) <= MAX_STRIPS else MAX_STRIPS - 1
-    labels = [*names, OTHER_STRIP][:n_own]
+    labels = [*names, OTHER_STRIP][:n_own] + [OTHER_STRIP] * (n_own < len(counts))
     strip = np.minimum(column.codes, n_own).astype(np.intp)
-    if n_own < len(counts):
-        labels.append(OTHER_STRIP)
     if column.n_missing:
         strip[column.codes == MISSING] = len(labels)
         labels.append(MISSING_STRIP)
@@ -354,7 +350,7 @@ def label_feature(column: Column) -> Feature:
 
 def read_one_column(X: Any, n: int, name: str | None = None) -> Column:
     """The column and its name: that of the series or frame, or "x"."""
-    table, own_name = as_table(X)
+    table, own_name = _as_table(X)
     width = len(columns_of(table))
     if width != 1:
         raise ValueError(
@@ -364,7 +360,7 @@ def read_one_column(X: Any, n: int, name: str | None = None) -> Column:
     return replace(column, name=str(name or own_name or "x"))
 
 
-def as_table(X: Any) -> tuple[Any, Any]:
+def _as_table(X: Any) -> tuple[Any, Any]:
     """A frame of what came, and the name of its first column, if it had any."""
     if is_frame(X):
         return X, next((column.name for column in columns_of(X)), None)
@@ -404,8 +400,7 @@ def pick_feature(X: Any, feature: int | str) -> Feature:
 
 def dress_axis(ax: Axes, feature: Feature, which: Literal["x", "y"] = "x") -> None:
     """Name, limits and ticks of the axis ("x" or "y") that shows the feature."""
-    axis = getattr(ax, f"{which}axis")
-    limit = getattr(ax, f"set_{which}lim")
+    axis, limit = getattr(ax, f"{which}axis"), getattr(ax, f"set_{which}lim")
     axis.set_label_text(plain(feature.name), color=INK, fontsize=LABEL_SIZE)
     ends = feature.strip_ends()
     if feature.kind == LABEL:
@@ -423,33 +418,22 @@ def dress_axis(ax: Axes, feature: Feature, which: Literal["x", "y"] = "x") -> No
     room = 0.03 * (high - low) or 0.5
     limit(low - room, max([high, *ends.ravel()]) + room)
     if feature.kind == TIME:
-        name_times(axis)
+        # matplotlib leaves its dates without types.
+        dates: Any = import_module("matplotlib.dates")
+        locator = dates.AutoDateLocator(minticks=3)
+        axis.set_major_locator(locator)
+        axis.set_major_formatter(dates.ConciseDateFormatter(locator))
     if feature.strips:
         axis.set_ticks([tick for tick in axis.get_majorticklocs() if low - room <= tick <= high])
-        mark_missing(ax, ends[0], which)
+        _mark_missing(ax, ends[0], which)
 
 
-def name_times(axis: Any) -> None:
-    """Dates where days since 1970 stand."""
-    from matplotlib import dates
-
-    # matplotlib leaves these two without types.
-    untyped: Any = dates
-    locator = untyped.AutoDateLocator(minticks=3)
-    axis.set_major_locator(locator)
-    axis.set_major_formatter(untyped.ConciseDateFormatter(locator))
-
-
-def mark_missing(ax: Axes, ends: Array, which: str) -> None:
+def _mark_missing(ax: Axes, ends: Array, which: str) -> None:
     """A line before the strip of missing numbers, and its name where ticks have theirs."""
-    left, right = ends
-    middle, before = (left + right) / 2.0, left - 0.35 * (right - left)
-    if which == "x":
-        ax.axvline(before, color=FAINT, lw=0.8, zorder=0)
-        place: dict[str, Any] = {"xy": (middle, 0.0), "xycoords": ("data", "axes fraction")}
-        place |= {"xytext": (0, -6), "ha": "center", "va": "top"}
-    else:
-        ax.axhline(before, color=FAINT, lw=0.8, zorder=0)
-        place = {"xy": (0.0, middle), "xycoords": ("axes fraction", "data")}
-        place |= {"xytext": (-6, 0), "ha": "right", "va": "center"}
-    ax.annotate(MISSING_STRIP, textcoords="offset points", color=INK, fontsize=SMALL_SIZE, **place)
+    middle, before = ends.mean(), ends[0] - 0.35 * (ends[1] - ends[0])
+    (ax.axvline if which == "x" else ax.axhline)(before, color=FAINT, lw=0.8, zorder=0)
+    place: tuple[Any, ...] = (middle, 0.0), (0, -6), ("data", "axes fraction")
+    align = {"ha": "center", "va": "top"}
+    if which == "y":
+        place, align = tuple(pair[::-1] for pair in place), {"ha": "right", "va": "center"}
+    ax.annotate(MISSING_STRIP, *place, "offset points", color=INK, fontsize=SMALL_SIZE, **align)

@@ -92,25 +92,20 @@ def plot_bands(
     oracle : array of shape (n, 2), default=None
         The true quantiles at the rows of X, where they are known; no method may have this name.
     colours : list of str, default=None
-        One a method; None takes the library's own.
-    max_points : int, default=5000
-        Rows drawn, at random if there are more.
-    random_state : int, default=0
-        Seed of that draw.
+        Of the methods; None takes the library's own.
+    max_points, random_state : int
+        Rows drawn, at random with this seed if there are more.
     ax : matplotlib axes, default=None
-        None makes a figure.
 
     Returns
     -------
     ax : matplotlib axes
     frame : pandas.DataFrame
-        What is drawn, one row for each method and row: method, x, position, y, lower, upper,
-        covered, strip, shape, band_lower, band_upper. ``position`` is the place on the axis, in
-        ascending order: that of x where it is a number (days since 1970 where it is a time), and
-        within the strip of a label or of missing values. ``strip`` is the number of that strip,
-        -1 for rows at their number. ``shape`` is how the band of the method is drawn there:
-        "line" or "bars" at ``lower`` and ``upper``, or "bins", a line at the medians
-        ``band_lower`` and ``band_upper`` of the bounds of a bin (the bounds otherwise).
+        One row for each method and row drawn: method, x, position (on the axis, ascending; days
+        since 1970 for times), y, lower, upper, covered, strip (its number, -1 for rows at their
+        number), shape, band_lower, band_upper. ``shape`` is how the band is drawn there: "line"
+        or "bars" at the bounds, or "bins", a line at the medians of the bounds of a bin, which
+        ``band_lower`` and ``band_upper`` then have.
 
     Examples
     --------
@@ -119,23 +114,27 @@ def plot_bands(
     [True, False]
     """
     check_packages("plot_bands")
-    named, response = check_bands(y, bands, oracle), np.asarray(y, dtype=np.float64)
+    named, response = _check_bands(y, bands, oracle), np.asarray(y, dtype=np.float64)
     feature = read_feature(X, len(response))
     rows = drawn_rows(len(response), max_points, random_state)
-    frame = frame_of_rows(feature.take(rows), response, named, rows)
-    colours = method_colours(len(bands)) if colours is None else colours
+    frame = _frame_of_rows(feature.take(rows), response, named, rows)
     ax = make_axes(ax)
-    draw_bands(ax, frame, dict(zip(bands, colours, strict=True)))
+    _draw_bands(ax, frame, _named_colours(bands, colours))
     name_axes(ax, "", "y")
     dress_axis(ax, feature)
     add_legend(ax, loc="best")
     odd = [(name, say_odd(intervals)) for name, intervals in named.items()]
     said = [f"{plain(name)}: {text}" if len(odd) > 1 else text for name, text in odd if text]
-    caption(ax, [say_drawn(len(rows), len(response)), say_shapes(frame), *said])
+    caption(ax, [say_drawn(len(rows), len(response)), _say_shapes(frame), *said])
     return ax, frame
 
 
-def check_bands(
+def _named_colours(bands: Mapping[str, ArrayLike], colours: Sequence[str] | None) -> dict[str, str]:
+    chosen = method_colours(len(bands)) if colours is None else colours
+    return dict(zip(bands, chosen, strict=True))
+
+
+def _check_bands(
     y: ArrayLike, bands: Mapping[str, ArrayLike], oracle: ArrayLike | None
 ) -> dict[str, Array]:
     """The bands by name, the true quantiles last; all checked."""
@@ -150,7 +149,7 @@ def check_bands(
     return {name: one_level(y, intervals)[1] for name, intervals in named.items()}
 
 
-def frame_of_rows(
+def _frame_of_rows(
     feature: Feature, y: Array, named: Mapping[str, Array], rows: NDArray[np.intp]
 ) -> Any:
     """The frame of these rows of y and the intervals, of which the feature has only these."""
@@ -158,28 +157,19 @@ def frame_of_rows(
 
     position = feature.positions(tied_lengths(next(iter(named.values())))[rows])
     order = np.argsort(position, kind="stable")
-    chosen, numbered = rows[order], feature.strip[order] == NOT_A_STRIP
+    y, position, strip = y[rows[order]], position[order], feature.strip[order]
+    shared = {"x": feature.values[order], "position": position, "y": y}
     parts = []
-    for name, bounds in named.items():
-        shape, band = band_shape(position[order], bounds[chosen], numbered)
-        columns = {
-            "method": name,
-            "x": feature.values[order],
-            "position": position[order],
-            "y": y[chosen],
-            "lower": bounds[chosen, 0],
-            "upper": bounds[chosen, 1],
-            "covered": is_covered(y[chosen], bounds[chosen]),
-            "strip": feature.strip[order],
-            "shape": shape,
-            "band_lower": band[:, 0],
-            "band_upper": band[:, 1],
-        }
-        parts.append(pd.DataFrame(columns))
+    for name, intervals in named.items():
+        bounds = intervals[rows[order]]
+        shape, band = _band_shape(position, bounds, strip == NOT_A_STRIP)
+        own = {"lower": bounds[:, 0], "upper": bounds[:, 1], "covered": is_covered(y, bounds)}
+        drawn = {"shape": shape, "band_lower": band[:, 0], "band_upper": band[:, 1]}
+        parts.append(pd.DataFrame({"method": name, **shared, **own, "strip": strip, **drawn}))
     return pd.concat(parts, ignore_index=True)
 
 
-def say_shapes(frame: Any) -> str:
+def _say_shapes(frame: Any) -> str:
     """A sentence on bands that are medians in bins, if there are any."""
     binned = frame[frame["shape"] == BINS]
     if len(binned) == 0:
@@ -192,49 +182,47 @@ def say_shapes(frame: Any) -> str:
     )
 
 
-def draw_bands(ax: Axes, frame: Any, colours: Mapping[str, str]) -> None:
+def _draw_bands(ax: Axes, frame: Any, colours: Mapping[str, str]) -> None:
     """The bands, the true quantiles and the rows of a frame."""
     low, high = extent(*(frame[column].to_numpy() for column in ("y", "lower", "upper")))
     for name, colour in colours.items():
         band = frame[frame["method"] == name]
-        draw_band(ax, band, low, high, plain(name), color=colour, lw=1.1)
+        _draw_band(ax, band, low, high, plain(name), color=colour, lw=1.1)
     ideal = frame[frame["method"] == ORACLE]
     if len(ideal) and ORACLE not in colours:
-        draw_band(ax, ideal, low, high, ORACLE, shade=False, color=INK, lw=1.3, ls=IDEAL)
-    draw_rows(ax, frame, mark_misses=len(colours) == 1)
+        _draw_band(ax, ideal, low, high, ORACLE, shade=False, color=INK, lw=1.3, ls=IDEAL)
+    _draw_rows(ax, frame, mark_misses=len(colours) == 1)
     if np.isinf(frame[["lower", "upper"]].to_numpy()).any():
         ax.set_ylim(low, high)
     clean(ax)
 
 
-def draw_band(
+def _draw_band(
     ax: Axes, band: Any, low: float, high: float, label: str, shade: bool = True, **line: Any
 ) -> None:
     """A line through the rows that are joined; a bar for each of the others."""
     x = band["position"].to_numpy()
-    lower, upper = drawable(band[["band_lower", "band_upper"]].to_numpy(), low, high).T
+    ends = drawable(band[["band_lower", "band_upper"]].to_numpy(), low, high).T
     joined = (band["shape"] != BARS).to_numpy()
+    lines, bars = (x[joined], *ends[:, joined]), (x[~joined], *ends[:, ~joined])
     name: str | None = label
     if joined.any():
         if shade:
-            ax.fill_between(
-                x[joined], lower[joined], upper[joined], color=line["color"], alpha=0.22, lw=0
-            )
-        ax.plot(x[joined], lower[joined], **line)
-        ax.plot(x[joined], upper[joined], label=name, **line)
+            ax.fill_between(*lines, color=line["color"], alpha=0.22, lw=0)
+        ax.plot(*lines[:2], **line)
+        ax.plot(lines[0], lines[2], label=name, **line)
         name = None
-    if not joined.all():
-        look = {"color": line["color"], "alpha": 0.4 if shade else 0.9}
-        bar = x[~joined], lower[~joined], upper[~joined]
-        if shade:
-            ax.vlines(*bar, lw=1.4, label=name or "", **look)
-        else:
-            for ends in bar[1:]:
-                ax.plot(bar[0], ends, ls="", marker="_", ms=4, label=name, **look)
-                name = None
+    if joined.all():
+        return
+    if shade:
+        ax.vlines(*bars, lw=1.4, label=name or "", color=line["color"], alpha=0.4)
+    else:
+        look = {"ls": "", "marker": "_", "ms": 4, "color": line["color"], "alpha": 0.9}
+        ax.plot(*bars[:2], label=name, **look)
+        ax.plot(bars[0], bars[2], **look)
 
 
-def draw_rows(ax: Axes, frame: Any, mark_misses: bool) -> None:
+def _draw_rows(ax: Axes, frame: Any, mark_misses: bool) -> None:
     """The rows as points."""
     rows = frame[frame["method"] == frame["method"].iloc[0]]
     inside = rows[rows["covered"]] if mark_misses else rows
@@ -254,7 +242,7 @@ def draw_rows(ax: Axes, frame: Any, mark_misses: bool) -> None:
 # is 2 on average where b has nothing to do with x, and near 0 where it is a smooth function of x.
 
 
-def band_shape(
+def _band_shape(
     position: Array, bounds: Array, numbered: NDArray[np.bool_]
 ) -> tuple[NDArray[np.object_], Array]:
     """How each row is drawn (n,), and the ends of the band there (n, 2); rows in order of x.
@@ -265,22 +253,22 @@ def band_shape(
     rows = np.flatnonzero(numbered)
     if len(rows) < 2:
         return shape, bounds
-    if not is_rough(bounds[rows]):
+    if not _is_rough(bounds[rows]):
         shape[rows] = LINE
     elif len(rows) > MAX_BARS:
         shape[rows] = BINS
         bounds = bounds.copy()
-        bounds[rows] = median_bounds(position[rows], bounds[rows])
+        bounds[rows] = _median_bounds(position[rows], bounds[rows])
     return shape, bounds
 
 
-def is_rough(bounds: Array) -> bool:
+def _is_rough(bounds: Array) -> bool:
     """Whether a line through these bounds (n, 2), in the order of x, would be a zigzag.
 
     Examples
     --------
     >>> x = np.linspace(0, 1, 200)
-    >>> is_rough(np.stack([x, x + 1], axis=1)), is_rough(np.stack([x, x % 0.02], axis=1))
+    >>> _is_rough(np.stack([x, x + 1], axis=1)), _is_rough(np.stack([x, x % 0.02], axis=1))
     (False, True)
     """
     ends = bounds[np.isfinite(bounds).all(axis=1)].T
@@ -293,7 +281,7 @@ def is_rough(bounds: Array) -> bool:
     return bool((jumps > MOST_ROUGH * spread).any())
 
 
-def median_bounds(position: Array, bounds: Array) -> Array:
+def _median_bounds(position: Array, bounds: Array) -> Array:
     """The medians of the lower and of the upper bounds in the bin of each row (n, 2).
 
     Bins lie between quantiles of the position, equal ones together; empty intervals do not count.
@@ -335,9 +323,8 @@ def plot_regions(
         The regions are [edges_r, edges_r+1), the last one closed.
     confidence_level : float, default=0.9
     colours : list of str, default=None
-        One a method; None takes the library's own.
+        Of the methods; None takes the library's own.
     ax : matplotlib axes, default=None
-        None makes a figure.
 
     Returns
     -------
@@ -353,19 +340,18 @@ def plot_regions(
     [1.0, 0.0]
     """
     check_packages("plot_regions")
-    frame = _regions_frame(X, y, bands, edges)
-    chosen = method_colours(len(bands)) if colours is None else colours
+    frame, name = _regions_frame(X, y, bands, edges)
     ax = make_axes(ax)
-    draw_regions(ax, frame, dict(zip(bands, chosen, strict=True)), confidence_level)
-    n = len(np.asarray(y))
-    name_axes(ax, plain(read_one_column(X, n).name), "coverage, %")
+    _draw_regions(ax, frame, _named_colours(bands, colours), confidence_level)
+    name_axes(ax, plain(name), "coverage, %")
     if len(bands) > 1:
         add_legend(ax, loc="lower left", ncols=3, bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
-    caption(ax, _say_rows_of(frame[frame["method"] == next(iter(bands))], n, confidence_level))
+    of_one = frame.loc[frame["method"] == next(iter(bands)), "rows"]
+    caption(ax, _say_regions(of_one, len(np.asarray(y)), confidence_level))
     return ax, frame
 
 
-def draw_regions(ax: Axes, frame: Any, colours: Mapping[str, str], level: float) -> None:
+def _draw_regions(ax: Axes, frame: Any, colours: Mapping[str, str], level: float) -> None:
     """The bars of a frame, side by side in their region, and the level."""
     share = 0.82 / len(colours)
     for position, (name, colour) in enumerate(colours.items()):
@@ -375,7 +361,7 @@ def draw_regions(ax: Axes, frame: Any, colours: Mapping[str, str], level: float)
         look: dict[str, Any] = {"color": colour, "alpha": 0.85, "label": plain(name)}
         ax.bar(centre, bars["coverage"], width=width * share * 0.96, **look)
         for x, height in zip(centre, bars["coverage"], strict=True):
-            _write(ax, x, height)
+            _write_at_foot(ax, x, height)
     ax.axhline(level, color=INK, lw=1.0, ls=IDEAL)
     # From zero, bars of 85 % and 95 % look the same.
     ax.set_ylim(0.5 if frame["coverage"].min() > 0.5 else 0.0, 1.04)
@@ -383,9 +369,9 @@ def draw_regions(ax: Axes, frame: Any, colours: Mapping[str, str], level: float)
     clean(ax)
 
 
-def _say_rows_of(regions: Any, n: int, level: float) -> list[str]:
-    """What the bars rest on, of the regions of one method."""
-    fewest, most, inside = (int(regions["rows"].agg(how)) for how in ("min", "max", "sum"))
+def _say_regions(counts: Any, n: int, level: float) -> list[str]:
+    """What the bars rest on: so many rows in each region, of n."""
+    fewest, most, inside = int(counts.min()), int(counts.max()), int(counts.sum())
     rows = f"{fewest:,} to {most:,} rows" if fewest < most else say_rows(most)
     said = [f"Dashed: the level, {say_level(level)}. Each region has {rows}."]
     if inside < n:
@@ -393,18 +379,20 @@ def _say_rows_of(regions: Any, n: int, level: float) -> list[str]:
     return said
 
 
-def _write(ax: Axes, x: float, share: float) -> None:
+def _write_at_foot(ax: Axes, x: float, share: float) -> None:
     """A number at the foot of a bar, where no line crosses it."""
     text, colour = ("no rows", INK) if np.isnan(share) else (f"{100 * share:.0f}", "white")
     foot = ax.get_xaxis_transform()
     ax.text(x, 0.07, text, transform=foot, ha="center", color=colour, fontsize=9, fontweight="bold")
 
 
-def _regions_frame(X: Any, y: ArrayLike, bands: Mapping[str, ArrayLike], edges: ArrayLike) -> Any:
-    """The frame of `plot_regions`."""
+def _regions_frame(
+    X: Any, y: ArrayLike, bands: Mapping[str, ArrayLike], edges: ArrayLike
+) -> tuple[Any, str]:
+    """The frame of `plot_regions`, and the name of the feature."""
     import pandas as pd
 
-    named = check_bands(y, bands, None)
+    named = _check_bands(y, bands, None)
     column = read_one_column(X, len(next(iter(named.values()))))
     if column.kind == LABEL:
         raise ValueError(
@@ -415,13 +403,14 @@ def _regions_frame(X: Any, y: ArrayLike, bands: Mapping[str, ArrayLike], edges: 
     cuts = np.asarray(edges, dtype=np.float64)
     region = np.searchsorted(cuts, x, side="right") - 1
     region[x == cuts[-1]] = len(cuts) - 2
-    records = []
-    for name, bounds in named.items():
-        for r, (left, right) in enumerate(pairwise(cuts)):
-            inside = region == r
-            share = coverage(y[inside], bounds[inside]) if inside.any() else np.nan
-            records.append((name, left, right, int(inside.sum()), share))
-    return pd.DataFrame(records, columns=["method", "left", "right", "rows", "coverage"])
+    inside = [region == r for r in range(len(cuts) - 1)]
+    records = [
+        (name, *ends, int(rows.sum()), coverage(y[rows], bounds[rows]) if rows.any() else np.nan)
+        for name, bounds in named.items()
+        for rows, ends in zip(inside, pairwise(cuts), strict=True)
+    ]
+    columns = ["method", "left", "right", "rows", "coverage"]
+    return pd.DataFrame(records, columns=columns), column.name
 
 
 def plot_comparison(
@@ -435,7 +424,7 @@ def plot_comparison(
     title: str = "",
     figure: Figure | None = None,
 ) -> tuple[NDArray[Any], Any]:
-    """Draw one column a method: its band over one feature, and its coverage by region.
+    """Draw a column for each method: its band over one feature, and its coverage by region.
 
     Parameters
     ----------
@@ -473,33 +462,28 @@ def plot_comparison(
     axes = figure.subplots(
         2, len(bands), squeeze=False, sharex=True, sharey="row", height_ratios=(3, 1)
     )
+    # More points would hide the band.
+    X, y, bands = np.asarray(X), np.asarray(y, dtype=np.float64), dict(bands)
+    shown = np.arange(min(len(y), COMPARED_POINTS))
+    feature = read_feature(X[shown], len(shown))
     drawn, counted = [], []
-    for column, (name, colour) in enumerate(
-        zip(bands, method_colours(len(bands))[::-1], strict=True)
+    for (above, below), name, colour in zip(
+        axes.T, bands, method_colours(len(bands))[::-1], strict=True
     ):
-        above, below = axes[:, column]
-        drawn.append(_first_rows(X, y, name, bands[name], oracle))
-        draw_bands(above, drawn[-1], {name: colour})
-        counted.append(_regions_frame(X, y, {name: bands[name]}, edges))
-        draw_regions(below, counted[-1], {name: colour}, confidence_level)
+        drawn.append(
+            _frame_of_rows(feature, y, _check_bands(y, {name: bands[name]}, oracle), shown)
+        )
+        _draw_bands(above, drawn[-1], {name: colour})
+        counted.append(_regions_frame(X, y, {name: bands[name]}, edges)[0])
+        _draw_regions(below, counted[-1], {name: colour}, confidence_level)
         _head(above, name, colour, y, bands[name])
     _label(axes, np.asarray(edges, dtype=np.float64), confidence_level)
     bands_drawn = pd.concat(drawn)
-    caption(axes[1, 0], [say_shapes(bands_drawn)], n_panels=len(bands))
+    caption(axes[1, 0], [_say_shapes(bands_drawn)], n_panels=len(bands))
     if title:
         figure.suptitle(title, fontsize=14, fontweight="bold", color=INK, x=0.01, ha="left")
     parts = {"bands": bands_drawn, "regions": pd.concat(counted)}
     return axes, pd.concat(parts, names=["panel", "row"])
-
-
-def _first_rows(X: Any, y: ArrayLike, name: str, intervals: ArrayLike, oracle: Any) -> Any:
-    """The frame of `plot_bands` of the rows that are drawn."""
-    shown = slice(0, COMPARED_POINTS)
-    response = np.asarray(y, dtype=np.float64)[shown]
-    truth = None if oracle is None else np.asarray(oracle)[shown]
-    named = check_bands(response, {name: np.asarray(intervals)[shown]}, truth)
-    feature = read_feature(np.asarray(X)[shown], len(response))
-    return frame_of_rows(feature, response, named, np.arange(len(response)))
 
 
 def _head(ax: Axes, name: str, colour: str, y: Any, intervals: Any) -> None:
@@ -525,8 +509,6 @@ def _label(axes: Any, edges: Any, confidence_level: float) -> None:
         ax.tick_params(bottom=False)
         for edge in edges[1:-1]:
             ax.axvline(edge, color=FAINT, lw=0.6, zorder=0)
-    handles, labels = last.get_legend_handles_labels()
-    kept = [(h, label) for h, label in zip(handles, labels, strict=True)][1:]
-    first.legend(
-        *zip(*kept, strict=True), loc="upper left", frameon=False, fontsize=9, labelcolor=INK
-    )
+    # Without the method itself, which is in the title of its panel.
+    handles, labels = (found[1:] for found in last.get_legend_handles_labels())
+    first.legend(handles, labels, loc="upper left", frameon=False, fontsize=9, labelcolor=INK)

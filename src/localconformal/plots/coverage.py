@@ -23,14 +23,12 @@ from localconformal.plots._axes import (
     POINTS_PER_INCH,
     SECOND,
     SMALL_SIZE,
-    add_legend,
     caption,
     check_packages,
-    clean,
+    finish,
     in_percent,
     make_axes,
     make_panels,
-    name_axes,
     one_level,
     panel_inches,
     plain,
@@ -47,71 +45,20 @@ UNDER, WITHIN, OVER = "below the level", "band holds the level", "above the leve
 VERDICTS = {UNDER: (MISS, "v"), WITHIN: (POINT, "o"), OVER: (SECOND, "^")}
 
 
-def draw_coverage_rows(
-    ax: Axes | None, frame: Any, title: str, probability: float, notes: list[str]
-) -> Axes:
-    """Lines from the first row of the frame, at the top, to the last.
+def draw_rows(ax: Axes, frame: Any, looks: Any, texts: Any, size: float = SMALL_SIZE) -> None:
+    """A line for each row of the frame, from the top: its value, its band, and a text beside.
 
-    The frame has the columns of `group_coverage`: group, n, coverage, lower, upper,
-    confidence_level.
+    The frame has the columns value, lower, upper; a look is (colour, marker).
     """
-    ax = make_axes(ax, (6.4, 1.5 + 0.29 * len(frame)))
-    level, place = frame["confidence_level"].iloc[0], np.arange(len(frame))
-    named = verdicts(frame)
-    for verdict, (colour, marker) in VERDICTS.items():
-        chosen = named == verdict
-        part = frame[chosen]
-        if len(part):
-            ax.hlines(place[chosen], part["lower"], part["upper"], color=colour, lw=2.2, alpha=0.6)
-            ax.scatter(
-                part["coverage"], place[chosen], s=34, color=colour, marker=marker, lw=0, zorder=3
-            )
-    ax.axvline(level, color=INK, lw=1.0, ls=IDEAL, zorder=0)
-    dress(ax, frame, title)
-    text = (
-        f"Bars: exact {say_level(probability)} bands, each on its own. Dashed: the level, "
-        f"{say_level(level)}. Below it ▼: {np.sum(named == UNDER)} of {len(frame)}; above ▲: "
-        f"{np.sum(named == OVER)}."
-    )
-    caption(ax, [text, *notes])
-    return ax
-
-
-def dress(ax: Axes, frame: Any, title: str) -> None:
-    """Ticks, names, and how many rows each line rests on."""
-    level = frame["confidence_level"].iloc[0]
-    low = min(level - 0.02, float(frame["lower"].min()))
-    ax.set_xlim(max(low - 0.03 * (1.0 - low), -0.01), 1.0 + 0.01)
-    ax.set_ylim(len(frame) - 0.4, -0.6)
-    most = int(np.clip(LETTERS_PER_INCH * panel_inches(ax), 8, MAX_LETTERS))
-    labels = [plain(label, most) for label in frame["group"]]
-    ax.set_yticks(np.arange(len(frame)), labels)
-    in_percent(ax.xaxis)
-    size = fitting_size(ax, len(frame))
-    for place, n in enumerate(frame["n"]):
-        write_beside(ax, place, f"{n:,}", size)
-    ax.annotate(
-        "rows", (1.0, 1.0), (8, 2), "axes fraction", "offset points",
-        color=INK, fontsize=SMALL_SIZE, va="bottom",
-    )  # fmt: skip
-    clean(ax)
-    ax.tick_params(axis="y", length=0, labelsize=size)
+    lines = zip(frame["value"], frame["lower"], frame["upper"], looks, texts, strict=True)
+    for place, (value, lower, upper, (colour, marker), text) in enumerate(lines):
+        ax.hlines(place, lower, upper, color=colour, lw=2.2, alpha=0.6)
+        ax.scatter(value, place, s=34, color=colour, marker=marker, lw=0, zorder=3, clip_on=False)
+        ax.annotate(
+            text, (1.0, place), (8, 0), ("axes fraction", "data"), "offset points",
+            va="center", color=INK, fontsize=size, annotation_clip=False,
+        )  # fmt: skip
     ax.locator_params(axis="x", nbins=max(2, int(1.5 * panel_inches(ax))))
-    name_axes(ax, "coverage, %", plain(title))
-
-
-def fitting_size(ax: Axes, n_lines: int) -> float:
-    """A font for as many lines as the axes are to hold."""
-    points = ax.get_window_extent().height / ax.figure.dpi * POINTS_PER_INCH / n_lines
-    return float(np.clip(0.8 * points, 4.0, SMALL_SIZE))
-
-
-def write_beside(ax: Axes, place: float, text: str, size: float = SMALL_SIZE) -> None:
-    """A number to the right of a line, clear of marks at the edge."""
-    ax.annotate(
-        text, (1.0, place), (8, 0), ("axes fraction", "data"), "offset points",
-        va="center", color=INK, fontsize=size, annotation_clip=False,
-    )  # fmt: skip
 
 
 def verdicts(frame: Any) -> Any:
@@ -120,13 +67,41 @@ def verdicts(frame: Any) -> Any:
     return np.select([frame["upper"] < level, frame["lower"] > level], [UNDER, OVER], WITHIN)
 
 
-def most_frequent(frame: Any) -> tuple[Any, list[str]]:
-    """The lines that fit, in their order, those of the most rows; and a sentence on the rest."""
-    if len(frame) <= MAX_LINES:
-        return frame, []
-    kept = frame.nlargest(MAX_LINES, "n").index.sort_values()
-    said = f"Shown: the {MAX_LINES} of {len(frame):,} with the most rows."
-    return frame.loc[kept].reset_index(drop=True), [said]
+def _draw_coverage(ax: Axes | None, table: Any, title: str, probability: float) -> tuple[Axes, Any]:
+    """Lines of the table of `group_coverage` that fit, in their order, and the level."""
+    frame = table
+    if len(table) > MAX_LINES:
+        kept = table.nlargest(MAX_LINES, "n").index.sort_values()
+        frame = table.loc[kept].reset_index(drop=True)
+    ax = make_axes(ax, (6.4, 1.5 + 0.29 * len(frame)))
+    level, named = frame["confidence_level"].iloc[0], verdicts(frame)
+    low = min(level - 0.02, float(frame["lower"].min()))
+    ax.set_xlim(max(low - 0.03 * (1.0 - low), -0.01), 1.0 + 0.01)
+    ax.set_ylim(len(frame) - 0.4, -0.6)
+    ax.axvline(level, color=INK, lw=1.0, ls=IDEAL, zorder=0)
+    # A font for as many lines as the axes are to hold.
+    points = ax.get_window_extent().height / ax.figure.dpi * POINTS_PER_INCH / len(frame)
+    size = float(np.clip(0.8 * points, 4.0, SMALL_SIZE))
+    counts, looks = [f"{n:,}" for n in frame["n"]], [VERDICTS[name] for name in named]
+    draw_rows(ax, frame.rename(columns={"coverage": "value"}), looks, counts, size)
+    most = int(np.clip(LETTERS_PER_INCH * panel_inches(ax), 8, MAX_LETTERS))
+    ax.set_yticks(np.arange(len(frame)), [plain(label, most) for label in frame["group"]])
+    ax.annotate(
+        "rows", (1.0, 1.0), (8, 2), "axes fraction", "offset points",
+        color=INK, fontsize=SMALL_SIZE, va="bottom",
+    )  # fmt: skip
+    in_percent(ax.xaxis)
+    finish(ax, "coverage, %", plain(title))
+    ax.tick_params(axis="y", length=0, labelsize=size)
+    said = [
+        f"Bars: exact {say_level(probability)} bands, each on its own. Dashed: the level, "
+        f"{say_level(level)}. Below it ▼: {np.sum(named == UNDER)} of {len(frame)}; above ▲: "
+        f"{np.sum(named == OVER)}."
+    ]
+    if len(table) > MAX_LINES:
+        said.append(f"Shown: the {MAX_LINES} of {len(table):,} with the most rows.")
+    caption(ax, said)
+    return ax, frame
 
 
 def plot_group_coverage(
@@ -151,13 +126,12 @@ def plot_group_coverage(
     probability : float, default=0.95
         With which each band holds, on its own.
     ax : matplotlib axes, default=None
-        None makes a figure.
 
     Returns
     -------
     ax : matplotlib axes
     frame : pandas.DataFrame
-        That of `localconformal.metrics.group_coverage`, one row a group drawn.
+        That of `localconformal.metrics.group_coverage`, of the groups drawn.
 
     Examples
     --------
@@ -171,13 +145,10 @@ def plot_group_coverage(
         *one_level(y, intervals), groups, confidence_level, probability=probability
     )
     table = counted.frame()
-    if table["group"].isna().any():
-        known = table["group"].notna()
-        table["group"] = table["group"].astype(object).where(known, MISSING_STRIP)
-    frame, notes = most_frequent(table)
+    if (missing := table["group"].isna()).any():
+        table["group"] = table["group"].astype(object).mask(missing, MISSING_STRIP)
     name = getattr(groups, "name", None)
-    title = "group" if name is None else str(name)
-    return draw_coverage_rows(ax, frame, title, probability, notes), frame
+    return _draw_coverage(ax, table, "group" if name is None else str(name), probability)
 
 
 def plot_feature_coverage(
@@ -204,13 +175,12 @@ def plot_feature_coverage(
     probability : float, default=0.95
         With which each band holds, on its own.
     ax : matplotlib axes, default=None
-        None makes a figure.
 
     Returns
     -------
     ax : matplotlib axes
     frame : pandas.DataFrame
-        As that of `localconformal.metrics.group_coverage`, one row a bin drawn.
+        As that of `localconformal.metrics.group_coverage`, of the bins drawn.
 
     Examples
     --------
@@ -222,17 +192,16 @@ def plot_feature_coverage(
     check_packages("plot_feature_coverage")
     response, bounds = one_level(y, intervals)
     column = read_one_column(X, len(response))
-    codes, names = bins_of(column)
+    codes, names = _bins_of(column)
     counted: Any = group_coverage(
         response, bounds, codes, confidence_level, probability=probability
     )
     table = counted.frame()
     table["group"] = [names[code] for code in table["group"]]
-    frame, notes = most_frequent(table)
-    return draw_coverage_rows(ax, frame, column.name, probability, notes), frame
+    return _draw_coverage(ax, table, column.name, probability)
 
 
-def bins_of(column: Column) -> tuple[NDArray[np.intp], list[str]]:
+def _bins_of(column: Column) -> tuple[NDArray[np.intp], list[str]]:
     """Bin of each row (n,), and the name of each bin; missing values are the last."""
     if column.kind == LABEL:
         codes, names = column.codes.astype(np.intp), [*column.labels, OTHER_STRIP]
@@ -261,13 +230,12 @@ def plot_calibration(
     probability : float, default=0.95
         With which the band of each level holds, on its own.
     ax : pair of matplotlib axes, default=None
-        None makes a figure.
 
     Returns
     -------
     ax : list of two matplotlib axes
     frame : pandas.DataFrame
-        That of `localconformal.metrics.coverage_length_curve`, one row a level.
+        That of `localconformal.metrics.coverage_length_curve`, level by level.
 
     Examples
     --------
@@ -279,8 +247,12 @@ def plot_calibration(
     check_packages("plot_calibration")
     frame = coverage_length_curve(y, intervals, confidence_level, probability=probability).frame()
     left, right = make_panels(ax, 2, (8.4, 4.0))
-    draw_coverage(left, frame)
-    draw_lengths(right, frame)
+    _draw_levels(left, frame)
+    _draw_lengths(right, frame)
+    for panel, what in ((left, "coverage observed, %"), (right, "length")):
+        panel.set_xlim(max(float(frame["confidence_level"].min()) - 0.05, 0.0), 1.0)
+        in_percent(panel.xaxis)
+        finish(panel, "level asked, %", what, loc="upper left")
     level = frame["confidence_level"]
     off = int(((frame["lower"] > level) | (frame["upper"] < level)).sum())
     said = [
@@ -294,7 +266,7 @@ def plot_calibration(
     return [left, right], frame
 
 
-def draw_coverage(ax: Axes, frame: Any) -> None:
+def _draw_levels(ax: Axes, frame: Any) -> None:
     """Coverage with its bands, and the diagonal."""
     level = frame["confidence_level"]
     low = min(float(level.min()), float(frame["lower"].min()))
@@ -303,16 +275,11 @@ def draw_coverage(ax: Axes, frame: Any) -> None:
     ax.fill_between(level, frame["lower"], frame["upper"], color=MAIN, alpha=0.2, lw=0)
     ax.vlines(level, frame["lower"], frame["upper"], color=MAIN, lw=1.4, alpha=0.7)
     ax.plot(level, frame["coverage"], color=MAIN, marker="o", ms=4.5, lw=1.4, label="observed")
-    ax.set_xlim(max(float(level.min()) - 0.05, 0.0), 1.0)
     ax.set_ylim(ends[0], 1.01)
-    for axis in (ax.xaxis, ax.yaxis):
-        in_percent(axis)
-    clean(ax)
-    name_axes(ax, "level asked, %", "coverage observed, %")
-    add_legend(ax, loc="upper left")
+    in_percent(ax.yaxis)
 
 
-def draw_lengths(ax: Axes, frame: Any) -> None:
+def _draw_lengths(ax: Axes, frame: Any) -> None:
     """Mean and median length; infinite means stand at the top."""
     level = frame["confidence_level"]
     styles = (("mean_length", MAIN, "-", "mean"), ("median_length", SECOND, ":", "median"))
@@ -323,13 +290,8 @@ def draw_lengths(ax: Axes, frame: Any) -> None:
             label=label,
         )  # fmt: skip
     endless = level[np.isinf(frame["mean_length"])]
-    top = ax.get_xaxis_transform()
     if len(endless):
+        top = ax.get_xaxis_transform()
         ax.plot(endless, [0.98] * len(endless), "^", color=MAIN, ms=7, transform=top)
     if np.isfinite(frame[["mean_length", "median_length"]]).to_numpy().any():
         ax.set_ylim(0.0, 1.12 * ax.get_ylim()[1])
-    ax.set_xlim(max(float(level.min()) - 0.05, 0.0), 1.0)
-    in_percent(ax.xaxis)
-    clean(ax)
-    name_axes(ax, "level asked, %", "length")
-    add_legend(ax, loc="upper left")

@@ -20,15 +20,13 @@ from localconformal.plots._axes import (
     MISS,
     POINT,
     SECOND,
-    add_legend,
     caption,
     check_packages,
-    clean,
     drawable,
     drawn_rows,
     extent,
+    finish,
     make_axes,
-    name_axes,
     one_level,
     say_drawn,
     say_odd,
@@ -68,12 +66,9 @@ def plot_sorted(
     y_pred : array of shape (n,), default=None
         Point predictions; None is the centre of each interval. An infinite interval has no
         centre: its row then stands at y.
-    max_points : int, default=400
-        Rows drawn, at random if there are more.
-    random_state : int, default=0
-        Seed of that draw.
+    max_points, random_state : int
+        Rows drawn, at random with this seed if there are more.
     ax : matplotlib axes, default=None
-        None makes a figure.
 
     Returns
     -------
@@ -92,30 +87,34 @@ def plot_sorted(
     response, bounds = one_level(y, intervals)
     if by not in (LENGTH, PREDICTION):
         raise ValueError(f"by is {by!r}; 'length' or 'prediction' was expected.")
-    rows = drawn_rows(len(response), max_points, random_state)
-    frame = sorted_frame(response, bounds, centres(response, bounds, y_pred), rows, by)
+    import pandas as pd
+
+    rows, length = drawn_rows(len(response), max_points, random_state), tied_lengths(bounds)
+    columns = {
+        "row": rows,
+        "y": response[rows],
+        "prediction": _centres(response, bounds, y_pred)[rows],
+        "lower": bounds[rows, 0],
+        "upper": bounds[rows, 1],
+        "length": length[rows],
+        "covered": is_covered(response[rows], bounds[rows]),
+    }
+    frame = pd.DataFrame(columns).sort_values(by, kind="stable", ignore_index=True)
     ax = make_axes(ax)
-    draw_sorted(ax, frame, by)
-    covered = say_share(float(coverage(response, bounds)))
-    told = f"{covered} of {len(response):,} rows are covered."
-    caption(ax, [told, say_drawn(len(rows), len(response)), *say_order(bounds, by, y_pred)])
+    _draw_sorted(ax, frame, by)
+    said = [
+        f"{say_share(float(coverage(response, bounds)))} of {len(response):,} rows are covered."
+    ]
+    said.append(say_drawn(len(rows), len(response)))
+    if by == LENGTH and len(length) > 1 and np.isfinite(length[0]) and len(set(length)) == 1:
+        said.append("All intervals are of one length: rows stand as given.")
+    centred = by != LENGTH or y_pred is not None
+    where = "" if centred else " and seen from y, for want of a centre"
+    caption(ax, [*said, say_odd(bounds, f"drawn to the edge{where}")])
     return ax, frame
 
 
-def say_order(bounds: Array, by: str, y_pred: ArrayLike | None) -> list[str]:
-    """What the order and the centre hide: lengths that are all one, intervals without a centre."""
-    length = tied_lengths(bounds)
-    tied = by == LENGTH and len(length) > 1 and np.isfinite(length[0]) and len(set(length)) == 1
-    infinite = "drawn to the edge"
-    if by == LENGTH and y_pred is None:
-        infinite += " and seen from y, for want of a centre"
-    return [
-        "All intervals are of one length: rows stand as given." if tied else "",
-        say_odd(bounds, infinite),
-    ]
-
-
-def centres(y: Array, bounds: Array, y_pred: ArrayLike | None) -> Array:
+def _centres(y: Array, bounds: Array, y_pred: ArrayLike | None) -> Array:
     """Predictions (n,): those given, else the centres of the intervals, else y."""
     if y_pred is not None:
         return check_prediction(y_pred, len(y))
@@ -125,25 +124,7 @@ def centres(y: Array, bounds: Array, y_pred: ArrayLike | None) -> Array:
     return centre
 
 
-def sorted_frame(y: Array, bounds: Array, prediction: Array, rows: Any, by: str) -> Any:
-    """The frame of these rows, sorted."""
-    import pandas as pd
-
-    frame = pd.DataFrame(
-        {
-            "row": rows,
-            "y": y[rows],
-            "prediction": prediction[rows],
-            "lower": bounds[rows, 0],
-            "upper": bounds[rows, 1],
-            "length": tied_lengths(bounds)[rows],
-            "covered": is_covered(y[rows], bounds[rows]),
-        }
-    )
-    return frame.sort_values(by, kind="stable", ignore_index=True)
-
-
-def draw_sorted(ax: Axes, frame: Any, by: str) -> None:
+def _draw_sorted(ax: Axes, frame: Any, by: str) -> None:
     """Intervals as lines, y as points."""
     base = frame["prediction"].to_numpy() if by == LENGTH else np.zeros(len(frame))
     y = frame["y"].to_numpy() - base
@@ -152,21 +133,20 @@ def draw_sorted(ax: Axes, frame: Any, by: str) -> None:
     cut, rank = drawable(bounds, low, high), np.arange(1, len(frame) + 1)
     covered = frame["covered"].to_numpy()
     width = float(np.clip(350.0 / len(frame), 0.5, 3.0))
-    for inside, colour, label in ((covered, MAIN, "covered"), (~covered, MISS, "missed")):
-        if inside.any():
-            ax.vlines(rank[inside], *cut[inside].T, color=colour, lw=width, alpha=0.45)
-            marker, size = ("o", 6) if label == "covered" else ("X", 26)
-            shown = INK if label == "covered" else MISS
-            ax.scatter(
-                rank[inside], y[inside], s=size, marker=marker, color=shown, lw=0, zorder=3,
-                label=f"y, {label}",
-            )  # fmt: skip
+    for chosen, line, point, size, marker, label in (
+        (covered, MAIN, INK, 6, "o", "y, covered"),
+        (~covered, MISS, MISS, 26, "X", "y, missed"),
+    ):
+        if chosen.any():
+            ax.vlines(rank[chosen], *cut[chosen].T, color=line, lw=width, alpha=0.45)
+            look: dict[str, Any] = {"color": point, "s": size, "marker": marker, "label": label}
+            ax.scatter(rank[chosen], y[chosen], lw=0, zorder=3, **look)
     ax.set_ylim(low, high)
     ax.set_xlim(0.0, len(frame) + 1.0)
     ax.locator_params(axis="x", integer=True)
-    clean(ax)
-    name_axes(ax, f"rows, sorted by {by}", "y - prediction" if by == LENGTH else "y")
-    add_legend(ax, loc="lower left", ncols=2, bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
+    upwards = "y - prediction" if by == LENGTH else "y"
+    above: dict[str, Any] = {"ncols": 2, "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.0}
+    finish(ax, f"rows, sorted by {by}", upwards, loc="lower left", **above)
 
 
 def plot_length_error(
@@ -194,12 +174,9 @@ def plot_length_error(
         Of the intervals, and of the quantile of the errors.
     y_pred : array of shape (n,), default=None
         Point predictions; None is the centre of each interval.
-    max_points : int, default=5000
-        Rows drawn, at random if there are more; the curves are those of all rows.
-    random_state : int, default=0
-        Seed of that draw.
+    max_points, random_state : int
+        Rows drawn, at random with this seed if there are more; the curves are those of all rows.
     ax : matplotlib axes, default=None
-        None makes a figure.
 
     Returns
     -------
@@ -218,12 +195,12 @@ def plot_length_error(
     check_packages("plot_length_error")
     response, bounds = one_level(y, intervals)
     finite = np.isfinite(bounds).all(axis=1)
-    error = np.abs(response - centres(response, bounds, y_pred))[finite]
+    error = np.abs(response - _centres(response, bounds, y_pred))[finite]
     length, covered = tied_lengths(bounds)[finite], is_covered(response, bounds)[finite]
     rows = drawn_rows(len(error), max_points, random_state)
-    frame = error_frame(length, error, covered, rows, confidence_level)
+    frame = _error_frame(length, error, covered, rows, confidence_level)
     ax = make_axes(ax)
-    draw_errors(ax, frame, confidence_level)
+    _draw_errors(ax, frame, confidence_level)
     found = float(length_error_corr(response, bounds, y_pred))
     said = "undefined" if np.isnan(found) else f"{found:.2f}"
     odd = say_odd(bounds, infinite="and left out").replace("and not drawn", "of length 0")
@@ -233,53 +210,39 @@ def plot_length_error(
     return ax, frame
 
 
-def error_frame(
+def _error_frame(
     length: Array, error: Array, covered: NDArray[np.bool_], rows: Any, level: float
 ) -> Any:
-    """Rows that are drawn, then the bins of all rows; empty where every interval is infinite."""
+    """Rows that are drawn, then mean and quantile of the errors in bins of all rows."""
     import pandas as pd
 
-    drawn = {
-        "kind": ROW,
-        "length": length[rows],
-        "error": error[rows],
-        "n": 1,
-        "coverage": covered[rows].astype(np.float64),
-    }
-    parts = [pd.DataFrame(drawn)]
-    if len(length):
-        n_bins = int(np.clip(len(length) // FEWEST_ROWS, 1, MAX_BINS))
-        parts.append(binned_errors(length, error, covered, size_bins(length, n_bins), level))
-    return pd.concat(parts, ignore_index=True)
-
-
-def binned_errors(
-    length: Array, error: Array, covered: NDArray[np.bool_], bins: Any, level: float
-) -> Any:
-    """Mean and quantile of the errors in each bin."""
-    import pandas as pd
-
+    n_bins = int(np.clip(len(length) // FEWEST_ROWS, 1, MAX_BINS))
+    # No bins where every interval is infinite.
+    bins = size_bins(length, n_bins) if len(length) else np.full(1, -1)
     records = []
     for code in range(bins.max() + 1):
-        rows = bins == code
-        errors, n = error[rows], int(rows.sum())
+        inside = bins == code
+        errors, n = error[inside], int(inside.sum())
         quantile = float(weighted_quantile(errors, np.ones(n), level))
         for kind, value in ((MEAN, errors.mean()), (QUANTILE, quantile)):
-            records.append((kind, length[rows].mean(), value, n, covered[rows].mean()))
-    frame = pd.DataFrame(records, columns=["kind", "length", "error", "n", "coverage"])
-    return frame.sort_values("kind", kind="stable")
+            records.append((kind, length[inside].mean(), value, n, covered[inside].mean()))
+    drawn = {"length": length[rows], "error": error[rows], "n": 1, "coverage": covered[rows] + 0.0}
+    binned = pd.DataFrame(records, columns=["kind", *drawn]).sort_values("kind", kind="stable")
+    parts = [pd.DataFrame({"kind": ROW, **drawn}), binned]
+    return pd.concat(parts[: 1 + bool(records)], ignore_index=True)
 
 
-def draw_errors(ax: Axes, frame: Any, level: float) -> None:
+def _draw_errors(ax: Axes, frame: Any, level: float) -> None:
     """Points, curves, and the line that parts covered rows from missed ones."""
     rows = frame[frame["kind"] == ROW]
-    for inside, colour, size, label in ((1.0, POINT, 6, None), (0.0, MISS, 12, "missed")):
+    for inside, colour, size, marker, label in (
+        (1.0, POINT, 6, "o", None),
+        (0.0, MISS, 12, "X", "missed"),
+    ):
         part = rows[rows["coverage"] == inside]
         if len(part):
-            ax.scatter(
-                part["length"], part["error"], s=size, color=colour, alpha=0.5, lw=0, label=label,
-                marker="o" if inside else "X",
-            )  # fmt: skip
+            look: dict[str, Any] = {"color": colour, "s": size, "marker": marker, "label": label}
+            ax.scatter(part["length"], part["error"], alpha=0.5, lw=0, **look)
     curves = (
         (MEAN, MAIN, "o", "mean error"),
         (QUANTILE, SECOND, "s", f"{say_level(level)} quantile"),
@@ -288,13 +251,13 @@ def draw_errors(ax: Axes, frame: Any, level: float) -> None:
         bins = frame[frame["kind"] == kind]
         if len(bins):
             ax.plot(bins["length"], bins["error"], color=colour, marker=marker, ms=4.5, label=label)
-    longest = float(frame["length"].max()) if len(frame) else 0.0
-    longest, shortest = longest or 1.0, float(frame["length"].min()) if len(frame) else 0.0
+    shortest, longest = (float(getattr(frame["length"], end)()) for end in ("min", "max"))
+    if len(frame) == 0:
+        shortest, longest = 0.0, 0.0
+    longest = longest or 1.0
     room = 0.04 * (longest - shortest) or 0.1 * longest
     ends = np.array([max(shortest - room, 0.0), longest + room])
     ax.plot(ends, ends / 2.0, color=INK, lw=1.0, ls=IDEAL, label="length / 2")
     ax.set_xlim(*ends)
     ax.set_ylim(bottom=0.0)
-    clean(ax)
-    name_axes(ax, "length", "error, |y - prediction|")
-    add_legend(ax, loc="upper left")
+    finish(ax, "length", "error, |y - prediction|", loc="upper left")

@@ -19,17 +19,15 @@ from localconformal.plots._axes import (
     POINT,
     caption,
     check_packages,
-    clean,
     extent,
+    finish,
     in_percent,
     make_panels,
-    name_axes,
     one_level,
-    panel_inches,
     plain,
     say_odd,
 )
-from localconformal.plots.coverage import VERDICTS, verdicts, write_beside
+from localconformal.plots.coverage import VERDICTS, draw_rows, verdicts
 from localconformal.quantiles import Array
 from localconformal.text import say_level, say_number
 
@@ -70,7 +68,6 @@ def plot_methods(
     probability : float, default=0.95
         With which each band holds, on its own.
     ax : three matplotlib axes, default=None
-        None makes a figure.
 
     Returns
     -------
@@ -94,17 +91,25 @@ def plot_methods(
         )
     checked = {name: one_level(y, intervals) for name, intervals in methods.items()}
     base = next(iter(methods)) if baseline is None else baseline
-    frame = methods_frame(checked, base, confidence_level, probability)
-    size = (9.6, 1.6 + 0.36 * len(methods))
-    panels = make_panels(ax, 3, size, sharey=True)
+    frame = _methods_frame(checked, base, confidence_level, probability)
+    panels = make_panels(ax, 3, (9.6, 1.6 + 0.36 * len(methods)), sharey=True)
     for panel, metric in zip(panels, METRICS, strict=True):
-        draw_metric(panel, frame[frame["metric"] == metric], metric)
+        _draw_metric(panel, frame[frame["metric"] == metric], metric)
     panels[0].set_yticks(np.arange(len(methods)), [plain(name, 24) for name in methods])
-    describe(panels, checked, base, probability)
+    share = say_level(probability)
+    said = [
+        f"Bars: exact {share} bands of the coverage (dashed: the level); of length and score, "
+        f"{share} bands of the difference from {plain(base, 24)} (dotted).",
+        "Interval score: length plus misses, lower is better (◀).",
+    ]
+    for name, (_, bounds) in checked.items():
+        if text := say_odd(bounds, infinite="their mean at the edge"):
+            said.append(f"{plain(name, 24)}: {text}")
+    caption(panels[0], said, n_panels=3)
     return panels, frame
 
 
-def methods_frame(
+def _methods_frame(
     checked: Mapping[str, tuple[Array, Array]], base: str, level: float, probability: float
 ) -> Any:
     """The numbers of each method, metric by metric."""
@@ -128,42 +133,35 @@ def methods_frame(
 
 
 def paired_room(values: Array, reference: Array, probability: float) -> float:
-    """Half the band of the mean difference of two numbers a row; NaN where one is infinite."""
+    """Half the band of the mean difference of paired numbers; NaN where one is infinite."""
     _, error, _, _, n = paired_mean(values, reference)
     return float(stdtrit(n - 1, 0.5 + probability / 2.0)) * error if n == len(values) else np.nan
 
 
-def draw_metric(ax: Axes, part: Any, metric: str) -> None:
-    """One panel: a dot and a bar a method, from the top; infinite values stand at the edge."""
-    value = part["value"].to_numpy()
-    low, high = extent(value, part["lower"].to_numpy(), part["upper"].to_numpy())
-    looks = [VERDICTS[v] for v in verdicts(part)] if metric == COVERAGE else standings(part)
-    for p, v, lower, upper, (colour, marker) in zip(
-        range(len(part)), value, part["lower"], part["upper"], looks, strict=True
-    ):
-        ax.hlines(p, lower, upper, color=colour, lw=2.2, alpha=0.6)
-        ax.scatter(
-            min(v, high), p, s=34, color=colour, marker=marker, lw=0, zorder=3, clip_on=False
-        )
-        text = f"{100 * v:.1f}" if metric == COVERAGE else say_number(v)
-        write_beside(ax, p, text)
+def _draw_metric(ax: Axes, part: Any, metric: str) -> None:
+    """One panel; infinite values stand at the edge."""
+    low, high = extent(*(part[column].to_numpy() for column in ("value", "lower", "upper")))
+    inside = part.assign(value=part["value"].clip(upper=high))
     if metric == COVERAGE:
-        level = part["confidence_level"].iloc[0]
-        low, high = min(low, level - 0.02), min(max(high, level + 0.02), 1.005)
+        looks, texts = (
+            [VERDICTS[v] for v in verdicts(part)],
+            [f"{100 * v:.1f}" for v in part["value"]],
+        )
+        line, style = part["confidence_level"].iloc[0], IDEAL
+        low, high = min(low, line - 0.02), min(max(high, line + 0.02), 1.005)
         in_percent(ax.xaxis)
-        ax.axvline(level, color=INK, lw=1.0, ls=IDEAL, zorder=0)
     else:
-        of_base = value[(part["method"] == part["baseline"]).to_numpy()][0]
-        ax.axvline(min(of_base, high), color=INK, lw=1.0, ls=":", zorder=0)
+        looks, texts = _standings(part), [say_number(v) for v in part["value"]]
+        line, style = inside.loc[part["method"] == part["baseline"], "value"].iloc[0], ":"
+    ax.axvline(line, color=INK, lw=1.0, ls=style, zorder=0)
     ax.set_xlim(low, high)
     ax.set_ylim(len(part) - 0.5, -0.5)
-    ax.locator_params(axis="x", nbins=max(2, int(1.5 * panel_inches(ax))))
-    clean(ax)
+    draw_rows(ax, inside, looks, texts)
+    finish(ax, "coverage, %" if metric == COVERAGE else metric, "")
     ax.tick_params(axis="y", length=0)
-    name_axes(ax, "coverage, %" if metric == COVERAGE else metric, "")
 
 
-def standings(part: Any) -> list[tuple[str, str]]:
+def _standings(part: Any) -> list[tuple[str, str]]:
     """Look of each method: is it lower than the baseline, or higher, by more than chance?"""
     room, difference = part["upper"] - part["value"], part["difference"]
     is_base = part["method"] == part["baseline"]
@@ -173,21 +171,3 @@ def standings(part: Any) -> list[tuple[str, str]]:
         [is_base, apart & (difference < 0), apart & (difference > 0)], [BASE, BETTER, WORSE], ALIKE
     )
     return [STANDINGS[name] for name in named]
-
-
-def describe(
-    panels: list[Axes], checked: Mapping[str, tuple[Array, Array]], base: str, probability: float
-) -> None:
-    """What bars and marks mean, under the panels."""
-    share = say_level(probability)
-    odd = [
-        f"{plain(name, 24)}: {text}"
-        for name, (_, bounds) in checked.items()
-        if (text := say_odd(bounds, infinite="their mean at the edge"))
-    ]
-    said = [
-        f"Bars: exact {share} bands of the coverage (dashed: the level); of length and score, "
-        f"{share} bands of the difference from {plain(base, 24)} (dotted).",
-        "Interval score: length plus misses, lower is better (◀).",
-    ]
-    caption(panels[0], [*said, *odd], n_panels=3)

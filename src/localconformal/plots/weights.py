@@ -25,11 +25,10 @@ from localconformal.plots._axes import (
     Feature,
     caption,
     check_packages,
-    clean,
     drawn_rows,
     dress_axis,
+    finish,
     make_axes,
-    name_axes,
     pick_feature,
     say_drawn,
 )
@@ -72,12 +71,9 @@ def plot_local_weights(
         draws the weight upwards.
     feature : int, str or pair of them, default=0
         Columns of X on the axes.
-    max_points : int, default=5000
-        Rows drawn: the heaviest half, and others at random. All rows are weighed.
-    random_state : int, default=0
-        Seed of that draw.
+    max_points, random_state : int
+        Rows drawn: the heaviest half, and others at random with this seed. All rows are weighed.
     ax : matplotlib axes, default=None
-        None makes a figure.
 
     Returns
     -------
@@ -96,25 +92,33 @@ def plot_local_weights(
     [3, 4, 5]
     """
     check_packages("plot_local_weights")
-    query = one_row(x, X)
-    weights = row_weights(find_localizer(model), query, X)
-    shown = read_shown(stack_rows(query, X), feature)
-    scores = check_scores(v, len(X), len(shown))
-    rows = heavy_rows(weights, max_points, random_state)
-    frame = weights_frame([column.take(rows + 1) for column in shown], rows, weights, scores)
+    query = _one_row(x, X)
+    weights = _row_weights(_find_localizer(model), query, X)
+    # x is the first row of each column on the axes.
+    asked: list[Any] = [feature] if np.ndim(feature) == 0 else list(feature)  # type: ignore[arg-type]
+    if len(asked) not in (1, 2):
+        raise ValueError(f"feature is {feature!r}; one column, or two, were expected.")
+    shown = [pick_feature(stack_rows(query, X), name) for name in asked]
+    scores = _check_scores(v, len(X), len(shown))
+    rows = _heavy_rows(weights, max_points, random_state)
+    frame = _weights_frame([column.take(rows + 1) for column in shown], rows, weights, scores)
     ax = make_axes(ax, (6.8, 4.4))
     upwards = "position2" if len(shown) == 2 else "weight" if scores is None else "v"
-    draw_weights(ax, frame, upwards)
-    name_axes(ax, "", upwards)
-    dress_axis(ax, shown[0])
-    if len(shown) == 2:
-        dress_axis(ax, shown[1], "y")
-    mark_query(ax, [column.take(np.array([0])) for column in shown])
-    caption(ax, ["Dashed: x." if len(shown) == 1 else "★: x.", *describe(weights, len(rows))])
+    _draw_weights(ax, frame, upwards)
+    finish(ax, "", upwards)
+    for column, axis in zip(shown, ("x", "y"), strict=False):
+        dress_axis(ax, column, axis)
+    place = [float(column.take(np.array([0])).positions()[0]) for column in shown]
+    if len(shown) == 1:
+        ax.axvline(place[0], color=MISS, lw=1.2, ls=IDEAL, zorder=0)
+    else:
+        look: dict[str, Any] = {"color": MISS, "edgecolors": "white", "lw": 0.9, "zorder": 4}
+        ax.scatter(*place, marker="*", s=190, **look)
+    caption(ax, ["Dashed: x." if len(shown) == 1 else "★: x.", *_describe(weights, len(rows))])
     return ax, frame
 
 
-def find_localizer(model: Any) -> Localizer:
+def _find_localizer(model: Any) -> Localizer:
     """The kernel between rows of a law, or of a regressor's."""
     check_is_fitted(model)
     if isinstance(model, BaseLaw):
@@ -132,7 +136,7 @@ def find_localizer(model: Any) -> Localizer:
     return laws[-1].localizer()
 
 
-def one_row(x: Any, X: Any) -> Any:
+def _one_row(x: Any, X: Any) -> Any:
     """x as a table of one row, of the kind of X."""
     if is_frame(X) != is_frame(x):
         raise ValueError(
@@ -148,7 +152,7 @@ def one_row(x: Any, X: Any) -> Any:
     return row
 
 
-def row_weights(kernel: Localizer, query: Any, X: Any) -> Array:
+def _row_weights(kernel: Localizer, query: Any, X: Any) -> Array:
     """H(x, X_i) scaled to sum to one (n,); all 0 where no row speaks for x."""
     if isinstance(kernel, NeighborsLocalizer):
         # Only the radius around x counts; those around all rows of X would take long.
@@ -161,15 +165,7 @@ def row_weights(kernel: Localizer, query: Any, X: Any) -> Array:
     return np.asarray(found / total) if total > 0.0 else np.zeros(len(found))
 
 
-def read_shown(both: Any, feature: Any) -> list[Feature]:
-    """The one or two columns on the axes; x is the first row of each."""
-    asked: list[Any] = [feature] if np.ndim(feature) == 0 else list(feature)
-    if len(asked) not in (1, 2):
-        raise ValueError(f"feature is {feature!r}; one column, or two, were expected.")
-    return [pick_feature(both, name) for name in asked]
-
-
-def check_scores(v: ArrayLike | None, n: int, n_features: int) -> Array | None:
+def _check_scores(v: ArrayLike | None, n: int, n_features: int) -> Array | None:
     """Scores (n,) for the upward axis, where it is free."""
     if v is None:
         return None
@@ -182,7 +178,7 @@ def check_scores(v: ArrayLike | None, n: int, n_features: int) -> Array | None:
     return scores
 
 
-def heavy_rows(weights: Array, max_points: int, random_state: int) -> NDArray[np.intp]:
+def _heavy_rows(weights: Array, max_points: int, random_state: int) -> NDArray[np.intp]:
     """Rows to draw, the lightest first: all, or the heaviest half and others at random."""
     order = np.argsort(weights, kind="stable")
     n_light = len(order) - max_points // 2
@@ -192,7 +188,7 @@ def heavy_rows(weights: Array, max_points: int, random_state: int) -> NDArray[np
     return np.concatenate([order[light], order[n_light:]])
 
 
-def weights_frame(
+def _weights_frame(
     shown: list[Feature], rows: NDArray[np.intp], weights: Array, scores: Array | None
 ) -> Any:
     """The frame of the rows to draw."""
@@ -209,23 +205,16 @@ def weights_frame(
     return pd.DataFrame({**columns, "weight": weights[rows]})
 
 
-def draw_weights(ax: Axes, frame: Any, upwards: str) -> None:
+def _draw_weights(ax: Axes, frame: Any, upwards: str) -> None:
     """Rows without weight faint, the others larger and darker the heavier they are."""
     silent, heard = frame[frame["weight"] == 0.0], frame[frame["weight"] > 0.0]
     ax.scatter(silent["position"], silent[upwards], s=7, color=FAINT, lw=0, zorder=1)
     if len(heard):
         weight = heard["weight"]
         points = ax.scatter(
-            heard["position"],
-            heard[upwards],
-            s=8.0 + 40.0 * weight / weight.max(),
-            c=weight,
-            cmap=WEIGHT_COLOURS,
-            vmin=0.0,
-            lw=0.3,
-            edgecolors=INK,
-            zorder=2,
-        )
+            heard["position"], heard[upwards], s=8.0 + 40.0 * weight / weight.max(), c=weight,
+            cmap=WEIGHT_COLOURS, vmin=0.0, lw=0.3, edgecolors=INK, zorder=2,
+        )  # fmt: skip
         if upwards != "weight":
             bar = ax.figure.colorbar(points, ax=ax, pad=0.02, aspect=30)
             bar.set_label("weight", color=INK, fontsize=LABEL_SIZE)
@@ -233,26 +222,9 @@ def draw_weights(ax: Axes, frame: Any, upwards: str) -> None:
             bar.ax.tick_params(colors=INK, labelsize=SMALL_SIZE, color=FAINT)
     if upwards == "weight":
         ax.set_ylim(bottom=0.0)
-    clean(ax)
 
 
-def mark_query(ax: Axes, columns: list[Feature]) -> None:
-    """Where x is: a line over one feature, a star in the plane of two."""
-    places = [float(column.positions()[0]) for column in columns]
-    if len(places) == 1:
-        ax.axvline(places[0], color=MISS, lw=1.2, ls=IDEAL, zorder=0)
-    else:
-        look: dict[str, Any] = {
-            "s": 190,
-            "color": MISS,
-            "edgecolors": "white",
-            "lw": 0.9,
-            "zorder": 4,
-        }
-        ax.scatter(*places, marker="*", **look)
-
-
-def describe(weights: Array, n_drawn: int) -> list[str]:
+def _describe(weights: Array, n_drawn: int) -> list[str]:
     """How many rows speak for x."""
     n, size = len(weights), float(effective_sample_size(weights[None])[0])
     if size == 0.0:
