@@ -58,35 +58,26 @@ def grid_codes(scores: Array) -> Codes:
 # ---- counts of scores, and p-values among them ------------------------------------------------
 
 
-def _no_codes() -> Codes:
-    return np.empty(0, dtype=np.int64)
-
-
 @dataclass
 class Tally:
     """How often each point of the grid was seen: its size is bounded, whatever the stream.
 
-    Parameters
-    ----------
-    codes : array of shape (k,)
-        Rising, each once.
-    counts : array of shape (k,)
+    ``codes`` rise, each once, beside their ``counts``.
     """
 
-    codes: Codes = field(default_factory=_no_codes)
-    counts: Codes = field(default_factory=_no_codes)
+    codes: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    counts: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
     def n(self) -> int:
         """Scores seen."""
         return int(self.counts.sum())
 
-    def add(self, codes: Codes, counts: Codes | None = None) -> None:
-        """Count these too, each once or as often as said."""
-        often = np.ones(len(codes), dtype=np.int64) if counts is None else counts
+    def add(self, codes: Codes) -> None:
+        """Count these too."""
         merged, place = np.unique(np.concatenate([self.codes, codes]), return_inverse=True)
-        total = np.zeros(len(merged), dtype=np.int64)
-        np.add.at(total, place, np.concatenate([self.counts, often]))
+        total = np.bincount(place[len(self.codes) :], minlength=len(merged))
+        total[place[: len(self.codes)]] += self.counts
         self.codes, self.counts = merged, total
 
     def above(self, codes: Codes, side: Literal["left", "right"]) -> Codes:
@@ -182,12 +173,8 @@ def bets(p: Array, alpha: Array) -> Array:
 class Martingales:
     """Wealth after the p-values so far, for C sequences of them side by side.
 
-    Parameters
-    ----------
-    wealth : array of shape (C, J, K)
-        By part that moves and bet; sums to 1 for each sequence.
-    logs : array of shape (C,)
-        Logarithm of the whole.
+    ``wealth`` (C, J, K) is that of each part that moves and each bet, and sums to 1 for each
+    sequence; ``logs`` (C,) is the logarithm of the whole.
     """
 
     wealth: Array
@@ -279,15 +266,10 @@ MOST_POINTS = 256
 
 @dataclass(frozen=True)
 class Scored:
-    """Rows as a monitor sees them.
+    """n rows as a monitor sees them.
 
-    Parameters
-    ----------
-    codes : array of shape (n, C)
-        Scores on the grid; two columns where the sides are calibrated apart.
-    cells : array of shape (n,)
-        The part of the calibration that speaks for each row, as text.
-    covered : array of shape (n,)
+    ``codes`` (n, C) are scores on the grid, two columns where the sides are calibrated apart;
+    ``cells`` (n,) name the part of the calibration that speaks for each row.
     """
 
     codes: Codes
@@ -297,29 +279,24 @@ class Scored:
 
 @dataclass
 class History:
-    """Points at every ``stride``-th row; the stride doubles when there are too many.
+    """Points (row from 1, rows covered so far, log-martingale) at every ``stride``-th row.
 
-    Parameters
-    ----------
-    stride : int
-    points : list of (row, rows covered so far, log-martingale)
-        Rows are counted from 1.
+    The stride doubles when there are too many.
+
+    Examples
+    --------
+    >>> history = History()
+    >>> for row in range(1, 1_001):
+    ...     history.add(row, row, 0.0)
+    >>> history.stride, len(history.points), history.points[-1][0]
+    (4, 250, 1000)
     """
 
     stride: int = 1
     points: list[tuple[int, int, float]] = field(default_factory=list)
 
     def add(self, row: int, n_covered: int, log_martingale: float) -> None:
-        """Take note of this row, if it is its turn.
-
-        Examples
-        --------
-        >>> history = History()
-        >>> for row in range(1, 1_001):
-        ...     history.add(row, row, 0.0)
-        >>> history.stride, len(history.points), history.points[-1][0]
-        (4, 250, 1000)
-        """
+        """Take note of this row, if it is its turn."""
         if row % self.stride:
             return
         self.points.append((row, n_covered, log_martingale))
@@ -332,29 +309,19 @@ class History:
 class Stream:
     """Rows so far, in a few thousand numbers at most for each cell of the calibration.
 
-    Parameters
-    ----------
-    seed : int
-        Of the numbers that tell equal scores apart.
-    calibration : dict of Tally
-        Calibration scores, by column and cell.
-    alphas : array of shape (C,)
-        Share of rows that should miss, one a column.
-    martingales : Martingales
-        One a column.
+    ``seed`` is that of the numbers that tell equal scores apart, ``seen`` has the scores of
+    calibration and stream, ``alphas`` (C,) the shares of rows that should miss, and ``alarm`` row
+    (from 1) and log-martingale at which the alarm came.
     """
 
     seed: int
-    calibration: dict[Part, Tally]
+    seen: dict[Part, Tally]
     alphas: Array
     martingales: Martingales
     rows: int = 0
     n_covered: int = 0
-    #: Row, counted from 1, and log-martingale at which the alarm came.
     alarm: tuple[int, float] | None = None
     history: History = field(default_factory=History)
-    #: Scores of the stream alone, as the calibration's.
-    tallies: dict[Part, Tally] = field(default_factory=dict)
 
     @property
     def log_martingale(self) -> float:
@@ -369,41 +336,26 @@ class Stream:
         """Take rows in, in their order."""
         for start in range(0, len(scored.covered), RANKED_AT_A_TIME):
             part = slice(start, start + RANKED_AT_A_TIME)
-            some = Scored(scored.codes[part], scored.cells[part], scored.covered[part])
-            logs = self.martingales.bet(self._p_values(some), self.alphas)
-            self._note(some, _combined(logs), log_limit)
+            p = self._p_values(scored.codes[part], scored.cells[part])
+            evidence = _combined(self.martingales.bet(p, self.alphas))
+            for is_in, log in zip(scored.covered[part].tolist(), evidence.tolist(), strict=True):
+                self.rows += 1
+                self.n_covered += is_in
+                self.history.add(self.rows, self.n_covered, log)
+                if self.alarm is None and log >= log_limit:
+                    self.alarm = (self.rows, log)
 
-    def _p_values(self, some: Scored) -> Array:
+    def _p_values(self, codes: Codes, cells: NDArray[Any]) -> Array:
         """p-values of these rows (m, C), which are counted."""
-        u = self._uniforms(len(some.covered))
-        p = np.empty(some.codes.shape)
-        for column, codes in enumerate(some.codes.T):
-            for cell in np.unique(some.cells):
-                rows, key = np.flatnonzero(some.cells == cell), (column, str(cell))
-                p[rows, column] = p_values(self._seen(key), codes[rows], u[rows, column])
-                self.tallies.setdefault(key, Tally()).add(codes[rows])
+        # The numbers in (0, 1] of a row are a function of the seed and of its place.
+        bits = np.random.PCG64(self.seed).advance(self.rows * len(self.alphas))
+        u = 1.0 - np.random.Generator(bits).random(codes.shape)
+        p = np.empty(codes.shape)
+        for key, column, rows in parts_of(codes, cells):
+            seen, some = self.seen.setdefault(key, Tally()), codes[rows, column]
+            p[rows, column] = p_values(seen, some, u[rows, column])
+            seen.add(some)
         return p
-
-    def _seen(self, key: Part) -> Tally:
-        """Calibration and stream together."""
-        known, new = self.calibration.get(key, Tally()), self.tallies.get(key, Tally())
-        seen = Tally(known.codes, known.counts)
-        seen.add(new.codes, new.counts)
-        return seen
-
-    def _uniforms(self, n: int) -> Array:
-        """The numbers in (0, 1] of the next n rows, (n, C): a function of seed and row."""
-        columns = len(self.alphas)
-        bits = np.random.PCG64(self.seed).advance(self.rows * columns)
-        return 1.0 - np.random.Generator(bits).random((n, columns))
-
-    def _note(self, some: Scored, evidence: Array, log_limit: float) -> None:
-        for is_in, log in zip(some.covered.tolist(), evidence.tolist(), strict=True):
-            self.rows += 1
-            self.n_covered += is_in
-            self.history.add(self.rows, self.n_covered, log)
-            if self.alarm is None and log >= log_limit:
-                self.alarm = (self.rows, log)
 
 
 def _combined(logs: Array) -> Array:
@@ -411,10 +363,16 @@ def _combined(logs: Array) -> Array:
     return np.asarray(logs.max(axis=-1) - math.log(logs.shape[-1]))
 
 
-def tallies_of(codes: Any, cells: Any) -> Iterator[tuple[Part, Tally]]:
-    """Counts of scores (n, C) by column and cell (n,)."""
-    for column, values in enumerate(codes.T):
+def parts_of(codes: Codes, cells: NDArray[Any]) -> Iterator[tuple[Part, int, NDArray[np.intp]]]:
+    """Each part that has some of these rows: its key, its column and its rows."""
+    for column in range(codes.shape[1]):
         for cell in np.unique(cells):
-            tally = Tally()
-            tally.add(values[cells == cell])
-            yield (column, str(cell)), tally
+            yield (column, str(cell)), column, np.flatnonzero(cells == cell)
+
+
+def tallies_of(codes: Codes, cells: NDArray[Any]) -> dict[Part, Tally]:
+    """Counts of scores (n, C) by column and cell (n,)."""
+    found: dict[Part, Tally] = {}
+    for key, column, rows in parts_of(codes, cells):
+        found.setdefault(key, Tally()).add(codes[rows, column])
+    return found

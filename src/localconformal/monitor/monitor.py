@@ -6,7 +6,7 @@ import json
 import math
 import threading
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from numbers import Real
 from pathlib import Path
@@ -34,7 +34,6 @@ from localconformal.monitor.martingale import (
     grid_codes,
     tallies_of,
 )
-from localconformal.quantiles import Array
 from localconformal.regressors import MondrianConformalRegressor, WeightedConformalRegressor
 from localconformal.regressors.base import BaseConformalRegressor
 from localconformal.regressors.response import check_target
@@ -42,21 +41,16 @@ from localconformal.regressors.response import check_target
 #: Rows that are scored at a time.
 ROWS_AT_A_TIME = 1_024
 #: Of the file. Raised when its content or the bets change: wealth of other bets cannot go on.
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)
 class RunningCoverage:
     """Share of the rows so far that were covered.
 
-    Attributes
-    ----------
-    coverage : float
-        NaN before the first row.
-    lower, upper : float
-        Band of the mean chance to be covered, given the past of each row. It holds at all rows of
-        the stream at once with the monitor's ``probability``, whatever the stream does.
-    n_covered, n : int
+    ``coverage`` is NaN before the first row. ``lower`` and ``upper`` are a band of the mean chance
+    to be covered, given the past of each row. It holds at all rows of the stream at once with the
+    monitor's ``probability``, whatever the stream does.
     """
 
     coverage: float
@@ -76,12 +70,8 @@ class RunningCoverage:
 class Alarm:
     """Rows have ceased to look like the calibration rows.
 
-    Attributes
-    ----------
-    row : int
-        Of the alarm, counted from 1 since the last `reset`.
-    log_martingale : float
-        The evidence there, as a natural logarithm.
+    ``row`` is that of the alarm, counted from 1 since the last `reset`; ``log_martingale`` the
+    evidence there, as a natural logarithm.
     """
 
     row: int
@@ -175,9 +165,8 @@ class CoverageMonitor:
         """
         _check_model(self.model)
         level, calibration = _model_level(self.model), self.model.calibration_
-        codes, cells = calibration_codes(calibration, level)
-        tallies = dict(tallies_of(codes, cells))
-        alphas = _miss_shares(calibration, level)
+        tallies, rule = tallies_of(*calibration_codes(calibration, level)), calibration.rule
+        alphas = (1.0 - level) * (rule.shares if rule.separate else np.ones(1))
         stream = Stream(self._seed, tallies, alphas, Martingales.start(len(alphas)))
         digest = _model_digest(self.model, tallies, level)
         with self._lock:
@@ -270,15 +259,9 @@ class CoverageMonitor:
                 points.append((stream.rows, stream.n_covered, stream.log_martingale))
         row, covered, log = np.array(points, dtype=np.float64).reshape(-1, 3).T
         lower, upper = anytime_band(covered, row, self.probability)
+        columns = {"row": row.astype(np.int64), "coverage": covered / row}
         return make_frame(
-            {
-                "row": row.astype(np.int64),
-                "coverage": covered / row,
-                "lower": lower,
-                "upper": upper,
-                "log_martingale": log,
-            },
-            like=None,
+            {**columns, "lower": lower, "upper": upper, "log_martingale": log}, like=None
         )
 
     def summary(self) -> str:
@@ -304,13 +287,15 @@ class CoverageMonitor:
         """Write the state, not the model, to a small JSON file; it is whole or not there."""
         with self._lock:
             content = {
+                "format": FORMAT,
                 "false_alarm": self.false_alarm,
                 "probability": self.probability,
                 "confidence_level": self.confidence_level,
                 "calibration": self._digest,
                 "stream": _stream_content(self._stream),
             }
-        return _write_state(path, content)
+        text = json.dumps({"content": content, "sha256": _digest(content)})
+        return write_whole(Path(path), lambda part: part.write_text(text, encoding="utf-8"))
 
     @classmethod
     def load(cls, path: str | Path, model: Any) -> CoverageMonitor:
@@ -335,7 +320,7 @@ class CoverageMonitor:
                 f"{path} belongs to another model, or to one with another calibration or level; "
                 "pass the model that was monitored, or start a new monitor."
             )
-        monitor._stream = _read_stream(content["stream"], monitor._stream)
+        monitor._stream = _read_stream(content["stream"])
         monitor._seed = monitor._stream.seed
         return monitor
 
@@ -386,15 +371,6 @@ def _model_level(model: BaseConformalRegressor) -> float:
     return float(level)
 
 
-def _check_groups(model: BaseConformalRegressor, groups: Any) -> None:
-    """Labels are for models that know them; Mondrian ones say themselves whether they do."""
-    if groups is not None and not isinstance(model, MondrianConformalRegressor):
-        raise ValueError(
-            f"groups were given, but {type(model).__name__} has no use for labels; leave them out, "
-            "or monitor a MondrianConformalRegressor whose fit was given them."
-        )
-
-
 def calibration_codes(calibration: Calibration, level: float) -> tuple[Codes, NDArray[Any]]:
     """Scores on the grid (n, C) and cells (n,) of the rows of a calibration."""
     scores = calibration.adjusted(np.array([level]))[:, :, 0]
@@ -403,15 +379,14 @@ def calibration_codes(calibration: Calibration, level: float) -> tuple[Codes, ND
     return grid_codes(scores), np.array([str(cell) for cell in calibration.cells])
 
 
-def _miss_shares(calibration: Calibration, level: float) -> Array:
-    """Share of rows that should miss, for each column of `calibration_codes`: (C,)."""
-    rule = calibration.rule
-    return (1.0 - level) * (rule.shares if rule.separate else np.ones(1))
-
-
 def score_rows(model: BaseConformalRegressor, X: Any, y: Any, groups: Any, level: float) -> Scored:
     """New rows, scored as calibration rows are; the model does not change."""
-    _check_groups(model, groups)
+    # Mondrian models say themselves whether they know labels.
+    if groups is not None and not isinstance(model, MondrianConformalRegressor):
+        raise ValueError(
+            f"groups were given, but {type(model).__name__} has no use for labels; leave them out, "
+            "or monitor a MondrianConformalRegressor whose fit was given them."
+        )
     rows, target = model._check_rows(X), check_target(y)
     check_consistent_length(rows, target, groups)
     parts = []
@@ -456,45 +431,40 @@ def _tallies_as_lists(tallies: dict[Part, Tally]) -> list[list[Any]]:
 
 
 def _stream_content(stream: Stream) -> dict[str, Any]:
-    """What a stream holds beyond the model's calibration; a copy, which rows do not change."""
+    """What a stream holds, as a copy, which rows do not change."""
     return {
         "seed": stream.seed,
+        "seen": _tallies_as_lists(stream.seen),
+        "alphas": stream.alphas.tolist(),
+        "martingales": [stream.martingales.wealth.tolist(), stream.martingales.logs.tolist()],
         "rows": stream.rows,
         "n_covered": stream.n_covered,
         "alarm": stream.alarm,
-        "martingales": [stream.martingales.wealth.tolist(), stream.martingales.logs.tolist()],
         "history": [stream.history.stride, list(stream.history.points)],
-        "tallies": _tallies_as_lists(stream.tallies),
     }
 
 
-def _read_stream(content: dict[str, Any], new: Stream) -> Stream:
+def _read_stream(content: dict[str, Any]) -> Stream:
     """The stream as its content has it."""
     stride, points = content["history"]
-    return replace(
-        new,
-        seed=content["seed"],
-        martingales=Martingales(*map(np.array, content["martingales"])),
-        rows=content["rows"],
-        n_covered=content["n_covered"],
-        alarm=None if content["alarm"] is None else tuple(content["alarm"]),
-        history=History(stride, [tuple(point) for point in points]),
-        tallies={
-            (column, cell): Tally(np.array(codes, dtype=np.int64), np.array(counts, dtype=np.int64))
-            for column, cell, codes, counts in content["tallies"]
-        },
+    seen = {
+        (column, cell): Tally(np.array(codes, dtype=np.int64), np.array(counts, dtype=np.int64))
+        for column, cell, codes, counts in content["seen"]
+    }
+    return Stream(
+        content["seed"],
+        seen,
+        np.array(content["alphas"]),
+        Martingales(*map(np.array, content["martingales"])),
+        content["rows"],
+        content["n_covered"],
+        None if content["alarm"] is None else tuple(content["alarm"]),
+        History(stride, [tuple(point) for point in points]),
     )
 
 
-def _write_state(path: str | Path, content: dict[str, Any]) -> Path:
-    """Write content with its digest; the file is whole or not there."""
-    content = {"format": FORMAT, **content}
-    text = json.dumps({"content": content, "sha256": _digest(content)})
-    return write_whole(Path(path), lambda part: part.write_text(text, encoding="utf-8"))
-
-
 def _read_state(path: str | Path) -> dict[str, Any]:
-    """The content of a file from `_write_state`, or a ValueError in one sentence."""
+    """The content of a file from `save`, or a ValueError in one sentence."""
     path = Path(path)
     if not path.is_file():
         state = "is a folder" if path.is_dir() else "does not exist"
