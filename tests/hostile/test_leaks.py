@@ -242,7 +242,7 @@ def cut(X, y):
 
 def held_by_position(n, share=0.25, random_state=0):
     """Rows that `fit` will calibrate on when they are on Dask."""
-    from localconformal.distributed.positions import SPLIT, uniforms
+    from localconformal.distributed.graph import SPLIT, uniforms
 
     seed = check_random_state(random_state).randint(2**31 - 1, size=2)[0]
     numbers = uniforms(int(seed), SPLIT, 0, n)

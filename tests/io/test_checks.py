@@ -63,9 +63,9 @@ def unread(monkeypatch):
     "name",
     [
         "localconformal.cli.main",
-        "localconformal.distributed.calibrating.CalibrationRows",
-        "localconformal.distributed.computing.Call",
-        "localconformal.distributed.computing.Step",
+        "localconformal.distributed.estimator.CalibrationRows",
+        "localconformal.distributed.graph.Call",
+        "localconformal.distributed.graph.Step",
         "localconformal.io.files.write_whole",
         "localconformal.io.models.ModelFileError",
         "localconformal.regressors.base.np",

@@ -60,14 +60,8 @@ NO_MEAN = ("p_value", "_lower", "_upper", "_error")
 class Method:
     """One method: its summary, and each row's share in what is compared.
 
-    Attributes
-    ----------
-    name : str
-    summary : Summary
-    worst_group_coverage, mean_group_gap : float
-        Over the groups; NaN without groups.
-    interval_score, length, coverage : array of shape (n,)
-        Of each row; over several splits, of each split.
+    ``worst_group_coverage`` and ``mean_group_gap`` are NaN without groups. ``interval_score``,
+    ``length`` and ``coverage`` (n,) are those of each row; over several splits, of each split.
     """
 
     name: str
@@ -83,18 +77,10 @@ class Method:
 class Difference:
     """A method less the reference, averaged over rows; over several splits, over these too.
 
-    Attributes
-    ----------
-    method, reference : str
-    metric : str
-        "interval_score", "length" or "coverage".
-    difference : float
-    error : float
-        Standard error of the paired difference; NaN for one row.
-    lower, upper : float
-        95 % confidence interval: by the normal approximation over rows, by Student's t over splits.
-    n : int
-        Rows where both methods are finite.
+    ``metric`` is "interval_score", "length" or "coverage"; ``error`` the standard error of the
+    paired difference, NaN for one row; ``lower`` and ``upper`` its 95 % confidence interval, by the
+    normal approximation over rows, by Student's t over splits; ``n`` the rows where both methods
+    are finite.
     """
 
     method: str
@@ -111,15 +97,8 @@ class Difference:
 class Comparison:
     """Methods on the same rows, of one split or of several.
 
-    Attributes
-    ----------
-    methods : tuple of Method
-        As they were given.
-    notes : tuple of str
-    splits : tuple of Comparison
-        Those that `over` took the means of; none where this is a single one.
-    test_over_fit : float
-        Test rows over rows fitted on, of `over`.
+    ``splits`` are those that `over` took the means of, none where this is a single one, and
+    ``test_over_fit`` its test rows over rows fitted on.
     """
 
     methods: tuple[Method, ...]
@@ -163,11 +142,11 @@ class Comparison:
             )
         if len(splits) == 1:
             return splits[0]
-        methods = (
+        methods = tuple(
             _mean_method([split[name] for split in named], test_over_fit) for name in named[0]
         )
         notes = dict.fromkeys(note for split in splits for note in split.notes)
-        return cls(tuple(methods), (say_splits(len(splits)), *notes), tuple(splits), test_over_fit)
+        return cls(methods, (say_splits(len(splits)), *notes), tuple(splits), test_over_fit)
 
     @property
     def ranked(self) -> tuple[Method, ...]:
@@ -183,16 +162,13 @@ class Comparison:
 
     def frame(self) -> Any:
         """One row for each method (pandas)."""
-        columns: dict[str, list[Any]] = {"method": [method.name for method in self.methods]}
-        for field in fields(Summary):
-            columns[field.name] = [getattr(method.summary, field.name) for method in self.methods]
+        columns = {"method": [method.name for method in self.methods]}
+        summaries = [asdict(method.summary) for method in self.methods]
+        columns |= {name: [one[name] for one in summaries] for name in summaries[0]}
         for name in ("worst_group_coverage", "mean_group_gap"):
             columns[name] = [getattr(method, name) for method in self.methods]
-        first, last = (
-            ["method", "coverage"],
-            ["worst_slab_coverage", "mean_length", "interval_score"],
-        )
-        return make_frame(at_ends(columns, first, last), None)
+        last = ["worst_slab_coverage", "mean_length", "interval_score"]
+        return make_frame(at_ends(columns, ["method", "coverage"], last), None)
 
     def paired(self, reference: str | None = None) -> tuple[Difference, ...]:
         """Every other method less the reference, metric by metric.
@@ -209,52 +185,46 @@ class Comparison:
         if self.splits:
             by_split = zip(*(split.paired(chosen) for split in self.splits), strict=True)
             return tuple(_mean_difference(rows, self.test_over_fit) for rows in by_split)
+        base = by_name.pop(chosen)
         return tuple(
-            _difference(method, by_name[chosen], metric)
+            Difference(
+                name, chosen, metric, *paired_mean(getattr(method, metric), getattr(base, metric))
+            )
             for metric in METRICS
-            for method in self.methods
-            if method.name != chosen
+            for name, method in by_name.items()
         )
 
     def differences(self, reference: str | None = None) -> Any:
-        """The same as a pandas frame.
-
-        Parameters
-        ----------
-        reference : str, default=None
-            Name of a method; None is the one of the lowest interval score.
-        """
-        rows = [asdict(row) for row in self.paired(reference)]
-        names = [field.name for field in fields(Difference)]
-        return make_frame({name: [row[name] for row in rows] for name in names}, None)
+        """`paired` as a pandas frame."""
+        rows, names = self.paired(reference), [field.name for field in fields(Difference)]
+        return make_frame({name: [getattr(row, name) for row in rows] for name in names}, None)
 
     def heading(self) -> str:
         """What was compared."""
-        summary = self.methods[0].summary
-        rows = f"(n = {summary.n:,})"
-        if self.splits:
-            rows = f"of {len(self.splits)} splits (n = {summary.n:,} each)"
-        return f"Methods on the same rows {rows}, target {say_level(summary.confidence_level)}"
+        n, level = self.methods[0].summary.n, self.methods[0].summary.confidence_level
+        rows = f"of {len(self.splits)} splits (n = {n:,} each)" if self.splits else f"(n = {n:,})"
+        return f"Methods on the same rows {rows}, target {say_level(level)}"
 
     def differences_heading(self) -> str:
         """What the differences are from."""
-        return (
-            f"Differences from {one_line(self.best, WIDEST)}, with their 95 % confidence intervals"
-        )
+        best = one_line(self.best, WIDEST)
+        return f"Differences from {best}, with their 95 % confidence intervals"
 
     def texts(self) -> tuple[list[list[str]], list[list[str]]]:
         """The two tables as texts, the names of their columns first."""
-        methods = [["method", *SHOWN.values()]]
-        for method in self.methods:
-            values = [say_number(getattr(method.summary, name)) for name in SHOWN]
-            methods.append([one_line(method.name, WIDEST), *values])
-        paired = [["method", *METRICS]]
-        found = {(row.method, row.metric): row for row in self.paired()}
-        for name in (method.name for method in self.methods if method.name != self.best):
-            rows = [found[name, metric] for metric in METRICS]
-            cells = [say_difference(row.difference, row.lower, row.upper) for row in rows]
-            paired.append([one_line(name, WIDEST), *cells])
-        return methods, paired
+        methods = [
+            [method.name, *(say_number(getattr(method.summary, name)) for name in SHOWN)]
+            for method in self.methods
+        ]
+        found: dict[str, list[str]] = {}
+        for row in self.paired():
+            cell = say_difference(row.difference, row.lower, row.upper)
+            found.setdefault(row.method, [row.method]).append(cell)
+        methods, paired = (
+            [[one_line(name, WIDEST), *cells] for name, *cells in rows]
+            for rows in (methods, found.values())
+        )
+        return [["method", *SHOWN.values()], *methods], [["method", *METRICS], *paired]
 
     def __str__(self) -> str:
         methods, paired = self.texts()
@@ -357,20 +327,15 @@ def _describe(
     y: Array,
     bounds: Array,
     level: float,
-    random_state: int,
+    seed: int,
 ) -> tuple[Method, list[str]]:
     """One method, and what to know about it."""
-    summary, _, notes = summarise(table, y, bounds, level, None, random_state)
+    summary, _, notes = summarise(table, y, bounds, level, None, seed)
     values = row_values(y, bounds, level)
     cells, _ = group_cells(parts, Rows(values["coverage"] > 0, values["length"], level))
-    method = Method(
-        name=name,
-        summary=summary,
-        worst_group_coverage=min((cell.coverage for cell in cells), default=math.nan),
-        mean_group_gap=float(np.mean([abs(cell.gap) for cell in cells])) if cells else math.nan,
-        **values,
-    )
-    return method, [f"{name}: {note}" for note in notes]
+    worst = min((cell.coverage for cell in cells), default=math.nan)
+    gap = float(np.mean([abs(cell.gap) for cell in cells])) if cells else math.nan
+    return Method(name, summary, worst, gap, **values), [f"{name}: {note}" for note in notes]
 
 
 def row_values(y: Array, bounds: Array, level: float) -> dict[str, Array]:
@@ -382,11 +347,6 @@ def row_values(y: Array, bounds: Array, level: float) -> dict[str, Array]:
         "length": lengths(bounds),
         "coverage": is_covered(y, bounds).astype(np.float64),
     }
-
-
-def _difference(method: Method, reference: Method, metric: str) -> Difference:
-    values = paired_mean(getattr(method, metric), getattr(reference, metric))
-    return Difference(method.name, reference.name, metric, *values)
 
 
 def paired_mean(ours: Array, theirs: Array) -> tuple[float, float, float, float, int]:
@@ -419,36 +379,27 @@ def resampled_mean(values: Array, test_over_fit: float) -> tuple[float, float, f
 def _mean_difference(rows: Sequence[Difference], test_over_fit: float) -> Difference:
     """One difference from those of the splits."""
     values = resampled_mean(np.array([row.difference for row in rows]), test_over_fit)
-    first = rows[0]
-    return Difference(
-        first.method, first.reference, first.metric, *values, sum(row.n for row in rows)
-    )
+    names = rows[0].method, rows[0].reference, rows[0].metric
+    return Difference(*names, *values, sum(row.n for row in rows))
 
 
 def _mean_method(methods: Sequence[Method], test_over_fit: float) -> Method:
     """One method from what it did on each split."""
-    summaries = [method.summary for method in methods]
-    coverages = np.array([summary.coverage for summary in summaries])
+    of_splits = {
+        field.name: [getattr(method.summary, field.name) for method in methods]
+        for field in fields(Summary)
+    }
+    means: dict[str, Any] = {}
+    for name, values in of_splits.items():
+        mean = math.nan if name.endswith(NO_MEAN) else float(np.mean(values))
+        means[name] = round(mean) if isinstance(values[0], int) else mean
+    shown = ("interval_score", "mean_length", "coverage")
+    score, length, coverages = (np.array(of_splits[name]) for name in shown)
     _, _, lower, upper = resampled_mean(coverages, test_over_fit)
-    means = {field.name: _mean_field(summaries, field.name) for field in fields(Summary)}
-    means |= {"lower": max(0.0, lower), "upper": min(1.0, upper)}
-    return Method(
-        name=methods[0].name,
-        summary=Summary(**means),
-        worst_group_coverage=float(np.mean([method.worst_group_coverage for method in methods])),
-        mean_group_gap=float(np.mean([method.mean_group_gap for method in methods])),
-        interval_score=np.array([summary.interval_score for summary in summaries]),
-        length=np.array([summary.mean_length for summary in summaries]),
-        coverage=coverages,
-    )
-
-
-def _mean_field(summaries: Sequence[Summary], name: str) -> Any:
-    if name.endswith(NO_MEAN):
-        return math.nan
-    values = [getattr(summary, name) for summary in summaries]
-    mean = float(np.mean(values))
-    return round(mean) if isinstance(values[0], int) else mean
+    summary = Summary(**{**means, "lower": max(0.0, lower), "upper": min(1.0, upper)})
+    worst = float(np.mean([method.worst_group_coverage for method in methods]))
+    gap = float(np.mean([method.mean_group_gap for method in methods]))
+    return Method(methods[0].name, summary, worst, gap, score, length, coverages)
 
 
 def say_splits(n: int) -> str:

@@ -15,7 +15,7 @@ from localconformal.cli.console import Json, prose, show, steps
 from localconformal.text import say_level, say_number
 
 if TYPE_CHECKING:
-    from localconformal.audit import Comparison, Method
+    from localconformal.audit import Comparison
 
 N_TRAIN, N_TEST = 2000, 5000
 CONFIDENCE_LEVEL = 0.9
@@ -25,6 +25,8 @@ EDGES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
 TOLERANCE = 0.03
 SPLIT, CQR, SLCP = "Split conformal", "CQR", "SLCP"
 ORACLE = "True quantiles"
+#: Numbers of a method, beside its coverage by region.
+SHOWN = ("coverage", "mean_length", "interval_score")
 #: Of the base model, the same for every method. Small trees, because their bands are smooth in
 #: the picture; with the default settings the interval scores rank alike.
 SETTINGS: dict[str, Any] = {"max_leaf_nodes": 8, "min_samples_leaf": 50}
@@ -65,13 +67,17 @@ def demo(
         bands = {**fits.intervals, ORACLE: fits.oracle}
         compared = compare(bands, fits.X, fits.y, confidence_level=CONFIDENCE_LEVEL)
         on_step("writing")
-        plot, report = write_together(
-            {
-                out / "demo.png": partial(_draw, fits),
-                out / "report.html": partial(_write_page, fits, compared),
-            }
-        )
-    rows = {method.name: _row(method, fits.X[:, 0]) for method in compared.methods}
+        pages = {"demo.png": partial(_draw, fits), "report.html": partial(_report, fits, compared)}
+        plot, report = write_together({out / name: write for name, write in pages.items()})
+    x = fits.X[:, 0]
+    inside = [(x >= left) & (x < right) for left, right in pairwise(EDGES)]
+    rows = {
+        method.name: {
+            **{name: getattr(method.summary, name) for name in SHOWN},
+            "by_region": [float(method.coverage[region].mean()) for region in inside],
+        }
+        for method in compared.methods
+    }
     said = conclusion(rows)
     document = {
         "confidence_level": CONFIDENCE_LEVEL,
@@ -97,35 +103,23 @@ def fit_methods(seed: int, on_step: Callable[[str], None]) -> Fits:
     train, (X, y) = simulation.sample(N_TRAIN, rng), simulation.sample(N_TEST, rng)
     # One feature is where the paper's kernel is at its best, and it takes a second where
     # law="auto" would compare laws for many.
-    kernel = lc.KernelLaw(bandwidth="cv")
-    methods: dict[str, tuple[Any, dict[str, Any]]] = {
-        SPLIT: (lc.SplitConformalRegressor, {}),
-        CQR: (lc.ConformalizedQuantileRegressor, {"loss": "quantile", "quantile": 0.5}),
-        SLCP: (partial(lc.SLCPRegressor, law=kernel), {}),
+    methods: dict[str, Any] = {
+        SPLIT: lc.SplitConformalRegressor,
+        CQR: lc.ConformalizedQuantileRegressor,
+        SLCP: partial(lc.SLCPRegressor, law=lc.KernelLaw(bandwidth="cv")),
     }
     models = {}
     # On so few rows a second thread costs more than it brings, above all on a busy machine.
     with threadpool_limits(limits=1):
-        for name, (method, loss) in methods.items():
+        for name, method in methods.items():
             on_step(name)
+            loss = {"loss": "quantile", "quantile": 0.5} if name == CQR else {}
             base = HistGradientBoostingRegressor(**SETTINGS, **loss, random_state=seed)
             model = method(base, confidence_level=CONFIDENCE_LEVEL, random_state=seed)
             models[name] = model.fit(*train)
         intervals = {name: model.predict_interval(X) for name, model in models.items()}
     tail = (1.0 - CONFIDENCE_LEVEL) / 2.0
     return Fits(X, y, models, intervals, simulation.quantile(X, [tail, 1.0 - tail]))
-
-
-def _row(method: Method, x: Any) -> dict[str, Any]:
-    """One method in the demo's numbers, its coverage in each region of x among them."""
-    covered, summary = method.coverage, method.summary
-    inside = ((x >= left) & (x < right) for left, right in pairwise(EDGES))
-    return {
-        "coverage": summary.coverage,
-        "mean_length": summary.mean_length,
-        "interval_score": summary.interval_score,
-        "by_region": [float(covered[region].mean()) for region in inside],
-    }
 
 
 def table(rows: dict[str, dict[str, Any]]) -> Any:
@@ -145,20 +139,19 @@ def table(rows: dict[str, dict[str, Any]]) -> Any:
     for header in ("coverage", "mean\nlength", "interval\nscore", *regions):
         made.add_column(header, justify="right")
     for name, row in rows.items():
+        off = [share - CONFIDENCE_LEVEL for share in row["by_region"]]
+        colours = ["green" if abs(d) <= TOLERANCE else "red" if d < 0 else "yellow" for d in off]
         made.add_row(
             Text(name, style="bold" if name == SLCP else "dim" if name == ORACLE else ""),
             f"{100 * row['coverage']:.1f}",
-            say_number(row["mean_length"]),
-            say_number(row["interval_score"]),
-            *(Text(f"{100 * share:.0f}", style=_style(share)) for share in row["by_region"]),
+            *(say_number(row[number]) for number in SHOWN[1:]),
+            *(
+                Text(f"{100 * share:.0f}", style=colour)
+                for share, colour in zip(row["by_region"], colours, strict=True)
+            ),
             end_section=name == SLCP,
         )
     return made
-
-
-def _style(share: float) -> str:
-    excess = share - CONFIDENCE_LEVEL
-    return "red" if excess < -TOLERANCE else "yellow" if excess > TOLERANCE else "green"
 
 
 def conclusion(rows: dict[str, dict[str, Any]]) -> str:
@@ -184,20 +177,13 @@ def _draw(fits: Fits, path: Path) -> None:
     from localconformal.plots import plot_comparison
 
     figure = Figure(figsize=(11, 5.4), layout="constrained")
-    plot_comparison(
-        fits.X,
-        fits.y,
-        fits.intervals,
-        EDGES,
-        oracle=fits.oracle,
-        confidence_level=CONFIDENCE_LEVEL,
-        title=f"The same {LEVEL} promise, three ways to keep it",
-        figure=figure,
-    )
+    title = f"The same {LEVEL} promise, three ways to keep it"
+    rows, level = (fits.X, fits.y, fits.intervals, EDGES), CONFIDENCE_LEVEL
+    plot_comparison(*rows, oracle=fits.oracle, confidence_level=level, title=title, figure=figure)
     figure.savefig(path, dpi=100, pil_kwargs={"optimize": True})
 
 
-def _write_page(fits: Fits, compared: Comparison, path: Path) -> None:
+def _report(fits: Fits, compared: Comparison, path: Path) -> None:
     """The audit of SLCP with the other methods beside it, as one HTML page."""
     import pandas as pd
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import cycle, islice
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -398,7 +398,7 @@ def pick_feature(X: Any, feature: int | str) -> Feature:
     return read_feature(columns[place].to_frame().to_native(), len(X))
 
 
-def dress_axis(ax: Axes, feature: Feature, which: Literal["x", "y"] = "x") -> None:
+def dress_axis(ax: Axes, feature: Feature, which: Any = "x") -> None:
     """Name, limits and ticks of the axis ("x" or "y") that shows the feature."""
     axis, limit = getattr(ax, f"{which}axis"), getattr(ax, f"set_{which}lim")
     axis.set_label_text(plain(feature.name), color=INK, fontsize=LABEL_SIZE)
@@ -432,8 +432,9 @@ def _mark_missing(ax: Axes, ends: Array, which: str) -> None:
     """A line before the strip of missing numbers, and its name where ticks have theirs."""
     middle, before = ends.mean(), ends[0] - 0.35 * (ends[1] - ends[0])
     (ax.axvline if which == "x" else ax.axhline)(before, color=FAINT, lw=0.8, zorder=0)
-    place: tuple[Any, ...] = (middle, 0.0), (0, -6), ("data", "axes fraction")
-    align = {"ha": "center", "va": "top"}
+    place: tuple[Any, Any, Any] = (middle, 0.0), (0, -6), ("data", "axes fraction")
+    align: dict[str, Any] = {"ha": "center", "va": "top"}
     if which == "y":
-        place, align = tuple(pair[::-1] for pair in place), {"ha": "right", "va": "center"}
+        (xy, text, coords), align = place, {"ha": "right", "va": "center"}
+        place = xy[::-1], text[::-1], coords[::-1]
     ax.annotate(MISSING_STRIP, *place, "offset points", color=INK, fontsize=SMALL_SIZE, **align)

@@ -141,19 +141,21 @@ def paired_room(values: Array, reference: Array, probability: float) -> float:
 def _draw_metric(ax: Axes, part: Any, metric: str) -> None:
     """One panel; infinite values stand at the edge."""
     low, high = extent(*(part[column].to_numpy() for column in ("value", "lower", "upper")))
+    line: tuple[float, Any]
     inside = part.assign(value=part["value"].clip(upper=high))
     if metric == COVERAGE:
         looks, texts = (
             [VERDICTS[v] for v in verdicts(part)],
             [f"{100 * v:.1f}" for v in part["value"]],
         )
-        line, style = part["confidence_level"].iloc[0], IDEAL
-        low, high = min(low, line - 0.02), min(max(high, line + 0.02), 1.005)
+        level = part["confidence_level"].iloc[0]
+        line = level, IDEAL
+        low, high = min(low, level - 0.02), min(max(high, level + 0.02), 1.005)
         in_percent(ax.xaxis)
     else:
         looks, texts = _standings(part), [say_number(v) for v in part["value"]]
-        line, style = inside.loc[part["method"] == part["baseline"], "value"].iloc[0], ":"
-    ax.axvline(line, color=INK, lw=1.0, ls=style, zorder=0)
+        line = inside.loc[part["method"] == part["baseline"], "value"].iloc[0], ":"
+    ax.axvline(line[0], color=INK, lw=1.0, ls=line[1], zorder=0)
     ax.set_xlim(low, high)
     ax.set_ylim(len(part) - 0.5, -0.5)
     draw_rows(ax, inside, looks, texts)

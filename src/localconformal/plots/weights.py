@@ -113,7 +113,7 @@ def plot_local_weights(
         ax.axvline(place[0], color=MISS, lw=1.2, ls=IDEAL, zorder=0)
     else:
         look: dict[str, Any] = {"color": MISS, "edgecolors": "white", "lw": 0.9, "zorder": 4}
-        ax.scatter(*place, marker="*", s=190, **look)
+        ax.scatter(place[0], place[1], marker="*", s=190, **look)
     caption(ax, ["Dashed: x." if len(shown) == 1 else "★: x.", *_describe(weights, len(rows))])
     return ax, frame
 
