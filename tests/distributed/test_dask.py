@@ -24,13 +24,13 @@ from dask_rows import (
     rows,
     write,
 )
-from docs.test_pages import DOCS, blocks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
+from docs.test_pages import DOCS, blocks
 from localconformal import (
     ConformalizedQuantileRegressor,
     DistSplitRegressor,
