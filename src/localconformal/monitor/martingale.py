@@ -37,17 +37,7 @@ LARGEST = np.finfo(np.float64).max
 
 
 def grid_codes(scores: Array) -> Codes:
-    """The nearest point of the grid, as a whole number that rises with the score; same shape.
-
-    Examples
-    --------
-    >>> low, middle, high = grid_codes(np.array([-np.inf, 0.0, np.inf]))
-    >>> bool(low < middle == 0 < high)
-    True
-    >>> one, near, far = grid_codes(np.array([1.0, 1.0001, 1.01]))
-    >>> bool(one == near < far)
-    True
-    """
+    """The nearest point of the grid, as a whole number that rises with the score; same shape."""
     value = np.clip(scores, -LARGEST, LARGEST) * TURN
     mantissa, exponent = np.frexp(np.abs(value))
     step = np.rint((mantissa - 0.5) * (2 * STEPS)).astype(np.int64)
@@ -151,15 +141,7 @@ STAYING, ARRIVING = 1.0 - JUMPS, JUMPS * SHARES
 
 
 def bets(p: Array, alpha: Array) -> Array:
-    """What each bet multiplies its wealth by: p (m, C) and alpha (C,) -> (m, C, K).
-
-    Examples
-    --------
-    >>> grid = (np.arange(100_000) + 0.5) / 100_000
-    >>> found = bets(grid[:, None], np.array([0.1]))
-    >>> bool(np.allclose(found.mean(axis=0), 1.0, atol=2e-3))
-    True
-    """
+    """What each bet multiplies its wealth by: p (m, C) and alpha (C,) -> (m, C, K)."""
     columns = [np.ones(p.shape)]
     for odds in ODDS:
         miss = odds * alpha / (odds * alpha + 1.0 - alpha)
@@ -186,14 +168,7 @@ class Martingales:
         return cls(np.tile(SHARES / len(JUMPS), (count, len(JUMPS), 1)), np.zeros(count))
 
     def bet(self, p: Array, alpha: Array) -> Array:
-        """Bet on these p-values (m, C) in turn; log-martingales after each: (m, C).
-
-        Examples
-        --------
-        >>> logs = Martingales.start(1).bet(np.full((100, 1), 0.01), np.array([0.1]))
-        >>> bool(logs[-1] > 100)
-        True
-        """
+        """Bet on these p-values (m, C) in turn; log-martingales after each: (m, C)."""
         logs = np.empty(p.shape)
         for t, factors in enumerate(bets(p, alpha)):
             moved = ARRIVING * self.wealth.sum(axis=2, keepdims=True)
