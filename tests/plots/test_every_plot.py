@@ -152,7 +152,7 @@ def test_no_rows_are_refused(name):
 @pytest.mark.parametrize("name", ["bands", "sorted", "groups", "feature", "length and error"])
 def test_several_levels_are_refused_where_one_is_drawn(name):
     X, y, intervals = make(20)
-    with pytest.raises(ValueError, match="those of one level"):
+    with pytest.raises(ValueError, match="3 levels; one level was expected"):
         PLOTS[name][1](X, y, several(intervals), None)
 
 

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from localconformal.audit.cells import say_value
 from localconformal.columns import LABEL, TIME
 from localconformal.frames import columns_of, is_frame
-from localconformal.metrics._check import check_pair
 from localconformal.metrics.features import DURATION, MISSING, Column, read_columns
 from localconformal.metrics.size import is_empty, lengths
 from localconformal.quantiles import Array
@@ -220,17 +219,6 @@ def check_packages(plot: str) -> None:
             f"{plot} needs {' and '.join(missing)}, which this environment lacks: run pip install "
             "'localconformal[plots]'."
         )
-
-
-def one_level(y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
-    """y (n,) and the intervals (n, 2) of one level, checked."""
-    response, bounds = check_pair(y, intervals)
-    if bounds.ndim != 2:
-        raise ValueError(
-            f"intervals have shape {bounds.shape}; those of one level, (n, 2), were expected: pass "
-            "intervals[:, :, level]."
-        )
-    return response, bounds
 
 
 def drawn_rows(n: int, max_points: int, random_state: int) -> NDArray[np.intp]:

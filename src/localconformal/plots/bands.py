@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from localconformal.audit.audit import check_one_level
 from localconformal.columns import LABEL
 from localconformal.metrics import coverage, mean_length, share_infinite
 from localconformal.metrics.coverage import is_covered
@@ -35,7 +36,6 @@ from localconformal.plots._axes import (
     method_colours,
     name_axes,
     numbers_of,
-    one_level,
     plain,
     read_feature,
     read_one_column,
@@ -146,7 +146,7 @@ def _check_bands(
             "rename the method, or leave out one of the two."
         )
     named = {**bands, **({} if oracle is None else {ORACLE: oracle})}
-    return {name: one_level(y, intervals)[1] for name, intervals in named.items()}
+    return {name: check_one_level(y, intervals)[1] for name, intervals in named.items()}
 
 
 def _frame_of_rows(

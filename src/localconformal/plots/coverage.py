@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from localconformal.audit.audit import check_one_level
 from localconformal.audit.cells import number_bins
 from localconformal.columns import LABEL
 from localconformal.metrics import coverage_length_curve
@@ -29,7 +30,6 @@ from localconformal.plots._axes import (
     in_percent,
     make_axes,
     make_panels,
-    one_level,
     panel_inches,
     plain,
     read_one_column,
@@ -142,7 +142,7 @@ def plot_group_coverage(
     """
     check_packages("plot_group_coverage")
     counted: Any = group_coverage(
-        *one_level(y, intervals), groups, confidence_level, probability=probability
+        *check_one_level(y, intervals), groups, confidence_level, probability=probability
     )
     table = counted.frame()
     if (missing := table["group"].isna()).any():
@@ -190,7 +190,7 @@ def plot_feature_coverage(
     (['1', '2', 'missing'], [1.0, 0.0, 1.0])
     """
     check_packages("plot_feature_coverage")
-    response, bounds = one_level(y, intervals)
+    response, bounds = check_one_level(y, intervals)
     column = read_one_column(X, len(response))
     codes, names = _bins_of(column)
     counted: Any = group_coverage(

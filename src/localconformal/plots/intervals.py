@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from localconformal.audit.audit import check_one_level
 from localconformal.metrics import coverage
 from localconformal.metrics.correlation import check_prediction, length_error_corr
 from localconformal.metrics.coverage import is_covered
@@ -27,7 +28,6 @@ from localconformal.plots._axes import (
     extent,
     finish,
     make_axes,
-    one_level,
     say_drawn,
     say_odd,
 )
@@ -84,7 +84,7 @@ def plot_sorted(
     ([2, 1, 0], [True, False, True])
     """
     check_packages("plot_sorted")
-    response, bounds = one_level(y, intervals)
+    response, bounds = check_one_level(y, intervals)
     if by not in (LENGTH, PREDICTION):
         raise ValueError(f"by is {by!r}; 'length' or 'prediction' was expected.")
     import pandas as pd
@@ -193,7 +193,7 @@ def plot_length_error(
     [0.5, 1.0, 1.5]
     """
     check_packages("plot_length_error")
-    response, bounds = one_level(y, intervals)
+    response, bounds = check_one_level(y, intervals)
     finite = np.isfinite(bounds).all(axis=1)
     error = np.abs(response - _centres(response, bounds, y_pred))[finite]
     length, covered = tied_lengths(bounds)[finite], is_covered(response, bounds)[finite]

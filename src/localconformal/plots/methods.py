@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
+from localconformal.audit.audit import check_one_level
 from localconformal.audit.compare import paired_mean, row_values
 from localconformal.metrics import binomial_band
 from localconformal.plots._axes import (
@@ -23,7 +24,6 @@ from localconformal.plots._axes import (
     finish,
     in_percent,
     make_panels,
-    one_level,
     plain,
     say_odd,
 )
@@ -89,7 +89,7 @@ def plot_methods(
             f"methods are {list(methods)} and baseline is {baseline!r}; at least one method, and "
             "one of them as the baseline, were expected."
         )
-    checked = {name: one_level(y, intervals) for name, intervals in methods.items()}
+    checked = {name: check_one_level(y, intervals) for name, intervals in methods.items()}
     base = next(iter(methods)) if baseline is None else baseline
     frame = _methods_frame(checked, base, confidence_level, probability)
     panels = make_panels(ax, 3, (9.6, 1.6 + 0.36 * len(methods)), sharey=True)
