@@ -228,7 +228,7 @@ def write_output(name: str, title: str, output: Output, folder: Path) -> list[Pa
     """``<name>.md`` and figures into the folder, all or none; all digits are in the store."""
     text = markdown(title, output)
     writers: dict[Path, Callable[[Path], object]] = {
-        folder / f"{name}.md": lambda part: part.write_text(text, encoding="utf-8"),
+        folder / f"{name}.md": lambda part: part.write_text(text, encoding="utf-8")
     }
     writers.update({folder / figure: draw for figure, draw in output.figures.items()})
     return write_together(writers)

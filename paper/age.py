@@ -32,13 +32,7 @@ from benchmarks.harness import (
     seed_of,
     try_arm,
 )
-from benchmarks.tables import (
-    below_bands,
-    difference,
-    means_table,
-    over_repeats,
-    select,
-)
+from benchmarks.tables import below_bands, difference, means_table, over_repeats, select
 from localconformal.io.files import write_whole
 from localconformal.laws import KernelLaw
 from localconformal.laws.bandwidth import DistanceQuantile

@@ -43,23 +43,13 @@ from benchmarks.tables import (
     ratio,
     select,
 )
-from localconformal.datasets import (
-    Simulation,
-    load_simulation,
-    shifted_simulation,
-)
+from localconformal.datasets import Simulation, load_simulation, shifted_simulation
 from localconformal.laws import KernelLaw, NeighborsLaw
 from localconformal.laws.bandwidth import DistanceQuantile
 from localconformal.metrics.size import tied_lengths
 from localconformal.quantiles import Array
 from localconformal.regressors import WeightedConformalRegressor
-from paper.ablations import (
-    BANDWIDTHS,
-    READINGS,
-    SIMULATED,
-    curves,
-    other_bandwidths,
-)
+from paper.ablations import BANDWIDTHS, READINGS, SIMULATED, curves, other_bandwidths
 from paper.data import simulated_split
 from paper.methods import named_arms, on, share_models, slcp
 from paper.models import FAMILIES, HOMOSCEDASTIC, HOMOSCEDASTIC_ONE, UNTUNED, load, truth
@@ -157,14 +147,7 @@ def _draw(
     from matplotlib.figure import Figure
 
     from localconformal.plots import plot_bands
-    from localconformal.plots._axes import (
-        IDEAL,
-        INK,
-        add_legend,
-        clean,
-        method_colours,
-        name_axes,
-    )
+    from localconformal.plots._axes import IDEAL, INK, add_legend, clean, method_colours, name_axes
 
     test = drawn_rows(simulation, DRAWN, preset).test
     rows = evenly(test.X[:, 0])

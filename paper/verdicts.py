@@ -32,11 +32,7 @@ def printed() -> dict[str, Any]:
 
 #: How far ours may be from the paper's: a share of the paper's value, and a plain amount. Coverage
 #: is in per cent.
-TOLERANCES = {
-    "length": (0.1, 0.0),
-    "coverage": (0.0, 1.0),
-    "correlation": (0.0, 0.1),
-}
+TOLERANCES = {"length": (0.1, 0.0), "coverage": (0.0, 1.0), "correlation": (0.0, 0.1)}
 ONE_REPEAT = "one repeat has no standard error"
 
 

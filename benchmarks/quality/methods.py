@@ -21,14 +21,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.model_selection import KFold, cross_val_predict
 
 from benchmarks.harness import LEVEL
-from localconformal import (
-    ForestLaw,
-    KernelLaw,
-    LearnedLaw,
-    ScaledLaw,
-    ShiftedLaw,
-    SLCPRegressor,
-)
+from localconformal import ForestLaw, KernelLaw, LearnedLaw, ScaledLaw, ShiftedLaw, SLCPRegressor
 
 #: Family -> unfitted model with default settings; one thread, as jobs share the cores.
 BASES = {
@@ -198,12 +191,7 @@ def crepes(split, base, seed, kind="model", normalise=False, mondrian=False, sys
     made = WrapRegressor(point_model(base, seed))
     made.fit(train.X, train.y)
     made.calibrate(
-        calibration.X,
-        calibration.y,
-        de=hard if normalise else None,
-        mc=bins,
-        cps=system,
-        seed=seed,
+        calibration.X, calibration.y, de=hard if normalise else None, mc=bins, cps=system, seed=seed
     )
     return Fitted(lambda X: made.predict_int(X, confidence=LEVEL))
 

@@ -20,15 +20,7 @@ from benchmarks.harness import (
     run_experiment,
     seed_of,
 )
-from benchmarks.tables import (
-    Mean,
-    below_bands,
-    excess,
-    in_per_cent,
-    over_repeats,
-    paired,
-    ratio,
-)
+from benchmarks.tables import Mean, below_bands, excess, in_per_cent, over_repeats, paired, ratio
 from paper import load_experiment
 from paper.__main__ import main
 from paper.tests.quick import QUICK, TINY
@@ -74,8 +66,7 @@ def test_a_spoilt_line_is_run_again_and_the_others_stay(path):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"version": 2}, {"experiment": "other"}, {"preset": {}}, {"format_version": 0}],
+    "change", [{"version": 2}, {"experiment": "other"}, {"preset": {}}, {"format_version": 0}]
 )
 def test_a_store_of_anything_else_is_refused_and_kept(path, change):
     before = path.read_bytes()
