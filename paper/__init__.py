@@ -21,32 +21,23 @@ from localconformal.text import unknown_choice
 if TYPE_CHECKING:
     from benchmarks.harness import Experiment
 
-#: Name -> where its value is.
-EXPERIMENTS = {
-    "age": "paper.age:AGE",
-    "bandwidth": "paper.ablations:BANDWIDTH",
-    "bike": "paper.tables:BIKE",
-    "capacity": "paper.ablations:CAPACITY",
-    "covariate_shift": "paper.simulations:COVARIATE_SHIFT",
-    "independent_scores": "paper.simulations:INDEPENDENT_SCORES",
-    "kernels": "paper.simulations:KERNELS",
-    "meps21": "paper.tables:MEPS21",
-    "minibatch": "paper.ablations:MINIBATCH",
-    "one_change": "paper.ablations:ONE_CHANGE",
-    "proposition2": "paper.simulations:PROPOSITION2",
-    "run_time": "paper.simulations:RUN_TIME",
-    "simulations": "paper.simulations:SIMULATIONS",
-    "star": "paper.tables:STAR",
-    "table1": "paper.tables:TABLE1",
-    "table3": "paper.tables:TABLE3",
-    "true_quantiles": "paper.simulations:TRUE_QUANTILES",
+#: Module -> the experiments in it: their values have their names in capitals.
+MODULES = {
+    "paper.age": ("age",),
+    "paper.ablations": ("bandwidth", "capacity", "minibatch", "one_change"),
+    "paper.simulations": (
+        *("covariate_shift", "independent_scores", "kernels", "proposition2"),
+        *("run_time", "simulations", "true_quantiles"),
+    ),
+    "paper.tables": ("bike", "meps21", "star", "table1", "table3"),
 }
+#: Name -> module.
+EXPERIMENTS = dict(sorted((name, where) for where, names in MODULES.items() for name in names))
 
 
 def load_experiment(name: str) -> Experiment:
     """The experiment of this name."""
     if name not in EXPERIMENTS:
         raise unknown_choice("experiment", name, EXPERIMENTS)
-    module, _, value = EXPERIMENTS[name].partition(":")
-    experiment: Experiment = getattr(import_module(module), value)
+    experiment: Experiment = getattr(import_module(EXPERIMENTS[name]), name.upper())
     return experiment

@@ -31,7 +31,7 @@ from localconformal.laws.bandwidth import DistanceQuantile
 from localconformal.metrics import interval_score
 from paper.data import real_split, simulated_split
 from paper.methods import named_arms, share_models, slcp
-from paper.models import FAMILIES, Family, Models, choose_network
+from paper.models import FAMILIES, RUNNING, Family, Models, choose_network
 from paper.tables import EXACT, REAL
 from paper.verdicts import (
     below,
@@ -65,8 +65,7 @@ def models_of(preset: Preset) -> tuple[str, ...]:
     """Families of base models: the quickest, those that take seconds, or all."""
     if not preset.is_broad:
         return (QUICKEST,)
-    running = tuple(name for name, family in FAMILIES.items() if not family.left_out)
-    return running if preset.is_whole else tuple(name for name in running if name != NETWORK)
+    return tuple(name for name in RUNNING if preset.is_whole or name != NETWORK)
 
 
 def ablation_cases(preset: Preset) -> list[Case]:
@@ -173,8 +172,6 @@ NO_TARGET = (
 #: The least of so many timings counts; ratios of seconds may be so many times the paper's, or
 #: as much less.
 TIMINGS, TIME_FACTOR = 3, 1.5
-
-
 OTHER_EXPERIMENT = "The age model's rows of the paper's table belong to another experiment."
 
 
@@ -203,11 +200,10 @@ def minibatch_arms(task: Task) -> list[Arm]:
         for name, (base, score, kernel, _) in VARIANTS.items()
         for percent in percents()
     ]
-    quantile = ("quantile", "quantile")
-    for percent in NARROW_PERCENTS:
-        tried.append(arm(NARROW, percent, *quantile, law_of("gaussian", percent, "median-log")))
-    for name, engine in ENGINES.items():
-        tried.append(arm(name, ALL_ROWS, *quantile, KernelLaw(engine=engine, n_jobs=1)))
+    narrow = [(NARROW, p, law_of("gaussian", p, "median-log")) for p in NARROW_PERCENTS]
+    engines = [(name, ALL_ROWS, KernelLaw(engine=e, n_jobs=1)) for name, e in ENGINES.items()]
+    for name, percent, law in narrow + engines:
+        tried.append(arm(name, percent, "quantile", "quantile", law))
     return tried + [one._replace(fields={"percent": ALL_ROWS}) for one in auto_arm(task)]
 
 
@@ -334,11 +330,9 @@ def quantiles() -> dict[str, float]:
 
 def bandwidth_arms(task: Task) -> list[Arm]:
     """SLCP on quantile models with every bandwidth, and the library's default."""
-    laws: dict[str, dict[str, Any]] = {
-        name: {"bandwidth": DistanceQuantile(q)} for name, q in quantiles().items()
-    }
-    tried = [on_quantiles(task, name, **law) for name, law in {**laws, **BANDWIDTH_LAWS}.items()]
-    return tried + auto_arm(task)
+    laws = {name: {"bandwidth": DistanceQuantile(q)} for name, q in quantiles().items()}
+    laws |= BANDWIDTH_LAWS
+    return [on_quantiles(task, name, **law) for name, law in laws.items()] + auto_arm(task)
 
 
 def bandwidth_report(rows: list[Row], preset: Preset) -> Output:
@@ -446,14 +440,12 @@ def capacity_report(rows: list[Row], preset: Preset) -> Output:
 
     The committed rows are those of an earlier network of the same shape, written in NumPy.
     """
-    lines: list[Line] = []
-    for hidden in capacity_sizes_of(preset):
-        here = select(rows, hidden=hidden)
-        lines += [
-            capacity_line_of(here, hidden, reading, other)
-            for reading in READINGS
-            for other in ("CQR", "split")
-        ]
+    lines = [
+        capacity_line_of(select(rows, hidden=hidden), hidden, reading, other)
+        for hidden in capacity_sizes_of(preset)
+        for reading in READINGS
+        for other in ("CQR", "split")
+    ]
     table = means_table(rows, ("dataset", "hidden", "method"), ("length", "coverage", "seconds"))
     names, sizes = (*CAPACITY_COMPARED, *BANDWIDTHS), capacity_sizes_of(preset)
 
@@ -471,8 +463,7 @@ def capacity_report(rows: list[Row], preset: Preset) -> Output:
         "(Algorithm 1, median bandwidth) on the quantile network. Beside it SLCP with the "
         "bandwidth of the authors' code (median-log), and with a cross-validated one.",
     ]
-    tables = {"Means over repeats": table}
-    return Output(lines, tables, {"capacity.png": draw}, notes)
+    return Output(lines, {"Means over repeats": table}, {"capacity.png": draw}, notes)
 
 
 def capacity_line_of(rows: list[Row], hidden: int, reading: str, other: str) -> Line:
@@ -497,8 +488,6 @@ CAPACITY = Experiment(
 #: The base model whose fits take seconds, and the repeats of a preset with capped rows.
 MODEL, FEW_REPEATS = "ridge", 3
 CONSTANT = "MADSplit, code's constant"
-
-
 #: What is changed -> (base model, score) of SLCP with a chosen law, or with the paper's.
 CHANGED = {
     "chosen law": ("quantile", "quantile", True),
@@ -506,7 +495,8 @@ CHANGED = {
     "mean model, chosen law": ("mean", "residual", True),
 }
 #: Names say what is changed; only SLCP-auto changes the rows behind the scores.
-ARMS = ("SLCP", *CHANGED, AUTO, "MADSplit", CONSTANT)
+UNCHANGED = (AUTO, "MADSplit", CONSTANT)
+ARMS = ("SLCP", *CHANGED, *UNCHANGED)
 
 
 def one_change_cases(preset: Preset) -> list[Case]:
@@ -523,17 +513,13 @@ def one_change_task(case: Case, preset: Preset) -> Task:
 
 def one_change_arms(task: Task) -> list[Arm]:
     """All arms on the same rows and fits: SLCP but for what a name says."""
-    arms = []
-    for name in ARMS:
-        if name not in CHANGED:
-            arms += named_arms(task, [name])
-            continue
-        base, score, chosen = CHANGED[name]
+    changed = []
+    for name, (base, score, chosen) in CHANGED.items():
         model = slcp(getattr(task.models, base), score, KernelLaw(n_jobs=1), task.seed)
         if chosen:
             model.set_params(law="auto", selection_budget=task.preset.selection_budget)
-        arms.append(Arm(name, model))
-    return arms
+        changed.append(Arm(name, model))
+    return [*named_arms(task, ["SLCP"]), *changed, *named_arms(task, UNCHANGED)]
 
 
 def with_interval_score(task: Task, arm: Arm) -> list[Row]:

@@ -48,10 +48,11 @@ from localconformal.regressors import (
 from paper.ablations import ALL_ROWS, MEDIAN, against_base, law_of, percents, quantiles
 from paper.data import cache_folder
 from paper.faces import FITTED, HELD, POOL, SOURCES, UNKNOWN, Images, halves, parts_of
-from paper.methods import Make, on, slcp, slcp_auto
+from paper.methods import METHODS as TABULAR
+from paper.methods import Make, on, slcp
 from paper.models import FAMILIES, LEVELS
 from paper.tables import OVERALL, by_group
-from paper.verdicts import length_and_coverage, printed, same_direction
+from paper.verdicts import length_and_coverage, length_difference, printed
 
 CACHE_VARIABLE = "LOCALCONFORMAL_CACHE"
 #: Raised when a change makes kept weights or features wrong.
@@ -79,8 +80,11 @@ class Setting:
     """Which images, which network, and how both of its heads are trained."""
 
     source: str
+    #: Residual blocks of each stage: every stage but the first halves the sides of the image, and
+    #: doubles the channels, of which the first has ``width``.
     blocks: tuple[int, ...]
     width: int
+    #: Units of the hidden layer and of the embedding, with dropout before both.
     head: tuple[int, int]
     dropout: float
     plan: TrainingPlan
@@ -104,14 +108,13 @@ TINY = Setting(
 )
 
 
+#: A sentence, where a package is missing; else nothing.
+LEFT_OUT = FAMILIES["neural_net"].left_out.replace("neural network", "age model")
+
+
 def setting_of(preset: Preset) -> Setting:
     """The setting of a preset."""
     return TINY if preset.only_runs else FACES
-
-
-def why_left_out() -> str:
-    """A sentence, where a package is missing; else nothing."""
-    return FAMILIES["neural_net"].left_out.replace("neural network", "age model")
 
 
 @dataclass(frozen=True)
@@ -156,11 +159,12 @@ def make_features(setting: Setting, images: Images) -> dict[str, Any]:
     import torch
 
     from paper.age_network import ImageNetwork, read_images, train_images
+    from paper.networks import Network
 
     parts = parts_of(len(images.age))
     training = parts != POOL
     generator = torch.Generator().manual_seed(seed_of("age", "weights"))
-    network = ImageNetwork(generator, setting.blocks, setting.width, setting.head, setting.dropout)
+    network = ImageNetwork(generator, setting)
     pixels = torch.from_numpy(images.pixels)
     history = train_images(
         network,
@@ -172,6 +176,14 @@ def make_features(setting: Setting, images: Images) -> dict[str, Any]:
     )
     reading = read_images(network, pixels)
     hidden, unit, readout = reading.hidden.numpy(), network.unit.item(), network.readout
+    # The quantile head on the frozen trunk: hidden -> 16 -> ReLU -> 3, by the pinball loss.
+    head = Network(
+        LEVELS,
+        setting.head[1:],
+        batch_size=256,
+        max_epochs=setting.quantile_epochs,
+        random_state=seed_of("age", "quantiles"),
+    ).fit(hidden[training], images.age[training])
     best = min(history, key=lambda row: row["held_rmse"])
     facts = {"epochs": len(history), "best_epoch": best["epoch"], "held_mae": best["held_mae"]}
     facts["training_seconds"] = history[-1]["seconds"]
@@ -179,7 +191,7 @@ def make_features(setting: Setting, images: Images) -> dict[str, Any]:
         "hidden": hidden,
         "embedding": reading.embedding.numpy(),
         "mean": reading.mean.numpy(),
-        "quantiles": learn_quantiles(setting, hidden, images.age, training),
+        "quantiles": head.predict(hidden, quantiles=LEVELS),
         "age": images.age,
         "parts": parts,
         "weights": unit * readout.weight.detach().numpy()[0],
@@ -187,22 +199,6 @@ def make_features(setting: Setting, images: Images) -> dict[str, Any]:
         "facts": json.dumps(facts),
         **{f"group {name}": values for name, values in images.groups.items()},
     }
-
-
-def learn_quantiles(
-    setting: Setting, hidden: Array, age: Array, training: NDArray[np.bool_]
-) -> Array:
-    """The quantile head on the frozen trunk: hidden -> 16 -> ReLU -> 3, by the pinball loss."""
-    from paper.networks import Network
-
-    head = Network(
-        LEVELS,
-        hidden_layer_sizes=setting.head[1:],
-        batch_size=256,
-        max_epochs=setting.quantile_epochs,
-        random_state=seed_of("age", "quantiles"),
-    )
-    return head.fit(hidden[training], age[training]).predict(hidden, quantiles=LEVELS)
 
 
 def read_features(path: Path) -> AgeFeatures:
@@ -247,14 +243,6 @@ class Head:
         return np.einsum("ij,j->i", np.maximum(X, 0.0), self.weights) + self.offset
 
 
-class Columns:
-    """A model whose predictions are the columns that it is given."""
-
-    def predict(self, X: Any) -> Array:
-        """(n, L) -> (n, L)."""
-        return np.asarray(X)
-
-
 @dataclass(frozen=True)
 class Method:
     """How it is made from frozen models; what it is fitted on; what its rows are."""
@@ -264,21 +252,21 @@ class Method:
     view: str = "embedding"
 
 
-def with_law(law: KernelLaw, reference: str) -> Method:
+def with_law(law: KernelLaw, reference: str = ALL_TRAINING) -> Method:
     """The paper's Algorithm 1 with this law in the embedding."""
     return Method(lambda model, seed, preset: slcp(model.mean, "residual", law, seed), reference)
 
 
 METHODS = {
     # Gaussian kernel, median bandwidth.
-    "SLCP": with_law(KernelLaw(n_jobs=1), ALL_TRAINING),
+    "SLCP": with_law(KernelLaw(n_jobs=1)),
     "CDSplit": Method(on(CDSplitRegressor)),
     "CQR": Method(on(ConformalizedQuantileRegressor, "quantile"), view="quantiles"),
     "MADSplit": Method(on(MADSplitRegressor)),
     # Its default kernel learns a metric of the features, which are the embedding here.
     "LVD": Method(on(LVDRegressor)),
     "split": Method(on(SplitConformalRegressor)),
-    "SLCP-auto": Method(slcp_auto),
+    "SLCP-auto": Method(TABULAR["SLCP-auto"]),
 }
 
 
@@ -294,7 +282,7 @@ class Halved:
     def models(self) -> SimpleNamespace:
         """The frozen models, of embeddings and of columns of quantiles."""
         head = Head(self.features.weights, self.features.offset)
-        return SimpleNamespace(mean=head, quantile=Columns())
+        return SimpleNamespace(mean=head, quantile=SimpleNamespace(predict=np.asarray))
 
     def split(self, view: str, reference: str) -> Split:
         """Reference, calibration and test rows, in years."""
@@ -329,27 +317,25 @@ def report(rows: list[Row], preset: Preset) -> Output:
     """The table for all images and by label, both ablations, and tables of our own."""
     overall = select(rows, group=OVERALL)
     known = [method for method in METHODS if method in printed()[TABLE]]
-    lines = [
-        *value_lines(overall, OVERALL, METHODS, OTHER_DATA),
-        *difference_lines(overall),
-        *(
-            line
-            for age in AGES
-            for line in value_lines(select(rows, kind=LABEL, group=age), age, known, BY_LABEL)
-        ),
-        *ablation_lines(rows, BATCH, "table_batch", f"{ALL_ROWS} %"),
-        *ablation_lines(rows, BANDWIDTH, "table_bandwidth", MEDIAN),
-    ]
+    lines = value_lines(overall, OVERALL, METHODS, OTHER_DATA)
+    # Is SLCP shorter than each other method on the same images, as the paper has it?
+    of = {"group": OVERALL, "method": "", "variant": "", "quantity": "difference in length, years"}
+    for method in list(METHODS)[1:]:
+        pair = (printed_length("SLCP"), printed_length(method) if method in known else None)
+        lines.append(length_difference(of, overall, "SLCP", method, pair))
+    for age in AGES:
+        lines += value_lines(select(rows, kind=LABEL, group=age), age, known, BY_LABEL)
+    lines += ablation_lines(rows, BATCH, "table_batch", f"{ALL_ROWS} %")
+    lines += ablation_lines(rows, BANDWIDTH, "table_bandwidth", MEDIAN)
     groups = [row for row in rows if row.get("kind") not in (None, MODEL, LABEL)]
-    references, scored = select(rows, ablation=REFERENCE), ("length", "coverage", "interval_score")
+    by_label, references = select(rows, kind=LABEL), select(rows, ablation=REFERENCE)
+    scored = ("length", "coverage", "interval_score")
     tables = {
         "Model": model_table(rows),
         "Coverage": below_bands(overall, LEVEL),
         f"Interval score, and that of {AUTO} minus it": score_table(overall),
         "By group, with bands": banded(groups),
-        "By true age: label-conditional, which no method promises": banded(
-            select(rows, kind=LABEL)
-        ),
+        "By true age: label-conditional, which no method promises": banded(by_label),
         "SLCP by the images behind its law": means_table(references, ("variant",), scored),
     }
     return Output(lines, tables, notes=notes(rows, preset))
@@ -365,19 +351,6 @@ def value_lines(rows: list[Row], group: str, methods: Iterable[str], cannot: str
         mine, of = select(rows, method=method), {"group": group, "method": method, "variant": ""}
         pair = paper[method][place] if method in paper else (None, None)
         lines += length_and_coverage(of, mine, pair, cannot, cannot_cover, YEARS)
-    return lines
-
-
-def difference_lines(rows: list[Row]) -> list[Line]:
-    """Is SLCP shorter than each other method on the same images, as the paper has it?"""
-    lines = []
-    for method in list(METHODS)[1:]:
-        known = method in printed()[TABLE]
-        paper = printed_length("SLCP") - printed_length(method) if known else None
-        of = {"group": OVERALL, "method": f"SLCP - {method}", "variant": ""}
-        of["quantity"] = "difference in length, years"
-        ours = difference(rows, "SLCP", method, "length")
-        lines.append(same_direction(of, paper and round(paper, 10), ours))
     return lines
 
 
@@ -434,8 +407,8 @@ def banded(rows: list[Row]) -> list[Row]:
 
 def notes(rows: list[Row], preset: Preset) -> list[str]:
     """What a reader must know."""
-    if why_left_out():
-        return [why_left_out()]
+    if LEFT_OUT:
+        return [LEFT_OUT]
     return [
         f"{IMAGES[setting_of(preset).source]} Lengths and scores are in years.",
         "60 % of the images train: 85 % of them fit the weights, 15 % choose the epoch and "
@@ -485,9 +458,8 @@ def age_task(case: Case, preset: Preset) -> Task:
     """What is known are the features, halved; each arm has a view and reference images."""
     features = age_features(setting_of(preset))
     images = Halved(features, *halves(features.parts, case["repeat"]))
-    seed = seed_of("method", "age", case["repeat"])
+    seed, mean = seed_of("method", "age", case["repeat"]), features.mean[images.test]
     split = images.split("embedding", HELD_OUT)
-    mean = images.features.mean[images.test]
     return Task(case, preset, split, images.models, seed, mean, images)
 
 
@@ -549,22 +521,20 @@ def age_groups(years: Array) -> NDArray[np.str_]:
 
 def ablations() -> dict[str, dict[str, Method]]:
     """SLCP with a share of the training images, another bandwidth, or residuals of new images."""
-    batches = {f"{percent} %": law_of("gaussian", percent) for percent in percents()}
-    bandwidths = {
-        name: KernelLaw(bandwidth=DistanceQuantile(q), n_jobs=1) for name, q in quantiles().items()
-    }
-    references = (ALL_TRAINING, HELD_OUT)
     return {
-        BATCH: {name: with_law(law, ALL_TRAINING) for name, law in batches.items()},
-        BANDWIDTH: {name: with_law(law, ALL_TRAINING) for name, law in bandwidths.items()},
-        REFERENCE: {name: with_law(KernelLaw(n_jobs=1), name) for name in references},
+        BATCH: {f"{share} %": with_law(law_of("gaussian", share)) for share in percents()},
+        BANDWIDTH: {
+            name: with_law(KernelLaw(bandwidth=DistanceQuantile(q), n_jobs=1))
+            for name, q in quantiles().items()
+        },
+        REFERENCE: {name: with_law(KernelLaw(n_jobs=1), name) for name in (ALL_TRAINING, HELD_OUT)},
     }
 
 
 AGE = Experiment(
     "Age from faces (Table 2)",
     # One task a repeat; none where PyTorch is missing.
-    lambda preset: [] if why_left_out() else cases_of(preset.repeats),
+    lambda preset: [] if LEFT_OUT else cases_of(preset.repeats),
     age_task,
     age_arms,
     report,

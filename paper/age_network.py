@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from localconformal.io.files import write_whole
-from paper.age import TrainingPlan
+from paper.age import FACES, Setting, TrainingPlan
 from paper.networks import Dropout
 
 
@@ -47,10 +47,6 @@ def read_checkpoint(path: Path, about: dict[str, Any]) -> dict[str, Any] | None:
     return found
 
 
-#: Residual blocks of each stage of ResNet-34.
-RESNET34 = (3, 4, 6, 3)
-
-
 class Reading(NamedTuple):
     """What the network makes of n images: hidden (n, 512), embedding (n, 16), mean (n,)."""
 
@@ -62,10 +58,6 @@ class Reading(NamedTuple):
 class ImageNetwork(nn.Module):
     """E[y | image] by a residual network, in the units of y, from pixels 0 to 255.
 
-    ``blocks`` are the residual blocks of each stage: every stage but the first halves the sides
-    of the image, and doubles the channels, of which the first has ``width``. ``head`` are the
-    units of the hidden layer and of the embedding, with dropout before both.
-
     Everything random, the first weights and dropout, comes from the generator: PyTorch's global
     one is not touched. Layers are stored channels last, which oneDNN reads faster on a CPU.
     """
@@ -75,29 +67,22 @@ class ImageNetwork(nn.Module):
     centre: Tensor
     unit: Tensor
 
-    def __init__(
-        self,
-        generator: torch.Generator,
-        blocks: Sequence[int] = RESNET34,
-        width: int = 64,
-        head: tuple[int, int] = (512, 16),
-        dropout: float = 0.5,
-    ) -> None:
+    def __init__(self, generator: torch.Generator, setting: Setting = FACES) -> None:
         super().__init__()
         self.generator = generator
         # On no device at first: constructors would draw weights from the global generator.
         with torch.device("meta"):
-            self.trunk = trunk(blocks, width)
-            channels = 2 * width * 2 ** (len(blocks) - 1)
-            units, coordinates = head
+            self.trunk = trunk(setting.blocks, setting.width)
+            channels = 2 * setting.width * 2 ** (len(setting.blocks) - 1)
+            units, coordinates = setting.head
             self.hidden = nn.Sequential(
                 nn.BatchNorm1d(channels),
-                Dropout(dropout, generator),
+                Dropout(setting.dropout, generator),
                 nn.Linear(channels, units),
                 nn.ReLU(),
                 nn.BatchNorm1d(units),
             )
-            self.dropout = Dropout(dropout, generator)
+            self.dropout = Dropout(setting.dropout, generator)
             self.embedding = nn.Linear(units, coordinates)
             self.readout = nn.Linear(coordinates, 1)
         self.to_empty(device="cpu")

@@ -64,11 +64,6 @@ YACHT_COLUMNS = [
 READ: dict[str, dict[str, Any]] = {"yacht": {"sep": r"\s+", "header": None, "names": YACHT_COLUMNS}}
 
 
-def file_names(name: str) -> list[str]:
-    """Names under which a file may lie in a folder: Parquet, or its public source."""
-    return [f"{name}.parquet", *(url.rsplit("/", 1)[-1] for url in [PUBLIC.get(name)] if url)]
-
-
 def cache_folder() -> Path:
     """Where downloads are kept."""
     import pooch
@@ -79,14 +74,14 @@ def cache_folder() -> Path:
 def fetch_file(name: str, data_home: str | Path | None = None) -> Path:
     """The file, downloaded if need be; FileNotFoundError says where to put it."""
     given = [Path(folder) for folder in (data_home, os.environ.get(FOLDER_VARIABLE)) if folder]
-    folders, names = [*given, cache_folder()], file_names(name)
+    folders, public = [*given, cache_folder()], [PUBLIC[name]] if name in PUBLIC else []
+    names = [f"{name}.parquet", *(url.rsplit("/", 1)[-1] for url in public)]
     for path in (folder / one for folder in folders for one in names):
         if path.is_file():
             return path
     mirror, why = os.environ.get(URL_VARIABLE), "no public site offers it as one file"
     sources = [(f"{mirror.rstrip('/')}/{names[0]}", SHA256[name])] if mirror else []
-    sources += [(PUBLIC[name], PUBLIC_SHA256[name])] if name in PUBLIC else []
-    for url, checksum in sources:
+    for url, checksum in [*sources, *((url, PUBLIC_SHA256[name]) for url in public)]:
         found, why = _download(url, checksum)
         if found is not None:
             return found
@@ -144,12 +139,11 @@ CRIMES = "ViolentCrimesPerPop"
 
 def plain(target: str, drop: Sequence[str] = (), groups: Sequence[str] = ()) -> Prepare:
     """A table of numbers that needs nothing; the same in both versions."""
-
-    def prepare(frame: Any, as_in_paper: bool) -> Prepared:
-        X = frame.drop(columns=[target, *drop])
-        return X, frame[target], frame[list(groups)]
-
-    return prepare
+    return lambda frame, _: (
+        frame.drop(columns=[target, *drop]),
+        frame[target],
+        frame[list(groups)],
+    )
 
 
 def as_categories(frame: Any, columns: Sequence[str]) -> Any:
@@ -185,9 +179,7 @@ def star(frame: Any, as_in_paper: bool) -> Prepared:
     kept = frame.dropna(subset=None if as_in_paper else STAR_SCORES)
     y, groups = kept[STAR_SCORES].sum(axis=1), kept[["ethnicity"]]
     names = list(frame.columns)
-    features = names[1:8] + names[16:]
-    if as_in_paper:
-        features = names[:8] + names[17:]
+    features = names[:8] + names[17:] if as_in_paper else names[1:8] + names[16:]
     X = kept[features]
     words = [name for name in features if not pd.api.types.is_numeric_dtype(X[name])]
     if as_in_paper:
@@ -356,7 +348,6 @@ class Dataset:
     X: Any
     y: Array
     groups: Any
-    about: DatasetEntry
 
 
 def load_dataset(
@@ -364,16 +355,11 @@ def load_dataset(
 ) -> Dataset:
     """The data set of this name (`DATASETS` lists them).
 
-    Parameters
-    ----------
-    name : str
-    as_in_paper : bool, default=False
-        The table exactly as the code of CQR and SLCP prepares it, quirks included, all numbers.
-        Else a clean one: categories are categories, missing values are missing, row numbers are
-        no features, no row is lost.
-    data_home : path, default=None
-        A folder to look in first; then the environment variable ``LOCALCONFORMAL_DATA``, the
-        cache folder, and the public source (with a checksum) where there is one.
+    ``as_in_paper``: the table exactly as the code of CQR and SLCP prepares it, quirks included,
+    all numbers. Else a clean one: categories are categories, missing values are missing, row
+    numbers are no features, no row is lost. ``data_home`` is a folder to look in first; then come
+    the environment variable ``LOCALCONFORMAL_DATA``, the cache folder, and the public source (with
+    a checksum) where there is one.
     """
     if name not in DATASETS:
         raise unknown_choice("data set", name, DATASETS)
@@ -388,7 +374,7 @@ def load_dataset(
         ) from error
     X, y, groups = entry.prepare(frame, as_in_paper)
     X, groups = X.reset_index(drop=True), groups.reset_index(drop=True)
-    return Dataset(X, np.asarray(y, dtype=np.float64), groups, entry)
+    return Dataset(X, np.asarray(y, dtype=np.float64), groups)
 
 
 #: Shares of the rows that train and that calibrate, as in the paper; the rest tests.
@@ -408,9 +394,8 @@ def real_split(dataset: str, repeat: int, max_rows: int | None) -> Split:
     order = order[:max_rows]
     label = data.groups.iloc[:, 0].to_numpy() if data.groups.shape[1] else np.zeros(len(data.y))
     X, groups = data.X.to_numpy(dtype=np.float64), label.astype(str)
-    cuts = np.round(np.cumsum(SHARES) * len(order)).astype(int)
-    first, second, third = np.split(order, cuts)
-    return normalise(*(Rows(X[p], data.y[p], groups[p]) for p in (first, second, third)))
+    parts = np.split(order, np.round(np.cumsum(SHARES) * len(order)).astype(int))
+    return normalise(*(Rows(X[p], data.y[p], groups[p]) for p in parts))
 
 
 def simulated_split(

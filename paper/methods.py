@@ -28,6 +28,7 @@ from paper.models import Family, Models
 
 #: (models, seed, preset) -> an unfitted regressor
 Make = Callable[[Any, int, Preset], Any]
+Choose = Callable[[Any, Preset], dict[str, Any]]
 #: The papers' code adds 1 to the predicted size, in units of the mean |y|: a linear model of sizes
 #: can be negative. Here it is one median residual, so that no unit of y matters.
 BETA = 1.0
@@ -35,66 +36,29 @@ BETA = 1.0
 
 def slcp(model: Any, score: str, law: Any, seed: int) -> SLCPRegressor:
     """The paper's Algorithm 1: scores of training rows in sample, a correction for each side."""
-    return SLCPRegressor(
-        model,
-        score=score,
-        law=law,
-        reference="train",
-        sides="union",
-        calibration_size=None,
-        random_state=seed,
-        n_jobs=1,
-    )
+    as_published = {"reference": "train", "sides": "union", "calibration_size": None}
+    return SLCPRegressor(model, score=score, law=law, random_state=seed, n_jobs=1, **as_published)
 
 
-def slcp_on_quantiles(models: Models, seed: int, preset: Preset) -> Any:
-    """On quantile models, with a Gaussian kernel of the median bandwidth."""
-    return slcp(models.quantile, "quantile", KernelLaw(n_jobs=1), seed)
+def on(regressor: Any, base: str = "mean", choose: Choose | None = None, **settings: Any) -> Make:
+    """A regressor on one of the shared models, with its defaults but for these settings.
 
-
-def on(regressor: Any, base: str = "mean", **settings: Any) -> Make:
-    """A regressor on one of the shared models, with its defaults but for these settings."""
+    ``choose`` gives those that depend on the models and the preset.
+    """
 
     def make(models: Any, seed: int, preset: Preset) -> Any:
-        model = getattr(models, base)
-        return regressor(model, calibration_size=None, random_state=seed, n_jobs=1, **settings)
+        shared = {"calibration_size": None, "random_state": seed, "n_jobs": 1}
+        chosen = {} if choose is None else choose(models, preset)
+        return regressor(getattr(models, base), **shared, **settings, **chosen)
 
     return make
 
 
-def slcp_auto(models: Any, seed: int, preset: Preset) -> Any:
-    """The defaults of this library: residuals of the mean model, out of fold, and a chosen law."""
-    return on(SLCPRegressor, selection_budget=preset.selection_budget)(models, seed, preset)
-
-
-def distsplit(models: Models, seed: int, preset: Preset) -> Any:
-    """The law of the mean model's residual, of the family's kind."""
-    law = "forest" if models.law is None else models.law
-    return on(DistSplitRegressor, law=law)(models, seed, preset)
-
-
-def cdsplit(models: Models, seed: int, preset: Preset) -> Any:
-    """The density of the mean model's residual, by the family's law; sets of several pieces."""
-    return on(CDSplitRegressor, law=models.law)(models, seed, preset)
-
-
-def lvd(models: Models, seed: int, preset: Preset) -> Any:
-    """Distances in a network's last hidden layer, otherwise of features; no guarantee."""
+def lvd_law(models: Models, preset: Preset) -> dict[str, Any]:
+    """Distances in a network's last hidden layer, otherwise of features."""
     has_layers = hasattr(models.mean.model, "hidden_layer_sizes")
     embedding = "hidden-metric" if has_layers else "metric"
-    law = KernelLaw(bandwidth=1.0, embedding=embedding, engine="reference")
-    return on(LVDRegressor, law=law)(models, seed, preset)
-
-
-def madsplit(models: Models, seed: int, preset: Preset) -> Any:
-    """Mean and size of the residual by models of the same family."""
-    return on(MADSplitRegressor, spread_estimator=models.spread, beta=BETA)(models, seed, preset)
-
-
-def madsplit_as_in_code(models: Models, seed: int, preset: Preset) -> Any:
-    """The constant of the papers' code instead, for y in units of its mean |y|."""
-    spread = PlusOne(models.spread)
-    return on(MADSplitRegressor, spread_estimator=spread, beta=0.0)(models, seed, preset)
+    return {"law": KernelLaw(bandwidth=1.0, embedding=embedding, engine="reference")}
 
 
 class PlusOne(RegressorMixin, BaseEstimator):
@@ -121,19 +85,32 @@ class PlusOne(RegressorMixin, BaseEstimator):
 
 
 METHODS: dict[str, Make] = {
-    "SLCP": slcp_on_quantiles,
+    # On quantile models, with a Gaussian kernel of the median bandwidth.
+    "SLCP": lambda m, seed, _: slcp(m.quantile, "quantile", KernelLaw(n_jobs=1), seed),
     # One correction for both sides, as published.
     "CQR": on(ConformalizedQuantileRegressor, "quantile"),
     # Guan's, exact; the bandwidth keeps thresholds of training rows small and finite.
     "LCP": on(LCPRegressor),
-    "MADSplit": madsplit,
-    "MADSplit, code's constant": madsplit_as_in_code,
-    "DistSplit": distsplit,
-    "CDSplit": cdsplit,
-    "LVD": lvd,
+    # Mean and size of the residual by models of the same family.
+    "MADSplit": on(
+        MADSplitRegressor, choose=lambda m, _: {"spread_estimator": m.spread}, beta=BETA
+    ),
+    # The constant of the papers' code instead, for y in units of its mean |y|.
+    "MADSplit, code's constant": on(
+        MADSplitRegressor, choose=lambda m, _: {"spread_estimator": PlusOne(m.spread)}, beta=0.0
+    ),
+    # The law of the mean model's residual, of the family's kind.
+    "DistSplit": on(
+        DistSplitRegressor, choose=lambda m, _: {"law": "forest" if m.law is None else m.law}
+    ),
+    # The density of that law; sets of several pieces.
+    "CDSplit": on(CDSplitRegressor, choose=lambda m, _: {"law": m.law}),
+    # No guarantee.
+    "LVD": on(LVDRegressor, choose=lvd_law),
     # One width for all rows.
     "split": on(SplitConformalRegressor),
-    "SLCP-auto": slcp_auto,
+    # The defaults of this library: residuals of the mean model, out of fold, and a chosen law.
+    "SLCP-auto": on(SLCPRegressor, choose=lambda _, p: {"selection_budget": p.selection_budget}),
 }
 
 

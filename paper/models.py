@@ -95,28 +95,18 @@ class SharedQuantiles(SharedModel):
 
 
 @dataclass(frozen=True)
-class Unfitted:
+class Models:
     """A mean model, a quantile model (``predict(X, quantiles=)``) and a model of the spread.
 
     ``law`` is a conditional law of the family's kind, for methods that need a whole one; None is
-    a forest.
+    a forest. Those of a task have a memory, so that all methods share the fits.
     """
 
     mean: Any
     quantile: Any
     spread: Any
     law: Any = None
-
-
-@dataclass(frozen=True)
-class Models:
-    """The models of one task; all methods share their fits."""
-
-    mean: SharedModel
-    quantile: SharedQuantiles
-    spread: Any
-    law: Any
-    memory: Memory
+    memory: Any = None
 
 
 @dataclass(frozen=True)
@@ -125,26 +115,20 @@ class Family:
 
     name: str
     #: From X, y of training rows, with parameters chosen by cross-validation on these rows.
-    choose: Callable[[Array, Array, int, Preset], Unfitted]
+    choose: Callable[[Array, Array, int, Preset], Models]
     #: Why experiments leave the family out, in one sentence; empty for one that runs.
     left_out: str = ""
 
     def make(self, X: Array, y: Array, seed: int, preset: Preset, answers: bool = False) -> Models:
         """Models for one task, from its training rows."""
         chosen, memory = self.choose(X, y, seed, preset), Memory(answers)
-        return Models(
-            SharedModel("mean", chosen.mean, memory),
-            SharedQuantiles("quantile", chosen.quantile, memory),
-            chosen.spread,
-            chosen.law,
-            memory,
-        )
+        mean = SharedModel("mean", chosen.mean, memory)
+        quantile = SharedQuantiles("quantile", chosen.quantile, memory)
+        return replace(chosen, mean=mean, quantile=quantile, memory=memory)
 
 
 PENALTIES = tuple(np.logspace(-2, 4, 13))
 LEVELS, LAW_LEVELS = (0.05, 0.5, 0.95), (0.05, 0.25, 0.5, 0.75, 0.95)
-#: Rows of a training step of the networks.
-BATCH = 256
 
 
 class LinearQuantiles(RegressorMixin, BaseEstimator):
@@ -210,17 +194,17 @@ def nearest(levels: Sequence[float], level: float) -> int:
     return position
 
 
-def choose_linear(X: Array, y: Array, seed: int, preset: Preset) -> Unfitted:
+def choose_linear(X: Array, y: Array, seed: int, preset: Preset) -> Models:
     """Ridge regression finds its penalty whenever it is fitted, by leave-one-out.
 
     A forest as the conditional law would be the better model of the two, and its methods not
     those on a linear model: the law is SLCP's kernel.
     """
     ridge = RidgeCV(PENALTIES)
-    return Unfitted(ridge, LinearQuantiles(), ridge, KernelLaw(n_jobs=1))
+    return Models(ridge, LinearQuantiles(), ridge, KernelLaw(n_jobs=1))
 
 
-TREES, COLUMNS = 100, 1 / 3
+TREES = 100
 #: Least rows of a leaf that are compared, on so many training rows at most.
 LEAF_SIZES, COMPARED_ON, FOLDS = (2, 5, 20), 1_500, 3
 
@@ -253,7 +237,7 @@ class QuantileForest(RegressorMixin, BaseEstimator):
 def grow(leaf_rows: int, seed: int, trees: int = TREES) -> RandomForestRegressor:
     """A forest on one thread: tasks share the cores."""
     return RandomForestRegressor(
-        trees, min_samples_leaf=leaf_rows, max_features=COLUMNS, random_state=seed, n_jobs=1
+        trees, min_samples_leaf=leaf_rows, max_features=1 / 3, random_state=seed, n_jobs=1
     )
 
 
@@ -266,7 +250,7 @@ def pinball(y: Array, quantiles: Array) -> float:
     return float(np.mean(losses))
 
 
-def choose_forest(X: Array, y: Array, seed: int, preset: Preset) -> Unfitted:
+def choose_forest(X: Array, y: Array, seed: int, preset: Preset) -> Models:
     """The leaf size with the least squared error for the mean, the least pinball for quantiles."""
     X, y = X[:COMPARED_ON], y[:COMPARED_ON]
     folds = list(KFold(FOLDS, shuffle=True, random_state=seed).split(X))
@@ -278,7 +262,7 @@ def choose_forest(X: Array, y: Array, seed: int, preset: Preset) -> Unfitted:
             rounded[position] += len(fold) * pinball(y[fold], forest.predict(X[fold]))
     best, finest = (LEAF_SIZES[int(np.argmin(loss))] for loss in (rounded, squared))
     mean = grow(finest, seed)
-    return Unfitted(mean, QuantileForest(grow(best, seed)), mean)
+    return Models(mean, QuantileForest(grow(best, seed)), mean)
 
 
 def why_left_out() -> str:
@@ -290,13 +274,8 @@ def why_left_out() -> str:
 
 
 def choose_network(
-    X: Array,
-    y: Array,
-    seed: int,
-    preset: Preset,
-    hidden: tuple[int, ...] = (64, 64),
-    batch_size: int = BATCH,
-) -> Unfitted:
+    X: Array, y: Array, seed: int, preset: Preset, hidden: Sequence[int] = (64, 64), batch_size=256
+) -> Models:
     """Nothing to choose but the epoch, which networks do whenever they are fitted.
 
     The conditional law is learned by a quantile network, so that methods that need one are those
@@ -305,15 +284,11 @@ def choose_network(
     # Loads PyTorch: only once the family is used.
     from paper.networks import Network
 
-    shared: dict[str, Any] = {
-        "hidden_layer_sizes": hidden,
-        "batch_size": batch_size,
-        "max_epochs": preset.epochs,
-        "random_state": seed,
-    }
+    shared: dict[str, Any] = {"hidden_layer_sizes": hidden, "batch_size": batch_size}
+    shared |= {"max_epochs": preset.epochs, "random_state": seed}
     mean = Network(**shared)
     law = LearnedLaw(Network(LAW_LEVELS, **shared), LAW_LEVELS, n_jobs=1)
-    return Unfitted(mean, Network(LEVELS, **shared), mean, law)
+    return Models(mean, Network(LEVELS, **shared), mean, law)
 
 
 #: In the order of the paper's table.
@@ -325,15 +300,13 @@ FAMILIES: dict[str, Family] = {
         Family("neural_net", choose_network, why_left_out()),
     )
 }
-
-#: Least rows of a leaf where nothing is tuned.
-LEAF_ROWS = 5
+RUNNING = tuple(name for name, family in FAMILIES.items() if not family.left_out)
 
 
-def untuned(X: Array, y: Array, seed: int, preset: Preset) -> Unfitted:
-    """Forests of the mean and of quantiles."""
-    forest = grow(LEAF_ROWS, seed)
-    return Unfitted(forest, QuantileForest(forest), forest)
+def untuned(X: Array, y: Array, seed: int, preset: Preset) -> Models:
+    """Forests of the mean and of quantiles, with at least five rows in a leaf."""
+    forest = grow(5, seed)
+    return Models(forest, QuantileForest(forest), forest)
 
 
 #: Where only seconds count.
@@ -377,16 +350,12 @@ class TrueModel(RegressorMixin, BaseEstimator):
 class TrueQuantiles(TrueModel):
     """The conditional quantiles of a simulation."""
 
-    def predict(self, X: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
+    def predict(self, X: Any, quantiles: Sequence[float] = LEVELS) -> Array:
         """(n, L) for L levels."""
         return self.known_.quantile(X, quantiles)
 
 
 def truth(name: str) -> Family:
     """The family of base models that know this simulation."""
-
-    def choose(X: Array, y: Array, seed: int, preset: Preset) -> Unfitted:
-        mean = TrueModel(name)
-        return Unfitted(mean, TrueQuantiles(name), mean)
-
-    return Family("truth", choose)
+    models = Models(TrueModel(name), TrueQuantiles(name), TrueModel(name))
+    return Family("truth", lambda X, y, seed, preset: models)

@@ -53,7 +53,14 @@ from paper.ablations import BANDWIDTHS, READINGS, SIMULATED, curves, other_bandw
 from paper.data import simulated_split
 from paper.methods import named_arms, on, share_models, slcp
 from paper.models import FAMILIES, HOMOSCEDASTIC, HOMOSCEDASTIC_ONE, UNTUNED, load, truth
-from paper.verdicts import below, between, compared, length_and_coverage, printed, same_direction
+from paper.verdicts import (
+    below,
+    between,
+    compared,
+    length_and_coverage,
+    length_difference,
+    printed,
+)
 
 TAILS = ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0)
 #: Bins of x in which the known coverage is averaged, and rows at which bands are drawn.
@@ -130,8 +137,7 @@ def draw_figure(rows: list[Row], name: str, methods: Sequence[str], preset: Pres
         mine = select(rows, dataset=name, method=method)
         kept = [row for row in mine if row["repeat"] == DRAWN and row.get("lower")]
         if kept:
-            bounds = [kept[0]["lower"], kept[0]["upper"]]
-            bands[method] = np.array(bounds, dtype=np.float64).T
+            bands[method] = np.array([kept[0]["lower"], kept[0]["upper"]], dtype=np.float64).T
             known = [row["profile"] for row in mine if "profile" in row]
             profiles[method] = np.array(known, dtype=np.float64).mean(axis=0)
     return partial(_draw, load_simulation(name), preset, bands, profiles)
@@ -239,8 +245,7 @@ def simulations_arms(task: Task) -> list[Arm]:
     """The paper's methods with both bandwidths, and this library's default, which takes longer."""
     shown = (task.case["dataset"], task.case["model"]) in SHOWN
     arms = named_arms(task, ("split", "CQR", *(["SLCP-auto"] if shown else [])))
-    for bandwidth, words in ((TEXT, ""), (CODE, f" {CODE}")):
-        law = gaussian_law(bandwidth)
+    for law, words in ((gaussian_law(TEXT), ""), (gaussian_law(CODE), f" {CODE}")):
         arms.append(slcp_arm(task, f"SLCP{words}", law))
         arms.append(slcp_arm(task, f"SLCP-mean{words}", law, "residual"))
     return arms
@@ -280,20 +285,11 @@ def simulations_value_lines(rows: list[Row], figure: Figure) -> list[Line]:
 
 def simulations_difference_lines(rows: list[Row], figure: Figure) -> list[Line]:
     """SLCP against the baseline on the same rows: is it shorter, as the paper has it?"""
-    lines, captions = [], printed()["figures"]
-    (_, other), *rest = ((name, captions[key]) for name, key in figure.printed_as.items())
-    for method, caption in rest:
-        gap = round(caption[1] - other[1], 10)
-        ours = difference(rows, method, figure.baseline, "length")
-        of = {"figure": figure.title, "simulation": figure.dataset}
-        of |= {"method": f"{method} - {figure.baseline}", "quantity": "difference in length"}
-        # The paper's 0 has no sign.
-        lines.append(
-            same_direction(of, gap, ours)
-            if gap
-            else compared(of, None, ours, "length", "the paper prints the same length for both")
-        )
-    return lines
+    of = {"figure": figure.title, "simulation": figure.dataset}
+    of |= {"method": "", "quantity": "difference in length"}
+    known = {name: printed()["figures"][key][1] for name, key in figure.printed_as.items()}
+    base, *others = known
+    return [length_difference(of, rows, one, base, (known[one], known[base])) for one in others]
 
 
 SIMULATIONS = Experiment(
@@ -317,30 +313,17 @@ PRINTED = {
     "epanechnikov": "nn_quantile_epanechnikov",
     "gaussian": "nn_quantile_rbf",
 }
-BASELINE = "CQR"
-
-
-def base_model() -> str:
-    """The paper's network where it runs, else the forest."""
-    return "random_forest" if FAMILIES["neural_net"].left_out else "neural_net"
-
-
-def kernels_cases(preset: Preset) -> list[Case]:
-    """One task a simulation and repeat."""
-    used = SIMULATED[:1] if preset.only_runs else SIMULATED
-    return cases_of(repeats_of(preset), dataset=used, model=[base_model()])
+#: The paper's network where it runs, else the forest.
+BASELINE, BASE = "CQR", "random_forest" if FAMILIES["neural_net"].left_out else "neural_net"
 
 
 def kernels_arms(task: Task) -> list[Arm]:
     """CQR, SLCP with each kernel at the median bandwidth, and the code's narrower Gaussian."""
     neighbours = min(NEIGHBOURS, round(SHARE * task.preset.simulated_rows))
-    laws = {
-        "neighbours": NeighborsLaw(neighbours),
-        "boxcar": KernelLaw("boxcar", bandwidth="median", n_jobs=1),
-        "epanechnikov": KernelLaw("epanechnikov", bandwidth="median", n_jobs=1),
-        "gaussian": gaussian_law("median"),
-        "gaussian median-log": gaussian_law("median-log"),
-    }
+    kernels = ("boxcar", "epanechnikov", "gaussian")
+    laws = {"neighbours": NeighborsLaw(neighbours)}
+    laws |= {name: KernelLaw(name, bandwidth="median", n_jobs=1) for name in kernels}
+    laws["gaussian median-log"] = gaussian_law("median-log")
     slcps = [slcp_arm(task, name, law) for name, law in laws.items()]
     return named_arms(task, [BASELINE]) + slcps
 
@@ -359,7 +342,7 @@ def kernels_report(rows: list[Row], preset: Preset) -> Output:
         if select(rows, dataset=name):
             figures[f"kernels_{name}.png"] = draw_figure(rows, name, [BASELINE, *PRINTED], preset)
     notes = [
-        f"SLCP on quantile models of the kind {base_model()}, at the median bandwidth.",
+        f"SLCP on quantile models of the kind {BASE}, at the median bandwidth.",
         "The paper's KNN is a boxcar kernel in its text and nearest neighbours in its code, where "
         "a defect makes it the same for every x; both are here, without the defect.",
         *([left_out] if left_out else []),
@@ -370,7 +353,9 @@ def kernels_report(rows: list[Row], preset: Preset) -> Output:
 
 KERNELS = Experiment(
     "Kernels",
-    kernels_cases,
+    lambda preset: cases_of(
+        repeats_of(preset), dataset=SIMULATED[: 1 if preset.only_runs else None], model=[BASE]
+    ),
     partial(simulated_task, "kernels"),
     kernels_arms,
     kernels_report,
@@ -470,7 +455,7 @@ def shapes_of(preset: Preset) -> tuple[float, ...]:
 def covariate_shift_task(case: Case, preset: Preset) -> Task:
     """Rows without a shift; what is known are the new rows of each degree of shift."""
     split = drawn_rows(load_simulation("covariate_shift"), case["repeat"], preset)
-    shifts = {f"a = {a:g}": Shift.draw(a, case["repeat"]) for a in shapes_of(preset)}
+    shifts = {f"a = {a:g}": draw_shift(a, case["repeat"]) for a in shapes_of(preset)}
     return share_models(case, preset, split, FAMILIES["ridge"], "covariate_shift", known=shifts)
 
 
@@ -481,12 +466,11 @@ class Shift(NamedTuple):
     X: Array
     seen: Array
 
-    @classmethod
-    def draw(cls, a: float, repeat: int) -> Shift:
-        """The shift of a repeat."""
-        rng = np.random.default_rng(seed_of("draw", "covariate_shift", a, repeat))
-        X, seen = (shifted_simulation(a).draw_features(rng, TEST_ROWS) for _ in range(2))
-        return cls(a, X, seen)
+
+def draw_shift(a: float, repeat: int) -> Shift:
+    """The shift of a repeat."""
+    rng = np.random.default_rng(seed_of("draw", "covariate_shift", a, repeat))
+    return Shift(a, *(shifted_simulation(a).draw_features(rng, TEST_ROWS) for _ in range(2)))
 
 
 def covariate_shift_arms(task: Task) -> list[Arm]:
@@ -557,8 +541,7 @@ def covariate_shift_report(rows: list[Row], preset: Preset) -> Output:
         "true ratio of densities, or with one learned from unlabelled new rows; where few "
         "calibration rows are like the new ones its intervals are infinite, and cover.",
     ]
-    tables = {"Means over repeats": table}
-    return Output(lines, tables, {"covariate_shift.png": draw}, notes)
+    return Output(lines, {"Means over repeats": table}, {"covariate_shift.png": draw}, notes)
 
 
 def claim_lines(rows: list[Row], where: str) -> list[Line]:
@@ -618,12 +601,6 @@ def proposition2_sizes_of(preset: Preset) -> tuple[int, ...]:
     return PROPOSITION2_SIZES[:2] if preset.only_runs else PROPOSITION2_SIZES
 
 
-def proposition2_cases(preset: Preset) -> list[Case]:
-    """One task a simulation, size and repeat."""
-    sizes = proposition2_sizes_of(preset)
-    return cases_of(repeats_of(preset), dataset=PROPOSITION2_SIMULATIONS, size=sizes)
-
-
 def proposition2_task(case: Case, preset: Preset) -> Task:
     """Models that know the truth, so that only the local law is at stake."""
     simulation = load(case["dataset"])
@@ -645,14 +622,18 @@ def proposition2_report(rows: list[Row], preset: Preset) -> Output:
                 if (name, law) == JUDGED
                 else compared(of, None, exponent, "length", OUTSIDE[law])
             )
-    figures: dict[str, Callable[[Path], None]] = {}
-    for name in PROPOSITION2_SIMULATIONS:
-        gaps = partial(gap_at, select(rows, dataset=name))
-        sizes = proposition2_sizes_of(preset)
-        words = ("rows to train on", "mean distance of coverage at x from 90 %, points")
-        figures[f"proposition2_{name}.png"] = curves(
-            PROPOSITION2_LAWS, sizes, gaps, *words, log=True
+
+    def gap(name: str, law: str, n: float) -> Mean | None:
+        here = select(rows, dataset=name, method=law, size=n)
+        return in_per_cent(over_repeats(here, "conditional_gap"))
+
+    words = ("rows to train on", "mean distance of coverage at x from 90 %, points")
+    figures = {
+        f"proposition2_{name}.png": curves(
+            PROPOSITION2_LAWS, proposition2_sizes_of(preset), partial(gap, name), *words, log=True
         )
+        for name in PROPOSITION2_SIMULATIONS
+    }
     notes = [
         "Conditional gap: mean distance of the coverage at x, which is known here, from 90 %; "
         "residuals from the true mean, as many rows to calibrate as to train.",
@@ -681,14 +662,11 @@ def exponent_of(rows: list[Row], preset: Preset) -> Mean | None:
     return over_repeats(slopes, "slope")
 
 
-def gap_at(rows: list[Row], law: str, n: float) -> Mean | None:
-    """The conditional gap in points."""
-    return in_per_cent(over_repeats(select(rows, method=law, size=n), "conditional_gap"))
-
-
 PROPOSITION2 = Experiment(
     "Proposition 2: conditional coverage against n",
-    proposition2_cases,
+    lambda preset: cases_of(
+        repeats_of(preset), dataset=PROPOSITION2_SIMULATIONS, size=proposition2_sizes_of(preset)
+    ),
     proposition2_task,
     lambda task: [slcp_arm(task, name, law, "residual") for name, law in PROPOSITION2_LAWS.items()],
     proposition2_report,

@@ -32,8 +32,14 @@ from localconformal.datasets import load_simulation
 from localconformal.metrics import binomial_band
 from paper.data import DATASETS, real_split, simulated_split
 from paper.methods import named_arms, share_models
-from paper.models import FAMILIES
-from paper.verdicts import compared, length_and_coverage, printed, same_direction
+from paper.models import FAMILIES, RUNNING
+from paper.verdicts import (
+    compared,
+    length_and_coverage,
+    length_difference,
+    printed,
+    same_direction,
+)
 
 #: The paper's 13, with stand-ins for meps_19, meps_20, meps_21 and facebook_2.
 REAL = (
@@ -63,12 +69,6 @@ WHY_NOT = {
     "length_coverage_corr": "the paper names this correlation, whose ideal is 0, but its numbers "
     "fit the other one",
 }
-
-
-def table1_cases(preset: Preset) -> list[Case]:
-    """A task for each data set, model and repeat."""
-    running = [model for model, family in FAMILIES.items() if not family.left_out]
-    return cases_of(preset.repeats, dataset=preset.keep(REAL), model=running)
 
 
 def table1_methods_of(model: str) -> tuple[str, ...]:
@@ -125,17 +125,18 @@ def lacking(mine: list[Row], rows: list[Row], field: str) -> str:
     return f"undefined or failed on {', '.join(sorted(sets - known))}"
 
 
-def with_infinite(line: Line, rows: list[Row]) -> Line:
-    """The line of a length, which says so where some lengths are infinite and left out."""
-    if (share := infinite_share(rows)) == 0.0:
-        return line
-    return replace(line, reason=f"{line.reason}; {share:.1f} % infinite, left out")
-
-
 def infinite_share(rows: list[Row]) -> float:
     """Intervals that are infinite, in per cent; 0 where it would be printed as 0."""
     share = in_per_cent(over_repeats(rows, "infinite"))
     return 0.0 if share is None or share.value < 0.05 else share.value
+
+
+def with_infinite(line: Line, rows: list[Row]) -> Line:
+    """The line of a length, which says so where some lengths are infinite and left out."""
+    share = infinite_share(rows)
+    return (
+        replace(line, reason=f"{line.reason}; {share:.1f} % infinite, left out") if share else line
+    )
 
 
 def table1_difference_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
@@ -146,11 +147,9 @@ def table1_difference_lines(rows: list[Row], model: str, cannot: str) -> list[Li
     here = [row for row in rows if row["dataset"] in EXACT]
     logs = [{**row, "length": row.get("length") and np.log(row["length"])} for row in here]
     lines = []
+    known = {method: np.log(triple[0]) for method, triple in printed()["table1"][model].items()}
     for method in table1_methods_of(model)[1:]:
-        known = printed()["table1"][model]
-        paper = None
-        if method in known:
-            paper = round(100 * np.log(known["SLCP"][0] / known[method][0]), 1)
+        paper = round(100 * (known["SLCP"] - known[method]), 1) if method in known else None
         of = {"model": model, "method": f"SLCP / {method}", "quantity": "100 log ratio of lengths"}
         share = infinite_share(select(here, method=method))
         why = cannot or (share and f"{share:.1f} % of {method}'s are infinite, left out") or ""
@@ -161,7 +160,6 @@ def table1_difference_lines(rows: list[Row], model: str, cannot: str) -> list[Li
 
 def table1_notes(used: tuple[str, ...]) -> list[str]:
     """What a reader must know."""
-    out = [family.left_out for family in FAMILIES.values() if family.left_out]
     stand_ins = [f"{name}: {DATASETS[name].stand_in}" for name in used if DATASETS[name].stand_in]
     return [
         "Lengths are means of finite ones, the response divided by its mean absolute value.",
@@ -174,13 +172,13 @@ def table1_notes(used: tuple[str, ...]) -> list[str]:
         "Means are over data sets, standard errors over repeats.",
         "LVD and LCP may be infinite; LVD promises no coverage. A discrete response covers more.",
         *stand_ins,
-        *out,
+        *(family.left_out for family in FAMILIES.values() if family.left_out),
     ]
 
 
 TABLE1 = Experiment(
     "Table 1: real data",
-    table1_cases,
+    lambda preset: cases_of(preset.repeats, dataset=preset.keep(REAL), model=RUNNING),
     table1_task,
     lambda task: named_arms(task, table1_methods_of(task.case["model"])),
     table1_report,
@@ -311,11 +309,6 @@ OTHER_UNITS = {
 }
 
 
-def table3_cases(preset: Preset) -> list[Case]:
-    """One task a simulation and repeat."""
-    return cases_of(preset.repeats, dataset=SIMULATIONS)
-
-
 def table3_task(case: Case, preset: Preset) -> Task:
     """Fresh rows in the simulation's own units, and forests."""
     simulation, sizes = load_simulation(case["dataset"]), (preset.simulated_rows, preset.test_rows)
@@ -350,7 +343,11 @@ def table3_report(rows: list[Row], preset: Preset) -> Output:
             of, pair = {"simulation": name, "method": method}, paper.get(method, (None, None))
             mine, why = select(here, method=method), OTHER_UNITS.get(name, "")
             lines += length_and_coverage(of, mine, pair, why)
-        lines += table3_difference_lines(here, name, paper)
+        # SLCP against each other method of the paper on the same rows.
+        for method in TABLE3_COMPARED[:-1] if paper else ():
+            of = {"simulation": name, "method": "", "quantity": "difference in length"}
+            pair = (paper["SLCP"][0], paper[method][0])
+            lines.append(length_difference(of, here, "SLCP", method, pair))
     notes = [
         "Forests of the mean and of quantiles; responses in the simulation's own units.",
         "True quantiles: the interval between the 5 % and the 95 % quantile of y given x.",
@@ -362,22 +359,9 @@ def table3_report(rows: list[Row], preset: Preset) -> Output:
     return Output(lines, tables, notes=notes)
 
 
-def table3_difference_lines(
-    rows: list[Row], name: str, paper: dict[str, list[float]]
-) -> list[Line]:
-    """SLCP against each other method of the paper on the same rows."""
-    lines = []
-    for method in TABLE3_COMPARED[:-1] if paper else ():
-        ours = difference(rows, "SLCP", method, "length")
-        gap = round(paper["SLCP"][0] - paper[method][0], 10)
-        of = {"simulation": name, "method": f"SLCP - {method}", "quantity": "difference in length"}
-        lines.append(same_direction(of, gap, ours))
-    return lines
-
-
 TABLE3 = Experiment(
     "Table 3: simulations of Izbicki et al.",
-    table3_cases,
+    lambda preset: cases_of(preset.repeats, dataset=SIMULATIONS),
     table3_task,
     lambda task: named_arms(task, (*TABLE3_COMPARED, *BESIDE)),
     table3_report,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import CANNOT, NOT_CLEAR, NOT_REPRODUCED, REPRODUCED, Line, Row
-from benchmarks.tables import Mean, in_per_cent, over_repeats
+from benchmarks.tables import Mean, difference, in_per_cent, over_repeats
 
 
 @cache
@@ -103,6 +103,23 @@ def same_direction(
     seen = f"{same} sign, 95 % margin {ours.margin:.2f}"
     bounds = (0.0, math.inf) if paper > 0 else (-math.inf, 0.0)
     return Line(of, paper, ours.value, ours.error, *within(ours, *bounds, seen))
+
+
+def length_difference(
+    of: dict[str, str],
+    rows: list[Row],
+    first: str,
+    second: str,
+    paper: Sequence[float | None],
+) -> Line:
+    """Which of two methods is shorter on the same rows, beside the paper's two lengths."""
+    ours, (a, b) = difference(rows, first, second, "length"), paper
+    gap = None if a is None or b is None else round(a - b, 10)
+    of, cannot = {**of, "method": f"{first} - {second}"}, ""
+    # A difference of 0 has no sign.
+    if gap == 0.0:
+        gap, cannot = None, "the paper prints the same length for both"
+    return same_direction(of, gap, ours, cannot)
 
 
 def below(of: dict[str, str], ours: Mean | None, bound: float, said: str) -> Line:
