@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.harness import PRESETS, Preset, Progress, run_experiment
+from benchmarks.harness import PRESETS, run_experiment
 from benchmarks.tables import verdict_counts, write_output
 from benchmarks.told import told
 from paper import EXPERIMENTS, load_experiment
@@ -31,17 +31,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def run_one(name: str, preset: Preset, folder: Path, jobs: int, progress: Progress) -> None:
-    """Run an experiment, write its files and say what came out."""
-    experiment = load_experiment(name)
-    output = run_experiment(name, experiment, preset, folder, jobs, progress)
-    first, *_ = write_output(name, experiment.title, output, folder)
-    counts = ", ".join(f"{n} {verdict}" for verdict, n in verdict_counts(output.lines).items())
-    print(f"{name}: {counts}; {first}")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code."""
+    """Run experiments, write their files, say what came out, and return the exit code."""
     asked = parse(arguments)
     if asked.name is None:
         for name in EXPERIMENTS:
@@ -52,7 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     with told() as progress:
         for name in EXPERIMENTS if asked.name == ALL else [asked.name]:
-            run_one(name, PRESETS[asked.preset], folder, asked.jobs, progress)
+            experiment = load_experiment(name)
+            about = (name, experiment, PRESETS[asked.preset], folder)
+            output = run_experiment(*about, asked.jobs, progress)
+            first, *_ = write_output(name, experiment.title, output, folder)
+            counts = verdict_counts(output.lines).items()
+            print(f"{name}: {', '.join(f'{n} {verdict}' for verdict, n in counts)}; {first}")
     return SOME_FAILED if progress.failed else 0
 
 

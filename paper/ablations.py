@@ -422,10 +422,8 @@ def capacity_sets_of(preset: Preset) -> tuple[str, ...]:
 
 def capacity_cases(preset: Preset) -> list[Case]:
     """A task for each hidden size; none where PyTorch is missing."""
-    if FAMILIES[NETWORK].left_out:
-        return []
-    sets, sizes = capacity_sets_of(preset), capacity_sizes_of(preset)
-    return cases_of(preset.repeats, dataset=sets, hidden=sizes)
+    repeats = 0 if FAMILIES[NETWORK].left_out else preset.repeats
+    return cases_of(repeats, dataset=capacity_sets_of(preset), hidden=capacity_sizes_of(preset))
 
 
 def capacity_task(case: Case, preset: Preset) -> Task:

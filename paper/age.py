@@ -534,7 +534,7 @@ def ablations() -> dict[str, dict[str, Method]]:
 AGE = Experiment(
     "Age from faces (Table 2)",
     # One task a repeat; none where PyTorch is missing.
-    lambda preset: [] if LEFT_OUT else cases_of(preset.repeats),
+    lambda preset: cases_of(0 if LEFT_OUT else preset.repeats),
     age_task,
     age_arms,
     report,

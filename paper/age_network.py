@@ -22,13 +22,8 @@ from paper.age import FACES, Setting, TrainingPlan
 from paper.networks import Dropout
 
 
-def write_checkpoint(path: Path, about: dict[str, Any], state: dict[str, Any]) -> Path:
-    """Replace the file by tensors, numbers and texts; ``about`` says what they belong to."""
-    return write_whole(path, lambda part: torch.save({"about": about, **state}, part))
-
-
 def read_checkpoint(path: Path, about: dict[str, Any]) -> dict[str, Any] | None:
-    """The state in the file; None where there is no file."""
+    """The state of a training about this in the file; None where there is no file."""
     if not path.exists():
         return None
     try:
@@ -225,7 +220,7 @@ def train_images(
             training.judge()
             training.say()
         if ended or time.monotonic() - saved >= save_every:
-            write_checkpoint(checkpoint, training.about, training.state())
+            write_whole(checkpoint, lambda part: torch.save(training.state(), part))
             saved = time.monotonic()
     network.load_state_dict(training.best)
     network.eval()
@@ -259,7 +254,10 @@ class Training:
 
     def advance(self) -> None:
         """One step."""
-        rows = self.rows_of_step()
+        epoch, place = divmod(self.step, self.per_epoch)
+        generator = torch.Generator().manual_seed(seed(self.plan.seed, ORDER, epoch))
+        order = torch.randperm(len(self.rest), generator=generator)
+        rows = self.rest[order.tensor_split(self.per_epoch)[place]]
         generator = self.network.generator.manual_seed(seed(self.plan.seed, STEP, self.step))
         pixels = augment(self.images[rows], self.plan.shift, generator)
         self.network.train()
@@ -277,13 +275,6 @@ class Training:
                 f"the loss is {loss.item()} at step {self.step}; a finite one was expected: "
                 f"choose a learning_rate below {self.plan.learning_rate}."
             )
-
-    def rows_of_step(self) -> Tensor:
-        """Rows of the step that comes."""
-        epoch, place = divmod(self.step, self.per_epoch)
-        generator = torch.Generator().manual_seed(seed(self.plan.seed, ORDER, epoch))
-        order = torch.randperm(len(self.rest), generator=generator)
-        return self.rest[order.tensor_split(self.per_epoch)[place]]
 
     def judge(self) -> None:
         """Measure the epoch on held rows, and keep its weights if there was none better."""
@@ -306,7 +297,7 @@ class Training:
 
     def state(self) -> dict[str, Any]:
         """What a later run needs; of a finished training the best weights are enough."""
-        known = {"step": self.step, "history": self.history, "best": self.best}
+        known = {"about": self.about, "step": self.step, "history": self.history, "best": self.best}
         if self.step == self.total:
             return known
         return {

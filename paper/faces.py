@@ -10,7 +10,6 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +48,8 @@ def load_faces(data_home: str | Path | None = None) -> Images:
             f"{path} could not be read as faces ({type(error).__name__}); replace the file."
         ) from error
     groups = {
-        "gender": labels(frame["gender"], GENDERS),
-        "ethnicity": labels(frame["ethnicity"], ETHNICITIES),
+        kind: np.array([names.get(int(code), UNKNOWN) for code in frame[kind]])
+        for kind, names in (("gender", GENDERS), ("ethnicity", ETHNICITIES))
     }
     return Images(pixels, frame["age"].to_numpy(dtype=np.float64), groups)
 
@@ -61,11 +60,6 @@ def decode(jpeg: bytes) -> NDArray[np.uint8]:
 
     with Image.open(io.BytesIO(jpeg)) as image:
         return np.asarray(image.convert("RGB"))
-
-
-def labels(codes: Any, names: dict[int, str]) -> NDArray[np.str_]:
-    """Codes as words."""
-    return np.array([names.get(int(code), UNKNOWN) for code in codes])
 
 
 #: Images that weights are fitted to; training images that judge the epochs; all others.

@@ -274,7 +274,12 @@ def why_left_out() -> str:
 
 
 def choose_network(
-    X: Array, y: Array, seed: int, preset: Preset, hidden: Sequence[int] = (64, 64), batch_size=256
+    X: Array,
+    y: Array,
+    seed: int,
+    preset: Preset,
+    hidden: Sequence[int] = (64, 64),
+    batch_size: int = 256,
 ) -> Models:
     """Nothing to choose but the epoch, which networks do whenever they are fitted.
 

@@ -227,8 +227,8 @@ class Network(RegressorMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         features, responses = feature_units(X), response_units(y)
         self.net_ = train(
-            as_tensor((X - features[0]) / features[1]),
-            as_tensor((y[:, None] - responses[0]) / responses[1]),
+            torch.from_numpy((X - features[0]) / features[1]).float(),
+            torch.from_numpy((y[:, None] - responses[0]) / responses[1]).float(),
             min(max(1, round(self.validation_share * len(y))), len(y) - 1),
             (X.shape[1], *self.hidden_layer_sizes, outputs),
             torch.Generator().manual_seed(seed),
@@ -260,11 +260,6 @@ class Network(RegressorMixin, BaseEstimator):
             off = np.abs(np.asarray(self.levels) - 0.5).round(9)
             return np.asarray(columns[:, off == off.min()].mean(axis=1))
         return columns[:, [nearest(self.levels, level) for level in quantiles]]
-
-
-def as_tensor(values: Array) -> torch.Tensor:
-    """The same numbers in float32."""
-    return torch.from_numpy(values.astype(np.float32))
 
 
 def feature_units(X: Array) -> tuple[Array, Array]:

@@ -53,14 +53,7 @@ from paper.ablations import BANDWIDTHS, READINGS, SIMULATED, curves, other_bandw
 from paper.data import simulated_split
 from paper.methods import named_arms, on, share_models, slcp
 from paper.models import FAMILIES, HOMOSCEDASTIC, HOMOSCEDASTIC_ONE, UNTUNED, load, truth
-from paper.verdicts import (
-    below,
-    between,
-    compared,
-    length_and_coverage,
-    length_difference,
-    printed,
-)
+from paper.verdicts import below, between, compared, length_and_coverage, length_difference, printed
 
 TAILS = ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0)
 #: Bins of x in which the known coverage is averaged, and rows at which bands are drawn.

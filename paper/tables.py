@@ -33,13 +33,7 @@ from localconformal.metrics import binomial_band
 from paper.data import DATASETS, real_split, simulated_split
 from paper.methods import named_arms, share_models
 from paper.models import FAMILIES, RUNNING
-from paper.verdicts import (
-    compared,
-    length_and_coverage,
-    length_difference,
-    printed,
-    same_direction,
-)
+from paper.verdicts import compared, length_and_coverage, length_difference, printed, same_direction
 
 #: The paper's 13, with stand-ins for meps_19, meps_20, meps_21 and facebook_2.
 REAL = (

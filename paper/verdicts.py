@@ -106,11 +106,7 @@ def same_direction(
 
 
 def length_difference(
-    of: dict[str, str],
-    rows: list[Row],
-    first: str,
-    second: str,
-    paper: Sequence[float | None],
+    of: dict[str, str], rows: list[Row], first: str, second: str, paper: Sequence[float | None]
 ) -> Line:
     """Which of two methods is shorter on the same rows, beside the paper's two lengths."""
     ours, (a, b) = difference(rows, first, second, "length"), paper

@@ -14,20 +14,12 @@ from paper.age import (
     AGE,
     ALL_TRAINING,
     CACHE_VARIABLE,
-    FACES,
     HELD_OUT,
     LABEL,
     METHODS,
-    MODEL,
-    PREDICTED,
     TINY,
-    Halved,
-    TrainingPlan,
     age_features,
-    make_features,
-    setting_of,
 )
-from paper.data import FOLDER_VARIABLE, URL_VARIABLE
 from paper.faces import FITTED, HELD, POOL, UNKNOWN, halves, load_faces, made, parts_of
 from paper.tables import OVERALL
 from registry import optional
@@ -37,17 +29,9 @@ torch = optional("torch")
 optional("skorch")
 optional("pooch")
 
-from paper.age_network import (  # noqa: E402
-    ImageNetwork,
-    Training,
-    augment,
-    read_images,
-    train_images,
-    write_checkpoint,
-)
+from paper.age_network import ImageNetwork, augment, read_images, train_images  # noqa: E402
 
-SMOKE, STANDARD = PRESETS["smoke"], PRESETS["standard"]
-KINDS = ("gender", "ethnicity", PREDICTED, LABEL)
+SMOKE = PRESETS["smoke"]
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +44,7 @@ def features(tmp_path_factory):
     age_features.cache_clear()
 
 
-# ---- the experiment ------------------------------------------------------------------------
-
-
 def test_parts_are_disjoint_and_the_pool_is_halved_anew():
-    assert setting_of(SMOKE) is TINY
-    assert setting_of(STANDARD) is setting_of(PRESETS["full"]) is FACES
     parts = parts_of(23_707)
     assert [np.sum(parts == part) for part in (FITTED, HELD)] == [12_090, 2_134]
     first, second = (halves(parts, repeat) for repeat in (0, 1))
@@ -76,7 +55,7 @@ def test_parts_are_disjoint_and_the_pool_is_halved_anew():
 
 
 def test_models_have_learned_and_references_are_training_images_only(features):
-    images = Halved(features, *halves(features.parts, 0))
+    images = age.Halved(features, *halves(features.parts, 0))
     # The frozen head is the network's last layer.
     head = images.models.mean.predict(features.embedding)
     np.testing.assert_allclose(head, features.mean, rtol=1e-4)
@@ -119,10 +98,10 @@ def test_ages_of_the_pool_change_nothing_that_is_learned(tmp_path, monkeypatch):
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     setting = replace(TINY, plan=replace(TINY.plan, epochs=2), quantile_epochs=2)
     images = made()
-    first = make_features(setting, images)
+    first = age.make_features(setting, images)
     (setting.folder / "checkpoint.pt").unlink()
     others = np.where(parts_of(len(images.age)) == POOL, 99.0, images.age)
-    second = make_features(setting, replace(images, age=others))
+    second = age.make_features(setting, replace(images, age=others))
     for name in ("hidden", "embedding", "mean", "quantiles", "weights"):
         np.testing.assert_array_equal(first[name], second[name])
 
@@ -138,7 +117,7 @@ def test_rows_of_a_task(features):
         # A score is at least the length; infinite intervals have none.
         assert row["infinite"] > 0 or row["interval_score"] >= row["length"] > 0
         # Groups of each kind hold every test image.
-        for kind in KINDS:
+        for kind in ("gender", "ethnicity", age.PREDICTED, LABEL):
             here = [r for r in rows if r.get("method") == method and r.get("kind") == kind]
             n = np.array([r["n"] for r in here])
             assert n.sum() == row["n_test"]
@@ -150,44 +129,26 @@ def test_rows_of_a_task(features):
     for name in ("100 %", "quantile 0.5", ALL_TRAINING):
         (same,) = [row["length"] for row in variants if row["variant"] == name]
         assert same == pytest.approx(overall["SLCP"]["length"])
-    (model,) = [row for row in rows if row.get("kind") == MODEL]
+    (model,) = [row for row in rows if row.get("kind") == age.MODEL]
     assert 1 <= model["best_epoch"] <= model["epochs"] == TINY.plan.epochs
 
 
 def test_a_run_is_reported(features, tmp_path):
     output = run_experiment("age", AGE, SMOKE, tmp_path)
     assert any("not within reach" in note for note in output.notes)
-    papers = {line.paper for line in output.lines if line.of["quantity"] == "length, years"}
-    assert {4.65, 12.79, 23.14, 16.26, 32.47, 3.75, 8.47, 6.22} <= papers
     by_group = output.tables["By group, with bands"]
     assert LABEL not in {row["kind"] for row in by_group}
     assert all(row["band from"] <= row["coverage"] <= row["to"] for row in by_group)
 
 
-def test_lengths_of_the_paper_are_no_target_and_coverage_is():
-    figures = {"length": 20.0, "coverage": 0.9, "interval_score": 30.0, "infinite": 0.0}
-    rows = [
-        {"repeat": r, "method": method, "group": OVERALL}
-        | {name: value * (1 + r / 1000) for name, value in figures.items()}
-        for method in METHODS
-        for r in range(5)
-    ]
-    verdicts = {
-        (line.of["method"], line.of["quantity"]): line.verdict
-        for line in age.report(rows, STANDARD).lines
-        if line.of["group"] == OVERALL and not line.of["variant"]
-    }
-    assert verdicts["SLCP", "length, years"] == "cannot be compared"
-    assert verdicts["SLCP", "coverage, %"] == "reproduced"
-
-
 # ---- the network ---------------------------------------------------------------------------
 
-PLAN = TrainingPlan(epochs=4, batch_size=16, shift=1, seed=3)
+PLAN = age.TrainingPlan(epochs=4, batch_size=16, shift=1, seed=3)
 
 
 def tiny(seed=0, dropout=0.3):
-    return ImageNetwork(torch.Generator().manual_seed(seed), (1, 1), 4, (8, 3), dropout)
+    setting = replace(TINY, width=4, head=(8, 3), dropout=dropout)
+    return ImageNetwork(torch.Generator().manual_seed(seed), setting)
 
 
 def bright(n=120, side=8, seed=0):
@@ -232,7 +193,6 @@ def test_images_are_moved_and_mirrored_and_nothing_else():
     ramp = torch.arange(12, dtype=torch.uint8).repeat(12, 1)[None, :, :, None].repeat(40, 1, 1, 3)
     out = augment(ramp, 2, torch.Generator().manual_seed(0))
     assert out.shape == (40, 3, 12, 12)
-    assert out.is_contiguous(memory_format=torch.channels_last)
     steps = out[:, 0, 0].int().diff(dim=1)
     assert steps.abs().max() == 1
     rising = (steps >= 0).all(dim=1)
@@ -267,45 +227,28 @@ def test_held_images_do_not_train(tmp_path):
     assert same_weights(first, second)
 
 
-def test_seconds_add_up_over_runs(tmp_path):
-    rows, plan, path = bright(), replace(PLAN, epochs=2), tmp_path / "state.pt"
-    training = Training(tiny(), *rows, plan)
-    training.advance()
-    training.begin -= 1000.0
-    write_checkpoint(path, training.about, training.state())
-    history = train_images(tiny(), *rows, plan, path)
-    assert 1000.0 < history[-1]["seconds"] < 1100.0
-
-
-def test_checkpoints_that_do_not_fit_are_named_with_the_remedy(tmp_path):
+def test_what_cannot_be_trained_is_named_with_the_remedy(tmp_path):
     rows, path, plan = bright(), tmp_path / "state.pt", replace(PLAN, epochs=1)
-    train_images(tiny(), *rows, plan, path)
-    for data, other in ((rows, replace(plan, seed=4)), (bright(seed=1), plan)):
-        with pytest.raises(ValueError, match=r"state\.pt is the checkpoint of a training on other"):
-            train_images(tiny(), *data, other, path)
-    for content in (b"no checkpoint", path.read_bytes()[:200]):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"state\.pt could not be read .* remove it"):
+
+    def refused(words, *rows, plan=plan):
+        with pytest.raises(ValueError, match=words):
             train_images(tiny(), *rows, plan, path)
 
-
-def test_a_loss_that_is_not_finite_ends_the_training_with_advice(tmp_path):
-    images, y, held = bright()
-    with pytest.raises(ValueError, match="choose a learning_rate below 0"):
-        train_images(tiny(), images, y * float("inf"), held, PLAN, tmp_path / "state.pt")
-
-
-@pytest.mark.parametrize("terminal", [False, True])
-def test_a_terminal_is_told_which_epoch_has_ended(tmp_path, capsys, monkeypatch, terminal):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-    train_images(tiny(), *bright(), replace(PLAN, epochs=2), tmp_path / "state.pt")
-    out, told = capsys.readouterr()
-    assert out == ""
-    assert told.count("\n") == 2 * terminal
-    assert ("epoch 2 of 2: error" in told) == terminal
+    refused("choose a learning_rate below 0", rows[0], rows[1] * float("inf"), rows[2])
+    train_images(tiny(), *rows, plan, path)
+    other = r"state\.pt is the checkpoint of a training on other"
+    refused(other, *rows, plan=replace(plan, seed=4))
+    refused(other, *bright(seed=1))
+    for content in (b"no checkpoint", path.read_bytes()[:200]):
+        path.write_bytes(content)
+        refused(r"state\.pt could not be read .* remove it", *rows)
 
 
-# ---- files of faces ------------------------------------------------------------------------
+def test_a_terminal_is_told_which_epoch_has_ended(tmp_path, capsys, monkeypatch):
+    for terminal in (False, True):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda t=terminal: t, raising=False)
+        train_images(tiny(), *bright(), replace(PLAN, epochs=1), tmp_path / f"{terminal}.pt")
+        assert ("epoch 1 of 1: error" in capsys.readouterr().err) == terminal
 
 
 def jpeg(shade):
@@ -314,12 +257,7 @@ def jpeg(shade):
     return buffer.getvalue()
 
 
-def test_images_ages_and_groups_are_read(tmp_path, monkeypatch):
-    for variable in (FOLDER_VARIABLE, URL_VARIABLE):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with pytest.raises(FileNotFoundError, match=r"utkface64\.parquet is not in .*put the file"):
-        load_faces(tmp_path)
+def test_images_ages_and_groups_are_read(tmp_path):
     codes = {"age": [1, 40, 116], "gender": [0, 1, 1], "ethnicity": [0, 4, -1]}
     frame = pd.DataFrame({**codes, "jpeg": [jpeg(shade) for shade in (10, 128, 250)]})
     frame.to_parquet(tmp_path / "utkface64.parquet")
@@ -330,7 +268,6 @@ def test_images_ages_and_groups_are_read(tmp_path, monkeypatch):
     np.testing.assert_array_equal(faces.age, [1.0, 40.0, 116.0])
     assert faces.groups["gender"].tolist() == ["male", "female", "female"]
     assert faces.groups["ethnicity"].tolist() == ["White", "other", UNKNOWN]
-    for content in ({"age": [1]}, {"age": [1], "jpeg": [b"no picture"]}):
-        pd.DataFrame(content).to_parquet(tmp_path / "utkface64.parquet")
-        with pytest.raises(ValueError, match=r"utkface64\.parquet could not be read as faces"):
-            load_faces(tmp_path)
+    frame.assign(jpeg=b"no picture").to_parquet(tmp_path / "utkface64.parquet")
+    with pytest.raises(ValueError, match=r"utkface64\.parquet could not be read as faces"):
+        load_faces(tmp_path)

@@ -1,7 +1,6 @@
 """What takes minutes: every experiment at smoke, runs and trainings that are killed, all faces."""
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -10,13 +9,11 @@ import time
 import numpy as np
 import pytest
 
-from benchmarks.tables import write_output
 from paper import EXPERIMENTS
 from paper.data import FOLDER_VARIABLE
 from paper.faces import UNKNOWN, load_faces
 from paper.tests.test_age import PLAN, bright, same_weights, tiny, torch
 from paper.tests.test_experiments import check_smoke
-from paper.tests.test_harness import Told, run, runs
 
 pytestmark = pytest.mark.nightly
 
@@ -31,66 +28,33 @@ def test_everything_at_smoke(name, tmp_path, monkeypatch):
     check_smoke(name, tmp_path)
 
 
-#: Kills a run five times, once it has begun another task or two.
-KILLED = """
-import os, random, signal, sys
-from pathlib import Path
-from benchmarks.harness import run_experiment
-from paper.tests.quick import QUICK, TINY
-
-def runs():
-    log = Path(os.environ["QUICK_LOG"])
-    return len(log.read_text().split()) if log.exists() else 0
-
-moments = random.Random(int(sys.argv[2]))
-for _ in range(5):
-    wanted = runs() + moments.randint(1, 2)
-    child = os.fork()
-    if child == 0:
-        run_experiment("quick", QUICK, TINY, Path(sys.argv[1]))
-        os._exit(0)
-    while runs() < wanted and os.waitpid(child, os.WNOHANG) == (0, 0):
-        pass
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-"""
-
-
 @needs_fork
-def test_killed_five_times_it_ends_with_the_same_table(tmp_path, monkeypatch):
-    seed, out = random.randrange(10**6), tmp_path / "killed"
-    monkeypatch.setenv("QUICK_LOG", str(tmp_path / "log"))
-    monkeypatch.setenv("QUICK_SECONDS", "0.02")
-    subprocess.run([sys.executable, "-c", KILLED, str(out), str(seed)], check=True, timeout=120)
-    told = Told()
-    output = run(out, progress=told)
-    assert told.waiting < 12, f"nothing was kept; seed {seed}"
-    # Each kill loses the one task in flight at most, and may catch it after its work was done.
-    assert len(runs(tmp_path)) <= 12 + 5
-    both = {"killed": output, "undisturbed": run(tmp_path / "undisturbed")}
-    texts = [write_output("quick", "Quick", both[name], tmp_path / name)[0] for name in both]
-    assert texts[0].read_text() == texts[1].read_text()
+def test_the_program_killed_again_and_again_on_two_processes(tmp_path):
+    """The store only grows, finished tasks are not repeated, and the table is the same."""
 
-
-@needs_fork
-def test_the_program_killed_five_times_on_two_processes(tmp_path):
     def start(out):
-        asked = ["table3", "--preset", "smoke", "--jobs", "2", "--out", str(out)]
+        asked = ["proposition2", "--preset", "smoke", "--jobs", "2", "--out", str(out)]
         return subprocess.Popen([sys.executable, "-m", "paper", *asked], stdout=subprocess.DEVNULL)
 
-    store = tmp_path / "killed" / "smoke" / "table3.jsonl"
-    for lines in range(1, 6):
-        process = start(tmp_path / "killed")
+    killed, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
+    store, before = killed / "smoke" / "proposition2.jsonl", b""
+    # A header and four tasks: killed with the first line, the second and the third.
+    for lines in (1, 2, 3):
+        process = start(killed)
         while process.poll() is None and not has_lines(store, lines):
             time.sleep(0.01)
         process.kill()
         process.wait()
-    assert start(tmp_path / "killed").wait(600) == 0
-    assert start(tmp_path / "undisturbed").wait(600) == 0
+        whole = store.read_bytes()[: store.read_bytes().rfind(b"\n") + 1]
+        assert whole.startswith(before)
+        before = whole
+    assert start(killed).wait(300) == start(undisturbed).wait(300) == 0
+    assert store.read_bytes().startswith(before)
+    assert store.read_bytes().count(b"\n") == 1 + 4
     # The table of lines, which has no times.
     first, second = (
-        (tmp_path / name / "smoke" / "table3.md").read_text().partition("## ")[0]
-        for name in ("killed", "undisturbed")
+        (out / "smoke" / "proposition2.md").read_text().partition("## ")[0]
+        for out in (killed, undisturbed)
     )
     assert first == second
 
@@ -136,6 +100,8 @@ def test_a_training_that_was_killed_ends_where_an_undisturbed_one_does(tmp_path)
         torch.set_num_threads(threads)
     assert same_weights(undisturbed, resumed)
     assert [{**row, "seconds": 0} for row in again] == [{**row, "seconds": 0} for row in history]
+    # Those of both runs add up.
+    assert np.all(np.diff([row["seconds"] for row in again]) > 0)
     # A finished training is not repeated.
     before = path.stat().st_mtime_ns
     assert train_images(other, *rows, PLAN, path) == again
