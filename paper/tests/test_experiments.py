@@ -14,9 +14,8 @@ from localconformal.datasets import load_simulation, shifted_simulation
 from paper import EXPERIMENTS, load_experiment, simulations
 from paper.__main__ import main
 from paper.ablations import law_of
-from paper.models import HOMOSCEDASTIC_ONE, TrueModel, TrueQuantiles, load
-from paper.simulations import NONE, bins, density_ratio, draw_figure, evenly
-from paper.verdicts import printed
+from paper.models import HOMOSCEDASTIC_ONE, TrueQuantiles, load
+from paper.simulations import NONE, density_ratio, draw_figure
 from registry import optional
 
 SMOKE, STANDARD = PRESETS["smoke"], PRESETS["standard"]
@@ -95,35 +94,14 @@ def test_a_task_depends_on_its_names_alone_and_is_reported(tmp_path):
     assert all(path.stat().st_size for path in paths)
 
 
-def test_the_papers_numbers_are_all_there():
-    table = printed()["table1"]
-    assert [len(table[model]) for model in ("ridge", "random_forest", "neural_net")] == [6, 6, 7]
-    lines = load_experiment("simulations").report([], STANDARD).lines
-    lengths = [line.paper for line in lines if line.of["quantity"] == "length"]
-    assert lengths == [1.39, 1.27, 1.27, 1.86, 1.86, 1.86, 2.18, 1.52, 1.52]
-    assert all(line.paper for line in load_experiment("kernels").report([], STANDARD).lines)
-
-
-# ---- simulations ---------------------------------------------------------------------------
-
-
 def test_the_truth_is_the_simulations_own():
     X = np.linspace(0.1, 4.9, 9)[:, None]
     simulation = load_simulation("sim3")
-    assert np.array_equal(TrueModel("sim3").fit(X, X[:, 0]).predict(X), simulation.mean(X))
     found = TrueQuantiles("sim3").fit(X, X[:, 0]).predict(X, quantiles=[0.05, 0.95])
     assert np.array_equal(found, simulation.quantile(X, [0.05, 0.95]))
     X, y = load(HOMOSCEDASTIC_ONE).sample(2_000, random_state=0)
     assert X.shape == (2_000, 1)
     assert abs(np.std(y - X[:, 0]) - 1.0) < 0.1
-
-
-def test_bins_hold_every_row_once_in_the_order_of_x():
-    x = np.random.default_rng(0).normal(size=103)
-    parts = bins(x)
-    assert sorted(np.concatenate(parts)) == list(range(103))
-    assert np.all(np.diff([x[part].mean() for part in parts]) > 0)
-    assert np.all(np.diff(x[evenly(x)]) >= 0)
 
 
 @pytest.mark.ci
@@ -137,27 +115,24 @@ def test_a_narrow_law_is_found_to_harm_true_quantiles():
 
 def gap_rows(exponent, method):
     """Gaps that fall with this exponent, in repeats that differ a little."""
-    rows = [
+    return [
         {"dataset": "sim2", "size": n, "repeat": r, "method": method}
+        | {"conditional_gap": (1 + 0.01 * r * (n > 1_000)) * n**exponent}
         for n in simulations.PROPOSITION2_SIZES
         for r in range(3)
     ]
-    for row in rows:
-        spread = 1 + 0.01 * row["repeat"] * (row["size"] > 1_000)
-        row["conditional_gap"] = spread * row["size"] ** exponent
-    return rows
 
 
 @pytest.mark.parametrize(("exponent", "verdict"), [(-0.3, "reproduced"), (0.0, "not reproduced")])
 def test_a_gap_that_stays_does_not_reproduce_the_proposition(exponent, verdict):
-    found = simulations.exponent_of(gap_rows(exponent, "rate"), STANDARD)
-    assert found.value == pytest.approx(exponent, abs=0.01)
     rows = gap_rows(exponent, "rate") + gap_rows(0.0, "median")
     lines = simulations.PROPOSITION2.report(rows, STANDARD).lines
-    verdicts = {(line.of["simulation"], line.of["bandwidth"]): line.verdict for line in lines}
-    assert verdicts.pop(("sim2", "rate")) == verdict
+    found = {(line.of["simulation"], line.of["bandwidth"]): line for line in lines}
+    judged = found.pop(("sim2", "rate"))
+    assert judged.verdict == verdict
+    assert judged.ours == pytest.approx(exponent, abs=0.01)
     # The proof does not cover the median, and its rate with 20 features is too slow to be seen.
-    assert set(verdicts.values()) == {CANNOT}
+    assert {line.verdict for line in found.values()} == {CANNOT}
 
 
 @pytest.mark.ci
@@ -178,8 +153,6 @@ def test_weights_of_the_shift_are_the_ratio_of_densities():
 
 
 def test_a_mini_batch_of_all_rows_is_the_whole_law():
-    rng = np.random.default_rng(0)
-    X, v = rng.normal(size=(200, 2)), rng.normal(size=200)
-    for percent, references in ((100, 200), (10, 20)):
-        law = law_of("gaussian", percent).fit(X, v)
-        assert law.engine_report_.n_references == references
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    laws = [law_of("gaussian", percent).fit(X, X[:, 0]) for percent in (100, 10)]
+    assert [law.engine_report_.n_references for law in laws] == [200, 20]

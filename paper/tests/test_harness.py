@@ -1,7 +1,5 @@
 """A run goes on where it was, whatever stopped it; and what is said of its rows."""
 
-import json
-
 import joblib
 import numpy as np
 import pytest
@@ -14,13 +12,11 @@ from benchmarks.harness import (
     Progress,
     Store,
     decode,
-    encode,
     plain,
     read_store,
     run_experiment,
-    seed_of,
 )
-from benchmarks.tables import Mean, below_bands, excess, in_per_cent, over_repeats, paired, ratio
+from benchmarks.tables import Mean, below_bands, excess, over_repeats, paired, ratio
 from paper import load_experiment
 from paper.__main__ import main
 from paper.tests.quick import QUICK, TINY
@@ -44,14 +40,12 @@ def cases(store):
     return [record["case"]["k"] for record in store.records]
 
 
-def test_records_come_back_and_the_header_says_where_they_were_made(path):
-    assert cases(Store(path, ABOUT)) == [0, 1, 2]
-    made = decode(path.read_bytes().split(b"\n")[0])["made"]
-    assert {"commit", "cpu", "packages", "python"} <= set(made)
-
-
 def test_every_truncation_leaves_a_whole_prefix_and_a_store_that_goes_on(path):
     content = path.read_bytes()
+    assert cases(Store(path, ABOUT)) == [0, 1, 2]
+    # The header says where the records were made.
+    made = decode(content.split(b"\n")[0])["made"]
+    assert {"commit", "cpu", "packages", "python"} <= set(made)
     for length in range(0, len(content), 97):
         path.write_bytes(content[:length])
         store = Store(path, ABOUT)
@@ -60,36 +54,20 @@ def test_every_truncation_leaves_a_whole_prefix_and_a_store_that_goes_on(path):
         assert cases(Store(path, ABOUT))[-1] == 9
 
 
-def test_a_spoilt_line_is_run_again_and_the_others_stay(path):
+def test_a_spoilt_line_is_left_out_and_a_store_of_anything_else_refused_and_kept(path):
     path.write_bytes(path.read_bytes().replace(b'"k":1', b'"k":5'))
     assert cases(Store(path, ABOUT)) == [0, 2]
-
-
-@pytest.mark.parametrize(
-    "change", [{"version": 2}, {"experiment": "other"}, {"preset": {}}, {"format_version": 0}]
-)
-def test_a_store_of_anything_else_is_refused_and_kept(path, change):
     before = path.read_bytes()
-    for opened in (Store, read_store):
-        with pytest.raises(ValueError, match="another version or preset"):
-            opened(path, {**ABOUT, **change})
+    for change in ({"version": 2}, {"experiment": "other"}, {"preset": {}}, {"format_version": 0}):
+        for opened in (Store, read_store):
+            with pytest.raises(ValueError, match="another version or preset"):
+                opened(path, {**ABOUT, **change})
     assert path.read_bytes() == before
 
 
-def test_lines_are_json_behind_a_checksum():
-    line = encode({"b": 1.5, "a": None})
-    assert json.loads(line.split(b" ", 1)[1]) == {"a": None, "b": 1.5}
-    assert decode(line[:-1]) == {"a": None, "b": 1.5}
-    assert decode(b"") is None
-    with pytest.raises(ValueError, match="JSON"):
-        encode({"a": float("nan")})
-
-
-def test_rows_become_plain_and_seeds_are_those_of_names():
+def test_rows_become_plain():
     row = {"a": np.float64(1.5), "b": np.inf, "c": np.array([1, 2]), "d": (np.nan, "x"), "e": None}
     assert plain(row) == {"a": 1.5, "b": None, "c": [1, 2], "d": [None, "x"], "e": None}
-    assert seed_of("bike", 1) == seed_of("bike", 1) != seed_of("bike", 2)
-    assert 0 <= seed_of("x") < 2**31
 
 
 # ---- the runner ----------------------------------------------------------------------------
@@ -131,6 +109,9 @@ def test_a_run_reports_and_a_second_one_runs_nothing(folder):
         run(folder / "out", PRESETS["standard"])
     with joblib.parallel_config("threading"):
         assert run(folder / "beside", n_jobs=2) == first
+    # A run as small as smoke gives no verdict.
+    smoke = run(folder / "smoke", PRESETS["smoke"])
+    assert {line.verdict for line in smoke.lines} == {CANNOT}
 
 
 def test_a_task_that_fails_is_told_left_out_and_tried_again(folder, monkeypatch):
@@ -142,11 +123,6 @@ def test_a_task_that_fails_is_told_left_out_and_tried_again(folder, monkeypatch)
     monkeypatch.delenv("QUICK_FAILS")
     assert run(folder / "out", progress=told).notes == []
     assert told.waiting == 1
-
-
-def test_the_smoke_preset_gives_no_verdict(folder):
-    output = run(folder / "out", PRESETS["smoke"])
-    assert {line.verdict for line in output.lines} == {CANNOT}
 
 
 def test_the_program_lists_what_there_is_and_refuses_the_rest(capsys):
@@ -179,7 +155,6 @@ def test_means_are_over_repeats_that_have_every_data_set():
     complete = rows_of({(2, "x"): 1.0, (2, "y"): 3.0, (2, "z"): 5.0})
     assert over_repeats([*rows, *complete], "length") == Mean(3.0, None, 1)
     assert over_repeats(rows_of({(0, "x"): None}), "length") is over_repeats([], "length") is None
-    assert in_per_cent(None) is None
     assert Mean(0.0, 1.0, 5).margin == pytest.approx(2.776, abs=1e-3)
     assert Mean(0.0, None, 1).margin == 0.0
 
@@ -212,17 +187,13 @@ def test_cells_below_their_band_are_counted_by_method():
         (within_factor({}, 12.0, Mean(9.0, 0.1, 5), 1.5), REPRODUCED, "times the paper's"),
         (within_factor({}, 12.0, Mean(7.0, 0.1, 5), 1.5), NOT_REPRODUCED, "times the paper's"),
         # Nothing is said of what lies within our own margin, or has none.
-        (compared({}, 90.0, Mean(91.5, 0.5, 5), "coverage"), CANNOT, "not clear"),
         (compared({}, 90.0, Mean(90.0, 2.0, 5), "coverage"), CANNOT, "not clear"),
         (compared({}, 90.0, Mean(90.0, None, 1), "coverage"), CANNOT, "one repeat"),
-        (below({}, Mean(-0.01, 0.1, 5), 0.0, "shorter"), CANNOT, "not clear"),
-        (below({}, Mean(-1.0, None, 1), 0.0, "shorter"), CANNOT, "one repeat"),
         (between({}, Mean(1.09, 0.01, 5), 0.9, 1.1, "alike"), CANNOT, "not clear"),
         # What cannot be compared says why.
         (compared({}, 1.0, None, "length"), CANNOT, "no value of ours"),
         (compared({}, None, Mean(1.0, None, 1), "length"), CANNOT, "the paper prints no value"),
         (compared({}, 1.0, Mean(1.0, 0.1, 5), "length", "another unit"), CANNOT, "another unit"),
-        (within_factor({}, None, Mean(7.0, 0.1, 5), 1.5), CANNOT, "the paper prints no value"),
         # Claims and signs hold beyond their margin only.
         (below({}, Mean(-1.0, 0.1, 5), 0.0, "shorter"), REPRODUCED, "shorter"),
         (below({}, Mean(1.0, 0.1, 5), 0.0, "shorter"), NOT_REPRODUCED, "shorter"),
@@ -231,7 +202,6 @@ def test_cells_below_their_band_are_counted_by_method():
         (same_direction({}, -0.5, Mean(-1.0, 0.1, 5)), REPRODUCED, "the same sign"),
         (same_direction({}, -0.5, Mean(1.0, 0.1, 5)), NOT_REPRODUCED, "the opposite sign"),
         (same_direction({}, -0.5, Mean(-0.2, 0.1, 5)), CANNOT, "not clear"),
-        (same_direction({}, -0.5, Mean(-1.0, None, 1)), CANNOT, "one repeat"),
     ],
 )
 def test_verdicts(line, verdict, reason):

@@ -46,13 +46,6 @@ def test_the_mean_and_quantiles_are_learned():
     assert width[X[:, 0] > 0.8].mean() > 2 * width[X[:, 0] < 0.2].mean()
 
 
-def test_quantiles_never_cross_even_when_barely_trained():
-    X, y = draw(200)
-    levels = np.linspace(0.02, 0.98, 49)
-    network = Network(levels, max_epochs=1, random_state=0).fit(X, y)
-    assert np.all(np.diff(network.predict(X, levels), axis=1) >= 0)
-
-
 @both
 def test_a_seed_decides_everything_and_global_state_nothing(network):
     X, y = draw()
@@ -68,22 +61,15 @@ def test_a_seed_decides_everything_and_global_state_nothing(network):
 
 
 @both
-def test_a_fitted_network_answers_alike_alone_among_others_and_pickled(network):
-    X, y = draw()
-    fitted = clone(network).fit(X, y)
-    alone = [answers(fitted, X[[i]])[0] for i in range(40)]
-    np.testing.assert_array_equal(alone, answers(fitted, X)[:40])
-    loaded = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(answers(loaded, X), answers(fitted, X))
-    assert len(pickle.dumps(fitted)) < 1_000_000
-
-
-@both
-def test_units_constant_columns_and_constant_responses(network):
+def test_rows_alone_pickled_networks_other_units_and_constant_columns(network):
     X, y = draw()
     X = np.column_stack([X, np.full(len(X), 0.1)])
     fitted = clone(network).fit(X, y)
     plain, other = answers(fitted, X), X.copy()
+    alone = [answers(fitted, X[[i]])[0] for i in range(40)]
+    np.testing.assert_array_equal(alone, plain[:40])
+    assert len(pickle.dumps(fitted)) < 1_000_000
+    np.testing.assert_array_equal(answers(pickle.loads(pickle.dumps(fitted)), X), plain)
     # What a column that never varied does elsewhere has not been learned.
     other[:, 2] = 50.0
     np.testing.assert_allclose(answers(fitted, other), plain, rtol=1e-9)
@@ -133,8 +119,11 @@ def test_training_ends_when_nothing_is_gained_or_at_an_interrupt(monkeypatch):
         clone(MEAN).fit(X, noise)
 
 
-def test_levels_that_are_asked_for():
+def test_quantiles_never_cross_and_are_those_of_the_levels_asked_for():
     X, y = draw(200)
+    levels = np.linspace(0.02, 0.98, 49)
+    many = Network(levels, max_epochs=1, random_state=0).fit(X, y)
+    assert np.all(np.diff(many.predict(X, levels), axis=1) >= 0)
     three = clone(QUANTILES).fit(X, y)
     np.testing.assert_array_equal(three.predict(X), three.predict(X, [0.5])[:, 0])
     np.testing.assert_array_equal(three.predict(X, [1 - 0.95]), three.predict(X, [0.05]))
@@ -155,13 +144,7 @@ def test_networks_go_into_conformal_regressors():
     ):
         lower, upper = model.fit(X, y).predict_interval(fresh).T
         assert 0.8 <= np.mean((lower <= truth) & (truth <= upper)) <= 0.97
-    network = short.set_params(hidden_layer_sizes=(8, 3)).fit(X, y)
+    chosen = choose_network(X, y, 1, PRESETS["smoke"], hidden=(8, 3), batch_size=64)
+    network = chosen.mean.fit(X, y)
+    assert network.n_epochs_ <= PRESETS["smoke"].epochs
     assert HiddenLayer(network).transform(X).shape == (900, 3)
-
-
-def test_the_family_trains_for_the_epochs_of_the_preset():
-    X, y = draw(120)
-    smoke = PRESETS["smoke"]
-    chosen = choose_network(X, y, 1, smoke, hidden=(1, 1), batch_size=64)
-    assert chosen.mean.fit(X, y).n_epochs_ <= smoke.epochs
-    assert chosen.quantile.fit(X, y).coefs_[0].shape == (2, 1)
