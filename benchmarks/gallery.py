@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import localconformal
-from localconformal.metrics import coverage
+from benchmarks.harness import Rows, predict_sets
 from localconformal.regressors.table import METHODS
 
 BRANCHES_FROM = 3.0
@@ -53,11 +53,9 @@ def base(name):
 def fitted(X, y):
     """Name -> fitted estimator, for every method of the library."""
     found = {}
-    for method in METHODS:
-        name = method.estimator
-        kind = getattr(localconformal, name)
-        made = kind(base(name), random_state=0, **SETTINGS.get(name, {}))
-        found[name] = made.fit(X, y)
+    for name in (method.estimator for method in METHODS):
+        kind, settings = getattr(localconformal, name), SETTINGS.get(name, {})
+        found[name] = kind(base(name), random_state=0, **settings).fit(X, y)
     return found
 
 
@@ -77,14 +75,9 @@ def pieces(model, grid):
 
 def measure(model, X, y):
     """Coverage and mean length of the sets, the finite ones, and the share of infinite ones."""
-    if hasattr(model, "predict_region"):
-        region = model.predict_region(X)
-        inside, length = region.contains(y).mean(), region.length
-    else:
-        intervals = model.predict_interval(X)
-        inside, length = coverage(y, intervals), np.diff(intervals, axis=1)[:, 0]
-    finite = np.isfinite(length)
-    return inside, length[finite].mean(), 1.0 - finite.mean()
+    sets = predict_sets(model, Rows(X, y, None))
+    finite = np.isfinite(sets.lengths)
+    return sets.covered.mean(), sets.lengths[finite].mean(), 1.0 - finite.mean()
 
 
 def draw(models, X, y, grid, file):

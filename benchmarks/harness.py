@@ -184,8 +184,8 @@ class Experiment:
     #: From the rows of all finished cases, which carry the fields of their case; a method that
     #: failed has ``failed`` and no figures.
     report: Callable[[list[Row], Preset], Output]
-    #: Rows of an arm; `one_row` fits it and measures it.
-    attempt: Callable[[Task, Arm], list[Row]] = lambda task, arm: one_row(task, arm)
+    #: Rows of an arm: one, of the arm fitted, calibrated and measured.
+    attempt: Callable[[Task, Arm], list[Row]] = lambda task, arm: [try_arm(task, arm)[0]]
     #: Rows of no arm.
     beside: Callable[[Task], list[Row]] = lambda task: []
     #: Raised when a change makes stored rows wrong: those of other versions are set aside.
@@ -198,11 +198,6 @@ class Experiment:
         for arm in self.arms(task):
             rows += [{**row, **arm.fields} for row in self.attempt(task, arm)]
         return rows
-
-
-def one_row(task: Task, arm: Arm) -> list[Row]:
-    """The arm fitted, calibrated and measured."""
-    return [try_arm(task, arm)[0]]
 
 
 def try_arm(task: Task, arm: Arm) -> tuple[Row, Sets | None]:
@@ -369,7 +364,7 @@ def run_experiment(
             store.append(record)
         problem = record["error"] or failed_methods(record["rows"])
         if problem is not None:
-            told.say(f"{name} {describe(record['case'])} failed: {problem}")
+            told.say(f"{name} {' '.join(map(str, record['case'].values()))} failed: {problem}")
         told.done(record["case"], problem)
     return report(experiment, cases, store.records, preset)
 
@@ -414,11 +409,6 @@ def withheld(line: Line) -> Line:
 def key(case: Case) -> str:
     """The case as text: equal cases have equal keys."""
     return json.dumps(case, sort_keys=True)
-
-
-def describe(case: Case) -> str:
-    """The case in few words."""
-    return " ".join(str(value) for value in case.values())
 
 
 def finished(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:

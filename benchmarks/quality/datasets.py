@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr
 
 from localconformal.datasets import gaussian, load_simulation, uniform_features
 from paper.data import load_dataset
@@ -86,23 +85,15 @@ SIMULATIONS = {
 }
 
 
-def draw(name, max_rows, seed):
-    """Fresh rows; groups are quintiles of the first feature, on which the scale depends."""
-    simulation = SIMULATIONS[name]
-    X, y = simulation.sample(min(LARGEST, max_rows), random_state=seed)
-    return Rows(X, y, quintiles(X[:, 0]), simulation)
-
-
-def conditional_coverage(simulation, X, intervals):
-    """P(lower <= Y <= upper | x) of each row: (n,). The noise is Gaussian in all of them."""
-    mean, one_deviation_up = simulation.quantile(X, [0.5, ndtr(1.0)]).T
-    z = (intervals - mean[:, None]) / (one_deviation_up - mean)[:, None]
-    return np.maximum(ndtr(z[:, 1]) - ndtr(z[:, 0]), 0.0)
-
-
 DATASETS = [*REAL, *SIMULATIONS]
 
 
 def load(name, draw_seed, max_rows):
-    """All rows of a file, which no seed changes; or fresh rows of a simulation."""
-    return draw(name, max_rows, draw_seed) if name in SIMULATIONS else read(name)
+    """All rows of a file, which no seed changes; or fresh rows of a simulation.
+
+    Groups of the latter are quintiles of the first feature, on which the scale depends.
+    """
+    if name not in SIMULATIONS:
+        return read(name)
+    X, y = SIMULATIONS[name].sample(min(LARGEST, max_rows), random_state=draw_seed)
+    return Rows(X, y, quintiles(X[:, 0]), SIMULATIONS[name])

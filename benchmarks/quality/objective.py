@@ -1,6 +1,6 @@
-"""What is measured of the intervals of the test rows; numbers that JSON can hold.
+"""What is measured of the intervals of the test rows.
 
-JSON has no infinity: an infinite score or length is None, and ``infinite_share`` says why.
+JSON has no infinity: the store has None for an infinite score, and ``infinite_share`` says why.
 
 Worst-slab coverage has a hold-out. The library finds one slab on a quarter of the rows and reports
 the others, so that its band is exact. Here each quarter finds once, and the rows of the four
@@ -10,14 +10,9 @@ reports are pooled: less noise for a comparison of methods, which needs no band.
 import numpy as np
 
 from benchmarks.harness import LEVEL
-from benchmarks.quality.datasets import conditional_coverage
 from localconformal.metrics import coverage_band, interval_score, slab
 
 FEWEST_GROUP_ROWS = 20
-
-
-def finite(value):
-    return float(value) if np.isfinite(value) else None
 
 
 def worst_group_gap(groups, covered):
@@ -25,7 +20,7 @@ def worst_group_gap(groups, covered):
     names, counts = np.unique(groups, return_counts=True)
     enough = names[counts >= FEWEST_GROUP_ROWS]
     gaps = [abs(covered[groups == name].mean() - LEVEL) for name in enough]
-    return float(max(gaps)) if gaps else None
+    return max(gaps, default=None)
 
 
 def measure(split, intervals, seed):
@@ -38,15 +33,14 @@ def measure(split, intervals, seed):
     low, high = coverage_band(len(split.calibration.y), len(test.y), LEVEL)
     gap = None
     if test.simulation is not None:
-        known = conditional_coverage(test.simulation, test.X, intervals)
-        gap = float(np.abs(known - LEVEL).mean())
+        gap = np.abs(test.simulation.coverage(test.X, intervals) - LEVEL).mean()
     return {
-        "coverage": float(covered.mean()),
-        "in_band": bool(low <= covered.mean() <= high),
-        "interval_score": finite(interval_score(test.y, intervals, LEVEL)),
-        "mean_length": finite(length.mean()),
-        "median_length": finite(np.median(length)),
-        "infinite_share": float(np.isinf(length).mean()),
+        "coverage": covered.mean(),
+        "in_band": low <= covered.mean() <= high,
+        "interval_score": interval_score(test.y, intervals, LEVEL),
+        "mean_length": length.mean(),
+        "median_length": np.median(length),
+        "infinite_share": np.isinf(length).mean(),
         "worst_group_gap": worst_group_gap(test.groups, covered),
         "worst_slab_coverage": worst_slab_coverage(test.X, covered, seed),
         "conditional_gap": gap,
@@ -57,12 +51,6 @@ DIRECTIONS = 300
 SHARE = 0.1
 #: Below this many test rows a slab has a handful of rows, and its coverage says nothing.
 FEWEST_ROWS = 200
-
-
-def worst_segment(covered, fewest):
-    """Start, end (exclusive) and direction of the segment of least mean; covered (M, n)."""
-    anywhere = np.ones((covered.shape[0], covered.shape[1] + 1), dtype=bool)
-    return slab.worst_segment(covered, fewest, anywhere)[1:]
 
 
 def worst_slab_coverage(X, covered, seed):
@@ -83,4 +71,4 @@ def worst_slab_coverage(X, covered, seed):
         found = slab.find_slab(X[quarter == k], covered[quarter == k], directions, SHARE)
         hits.append(covered[quarter != k][slab.in_slab(X[quarter != k], *found)])
     held_out = np.concatenate(hits)
-    return float(held_out.mean()) if len(held_out) else None
+    return held_out.mean() if len(held_out) else None

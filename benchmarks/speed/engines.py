@@ -74,21 +74,15 @@ def measure_errors(n=100_000, m=400):
     exact = Law("exact", 0).fit(X, v).law
     results = {"n": n, "queries": m}
     for name in APPROXIMATE:
-        errors = rank_errors(
-            METHODS[name]().fit(X, v).query(Q), LEVELS, exact.engine_, exact.rows(Q)
-        )
-        worst = sorted(errors.ravel())[int(0.99 * errors.size)]
-        results[name] = {
-            "mean": float(errors.mean()),
-            "percentile_99": float(worst),
-            "max": float(errors.max()),
-        }
+        answer = METHODS[name]().fit(X, v).query(Q)
+        errors = rank_errors(answer, LEVELS, exact.engine_, exact.rows(Q))
+        worst = float(sorted(errors.ravel())[int(0.99 * errors.size)])
+        mean, most = float(errors.mean()), float(errors.max())
+        results[name] = {"mean": mean, "percentile_99": worst, "max": most}
     return results
 
 
 THREADS = 2
-
-
 #: Elements of an array that stays in a core's cache (the harder bar), and of one that does not.
 PIECES = {"bare_exp_in_cache": 2**16, "bare_exp_streamed": 2**22}
 

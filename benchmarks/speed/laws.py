@@ -18,7 +18,7 @@ SIZES = [5_000, 20_000, 100_000]
 QUERIES, COLUMNS, TREES, LEAF_ROWS, THREADS = 20_000, 20, 100, 10, 2
 
 
-def time_size(n, rounds):
+def time_size(n, rounds=7):
     """One number of reference rows; every tree is grown on all of them."""
     (X, v), (Q, _) = rows(n, "reference", COLUMNS), rows(QUERIES, "query", COLUMNS)
     forest = RandomForestRegressor(
@@ -41,11 +41,6 @@ def time_size(n, rounds):
         "fit_seconds": float(fit[0]),
         "default_fit_seconds": float(default[0]),
     }
-
-
-def time_forest(sizes=SIZES, rounds=7):
-    """Every size."""
-    return [time_size(n, rounds) for n in sizes]
 
 
 #: What law="auto" costs: the search at fit, and a prediction, beside the quick choice.

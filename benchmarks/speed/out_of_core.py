@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 
+from benchmarks.resources import megabytes
 from localconformal import KernelLaw, SLCPRegressor
 
 MILLIONS = (1, 5, 20, 50)
@@ -45,12 +46,8 @@ def lazy_rows(n):
 
 
 def peak_gigabytes():
-    """Most memory of this process so far, as Linux tells it."""
-    import re
-    from pathlib import Path
-
-    found = re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())
-    return int(found[1]) / 2**20
+    """Most memory of this process so far."""
+    return megabytes("VmHWM") / 1024
 
 
 def time_size(n):

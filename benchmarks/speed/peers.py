@@ -173,19 +173,11 @@ LEVEL = 0.9
 NAIVE_LCP_ROWS, NAIVE_ROWS, SLOW_ROWS = 1, 500, 100
 
 
-def law():
-    return KernelLaw(bandwidth=bandwidth(), engine="reference")
-
-
-def ours(kind):
-    """Fitted around the model on reference rows, not yet calibrated."""
-    made = kind(FrozenEstimator(model()), law=law(), calibration_size=None, random_state=0)
-    return made.fit(*regression(REFERENCES, "reference"))
-
-
 def time_ours(kind, calibration, X):
     """Seconds to calibrate and to answer, after a first call that may compile."""
-    made = ours(kind).conformalize(*calibration)
+    law = KernelLaw(bandwidth=bandwidth(), engine="reference")
+    made = kind(FrozenEstimator(model()), law=law, calibration_size=None, random_state=0)
+    made.fit(*regression(REFERENCES, "reference")).conformalize(*calibration)
     made.predict_interval(X[:10])
     start = time.perf_counter()
     made.conformalize(*calibration)
@@ -221,11 +213,9 @@ def naive_lcp(held, scores, x):
     return largest
 
 
-def time_naive(one_row, held, scores, X, rows):
-    start = time.perf_counter()
-    for x in X[:rows]:
-        one_row(held, scores, x[None])
-    seconds = time.perf_counter() - start
+def in_proportion(answer, X, rows):
+    """Seconds of the first rows, and those that all would take."""
+    seconds, _ = least_seconds(lambda: answer(X[:rows]), 1)
     return {"rows": rows, "seconds": seconds, "seconds_for_all": seconds * len(X) / rows}
 
 
@@ -235,14 +225,6 @@ def naive_weighted(held, scores, x):
 
 
 SLOW_PEERS = {"mapie": mapie_conditional, "conditionalconformal": conditional_conformal}
-
-
-def time_slow_peer(name, calibration, X):
-    rows = SLOW_ROWS
-    start = time.perf_counter()
-    SLOW_PEERS[name](*calibration)(X[:rows])
-    seconds = time.perf_counter() - start
-    return {"rows": rows, "seconds": seconds, "seconds_for_all": seconds * len(X) / rows}
 
 
 def time_baselines(calibration_rows=CALIBRATION, queries=QUERIES):
@@ -257,10 +239,12 @@ def time_baselines(calibration_rows=CALIBRATION, queries=QUERIES):
             kind.__name__: time_ours(kind, calibration, X)
             for kind in (LCPRegressor, RLCPRegressor, LVDRegressor)
         }
-    naive = calibration[0], scores, X
-    found["naive LCP"] = time_naive(naive_lcp, *naive, min(queries, NAIVE_LCP_ROWS))
-    found["naive weighted quantile"] = time_naive(naive_weighted, *naive, min(queries, NAIVE_ROWS))
-    for name in SLOW_PEERS:
+    naive = {"LCP": (naive_lcp, NAIVE_LCP_ROWS), "weighted quantile": (naive_weighted, NAIVE_ROWS)}
+    for name, (one, most) in naive.items():
+        answer = lambda Q, one=one: [one(calibration[0], scores, x[None]) for x in Q]  # noqa: E731
+        found[f"naive {name}"] = in_proportion(answer, X, min(queries, most))
+    for name, peer in SLOW_PEERS.items():
         if find_spec(name) is not None:
-            found[f"{name} (conditional)"] = time_slow_peer(name, calibration, X)
+            answer = lambda Q, peer=peer: peer(*calibration)(Q)  # noqa: E731
+            found[f"{name} (conditional)"] = in_proportion(answer, X, SLOW_ROWS)
     return found

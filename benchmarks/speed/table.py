@@ -19,14 +19,13 @@ ROWS, CHUNK, FIT_ROWS = 5_000_000, 250_000, 20_000
 LABELS = np.array(["north", "south", "east", "west"])
 
 COMMAND = r"""
-import json, re, sys
-from pathlib import Path
+import json
 from typer.testing import CliRunner
+from benchmarks.resources import megabytes
 from localconformal.cli.app import app
 result = CliRunner().invoke(app, {arguments!r})
 assert result.exit_code == 0, result.output
-peak = int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1])
-print(json.dumps({{"gigabytes_at_peak": peak / 2**20}}))
+print(json.dumps({{"gigabytes_at_peak": megabytes("VmHWM") / 1024}}))
 """
 
 
@@ -55,17 +54,12 @@ def write_csv(path, n):
         rows.to_csv(path, mode="a", header=begun == 0, index=False)
 
 
-def run(code):
-    """What a fresh Python prints, as JSON."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
-
-
 def call(*arguments):
     """Seconds and peak of a command in a fresh process."""
+    code = COMMAND.format(arguments=[str(argument) for argument in arguments])
     start = time.perf_counter()
-    found = run(COMMAND.format(arguments=[str(argument) for argument in arguments]))
-    return {"seconds": time.perf_counter() - start, **found}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return {"seconds": time.perf_counter() - start, **json.loads(done.stdout)}
 
 
 def predict_large_csv(n=ROWS):
