@@ -54,12 +54,6 @@ def megabytes(name):
     return int(re.search(rf"{name}:\s*(\d+)", STATUS.read_text())[1]) / 1024
 
 
-def forget_peak():
-    """VmHWM counts anew from here."""
-    gc.collect()
-    CLEAR.write_text("5")
-
-
 def predict(name, n):
     law, n_train = LAWS[name]
     model = SLCPRegressor(LinearRegression(), law=law, random_state=0, n_jobs=1)
@@ -67,7 +61,9 @@ def predict(name, n):
     X = rows(n, seed=1)[0]
     # Compiled, loaded and warm.
     model.predict_interval(X[:1_000])
-    forget_peak()
+    gc.collect()
+    # VmHWM counts anew from here.
+    CLEAR.write_text("5")
     before, start = megabytes("VmRSS"), time.process_time()
     bounds = model.predict_interval(X)
     seconds = time.process_time() - start

@@ -96,6 +96,7 @@ def attempt(task, arm):
 
 
 def figures(task, arm):
+    """Sizes, metrics and times."""
     parts = task.split
     start = time.perf_counter()
     fitted = arm.model(parts, task.preset.base, task.seed)

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.model_selection import KFold, cross_val_predict
 
-from benchmarks.harness import LEVEL
+from benchmarks.harness import LEVEL, calibrated
 from localconformal import ForestLaw, KernelLaw, LearnedLaw, ScaledLaw, ShiftedLaw, SLCPRegressor
 
 #: Family -> unfitted model with default settings; one thread, as jobs share the cores.
@@ -37,10 +37,6 @@ class Fitted:
     predict_interval: Any
 
 
-def point_model(base, seed):
-    return BASES[base](seed)
-
-
 def cross_fit_errors(base, seed, X, y):
     """|y - prediction| (n,) of models that have not seen the row.
 
@@ -48,7 +44,7 @@ def cross_fit_errors(base, seed, X, y):
     from, and holding rows back for it would weaken the peer.
     """
     folds = KFold(5, shuffle=True, random_state=seed)
-    return np.abs(y - cross_val_predict(point_model(base, seed), X, y, cv=folds))
+    return np.abs(y - cross_val_predict(BASES[base](seed), X, y, cv=folds))
 
 
 class SizeModel:
@@ -59,7 +55,7 @@ class SizeModel:
     """
 
     def __init__(self, base, seed, logarithm):
-        self.model, self.logarithm = point_model(base, seed), logarithm
+        self.model, self.logarithm = BASES[base](seed), logarithm
 
     def fit(self, X, errors):
         positive = errors[errors > 0]
@@ -96,17 +92,12 @@ SCALED = {"spread", "blend-spread", "blend-forest", "blend-learned"}
 
 
 def slcp(split, base, seed, law):
+    adjustment = "scaled" if law in SCALED else "additive"
+    shared = {"confidence_level": LEVEL, "calibration_size": None, "random_state": seed}
     model = SLCPRegressor(
-        point_model(base, seed),
-        law=LAWS[law](),
-        adjustment="scaled" if law in SCALED else "additive",
-        confidence_level=LEVEL,
-        calibration_size=None,
-        random_state=seed,
-        n_jobs=1,
+        BASES[base](seed), law=LAWS[law](), adjustment=adjustment, n_jobs=1, **shared
     )
-    model.fit(split.train.X, split.train.y)
-    return model.conformalize(split.calibration.X, split.calibration.y)
+    return calibrated(model, split)
 
 
 OURS = {name: partial(slcp, law=name) for name in LAWS}
@@ -121,7 +112,7 @@ def cqr(split, base, seed, symmetric):
 
     model = HistGradientBoostingRegressor(loss="quantile", quantile=0.5, random_state=seed)
     made = ConformalizedQuantileRegressor(model, confidence_level=LEVEL)
-    made.fit(split.train.X, split.train.y).conformalize(split.calibration.X, split.calibration.y)
+    calibrated(made, split)
     ask = partial(made.predict_interval, symmetric_correction=symmetric)
     return Fitted(lambda X: ask(X)[1][:, :, 0])
 
@@ -134,16 +125,15 @@ def normalised(split, base, seed, prefit):
     from mapie.conformity_scores import ResidualNormalisedScore
     from mapie.regression import SplitConformalRegressor
 
-    train, calibration = split.train, split.calibration
-    size = point_model(base, seed)
+    train, size = split.train, BASES[base](seed)
     if prefit:
         errors = cross_fit_errors(base, seed, train.X, train.y)
         size = SizeModel(base, seed, logarithm=True).fit(train.X, errors)
     score = ResidualNormalisedScore(residual_estimator=size, prefit=prefit, random_state=seed)
     made = SplitConformalRegressor(
-        point_model(base, seed), confidence_level=LEVEL, conformity_score=score, prefit=False
+        BASES[base](seed), confidence_level=LEVEL, conformity_score=score, prefit=False
     )
-    made.fit(train.X, train.y).conformalize(calibration.X, calibration.y)
+    calibrated(made, split)
     return Fitted(lambda X: made.predict_interval(X)[1][:, :, 0])
 
 
@@ -188,7 +178,7 @@ def crepes(split, base, seed, kind="model", normalise=False, mondrian=False, sys
         number = int(np.clip(len(calibration.y) // ROWS_PER_BIN, 2, 10))
         bins = MondrianCategorizer()
         bins.fit(X=train.X, f=hard.apply, no_bins=number)
-    made = WrapRegressor(point_model(base, seed))
+    made = WrapRegressor(BASES[base](seed))
     made.fit(train.X, train.y)
     made.calibrate(
         calibration.X, calibration.y, de=hard if normalise else None, mc=bins, cps=system, seed=seed
@@ -222,9 +212,6 @@ def quantile_forest(split, base, seed):
     return Fitted(lambda X: forest.predict(X, quantiles=tails) + shift)
 
 
-FOREST = {"quantile-forest": quantile_forest}
-
-
 class GivenPrediction(RegressorMixin, BaseEstimator):
     """A model of rows (prediction, size): the prediction is there already.
 
@@ -244,7 +231,7 @@ class GivenPrediction(RegressorMixin, BaseEstimator):
 def outputs(split, base, seed):
     """A function X -> (prediction, size) (n, 2), from training rows."""
     train = split.train
-    model = point_model(base, seed).fit(train.X, train.y)
+    model = BASES[base](seed).fit(train.X, train.y)
     errors = cross_fit_errors(base, seed, train.X, train.y)
     size = SizeModel(base, seed, logarithm=False).fit(train.X, errors)
     return lambda X: np.column_stack([model.predict(X), size.predict(X)])
@@ -287,7 +274,7 @@ def conditionalconformal(split, base, seed):
 
 CONDITIONAL = {"mapie-conditional": mapie_conditional, "conditionalconformal": conditionalconformal}
 
-PEERS = {**MAPIE, **CREPES, **FOREST, **CONDITIONAL}
+PEERS = {**MAPIE, **CREPES, "quantile-forest": quantile_forest, **CONDITIONAL}
 METHODS = {**OURS, **PEERS}
 #: Seconds for fit and prediction together; these solve a linear program for each test row.
 TIME_LIMITS = dict.fromkeys(CONDITIONAL, 60.0)

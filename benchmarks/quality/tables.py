@@ -91,17 +91,6 @@ def conditional(frame):
     return lines
 
 
-def verdicts(frame, scores):
-    """All lines that the records allow."""
-    return [
-        *coverage(frame),
-        *against_best_peer(scores),
-        *against_cqr(scores),
-        *regret(scores),
-        *conditional(frame),
-    ]
-
-
 def number(value, digits=3):
     return MISSING if value is None or np.isnan(value) else f"{value:.{digits}f}"
 
@@ -151,13 +140,8 @@ def coverage_table(frame):
 def detail_table(frame):
     """Times, infinite intervals, worst group and worst slab: means over data sets and seeds."""
     rows = done(frame)
-    names = {
-        "infinite_share": 4,
-        "worst_group_gap": 3,
-        "worst_slab_coverage": 3,
-        "fit_seconds": 2,
-        "predict_seconds": 3,
-    }
+    names = {"infinite_share": 4, "worst_group_gap": 3, "worst_slab_coverage": 3}
+    names |= {"fit_seconds": 2, "predict_seconds": 3}
     # Over data sets first: the number of seeds that finished may differ between them.
     columns = rows[list(names)].astype(float)
     by_set = columns.groupby([rows["method"], rows["dataset"]]).mean()
@@ -168,11 +152,6 @@ def detail_table(frame):
     ]
     head = ["method", "infinite", "worst-group gap", "worst-slab coverage", "fit s", "predict s"]
     return markdown_table(head, lines)
-
-
-def gap_table(frame):
-    gaps = conditional_gaps(frame, TWO_OF_FIFTY)
-    return markdown_table(["method", "gap"], [[name, number(g, 4)] for name, g in gaps.items()])
 
 
 def unfinished_list(frame):
@@ -198,7 +177,8 @@ def configuration(frame, base, max_rows):
     laws = [name for name in ours if name != "auto"]
     seeds = frame["seed"].nunique()
     head = f"## Base model: {base}; at most {max_rows} rows; {seeds} seeds\n\n"
-    lines = verdicts(frame, scores)
+    lines = coverage(frame) + against_best_peer(scores) + against_cqr(scores) + regret(scores)
+    lines += conditional(frame)
     parts = [head + "\n".join(lines) + "\n\n"] if lines else [head]
     relative = (
         "Interval score divided by that of the best peer of each data set, means of paired "
@@ -212,15 +192,17 @@ def configuration(frame, base, max_rows):
     cqr = ratio_table(scores, [*ours, *peers], lambda _: "mapie-cqr", named=False)
     parts.append(section("Against MAPIE's CQR", "Interval score divided by mapie-cqr's.", cqr))
     text = "Interval score of auto divided by that of the best of our laws, chosen with hindsight."
-    regret = ratio_table(scores, ["auto"], scores.best_law) if "auto" in ours and laws else ""
-    parts.append(section("Regret of auto", text, regret))
+    table = ratio_table(scores, ["auto"], scores.best_law) if "auto" in ours and laws else ""
+    parts.append(section("Regret of auto", text, table))
     text = (
         "Over data sets and seeds. One cell in 40 falls below its 95 % band by chance and one in "
         "40 above; discrete responses cover more. The Bonferroni band divides the 5 % by the cells."
     )
     parts.append(section("Coverage", text, coverage_table(frame)))
     text = "Mean |conditional coverage − 0.9| where the scale depends on 2 of 50 features."
-    parts.append(section("Conditional coverage, known", text, gap_table(frame)))
+    gaps = [[name, number(g, 4)] for name, g in conditional_gaps(frame, TWO_OF_FIFTY).items()]
+    gap_table = markdown_table(["method", "gap"], gaps)
+    parts.append(section("Conditional coverage, known", text, gap_table))
     text = "Means over the data sets that finished; one thread."
     parts.append(section("Groups, slabs, infinite intervals, seconds", text, detail_table(frame)))
     parts.append(section("Not finished", "Tasks without figures.", unfinished_list(frame)))

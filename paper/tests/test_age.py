@@ -29,7 +29,8 @@ torch = optional("torch")
 optional("skorch")
 optional("pooch")
 
-from paper.age_network import ImageNetwork, augment, read_images, train_images  # noqa: E402
+from paper.age_network import ImageNetwork, Training, augment, read_images, train_images  # noqa: E402
+from paper.networks import one_thread  # noqa: E402
 
 SMOKE = PRESETS["smoke"]
 
@@ -75,8 +76,7 @@ def test_features_are_made_once_and_again_from_the_weights(features):
     weights, table = TINY.folder / "checkpoint.pt", TINY.folder / "features.npz"
     with np.load(table) as file:
         # No image: n rows of at most a hidden layer.
-        shapes = [file[name].shape for name in file.files]
-    assert max(shape[1] for shape in shapes if len(shape) == 2) == TINY.head[0]
+        assert max(file[name][0].size for name in file.files if file[name].ndim) == TINY.head[0]
     before = weights.stat().st_mtime_ns, table.stat().st_mtime_ns
     age_features.cache_clear()
     np.testing.assert_array_equal(age_features(TINY).mean, features.mean)
@@ -225,6 +225,35 @@ def test_held_images_do_not_train(tmp_path):
     train_images(first, images, y, held, plan, tmp_path / "first.pt")
     train_images(second, others, ages, held, plan, tmp_path / "second.pt")
     assert same_weights(first, second)
+
+
+def test_a_training_that_was_stopped_ends_where_an_undisturbed_one_does(tmp_path, monkeypatch):
+    rows, path, advance = bright(), tmp_path / "stopped.pt", Training.advance
+    undisturbed, resumed, other = tiny(), tiny(), tiny(seed=9)
+
+    def stopped(training):
+        if training.step == 9:
+            raise KeyboardInterrupt
+        advance(training)
+
+    # Sums of several threads come in another order, and may differ in their last bits.
+    with one_thread():
+        history = train_images(undisturbed, *rows, PLAN, tmp_path / "undisturbed.pt")
+        monkeypatch.setattr(Training, "advance", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            train_images(tiny(), *rows, PLAN, path, save_every=0.0)
+        monkeypatch.undo()
+        assert torch.load(path, weights_only=True)["step"] == 9
+        again = train_images(resumed, *rows, PLAN, path)
+    assert same_weights(undisturbed, resumed)
+    assert [{**row, "seconds": 0} for row in again] == [{**row, "seconds": 0} for row in history]
+    # Those of both runs add up.
+    assert np.all(np.diff([row["seconds"] for row in again]) > 0)
+    # A finished training is not repeated.
+    before = path.stat().st_mtime_ns
+    assert train_images(other, *rows, PLAN, path) == again
+    assert same_weights(other, resumed)
+    assert path.stat().st_mtime_ns == before
 
 
 def test_what_cannot_be_trained_is_named_with_the_remedy(tmp_path):

@@ -1,7 +1,6 @@
-"""What takes minutes: every experiment at smoke, runs and trainings that are killed, all faces."""
+"""What takes minutes: every experiment at smoke, a program that is killed, all faces."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,14 +11,9 @@ import pytest
 from paper import EXPERIMENTS
 from paper.data import FOLDER_VARIABLE
 from paper.faces import UNKNOWN, load_faces
-from paper.tests.test_age import PLAN, bright, same_weights, tiny, torch
 from paper.tests.test_experiments import check_smoke
 
 pytestmark = pytest.mark.nightly
-
-from paper.age_network import train_images  # noqa: E402
-
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -28,7 +22,6 @@ def test_everything_at_smoke(name, tmp_path, monkeypatch):
     check_smoke(name, tmp_path)
 
 
-@needs_fork
 def test_the_program_killed_again_and_again_on_two_processes(tmp_path):
     """The store only grows, finished tasks are not repeated, and the table is the same."""
 
@@ -61,52 +54,6 @@ def test_the_program_killed_again_and_again_on_two_processes(tmp_path):
 
 def has_lines(path, count):
     return path.exists() and path.read_bytes().count(b"\n") >= count
-
-
-TRAIN = """
-import signal, sys
-from pathlib import Path
-import torch
-torch.set_num_threads(1)
-from paper.age_network import Training, train_images
-from paper.tests.test_age import PLAN, bright, tiny
-
-advance = Training.advance
-def killed(training):
-    if training.step == 9:
-        signal.raise_signal(signal.SIGKILL)
-    advance(training)
-
-Training.advance = killed
-train_images(tiny(), *bright(), PLAN, Path(sys.argv[1]), save_every=0.0)
-"""
-
-
-@needs_fork
-def test_a_training_that_was_killed_ends_where_an_undisturbed_one_does(tmp_path):
-    rows, threads, path = bright(), torch.get_num_threads(), tmp_path / "killed.pt"
-    undisturbed, resumed, other = tiny(), tiny(), tiny(seed=9)
-    # Sums of several threads come in another order, and may differ in their last bits.
-    torch.set_num_threads(1)
-    try:
-        history = train_images(undisturbed, *rows, PLAN, tmp_path / "undisturbed.pt")
-        arguments = [sys.executable, "-c", TRAIN, str(path)]
-        places = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        found = subprocess.run(arguments, check=False, env=places, timeout=120)
-        assert found.returncode == -signal.SIGKILL
-        assert torch.load(path, weights_only=True)["step"] == 9
-        again = train_images(resumed, *rows, PLAN, path)
-    finally:
-        torch.set_num_threads(threads)
-    assert same_weights(undisturbed, resumed)
-    assert [{**row, "seconds": 0} for row in again] == [{**row, "seconds": 0} for row in history]
-    # Those of both runs add up.
-    assert np.all(np.diff([row["seconds"] for row in again]) > 0)
-    # A finished training is not repeated.
-    before = path.stat().st_mtime_ns
-    assert train_images(other, *rows, PLAN, path) == again
-    assert same_weights(other, resumed)
-    assert path.stat().st_mtime_ns == before
 
 
 @pytest.mark.skipif(not os.environ.get(FOLDER_VARIABLE), reason=f"{FOLDER_VARIABLE} is not set")
