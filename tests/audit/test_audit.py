@@ -29,7 +29,7 @@ from localconformal.metrics import (
     worst_slab_coverage,
 )
 from localconformal.metrics.binomial import coverage_p_values, holm, rest_gaps, rest_p_values
-from registry import ci_but, optional
+from registry import ci_but
 
 X, Y, INTERVALS = ORACLE = oracle(1_000, 3)
 COVERED = (INTERVALS[:, 0] <= Y) & (INTERVALS[:, 1] >= Y)
@@ -213,14 +213,14 @@ def test_where_all_rows_are_off_bins_that_stand_out_come_first():
 PARTS = ["summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes"]
 
 
-def plain(n, d=3):
+def plain(n):
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(n, d)), rng.normal(size=n)
+    X, y = rng.normal(size=(n, 3)), rng.normal(size=n)
     return X, y, np.tile([-1.645, 1.645], (n, 1)) * rng.uniform(0.9, 1.1, size=(n, 1))
 
 
-def notes(*args):
-    found = audit(*args)
+def notes(*args, **more):
+    found = audit(*args, **more)
     for part in PARTS:
         found.frame(part)
     assert str(found)
@@ -237,38 +237,28 @@ def test_few_rows(n):
         assert "No row was left to report the worst slab on" in said
 
 
-THIRD = np.where(np.arange(300) % 3, 1.0, np.nan)
-AWKWARD = [
-    (lambda X, y, i: (X * THIRD[:, None], y, i), "a bin of their own in x0 (100), x1 (100)"),
-    (lambda X, y, i: (X * [np.nan, 1, 1], y, i), "all rows hold the same value: x0"),
-    (lambda X, y, i: (X, y, i, ["a"] * 300), "All rows are in one group, group = a"),
-    (lambda X, y, i: (X, y, i, ["a"] * 290 + ["b"] * 10), "fewer than 30 rows"),
-    (lambda X, y, i: (X, y, X[:, :1] + [-2.0, 2.0]), "All intervals are of one length"),
-    (lambda X, y, i: (X, y, X[:, :1] + [-2.0, 2.0]), "length and coverage is undefined"),
-    (lambda X, y, i: (X, y, 0 * i + [-np.inf, np.inf]), "100 % of the intervals are infinite"),
-    (lambda X, y, i: (X, y, 0 * i + [9.0, 8.0]), "coverage is the same in all rows"),
-    (
-        lambda X, y, i: (X, y, np.where(THIRD[:, None] > 0, i, -i)),
-        "33 % of the intervals are empty",
-    ),
-    (
-        lambda X, y, i: (pd.DataFrame({"a": y, "same": 1.0, "twice": 2 * y}), y, i),
-        "all rows hold the same value: same",
-    ),
-    (
-        lambda X, y, i: (pd.DataFrame({"a": y, "twice": 2 * y}), y, i),
-        "ordered as by another column: twice (as a)",
-    ),
-    (
-        lambda X, y, i: (pd.DataFrame({"name": [f"id {k}" for k in range(300)]}), y, i),
-        "no label has enough rows: name",
-    ),
-]
+A, A_Y, A_BOUNDS = plain(300)
+THIRD = np.where(np.arange(300) % 3, 1.0, np.nan)[:, None]
+#: What is said -> the argument that is to be said it of.
+AWKWARD = {
+    "a bin of their own in x0 (100), x1 (100)": {"X": A * THIRD},
+    "all rows hold the same value: x0": {"X": A * [np.nan, 1, 1]},
+    "ordered as by another column: x1 (as x0)": {"X": A[:, [0, 0]] * [1, 2]},
+    "no label has enough rows: name": {"X": pd.DataFrame({"name": np.arange(300).astype(str)})},
+    "All rows are in one group, group = a": {"groups": ["a"] * 300},
+    "fewer than 30 rows": {"groups": ["a"] * 290 + ["b"] * 10},
+    "All intervals are of one length": {"intervals": A[:, :1] + [-2.0, 2.0]},
+    "correlation of length and coverage is undefined": {"intervals": A[:, :1] + [-2.0, 2.0]},
+    "100 % of the intervals are infinite": {"intervals": 0 * A_BOUNDS + [-np.inf, np.inf]},
+    "33 % of the intervals are empty": {"intervals": np.where(THIRD > 0, A_BOUNDS, -A_BOUNDS)},
+    "coverage is the same in all rows": {"intervals": 0 * A_BOUNDS + [9.0, 8.0]},
+}
 
 
-@pytest.mark.parametrize(("change", "said"), AWKWARD, ids=[said for _, said in AWKWARD])
-def test_awkward_rows_are_audited_and_told_of(change, said):
-    assert said in notes(*change(*plain(300)))
+@pytest.mark.parametrize("said", AWKWARD)
+def test_awkward_rows_are_audited_and_told_of(said):
+    given = {"X": A, "y": A_Y, "intervals": A_BOUNDS} | AWKWARD[said]
+    assert said in notes(**given)
 
 
 def test_infinite_bounds():
@@ -290,14 +280,6 @@ def test_many_rows_are_drawn_from(monkeypatch):
     assert found.summary.excess_risk_n == 500
     assert "learned from 500 rows drawn at random" in " ".join(found.notes)
     assert sum(cell.n for cell in found.features if cell.by == "a") == 1_000
-
-
-@pytest.mark.nightly
-def test_a_million_rows():
-    said = notes(*plain(1_000_000, d=5))
-    for part in ("Rules were found on 50,000", "worst slab was found on 10,000", "HSIC sees"):
-        assert part in said
-    assert "excess risk was learned from 100,000" in said
 
 
 @pytest.mark.parametrize("n", ci_but([400], [20, 60, 400]))
@@ -389,19 +371,6 @@ def test_a_level_that_nobody_tells_is_asked_for(fitted):
             call()
 
 
-@pytest.mark.ci
-def test_peers_that_keep_their_level_to_themselves_are_not_judged_at_ours(fitted):
-    mapie = optional("mapie.regression")
-    _, X, y = fitted
-    peer = mapie.SplitConformalRegressor(
-        LinearRegression().fit(X[:50], y[:50]), confidence_level=0.95, prefit=True
-    ).conformalize(X[50:], y[50:])
-    with pytest.raises(ValueError, match="pass confidence_level="):
-        compare({"peer": peer}, X, y)
-    (method,) = compare({"peer": peer}, X, y, confidence_level=0.95).methods
-    assert method.summary.confidence_level == 0.95
-
-
 # ---- columns that may be passed ------------------------------------------------------------------
 
 
@@ -440,8 +409,8 @@ def test_whole_numbers_that_floats_cannot_tell_apart_are_not_called_the_same(mak
 def test_columns_of_objects_are_read_by_their_values_and_times_as_times():
     steps = np.arange(70)
     days = np.datetime64("2024-01-01", "ns") + steps.astype("m8[D]")
-    spans = steps.astype("m8[D]").astype("m8[ns]")
-    table = pd.DataFrame({"flag": steps % 2 == 0, "day": days, "span": spans, "size": steps / 7})
+    spans = (3 * steps % 70).astype("m8[D]").astype("m8[ns]")
+    table = pd.DataFrame({"flag": steps % 2 == 0, "day": days, "span": spans})
     assert bins_of(table.astype(object)) == bins_of(table)
     texts = {cell.text for cell in bins_of(table)}
     assert {"flag = True", "day <= 2024-01-18", "span <= 17 days, 0:00:00"} <= texts
@@ -461,10 +430,8 @@ sys.meta_path.insert(0, NoPandas())
 import numpy as np
 import polars as pl
 from localconformal.audit import audit, compare
-
-rng = np.random.default_rng(0)
-X = pl.DataFrame({"a": rng.normal(size=300), "b": ["x", None, "y"] * 100})
-y, intervals = rng.normal(size=300), np.tile([-1.6, 1.6], (300, 1))
+y, intervals = np.random.default_rng(0).normal(size=300), np.tile([-1.6, 1.6], (300, 1))
+X = pl.DataFrame({"a": y, "b": ["x", None, "y"] * 100})
 found = audit(X, y, intervals, "b")
 for part in ("summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes"):
     assert isinstance(found.frame(part), pl.DataFrame), part
@@ -534,39 +501,32 @@ def test_a_direction_of_several_columns():
 # ---- point predictions beside a constant ---------------------------------------------------------
 
 GAMMA = np.random.default_rng(0).gamma(1.0, 3.0, 500)
-NOISE = np.random.default_rng(1).normal(size=500)
 OUTLIER = np.array([0.0] * 9 + [100.0])
-
-
-@pytest.mark.parametrize("noise", [0.0, 1.0, 30.0])
-def test_errors_of_predictions_are_those_of_scikit_learn(noise):
-    y_pred = GAMMA + noise * NOISE
-    found = accuracy(GAMMA, y_pred)
-    assert found.n == 500
-    assert found.r2 == pytest.approx(r2_score(GAMMA, y_pred))
-    assert found.mae == pytest.approx(mean_absolute_error(GAMMA, y_pred))
-    assert found.constant_mae <= min(np.abs(GAMMA - at).mean() for at in np.linspace(0, 20, 200))
-    assert accuracy(1e200 * GAMMA, 1e200 * y_pred).r2 == pytest.approx(found.r2)
 
 
 @pytest.mark.parametrize(
     ("y", "y_pred", "measures"),
     [
         (GAMMA, GAMMA + 0.1, None),
-        (np.ones(5), np.ones(5), None),
         (GAMMA, np.full(500, GAMMA.mean()), "squared and absolute errors"),
-        (GAMMA, -GAMMA, "squared and absolute errors"),
+        (1e200 * GAMMA, -1e200 * GAMMA, "squared and absolute errors"),
         (OUTLIER, np.array([0.0] * 9 + [1.0]), "squared errors"),
         (OUTLIER, np.array([11.0] * 9 + [60.0]), "absolute errors"),
     ],
 )
-def test_a_model_no_better_than_a_constant_is_told(y, y_pred, measures):
-    warning = accuracy(y, y_pred).warning
-    assert warning.startswith(f"By its {measures}") if measures else warning == ""
-    assert ("no better than a constant" in warning) == bool(measures)
+def test_errors_are_those_of_scikit_learn_and_of_a_constant_no_less(y, y_pred, measures):
+    found, unit = accuracy(y, y_pred), y.max()
+    assert found.r2 == pytest.approx(r2_score(y / unit, y_pred / unit), abs=1e-12)
+    assert found.mae == pytest.approx(mean_absolute_error(y, y_pred))
+    assert found.constant_mae <= min(np.abs(y - at).mean() for at in np.linspace(0, unit, 200))
+    assert found.warning.startswith(f"By its {measures}" if measures else "")
+    assert ("no better than a constant" in found.warning) == bool(measures)
 
 
-@pytest.mark.parametrize("y_pred", [np.ones(3), np.full(500, np.nan), np.ones((500, 1))])
-def test_predictions_of_other_rows_are_refused(y_pred):
-    with pytest.raises(ValueError, match="y_pred has shape"):
-        accuracy(GAMMA, y_pred)
+def test_one_value_has_no_r2_and_predictions_of_other_rows_are_refused():
+    same = accuracy(np.ones(5), np.ones(5))
+    assert np.isnan(same.r2)
+    assert same.warning == ""
+    for y_pred in (np.ones(3), np.full(500, np.nan), np.ones((500, 1))):
+        with pytest.raises(ValueError, match="y_pred has shape"):
+            accuracy(GAMMA, y_pred)

@@ -1,15 +1,14 @@
 """Rules: honest on the other half, and found where something is wrong."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from audit_data import LEVEL, both_sides, oracle, planted, shifted
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from localconformal.audit.cells import Rows, between, range_condition
-from localconformal.audit.rules import LEAST_SCORE, find_rules
+from localconformal.audit.cells import Rows, range_condition
+from localconformal.audit.rules import find_rules
 from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.features import as_table, read_columns
 from localconformal.metrics.size import lengths
@@ -47,21 +46,16 @@ def all_regions(monkeypatch):
     monkeypatch.setattr("localconformal.audit.rules.LEAST_SCORE", -1e6)
 
 
-CI_OR_NIGHTLY = [
-    pytest.param(15, 500, marks=pytest.mark.ci),
-    pytest.param(200, 2_000, marks=pytest.mark.nightly),
-]
-
-
-@pytest.mark.parametrize(("repeats", "n"), CI_OR_NIGHTLY)
-@pytest.mark.parametrize("least_score", [LEAST_SCORE, -1e6])
-def test_oracle_intervals_raise_few_alarms(monkeypatch, repeats, n, least_score):
-    """Also when ten regions are tested, however little they stand out."""
-    monkeypatch.setattr("localconformal.audit.rules.LEAST_SCORE", least_score)
-    alarms = [
-        any(map(is_significant, search(*oracle(n, seed), seed)[0])) for seed in range(repeats)
-    ]
-    assert sum(alarms) <= binom.ppf(0.99, repeats, 0.05)
+@pytest.mark.parametrize(
+    ("repeats", "n"),
+    [
+        pytest.param(15, 500, marks=pytest.mark.ci),
+        pytest.param(200, 2_000, marks=pytest.mark.nightly),
+    ],
+)
+def test_oracle_intervals_raise_few_alarms(all_regions, repeats, n):
+    found = [search(*oracle(n, seed), seed)[0] for seed in range(repeats)]
+    assert sum(any(map(is_significant, rules)) for rules in found) <= binom.ppf(0.99, repeats, 0.05)
 
 
 @pytest.mark.parametrize(
@@ -145,24 +139,6 @@ def test_a_wide_table_is_searched_on_fewer_rows(monkeypatch):
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@given(numbers, numbers)
-def test_a_bound_in_few_digits_parts_the_same_values(a, b):
-    low, high = sorted([a, b])
-    if low < high:
-        assert low <= between(low, high) < high
-
-
-@given(st.integers(-500, 500), st.integers(1, 500), st.integers(0, 3))
-def test_no_number_with_fewer_decimals_would_do(a, width, decimals):
-    low, high = a / 10**decimals, (a + width) / 10**decimals
-    said = between(low, high)
-    for fewer in range(decimals):
-        if said != round(said, fewer):
-            step = 10**fewer
-            between_them = np.arange(np.floor(low * step) - 1, np.ceil(high * step) + 2) / step
-            assert not np.any((between_them >= low) & (between_them < high))
-
-
 @given(st.lists(numbers, min_size=2, max_size=30, unique=True), st.data())
 def test_a_condition_holds_for_the_very_values_it_was_made_for(values, data):
     column = read_columns(as_table(np.array([*values, np.nan])), len(values) + 1)[0]
@@ -171,13 +147,3 @@ def test_a_condition_holds_for_the_very_values_it_was_made_for(values, data):
     end = data.draw(st.integers(start, last))
     holds = range_condition(column, start, end).holds(column)
     assert np.array_equal(holds, (column.codes >= start) & (column.codes <= end))
-
-
-def test_conditions_on_times_are_dates():
-    days = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=48, freq="h")})
-    (column,) = read_columns(days, 48)
-    assert range_condition(column, 0, 11).text == "day <= 2024-01-01 11:00"
-    assert range_condition(column, 24, 47).text == "day > 2024-01-01 23:00"
-    spans = pd.DataFrame({"wait": pd.to_timedelta(np.arange(5), unit="D")})
-    (column,) = read_columns(spans, 5)
-    assert range_condition(column, 0, 1).text == "wait <= 1 day, 0:00:00"
