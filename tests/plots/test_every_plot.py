@@ -14,73 +14,62 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from localconformal import KernelLaw, plots
-from localconformal.plots._axes import CAPTION
 from registry import ci_but
 
 LEVELS = [0.5, 0.8, 0.95]
 
 
-def make(n, seed=0):
+def make(n):
     """A frame with numbers, labels, dates and missing values; y; intervals, two infinite."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     x = rng.uniform(size=n)
-    X = pd.DataFrame({"num$ber$": x})
-    X.loc[X.index % 7 == 3, "num$ber$"] = np.nan
+    X = pd.DataFrame({"num$ber$": np.where(np.arange(n) % 7 == 3, np.nan, x)})
     X["label"] = pd.Categorical(rng.choice(["$a$", "<b>", "_c", "a very long " * 5], n))
     X.loc[X.index % 9 == 4, "label"] = None
     X["day"] = pd.Timestamp("2024-03-01") + pd.to_timedelta(np.round(x * 9e5), unit="s")
-    y = x + x * rng.normal(size=n)
-    intervals = np.stack([x - 1.4 * x, x + 1.4 * x], axis=1)
+    intervals = x[:, None] * np.array([-0.4, 2.4])
     intervals[n // 2] = -np.inf, np.inf
     intervals[n // 3, 1] = np.inf
     intervals[n // 4] = 1.0, 0.0
-    return X, y, intervals
+    return X, x + x * rng.normal(size=n), intervals
 
 
 def several(intervals):
     return np.stack([0.5 * intervals, intervals, 2.0 * intervals], axis=2)
 
 
-def weights(X, y, axes, **options):
+def weights(X, y, **options):
     numbers = np.column_stack([X["num$ber$"].fillna(0.5), y])
     law = KernelLaw(bandwidth=0.5).fit(numbers, y)
-    return plots.plot_local_weights(law, numbers[0], numbers, ax=axes, **options)
+    return plots.plot_local_weights(law, numbers[0], numbers, **options)
 
 
-#: name -> (panels, function of X, y, intervals, axes)
+#: Name -> function of X, y, intervals and the axes.
 PLOTS = {
-    "bands": (1, lambda X, y, i, ax: plots.plot_bands(X["num$ber$"], y, {"$A$": i}, ax=ax)),
-    "bands of labels": (
-        1,
-        lambda X, y, i, ax: plots.plot_bands(X["label"], y, {"_a": i, "b": i}, oracle=i, ax=ax),
+    "bands": lambda X, y, i, **on: plots.plot_bands(X["num$ber$"], y, {"$A$": i}, **on),
+    "bands of labels": lambda X, y, i, **on: plots.plot_bands(
+        X["label"], y, {"_a": i, "b": i}, oracle=i, **on
     ),
-    "bands of days": (1, lambda X, y, i, ax: plots.plot_bands(X["day"], y, {"a": i}, ax=ax)),
-    "regions": (
-        1,
-        lambda X, y, i, ax: plots.plot_regions(X["num$ber$"], y, {"a": i}, [0, 0.5, 2], ax=ax),
+    "bands of days": lambda X, y, i, **on: plots.plot_bands(X["day"], y, {"a": i}, **on),
+    "regions": lambda X, y, i, **on: plots.plot_regions(
+        X["num$ber$"], y, {"a": i}, [0, 0.5, 2], **on
     ),
-    "sorted": (1, lambda X, y, i, ax: plots.plot_sorted(y, i, ax=ax)),
-    "sorted by prediction": (
-        1,
-        lambda X, y, i, ax: plots.plot_sorted(y, i, by="prediction", y_pred=y, ax=ax),
+    "sorted": lambda X, y, i, **on: plots.plot_sorted(y, i, **on),
+    "sorted by prediction": lambda X, y, i, **on: plots.plot_sorted(
+        y, i, by="prediction", y_pred=y, **on
     ),
-    "groups": (1, lambda X, y, i, ax: plots.plot_group_coverage(y, i, X["label"], ax=ax)),
-    "feature": (1, lambda X, y, i, ax: plots.plot_feature_coverage(X["num$ber$"], y, i, ax=ax)),
-    "feature of labels": (
-        1,
-        lambda X, y, i, ax: plots.plot_feature_coverage(X["label"], y, i, ax=ax),
-    ),
-    "feature of days": (
-        1,
-        lambda X, y, i, ax: plots.plot_feature_coverage(X[["day"]], y, i, ax=ax),
-    ),
-    "length and error": (1, lambda X, y, i, ax: plots.plot_length_error(y, i, ax=ax)),
-    "calibration": (2, lambda X, y, i, ax: plots.plot_calibration(y, several(i), LEVELS, ax=ax)),
-    "weights": (1, lambda X, y, i, ax: weights(X, y, ax)),
-    "weights and scores": (1, lambda X, y, i, ax: weights(X, y, ax, v=y)),
-    "weights of two": (1, lambda X, y, i, ax: weights(X, y, ax, feature=(0, 1))),
-    "methods": (3, lambda X, y, i, ax: plots.plot_methods(y, {"$A$": i, "b": i - 0.1}, ax=ax)),
+    "groups": lambda X, y, i, **on: plots.plot_group_coverage(y, i, X["label"], **on),
+    "feature": lambda X, y, i, **on: plots.plot_feature_coverage(X["num$ber$"], y, i, **on),
+    "feature of labels": lambda X, y, i, **on: plots.plot_feature_coverage(X["label"], y, i, **on),
+    "feature of days": lambda X, y, i, **on: plots.plot_feature_coverage(X[["day"]], y, i, **on),
+    "length and error": lambda X, y, i, **on: plots.plot_length_error(y, i, **on),
+    "calibration": lambda X, y, i, **on: plots.plot_calibration(y, several(i), LEVELS, **on),
+    "weights": lambda X, y, i, **on: weights(X, y, **on),
+    "weights and scores": lambda X, y, i, **on: weights(X, y, v=y, **on),
+    "weights of two": lambda X, y, i, **on: weights(X, y, feature=(0, 1), **on),
+    "methods": lambda X, y, i, **on: plots.plot_methods(y, {"$A$": i, "b": i - 0.1}, **on),
 }
+PANELS = {"calibration": 2, "methods": 3}
 
 
 def axes_of(result):
@@ -89,6 +78,10 @@ def axes_of(result):
 
 def render(axes):
     axes[0].figure.savefig(io.BytesIO(), dpi=50)
+
+
+def captions(ax):
+    return " ".join(t.get_text() for t in ax.texts if t.get_gid()).replace("\n", " ")
 
 
 @pytest.fixture(autouse=True)
@@ -101,8 +94,7 @@ def no_warnings():
 @pytest.mark.parametrize("n", ci_but([2], [1, 2, 100]))
 @pytest.mark.parametrize("name", PLOTS)
 def test_a_plot_is_drawn_whatever_comes(name, n):
-    _, draw = PLOTS[name]
-    result = draw(*make(n), None)
+    result = PLOTS[name](*make(n))
     axes = axes_of(result)
     assert isinstance(result[1], pd.DataFrame)
     assert any(ax.has_data() for ax in axes)
@@ -111,77 +103,50 @@ def test_a_plot_is_drawn_whatever_comes(name, n):
 
 @pytest.mark.parametrize("name", PLOTS)
 def test_a_plot_uses_the_axes_it_is_given_and_reads_no_text_as_mathematics(name):
-    panels, draw = PLOTS[name]
-    given = list(Figure(layout="constrained").subplots(1, panels, squeeze=False)[0])
-    result = draw(*make(50), given[0] if panels == 1 else given)
+    given = list(Figure(layout="constrained").subplots(1, PANELS.get(name, 1), squeeze=False)[0])
+    result = PLOTS[name](*make(50), ax=given if name in PANELS else given[0])
     assert axes_of(result) == given
     render(given)
-    for ax in given:
-        for text in ax.findobj(Text):
-            assert not re.search(r"(?<!\\)\$", text.get_text())
+    for text in given[0].figure.findobj(Text):
+        assert not re.search(r"(?<!\\)\$", text.get_text())
     assert plt.get_fignums() == []
-
-
-def captions(ax):
-    return " ".join(t.get_text() for t in ax.texts if t.get_gid() == CAPTION).replace("\n", " ")
+    if name in PANELS:
+        with pytest.raises(ValueError, match=r"ax has 1 axes; \d were expected"):
+            PLOTS[name](*make(50), ax=given[0])
 
 
 @pytest.mark.parametrize("name", ["bands", "sorted", "length and error", "methods"])
-def test_infinite_and_empty_intervals_are_counted(name):
-    axes = axes_of(PLOTS[name][1](*make(400), None))
-    assert "2 of 400 intervals are infinite" in captions(axes[0])
-    assert "1 of 400 intervals is empty" in captions(axes[0])
-
-
-@pytest.mark.parametrize("name", ["bands", "sorted", "sorted by prediction"])
-def test_infinite_intervals_end_at_the_edge(name):
-    X, y, intervals = make(100)
-    ax, _ = PLOTS[name][1](X, y, intervals, None)
-    ends = np.array(ax.get_ylim())
-    assert np.isfinite(ends).all()
-    assert np.abs(ends).max() < 20.0
+def test_infinite_and_empty_intervals_are_counted_and_end_at_the_edge(name):
+    ax = axes_of(PLOTS[name](*make(400)))[0]
+    assert "2 of 400 intervals are infinite" in captions(ax)
+    assert "1 of 400 intervals is empty" in captions(ax)
+    assert np.abs(ax.get_ylim()).max() < 20.0
 
 
 @pytest.mark.parametrize("name", [name for name in PLOTS if "weights" not in name])
-def test_no_rows_are_refused(name):
+def test_no_rows_are_refused_and_several_levels_where_one_is_drawn(name):
     X, y, intervals = make(5)
     with pytest.raises(ValueError, match=r"at least one|empty"):
-        PLOTS[name][1](X[:0], y[:0], intervals[:0], None)
-
-
-@pytest.mark.parametrize("name", ["bands", "sorted", "groups", "feature", "length and error"])
-def test_several_levels_are_refused_where_one_is_drawn(name):
-    X, y, intervals = make(20)
-    with pytest.raises(ValueError, match="3 levels; one level was expected"):
-        PLOTS[name][1](X, y, several(intervals), None)
-
-
-def test_panels_are_counted():
-    y, intervals = [0.0], np.zeros((1, 2, 1))
-    with pytest.raises(ValueError, match="ax has 1 axes; 2 were expected"):
-        plots.plot_calibration(y, intervals, [0.5], ax=Figure().subplots())
+        PLOTS[name](X[:0], y[:0], intervals[:0])
+    if name != "calibration":
+        with pytest.raises(ValueError, match=r"those of one level|one level was expected"):
+            PLOTS[name](X, y, several(intervals))
 
 
 @pytest.mark.parametrize("name", ["bands", "sorted", "length and error"])
 def test_many_rows_are_drawn_in_part_and_counted_in_full(name):
-    X, y, intervals = make(12_000)
-    first, second = (PLOTS[name][1](X, y, intervals, None) for _ in range(2))
+    first, second = (PLOTS[name](*make(12_000)) for _ in range(2))
     assert len(first[1]) < 6000
     assert first[1].equals(second[1])
     assert "of 1" in captions(first[0])
-    render(axes_of(first))
 
 
 @pytest.mark.parametrize("kind", [pd, pl])
 def test_columns_of_pandas_and_polars_are_the_same_feature(kind):
     _, y, intervals = make(60)
-    labels = [("a", "b", None)[i % 3] for i in range(60)]
-    numbers = [None if i % 5 == 0 else i / 7 for i in range(60)]
-    for values in (labels, numbers):
+    for values in ([("a", "b", None)[i % 3] for i in range(60)], [None, *np.arange(59.0)]):
         named = pd.Series(values, name="c") if kind is pd else pl.Series("c", values)
         _, plain = plots.plot_feature_coverage(values, y, intervals)
-        _, series = plots.plot_feature_coverage(named, y, intervals)
-        _, frame = plots.plot_feature_coverage(kind.DataFrame({"c": values}), y, intervals)
-        assert plain.equals(series)
-        assert plain.equals(frame)
+        for given in (named, kind.DataFrame({"c": values})):
+            assert plots.plot_feature_coverage(given, y, intervals)[1].equals(plain)
         assert plain["group"].iloc[-1] == "missing"

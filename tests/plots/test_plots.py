@@ -1,4 +1,4 @@
-"""Bands, regions and weights: frames that hold every row, and artists that show them."""
+"""The frame of each plot says what the metrics say, and the artists show it."""
 
 import io
 import subprocess
@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import NotFittedError
@@ -21,16 +22,146 @@ from localconformal import (
     SLCPRegressor,
     SplitConformalRegressor,
     UniformLaw,
+    metrics,
+    plots,
 )
 from localconformal.datasets import load_simulation
-from localconformal.metrics import coverage
-from localconformal.plots import plot_bands, plot_comparison, plot_local_weights, plot_regions
 from localconformal.text import say_number
 
+N = 600
 EDGES = np.arange(6.0)
 
 
-@pytest.fixture
+def scaled_rows(n=N):
+    """A feature that scales the noise, y, and intervals that know it."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.2, 1.0, n)
+    return x, x * rng.normal(size=n), np.stack([-1.6 * x, 1.6 * x], axis=1)
+
+
+X_, Y, INTERVALS = scaled_rows()
+
+
+def caption_of(ax):
+    return " ".join(t.get_text() for t in ax.texts if t.get_gid()).replace("\n", " ")
+
+
+def points(ax):
+    """All points of scatter plots on the axes: (k, 2)."""
+    drawn = [c.get_offsets() for c in ax.collections if isinstance(c, PathCollection)]
+    return np.concatenate([np.asarray(part) for part in drawn])
+
+
+# ---- coverage of groups and bins ---------------------------------------------------------------
+
+
+def test_groups_are_those_of_the_metric_and_of_many_the_largest():
+    groups = np.array(["b", "a", "c"])[np.arange(N) % 3]
+    ax, frame = plots.plot_group_coverage(Y, 0 * INTERVALS, groups, 0.8)
+    pd.testing.assert_frame_equal(
+        frame, metrics.group_coverage(Y, 0 * INTERVALS, groups, 0.8).frame()
+    )
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b", "c"]
+    assert set(frame["coverage"]) <= set(points(ax)[:, 0])
+    assert "Below it ▼: 3 of 3" in caption_of(ax)
+    missing = pd.Series(pd.Categorical(["a", None, "b"] * (N // 3)), name="kind")
+    ax, frame = plots.plot_group_coverage(Y, INTERVALS, missing)
+    assert frame["group"].tolist() == ["a", "b", "missing"]
+    assert ax.get_ylabel() == "kind"
+    many = np.concatenate([np.arange(100), np.zeros(N - 100, dtype=int)])
+    ax, frame = plots.plot_group_coverage(Y, INTERVALS, many)
+    assert (len(frame), frame["n"].iloc[0]) == (30, N - 99)
+    assert "the 30 of 100 with the most rows" in caption_of(ax)
+
+
+def test_bins_of_a_feature_hold_all_rows_and_average_to_the_coverage():
+    x = np.where(np.arange(N) % 10 == 0, np.nan, X_)
+    _, frame = plots.plot_feature_coverage(x, Y, INTERVALS)
+    assert frame["n"].sum() == N
+    assert (frame["group"].iloc[-1], frame["n"].iloc[-1]) == ("missing", N // 10)
+    average = np.average(frame["coverage"], weights=frame["n"])
+    assert average == pytest.approx(metrics.coverage(Y, INTERVALS))
+    k = np.rint(frame["coverage"] * frame["n"]).astype(int).to_numpy()
+    low, high = metrics.binomial_band(k, frame["n"].to_numpy())
+    np.testing.assert_allclose(frame[["lower", "upper"]], np.column_stack([low, high]))
+    labels = pd.Series(["rare"] * 3 + ["frequent"] * (N - 3), dtype="category")
+    _, frame = plots.plot_feature_coverage(labels, Y, INTERVALS)
+    assert frame.set_index("group")["n"].to_dict() == {"frequent": N - 3, "rare": 3}
+
+
+# ---- rows, errors, levels and methods ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["length", "prediction"])
+def test_sorted_rows_are_all_there_in_order(by):
+    ax, frame = plots.plot_sorted(Y, INTERVALS, by=by, y_pred=Y / 2, max_points=N)
+    assert sorted(frame["row"]) == list(range(N))
+    assert (np.diff(frame[by]) >= 0).all()
+    assert frame["covered"].mean() == metrics.coverage(Y, INTERVALS)
+    np.testing.assert_array_equal(frame["y"], Y[frame["row"]])
+    base = frame["prediction"] if by == "length" else 0.0
+    drawn = points(ax)
+    np.testing.assert_allclose(drawn[np.argsort(drawn[:, 0]), 1], frame["y"] - base)
+
+
+def test_intervals_of_one_length_are_not_sorted_by_rounding():
+    centre = np.random.default_rng(0).gamma(1.0, 100.0, N)
+    ax, frame = plots.plot_sorted(centre, centre[:, None] + [-126.7, 126.7], max_points=N)
+    assert frame["row"].tolist() == list(range(N))
+    assert "All intervals are of one length" in caption_of(ax)
+
+
+def test_errors_and_lengths_of_rows_and_bins():
+    ax, frame = plots.plot_length_error(Y, INTERVALS)
+    rows, mean = (frame[frame["kind"] == kind] for kind in ("row", "mean"))
+    np.testing.assert_allclose(rows["error"], np.abs(Y))
+    np.testing.assert_allclose(rows["length"], 3.2 * X_)
+    assert mean["n"].sum() == N
+    assert np.average(mean["error"], weights=mean["n"]) == pytest.approx(np.abs(Y).mean())
+    assert np.average(mean["coverage"], weights=mean["n"]) == pytest.approx(
+        metrics.coverage(Y, INTERVALS)
+    )
+    assert f"{metrics.length_error_corr(Y, INTERVALS):.2f}" in caption_of(ax)
+    ax, frame = plots.plot_length_error([0.0, 1.0], [[-np.inf, np.inf]] * 2)
+    assert len(frame) == 0
+    assert "undefined" in caption_of(ax)
+
+
+def test_the_calibration_curve_is_that_of_the_metric():
+    several = np.stack([INTERVALS, 0.4 * INTERVALS], axis=2)
+    (left, right), frame = plots.plot_calibration(Y, several, [0.9, 0.5])
+    pd.testing.assert_frame_equal(
+        frame, metrics.coverage_length_curve(Y, several, [0.9, 0.5]).frame()
+    )
+    curves = {line.get_label(): line.get_xydata() for line in [*left.lines, *right.lines]}
+    np.testing.assert_allclose(curves["observed"], frame[["confidence_level", "coverage"]])
+    np.testing.assert_allclose(curves["mean"], frame[["confidence_level", "mean_length"]])
+
+
+def test_methods_have_the_numbers_of_the_metrics_and_paired_bands():
+    methods = {"a": INTERVALS, "wide": 1.5 * INTERVALS, "same": INTERVALS + 0.0}
+    (left, *_), frame = plots.plot_methods(Y, methods)
+    table = frame.pivot(index="method", columns="metric", values="value")
+    for name, bounds in methods.items():
+        assert table.loc[name, "coverage"] == pytest.approx(metrics.coverage(Y, bounds))
+        assert table.loc[name, "mean length"] == pytest.approx(metrics.mean_length(Y, bounds))
+        assert table.loc[name, "interval score"] == pytest.approx(
+            metrics.interval_score(Y, bounds, 0.9)
+        )
+    assert [t.get_text() for t in left.get_yticklabels()] == list(methods)
+    np.testing.assert_allclose(np.sort(points(left)[:, 0]), np.sort(table["coverage"]))
+    # Of lengths, whose differences are known row by row: half the narrow length.
+    row = frame.set_index(["metric", "method"]).loc[("mean length", "wide")]
+    half = 1.96 * (1.6 * X_).std(ddof=1) / np.sqrt(N)
+    assert row["difference"] == pytest.approx((1.6 * X_).mean())
+    ends = row["upper"] - row["value"], row["value"] - row["lower"]
+    assert ends == pytest.approx((half, half), rel=0.01)
+
+
+# ---- bands and regions ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
 def data():
     simulation = load_simulation("sim2")
     X, y = simulation.sample(300, random_state=0)
@@ -38,291 +169,212 @@ def data():
     return X, y, oracle, {"narrow": oracle * 0.5, "wide": oracle + np.array([-1.0, 1.0])}
 
 
-def caption_of(ax):
-    return " ".join(t.get_text() for t in ax.texts if t.get_gid()).replace("\n", " ")
-
-
-def test_the_frame_holds_every_row_of_every_method(data):
-    X, y, oracle, bands = data
-    _, frame = plot_bands(X, y, bands, oracle=oracle)
-    assert list(frame.columns) == [
-        "method", "x", "position", "y", "lower", "upper", "covered", "strip",
-        "shape", "band_lower", "band_upper",
-    ]  # fmt: skip
-    assert frame.groupby("method").size().to_dict() == {
-        "narrow": 300,
-        "wide": 300,
-        "true quantiles": 300,
-    }
-    for name, intervals in {**bands, "true quantiles": oracle}.items():
-        assert frame.loc[frame["method"] == name, "covered"].mean() == coverage(y, intervals)
-
-
-def test_bands_are_drawn_in_the_order_of_x(data):
-    X, y, oracle, bands = data
-    ax = Figure().subplots()
-    assert plot_bands(X, y, bands, oracle=oracle, ax=ax)[0] is ax
-    assert len(ax.lines) == 2 * (len(bands) + 1)
-    for line in ax.lines:
-        assert (np.diff(line.get_xdata()) >= 0).all()
-
-
-def test_one_column_or_none_is_the_same_feature(data):
-    X, y, _, bands = data
-    assert plot_bands(X, y, bands)[1].equals(plot_bands(X[:, 0], y, bands)[1])
-
-
-def jumping(n, seed=0):
+def jumping(n):
     """Intervals that depend on another feature, along one of whole numbers."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     x, centre = rng.integers(0, 30, n).astype(float), rng.normal(size=n)
     return x, centre + rng.normal(size=n), centre[:, None] + np.array([-1.6, 1.6])
 
 
-def test_a_smooth_band_is_a_line_through_its_rows(data):
+def test_smooth_bands_are_lines_through_all_rows_in_the_order_of_x(data):
     X, y, oracle, bands = data
-    _, frame = plot_bands(X, y, bands, oracle=oracle)
+    ax, frame = plots.plot_bands(X, y, bands, oracle=oracle)
+    for name, intervals in {**bands, "true quantiles": oracle}.items():
+        part = frame[frame["method"] == name]
+        assert len(part) == 300
+        assert part["covered"].mean() == metrics.coverage(y, intervals)
     assert set(frame["shape"]) == {"line"}
     np.testing.assert_array_equal(frame["band_lower"], frame["lower"])
+    assert len(ax.lines) == 2 * (len(bands) + 1)
+    assert all((np.diff(line.get_xdata()) >= 0).all() for line in ax.lines)
+    assert plots.plot_bands(X[:, 0], y, bands, oracle=oracle)[1].equals(frame)
 
 
-def test_bounds_that_jump_are_medians_in_bins_not_a_zigzag():
+def test_bounds_that_jump_are_medians_in_bins_and_of_a_few_rows_bars():
     x, y, intervals = jumping(2_000)
-    ax, frame = plot_bands(x, y, {"a": intervals})
+    ax, frame = plots.plot_bands(x, y, {"a": intervals})
     assert set(frame["shape"]) == {"bins"}
     line = ax.lines[0].get_xydata()
     np.testing.assert_array_equal(line, frame[["position", "band_lower"]])
     assert len(np.unique(line, axis=0)) <= 40
     in_bins = frame.groupby("x")[["lower", "band_lower"]].agg(["median", "std"])
-    centre, middle = in_bins["lower"]["median"], in_bins["band_lower"]["median"]
-    np.testing.assert_allclose(centre, middle, atol=0.2)
+    middle = in_bins["band_lower"]["median"]
+    np.testing.assert_allclose(in_bins["lower"]["median"], middle, atol=0.2)
     assert (in_bins["band_lower"]["std"] == 0).all()
     assert "medians of the bounds" in caption_of(ax)
-    assert frame["covered"].mean() == coverage(y, intervals)
-
-
-def test_a_few_rows_that_jump_are_bars():
+    assert frame["covered"].mean() == metrics.coverage(y, intervals)
     x, y, intervals = jumping(100)
-    ax, frame = plot_bands(x, y, {"a": intervals})
+    ax, frame = plots.plot_bands(x, y, {"a": intervals})
     assert set(frame["shape"]) == {"bars"}
-    assert len(ax.lines) == 0
-    assert len(ax.collections[0].get_segments()) == 100
+    assert (len(ax.lines), len(ax.collections[0].get_segments())) == (0, 100)
+    for odd in ([-np.inf, np.inf], [1.0, 0.0], [-1e300, 1e300]):
+        ax, frame = plots.plot_bands(x, y, {"a": np.where(x[:, None] < 15, odd, intervals)})
+        ax.figure.draw_without_rendering()
+        assert (frame["band_lower"].isna() == (frame["lower"] > frame["upper"])).all()
 
 
-@pytest.mark.parametrize("bounds", [[-np.inf, np.inf], [1.0, 0.0], [-1e300, 1e300]])
-def test_odd_intervals_among_those_that_jump(bounds):
-    x, y, intervals = jumping(1_000)
-    intervals[x < 15] = bounds
-    ax, frame = plot_bands(x, y, {"a": intervals})
-    ax.figure.savefig(io.BytesIO(), dpi=30)
-    assert (frame["band_lower"].isna() == (frame["lower"] > frame["upper"])).all()
-
-
-def test_what_cannot_be_drawn_is_refused(data):
-    X, y, oracle, bands = data
-    with pytest.raises(ValueError, match="one feature"):
-        plot_bands(np.hstack([X, X]), y, bands)
-    with pytest.raises(ValueError, match="labels; numbers were expected"):
-        plot_regions(["a", "b"] * 150, y, bands, EDGES)
-    with pytest.raises(ValueError, match="the name of oracle"):
-        plot_bands(X, y, {"true quantiles": bands["wide"]}, oracle=oracle)
-    ax, frame = plot_bands(X, y, {"true quantiles": oracle})
-    assert frame["covered"].mean() == coverage(y, oracle)
-    assert len(ax.lines) == 2
-
-
-def test_regions_average_to_the_coverage_of_all_rows(data):
+def test_labels_missing_values_and_few_numbers_have_strips_of_their_own(data):
     X, y, _, bands = data
-    _, frame = plot_regions(X, y, bands, EDGES)
-    for name, part in frame.groupby("method"):
-        assert part["rows"].sum() == len(y)
-        average = np.average(part["coverage"], weights=part["rows"])
-        assert average == pytest.approx(coverage(y, bands[name]))
-    # The last region is closed, one without rows has no coverage, and a missing feature no region.
-    _, frame = plot_regions([1.0, np.nan], [0.0, 0.0], {"a": [[0, 0]] * 2}, [0.0, 0.5, 1.0])
-    assert frame["rows"].tolist() == [0, 1]
-    assert frame["coverage"].isna().tolist() == [True, False]
-
-
-def test_regions_are_named_counted_and_in_per_cent(data):
-    X, y, _, bands = data
-    ax, _ = plot_regions(pd.Series(X[:, 0], name="depth"), y, bands, EDGES[:4])
-    ax.figure.savefig(io.BytesIO(), dpi=30)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("depth", "coverage, %")
-    assert max(float(tick.get_text()) for tick in ax.get_yticklabels()) >= 90
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(bands)
-    outside = int((X[:, 0] > 3).sum())
-    assert f"{outside} of 300 rows are in no region" in caption_of(ax)
-
-
-def test_comparison_returns_both_frames_and_draws_a_column_a_method(data):
-    X, y, oracle, bands = data
-    figure = Figure(layout="constrained")
-    axes, frame = plot_comparison(X, y, bands, EDGES, oracle=oracle, title="Title", figure=figure)
-    drawn, counted = frame.loc["bands"], frame.loc["regions"]
-    assert axes.ravel().tolist() == figure.axes
-    assert len(figure.axes) == 2 * len(bands)
-    assert set(counted["method"]) == set(bands)
-    assert set(drawn["method"]) == {*bands, "true quantiles"}
-    figure.savefig(io.BytesIO(), dpi=30)
-    _, frame = plot_comparison(X, y, bands, EDGES)
-    assert set(frame.loc["bands", "method"]) == set(bands)
-
-
-def test_labels_and_missing_values_have_strips_of_their_own(data):
-    _, y, _, bands = data
     labels = np.array(["a", "b", None], dtype=object)[np.arange(300) % 3]
-    _, frame = plot_bands(labels, y, bands)
-    assert set(frame["x"]) == {"a", "b", "missing"}
-    for name, strip in (("a", 0), ("b", 1), ("missing", 2)):
-        part = frame[frame["x"] == name]
-        assert set(part["strip"]) == {strip}
-        assert (np.abs(part["position"] - strip) < 0.5).all()
-        lengths = (part["upper"] - part["lower"])[part["method"] == "narrow"]
-        assert (np.diff(lengths) >= 0).all()
-
-
-def test_missing_numbers_stand_after_all_others(data):
-    X, y, _, bands = data
-    x = X[:, 0].copy()
-    x[:10] = np.nan
-    _, frame = plot_bands(x, y, bands)
+    for given, names in ((labels, ["a", "b", "missing"]), (np.arange(300) % 4, list("0123"))):
+        _, frame = plots.plot_bands(given, y, bands)
+        assert frame.drop_duplicates("strip").sort_values("strip")["x"].tolist() == names
+        assert (np.abs(frame["position"] - frame["strip"]) < 0.5).all()
+        for _, part in frame.groupby(["method", "strip"]):
+            assert (np.diff(part["upper"] - part["lower"]) >= 0).all()
+    x = np.where(np.arange(300) < 10, np.nan, X[:, 0])
+    _, frame = plots.plot_bands(x, y, bands)
     missing = frame["x"].isna()
     assert missing.sum() == 20
     assert frame.loc[missing, "position"].min() > np.nanmax(x)
     assert frame.loc[~missing, "position"].equals(frame.loc[~missing, "x"].rename("position"))
 
 
-def test_a_few_numbers_that_return_are_strips_in_their_order(data):
-    _, y, _, bands = data
-    _, frame = plot_bands(np.arange(300) % 4, y, bands)
-    assert frame.drop_duplicates("x")["x"].tolist() == ["0", "1", "2", "3"]
+def test_regions_average_to_the_coverage_of_all_rows(data):
+    X, y, _, bands = data
+    _, frame = plots.plot_regions(X, y, bands, EDGES)
+    for name, part in frame.groupby("method"):
+        assert part["rows"].sum() == len(y)
+        average = np.average(part["coverage"], weights=part["rows"])
+        assert average == pytest.approx(metrics.coverage(y, bands[name]))
+    # The last region is closed, one without rows has no coverage, and a missing feature no region.
+    _, frame = plots.plot_regions([1.0, np.nan], [0.0, 0.0], {"a": [[0, 0]] * 2}, [0.0, 0.5, 1.0])
+    assert frame["rows"].tolist() == [0, 1]
+    assert frame["coverage"].isna().tolist() == [True, False]
+    ax, _ = plots.plot_regions(pd.Series(X[:, 0], name="depth"), y, bands, EDGES[:4])
+    ax.figure.draw_without_rendering()
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("depth", "coverage, %")
+    assert max(float(tick.get_text()) for tick in ax.get_yticklabels()) >= 90
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(bands)
+    assert f"{(X[:, 0] > 3).sum()} of 300 rows are in no region" in caption_of(ax)
 
 
-@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e5, 3e9])
+def test_comparison_returns_both_frames_and_draws_a_column_a_method(data):
+    X, y, oracle, bands = data
+    figure = Figure(layout="constrained")
+    axes, frame = plots.plot_comparison(
+        X, y, bands, EDGES, oracle=oracle, title="Title", figure=figure
+    )
+    assert axes.ravel().tolist() == figure.axes
+    assert len(figure.axes) == 2 * len(bands)
+    assert set(frame.loc["regions"]["method"]) == set(bands)
+    assert set(frame.loc["bands"]["method"]) == {*bands, "true quantiles"}
+    figure.savefig(io.BytesIO(), dpi=30)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 3e9])
 def test_numbers_on_axes_are_written_out_and_differ(data, unit):
     X, y, _, bands = data
-    scaled = {name: unit * band for name, band in bands.items()}
-    ax, _ = plot_bands(unit * X, unit * y, scaled)
+    ax, _ = plots.plot_bands(
+        unit * X, unit * y, {name: unit * band for name, band in bands.items()}
+    )
     ax.figure.draw_without_rendering()
     for axis in (ax.xaxis, ax.yaxis):
-        places = axis.get_majorticklocs()
         texts = [label.get_text() for label in axis.get_ticklabels()]
         read = [float(text.replace(",", "").replace("−", "-")) for text in texts]
-        np.testing.assert_allclose(read, places, atol=1e-9 * unit)
+        np.testing.assert_allclose(read, axis.get_majorticklocs(), atol=1e-9 * unit)
         assert len(set(texts)) == len(texts)
         assert not any("e" in text for text in texts)
         assert axis.get_offset_text().get_text() == ""
 
 
-# ---- weights of rows -----------------------------------------------------------------------
+# ---- weights of rows -----------------------------------------------------------------------------
 
-N = 200
-
-
-@pytest.fixture
-def rows():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(N, 2))
-    return X, X[:, 0] * rng.normal(size=N)
-
-
+ROWS = np.random.default_rng(0).uniform(size=(200, 2))
+V = ROWS[:, 0] * np.random.default_rng(1).normal(size=200)
 FOREST = ForestLaw(RandomForestRegressor(10, random_state=0))
-LAWS = [KernelLaw(bandwidth=0.4), NeighborsLaw(n_neighbors=20), FOREST]
+LAWS = [KernelLaw(bandwidth=0.4), NeighborsLaw(n_neighbors=20), FOREST, UniformLaw()]
 
 
-@pytest.mark.parametrize("law", [*LAWS, UniformLaw()], ids=lambda law: type(law).__name__)
-def test_weights_are_those_of_the_kernel_between_rows(rows, law):
-    X, v = rows
-    law = law.fit(X, v)
-    ax, frame = plot_local_weights(law, X[3], X)
-    kernel = law.localizer()
-    found = kernel(kernel.view(X[3:4]), kernel.view(X))[0]
-    by_row = frame.set_index("row")["weight"].sort_index()
-    np.testing.assert_allclose(by_row, found / found.sum())
-    assert (np.diff(frame["weight"]) >= 0).all()
-    size = found.sum() ** 2 / (found**2).sum()
-    assert f"Effective sample size {say_number(size)}" in caption_of(ax)
-    assert len(ax.collections[-1].get_offsets()) > 0
+weights_of = plots.plot_local_weights
+
+
+def slcp(law):
+    return SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(ROWS, V)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: type(law).__name__)
-def test_a_model_speaks_through_its_law(rows, law):
-    X, y = rows
-    model = SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(X, y)
-    _, of_model = plot_local_weights(model, X[0], X, y)
-    _, of_law = plot_local_weights(model.law_.laws[-1], X[0], X, y)
-    assert of_model.equals(of_law)
-    np.testing.assert_array_equal(of_model["v"], y[of_model["row"]])
+def test_weights_are_those_of_the_kernel_between_rows(law):
+    model = slcp(law)
+    law = model.law_.laws[-1]
+    ax, frame = weights_of(model, ROWS[3], ROWS, V)
+    kernel = law.localizer()
+    found = kernel(kernel.view(ROWS[3:4]), kernel.view(ROWS))[0]
+    np.testing.assert_allclose(frame["weight"], (found / found.sum())[frame["row"]])
+    np.testing.assert_array_equal(frame["v"], V[frame["row"]])
+    assert (np.diff(frame["weight"]) >= 0).all()
+    size = found.sum() ** 2 / (found**2).sum()
+    assert f"Effective sample size {say_number(size)}" in caption_of(ax)
+    assert weights_of(law, ROWS[3], ROWS, V)[1].equals(frame)
 
 
-def test_methods_that_weigh_calibration_rows_have_their_own_kernel(rows):
-    X, y = rows
-    model = LCPRegressor(LinearRegression(), random_state=0).fit(X, y)
-    _, frame = plot_local_weights(model, X[0], X)
-    assert frame["weight"].sum() == pytest.approx(1.0)
+def test_methods_that_weigh_calibration_rows_have_their_own_kernel():
+    model = LCPRegressor(LinearRegression(), random_state=0).fit(ROWS, V)
+    assert weights_of(model, ROWS[0], ROWS)[1]["weight"].sum() == pytest.approx(1.0)
 
 
-def test_labels_and_missing_values_of_frames(rows):
-    X, v = rows
-    frame = pd.DataFrame(X, columns=["a", "b"])
+def test_labels_and_missing_values_of_frames():
+    frame = pd.DataFrame(ROWS, columns=["a", "b"])
     frame.loc[::5, "b"] = np.nan
-    frame["kind"] = pd.Categorical(np.where(X[:, 0] > 0.5, "high", "low"))
-    law = KernelLaw().fit(frame, v)
-    _, drawn = plot_local_weights(law, frame[:1], frame, feature=("kind", "b"))
+    frame["kind"] = pd.Categorical(np.where(ROWS[:, 0] > 0.5, "high", "low"))
+    law = KernelLaw().fit(frame, V)
+    _, drawn = weights_of(law, frame[:1], frame, feature=("kind", "b"))
     assert set(drawn["x"]) == {"high", "low"}
-    assert drawn["x2"].isna().sum() == N // 5
-    ax, _ = plot_local_weights(law, frame[:1], frame, v, feature="kind")
+    assert drawn["x2"].isna().sum() == 40
+    ax, _ = weights_of(law, frame[:1], frame, V, feature="kind")
     assert ax.get_xlabel() == "kind"
 
 
-def test_the_heaviest_rows_are_always_drawn(rows):
-    X, v = rows
-    law = NeighborsLaw(n_neighbors=10).fit(X, v)
-    ax, frame = plot_local_weights(law, X[0], X, max_points=40)
-    assert len(frame) == 40
-    assert frame["row"].is_unique
+def test_the_heaviest_rows_are_always_drawn_and_none_may_speak():
+    law = NeighborsLaw(n_neighbors=10).fit(ROWS, V)
+    ax, frame = weights_of(law, ROWS[0], ROWS, max_points=40)
+    assert len(frame) == frame["row"].nunique() == 40
     assert frame["weight"].sum() == pytest.approx(1.0)
-    assert f"of {N} rows drawn" in caption_of(ax)
-
-
-def test_an_x_for_which_no_row_speaks(rows):
-    X, v = rows
-    law = KernelLaw("boxcar", bandwidth=0.1).fit(X, v)
-    ax, frame = plot_local_weights(law, [50.0, 50.0], X)
+    assert "of 200 rows drawn" in caption_of(ax)
+    law = KernelLaw("boxcar", bandwidth=0.1).fit(ROWS, V)
+    ax, frame = weights_of(law, [50.0, 50.0], ROWS)
     assert (frame["weight"] == 0.0).all()
-    assert f"None of {N} rows speaks" in caption_of(ax)
+    assert "None of 200 rows speaks" in caption_of(ax)
 
 
-def test_laws_without_a_kernel_are_refused(rows):
-    X, y = rows
-    split = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="SplitConformalRegressor has no law with a kernel"):
-        plot_local_weights(split, X[0], X)
-    lines = LearnedLaw(QuantileRegressor(alpha=0))
-    learned = SLCPRegressor(LinearRegression(), law=lines, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="no kernel between two rows"):
-        plot_local_weights(learned, X[0], X)
-    with pytest.raises(NotFittedError):
-        plot_local_weights(KernelLaw(), X[0], X)
+# ---- what is refused, and packages ---------------------------------------------------------------
+
+TABLE = pd.DataFrame(ROWS)
+KERNEL = KernelLaw().fit(ROWS, V)
+LINES = LearnedLaw(QuantileRegressor(alpha=0))
+BANDS = {"true quantiles": INTERVALS}
 
 
-def test_shapes_that_do_not_match_are_refused(rows):
-    X, v = rows
-    law, frame = KernelLaw().fit(X, v), pd.DataFrame(X)
-    with pytest.raises(ValueError, match="one row x"):
-        plot_local_weights(law, X[:2], X)
-    with pytest.raises(ValueError, match="same kind was expected"):
-        plot_local_weights(law, frame.iloc[0], frame)
-    with pytest.raises(ValueError, match="v is drawn upwards"):
-        plot_local_weights(law, X[0], X, v, feature=(0, 1))
-    with pytest.raises(ValueError, match="one column, or two"):
-        plot_local_weights(law, X[0], X, feature=(0, 1, 0))
-    with pytest.raises(ValueError, match="a column of X was expected"):
-        plot_local_weights(law, frame[:1], frame, feature="z")
-
-
-# ---- packages ------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: plots.plot_bands(np.column_stack([X_, X_]), Y, BANDS), "one feature"),
+        (lambda: plots.plot_bands(X_, Y, BANDS, oracle=INTERVALS), "the name of oracle"),
+        (
+            lambda: plots.plot_regions(["a", "b"] * 300, Y, BANDS, EDGES),
+            "labels; numbers were expected",
+        ),
+        (lambda: plots.plot_sorted(Y, INTERVALS, by="y"), "'length' or 'prediction'"),
+        (lambda: plots.plot_methods(Y, BANDS, baseline="z"), "baseline is 'z'"),
+        (lambda: weights_of(slcp(LINES), ROWS[0], ROWS), "no kernel between two rows"),
+        (lambda: weights_of(KernelLaw(), ROWS[0], ROWS), "not fitted"),
+        (
+            lambda: weights_of(SplitConformalRegressor().fit(ROWS, V), ROWS[0], ROWS),
+            "SplitConformalRegressor has no law with a kernel",
+        ),
+        (lambda: weights_of(KERNEL, ROWS[:2], ROWS), "one row x"),
+        (lambda: weights_of(KERNEL, TABLE.iloc[0], TABLE), "same kind was expected"),
+        (
+            lambda: weights_of(KERNEL, ROWS[0], ROWS, V, feature=(0, 1)),
+            "v is drawn upwards",
+        ),
+        (lambda: weights_of(KERNEL, ROWS[0], ROWS, feature=(0, 1, 0)), "column, or two"),
+        (lambda: weights_of(KERNEL, TABLE[:1], TABLE, feature="z"), "column of X was exp"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(call, message):
+    with pytest.raises((ValueError, NotFittedError), match=message):
+        call()
 
 
 @pytest.mark.ci
