@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LinearRegression
 
-from localconformal import MondrianConformalRegressor, SplitConformalRegressor
+from localconformal import SplitConformalRegressor
 from localconformal.audit import audit, compare
 from localconformal.metrics import coverage_length_curve
-from localconformal.report import render, summarise
 
 HOSTILE = "<script>alert(1)</script>"
 #: They would break out of attributes, of JSON, of script elements and of lines.
@@ -31,61 +30,42 @@ def rows(n, seed=0):
 
 
 @cache
-def ordinary(n=2_000, seed=0):
+def ordinary():
     """Arguments of a report with everything in it."""
-    X, y, intervals = rows(n, seed)
-    numbers = X[["hour"]]
+    X, y, intervals = rows(2_000)
+    numbers, levels = X[["hour"]], [0.5, 0.8, 0.9]
     model = SplitConformalRegressor(LinearRegression(), random_state=0).fit(numbers, y)
-    levels = [0.5, 0.8, 0.9]
     several = model.predict_interval(numbers, confidence_level=levels)
     return {
         "audit": audit(X, y, intervals, groups="weather"),
         "model": model,
         "comparison": compare({"scaled": intervals, "split": several[:, :, 2]}, numbers, y),
         "curve": coverage_length_curve(y, several, levels),
-        "X": X,
-        "y": y,
-        "intervals": intervals,
-        "y_pred": model.predict(numbers),
+        **{"X": X, "y": y, "intervals": intervals, "y_pred": model.predict(numbers)},
     }
 
 
 @cache
-def hostile(n=400, seed=0):
+def hostile():
     """The same with names and labels that are markup, or cannot be written."""
-    X, y, intervals = rows(n, seed)
+    X, y, intervals = rows(400)
     X = X.rename(columns={"hour": HOSTILE})
-    X["label"] = np.resize([HOSTILE, *AWKWARD], n)
+    X["label"] = np.resize([HOSTILE, *AWKWARD], 400)
     for i, name in enumerate(AWKWARD):
-        X[name] = np.random.default_rng(i).normal(size=n)
+        X[name] = np.random.default_rng(i).normal(size=400)
     groups = {HOSTILE: np.array(X["label"]), UNWRITABLE: X["weather"]}
     return {
         "audit": audit(X, y, intervals, groups=groups),
         "comparison": compare({HOSTILE: intervals, "b": 2 * intervals}, X[[HOSTILE]], y),
-        "title": HOSTILE,
-        "X": X,
-        "y": y,
-        "intervals": intervals,
+        **{"title": HOSTILE, "X": X, "y": y, "intervals": intervals},
     }
 
 
 @cache
-def many_failures(n=4_000, seed=0):
+def many_failures(n=4_000):
     """More than ten bins beyond chance: the noise grows with the first of three columns."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.uniform(size=(n, 1)), columns=["a"])
     X["like a"], X["other"] = X["a"] + rng.normal(0, 0.1, n), rng.uniform(size=n)
     y = rng.normal(size=n) * (0.2 + 2 * X["a"].to_numpy())
     return {"audit": audit(X, y, np.tile([-2.5, 2.5], (n, 1)))}
-
-
-def page_of_odd_model():
-    """The page of a model whose settings Python names by their place in memory."""
-    X, y, _ = rows(600)
-    X = X[["hour"]].assign(weather=X["weather"].astype("category").cat.codes)
-    model = MondrianConformalRegressor(
-        LinearRegression(),
-        groups=lambda X: np.asarray(X)[:, 0] > 12,
-        random_state=np.random.RandomState(0),
-    ).fit(X, y)
-    return render(summarise(audit(X, y, model), model=model, X=X, y=y))

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from functools import cache, partial
 from html.parser import HTMLParser
@@ -13,13 +12,13 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from localconformal import LVDRegressor, SplitConformalRegressor
+from localconformal import LVDRegressor, MondrianConformalRegressor, SplitConformalRegressor
 from localconformal.audit import Comparison, audit, compare
 from localconformal.metrics import coverage_band
 from localconformal.report import render, summarise, write_report
 from localconformal.text import plain_data, say_number
 from registry import ci_but
-from report_data import AWKWARD, HOSTILE, hostile, many_failures, ordinary, page_of_odd_model, rows
+from report_data import AWKWARD, HOSTILE, hostile, many_failures, ordinary, rows
 
 LIMIT = 3_000_000
 
@@ -43,8 +42,8 @@ def summarise_rows(X, y, intervals, **more):
     return summarise(audit(X, y, intervals), X=X, y=y, intervals=intervals, **more)
 
 
-def columns_of(summary, chart, option=0):
-    return summary["charts"][chart]["options"][option]["columns"]
+def columns_of(summary, chart):
+    return summary["charts"][chart]["options"][0]["columns"]
 
 
 class Elements(HTMLParser):
@@ -61,14 +60,14 @@ class Elements(HTMLParser):
     def handle_data(self, data):
         self.texts.append(data)
 
-    def all(self, tag):
-        return [attrs for name, attrs in self.tags if name == tag]
+    def all(self, *tags):
+        return [attrs for name, attrs in self.tags if name in tags]
 
 
 # ---- contents ---------------------------------------------------------------------------------
 
 
-def test_the_summary_is_json_and_says_the_audit(arguments, summary):
+def test_the_summary_is_json_and_says_the_audit_and_its_planted_failure(arguments, summary):
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
     found = arguments["audit"].summary
     assert f"{100 * found.coverage:.1f} % of 2,000 rows" in summary["headline"]["text"]
@@ -76,9 +75,6 @@ def test_the_summary_is_json_and_says_the_audit(arguments, summary):
     assert shown["Target"] == "90 %"
     assert shown["Mean length"] == say_number(found.mean_length)
     assert arguments["audit"].slab_text in summary["slab"][0]
-
-
-def test_the_planted_failure_is_a_sentence_and_leads_the_verdict(summary):
     assert "snow" in " ".join(summary["headline"]["verdict"])
     sentences = summary["failures"]["under"]["sentences"]
     assert any("weather = snow" in one["text"] for one in sentences)
@@ -86,10 +82,8 @@ def test_the_planted_failure_is_a_sentence_and_leads_the_verdict(summary):
 
 def test_every_part_of_the_audit_is_in_a_table_and_in_its_place_in_a_chart(arguments, summary):
     found = arguments["audit"]
-    tables = {table["id"]: table["rows"] for table in summary["failures"]["tables"]}
-    assert {part: len(tables[part]) for part in tables} == {
-        part: len(getattr(found, part)) for part in ("rules", "groups", "features")
-    }
+    tables = {table["id"]: len(table["rows"]) for table in summary["failures"]["tables"]}
+    assert tables == {name: len(getattr(found, name)) for name in ("rules", "groups", "features")}
     cells = sorted(found.features, key=lambda cell: cell.position)
     options = summary["charts"]["features"]["options"]
     assert {option["label"]: option["columns"]["label"] for option in options} == {
@@ -97,13 +91,9 @@ def test_every_part_of_the_audit_is_in_a_table_and_in_its_place_in_a_chart(argum
     }
     expected = "glance groups features sizes lengths errors curve intervals slab methods"
     assert set(expected.split()) <= set(summary["charts"])
-
-
-def test_the_histogram_counts_every_row(arguments, summary):
     columns = columns_of(summary, "lengths")
     assert sum(columns["covered"]) + sum(columns["missed"]) == 2_000
-    missed = 2_000 * (1 - arguments["audit"].summary.coverage)
-    assert sum(columns["missed"]) == pytest.approx(missed)
+    assert sum(columns["missed"]) == pytest.approx(2_000 * (1 - found.summary.coverage))
 
 
 def test_the_page_holds_its_parts_in_order_and_every_table_has_a_name(page):
@@ -139,7 +129,7 @@ def test_how_the_intervals_were_made_and_from_what(arguments, summary):
     assert candidates["rows"] == [["forest", "1.25"]]
 
 
-def test_comparisons_are_in_per_cent_and_points(arguments, summary):
+def test_comparisons_are_in_per_cent_and_points_of_rows_or_over_splits(arguments, summary):
     methods, differences = summary["comparison"]["tables"]
     found = {method.name: method.summary for method in arguments["comparison"].methods}
     for name, coverage, *_ in methods["rows"]:
@@ -148,12 +138,9 @@ def test_comparisons_are_in_per_cent_and_points(arguments, summary):
     row = next(r for r in arguments["comparison"].paired() if r.metric == "coverage")
     shown = float(differences["rows"][0][-1].split(" ")[0].replace("−", "-"))
     assert shown == pytest.approx(100 * row.difference, abs=0.1)
-
-
-def test_a_comparison_over_splits_is_not_said_to_be_of_rows():
     splits = [compare({"a": b, "b": 2 * b}, X[["hour"]], y) for X, y, b in (rows(90), rows(90, 1))]
     over = Comparison.over(splits, test_over_fit=0.25)
-    charts = summarise(ordinary()["audit"], comparison=over)["charts"]
+    charts = summarise(arguments["audit"], comparison=over)["charts"]
     assert "mean over splits" in charts["methods"]["lead"]
     assert "split by split" in charts["differences"]["lead"]
 
@@ -170,7 +157,6 @@ def test_without_groups_the_page_says_how_to_get_them():
     assert "groups" not in summarise(found)["charts"]
     assert ">No groups were named: pass groups= to the audit.<" in render(summarise(found))
     assert ">No groups were named: use -g.<" in render(summarise(found, group_hint="use -g"))
-    assert ">No groups were named.<" in render(summarise(found, group_hint=""))
 
 
 # ---- parts too rarely and too often covered ---------------------------------------------------
@@ -185,19 +171,18 @@ def both_sides(n=4_000):
     return audit(X, y, np.tile([-1.645, 1.645], (n, 1)), {"half": X["a"] > 0.7})
 
 
-@cache
-def too_wide():
-    X, y, intervals = rows(4_000, 1)
-    return audit(X, y, 4.0 * intervals, "weather")
+def scaled(factor, n=2_000):
+    X, y, intervals = rows(n, 1)
+    return audit(X, y, factor * intervals, "weather")
 
 
 AUDITS = {
     "ordinary": lambda: ordinary()["audit"],
     "many": lambda: many_failures()["audit"],
     "both sides": both_sides,
-    "too wide": too_wide,
-    "shifted": lambda: audit(*rows(2_000)[:2], 0.6 * rows(2_000)[2]),
-    "few": lambda: audit(*rows(30)),
+    "too wide": lambda: scaled(4.0),
+    "shifted": lambda: scaled(0.6),
+    "few": lambda: scaled(1.0, 30),
 }
 
 
@@ -241,48 +226,39 @@ def test_headline_sentences_tables_and_charts_mark_the_same_parts(name):
 
 def test_over_coverage_has_a_part_of_its_own():
     page = render(summarise(both_sides()))
-    names = ("failures", "excess", "parts")
-    fails, excess, rest = (page.index(f'<section id="{name}"') for name in names)
-    assert fails < excess < rest
-    assert "mark over" not in page[fails:excess]
-    assert "mark under" not in page[excess:rest]
-    assert "half = True" in page[fails:excess]
-    assert "half = False" in page[excess:rest]
-    wide = render(summarise(too_wide()))
+    _, fails, excess, _ = re.split('<section id="(?:failures|excess|parts)"', page)
+    assert "half = True" in fails
+    assert "mark over" not in fails
+    assert "half = False" in excess
+    assert "mark under" not in excess
+    wide = render(summarise(scaled(4.0)))
     assert "No part is covered too rarely by more than chance." in wide
     assert "fails most" not in wide
 
 
-# ---- what a calibration set explains ----------------------------------------------------------
-
-
-def calibrated(share, n=4_000):
-    """An audit with this share of the rows in their interval, and a model of 500 calibrators."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(n, 1)), rng.normal(size=n)
-    model = SplitConformalRegressor(LinearRegression(), random_state=0, calibration_size=None)
-    model.fit(X, y).conformalize(X[:500] + 1e-9, y[:500])
-    intervals = np.tile([-1.0, 1.0], (n, 1)) * np.quantile(np.abs(y), share)
-    return audit(X, y, intervals), model
+# ---- what a calibration set explains, and point predictions -----------------------------------
 
 
 def test_what_the_calibration_set_explains_is_said_beside_the_binomial_band():
-    audited, model = calibrated(0.915)
-    found, (low, high) = audited.summary, coverage_band(500, 4_000, 0.9)
-    assert found.p_value < 0.05
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(4_000, 1)), rng.normal(size=4_000)
+    model = SplitConformalRegressor(LinearRegression(), random_state=0, calibration_size=None)
+    model.fit(X, y).conformalize(X[:500] + 1e-9, y[:500])
+    explained, off = (
+        audit(X, y, np.tile([-1.0, 1.0], (4_000, 1)) * np.quantile(np.abs(y), share))
+        for share in (0.915, 0.95)
+    )
+    found, (low, high) = explained.summary, coverage_band(500, 4_000, 0.9)
     assert low < found.coverage < high
-    summary = summarise(audited, model=model)
-    told = summary["headline"]["verdict"][0]
-    assert "within what a calibration set of 500 rows explains" in told
+    summary = summarise(explained, model=model)
     observed = summary["headline"]["figures"][1]["detail"]
     assert f"95 % band: {100 * found.lower:.1f} to {100 * found.upper:.1f}" in observed
     assert f"500 rows explains {100 * low:.1f} to {100 * high:.1f}" in observed
     assert summary["charts"]["glance"]["expected"] == plain_data([low, high], 6)
     assert columns_of(summary, "glance")["state"][0] == "within"
-    assert any("within what a calibration set" in line[2] for line in summary["numbers"])
-    audited, model = calibrated(0.95)
-    told = summarise(audited, model=model)["headline"]["verdict"][0]
-    assert "more than chance and a calibration set of 500 rows explain" in told
+    told, told_off = (summarise(a, model=model)["headline"]["verdict"] for a in (explained, off))
+    assert "within what a calibration set of 500 rows explains" in told[0]
+    assert "more than chance and a calibration set of 500 rows explain" in told_off[0]
 
 
 def test_the_audit_may_know_the_calibration_set_and_no_promise_explains_nothing():
@@ -291,9 +267,6 @@ def test_the_audit_may_know_the_calibration_set_and_no_promise_explains_nothing(
     assert known["expected"] == plain_data(coverage_band(300, 300, 0.9), 6)
     model = LVDRegressor(LinearRegression(), random_state=0).fit(X[["hour"]], y)
     assert "expected" not in summarise(audit(X, y, intervals), model=model)["charts"]["glance"]
-
-
-# ---- point predictions ------------------------------------------------------------------------
 
 
 def test_point_predictions_stand_on_the_page_with_their_intervals():
@@ -315,12 +288,12 @@ def test_a_model_is_asked_for_what_is_not_given_and_foreign_intervals_have_no_pr
     X, y, _ = rows(300)
     X = X[["hour"]]
     model = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
-    found, intervals = audit(X, y, model), model.predict_interval(X)
+    found, given = audit(X, y, model), {"X": X, "y": y, "intervals": model.predict_interval(X)}
     asked = summarise(found, model=model, X=X, y=y)["charts"]
-    told = summarise(found, X=X, y=y, intervals=intervals, y_pred=model.predict(X))["charts"]
+    told = summarise(found, **given, y_pred=model.predict(X))["charts"]
     assert asked["predictions"] == told["predictions"]
     assert asked["intervals"] == told["intervals"]
-    foreign = summarise(found, X=X, y=y, intervals=intervals)
+    foreign = summarise(found, **given)
     assert "predictions" not in foreign["charts"]
     assert '<section id="model"' not in render(foreign)
 
@@ -328,46 +301,36 @@ def test_a_model_is_asked_for_what_is_not_given_and_foreign_intervals_have_no_pr
 # ---- texts from data --------------------------------------------------------------------------
 
 
-def test_no_text_from_data_becomes_markup():
+def test_no_text_from_data_becomes_markup_and_no_page_asks_for_anything(page, tmp_path):
     given = hostile()
-    page = render(summarise(**given))
-    page.encode("utf-8")
-    found = Elements(page)
-    assert len(found.all("script")) == 2
-    assert not found.all("img")
-    assert not found.all("b")
-    (text,) = re.findall(r'type="application/json" id="charts">(.*?)</script>', page, re.S)
+    evil = render(summarise(**given))
+    evil.encode("utf-8")
+    (text,) = re.findall(r'type="application/json" id="charts">(.*?)</script>', evil, re.S)
     assert not set(text) & set("<>&\u2028\u2029")
     labels = {option["label"] for option in json.loads(text)["features"]["options"]}
     assert {HOSTILE, *AWKWARD[:2]} <= labels
-    for fragment in (given["audit"]._repr_html_(), given["comparison"]._repr_html_()):
-        found = Elements(fragment)
-        assert not {"script", "img", "b"} & {tag for tag, _ in found.tags}
-        assert any(HOSTILE in text for text in found.texts)
-
-
-def test_no_page_asks_for_anything(page, tmp_path):
-    (policy,) = [a["content"] for a in Elements(page).all("meta") if "http-equiv" in a]
-    assert policy.startswith("default-src 'none';")
-    alone = hostile()["audit"].to_html(tmp_path / "audit.html").read_text(encoding="utf-8")
-    assert not Elements(alone).all("script")
-    for one in (page, alone):
+    alone = given["audit"].to_html(tmp_path / "audit.html").read_text(encoding="utf-8")
+    for one in (page, evil, alone):
         assert one.startswith("<!doctype html>\n<html lang=")
         assert one.endswith("</html>\n")
         assert not re.search(r"\bhttps?://(?!www\.w3\.org/2000/svg)", one)
-        tags, attributes = zip(*Elements(one).tags, strict=True)
-        assert not {"link", "img", "iframe", "object"} & set(tags)
-        assert not any(re.fullmatch("src|style|on.*", n) for named in attributes for n in named)
+    fragments = (given["audit"]._repr_html_(), given["comparison"]._repr_html_())
+    for one, n_scripts in [(page, 2), (evil, 2), *((part, 0) for part in (alone, *fragments))]:
+        found = Elements(one)
+        assert len(found.all("script")) == n_scripts
+        assert not found.all("b", "link", "img", "iframe", "object")
+        names = {name for _, attributes in found.tags for name in attributes}
+        assert not any(re.fullmatch("src|style|on.*", name) for name in names)
+        assert one is page or any(HOSTILE in text for text in found.texts)
 
 
 def test_without_jinja2_the_extra_is_named_and_a_notebook_shows_the_text(
     arguments, tmp_path, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    path = tmp_path / "a.html"
     for write in (partial(write_report, arguments["audit"]), arguments["audit"].to_html):
         with pytest.raises(ImportError, match=r"needs jinja2.* 'localconformal\[report\]'"):
-            write(path)
+            write(tmp_path / "a.html")
     assert list(tmp_path.iterdir()) == []
     assert arguments["audit"]._repr_html_() is None
     assert arguments["comparison"]._repr_html_() is None
@@ -402,10 +365,6 @@ def test_infinite_and_empty_intervals_are_said_and_stretch_no_axis():
     assert "rows with infinite bounds have no centre" in summary["charts"]["intervals"]["note"]
     assert any("empty" in note for note in summary["notes"])
     assert np.isfinite(summary["charts"]["predictions"]["ends"]).all()
-    intervals[1:30] = [-2.0, 2.0]
-    charts = summarise_rows(X[:100], y[:100], intervals[:100])["charts"]
-    assert "1 row with an infinite bound is left out." in charts["errors"]["note"]
-    assert "1 row with an infinite bound has no centre" in charts["intervals"]["note"]
 
 
 @pytest.mark.parametrize("bounds", [[-np.inf, np.inf], [-1.0, 1.0], [-1e-300, 1e300], [5.0, 6.0]])
@@ -416,21 +375,13 @@ def test_intervals_that_are_all_alike(bounds):
     render(summary)
 
 
-def test_intervals_of_one_length_are_not_sorted_by_rounding():
+def test_intervals_of_one_length_are_not_sorted_by_rounding_and_rows_at_the_edge_are_counted():
     centre = np.random.default_rng(0).gamma(1.0, 100.0, 100)
-    intervals = np.stack([centre - 126.7, centre + 126.7], axis=1)
-    summary = summarise_rows(centre[:, None], centre + 1, intervals)
-    assert columns_of(summary, "intervals")["row"] == list(range(100))
-    assert summary["charts"]["intervals"]["title"] == "Intervals, all of one length"
-
-
-@pytest.mark.parametrize(
-    ("n", "said"), [(150, "1 row beyond the axes stands"), (600, "rows beyond the axes stand")]
-)
-def test_rows_at_the_edge_are_counted(n, said):
-    X, y, _ = rows(n)
-    chart = summarise_rows(X, y, np.tile([-2.0, 2.0], (n, 1)))["charts"]["errors"]
-    assert f"{said} at their edge." in chart["note"]
+    far = np.where(np.arange(100) == 7, 1e5, 1.0)
+    charts = summarise_rows(centre[:, None], centre + far, centre[:, None] + [-126.7, 126.7])
+    assert columns_of(charts, "intervals")["row"] == list(range(100))
+    assert charts["charts"]["intervals"]["title"] == "Intervals, all of one length"
+    assert "1 row beyond the axes stands at their edge." in charts["charts"]["errors"]["note"]
 
 
 @pytest.mark.parametrize("n", [1, 2, 30])
@@ -439,14 +390,6 @@ def test_few_rows(n):
     page = render(summarise_rows(X[["hour"]], y, intervals))
     assert "1 row lie " not in page
     assert f"{n} row" in page
-
-
-def test_large_numbers_are_written_out():
-    X, y, intervals = rows(300)
-    summary = summarise_rows(X, 1e11 * y, 1e11 * intervals, y_pred=1e11 * y)
-    words = re.sub(r"<script.*?</script>", "", render(summary), flags=re.DOTALL)
-    assert not re.search(r"\de\+\d", words)
-    assert not any("e+" in label for label in columns_of(summary, "sizes")["label"])
 
 
 # ---- size, file, and the same page again ------------------------------------------------------
@@ -461,13 +404,11 @@ def test_many_rows_stay_small_and_the_samples_are_said():
 
 @pytest.mark.ci
 def test_many_hostile_columns_stay_under_three_megabytes():
-    rng = np.random.default_rng(0)
-    n = 400
-    names = [f"{i}{'<&>' * 80}" for i in range(700)]
-    X = pd.DataFrame(rng.normal(size=(n, 700)).round(3), columns=names)
-    y = rng.normal(size=n)
+    n, names = 400, [f"{i}{'<&>' * 80}" for i in range(700)]
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(n, 700)).round(3), columns=names)
+    y, intervals = X.to_numpy()[:, 0], np.tile([-1.6, 1.6], (n, 1))
     groups = {f"{k}{'<' * 300}": [f"{i}{'&' * 300}" for i in range(n)] for k in range(3)}
-    found = audit(X[names[:2]], y, np.tile([-1.6, 1.6], (n, 1)), groups=groups)
+    found = audit(X[names[:2]], y, intervals, groups=groups)
     cell = found.features[0]
     cells = tuple(
         type(cell)(**{**vars(cell), "by": name, "text": name * 2, "label": name * 2, "position": i})
@@ -476,7 +417,7 @@ def test_many_hostile_columns_stay_under_three_megabytes():
     )
     object.__setattr__(found, "features", cells)
     object.__setattr__(found, "notes", tuple(names) * 5)
-    page = render(summarise(found, X=X, y=y, intervals=np.tile([-1.6, 1.6], (n, 1))))
+    page = render(summarise(found, X=X, y=y, intervals=intervals))
     assert len(page.encode()) < LIMIT
     assert "can be chosen" in page
     assert "are not on this page" in page
@@ -484,9 +425,8 @@ def test_many_hostile_columns_stay_under_three_megabytes():
 
 def test_the_file_is_whole_or_not_there(arguments, tmp_path, monkeypatch):
     path = write_report(arguments["audit"], tmp_path / "a.html")
-    assert path == tmp_path / "a.html"
-    assert path.read_text(encoding="utf-8") == render(summarise(arguments["audit"]))
-    before = path.read_bytes()
+    before = path.read_text(encoding="utf-8")
+    assert before == render(summarise(arguments["audit"]))
 
     def fail(*_):
         raise OSError("disk full")
@@ -495,7 +435,7 @@ def test_the_file_is_whole_or_not_there(arguments, tmp_path, monkeypatch):
     monkeypatch.setattr(type(path), "replace", fail)
     with pytest.raises(OSError, match="disk full"):
         write_report(arguments["audit"], path, title="another")
-    assert path.read_bytes() == before
+    assert path.read_text(encoding="utf-8") == before
     assert [file.name for file in tmp_path.iterdir()] == ["a.html"]
 
 
@@ -506,22 +446,13 @@ def test_the_same_arguments_give_the_same_page(arguments, summary):
 
 
 def test_no_address_of_an_object_is_on_the_page():
-    page = page_of_odd_model()
+    X, y, _ = rows(600)
+    model = MondrianConformalRegressor(
+        LinearRegression(),
+        groups=lambda X: np.asarray(X)[:, 0] > 12,
+        random_state=np.random.RandomState(0),
+    ).fit(X[["hour"]], y)
+    page = render(summarise(audit(X[["hour"]], y, model), model=model, X=X[["hour"]], y=y))
     assert "function" in page
     assert "RandomState(MT19937)" in page
     assert not re.search(r"0x[0-9a-fA-F]{6,}", page)
-
-
-@pytest.mark.ci
-def test_two_processes_make_the_same_page():
-    code = "import sys; sys.stdout.reconfigure(encoding='utf-8'); import report_data; "
-    command = [sys.executable, "-c", f"{code}print(report_data.page_of_odd_model())"]
-    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
-
-    def made(seed):
-        given = {**os.environ, **paths, "PYTHONHASHSEED": seed}
-        return subprocess.run(command, capture_output=True, check=True, env=given).stdout
-
-    first = made("1")
-    assert b"</html>" in first
-    assert made("2") == first

@@ -66,16 +66,11 @@ class Deadly(FirstColumn):
 
 
 @contextmanager
-def workers(count=2):
-    """A cluster of worker processes."""
+def workers():
+    """A cluster of two worker processes."""
+    options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "1GB"}
     with (
-        distributed.LocalCluster(
-            n_workers=count,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            memory_limit="1GB",
-        ) as cluster,
+        distributed.LocalCluster(**options, processes=True, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
@@ -83,7 +78,7 @@ def workers(count=2):
 
 # ---- one table in all the ways in which Dask reads one, cut into partitions of many sizes ----
 
-SIZES = (70, 300, 500, 1, 50, 250, 29)
+SIZES = (70, 300, 500, 1, 0, 50, 250, 29)
 ENDS = np.cumsum((0, *SIZES))
 #: Columns that nobody asks for: the fewer are read, the more files Dask joins into one partition,
 #: here two for X and y together, three for y alone.
@@ -112,43 +107,33 @@ def parquet(folder, **options):
     return sides(dd.read_parquet(write(folder), **options))
 
 
-def read_twice(folder):
-    """Each side from a frame of its own."""
-    write(folder)
-    X = dd.read_parquet(folder, columns=NAMES)
-    return X, dd.read_parquet(folder, columns=["y"])["y"]
-
-
-def arrays_of_frames(folder):
-    """Dask joins files in arrays, and differently for X and y, until their lengths are known."""
-    return tuple(side.values.compute_chunk_sizes() for side in parquet(folder))
-
-
 #: Name -> a function of an empty folder that returns X and y.
 SOURCES = {
     "parquet": parquet,
     "row groups": lambda folder: parquet(folder, split_row_groups=True),
-    "read twice": read_twice,
-    "arrays of frames": arrays_of_frames,
-    "from_pandas": lambda folder: sides(dd.from_pandas(TABLE, npartitions=5)),
-    "from_map": lambda folder: sides(
-        dd.from_map(part_of, list(pairwise(ENDS)), meta=TABLE.iloc[:0])
+    "read twice": lambda folder: (
+        dd.read_parquet(write(folder), columns=NAMES),
+        dd.read_parquet(folder, columns=["y"])["y"],
     ),
+    # Dask joins files in arrays, and differently for X and y, until their lengths are known.
+    "arrays of frames": lambda folder: tuple(
+        side.values.compute_chunk_sizes() for side in parquet(folder)
+    ),
+    "from_pandas": lambda folder: sides(dd.from_pandas(TABLE, npartitions=5)),
+    "from_map": lambda folder: sides(dd.from_map(part_of, [*pairwise(ENDS)], meta=TABLE[:0])),
     "arrays": lambda folder: cut(FEATURES, RESPONSE, SIZES),
 }
 
 
-def kernel_model(X, y):
-    return SLCPRegressor(FirstColumn(), law=KernelLaw(), random_state=0).fit(X, y)
-
-
-def in_one_piece():
-    return kernel_model(*cut(FEATURES, RESPONSE, (len(RESPONSE),)))
+def slcp(model=None, law=None, **params):
+    law = KernelLaw() if law is None else law
+    return SLCPRegressor(model or FirstColumn(), law=law, random_state=0, **params)
 
 
 def check_fit(X, y):
     """The lazy fit and its lazy bounds are those of one partition."""
-    model = kernel_model(X, y)
+    model = slcp().fit(X, y)
     bounds = np.asarray(model.predict_interval(X).compute())
-    np.testing.assert_allclose(bounds, in_one_piece().predict_interval(FEATURES), atol=1e-6)
+    whole = slcp().fit(*cut(FEATURES, RESPONSE, (len(RESPONSE),)))
+    np.testing.assert_allclose(bounds, whole.predict_interval(FEATURES), atol=1e-6)
     np.testing.assert_array_equal(bounds, model.predict_interval(X.compute()))

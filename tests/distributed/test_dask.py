@@ -1,16 +1,13 @@
 """Fits on Dask, on the threads of this process: parts, sources, and what is refused."""
 
 import pickle
-from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from dask_rows import (
-    FEATURES,
     NAMES,
-    RESPONSE,
     SOURCES,
     TABLE,
     FirstColumn,
@@ -20,8 +17,8 @@ from dask_rows import (
     dask,
     dd,
     frames,
-    kernel_model,
     rows,
+    slcp,
     write,
 )
 from hypothesis import given, settings
@@ -74,17 +71,13 @@ def test_a_rank_beyond_the_rows_is_infinite():
 def test_a_position_has_its_number_wherever_a_partition_begins():
     whole = uniforms(3, SPLIT, 0, 1000)
     for start, count in [(0, 1), (1, 7), (5, 0), (993, 7)]:
-        np.testing.assert_array_equal(
-            whole[start : start + count], uniforms(3, SPLIT, start, count)
-        )
+        expected = whole[start : start + count]
+        np.testing.assert_array_equal(uniforms(3, SPLIT, start, count), expected)
     assert abs(np.corrcoef(whole, uniforms(3, DRAW, 0, 1000))[0, 1]) < 0.1
     assert whole.min() >= 0.0
     assert 0.4 < whole.mean() < 0.6
-
-
-def test_a_smaller_sample_is_a_part_of_a_larger_one():
-    roles = Roles(0, 0.5)
-    few, many = roles.drawn(0.1, 0, 2000), roles.drawn(0.3, 0, 2000)
+    # A smaller sample is a part of a larger one.
+    few, many = (Roles(0, 0.5).drawn(share, 0, 2000) for share in (0.1, 0.3))
     assert few.any()
     assert not (few & ~many).any()
 
@@ -129,50 +122,35 @@ def test_small_tables_are_fitted_as_in_memory():
     np.testing.assert_allclose(lazy.at(new).quantile(levels), model.law_.at(new).quantile(levels))
 
 
-def test_partitions_of_no_row_and_of_one_row_work():
-    X, y = rows(1_003, 0)
-    table = pd.DataFrame(X, columns=NAMES).assign(y=y)
-    ends = [0, 0, 1, 500, 500, 501, 1_003, 1_003]
-    parts = [dask.delayed(table.iloc[a:b]) for a, b in pairwise(ends)]
-    lazy = dd.from_delayed(parts, meta=table.iloc[:0])
-    whole = dd.from_pandas(table, npartitions=1)
-    model = SLCPRegressor(FirstColumn(), law=KernelLaw(), random_state=0)
-    odd = model.fit(lazy[NAMES], lazy["y"]).predict_interval(lazy[NAMES]).compute()
-    even = model.fit(whole[NAMES], whole["y"]).predict_interval(whole[NAMES]).compute()
-    pd.testing.assert_frame_equal(odd, even)
-
-
 def test_labels_that_only_some_partitions_know():
     rng = np.random.default_rng(0)
-    n = 1_200
-    table = pd.DataFrame({"size": rng.uniform(size=n), "y": rng.normal(size=n)})
-    kinds = [["p", "q"], ["q", "r"], ["s"], ["p", None]]
+    table = pd.DataFrame({"size": rng.uniform(size=1_200), "y": rng.normal(size=1_200)})
     parts = []
-    for place, labels in enumerate(kinds):
-        part = table.iloc[place * 300 : (place + 1) * 300]
-        drawn = pd.Categorical(rng.choice(np.array(labels, dtype=object), len(part)))
-        parts.append(dask.delayed(part.assign(kind=drawn)))
-    meta = table.iloc[:0].assign(kind=pd.Categorical([]).set_categories(["p"]))
-    lazy = dd.from_delayed(parts, meta=meta, verify_meta=False)
-    names = ["size", "kind"]
+    for place, labels in enumerate([["p", "q"], ["q", "r"], ["s"], ["p", None]]):
+        drawn = pd.Categorical(rng.choice(np.array(labels, dtype=object), 300))
+        parts.append(table[place * 300 :][:300].assign(kind=drawn))
+    lazy = joined(parts, table[:0].assign(kind=pd.Categorical([]).set_categories(["p"])))
+    X = lazy[["size", "kind"]]
     booster = HistGradientBoostingRegressor(categorical_features="from_dtype", max_iter=10)
-    model = SLCPRegressor(booster, law="kernel", random_state=0).fit(lazy[names], lazy["y"])
+    model = slcp(booster, "kernel").fit(X, lazy["y"])
     new = pd.DataFrame({"size": [0.5, 0.5], "kind": pd.Categorical(["p", "never seen"])})
     assert np.isfinite(model.predict_interval(new)).all()
-    assert np.isfinite(model.predict_interval(lazy[names]).compute().to_numpy()).all()
+    assert np.isfinite(model.predict_interval(X).compute().to_numpy()).all()
+
+
+def joined(parts, meta):
+    """A Dask frame of these partitions, whatever they hold."""
+    return dd.from_delayed([dask.delayed(part) for part in parts], meta=meta, verify_meta=False)
 
 
 @pytest.mark.parametrize("base", [FirstColumn(), None], ids=["fitted", "default"])
 def test_a_partition_of_objects_moves_no_bound(base):
     X, y = rows(900, seed=0)
     table = pd.DataFrame(X, columns=NAMES).assign(y=y)
-    parts = [table.iloc[start : start + 300] for start in (0, 300, 600)]
-    odd = [parts[0], parts[1].astype({"a": object, "b": object}), parts[2]]
+    even = [table[:300], table[300:600], table[600:]]
+    odd = [even[0], even[1].astype({"a": object, "b": object}), even[2]]
     bounds = []
-    for given_parts in (parts, odd):
-        lazy = dd.from_delayed(
-            list(map(dask.delayed, given_parts)), meta=table[:0], verify_meta=False
-        )
+    for lazy in (joined(even, table[:0]), joined(odd, table[:0])):
         model = SLCPRegressor(base, law="kernel", random_state=0).fit(lazy[NAMES], lazy["y"])
         bounds.append(model.predict_interval(lazy[NAMES]).compute())
     np.testing.assert_array_equal(*bounds)
@@ -188,13 +166,13 @@ def test_clusters_of_rows_keep_the_coverage():
         return X, X[:, 0] + (1 + centre) * rng.standard_t(3, size=n)
 
     # Sorted by cluster: partitions are as unlike each other as can be.
-    X, y = draw(12_000)
+    X, y = draw(4_000)
     order = np.argsort(X[:, 0])
-    lazy = cut(X[order], y[order], (2_400,) * 5)
-    model = SLCPRegressor(FirstColumn(), law=KernelLaw(bandwidth=0.3), random_state=0).fit(*lazy)
-    new, response = draw(10_000)
+    lazy = cut(X[order], y[order], (800,) * 5)
+    model = slcp(law=KernelLaw(bandwidth=0.3)).fit(*lazy)
+    new, response = draw(4_000)
     bounds = model.predict_interval(new)
-    low, high = coverage_band(3_000, 10_000, 0.9, probability=0.9999)
+    low, high = coverage_band(1_000, 4_000, 0.9, probability=0.9999)
     assert low <= coverage(response, bounds) <= high
     lengths = np.diff(bounds, axis=1)[:, 0]
     assert lengths[new[:, 0] > 35].mean() > 2 * lengths[new[:, 0] < 5].mean()
@@ -202,26 +180,19 @@ def test_clusters_of_rows_keep_the_coverage():
 
 def test_other_levels_are_found_when_asked_for_and_kept_in_files(tmp_path):
     X, y = rows(2_000, 0)
-    model = SLCPRegressor(FirstColumn(), law="uniform", random_state=0)
-    model.estimator = LinearRegression()
-    model.fit(*cut(X, y, (1_000,) * 2))
+    model = slcp(LinearRegression(), "uniform").fit(*cut(X, y, (1_000,) * 2))
     wide = model.predict_interval(X[:5], 0.99)
-    for again in (pickle.loads(pickle.dumps(model)), through_a_file(model, tmp_path)):
+    save_model(model, tmp_path / "model.skops")
+    for again in (pickle.loads(pickle.dumps(model)), load_model(tmp_path / "model.skops")):
         np.testing.assert_array_equal(again.predict_interval(X[:5], [0.9, 0.99])[:, :, 1], wide)
         with pytest.raises(ValueError, match="call conformalize again"):
             again.predict_interval(X[:5], 0.5)
 
 
-def through_a_file(model, folder):
-    save_model(model, folder / "model.skops")
-    return load_model(folder / "model.skops")
-
-
 def test_conformalize_replaces_the_calibration_rows():
     X, y = rows(4_000, 0)
-    model = SLCPRegressor(FirstColumn(), law=KernelLaw(), calibration_size=None, random_state=0)
     lazy = cut(X[:2_000], y[:2_000], (1_000,) * 2)
-    model.fit(*lazy)
+    model = slcp(calibration_size=None).fit(*lazy)
     with pytest.raises(NotFittedError, match="conformalize"):
         model.predict_interval(lazy[0])
     model.conformalize(*cut(X[2_000:], y[2_000:], (700, 1_300)))
@@ -248,62 +219,46 @@ def test_too_few_rows_are_said_before_anything_is_computed():
 
 
 @pytest.fixture(scope="module")
-def given_rows():
+def it():
+    """Rows as arrays and as a frame, and models."""
     X, y = cut(*rows(100, 0), (50, 50))
     frame, series = frames(*rows(100, 0), npartitions=2)
-    slcp = SLCPRegressor(FirstColumn(), law="uniform")
-    fitted = SLCPRegressor(FirstColumn(), law="uniform", random_state=0).fit(frame, series)
-    return SimpleNamespace(X=X, y=y, frame=frame, series=series, slcp=slcp, fitted=fitted)
+    fitted = slcp(law="uniform").fit(frame, series)
+    return SimpleNamespace(
+        X=X, y=y, frame=frame, series=series, slcp=slcp(law="uniform"), fitted=fitted
+    )
 
 
-BAD_CALLS = {
-    "y in memory": (lambda it: it.slcp.fit(it.X, np.zeros(100)), "Dask array with an array"),
-    "a frame and an array": (lambda it: it.slcp.fit(it.frame, it.y), "Dask series was"),
-    "partitions": (
-        lambda it: it.slcp.fit(it.frame, it.series.repartition(npartitions=1)),
-        "repartition",
-    ),
-    "rows": (lambda it: it.slcp.fit(it.X, it.y[:50]), "same number"),
-    "no rows": (lambda it: it.slcp.fit(it.X[:0], it.y[:0]), "0 sample"),
-    "NaN in y": (lambda it: it.slcp.fit(it.X, da.where(it.y > 0, np.nan, it.y)), "NaN"),
-    "weights": (
-        lambda it: it.slcp.fit(it.X, it.y, sample_weight=np.ones(100)),
-        "takes X and y alone",
-    ),
-    "out of bag": (
-        lambda it: SLCPRegressor(LinearRegression(), reference="oob").fit(it.X, it.y),
-        "choose reference='cross-fit'",
-    ),
-    "another method": (
-        lambda it: MondrianConformalRegressor().fit(it.X, it.y),
-        "choose SLCPRegressor",
-    ),
-    "too many": (
-        lambda it: SLCPRegressor(FirstColumn(), calibration_size=100).fit(it.X, it.y),
-        "left to train",
-    ),
-    "columns": (
-        lambda it: it.fitted.predict_interval(it.frame[["b", "a", "c"]]),
-        "expected, as at fit",
-    ),
-    "width": (lambda it: it.fitted.predict(it.X[:, :2]), "was expected, as at"),
-    "a frame of an array": (
-        lambda it: it.fitted.predict_interval(it.X, output="frame"),
-        "Dask frame was expected",
-    ),
-    "diagnose": (lambda it: it.fitted.diagnose(it.frame), r"call X.compute\(\) first"),
-    "quantiles": (
-        lambda it: it.fitted.predict_quantiles(it.frame.compute(), [0.5]),
-        "conformalize",
-    ),
-}
+def cut_elsewhere(it):
+    whole = dd.from_pandas(TABLE, npartitions=2)
+    y = whole["y"].repartition(divisions=[0, 10, whole.divisions[-1]])
+    return it.slcp.fit(whole[NAMES], y)
 
 
-@pytest.mark.parametrize("name", BAD_CALLS)
-def test_what_cannot_be_done_is_one_sentence(name, given_rows):
-    call, words = BAD_CALLS[name]
+BAD_CALLS = [
+    (lambda it: it.slcp.fit(it.X, np.zeros(100)), "Dask array with an array"),
+    (lambda it: it.slcp.fit(it.frame, it.y), "Dask series was"),
+    (lambda it: it.slcp.fit(it.frame, it.series.repartition(npartitions=1)), "repartition"),
+    (cut_elsewhere, "cut X and y at the same rows"),
+    (lambda it: it.slcp.fit(it.X, it.y[:50]), "same number"),
+    (lambda it: it.slcp.fit(it.X[:0], it.y[:0]), "0 sample"),
+    (lambda it: it.slcp.fit(it.X, da.where(it.y > 0, np.nan, it.y)), "NaN"),
+    (lambda it: it.slcp.fit(it.X, it.y, sample_weight=np.ones(100)), "takes X and y alone"),
+    (lambda it: slcp(LinearRegression(), reference="oob").fit(it.X, it.y), "='cross-fit'"),
+    (lambda it: MondrianConformalRegressor().fit(it.X, it.y), "choose SLCPRegressor"),
+    (lambda it: slcp(calibration_size=100).fit(it.X, it.y), "left to train"),
+    (lambda it: it.fitted.predict_interval(it.frame[["b", "a", "c"]]), "expected, as at fit"),
+    (lambda it: it.fitted.predict(it.X[:, :2]), "was expected, as at"),
+    (lambda it: it.fitted.predict_interval(it.X, output="frame"), "Dask frame was expected"),
+    (lambda it: it.fitted.diagnose(it.frame), r"call X.compute\(\) first"),
+    (lambda it: it.fitted.predict_quantiles(it.frame.compute(), [0.5]), "conformalize"),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), BAD_CALLS)
+def test_what_cannot_be_done_is_one_sentence(it, call, words):
     with pytest.raises(ValueError, match=words) as caught:
-        call(given_rows)
+        call(it)
     assert "\n" not in str(caught.value).partition("\nNaN")[0]
 
 
@@ -316,16 +271,6 @@ def test_what_trains_in_memory_says_on_how_many_rows(monkeypatch):
 
 
 # ---- sources ----
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_blocks_hold_the_table_in_its_order(name, tmp_path):
-    blocks = make_blocks(*SOURCES[name](tmp_path))
-    X, y = zip(*compute(*blocks.pairs), strict=True)
-    assert tuple(map(len, X)) == tuple(map(len, y)) == blocks.lengths
-    assert blocks.starts == tuple(np.cumsum((0, *blocks.lengths))[:-1])
-    np.testing.assert_array_equal(np.concatenate(X), FEATURES)
-    np.testing.assert_array_equal(np.concatenate(y), RESPONSE)
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -347,13 +292,6 @@ def test_counting_reads_y_alone_and_a_pass_the_columns_of_the_model(tmp_path):
         assert read == [("y",)] * len(paths)
         compute(blocks.pairs[0])
     assert [sorted(columns) for columns in read[len(paths) :]] == [[*NAMES, "y"]]
-
-
-def test_sides_cut_at_other_rows_are_refused():
-    whole = dd.from_pandas(TABLE, npartitions=2)
-    y = whole["y"].repartition(divisions=[0, 10, whole.divisions[-1]])
-    with pytest.raises(ValueError, match="cut X and y at the same rows"):
-        kernel_model(whole[NAMES], y)
 
 
 def test_the_example_of_the_page_runs(tmp_path, monkeypatch):
