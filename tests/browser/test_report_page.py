@@ -17,6 +17,7 @@ playwright = registry.optional("playwright.sync_api")
 CONTROLS = "a[href], button, input, select, summary, [tabindex='0']"
 REGIONS = "[data-regions='features']"
 SHOWN = "tbody tr:not([hidden]):not(.folded)"
+VISIBLE = "r.checkVisibility()"
 #: In the first the new width is seen, in the second the charts are drawn again.
 THREE_FRAMES = """() => new Promise((done) => {
     const next = requestAnimationFrame;
@@ -86,10 +87,16 @@ def shown_rows(page, part="features"):
     return texts(page, f"[data-regions='{part}'] {SHOWN} th")
 
 
-def column(page, number, part="features"):
+def column(page, number):
     """The values that a column sorts by, of the rows shown."""
-    cells = page.locator(f"[data-regions='{part}'] {SHOWN} td:nth-child({number})")
+    cells = page.locator(f"{REGIONS} {SHOWN} td:nth-child({number})")
     return [float(value) for value in cells.evaluate_all("cells => cells.map(c => c.dataset.v)")]
+
+
+def states(page, choose="true"):
+    """States of the rows of the table of features, of all or of some."""
+    chosen = f"all => all.filter(r => {choose}).map(r => r.dataset.state)"
+    return page.locator(f"{REGIONS} tbody tr").evaluate_all(chosen)
 
 
 def check_charts(page):
@@ -127,8 +134,7 @@ def test_names_from_data_stay_text(open_page):
     assert page.locator("h1 script, main script, main img, main b").count() == 0
     assert page.title() == "<script>alert(1)</script>"
     assert any("<script>alert(1)</script>" in text for text in shown_rows(page))
-    select = page.locator("[data-chart='features'] select")
-    select.select_option(label="<script>alert(1)</script>")
+    page.locator("[data-chart='features'] select").select_option(label="<script>alert(1)</script>")
     assert "<script>" in page.locator("[data-chart='features'] svg > title").text_content()
     for summary in page.locator("summary").all():
         summary.click()
@@ -146,12 +152,10 @@ def test_the_filter_and_the_checkbox_choose_rows(open_page):
     assert shown_rows(page, "groups") == shown_rows(page)
     page.get_by_label("Filter").fill("")
     page.get_by_label("Only beyond chance").check()
-    states = page.locator(f"{REGIONS} {SHOWN}").evaluate_all(
-        "rows => rows.map(row => row.dataset.state)"
-    )
-    assert 0 < len(states) < total
-    assert "within" not in states
-    assert f"{len(states)} of {total} shown." in texts(page, f"{REGIONS} .count")
+    shown = states(page, VISIBLE)
+    assert 0 < len(shown) < total
+    assert "within" not in shown
+    assert f"{len(shown)} of {total} shown." in texts(page, f"{REGIONS} .count")
     page.get_by_label("Filter").fill("no such column")
     assert shown_rows(page) == []
 
@@ -173,23 +177,21 @@ def test_headers_sort_numbers_infinities_and_texts(open_page):
     heads.filter(has_text="Which rows").click()
     names = shown_rows(page)
     heads.filter(has_text="Which rows").click()
-    assert names != shown_rows(page)
+    assert shown_rows(page) != names
     heads.filter(has_text="Mean length").click()
     assert column(page, 5) == sorted(column(page, 5))
 
 
 def test_the_theme_can_be_toggled(open_page):
-    page = open_page(color_scheme="light")
+    page = open_page(color_scheme="dark")
     button = page.get_by_role("button", name="Dark mode")
     paper = "getComputedStyle(document.body).backgroundColor"
-    page.emulate_media(color_scheme="dark")
     of_the_system = page.evaluate(paper)
     assert button.get_attribute("aria-pressed") == "true"
     page.emulate_media(color_scheme="light")
     light = page.evaluate(paper)
     button.click()
-    dark = page.evaluate(paper)
-    assert dark == of_the_system != light
+    assert page.evaluate(paper) == of_the_system != light
     assert button.get_attribute("aria-pressed") == "true"
     button.click()
     assert page.evaluate(paper) == light
@@ -209,12 +211,14 @@ def test_a_feature_can_be_chosen_and_every_chart_has_a_table(open_page):
         other.locator("tbody tr").first.wait_for()
 
 
-def test_pointing_at_a_mark_tells_its_numbers(open_page):
+def test_a_mark_tells_its_numbers_and_what_the_calibration_set_explains_is_drawn(open_page):
     page = open_page()
     page.locator("[data-chart='glance'] g.mark").first.hover()
     assert "All rows" in page.locator("#tip").inner_text()
     page.mouse.move(5, 5)
     assert page.locator("#tip").is_hidden()
+    assert page.locator("[data-chart='glance'] rect.expected").count() == 1
+    assert "calibration set of 500 rows" in texts(page, "[data-chart='glance'] .lead")[0]
 
 
 def test_tab_reaches_every_control(open_page):
@@ -268,27 +272,19 @@ def test_text_stands_out_from_the_paper(open_page):
             assert page.evaluate(CONTRAST, selector) > 4.5, (scheme, selector)
 
 
-def printed_rows(page, part="features"):
-    return page.locator(f"[data-regions='{part}'] tbody tr").evaluate_all(
-        "rows => rows.filter(r => r.checkVisibility()).map(r => r.dataset.state)"
-    )
-
-
 def test_all_that_is_beyond_chance_is_printed(open_page):
     page = open_page("many")
-    states = page.locator(f"{REGIONS} tbody tr").evaluate_all(
-        "all => all.map(r => r.dataset.state)"
-    )
-    beyond = [state for state in states if state != "within"]
-    assert len(states) > len(beyond) > 10
+    total = len(states(page))
+    beyond = [state for state in states(page) if state != "within"]
+    assert total > len(beyond) > 10
     assert len(shown_rows(page)) == 10
     page.emulate_media(media="print")
-    assert printed_rows(page) == beyond
-    assert f"{len(beyond)} of {len(states)} printed" in texts(page, f"{REGIONS} .printed")[0]
+    assert states(page, VISIBLE) == beyond
+    assert f"{len(beyond)} of {total} printed" in texts(page, f"{REGIONS} .printed")[0]
     page.emulate_media(media="screen")
     page.get_by_label("Filter").fill("no such column")
     page.emulate_media(media="print")
-    assert printed_rows(page) == []
+    assert states(page, VISIBLE) == []
 
 
 def test_paper_has_all_numbers_and_charts_of_its_width_and_no_controls(open_page):
@@ -326,10 +322,3 @@ def test_the_script_writes_numbers_as_python_does(open_page):
     expected = [typeset(say_number(value)) for value in values]
     assert page.evaluate(numbers, [*values, *odd]) == [*expected, *odd.values()]
     assert [typeset(say_number(float(value))) for value in odd] == [*odd.values()]
-
-
-def test_what_the_calibration_set_explains_is_drawn(open_page):
-    page = open_page()
-    box = page.locator("[data-chart='glance'] rect.expected")
-    assert box.count() == 1
-    assert "calibration set of 500 rows" in texts(page, "[data-chart='glance'] .lead")[0]
