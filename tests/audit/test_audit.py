@@ -15,19 +15,9 @@ from scipy.stats import binom, binomtest, fisher_exact
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_absolute_error, r2_score
 
-from localconformal import SplitConformalRegressor
+from localconformal import SplitConformalRegressor, metrics
 from localconformal.audit import audit, compare
 from localconformal.audit.summary import accuracy
-from localconformal.metrics import (
-    binomial_band,
-    coverage,
-    excess_risk,
-    group_coverage,
-    hsic,
-    interval_score,
-    size_stratified_coverage,
-    worst_slab_coverage,
-)
 from localconformal.metrics.binomial import coverage_p_values, holm, rest_gaps, rest_p_values
 from registry import ci_but
 
@@ -51,7 +41,7 @@ def test_p_values_are_the_doubled_tail_and_agree_with_the_band(n, share, level):
     p_value = float(coverage_p_values(k, n, level))
     tails = [binomtest(k, n, level, side).pvalue for side in ("less", "greater")]
     assert p_value == pytest.approx(min(1.0, 2 * min(tails)), rel=1e-9)
-    lower, upper = binomial_band(k, n)
+    lower, upper = metrics.binomial_band(k, n)
     if min(abs(level - lower), abs(level - upper)) > 1e-9:
         assert (p_value < 0.05) == (level < lower or level > upper)
 
@@ -127,7 +117,7 @@ def test_groups_are_those_of_the_metric_and_are_named_in_many_ways():
     both = ["weather", "holiday"]
     cells = audit(X, y, intervals, both).groups
     for by in both:
-        expected = group_coverage(y, intervals, X[by])
+        expected = metrics.group_coverage(y, intervals, X[by])
         ours = [cell for cell in cells if cell.by == by]
         assert [cell.label for cell in ours] == [str(group) for group in expected.group]
         for name in ("n", "coverage", "gap", "lower", "upper"):
@@ -140,14 +130,11 @@ def test_groups_are_those_of_the_metric_and_are_named_in_many_ways():
         assert audit(X, y, intervals, groups).groups == cells
     by_place = audit(X.to_numpy(), y, intervals, ["x6", "x7"]).groups
     assert [cell.n for cell in by_place] == [cell.n for cell in cells]
+    # Labels win over names where there are as many.
+    few = audit(X[:2], y[:2], intervals[:2], ["a", "b"]).groups
+    assert [cell.text for cell in few] == ["group = a", "group = b"]
     renamed = audit(X, y, intervals, {"sky": X["weather"]}).groups
     assert [cell.text for cell in renamed] == ["sky = clear", "sky = rain", "sky = snow"]
-
-
-def test_labels_win_over_names_where_there_are_as_many():
-    X = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
-    cells = audit(X, np.zeros(2), np.tile([-1.0, 1.0], (2, 1)), ["a", "b"]).groups
-    assert [cell.text for cell in cells] == ["group = a", "group = b"]
 
 
 def test_missing_labels_are_one_group_under_one_name():
@@ -162,14 +149,14 @@ def test_missing_labels_are_one_group_under_one_name():
 
 
 def test_sizes_and_summary_are_those_of_the_metrics(found):
-    expected = size_stratified_coverage(Y, INTERVALS)
+    expected = metrics.size_stratified_coverage(Y, INTERVALS)
     for name in ("n", "coverage", "lower", "upper"):
         assert [getattr(cell, name) for cell in found.sizes] == getattr(expected, name).tolist()
-    summary, slab = found.summary, worst_slab_coverage(Y, INTERVALS, X, random_state=7)
-    assert summary.coverage == coverage(Y, INTERVALS)
-    assert summary.interval_score == interval_score(Y, INTERVALS, LEVEL)
-    assert summary.hsic_p_value == hsic(Y, INTERVALS, random_state=7).p_value
-    assert summary.excess_risk_l1 == excess_risk(Y, INTERVALS, X, random_state=7).l1
+    summary, slab = found.summary, metrics.worst_slab_coverage(Y, INTERVALS, X, random_state=7)
+    assert summary.coverage == metrics.coverage(Y, INTERVALS)
+    assert summary.interval_score == metrics.interval_score(Y, INTERVALS, LEVEL)
+    assert summary.hsic_p_value == metrics.hsic(Y, INTERVALS, random_state=7).p_value
+    assert summary.excess_risk_l1 == metrics.excess_risk(Y, INTERVALS, X, random_state=7).l1
     assert (summary.worst_slab_coverage, summary.worst_slab_n) == (slab.coverage, slab.n)
     assert found.slab.columns == slab.columns
 
@@ -300,14 +287,11 @@ def test_few_values_of_few_features_are_audited(n, half_width):
         ({"X": None}, "it is None"),
         ({"X": csr_matrix(np.eye(70))}, r"pass X\.toarray\(\)"),
         ({"X": np.zeros((5, 2))}, "5 rows"),
-        ({"X": np.zeros((70, 2, 2))}, r"\(n, d\) was expected"),
         ({"intervals": np.zeros((70, 2, 3))}, "3 levels; one level was expected"),
-        ({"intervals": np.zeros((70, 3))}, r"\(n, 2\)"),
         ({"confidence_level": [0.8, 0.9]}, "as many levels as in intervals"),
         ({"confidence_level": 1.0}, r"in \(0, 1\)"),
         ({"n_calibration": 0}, "n_calibration=0"),
         ({"y_pred": [1.0]}, "one for each row"),
-        ({"groups": ["y", "z"]}, "one label for each row"),
         ({"groups": {"c": [1, 2]}}, "one label for each row"),
         ({"groups": np.zeros((70, 2))}, "as a frame, or as a dict"),
         ({"groups": ["a", "no such column"]}, r"names of columns of X \(a, b, c, d, e, hour, wea"),
@@ -406,16 +390,13 @@ def test_whole_numbers_that_floats_cannot_tell_apart_are_not_called_the_same(mak
     assert "same value" not in said
 
 
-def test_columns_of_objects_are_read_by_their_values_and_times_as_times():
+def test_times_are_dates_and_objects_are_read_by_their_values():
     steps = np.arange(70)
-    days = np.datetime64("2024-01-01", "ns") + steps.astype("m8[D]")
-    spans = (3 * steps % 70).astype("m8[D]").astype("m8[ns]")
-    table = pd.DataFrame({"flag": steps % 2 == 0, "day": days, "span": spans})
+    days, spans = np.datetime64("2024-01-01", "ns") + steps.astype("m8[D]"), steps * 10**9
+    table = pd.DataFrame({"day": days, "span": pd.to_timedelta(spans[::-1])})
     assert bins_of(table.astype(object)) == bins_of(table)
-    texts = {cell.text for cell in bins_of(table)}
-    assert {"flag = True", "day <= 2024-01-18", "span <= 17 days, 0:00:00"} <= texts
-    for times in (days, days[:, None], pd.DatetimeIndex(days), pd.DataFrame({"x0": days})):
-        assert "x0 <= 2024-01-18" in {cell.text for cell in bins_of(times)}
+    assert "day <= 2024-01-18" in {cell.text for cell in bins_of(table)}
+    assert "x0 <= 2024-01-18" in {cell.text for cell in bins_of(days)}
 
 
 WITHOUT_PANDAS = """
@@ -430,20 +411,19 @@ sys.meta_path.insert(0, NoPandas())
 import numpy as np
 import polars as pl
 from localconformal.audit import audit, compare
-y, intervals = np.random.default_rng(0).normal(size=300), np.tile([-1.6, 1.6], (300, 1))
-X = pl.DataFrame({"a": y, "b": ["x", None, "y"] * 100})
+
+y, intervals = np.random.default_rng(0).normal(size=90), np.tile([-1.6, 1.6], (90, 1))
+X = pl.DataFrame({"a": y, "b": ["x", None, "y"] * 30})
 found = audit(X, y, intervals, "b")
-for part in ("summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes"):
-    assert isinstance(found.frame(part), pl.DataFrame), part
+assert all(isinstance(found.frame(part), pl.DataFrame) for part in %s)
 assert found.frame("groups")["label"].to_list() == ["x", "y", "(missing)"]
-compared = compare({"a": intervals, "b": 2 * intervals}, X, y)
-assert compared.frame().height == 2 and compared.differences().height == 3
+assert compare({"a": intervals, "b": 2 * intervals}, X, y).differences().height == 3
 """
 
 
 @pytest.mark.ci
 def test_frames_where_only_polars_is_installed():
-    subprocess.run([sys.executable, "-c", WITHOUT_PANDAS], check=True)
+    subprocess.run([sys.executable, "-c", WITHOUT_PANDAS % PARTS], check=True)
 
 
 # ---- the worst slab in words ---------------------------------------------------------------------

@@ -11,6 +11,7 @@ from localconformal.audit.compare import paired_mean, resampled_mean, row_values
 from localconformal.metrics import coverage, coverage_gap, interval_score, mean_length
 
 X, Y, INTERVALS = oracle(300, 0)
+ALONE = compare({"one": INTERVALS}, X, Y)
 SHARE = 0.25
 
 
@@ -66,7 +67,7 @@ def test_groups():
     (method,) = compare({"a": INTERVALS}, X, Y, groups="weather").methods
     assert method.mean_group_gap == pytest.approx(coverage_gap(Y, INTERVALS, X["weather"]))
     assert method.worst_group_coverage <= method.summary.coverage
-    assert np.isnan(compare({"a": INTERVALS}, X, Y).methods[0].worst_group_coverage)
+    assert np.isnan(ALONE.methods[0].worst_group_coverage)
 
 
 def test_infinite_intervals_leave_the_finite_rows_and_splits(splits):
@@ -83,35 +84,29 @@ def test_infinite_intervals_leave_the_finite_rows_and_splits(splits):
 
 
 def test_texts_have_differences_if_there_are_any(splits):
-    alone = compare({"one": INTERVALS}, X, Y)
     for said in (str, Comparison._repr_html_):
         assert "Differences from one" in said(splits[0])
-        assert "Differences" not in said(alone)
+        assert "Differences" not in said(ALONE)
+
+
+MODELS = {level: SplitConformalRegressor(confidence_level=level) for level in (0.8, 0.9)}
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda splits: compare([INTERVALS], X, Y), "candidates is a list; a dict of name"),
-        (lambda splits: compare({}, X, Y), "at least one method"),
-        (lambda splits: compare({"a": INTERVALS[:5]}, X, Y), "as many rows as intervals"),
-        (
-            lambda splits: compare(
-                {k: SplitConformalRegressor(confidence_level=k) for k in (0.8, 0.9)}, X, Y
-            ),
-            "one was expected",
-        ),
-        (lambda splits: splits[0].paired("b"), "one of one, other was expected"),
-        (lambda splits: Comparison.over([], SHARE), "the same methods in each"),
-        (
-            lambda splits: Comparison.over([splits[0], compare({"b": INTERVALS}, X, Y)], SHARE),
-            "the same methods in each",
-        ),
+        (lambda split: compare([INTERVALS], X, Y), "candidates is a list; a dict of name"),
+        (lambda split: compare({}, X, Y), "at least one method"),
+        (lambda split: compare({"a": INTERVALS[:5]}, X, Y), "as many rows as intervals"),
+        (lambda split: compare(MODELS, X, Y), "one was expected"),
+        (lambda split: split.paired("b"), "one of one, other was expected"),
+        (lambda split: Comparison.over([], SHARE), "the same methods in each"),
+        (lambda split: Comparison.over([split, ALONE], SHARE), "the same methods in each"),
     ],
 )
 def test_what_is_refused(splits, call, message):
     with pytest.raises(ValueError, match=message):
-        call(splits)
+        call(splits[0])
 
 
 def test_the_band_of_repeated_splits_knows_that_they_share_rows():

@@ -81,11 +81,6 @@ def test_the_calibration_set_may_explain_the_coverage():
     assert "the draw of the calibration set can explain" in known.notes[0]
 
 
-def test_the_error_of_the_excess_risk_is_not_told_of_few_rows():
-    assert "too few rows to tell its error" in str(audit(*oracle(300, 0)))
-    assert "±" in str(audit(*oracle(600, 0))).split("excess risk")[1]
-
-
 @pytest.mark.parametrize("unit", [1e-3, 1e11])
 def test_large_numbers_are_written_out(unit):
     X, y, intervals = oracle(1_000, 3)
