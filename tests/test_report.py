@@ -337,18 +337,6 @@ def test_without_jinja2_the_extra_is_named_and_a_notebook_shows_the_text(
     assert summarise(arguments["audit"])["title"]
 
 
-def test_a_long_name_keeps_its_condition():
-    X, y, intervals = rows(2_000)
-    name = "a column of a very long name " * 10
-    summary = summarise_rows(X.rename(columns={"hour": name})[[name, "weather"]], y, intervals)
-    texts = [row["text"] for row in summary["failures"]["tables"][2]["rows"]]
-    long = [text for text in texts if "weather" not in text]
-    assert len(set(long)) == len(long) > 5
-    assert all(re.search(r"(<=|>|=) \d+$", text) for text in long)
-    labels = columns_of(summary, "glance")["label"]
-    assert any(label.startswith("Rule: ") and re.search(r"\d|snow", label) for label in labels)
-
-
 # ---- awkward numbers --------------------------------------------------------------------------
 
 
