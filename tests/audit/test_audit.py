@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from audit_data import LEVEL, oracle, planted, shifted
+from audit_data import LEVEL, oracle, planted
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
@@ -186,15 +186,6 @@ def test_the_slab_is_a_failure_exactly_when_its_band_leaves_the_target_out(facto
     assert all(one.is_under == (found.slab.coverage < LEVEL) for one in named)
 
 
-def test_where_all_rows_are_off_bins_that_stand_out_come_first():
-    found = audit(*shifted(4_000, 0, 0.6)[:3])
-    assert found.is_shifted
-    apart = {one.text for one in found.failures() if one.part == "features" and one.stands_out}
-    assert {cell.text for cell in found.features[: len(apart)]} == apart
-    assert {cell.by for cell in found.features[: len(apart)]} == {"a"}
-    assert sum(cell.adjusted_p_value <= 0.05 for cell in found.features) > 3 * len(apart)
-
-
 # ---- awkward rows --------------------------------------------------------------------------------
 
 PARTS = ["summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes"]
@@ -220,8 +211,8 @@ def test_few_rows(n):
     said = notes(*plain(n))
     assert f"so few rows ({n})" in said
     assert ("Rules were not looked for" in said) == (n < 80)
-    if n == 1:
-        assert "No row was left to report the worst slab on" in said
+    # Of more rows, chance decides whether one that did not find the slab lies in it.
+    assert n > 1 or "No row was left to report the worst slab on" in said
 
 
 A, A_Y, A_BOUNDS = plain(300)
@@ -333,24 +324,17 @@ def test_an_estimator_is_asked_at_its_own_level_unless_told(fitted, level):
     assert str(asked) == str(expected)
 
 
-def test_predictions_beside_the_intervals_are_put_aside_and_a_level_may_be_a_list():
+def test_predictions_are_put_aside_and_a_level_that_nobody_tells_is_asked_for():
     X, y, intervals = FEW
     expected = str(audit(X, y, intervals))
     for passed in (intervals[:, :, None], (y, intervals), (y, intervals[:, :, None])):
         assert str(audit(X, y, passed)) == expected
-    for summary in (
-        audit(X, y, Foreign(), confidence_level=[0.95]).summary,
-        compare({"a": Foreign()}, X, y, confidence_level=[0.95]).methods[0].summary,
-    ):
-        assert (summary.confidence_level, summary.mean_length) == (0.95, 4.0)
-
-
-def test_a_level_that_nobody_tells_is_asked_for(fitted):
-    model, X, y = fitted
     for call in (
-        lambda: audit(X, y, Foreign()),
-        lambda: compare({"foreign": Foreign(), "ours": model}, X, y),
+        lambda **level: audit(X, y, Foreign(), **level).summary,
+        lambda **level: compare({"a": Foreign(), "b": intervals}, X, y, **level).methods[0].summary,
     ):
+        found = call(confidence_level=[0.95])
+        assert (found.confidence_level, found.mean_length) == (0.95, 4.0)
         with pytest.raises(ValueError, match=r"Foreign does not say .* pass confidence_level="):
             call()
 

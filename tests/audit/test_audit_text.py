@@ -61,8 +61,14 @@ def test_where_all_rows_are_off_only_what_differs_from_them_is_named():
     assert len(found.failures()) > 10
     assert "target 90 %" not in text.split("Bins of features")[1].split("Worst slab")[0]
     assert "lc-off" not in found._repr_html_().split("</style>")[1]
-    text = str(audit(*shifted(4_000, 0, 0.6)[:3]))
-    assert "a > " in text.split("Bins of features")[1].splitlines()[1]
+    found = audit(*shifted(4_000, 0, 0.6)[:3])
+    assert found.is_shifted
+    apart = [one.text for one in found.failures() if one.part == "features" and one.stands_out]
+    first = found.features[: len(apart)]
+    assert [cell.text for cell in first] == apart
+    assert {cell.by for cell in first} == {"a"}
+    assert sum(cell.adjusted_p_value <= 0.05 for cell in found.features) > 3 * len(apart)
+    assert apart[0] in str(found).split("Bins of features")[1].splitlines()[1]
 
 
 def test_the_calibration_set_may_explain_the_coverage():
