@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from localconformal import KernelLaw, SLCPRegressor
 from registry import optional
@@ -16,6 +17,8 @@ from registry import optional
 dask, da, dd = optional("dask"), optional("dask.array"), optional("dask.dataframe")
 distributed = optional("distributed")
 
+#: Not imported by default, where its doctests would be looked for.
+pytestmark = pytest.mark.ci
 NAMES = ["a", "b", "c"]
 
 
@@ -126,8 +129,8 @@ SOURCES = {
 
 
 def slcp(model=None, law=None, **params):
-    law = KernelLaw() if law is None else law
-    return SLCPRegressor(model or FirstColumn(), law=law, random_state=0, **params)
+    model = FirstColumn() if model is None else model
+    return SLCPRegressor(model, law=law or KernelLaw(), random_state=0, **params)
 
 
 def check_fit(X, y):
