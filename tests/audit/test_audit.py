@@ -348,10 +348,11 @@ def bins_of(X, n=70):
 
 
 def test_polars_pandas_and_arrays_agree():
+    X, *rest = oracle(200, 3)
     table = X.assign(weather=X["weather"].astype(str))
-    assert str(audit(table, Y, INTERVALS)) == str(audit(pl.from_pandas(table), Y, INTERVALS))
+    assert str(audit(table, *rest)) == str(audit(pl.from_pandas(table), *rest))
     numbers = X[list("abcde")]
-    framed, plain = audit(numbers, Y, INTERVALS), audit(numbers.to_numpy(), Y, INTERVALS)
+    framed, plain = audit(numbers, *rest), audit(numbers.to_numpy(), *rest)
     assert [c.p_value for c in framed.features] == [c.p_value for c in plain.features]
     assert {c.by for c in plain.features} == set(plain.slab.columns) == {f"x{j}" for j in range(5)}
 

@@ -16,7 +16,7 @@ from matplotlib.text import Text
 from localconformal import KernelLaw, plots
 from registry import ci_but
 
-LEVELS = [0.5, 0.8, 0.95]
+LEVELS, EDGES = [0.5, 0.8, 0.95], [0, 0.5, 2]
 
 
 def make(n):
@@ -51,13 +51,9 @@ PLOTS = {
         X["label"], y, {"_a": i, "b": i}, oracle=i, **on
     ),
     "bands of days": lambda X, y, i, **on: plots.plot_bands(X["day"], y, {"a": i}, **on),
-    "regions": lambda X, y, i, **on: plots.plot_regions(
-        X["num$ber$"], y, {"a": i}, [0, 0.5, 2], **on
-    ),
+    "regions": lambda X, y, i, **on: plots.plot_regions(X["num$ber$"], y, {"a": i}, EDGES, **on),
     "sorted": lambda X, y, i, **on: plots.plot_sorted(y, i, **on),
-    "sorted by prediction": lambda X, y, i, **on: plots.plot_sorted(
-        y, i, by="prediction", y_pred=y, **on
-    ),
+    "predictions": lambda X, y, i, **on: plots.plot_sorted(y, i, by="prediction", y_pred=y, **on),
     "groups": lambda X, y, i, **on: plots.plot_group_coverage(y, i, X["label"], **on),
     "feature": lambda X, y, i, **on: plots.plot_feature_coverage(X["num$ber$"], y, i, **on),
     "feature of labels": lambda X, y, i, **on: plots.plot_feature_coverage(X["label"], y, i, **on),
