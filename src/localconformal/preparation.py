@@ -17,7 +17,7 @@ and gradient boosting needs none of it. Whatever was decided is said in ``notes_
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +31,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from localconformal.frames import check_frame, is_frame
 from localconformal.io.tables import NUMBER, TEXT, TIME, TableError, check_columns, why_no_number
-from localconformal.io.tables import listing as quoted
 from localconformal.quantiles import Array
+from localconformal.text import listing
 
 #: Labels told apart: as many as gradient boosting takes as categories, with room to spare.
 MOST_LABELS = 200
@@ -124,20 +124,18 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         """Learn from training rows, a frame (n, d), how to read such a table."""
         table = as_pandas(X)
         said: dict[str, list[str]] = {}
-        readers = []
-        for name in table.columns:
-            reader, reasons = learn_column(table[name])
+        learned = {name: learn_column(table[name]) for name in table.columns}
+        for name, (_, reasons) in learned.items():
             for reason in reasons:
-                said.setdefault(reason, []).append(str(name))
-            if reader is not None:
-                readers.append(reader)
+                said.setdefault(reason, []).append(repr(str(name)))
+        readers = tuple(reader for reader, _ in learned.values() if reader is not None)
         if not readers:
             raise TableError(
-                f"none of the columns {quoted(table.columns)} tells training rows apart; expected "
-                "at least one column with several values."
+                f"none of the columns {listing(map(repr, table.columns))} tells training rows "
+                "apart; expected at least one column with several values."
             )
-        self.readers_: tuple[Reader, ...] = tuple(readers)
-        self.notes_ = tuple(f"{reason}: {quoted(names)}." for reason, names in said.items())
+        self.readers_: tuple[Reader, ...] = readers
+        self.notes_ = tuple(f"{reason}: {listing(names)}." for reason, names in said.items())
         self.n_features_in_ = len(table.columns)
         self.feature_names_in_ = np.asarray(table.columns.map(str), dtype=object)
         return self
@@ -342,7 +340,9 @@ def _learn_number(name: str, known: Any, missing: list[str]) -> Learned:
     whole = np.isfinite(values) & (np.trunc(values) == values)
     if _names_rows(name) and whole.all() and known.nunique() == len(known):
         return None, [ROW_NUMBER]
-    if not _are_days(known):
+    # Few columns pass the first condition, which is quicker than to read texts.
+    is_near = known.between(10_000 * DAY_YEARS[0], 10_000 * DAY_YEARS[1] + 9_999).all()
+    if not (is_near and parse_times(_day_texts(known), DAY_NUMBER).notna().all()):
         return NumberReader(name), missing
     if NAMED_LIKE_A_DAY.search(name):
         return _learn_time(name, _day_texts(known), DAY_NUMBER, missing)
@@ -422,30 +422,24 @@ def read_target(column: Any) -> tuple[Array, NDArray[np.bool_]]:
     known = np.isfinite(values)
     if not known.any():
         raise TableError(f"the target {name!r} has no finite value; expected numbers.")
-    if np.ptp(values[known]) == 0 and column[known].nunique() > 1:
+    if np.ptp(values[known]) > 0:
+        return values, known
+    if column[known].nunique() > 1:
         low, high = column[known].min(), column[known].max()
         raise TableError(
             f"the target {name!r} goes from {low} to {high}, which are one number to the 16 digits "
             "kept here; expected numbers that differ more: subtract a constant from them first."
         )
-    if np.ptp(values[known]) == 0:
-        raise TableError(
-            f"the target {name!r} is {values[known][0]:g} in every row; there is nothing to "
-            "predict: choose another target."
-        )
-    return values, known
+    raise TableError(
+        f"the target {name!r} is {values[known][0]:g} in every row; there is nothing to predict: "
+        "choose another target."
+    )
 
 
 def as_floats(column: Any, called: str = "column", *, flags: bool = True) -> Array:
     """A column of numbers as floats (n,), missing ones NaN; whatever else it holds is refused.
 
-    Parameters
-    ----------
-    column : pandas series
-    called : str, default="column"
-        What messages call it.
-    flags : bool, default=True
-        Whether true and false are numbers, 1 and 0.
+    ``called`` is what messages call it; ``flags`` has true and false read as 1 and 0.
     """
     is_flag = kinds.is_bool_dtype(column)
     is_time = kinds.is_datetime64_any_dtype(column)
@@ -456,29 +450,25 @@ def as_floats(column: Any, called: str = "column", *, flags: bool = True) -> Arr
         )
     if not (kinds.is_numeric_dtype(column) or is_flag):
         numbers = _numbers_in(column)
-        _refuse_texts(column[numbers.isna() & column.notna()], called)
+        wrong = column[numbers.isna() & column.notna()]
+        if len(wrong):
+            first, others = str(wrong.iloc[0]), len(wrong) - 1
+            more = f", and {others:,} other text{'s' * (others > 1)} in later rows"
+            raise TableError(
+                f"{called} {column.name!r} holds {first[:40]!r} (row {wrong.index[0]}, counted "
+                f"from 0){more if others else ''}; expected numbers: "
+                f"{why_no_number(first) or 'correct it or leave it empty'}."
+            )
         column = numbers
     return np.asarray(column.to_numpy(dtype="float64", na_value=np.nan))
 
 
-def _refuse_texts(wrong: Any, called: str) -> None:
-    """A `TableError` on the first of these texts and its row, if there are any."""
-    if not len(wrong):
-        return
-    first, others = str(wrong.iloc[0]), len(wrong) - 1
-    more = f", and {others:,} other text{'s' * (others > 1)} in later rows" if others else ""
-    raise TableError(
-        f"{called} {wrong.name!r} holds {first[:40]!r} (row {wrong.index[0]}, counted from 0)"
-        f"{more}; expected numbers: {why_no_number(first) or 'correct it or leave it empty'}."
-    )
-
-
 def as_texts(column: Any) -> Any:
     """Values as texts, whole numbers without a point; missing ones stay so."""
+    is_known = column.notna()
     if kinds.is_float_dtype(column):
-        texts = column.map(lambda value: f"{value:.15g}", na_action="ignore")
-        return texts.astype("object").where(column.notna(), None).astype("string")
-    return column.astype("object").where(column.notna(), None).astype("string")
+        column = column.map(lambda value: f"{value:.15g}", na_action="ignore")
+    return column.astype("object").where(is_known, None).astype("string")
 
 
 def _numbers_in(column: Any) -> Any:
@@ -489,14 +479,6 @@ def _numbers_in(column: Any) -> Any:
 def _day_texts(column: Any) -> Any:
     """Days such as 20141013 as texts, whether they are numbers or texts; times stay times."""
     return column if kinds.is_datetime64_any_dtype(column) else as_texts(_numbers_in(column))
-
-
-def _are_days(column: Any) -> bool:
-    """Whether all numbers are days such as 20141013; none may be missing."""
-    first, last = (10_000 * year for year in DAY_YEARS)
-    # Few columns pass this, which is quicker than to read texts.
-    is_near = column.between(first, last + 9_999).all()
-    return bool(is_near and parse_times(_day_texts(column), DAY_NUMBER).notna().all())
 
 
 def _count_lost(before: Any, after: Any) -> int:
@@ -534,11 +516,8 @@ def is_ambiguous(texts: Any, time_format: str) -> bool:
     --------
     >>> is_ambiguous(pd.Series(["01/02/2020", "12/11/2020"]), "%d/%m/%Y")
     True
-    >>> is_ambiguous(pd.Series(["01/02/2020", "31/12/2020"]), "%d/%m/%Y")
-    False
     """
-    day, month = "%d", "%m"
-    swapped = time_format.replace(day, "\0").replace(month, day).replace("\0", month)
+    swapped = time_format.replace("%d", "\0").replace("%m", "%d").replace("\0", "%m")
     if swapped == time_format or swapped not in FORMATS:
         return False
     others = parse_times(texts, swapped)
@@ -555,24 +534,14 @@ def parse_times(column: Any, time_format: str) -> Any:
     return parsed.dt.tz_localize(None)
 
 
-def _seconds(times: Any) -> Any:
-    """Seconds since 1970."""
-    return (times - pd.Timestamp(0)) / pd.Timedelta(seconds=1)
-
-
-#: Part of a time -> its number; each is a function of that time alone.
-PARTS: dict[str, Callable[[Any], Any]] = {
-    DAYS: lambda time: _seconds(time) / SECONDS_PER_DAY,
-    "month": lambda time: time.dt.month,
-    "day": lambda time: time.dt.day,
-    "weekday": lambda time: time.dt.day_of_week,
-    "hour": lambda time: np.mod(_seconds(time), SECONDS_PER_DAY) / 3600.0,
-}
-
-
 def _time_parts(times: Any) -> dict[str, Array]:
     """Every part of the times, missing where they are: part -> (n,)."""
-    return {
-        name: np.asarray(part(times).astype("float64"), dtype=np.float64)
-        for name, part in PARTS.items()
+    seconds = (times - pd.Timestamp(0)) / pd.Timedelta(seconds=1)
+    parts = {
+        DAYS: seconds / SECONDS_PER_DAY,
+        "month": times.dt.month,
+        "day": times.dt.day,
+        "weekday": times.dt.day_of_week,
+        "hour": np.mod(seconds, SECONDS_PER_DAY) / 3600.0,
     }
+    return {name: part.astype("float64").to_numpy() for name, part in parts.items()}

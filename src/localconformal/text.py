@@ -245,14 +245,17 @@ def _plain_float(value: float, digits: int | None) -> float | str:
 def json_text(document: Any) -> str:
     r"""JSON for people and terminals: indented, what is not to be seen written as \uXXXX.
 
+    Numbers keep all digits; what JSON has no word for becomes a text, as in `plain_data`.
+
     Examples
     --------
-    >>> print(json_text({"name": "\u202eé\x9b"}))
+    >>> print(json_text({"name": "\u202eé\x9b", "width": math.inf}))
     {
-      "name": "\u202eé\u009b"
+      "name": "\u202eé\u009b",
+      "width": "Infinity"
     }
     """
-    text = json.dumps(document, indent=2, ensure_ascii=False)
+    text = json.dumps(plain_data(document, say=str), indent=2, ensure_ascii=False)
     return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

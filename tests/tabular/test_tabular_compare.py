@@ -10,7 +10,7 @@ from localconformal.cli.compare import conclusion, standings_table
 from localconformal.io.tables import TableError
 from localconformal.metrics import interval_score
 from localconformal.tabular import compare_methods, run_table
-from localconformal.tabular.compare import count_steps, default_methods, split_seeds
+from localconformal.tabular.compare import DEFAULT_METHODS, count_steps, split_seeds
 from localconformal.text import plain_data
 
 #: Quantile regression stands for CQR here; a forest has none, and fails.
@@ -172,8 +172,8 @@ def test_the_table_fits_eighty_columns(compared):
 
 
 def test_methods_that_need_more_are_left_out_by_default():
-    assert {"localized", "weighted"}.isdisjoint(default_methods())
-    assert {"slcp", "split", "cqr", "lcp"} <= set(default_methods())
+    assert {"localized", "weighted"}.isdisjoint(DEFAULT_METHODS)
+    assert {"slcp", "split", "cqr", "lcp"} <= set(DEFAULT_METHODS)
 
 
 def test_seeds_differ_and_more_begin_alike():

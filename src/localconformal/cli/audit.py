@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from localconformal.cli.console import Columns, Json, Seed, show, split_names, steps, to_json
+from localconformal.cli.console import Columns, Json, Seed, show, split_names, steps
 from localconformal.io.files import check_folder, check_inputs_stay, write_together
-from localconformal.text import say_level
+from localconformal.text import json_text, say_level, say_rows
 
 if TYPE_CHECKING:
     from localconformal.audit import Audit
 
 DEFAULT_LEVEL = 0.9
+column = functools.partial(typer.Option, metavar="COLUMN", show_default=False)
 
 
 def audit(
@@ -26,29 +28,13 @@ def audit(
             help="A CSV or Parquet file with y, both bounds and features.", show_default=False
         ),
     ],
-    y: Annotated[
-        str,
-        typer.Option(help="Column of the observed values.", metavar="COLUMN", show_default=False),
-    ],
-    lower: Annotated[
-        str, typer.Option(help="Column of the lower bounds.", metavar="COLUMN", show_default=False)
-    ],
-    upper: Annotated[
-        str, typer.Option(help="Column of the upper bounds.", metavar="COLUMN", show_default=False)
-    ],
-    groups: Annotated[
-        Columns,
-        typer.Option(
-            help="Column of group labels; repeatable.", metavar="COLUMN", show_default=False
-        ),
-    ] = None,
+    y: Annotated[str, column(help="Column of the observed values.")],
+    lower: Annotated[str, column(help="Column of the lower bounds.")],
+    upper: Annotated[str, column(help="Column of the upper bounds.")],
+    groups: Annotated[Columns, column(help="Column of group labels; repeatable.")] = None,
     features: Annotated[
         Columns,
-        typer.Option(
-            help="Column to look for failures in; repeatable.",
-            metavar="COLUMN",
-            show_default="all the others",
-        ),
+        column(help="Column to look for failures in; repeatable.", show_default="all the others"),
     ] = None,
     level: Annotated[
         float | None,
@@ -113,7 +99,7 @@ def audit(
                     random_state=seed,
                     group_hint=GROUP_HINT,
                 ),
-                data: lambda part: part.write_text(to_json(record), "utf-8"),
+                data: lambda part: part.write_text(json_text(record), "utf-8"),
             }
         )
     said = [audit_text(found, rest=str(written)), *rows.notes]
@@ -164,7 +150,7 @@ def known_rows(
         )
     notes = []
     if left_out := len(known) - len(kept):
-        rows = "1 row was" if left_out == 1 else f"{left_out:,} of {len(known):,} rows were"
+        rows = "1 row was" if left_out == 1 else f"{left_out:,} of {say_rows(len(known))} were"
         notes.append(f"{rows} left out: {', '.join(named)} are not all known there.")
     X = kept[list(dict.fromkeys(features))] if features else kept.drop(columns=list(named))
     if not X.shape[1]:

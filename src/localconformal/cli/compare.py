@@ -12,18 +12,20 @@ import typer
 from localconformal.cli.console import (
     METHOD_NAMES,
     Columns,
-    Data,
+    Features,
     Json,
+    Model,
+    Out,
     Seed,
+    Target,
+    TestSize,
     check_shares,
-    empty_table,
     show,
     split_names,
     steps,
-    to_json,
 )
-from localconformal.io.files import check_inputs_stay
-from localconformal.text import say_difference, say_level, say_number
+from localconformal.io.files import check_folder, check_inputs_stay, write_together
+from localconformal.text import json_text, say_difference, say_level, say_number
 
 if TYPE_CHECKING:
     from localconformal.tabular import Ranking
@@ -33,29 +35,20 @@ FILES = ("report.html", "compare.csv", "compare.json")
 
 
 def compare(
-    data: Data,
-    target: Annotated[
-        str, typer.Option("--target", "-t", help="Column to predict.", show_default=False)
-    ],
+    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file.", show_default=False)],
+    target: Target,
     methods: Annotated[
-        Columns,
-        typer.Option(help=f"{METHOD_NAMES}; a,b or repeated.", show_default="all"),
+        Columns, typer.Option(help=f"{METHOD_NAMES}; a,b or repeated.", show_default="all")
     ] = None,
-    features: Annotated[
-        Columns, typer.Option(help="Columns to predict from: a,b or repeated.", show_default="all")
-    ] = None,
-    model: Annotated[
-        str, typer.Option(help="hgb, forest, linear, or a .skops file to fit anew.")
-    ] = "hgb",
+    features: Features = None,
+    model: Model = "hgb",
     level: Annotated[
         float, typer.Option("--level", "-l", help="Share of rows to cover, inside (0, 1).")
     ] = 0.9,
-    test_size: Annotated[float, typer.Option(help="Share of rows held out to test on.")] = 0.2,
+    test_size: TestSize = 0.2,
     repeats: Annotated[int, typer.Option(help="Random splits to average over.")] = 1,
     seed: Seed = 0,
-    out: Annotated[
-        Path, typer.Option(help="Folder of the results; made if needed.", file_okay=False)
-    ] = Path("localconformal-compare"),
+    out: Out = Path("localconformal-compare"),
     as_json: Json = False,
 ) -> None:
     """Rank methods on one table: same rows, same base model.
@@ -66,7 +59,6 @@ def compare(
     Example:  localconformal compare homes.csv --target price --out compared
               localconformal compare homes.csv -t price --methods slcp,cqr,split
     """
-    from localconformal.io.files import check_folder, write_together
     from localconformal.io.tables import column_names, read_table, write_table
     from localconformal.tabular.compare import compare_methods, count_steps
     from localconformal.tabular.model import model_file
@@ -97,7 +89,7 @@ def compare(
         {
             page: found.write_report,
             ranking: lambda part: write_table([found.frame()], part),
-            numbers: lambda part: part.write_text(to_json(record), "utf-8"),
+            numbers: lambda part: part.write_text(json_text(record), "utf-8"),
         }
     )
     files = dict(zip(("report", "table", "data"), paths, strict=True))
@@ -108,13 +100,21 @@ def compare(
 
 def standings_table(found: Ranking) -> Any:
     """One line for each method, the best first."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     level, first = found.confidence_level, found.trials[0]
-    table = empty_table({"method": "left", **dict.fromkeys(HEADINGS, "right")})
-    table.title = (
-        f"{say_level(level)} intervals: {first.n_fit:,} rows to fit and calibrate, "
-        f"{len(first.y):,} new rows"
+    table = Table(
+        title=f"{say_level(level)} intervals: {first.n_fit:,} rows to fit and calibrate, "
+        f"{len(first.y):,} new rows",
+        caption="Score: mean length plus a price for every miss. Seconds: fit and calibrate.",
+        box=SIMPLE_HEAD,
+        collapse_padding=True,
     )
-    table.caption = "Score: mean length plus a price for every miss. Seconds: fit and calibrate."
+    table.add_column("method", style="bold", no_wrap=True)
+    for heading in HEADINGS:
+        # Long words are folded, never cut.
+        table.add_column(heading, justify="right", overflow="fold")
     for row in found.standings():
         table.add_row(*_cells(row, level))
     return table

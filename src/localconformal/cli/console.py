@@ -21,12 +21,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from localconformal.progress import hidden, stage
-from localconformal.text import json_text, one_line, plain_data, visible
+from localconformal.text import json_text, one_line, visible
 
 #: Meaning of each exit code, as `localconformal --help` prints it.
 EXIT_CODES = {
@@ -46,17 +46,22 @@ METHOD_NAMES = "A name; a wrong one lists all"
 #: Set to anything: errors of the user come with a traceback, to find where one comes from.
 TRACEBACK = "LOCALCONFORMAL_TRACEBACK"
 
+# Options of more than one command.
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-Data = Annotated[Path, typer.Argument(help="A CSV or Parquet file.", show_default=False)]
-Level = Annotated[
-    list[float],
-    typer.Option("--level", "-l", help="Share of rows to cover, inside (0, 1); repeatable."),
-]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Print each stage on standard error.")
-]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
+Target = Annotated[
+    str, typer.Option("--target", "-t", help="Column to predict.", show_default=False)
+]
 Columns = list[str] | None
+Features = Annotated[
+    Columns, typer.Option(help="Columns to predict from: a,b or repeated.", show_default="all")
+]
+Model = Annotated[str, typer.Option(help="hgb, forest, linear, or a .skops file to fit anew.")]
+TestSize = Annotated[float, typer.Option(help="Share of rows to check on.")]
+Out = Annotated[Path, typer.Option(help="Folder of the results; made if needed.", file_okay=False)]
+#: steps(total), as a context: a function to call with the name of each step as it begins. On a
+#: terminal they stand on a line of standard error, with what the library does within them.
+steps = functools.partial(stage, "")
 
 
 def answering(command: Callable[..., None]) -> Callable[..., None]:
@@ -116,21 +121,6 @@ def one_line_warnings() -> Iterator[None]:
                 complain(f"Note: {text}")
 
 
-def to_json(document: Any) -> str:
-    """JSON with all digits; what JSON has no word for, as texts.
-
-    Examples
-    --------
-    >>> print(to_json({"share": 0.5, "path": Path("a"), "width": float("inf")}))
-    {
-      "share": 0.5,
-      "path": "a",
-      "width": "Infinity"
-    }
-    """
-    return json_text(plain_data(document, say=str))
-
-
 def _print_parts(parts: Iterable[Any]) -> None:
     """Sentences, paths (``"Report: a/b.html"``) and rich tables, on standard output.
 
@@ -161,7 +151,7 @@ def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> No
     """
     try:
         if as_json:
-            typer.echo(to_json(document))
+            typer.echo(json_text(document))
         else:
             _print_parts(parts)
         sys.stdout.flush()
@@ -173,17 +163,6 @@ def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> No
             "it makes are written."
         )
         raise typer.Exit(UNPRINTED) from error
-
-
-@contextmanager
-def steps(total: int) -> Iterator[Callable[[str], None]]:
-    """A function to call with the name of each step as it begins.
-
-    They stand on a line of standard error with what the library does within them, on a terminal
-    only, so that the output of a command stays clean.
-    """
-    with stage("", total) as begin:
-        yield begin
 
 
 @contextmanager
@@ -218,35 +197,12 @@ def counting(name: str) -> Iterator[Callable[[int], None]]:
 
 def split_names(given: list[str] | None, columns: list[str]) -> list[str]:
     """Names given one by one, or several with commas; a column's own comma stays."""
-    names: list[str] = []
-    for text in given or ():
-        names += [text] if text in columns else [name.strip() for name in text.split(",")]
-    return names
+    parts = ([text] if text in columns else text.split(",") for text in given or ())
+    return [name if name in columns else name.strip() for names in parts for name in names]
 
 
 def check_shares(levels: Iterable[float], test_size: float | None = None) -> None:
     """Levels and shares that can be meant, before any work is done."""
-    shares = [("--level", level) for level in levels]
-    for name, value in shares if test_size is None else [*shares, ("--test-size", test_size)]:
-        if not 0.0 < value < 1.0:
+    for name, value in [*(("--level", level) for level in levels), ("--test-size", test_size)]:
+        if value is not None and not 0.0 < value < 1.0:
             raise ValueError(f"{name} is {value:g}; expected a number inside (0, 1).")
-
-
-def empty_table(columns: Mapping[str, Literal["left", "right"]]) -> Any:
-    """A rich table without rows: heading -> side of its texts; the first column is the name.
-
-    Long words are folded, never cut.
-    """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, collapse_padding=True)
-    for position, (heading, side) in enumerate(columns.items()):
-        table.add_column(
-            heading,
-            justify=side,
-            style="bold" if position == 0 else "",
-            no_wrap=position == 0,
-            overflow="fold",
-        )
-    return table

@@ -13,10 +13,13 @@ import typer
 from localconformal.cli.console import (
     METHOD_NAMES,
     Columns,
+    Features,
     Json,
-    Level,
+    Model,
+    Out,
     Seed,
-    Verbose,
+    Target,
+    TestSize,
     check_shares,
     log_lines,
     prose,
@@ -42,40 +45,36 @@ def run(
             help="A CSV or Parquet file, or a folder of Parquet files.", show_default=False
         ),
     ],
-    target: Annotated[
-        str, typer.Option("--target", "-t", help="Column to predict.", show_default=False)
-    ],
-    features: Annotated[
-        Columns, typer.Option(help="Columns to predict from: a,b or repeated.", show_default="all")
-    ] = None,
+    target: Target,
+    features: Features = None,
     groups: Annotated[
         Columns, typer.Option(help="Columns of groups to audit.", show_default=False)
     ] = None,
     identifier: Annotated[
         str | None, typer.Option("--id", help="Column that names rows.", show_default=False)
     ] = None,
-    model: Annotated[
-        str, typer.Option(help="hgb, forest, linear, or a .skops file to fit anew.")
-    ] = "hgb",
-    level: Level = [0.9],  # noqa: B006
+    model: Model = "hgb",
+    level: Annotated[
+        list[float],
+        typer.Option("--level", "-l", help="Share of rows to cover, inside (0, 1); repeatable."),
+    ] = [0.9],  # noqa: B006
     method: Annotated[str, typer.Option(help=f"{METHOD_NAMES}.")] = "slcp",
     law: Annotated[
-        str | None,
-        typer.Option(help="auto, forest, ...", show_default="the method's"),
+        str | None, typer.Option(help="auto, forest, ...", show_default="the method's")
     ] = None,
     new: Annotated[
         Path | None, typer.Option(help="A table of new rows to predict too.", show_default=False)
     ] = None,
-    test_size: Annotated[float, typer.Option(help="Share of rows to check on.")] = 0.2,
+    test_size: TestSize = 0.2,
     time: Annotated[
         str | None,
         typer.Option(help="Column of times: check on the last rows.", show_default=False),
     ] = None,
     seed: Seed = 0,
-    out: Annotated[
-        Path, typer.Option(help="Folder of the results; made if needed.", file_okay=False)
-    ] = Path("localconformal-run"),
-    verbose: Verbose = False,
+    out: Out = Path("localconformal-run"),
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print each stage on standard error.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Intervals for a table: fit, calibrate, check on held-out rows.
@@ -108,11 +107,10 @@ def run(
         on_step(STEPS[0])
         columns = column_names(data)
         chosen, by = split_names(features, columns), split_names(groups, columns)
-        names = [] if identifier is None else [identifier]
-        order = [] if time is None else [time]
-        wanted = [target, *names, *order, *chosen, *by] if chosen else None
+        others = [name for name in (identifier, time) if name is not None]
+        wanted = [target, *others, *chosen, *by] if chosen else None
         done = run_table(
-            read_table(data, columns=wanted, names=names),
+            read_table(data, columns=wanted, names=[identifier] if identifier else ()),
             target,
             method=method,
             model=model,
@@ -148,7 +146,12 @@ def _summary(done: Run) -> Iterator[Any]:
     yield from map(prose, done.notes)
     yield ""
     for row in done.coverage():
-        yield _coverage_line(row)
+        low, high = (100 * end for end in row["band"] or (0.0, 1.0))
+        expected = f" (chance gives {low:.1f} to {high:.1f} %)" if row["band"] else ""
+        yield (
+            f"{say_level(row['level'])} intervals cover {say_share(row['coverage'])} of rows held "
+            f"out{expected}; mean length {say_number(row['mean_length'])}."
+        )
     levels = done.model.levels
     if len(levels) > 1:
         yield f"The audit and the report are about {say_level(levels[0])}, the first level."
@@ -184,16 +187,6 @@ def _group_line(audit: Audit) -> str:
     return (
         f"Groups: {len(off):,} of {count:,} off by more than chance, the worst {worst.text}: "
         f"{say_share(worst.coverage)} of {worst.n:,} rows covered."
-    )
-
-
-def _coverage_line(row: Mapping[str, Any]) -> str:
-    """Coverage at one level, with its band."""
-    low, high = (100 * end for end in row["band"] or (0.0, 1.0))
-    expected = f" (chance gives {low:.1f} to {high:.1f} %)" if row["band"] else ""
-    return (
-        f"{say_level(row['level'])} intervals cover {say_share(row['coverage'])} of rows held out"
-        f"{expected}; mean length {say_number(row['mean_length'])}."
     )
 
 

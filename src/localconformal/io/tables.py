@@ -27,14 +27,12 @@ import pyarrow.types as kinds
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 from pyarrow.fs import LocalFileSystem
 
-from localconformal import text
+from localconformal.text import listing, one_line
 
 #: Rows of a batch.
 DEFAULT_ROWS = 65_536
 #: More columns are no table of features but a matrix; those wanted are to be named.
 MOST_COLUMNS = 2_000
-#: Columns of a message before the rest is only counted.
-MOST_NAMES = 8
 
 #: What a column of a batch is read as; a name is copied and not computed with.
 NUMBER, TEXT, TIME, NAME = "number", "text", "time", "name"
@@ -328,7 +326,8 @@ def _unique(names: Sequence[str], path: Path) -> list[str]:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise TableError(
-            f"{path} has more than one column called {listing(repeated)}; rename them to be unique."
+            f"{path} has more than one column called {listing(map(repr, repeated))}; "
+            "rename them to be unique."
         )
     return list(names)
 
@@ -351,8 +350,12 @@ def check_columns(wanted: Iterable[str], present: list[str], source: str) -> Non
     folded = [name for name in present if name.strip().lower() == missing[0].strip().lower()]
     alike = list(dict.fromkeys([*folded, *close]))
     raise TableError(
-        f"{source} has no column {listing(missing)}; "
-        + (f"did you mean {listing(alike)}?" if alike else f"it has {listing(present)}.")
+        f"{source} has no column {listing(map(repr, missing))}; "
+        + (
+            f"did you mean {listing(map(repr, alike))}?"
+            if alike
+            else f"it has {listing(map(repr, present))}."
+        )
     )
 
 
@@ -377,8 +380,8 @@ def _format_of(path: Path) -> str:
     found = [suffix for suffix in FORMATS if path.name.lower().endswith(suffix)]
     if not found:
         raise TableError(
-            f"{path} ends in {path.suffix or 'no suffix'!r}; one of {listing(FORMATS)} was "
-            "expected: save the table as one of these."
+            f"{path} ends in {path.suffix or 'no suffix'!r}; one of "
+            f"{listing(map(repr, FORMATS))} was expected: save the table as one of these."
         )
     return max(found, key=len)
 
@@ -462,23 +465,12 @@ def _check_delimiter(path: Path, header: str, first_row: list[str] | None) -> No
         is_name = delimiter in IN_NAMES and first_row is not None
         if count and not (is_name and ",".join(first_row or ()).strip().count(delimiter) != count):
             raise TableError(
-                f"{path} seems to be separated by {name} ({text.one_line(header, 40)!r} is one "
+                f"{path} seems to be separated by {name} ({one_line(header, 40)!r} is one "
                 "column); commas were expected: save it with commas, or as Parquet."
             )
 
 
 # ---- what is wrong, in one sentence -------------------------------------------------------------
-
-
-def listing(names: Iterable[object]) -> str:
-    """Names in quotes with commas; those beyond the first few are counted.
-
-    Examples
-    --------
-    >>> listing(["a", "b"])
-    "'a', 'b'"
-    """
-    return text.listing((repr(str(name)) for name in names), MOST_NAMES)
 
 
 @contextmanager
@@ -544,7 +536,7 @@ def _what_happened(path: Path, message: str) -> str:
         )
     if "invalid UTF8" in message:
         return _not_utf8(path)
-    said = repr(text.one_line(message, 120))
+    said = repr(one_line(message, 120))
     if path.is_dir():
         return f"{path} cannot be read as one table ({said}); write its files alike, and again."
     if not _is_csv(path):
@@ -604,8 +596,8 @@ def check_suffix(path: Path) -> None:
     """The suffix of a file to be written is one of those that can be."""
     if path.suffix.lower() not in WRITERS:
         raise TableError(
-            f"{path} ends in {path.suffix or 'no suffix'!r}; one of {listing(WRITERS)} was "
-            "expected of a table to write."
+            f"{path} ends in {path.suffix or 'no suffix'!r}; one of "
+            f"{listing(map(repr, WRITERS))} was expected of a table to write."
         )
 
 

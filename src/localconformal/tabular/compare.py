@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,8 @@ from localconformal.tabular.model import (
 from localconformal.tabular.run import Task, known_rows
 from localconformal.text import one_line
 
+#: Those that need no further input.
+DEFAULT_METHODS = tuple(name for name in METHODS if name not in NEEDS_MORE)
 MOST_REPEATS = 100
 #: Characters of a reason before it is cut.
 LONGEST = 2_000
@@ -38,19 +40,22 @@ ON_READING = (
     "The interval score is the mean length plus a price for every miss; lower is better.",
     "The best is the best on these test rows: on others its lead will be a little smaller.",
 )
-#: Numbers of a summary that a ranking shows beside score and coverage.
-SHOWN = (
-    "mean_length",
-    "mean_finite_length",
-    "share_infinite",
-    "length_coverage_corr",
-    "worst_slab_coverage",
-    "excess_risk_l1",
-)
+#: Numbers of a ranking -> what they are in a summary.
+SHOWN = {
+    "interval_score": "interval_score",
+    "coverage": "coverage",
+    "coverage_lower": "lower",
+    "coverage_upper": "upper",
+    "mean_length": "mean_length",
+    "mean_finite_length": "mean_finite_length",
+    "share_infinite": "share_infinite",
+    "length_coverage_corr": "length_coverage_corr",
+    "worst_slab_coverage": "worst_slab_coverage",
+    "excess_risk_l1": "excess_risk_l1",
+}
 
 
-@dataclass(frozen=True, eq=False)
-class Attempt:
+class Attempt(NamedTuple):
     """A method that worked on a split: model, intervals (n_test, 2), times, its own warnings."""
 
     model: TableModel
@@ -60,8 +65,7 @@ class Attempt:
     warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Trial:
+class Trial(NamedTuple):
     """One split: raw test rows (n_test, d), their y, and what became of each method."""
 
     test: Any
@@ -70,17 +74,12 @@ class Trial:
     attempts: dict[str, Attempt]
     failed: dict[str, str]
 
-    def prepared(self, name: str) -> Any:
-        """The test rows as the model of this method reads them."""
-        X, _ = self.attempts[name].model.preparation.read(self.test)
-        return X
+    def prepared(self, name: str) -> tuple[Any, dict[str, int]]:
+        """The test rows as the model of this method reads them, and the values that are lost.
 
-    def compare(self, names: Sequence[str], level: float, random_state: int) -> Comparison:
-        """The methods of these names side by side."""
-        # All methods of a split learned the same preparation, from the same rows.
-        X = self.prepared(names[0])
-        intervals = {name: self.attempts[name].intervals for name in names}
-        return compare(intervals, X, self.y, confidence_level=level, random_state=random_state)
+        All methods of a split learned the same preparation, from the same rows.
+        """
+        return self.attempts[name].model.preparation.read(self.test)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,16 +119,8 @@ class Ranking:
         paired = {(row.method, row.metric): row for row in self.comparison.paired()}
         rows = []
         for rank, method in enumerate(self.comparison.ranked, start=1):
-            summary = method.summary
-            row = {
-                "rank": rank,
-                "method": method.name,
-                "interval_score": summary.interval_score,
-                "coverage": summary.coverage,
-                "coverage_lower": summary.lower,
-                "coverage_upper": summary.upper,
-                **{name: getattr(summary, name) for name in SHOWN},
-            }
+            row = {"rank": rank, "method": method.name}
+            row |= {shown: getattr(method.summary, name) for shown, name in SHOWN.items()}
             tried = [trial.attempts[method.name] for trial in self.trials]
             for stage in ("fit_seconds", "predict_seconds"):
                 row[stage] = float(np.mean([getattr(attempt, stage) for attempt in tried]))
@@ -152,29 +143,22 @@ class Ranking:
         """Everything that was found, as plain data."""
         first = self.trials[0]
         reading = (say_splits(len(self.trials)), BOTH_FINITE)
+        on_comparison = [note for note in self.comparison.notes if note in reading]
         return {
             "confidence_level": self.confidence_level,
             "splits": len(self.trials),
             "rows": {"fit": first.n_fit, "test": len(first.y)},
             "standings": self.standings(),
             "failed": self.failed,
-            "notes": [
-                *self.notes,
-                *ON_READING,
-                *(note for note in self.comparison.notes if note in reading),
-            ],
+            "notes": [*self.notes, *ON_READING, *on_comparison],
         }
 
     def write_report(self, path: str | Path) -> None:
         """The best method's audit beside all the others on the first split, as a page."""
         first, best, name = self.trials[0], self.best, self.comparison.best
-        X = first.prepared(name)
+        (X, _), level = first.prepared(name), self.confidence_level
         audited = audit(
-            X,
-            first.y,
-            best.intervals,
-            confidence_level=self.confidence_level,
-            random_state=self.random_state,
+            X, first.y, best.intervals, confidence_level=level, random_state=self.random_state
         )
         write_report(
             replace(audited, notes=(*self.notes, *audited.notes)),
@@ -212,23 +196,13 @@ def compare_methods(
 
     Parameters
     ----------
-    table : pandas frame
-    target : str
-        Column to predict.
+    table, target, model, features, test_size, random_state, source
+        As in `run_table`; the model is that of every method.
     methods : sequence of str, default=()
         Names such as "slcp", "cqr", "split"; none is all that need no further input.
-    model : str, default="hgb"
-        Base model of every method: "hgb", "forest", "linear", or the path of a model file.
     confidence_level : float, default=0.9
-    features : sequence of str, default=()
-        Columns to predict from; none is every one but the target.
-    test_size : float, default=0.2
-        Share of rows held out to test on.
     repeats : int, default=1
         Random splits; each has its own seed.
-    random_state : int, default=0
-    source : str, default="The table"
-        What messages call the table.
     on_step : callable
         Called with the name of each method on each split as it begins, then with "measuring":
         `count_steps` times.
@@ -250,10 +224,9 @@ def compare_methods(
     """
     if not 1 <= repeats <= MOST_REPEATS:
         raise ValueError(f"repeats is {repeats}; a number from 1 to {MOST_REPEATS} was expected.")
-    names = list(dict.fromkeys(method_name(name) for name in methods or default_methods()))
-    settings = Settings(
-        model=model, levels=(confidence_level,), features=tuple(features), seed=random_state
-    )
+    names = list(dict.fromkeys(method_name(name) for name in methods or DEFAULT_METHODS))
+    chosen = tuple(features)
+    settings = Settings(model=model, levels=(confidence_level,), features=chosen, seed=random_state)
     task = Task(target, settings, test_size=test_size)
     with about(source):
         rows = known_rows(as_pandas(table), task, source)
@@ -267,31 +240,26 @@ def compare_methods(
     kept = [name for name in names if name not in failed]
     if not kept:
         raise ValueError(_why_none_worked(failed))
+    splits = [
+        compare(
+            {name: trial.attempts[name].intervals for name in kept},
+            trial.prepared(kept[0])[0],
+            trial.y,
+            confidence_level=confidence_level,
+            random_state=random_state,
+        )
+        for trial in trials
+    ]
     first = trials[0]
-    splits = [trial.compare(kept, confidence_level, random_state) for trial in trials]
-    return Ranking(
-        Comparison.over(splits, len(first.y) / first.n_fit),
-        failed,
-        trials,
-        (*rows.notes, *_notes(first, kept[0])),
-        random_state,
-    )
-
-
-def default_methods() -> tuple[str, ...]:
-    """Short names of all methods that need no further input.
-
-    Examples
-    --------
-    >>> "weighted" in default_methods()
-    False
-    """
-    return tuple(name for name in METHODS if name not in NEEDS_MORE)
+    done = first.attempts[kept[0]].model.notes(first.prepared(kept[0])[1])
+    warned = (f"{name}: {said}" for name, one in first.attempts.items() for said in one.warnings)
+    together = Comparison.over(splits, len(first.y) / first.n_fit)
+    return Ranking(together, failed, trials, (*rows.notes, *done, *warned), random_state)
 
 
 def count_steps(methods: Sequence[str], repeats: int) -> int:
     """How often `compare_methods` announces a step."""
-    return len(methods or default_methods()) * repeats + 1
+    return len(methods or DEFAULT_METHODS) * repeats + 1
 
 
 def split_seeds(seed: int, repeats: int) -> list[int]:
@@ -336,16 +304,6 @@ def _attempt(settings: Settings, rows: Any, y: Array, test: Any) -> Attempt:
     said = (warning.message for warning in caught if warning.category is UserWarning)
     warned = tuple(dict.fromkeys(one_line(text, LONGEST) for text in said))
     return Attempt(model, intervals, fitted - start, end - fitted, warned)
-
-
-def _notes(trial: Trial, name: str) -> tuple[str, ...]:
-    """What was done to the table, and what methods warned of."""
-    model = trial.attempts[name].model
-    _, lost = model.preparation.read(trial.test)
-    warned = (
-        f"{name}: {text}" for name, tried in trial.attempts.items() for text in tried.warnings
-    )
-    return (*model.notes(lost), *warned)
 
 
 def _why_none_worked(failed: Mapping[str, str]) -> str:

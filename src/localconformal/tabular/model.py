@@ -11,9 +11,10 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -43,14 +44,12 @@ from localconformal.io.tables import (
     table_batches,
     write_table,
 )
-from localconformal.io.tables import listing as quoted
 from localconformal.preparation import TablePreparation, as_pandas, read_target
 from localconformal.quantiles import Array
-from localconformal.regressors.base import intervals_frame
 from localconformal.regressors.cells import name_of
 from localconformal.regressors.mondrian import N_BINS
 from localconformal.splitting import Rows, split_rows
-from localconformal.text import unknown_choice
+from localconformal.text import listing, unknown_choice
 
 #: Short name of a method -> its estimator.
 METHODS = {
@@ -76,14 +75,15 @@ NEEDS_MORE = {
     "weighted": "is split conformal prediction until it is given weights, or rows of the new "
     "population",
 }
-#: Methods whose base model predicts quantiles.
-QUANTILE_METHODS = ("cqr",)
+#: Its base model predicts quantiles.
+QUANTILE_METHOD = "cqr"
 #: Groups decide the cells of this method, and only of this.
 CELL_METHOD = "mondrian"
+#: Base models by name; any other name is the path of a model file.
+MODELS = ("hgb", "forest", "linear")
 #: Share of the rows to fit that calibrate.
 CALIBRATION_SHARE = 0.25
 
-CATEGORY = "category"
 RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))
 #: Of quantile regression on standardised columns: enough to make it unique.
 QUANTILE_ALPHA = 1e-4
@@ -109,74 +109,38 @@ def method_name(name: str) -> str:
     return known.get(asked, asked)
 
 
-def _encoded(model: Any) -> Pipeline:
-    """The model behind an encoder: categories one-hot, missing numbers imputed and flagged."""
-    numbers = make_pipeline(
-        SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True),
-        StandardScaler(),
-    )
-    labels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    encoder = ColumnTransformer(
-        [
-            ("numbers", numbers, make_column_selector(dtype_exclude=CATEGORY)),
-            ("labels", labels, make_column_selector(dtype_include=CATEGORY)),
-        ]
-    )
-    return Pipeline([("encode", encoder), ("model", model)])
-
-
-def _boosting(seed: int, quantile: bool) -> Any:
-    """Gradient boosting, which takes categories and missing values as they are."""
-    loss = {"loss": "quantile", "quantile": 0.5} if quantile else {}
-    return HistGradientBoostingRegressor(
-        categorical_features="from_dtype", random_state=seed, **loss
-    )
-
-
-def _forest(seed: int, quantile: bool) -> Any:
-    if quantile:
-        raise ValueError(
-            "the model 'forest' has no quantiles, which this method needs; choose hgb or linear."
-        )
-    return _encoded(RandomForestRegressor(random_state=seed))
-
-
-def _linear(seed: int, quantile: bool) -> Any:
-    return _encoded(QuantileRegressor(alpha=QUANTILE_ALPHA) if quantile else RidgeCV(RIDGE_ALPHAS))
-
-
-#: Name -> (seed, whether quantiles are to be predicted) -> unfitted model.
-MODELS: dict[str, Callable[[int, bool], Any]] = {
-    "hgb": _boosting,
-    "forest": _forest,
-    "linear": _linear,
-}
-
-
 def model_file(name: str) -> Path | None:
-    """The file that the name of a model stands for, if it is none of those known.
-
-    Examples
-    --------
-    >>> model_file("mine.skops").name, model_file("hgb")
-    ('mine.skops', None)
-    """
+    """The file that the name of a model stands for, if it is none of those known."""
     return None if name in MODELS else Path(name)
 
 
 def make_base_model(name: str, method: str, seed: int) -> Any:
     """The unfitted point model of this name for a method, or that of a model file.
 
-    A model from a file is fitted anew, so that what it saw before cannot spoil the guarantee; one
-    that is no Pipeline stands behind an encoder.
+    A model from a file is fitted anew, so that what it saw before cannot spoil the guarantee.
+    Gradient boosting takes categories and missing values as they are, and a Pipeline is trusted to;
+    others stand behind an encoder.
 
     Examples
     --------
     >>> make_base_model("hgb", "slcp", 0).categorical_features
     'from_dtype'
     """
-    if name in MODELS:
-        return MODELS[name](seed, method in QUANTILE_METHODS)
+    quantile = method == QUANTILE_METHOD
+    if name == "hgb":
+        loss = {"loss": "quantile", "quantile": 0.5} if quantile else {}
+        return HistGradientBoostingRegressor(
+            categorical_features="from_dtype", random_state=seed, **loss
+        )
+    if name == "linear":
+        line = QuantileRegressor(alpha=QUANTILE_ALPHA) if quantile else RidgeCV(RIDGE_ALPHAS)
+        return _encoded(line)
+    if name == "forest" and quantile:
+        raise ValueError(
+            "the model 'forest' has no quantiles, which this method needs; choose hgb or linear."
+        )
+    if name == "forest":
+        return _encoded(RandomForestRegressor(random_state=seed))
     if not Path(name).suffix and not Path(name).exists():
         raise unknown_choice("model", name, [*MODELS, "the path of a .skops file"])
     model = load_model(name)
@@ -188,26 +152,25 @@ def make_base_model(name: str, method: str, seed: int) -> Any:
     return fresh if isinstance(fresh, Pipeline) else _encoded(fresh)
 
 
+def _encoded(model: Any) -> Pipeline:
+    """The model behind an encoder: categories one-hot, missing numbers imputed and flagged."""
+    numbers = make_pipeline(
+        SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True),
+        StandardScaler(),
+    )
+    labels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    encoder = ColumnTransformer(
+        [
+            ("numbers", numbers, make_column_selector(dtype_exclude="category")),
+            ("labels", labels, make_column_selector(dtype_include="category")),
+        ]
+    )
+    return Pipeline([("encode", encoder), ("model", model)])
+
+
 @dataclass(frozen=True)
 class Settings:
-    """What is to be fitted.
-
-    Attributes
-    ----------
-    method : str
-        As in `method_name`; kept as the short name.
-    model : str
-        "hgb", "forest", "linear", or the path of a model file.
-    levels : tuple of float
-        The first is the one the estimator is set to.
-    law : str or None
-        For methods that have one; None is the method's default.
-    features : tuple of str
-        Columns that the model sees; none named is all of them.
-    groups : tuple of str
-        Columns whose labels are the cells of "mondrian".
-    seed : int
-    """
+    """What is to be fitted, as in `fit_table_model`; the estimator is set to the first level."""
 
     method: str = "slcp"
     model: str = "hgb"
@@ -250,15 +213,13 @@ class Settings:
 
 def as_levels(confidence_level: float | Sequence[float]) -> tuple[float, ...]:
     """Levels as a tuple, each once."""
-    levels = np.atleast_1d(np.asarray(confidence_level, dtype=np.float64)).tolist()
-    return tuple(dict.fromkeys(levels))
+    return tuple(dict.fromkeys(np.atleast_1d(np.asarray(confidence_level, dtype=float)).tolist()))
 
 
 # ---- the model ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Predicted:
+class Predicted(NamedTuple):
     """What `TableModel.predict_file` wrote: how many rows, and sentences on values it lost."""
 
     path: Path
@@ -312,15 +273,9 @@ class TableModel:
         output : {"array", "frame"}, default="array"
             A frame has the columns ``lower`` and ``upper``, as `predict` names them.
         """
-        if output not in ("array", "frame"):
-            raise ValueError(f"output is {output!r}; expected 'array' or 'frame'.")
         X, table = self._read(rows)
-        if output == "array":
-            return self._intervals(X, table, confidence_level)
-        asked = self.levels[0] if confidence_level is None else confidence_level
-        levels = np.asarray(asked, dtype=np.float64)
-        bounds = self._intervals(X, table, np.atleast_1d(levels))
-        return _like_rows(intervals_frame(bounds, levels, X), rows)
+        made = self._intervals(X, table, confidence_level, output)
+        return made if output == "array" else _like_rows(made, rows)
 
     def predict(self, rows: Any, levels: float | Sequence[float] = ()) -> Any:
         """Predictions and bounds of raw rows, by name.
@@ -338,25 +293,14 @@ class TableModel:
         frame of n rows
             ``predicted``, ``lower`` and ``upper``; for several levels ``lower_0.9``, ``upper_0.9``
             and so on. pandas, with the index of a pandas frame; polars for polars.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> table = pd.DataFrame({"size": rng.uniform(size=300), "kind": ["a", "b", "c"] * 100})
-        >>> table["price"] = table["size"] + 0.1 * rng.normal(size=300)
-        >>> model = fit_table_model(table, "price", method="split", model="linear")
-        >>> list(model.predict({"size": 0.5, "kind": "a"}))
-        ['predicted', 'lower', 'upper']
         """
         X, table = self._read(rows)
-        asked = np.atleast_1d(np.asarray(levels, dtype=np.float64)).tolist()
-        return _like_rows(self.predict_prepared(X, table, asked), rows)
+        return _like_rows(self.predict_prepared(X, table, as_levels(levels)), rows)
 
     def predict_prepared(self, X: Any, table: Any, levels: Sequence[float] = ()) -> Any:
         """Predictions and bounds of rows (n, d) that are prepared, beside the raw ones."""
-        asked = np.asarray(levels or self.levels, dtype=np.float64)
-        intervals = self._intervals(X, table, asked)
-        made = intervals_frame(intervals, asked[0] if len(asked) == 1 else asked, X)
+        asked = levels or self.levels
+        made = self._intervals(X, table, asked if len(asked) > 1 else asked[0], "frame")
         made.insert(0, "predicted", self.regressor.predict(X))
         return made
 
@@ -459,9 +403,9 @@ class TableModel:
         order = np.argsort(np.concatenate(list(kinds.values())))
         return pd.concat([part for part, _ in read]).iloc[order], dict(lost)
 
-    def _intervals(self, X: Any, table: Any, level: Any) -> Array:
+    def _intervals(self, X: Any, table: Any, level: Any, output: str) -> Any:
         extra = {"groups": cell_labels(table, self.cells)} if self.cells else {}
-        return np.asarray(self.regressor.predict_interval(X, level, **extra))
+        return self.regressor.predict_interval(X, level, output=output, **extra)
 
 
 def fit_table_model(
@@ -508,8 +452,8 @@ def fit_table_model(
     >>> table = pd.DataFrame({"size": rng.uniform(size=300), "kind": rng.choice(["a", "b"], 300)})
     >>> table["price"] = table["size"] + 0.1 * rng.normal(size=300)
     >>> model = fit_table_model(table, "price", method="split", model="linear")
-    >>> model.predict_interval(table[:2]).shape
-    (2, 2)
+    >>> list(model.predict({"size": 0.5, "kind": "a"}))
+    ['predicted', 'lower', 'upper']
     """
     whole = as_pandas(table)
     check_columns([target, *features, *groups], list(whole.columns), "The table")
@@ -529,25 +473,13 @@ def fit_settings(
     *,
     in_order: bool = False,
 ) -> TableModel:
-    """The model of rows whose target is known.
+    """The model of rows whose target is known: raw columns of features and groups, and y (n,).
 
-    Parameters
-    ----------
-    X : pandas frame of n rows
-        Raw feature columns, and those of the groups.
-    y : array of shape (n,)
-    settings : Settings
-        Its features are named.
-    on_columns : callable
-        Called with ``stored_types``, the columns that later rows must have, before the fit.
-    in_order : bool, default=False
-        The last rows calibrate, instead of random ones.
+    ``on_columns`` is called with the columns that later rows must have before the fit; ``in_order``
+    has the last rows calibrate, instead of random ones.
     """
-    train, calibration = (
-        split_in_order(len(y), CALIBRATION_SHARE)
-        if in_order
-        else split_rows(len(y), CALIBRATION_SHARE, settings.seed)
-    )
+    split = split_in_order if in_order else partial(split_rows, seed=settings.seed)
+    train, calibration = split(len(y), CALIBRATION_SHARE)
     preparation = TablePreparation().fit(X.iloc[train][list(settings.features)])
     regressor = settings.regressor()
     cells = settings.groups if settings.method == CELL_METHOD else ()
@@ -567,17 +499,15 @@ def fit_settings(
     return replace(model, lost=tuple(lost.items()))
 
 
-def split_in_order(n: int, share: float) -> tuple[Rows, Rows]:
+def split_in_order(n: int, share: float) -> list[Rows]:
     """Rows 0..n-1 in two parts, of which the second has the last ``share`` of them.
 
     Examples
     --------
     >>> split_in_order(5, 0.25)
-    (array([0, 1, 2]), array([3, 4]))
+    [array([0, 1, 2]), array([3, 4])]
     """
-    rows = np.arange(n)
-    begin = n - math.ceil(share * n)
-    return rows[:begin], rows[begin:]
+    return np.split(np.arange(n), [n - math.ceil(share * n)])
 
 
 # ---- rows in and out ----------------------------------------------------------------------------
@@ -585,13 +515,6 @@ def split_in_order(n: int, share: float) -> tuple[Rows, Rows]:
 
 def raw_table(rows: Any, wanted: Iterable[str]) -> Any:
     """A pandas frame of these rows; of dicts, the columns wanted and no others, as objects.
-
-    Parameters
-    ----------
-    rows : dict, list of dicts, or frame
-        A dict is one row, or columns if its values are lists or arrays.
-    wanted : iterable of str
-        Columns that must be there.
 
     Examples
     --------
@@ -602,7 +525,6 @@ def raw_table(rows: Any, wanted: Iterable[str]) -> Any:
         ...
     localconformal.io.tables.TableError: Row 1 has no column 'size'; did you mean 'sise'?
     """
-    wanted = list(wanted)
     if isinstance(rows, Mapping):
         check_columns(wanted, list(map(str, rows)), "The row" if rows else "An empty row")
         return _object_frame(_listed({name: rows[name] for name in wanted}))
@@ -650,7 +572,6 @@ def _like_rows(made: Any, rows: Any) -> Any:
 
 def cell_labels(table: Any, columns: Sequence[str]) -> list[str | None]:
     """One label per row: the text of the column, None where missing; of several, their names."""
-    check_columns(columns, list(table.columns), "The table")
     texts = [
         [None if is_missing(value) else _label_text(value) for value in table[name]]
         for name in columns
@@ -668,18 +589,14 @@ def _label_text(value: Any) -> str:
 
 
 def check_row_name(name: str | None, levels: Sequence[float]) -> None:
-    """The column that names rows is called otherwise than those made here, or a `TableError`.
-
-    Examples
-    --------
-    >>> check_row_name("key", [0.9])
-    """
+    """The column that names rows is called otherwise than those made here, or a `TableError`."""
     ends = [""] if len(levels) == 1 else [f"_{level:.10g}" for level in levels]
     taken = ["row", "actual", "predicted", *(f"{s}{e}" for e in ends for s in ("lower", "upper"))]
     if name in taken:
         raise TableError(
             f"the column that names rows is called {name!r}, as one of the results is; expected "
-            f"another name than {quoted(taken)}: rename it, or choose another with --id."
+            f"another name than {listing(map(repr, taken))}: rename it, or choose another with "
+            "--id."
         )
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,6 @@ from localconformal.io.tables import (
     table_batches,
     write_table,
 )
-from localconformal.io.tables import listing as quoted
 from localconformal.metrics import coverage, coverage_band, interval_score, mean_length
 from localconformal.models import take_rows
 from localconformal.preparation import (
@@ -57,7 +56,7 @@ from localconformal.tabular.model import (
     split_in_order,
     with_row_names,
 )
-from localconformal.text import json_text, plain_data, say_number
+from localconformal.text import json_text, listing, say_number, say_rows
 from localconformal.versions import PACKAGES, versions
 
 #: Fewer rows leave too little to fit, calibrate and check on.
@@ -82,21 +81,7 @@ GROUP_HINT = "name their columns with --groups"
 
 @dataclass(frozen=True)
 class Task:
-    """What to make of a table.
-
-    Attributes
-    ----------
-    target : str
-    settings : Settings
-        Its features and groups too: none named is every column but the target and the identifier.
-    identifier : str or None
-        Column that names rows; no feature.
-    test_size : float
-        Share of rows held out for the audit.
-    time : str or None
-        Column by which rows are split: the last are held out, those before them calibrate, the
-        first train. None: at random.
-    """
+    """What to make of a table, as in `run_table`."""
 
     target: str
     settings: Settings
@@ -104,7 +89,7 @@ class Task:
     test_size: float = 0.2
     time: str | None = None
 
-    def split(self, n: int, seed: int) -> tuple[Rows, Rows]:
+    def split(self, n: int, seed: int) -> Sequence[Rows]:
         """Of n known rows, those to fit and those held out."""
         if self.time is not None:
             return split_in_order(n, self.test_size)
@@ -157,19 +142,17 @@ class Run:
         """
         promised = self.model.regressor.guarantee_.marginal
         sizes = (self.rows["calibrate"], self.rows["hold out"])
-        rows = []
-        for position, level in enumerate(self.model.levels):
-            bounds = self.intervals[:, :, position]
-            rows.append(
-                {
-                    "level": level,
-                    "coverage": float(coverage(self.y, bounds)),
-                    "band": list(coverage_band(*sizes, level)) if promised else None,
-                    "mean_length": float(mean_length(self.y, bounds)),
-                    "interval_score": float(interval_score(self.y, bounds, level)),
-                }
-            )
-        return rows
+        bounds_of_levels = self.intervals.transpose(2, 0, 1)
+        return [
+            {
+                "level": level,
+                "coverage": float(coverage(self.y, bounds)),
+                "band": list(coverage_band(*sizes, level)) if promised else None,
+                "mean_length": float(mean_length(self.y, bounds)),
+                "interval_score": float(interval_score(self.y, bounds, level)),
+            }
+            for level, bounds in zip(self.model.levels, bounds_of_levels, strict=True)
+        ]
 
     def record(self) -> dict[str, Any]:
         """Everything of the run but its rows: what run.json says."""
@@ -189,19 +172,10 @@ class Run:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class KnownRows:
-    """The rows of a table that have a target.
+class KnownRows(NamedTuple):
+    """The n rows of a table that have a target, y (n,), and where they stand in it, from 0 (n,).
 
-    Attributes
-    ----------
-    table : pandas frame of n rows
-    y : array of shape (n,)
-    positions : array of shape (n,)
-        In the input, from 0.
-    features : tuple of str
-    notes : tuple of str
-        On rows left out, and on the order of rows.
+    The notes are on rows left out, and on the order of rows.
     """
 
     table: Any
@@ -233,14 +207,8 @@ def run_table(
 
     Parameters
     ----------
-    table : frame of n rows
-        pandas or polars.
-    target : str
-        Column to predict.
-    method, model, confidence_level, law, random_state
+    table, target, method, model, confidence_level, law, features, random_state
         As in `localconformal.tabular.fit_table_model`; the first level is the one that is audited.
-    features : sequence of str, default=()
-        Columns to predict from; none named is every one but the target and the identifier.
     groups : sequence of str, default=()
         Columns whose labels are groups: to audit, and the cells of "mondrian".
     identifier : str or None, default=None
@@ -334,8 +302,8 @@ def _feature_names(table: Any, task: Task, source: str) -> tuple[str, ...]:
     spoilt = [name for name in named if name in apart]
     if spoilt:
         raise TableError(
-            f"got {quoted(spoilt)} among the features; the target and the identifier cannot be "
-            "features: leave them out."
+            f"got {listing(map(repr, spoilt))} among the features; the target and the identifier "
+            "cannot be features: leave them out."
         )
     features = tuple(named or (name for name in present if name not in apart))
     if not features:
@@ -371,8 +339,13 @@ def _checked(
             y_pred=made["predicted"].to_numpy(),
             random_state=settings.seed,
         )
-    assumed = _random_notes(days.values()) if task.time is None else ()
-    notes = (*rows.notes, *assumed, *settings.notes(), *model.notes(lost))
+    assumed = (
+        f"Rows were split at random, though there are times ({listing(map(repr, days.values()))}): "
+        "this assumes that rows to come are like those of the past; --time COLUMN checks on the "
+        "last rows instead."
+    )
+    assumptions = [assumed] if days and task.time is None else []
+    notes = (*rows.notes, *assumptions, *settings.notes(), *model.notes(lost))
     made.insert(0, "actual", y)
     used = model.regressor.fit_report_["rows"]
     return Run(
@@ -422,16 +395,15 @@ def _in_time(column: Any, known: Rows) -> tuple[Rows, list[str]]:
     """
     times, notes = _comparable(column.iloc[known])
     missing = np.isnan(times)
-    if missing.any():
-        count = int(np.count_nonzero(missing))
-        rows = "1 row has" if count == 1 else f"{count:,} rows have"
-        notes.append(f"{rows} no time in {column.name!r}: left out.")
+    if count := int(np.count_nonzero(missing)):
+        has = "has" if count == 1 else "have"
+        notes.append(f"{say_rows(count)} {has} no time in {column.name!r}: left out.")
     if len(np.unique(times[~missing])) == 1:
         raise TableError(
             f"column {column.name!r} holds the same time in all rows; expected times that differ: "
             "choose another column for --time."
         )
-    order = np.argsort(times, kind="stable")[: len(times) - np.count_nonzero(missing)]
+    order = np.argsort(times, kind="stable")[: len(times) - count]
     return known[order], notes
 
 
@@ -478,27 +450,11 @@ def _say_time(value: Any) -> str:
     return say_number(float(value)) if is_share else name_of(value)
 
 
-def _random_notes(timed: Any) -> tuple[str, ...]:
-    """What a random split assumes of a table with columns of times."""
-    if not timed:
-        return ()
-    return (
-        f"Rows were split at random, though there are times ({quoted(timed)}): this assumes that "
-        "rows to come are like those of the past; --time COLUMN checks on the last rows instead.",
-    )
-
-
 # ---- the files of a run: all of them or none ----------------------------------------------------
 
 
 def run_paths(folder: str | Path, *, new: bool) -> dict[str, Path]:
-    """What is written -> where; with or without the intervals of new rows.
-
-    Examples
-    --------
-    >>> run_paths("homes", new=False)["record"].name
-    'run.json'
-    """
+    """What is written -> where; with or without the intervals of new rows."""
     return {
         what: Path(folder) / name
         for what, name in FILES.items()
@@ -543,38 +499,36 @@ def write_run(
     """
     paths = run_paths(folder, new=new is not None)
     files = {what: path.name for what, path in paths.items()}
-    record = plain_data({**(about_run or {}), **run.record(), "files": files}, say=str)
+    record = {**(about_run or {}), **run.record(), "files": files}
     made: list[Predicted] = []
+
+    def report(part: Path) -> None:
+        write_report(
+            run.audit,
+            part,
+            model=run.model.regressor,
+            title=f"Prediction intervals for {run.model.target}: how well do they cover?",
+            X=run.X,
+            y=run.y,
+            intervals=run.intervals[:, :, 0],
+            y_pred=run.table["predicted"].to_numpy(),
+            random_state=run.task.settings.seed,
+            group_hint=GROUP_HINT,
+        )
+
+    def copied(part: Path) -> None:
+        # Predicted once, into Parquet: the rows as they are.
+        source = made[0].path
+        write_table(table_batches(source, dict.fromkeys(column_names(source), NAME)), part)
+
     writers: dict[str, Callable[[Path], object]] = {
         "intervals": lambda part: write_table([run.table], part),
         "intervals as CSV": lambda part: write_table([run.table], part),
-        "report": lambda part: _write_report(run, part),
+        "report": report,
         "model": lambda part: save_model(run.model, part),
         "new intervals": lambda part: made.append(run.model.predict_file(str(new), part)),
-        # Predicted once, into Parquet, and copied.
-        "new intervals as CSV": lambda part: write_table(_frames(made[0].path), part),
+        "new intervals as CSV": copied,
         "record": lambda part: part.write_text(json_text(record) + "\n", encoding="utf-8"),
     }
     write_together({path: writers[what] for what, path in paths.items()})
     return paths, made[0].notes if made else ()
-
-
-def _frames(path: Path) -> Iterator[Any]:
-    """The rows of a table on disk as they are, batch by batch."""
-    return table_batches(path, dict.fromkeys(column_names(path), NAME))
-
-
-def _write_report(run: Run, path: Path) -> None:
-    """The audit of the rows held out, as a page."""
-    write_report(
-        run.audit,
-        path,
-        model=run.model.regressor,
-        title=f"Prediction intervals for {run.model.target}: how well do they cover?",
-        X=run.X,
-        y=run.y,
-        intervals=run.intervals[:, :, 0],
-        y_pred=run.table["predicted"].to_numpy(),
-        random_state=run.task.settings.seed,
-        group_hint=GROUP_HINT,
-    )
