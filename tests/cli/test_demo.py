@@ -1,30 +1,14 @@
-import json
-
 import numpy as np
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
+from table_files import call, call_json
 
-from localconformal.cli.app import app
 from localconformal.cli.demo import EDGES, ORACLE, SLCP, SPLIT, conclusion, fit_methods, table
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    out = tmp_path_factory.mktemp("demo") / "new" / "folder"
-    return CliRunner().invoke(app, ["demo", "--out", str(out)]), out
-
-
-@pytest.fixture(scope="module")
-def document(tmp_path_factory):
-    out = tmp_path_factory.mktemp("json")
-    result = CliRunner().invoke(app, ["demo", "--json", "--seed", "1", "--out", str(out)])
-    assert result.stderr == ""
-    return json.loads(result.stdout)
-
-
 @pytest.mark.ci
-def test_slcp_is_close_to_the_truth_and_even_over_the_regions(document):
+def test_slcp_is_close_to_the_truth_and_even_over_the_regions(tmp_path):
+    document = call_json("demo", "--seed", 1, "--out", tmp_path)
     methods = document["methods"]
     for row in methods.values():
         assert row["coverage"] == pytest.approx(0.9, abs=0.04)
@@ -59,9 +43,12 @@ def test_the_table_has_the_oracle_last_and_the_conclusion_quotes_it():
     assert "1.25" in conclusion(rows)
 
 
-def test_the_command_prints_the_table_and_writes_the_plot_and_the_report(run):
-    result, out = run
-    assert result.exit_code == 0
+def test_the_command_prints_the_table_and_writes_the_plot_and_the_report(tmp_path):
+    out = tmp_path / "new" / "folder"
+    result = call("demo", "--out", out)
+    # Nothing but the results is printed when this is no terminal.
+    assert result.stderr == ""
+    assert "\x1b" not in result.stdout
     for word in ("coverage", "length", "score", SLCP, SPLIT, "CQR", ORACLE):
         assert word in result.stdout
     plot, report = result.stdout.splitlines()[-2:]
@@ -72,9 +59,3 @@ def test_the_command_prints_the_table_and_writes_the_plot_and_the_report(run):
     page = (out / "report.html").read_text(encoding="utf-8")
     assert SPLIT in page
     assert "5,000" in page
-
-
-def test_nothing_but_the_results_is_printed_when_this_is_no_terminal(run):
-    result, _ = run
-    assert result.stderr == ""
-    assert "\x1b" not in result.stdout

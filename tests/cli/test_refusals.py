@@ -1,0 +1,219 @@
+"""What cannot be done is one sentence and exit code 2, and every file is as it was before."""
+
+import shutil
+
+import numpy as np
+import pytest
+import skops
+from sklearn.linear_model import LinearRegression
+from table_files import QUICK, UNFITTABLE, call_json, refuse, write
+
+from localconformal.io.models import save_model
+from localconformal.tabular import run as running
+from registry import homes
+
+
+def with_bytes(content):
+    return lambda path: path.write_bytes(content)
+
+
+def with_table(change):
+    return lambda path: write(change(homes()), path)
+
+
+def truncated(path):
+    homes().to_parquet(path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def wide(path):
+    names = ",".join(["price", "size", *(f"c{j}" for j in range(9_998))])
+    path.write_text(f"{names}\n" + f"{','.join(['1'] * 10_000)}\n" * 3)
+
+
+COLUMNS = list(homes(1))
+NAMES, ROW = ",".join(COLUMNS).encode(), ",".join("1" for _ in COLUMNS).encode()
+SOME_TEXTS = np.where(np.arange(400) % 9 == 0, "unknown", "1.5")
+
+
+def delimited(by):
+    return with_bytes((NAMES + b"\n" + ROW + b"\n").replace(b",", by))
+
+
+#: (file name, how it is made, words of the sentence), of every command that reads.
+READ = [
+    ("t.csv", lambda path: None, "does not exist"),
+    ("t.csv", with_bytes(b""), "is empty"),
+    ("t.csv", with_bytes(NAMES + b"\n"), "no rows"),
+    ("t.csv", delimited(b";"), "by semicolons"),
+    ("t.csv", with_bytes(NAMES + b",size\n" + ROW + b",1\n"), "'size'"),
+    ("t.csv", with_bytes(NAMES + b",stra\xdfe\n" + ROW + b",1\n"), "UTF-8"),
+    ("t.parquet", truncated, "not a whole Parquet file"),
+    ("t.xlsx", with_bytes(b"PK\x03\x04"), "'.xlsx'"),
+]
+#: Of a table to fit.
+FITTED = [
+    ("t.csv", with_table(lambda t: t.rename(columns={"price": "Price"})), "did you mean 'Price'"),
+    ("t.csv", with_table(lambda t: t.assign(price=SOME_TEXTS)), "holds 'unknown' (row 0"),
+    ("t.csv", with_table(lambda t: t[:2]), "2 row(s)"),
+    ("t.csv", delimited(b" "), "by spaces"),
+    ("t.csv", wide, "10,000 columns"),
+    ("t.csv", with_table(lambda t: t[["price"]]), "expected features"),
+    ("t.csv", with_table(lambda t: t.rename(columns={"size": "row"})), "called 'row'"),
+]
+
+
+@pytest.mark.parametrize(("name", "make", "words"), [*READ, *FITTED])
+def test_tables_that_cannot_be_fitted(name, make, words, tmp_path):
+    make(tmp_path / name)
+    options = ["-t", "price", *UNFITTABLE, "--out", tmp_path / "out"]
+    options += ["--id", "row"] if "row'" in words else []
+    refuse(tmp_path, words, "run", tmp_path / name, *options)
+
+
+@pytest.mark.parametrize(("name", "make", "words"), READ)
+def test_new_rows_that_cannot_be_read(name, make, words, data, model, tmp_path):
+    make(tmp_path / name)
+    out = ["--out", tmp_path / "out" / "made.csv"]
+    refuse(tmp_path, words, "predict", model, tmp_path / name, *out)
+    options = ["-t", "price", *UNFITTABLE, "--new", tmp_path / name, "--out", tmp_path / "out"]
+    refuse(tmp_path, words, "run", data, *options)
+
+
+#: Command -> (options, words of the sentence).
+OPTIONS = {
+    "run": [
+        (["--level", "1.5"], "--level is 1.5"),
+        (["--test-size", "0"], "--test-size is 0"),
+        (["--model", "hbg"], "did you mean hgb"),
+        (["--method", "slpc"], "did you mean slcp"),
+        (["--method", "split"], "has no law"),
+        (["--model", "linear"], "law"),
+        (["--features", "sise"], "did you mean 'size'"),
+        (["--id", "kye"], "did you mean 'key'"),
+        (["--groups", "regio"], "did you mean 'region'"),
+        (["--out", "{data}/below"], "is no folder"),
+    ],
+    "compare": [
+        (["--target", "z"], "no column 'z'"),
+        (["--methods", "slpc"], "did you mean slcp?"),
+        (["--model", "tree"], "There is no model"),
+        (["--level", "90"], "--level is 90"),
+        (["--repeats", "0"], "repeats is 0"),
+        (["--features", "size,w"], "no column 'w'"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "words"),
+    [(command, *case) for command, cases in OPTIONS.items() for case in cases],
+)
+def test_options_are_refused_before_the_fit(command, options, words, data, tmp_path):
+    asked = [option.format(data=data) for option in options]
+    own = UNFITTABLE if command == "run" else ["--methods", "split", "--model", "linear"]
+    out = ["--out", tmp_path / "out"]
+    refuse(tmp_path, words, command, data, "-t", "price", *own, *out, *asked)
+
+
+def test_new_rows_that_lack_columns_are_refused_by_their_file(data, tmp_path):
+    new = write(homes(5).drop(columns=["size", "price"]), tmp_path / "new.csv")
+    options = ["-t", "price", *UNFITTABLE, "--new", new, "--out", tmp_path / "out"]
+    said = refuse(tmp_path, "new.csv has no column 'size'", "run", data, *options)
+    assert not said.startswith(str(data))
+
+
+def test_a_package_too_old_to_save_the_model_and_too_little_memory(data, tmp_path, monkeypatch):
+    options = ["-t", "price", *QUICK, "--out", tmp_path / "out"]
+    with monkeypatch.context() as patch:
+        patch.setattr(skops, "__version__", "0.11.0")
+        patch.setattr(running, "fit_settings", lambda *_, **__: pytest.fail("it was fitted"))
+        refuse(tmp_path, "skops 0.11.0 is installed", "run", data, *options)
+
+    def fail(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("localconformal.io.tables.read_table", fail)
+    refuse(tmp_path, "does not fit into memory", "run", data, *options)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [("1,5", "decimal comma"), ("1,234.5", "between thousands"), ("1 234", "stand apart")],
+)
+def test_numbers_written_otherwise_are_told_with_their_cause(value, words, tmp_path):
+    frame = homes().astype({"price": str})
+    frame.loc[7, "price"] = value
+    data = write(frame, tmp_path / "homes.csv")
+    options = ["-t", "price", *QUICK, "--out", tmp_path / "out"]
+    target = f"homes.csv: the target 'price' holds {value!r} (row 7"
+    assert words in refuse(tmp_path, target, "run", data, *options)
+
+
+def test_what_cannot_be_predicted(model, new, tmp_path):
+    raw = homes(50)
+    missing = write(raw.rename(columns={"size": "Size"}), tmp_path / "missing.csv")
+    wrong = raw.astype({"size": object})
+    wrong.loc[45, "size"] = "12,5"
+    wrong = write(wrong, tmp_path / "wrong.csv")
+    linear = save_model(LinearRegression(), tmp_path / "linear.skops")
+    half = tmp_path / "half.skops"
+    half.write_bytes(model.read_bytes()[: model.stat().st_size // 2])
+    for words, *arguments in (
+        ("did you mean 'Size'", model, missing),
+        ("'12,5' in column 'size' (row 45", model, wrong),
+        ("decimal comma", model, wrong, "--batch-rows", 10),
+        ("does not exist", tmp_path / "none.skops", new),
+        ("LinearRegression; expected the model.skops of a run", linear, new),
+        ("not a whole model file", half, new),
+        ("'.xlsx'", model, new, "--out", tmp_path / "made.xlsx"),
+        ("--level is 2", model, new, "--level", "2"),
+    ):
+        options = [] if "--out" in arguments else ["--out", tmp_path / "out" / "made.csv"]
+        refuse(tmp_path, words, "predict", *arguments, *options)
+
+
+@pytest.fixture
+def place(done, data, tmp_path, monkeypatch):
+    """A folder with a run, its table, a folder of Parquet files and links; we are in it."""
+    shutil.copytree(done[1], tmp_path / "out")
+    shutil.copy(data, tmp_path / "homes.csv")
+    shutil.copy(data, tmp_path / "compare.csv")
+    (tmp_path / "parts").mkdir()
+    write(homes(), tmp_path / "parts" / "intervals.parquet")
+    (tmp_path / "link.csv").symlink_to("homes.csv")
+    (tmp_path / "audit.json").symlink_to("out/intervals.csv")
+    (tmp_path / "other").symlink_to("out", target_is_directory=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+PREDICT = "predict out/model.skops"
+BOUNDS = "--y actual --lower lower_0.9 --upper upper_0.9"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"{PREDICT} homes.csv --out homes.csv",
+        f"{PREDICT} homes.csv --out {{}}/homes.csv",
+        f"{PREDICT} homes.csv --out link.csv",
+        f"{PREDICT} parts --out parts/made.csv",
+        # What cannot be fitted: a refusal of the output comes before it is looked at.
+        "run out/intervals.csv -t none --out parts/../out",
+        "run out/intervals.csv -t none --out other",
+        "run parts -t none --out parts/deep/in",
+        "run homes.csv -t none --new out/intervals.csv --out out",
+        "run homes.csv -t none --model out/model.skops --out out",
+        "compare compare.csv -t none --out .",
+        f"audit out/intervals.csv {BOUNDS} --out .",
+    ],
+)
+def test_an_input_is_not_written_over(place, command):
+    refuse(place, "choose another --out", *command.format(place).split())
+
+
+def test_results_of_before_are_replaced(place):
+    before = (place / "out" / "intervals.csv").read_bytes()
+    call_json("predict", "out/model.skops", "homes.csv", "--out", "out/intervals.csv")
+    assert (place / "out" / "intervals.csv").read_bytes() != before
