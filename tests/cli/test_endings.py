@@ -101,12 +101,7 @@ def test_files_are_there_though_the_result_cannot_be_printed(tmp_path, model, da
     command = ["predict", model, data, "--out", out, *how]
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                "from localconformal.cli import main; main()",
-                *map(str, command),
-            ],
+            [sys.executable, "-c", main, *map(str, command)],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
