@@ -397,13 +397,9 @@ def _learn_labels(name: str, texts: Any, missing: list[str]) -> Learned:
 
 def with_times(X: Any) -> Any:
     """The frame with days as times, however they are written: audits speak of dates then."""
-    read = {name: learn_column(X[name])[0] for name in X.columns}
-    times = {
-        name: reader.times(X[name])
-        for name, reader in read.items()
-        if isinstance(reader, TimeReader) and DAYS in reader.parts
-    }
-    return X.assign(**times) if times else X
+    read = (learn_column(X[name])[0] for name in X.columns)
+    timed = [one for one in read if isinstance(one, TimeReader) and DAYS in one.parts]
+    return X.assign(**{one.name: one.times(X[one.name]) for one in timed})
 
 
 # ---- values -------------------------------------------------------------------------------------

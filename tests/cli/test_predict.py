@@ -1,11 +1,5 @@
 """`predict`: new rows with the model of a run, in any format and in any batches."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -74,31 +68,3 @@ def test_values_that_cannot_be_used_are_counted_and_said(model, tmp_path):
     said = call("predict", model, data, "--out", tmp_path / "a.csv").stdout
     assert "20 values of 'region' could not be found among the labels" in said
     assert "1 value of 'sold' could not be read as a time" in said
-
-
-@pytest.mark.ci
-@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_ctrl_c_in_the_middle_leaves_the_old_file_and_no_half_of_a_new_one(model, new, tmp_path):
-    large = write(pd.concat([read_table(new)] * 1400), tmp_path / "large.csv")
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "made.csv").write_text("old")
-    arguments = ["predict", model, large, "--out", out / "made.csv", "--batch-rows", 50]
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from localconformal.cli import main; main()", *map(str, arguments)],
-        stderr=subprocess.PIPE,
-        text=True,
-        # A test that itself runs with SIGINT ignored would pass that on.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    deadline = time.monotonic() + 120
-    while not any(path.stat().st_size for path in out.glob(".made-*.csv")):
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert errors.strip() == "Interrupted; nothing was written."
-    assert [path.name for path in out.iterdir()] == ["made.csv"]
-    assert (out / "made.csv").read_text() == "old"

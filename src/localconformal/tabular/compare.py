@@ -105,11 +105,6 @@ class Ranking:
     random_state: int
 
     @property
-    def best(self) -> Attempt:
-        """The method ranked first, on the first split."""
-        return self.trials[0].attempts[self.comparison.best]
-
-    @property
     def confidence_level(self) -> float:
         """The level of all intervals."""
         return self.comparison.methods[0].summary.confidence_level
@@ -155,7 +150,8 @@ class Ranking:
 
     def write_report(self, path: str | Path) -> None:
         """The best method's audit beside all the others on the first split, as a page."""
-        first, best, name = self.trials[0], self.best, self.comparison.best
+        first, name = self.trials[0], self.comparison.best
+        best = first.attempts[name]
         (X, _), level = first.prepared(name), self.confidence_level
         audited = audit(
             X, first.y, best.intervals, confidence_level=level, random_state=self.random_state
