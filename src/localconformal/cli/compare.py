@@ -9,21 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from localconformal.cli.console import (
-    METHOD_NAMES,
-    Columns,
-    Features,
-    Json,
-    Model,
-    Out,
-    Seed,
-    Target,
-    TestSize,
-    check_shares,
-    show,
-    split_names,
-    steps,
-)
+from localconformal.cli import console
 from localconformal.io.files import check_folder, check_inputs_stay, write_together
 from localconformal.text import json_text, say_difference, say_level, say_number
 
@@ -36,20 +22,21 @@ FILES = ("report.html", "compare.csv", "compare.json")
 
 def compare(
     data: Annotated[Path, typer.Argument(help="A CSV or Parquet file.", show_default=False)],
-    target: Target,
+    target: console.Target,
     methods: Annotated[
-        Columns, typer.Option(help=f"{METHOD_NAMES}; a,b or repeated.", show_default="all")
+        console.Columns,
+        typer.Option(help=f"{console.METHOD_NAMES}; a,b or repeated.", show_default="all"),
     ] = None,
-    features: Features = None,
-    model: Model = "hgb",
+    features: console.Features = None,
+    model: console.Model = "hgb",
     level: Annotated[
         float, typer.Option("--level", "-l", help="Share of rows to cover, inside (0, 1).")
     ] = 0.9,
-    test_size: TestSize = 0.2,
+    test_size: console.TestSize = 0.2,
     repeats: Annotated[int, typer.Option(help="Random splits to average over.")] = 1,
-    seed: Seed = 0,
-    out: Out = Path("localconformal-compare"),
-    as_json: Json = False,
+    seed: console.Seed = 0,
+    out: console.Out = Path("localconformal-compare"),
+    as_json: console.Json = False,
 ) -> None:
     """Rank methods on one table: same rows, same base model.
 
@@ -63,14 +50,14 @@ def compare(
     from localconformal.tabular.compare import compare_methods, count_steps
     from localconformal.tabular.model import model_file
 
-    check_shares([level], test_size)
+    console.check_shares([level], test_size)
     check_folder(out)
     page, ranking, numbers = (out / name for name in FILES)
     check_inputs_stay([page, ranking, numbers], [data, model_file(model)])
-    names = split_names(methods, [])
-    chosen = split_names(features, column_names(data))
+    names = console.split_names(methods, [])
+    chosen = console.split_names(features, column_names(data))
     table = read_table(data, columns=[target, *chosen] if chosen else None)
-    with steps(count_steps(names, repeats)) as on_step:
+    with console.steps(count_steps(names, repeats)) as on_step:
         found = compare_methods(
             table,
             target,
@@ -95,7 +82,7 @@ def compare(
     files = dict(zip(("report", "table", "data"), paths, strict=True))
     said = [f"{name.capitalize() + ':':<8} {path}" for name, path in files.items()]
     parts = [*found.notes, standings_table(found), *conclusion(found), *said]
-    show({**record, "files": files}, parts, as_json)
+    console.show({**record, "files": files}, parts, as_json)
 
 
 def standings_table(found: Ranking) -> Any:

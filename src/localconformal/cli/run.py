@@ -10,23 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from localconformal.cli.console import (
-    METHOD_NAMES,
-    Columns,
-    Features,
-    Json,
-    Model,
-    Out,
-    Seed,
-    Target,
-    TestSize,
-    check_shares,
-    log_lines,
-    prose,
-    show,
-    split_names,
-    steps,
-)
+from localconformal.cli import console
 from localconformal.io.files import check_folder, check_inputs_stay
 from localconformal.text import say_level, say_number, say_share
 
@@ -45,37 +29,37 @@ def run(
             help="A CSV or Parquet file, or a folder of Parquet files.", show_default=False
         ),
     ],
-    target: Target,
-    features: Features = None,
+    target: console.Target,
+    features: console.Features = None,
     groups: Annotated[
-        Columns, typer.Option(help="Columns of groups to audit.", show_default=False)
+        console.Columns, typer.Option(help="Columns of groups to audit.", show_default=False)
     ] = None,
     identifier: Annotated[
         str | None, typer.Option("--id", help="Column that names rows.", show_default=False)
     ] = None,
-    model: Model = "hgb",
+    model: console.Model = "hgb",
     level: Annotated[
         list[float],
         typer.Option("--level", "-l", help="Share of rows to cover, inside (0, 1); repeatable."),
     ] = [0.9],  # noqa: B006
-    method: Annotated[str, typer.Option(help=f"{METHOD_NAMES}.")] = "slcp",
+    method: Annotated[str, typer.Option(help=f"{console.METHOD_NAMES}.")] = "slcp",
     law: Annotated[
         str | None, typer.Option(help="auto, forest, ...", show_default="the method's")
     ] = None,
     new: Annotated[
         Path | None, typer.Option(help="A table of new rows to predict too.", show_default=False)
     ] = None,
-    test_size: TestSize = 0.2,
+    test_size: console.TestSize = 0.2,
     time: Annotated[
         str | None,
         typer.Option(help="Column of times: check on the last rows.", show_default=False),
     ] = None,
-    seed: Seed = 0,
-    out: Out = Path("localconformal-run"),
+    seed: console.Seed = 0,
+    out: console.Out = Path("localconformal-run"),
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print each stage on standard error.")
     ] = False,
-    as_json: Json = False,
+    as_json: console.Json = False,
 ) -> None:
     """Intervals for a table: fit, calibrate, check on held-out rows.
 
@@ -92,7 +76,7 @@ def run(
     from localconformal.tabular.model import model_file
     from localconformal.tabular.run import STEPS, run_paths, run_table, write_run
 
-    check_shares(level, test_size)
+    console.check_shares(level, test_size)
     # What the model will be saved with, before it is fitted.
     skops_io()
     check_folder(out)
@@ -103,10 +87,10 @@ def run(
         if new is not None:
             check_columns(types, new_columns, str(new))
 
-    with log_lines(verbose), steps(len(STEPS)) as on_step:
+    with console.log_lines(verbose), console.steps(len(STEPS)) as on_step:
         on_step(STEPS[0])
         columns = column_names(data)
-        chosen, by = split_names(features, columns), split_names(groups, columns)
+        chosen, by = console.split_names(features, columns), console.split_names(groups, columns)
         others = [name for name in (identifier, time) if name is not None]
         wanted = [target, *others, *chosen, *by] if chosen else None
         done = run_table(
@@ -133,7 +117,7 @@ def run(
         said = list(_summary(done))
         paths, notes = write_run(done, out, new=new, about_run=about_run)
     document = {**about_run, **done.record(), "notes": notes, "files": paths}
-    show(document, [*said, *map(prose, notes), "", *path_lines(paths)], as_json)
+    console.show(document, [*said, *map(console.prose, notes), "", *path_lines(paths)], as_json)
 
 
 def _summary(done: Run) -> Iterator[Any]:
@@ -143,7 +127,7 @@ def _summary(done: Run) -> Iterator[Any]:
         f"{rows['input']:,} rows: {rows['train']:,} to train, {rows['calibrate']:,} to calibrate, "
         f"{rows['hold out']:,} held out to check on."
     )
-    yield from map(prose, done.notes)
+    yield from map(console.prose, done.notes)
     yield ""
     for row in done.coverage():
         low, high = (100 * end for end in row["band"] or (0.0, 1.0))
@@ -155,12 +139,12 @@ def _summary(done: Run) -> Iterator[Any]:
     levels = done.model.levels
     if len(levels) > 1:
         yield f"The audit and the report are about {say_level(levels[0])}, the first level."
-    yield prose(done.accuracy.text)
+    yield console.prose(done.accuracy.text)
     if done.accuracy.warning:
-        yield prose(done.accuracy.warning)
-    yield from map(prose, _failure_lines(done.audit))
+        yield console.prose(done.accuracy.warning)
+    yield from map(console.prose, _failure_lines(done.audit))
     if done.audit.groups:
-        yield prose(_group_line(done.audit))
+        yield console.prose(_group_line(done.audit))
 
 
 def _failure_lines(audit: Audit) -> Iterator[str]:

@@ -397,9 +397,7 @@ class TableModel:
         for position, row in enumerate(table.itertuples(index=False, name=None)):
             kinds.setdefault(tuple(map(type, row)), []).append(position)
         read = [self.preparation.read(table.iloc[at].infer_objects()) for at in kinds.values()]
-        lost: Counter[str] = Counter()
-        for _, lost_here in read:
-            lost.update(lost_here)
+        lost = sum((Counter(lost_here) for _, lost_here in read), Counter[str]())
         order = np.argsort(np.concatenate(list(kinds.values())))
         return pd.concat([part for part, _ in read]).iloc[order], dict(lost)
 
@@ -485,18 +483,14 @@ def fit_settings(
     cells = settings.groups if settings.method == CELL_METHOD else ()
     model = TableModel(preparation, regressor, tuple(settings.levels), cells)
     on_columns(model.stored_types)
-    lost: Counter[str] = Counter()
-    parts = []
-    for rows in (train, calibration):
-        prepared, lost_here = preparation.read(X.iloc[rows])
-        lost.update(lost_here)
-        extra = {"groups": cell_labels(X.iloc[rows], cells)} if cells else {}
-        parts.append((prepared, y[rows], extra))
-    (X_train, y_train, extra), (X_cal, y_cal, extra_cal) = parts
-    regressor.fit(X_train, y_train, **extra)
+    (X_train, lost), (X_cal, lost_cal) = (preparation.read(X.iloc[r]) for r in (train, calibration))
+    labels, labels_cal = (
+        cell_labels(X.iloc[rows], cells) if cells else None for rows in (train, calibration)
+    )
+    regressor.fit(X_train, y[train], **({"groups": labels} if cells else {}))
     # The parts come from one table: alike values are other records, not the same ones.
-    regressor._conformalize(X_cal, y_cal, extra_cal.get("groups"), may_repeat=True)
-    return replace(model, lost=tuple(lost.items()))
+    regressor._conformalize(X_cal, y[calibration], labels_cal, may_repeat=True)
+    return replace(model, lost=tuple((Counter(lost) + Counter(lost_cal)).items()))
 
 
 def split_in_order(n: int, share: float) -> list[Rows]:
@@ -520,10 +514,6 @@ def raw_table(rows: Any, wanted: Iterable[str]) -> Any:
     --------
     >>> raw_table({"size": 3, "kind": "a", "other": 1}, ["size", "kind"]).to_dict("list")
     {'size': [3], 'kind': ['a']}
-    >>> raw_table([{"size": 3}, {"sise": 4}], ["size"])
-    Traceback (most recent call last):
-        ...
-    localconformal.io.tables.TableError: Row 1 has no column 'size'; did you mean 'sise'?
     """
     if isinstance(rows, Mapping):
         check_columns(wanted, list(map(str, rows)), "The row" if rows else "An empty row")
@@ -544,7 +534,7 @@ def raw_table(rows: Any, wanted: Iterable[str]) -> Any:
 
 
 def _listed(row: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """A list for each column; lists that are given are all of one length."""
+    """A list for each column: of one value, or those given, which are all of one length."""
     lengths = {len(value) if isinstance(value, COLUMNS) else None for value in row.values()}
     if len(lengths) > 1:
         raise TableError(
@@ -556,11 +546,8 @@ def _listed(row: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 def _object_frame(columns: Mapping[str, list[Any]]) -> Any:
     """A frame whose values stay the objects that they are; missing ones are None."""
-    known = {
-        name: [None if is_missing(value) else value for value in values]
-        for name, values in columns.items()
-    }
-    return pd.DataFrame(known, dtype=object)
+    table = pd.DataFrame(columns, dtype=object)
+    return table.where(table.notna(), None)
 
 
 def _like_rows(made: Any, rows: Any) -> Any:
