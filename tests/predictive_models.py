@@ -48,3 +48,13 @@ VARIANTS = {
 def discrete_data(n, seed, d=2):
     X, y = smooth_data(n, seed, d)
     return X, np.round(2.0 * y) / 2.0
+
+
+def bimodal(n, seed, d=2):
+    """The bimodal simulation of Izbicki et al.: two modes from x1 = -0.5 on."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.5, 1.5, size=(n, d))
+    x = X[:, 0]
+    middle, apart = (x - 1) ** 2 * (x + 1), 2 * np.sqrt(np.maximum(x + 0.5, 0))
+    noise = np.sqrt(0.25 + np.abs(x)) * rng.normal(size=n)
+    return X, middle + apart * rng.choice([-1, 1], n) + noise

@@ -1,4 +1,4 @@
-"""LCP, RLCP and LVD, which weigh calibration rows: definitions, limits, promises, bandwidths."""
+"""LCP, RLCP and LVD, which weigh calibration rows: definitions, limits, promises."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import warnings
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
-from scipy.stats import beta, kstest, norm
+from scipy.stats import kstest
+from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor
@@ -17,16 +18,13 @@ from localconformal import (
     ForestLaw,
     KernelLaw,
     LCPRegressor,
-    LearnedLaw,
     LVDRegressor,
     NeighborsLaw,
     NormalisedScore,
     SplitConformalRegressor,
     UniformLaw,
 )
-from localconformal.laws.bandwidth import BandwidthProblem
-from localconformal.laws.effective_bandwidth import EffectiveSize, effective_size
-from localconformal.laws.finite_bandwidth import FiniteThresholds, make_trial
+from localconformal.laws.effective_bandwidth import EffectiveSize
 from localconformal.laws.layers import HiddenLayer
 from localconformal.laws.metric import LearnedMetric
 from localconformal.laws.noise import DRAWS, draw, uniforms
@@ -98,11 +96,8 @@ def local_split():
     ("cls", "law", "told"),
     [
         (LCPRegressor, "learned", "no kernel between two rows"),
-        (LCPRegressor, LearnedLaw(), "no kernel between two rows"),
-        *(
-            (RLCPRegressor, law, "a KernelLaw was expected, with a kernel from which")
-            for law in ("forest", UniformLaw(), NeighborsLaw(), ForestLaw())
-        ),
+        (RLCPRegressor, "forest", "a KernelLaw was expected, with a kernel from which"),
+        (RLCPRegressor, UniformLaw(), "a KernelLaw was expected, with a kernel from which"),
     ],
 )
 def test_laws_without_the_kernel_that_is_needed_are_refused(cls, law, told):
@@ -111,22 +106,16 @@ def test_laws_without_the_kernel_that_is_needed_are_refused(cls, law, told):
 
 
 @pytest.mark.parametrize(
-    ("cls", "valid", "words"),
+    ("cls", "words"),
     [
-        (LCPRegressor, True, ["infinite where few"]),
-        (RLCPRegressor, True, ["randomised", "given the drawn centre"]),
-        (
-            LVDRegressor,
-            False,
-            ["No coverage level is guaranteed.", "fixed in advance", "too high", "infinite"],
-        ),
+        (LCPRegressor, ["infinite where few"]),
+        (RLCPRegressor, ["randomised", "given the drawn centre"]),
+        (LVDRegressor, ["No coverage level is guaranteed.", "fixed in advance", "infinite"]),
     ],
 )
-def test_promises(cls, valid, words):
-    promise = local(cls).fit(*smooth_data(300, seed=0)).guarantee_
-    assert (promise.marginal, promise.finite_sample) == (valid, valid)
-    for word in words:
-        assert word in str(promise)
+def test_promises(cls, words):
+    promise = str(local(cls).fit(*smooth_data(300, seed=0)).guarantee_)
+    assert all(word in promise for word in words)
 
 
 @pytest.mark.parametrize("cls", [LCPRegressor, LVDRegressor])
@@ -196,7 +185,6 @@ def test_intervals_of_lcp_adapt_and_are_seldom_infinite_by_default():
 @pytest.mark.parametrize(
     ("score", "estimator"),
     [
-        ("absolute", LinearRegression()),
         (NormalisedScore(LinearRegression()), LinearRegression()),
         ("quantile", QuantileRegressor(alpha=0)),
     ],
@@ -245,14 +233,16 @@ def test_draws_belong_to_the_row_and_the_seed_not_to_batch_or_level(kernel):
     np.testing.assert_array_equal(centres(model, X_NEW), np.concatenate(alone))
     other = local(RLCPRegressor, kernel_law(kernel), random_state=1).fit(X, y)
     assert not np.isclose(centres(model, X_NEW), centres(other, X_NEW)).any()
+    extreme = np.array([[0.0, -0.0, 1e50], [-1e50, 1e-300, 5e-324]])
+    assert np.isfinite(draw(kernel, 0, extreme)).all()
 
 
 def test_a_model_s_last_bits_do_not_change_the_draw():
     """Predictions of a linear model differ in them from batch to batch."""
     X, y = smooth_data(300, seed=0, d=9)
     model = local(RLCPRegressor, kernel_law(embedding="outputs")).fit(X, y)
-    alone = np.concatenate([quietly(model, row[None]) for row in X])
-    np.testing.assert_allclose(quietly(model, X), alone, rtol=1e-12, atol=1e-12)
+    alone = np.concatenate([quietly(model, row[None]) for row in X[:50]])
+    np.testing.assert_allclose(quietly(model, X)[:50], alone, rtol=1e-12, atol=1e-12)
 
 
 def test_the_default_of_rlcp_trains_one_model():
@@ -271,67 +261,37 @@ def test_the_default_of_rlcp_trains_one_model():
     assert fits[1:] == [180] * 5 + [225]
     np.testing.assert_array_equal(quietly(plain, X), quietly(same, X))
 
-
-class Zero:
-    def predict(self, X):
-        return np.zeros(len(X))
+    # Few training rows reach nobody's effective size: split conformal.
+    X, y = smooth_data(60, seed=0)
+    split = local_split().fit(X, y).predict_interval(X)
+    np.testing.assert_array_equal(local(RLCPRegressor).fit(X, y).predict_interval(X), split)
 
 
 def test_many_dimensions_do_not_underflow():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 2000))
-    model = RLCPRegressor(Zero(), law=kernel_law(bandwidth=200.0), random_state=0)
+    X = rng.normal(size=(100, 2000))
+    model = RLCPRegressor(DummyRegressor(), law=kernel_law(bandwidth=200.0), random_state=0)
     # |x~ - x|^2 / h^2 is about 2000: exp(-1000) is 0 for the new row and all others.
-    assert np.isfinite(model.fit(X, rng.normal(size=300)).predict_interval(X)).all()
+    assert np.isfinite(model.fit(X, rng.normal(size=100)).predict_interval(X)).all()
 
-
-# ---- noise of RLCP ---------------------------------------------------------------------------
 
 ROWS = np.random.default_rng(0).normal(size=(20_000, 3))
+GRID = np.arange(20_000.0)[:, None]
 
 
-def test_uniforms_are_uniform_and_unrelated():
-    table = uniforms(3, ROWS, 4)
+@pytest.mark.parametrize("rows", [ROWS, GRID, GRID / 1024.0, np.hstack([GRID % 141, GRID // 141])])
+def test_draws_are_uniform_unrelated_and_irregular_for_regular_rows(rows):
+    table = uniforms(3, rows, 4)
+    np.testing.assert_array_equal(uniforms(3, np.asfortranarray(rows), 4), table)
     assert ((table > 0) & (table < 1)).all()
     for column in table.T:
         assert kstest(column, "uniform").pvalue > 1e-4
-    others = np.column_stack([table, uniforms(4, ROWS, 4), ROWS])
-    correlation = np.corrcoef(others, rowvar=False) - np.eye(11)
-    # The rows are correlated with themselves only by chance; so is everything else.
-    assert np.abs(correlation).max() < 5.0 / np.sqrt(len(ROWS))
-
-
-def test_regular_rows_get_irregular_draws():
-    grid = np.arange(20_000.0)[:, None]
-    for rows in (grid, grid / 1024.0, np.hstack([grid % 141, grid // 141])):
-        column = uniforms(0, rows, 1)[:, 0]
-        assert kstest(column, "uniform").pvalue > 1e-4
-        assert abs(np.corrcoef(column[1:], column[:-1])[0, 1]) < 4.0 / np.sqrt(len(rows))
         assert len(np.unique(column)) == len(rows)
-
-
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_draws_follow_their_kernel(k):
-    rows = ROWS[:, :k]
-    for column in draw("gaussian", 0, rows).T:
-        assert kstest(column, norm.cdf).pvalue > 1e-4
-    for kernel, law in {"boxcar": beta(k / 2, 1), "epanechnikov": beta(k / 2, 2)}.items():
-        noise = draw(kernel, 0, rows)
-        assert kstest(np.sum(noise**2, axis=1), law.cdf).pvalue > 1e-4
-        # Directions are uniform: no mean, and the covariance is a multiple of the identity.
-        second = noise.T @ noise / len(noise)
-        np.testing.assert_allclose(second, law.mean() / k * np.eye(k), atol=0.02)
-        np.testing.assert_allclose(noise.mean(axis=0), 0.0, atol=0.02)
-
-
-@KERNELS
-def test_last_bits_of_a_row_do_not_matter_and_other_bits_do(kernel):
-    noise = draw(kernel, 0, ROWS)
-    np.testing.assert_array_equal(noise, draw(kernel, 0, np.nextafter(ROWS, np.inf)))
-    np.testing.assert_array_equal(noise, draw(kernel, 0, np.asfortranarray(ROWS)))
-    assert (noise != draw(kernel, 0, ROWS * (1.0 + 1e-6))).all()
-    extreme = np.array([[0.0, -0.0, 1e50], [-1e50, 1e-300, 5e-324]])
-    assert np.isfinite(draw(kernel, 0, extreme)).all()
+    # Draws of other seeds, of the row before and the rows themselves say nothing of each other.
+    others = np.column_stack([table[1:], table[:-1], uniforms(4, rows, 4)[1:]])
+    assert np.abs(np.corrcoef(others, rowvar=False) - np.eye(12)).max() < 5.0 / np.sqrt(len(rows))
+    with_rows = np.corrcoef(table, rows, rowvar=False)[:4, 4:]
+    assert np.abs(with_rows).max() < 5.0 / np.sqrt(len(rows))
 
 
 # ---- LVD -------------------------------------------------------------------------------------
@@ -362,120 +322,21 @@ def test_lvd_follows_its_formula(score):
     np.testing.assert_array_equal(np.isinf(half), 1.0 / (1.0 + K.sum(axis=1)) > 0.1)
 
 
-def test_the_metric_learns_from_the_response_by_object_and_by_name():
+@pytest.mark.filterwarnings("ignore:Stochastic Optimizer:sklearn.exceptions.ConvergenceWarning")
+def test_the_metric_of_a_hidden_layer_learns_from_the_response():
     X, y = smooth_data(300, seed=0)
-    network = MLPRegressor(hidden_layer_sizes=(6, 4), max_iter=300, random_state=0).fit(X, y)
+    network = MLPRegressor(hidden_layer_sizes=(6, 4), max_iter=50, random_state=0).fit(X, y)
     layer = HiddenLayer(network)
-    for embedding, rows in (
-        ("metric", X),
-        (LearnedMetric(), X),
-        ("hidden-metric", layer.transform(X)),
-        (LearnedMetric(layer=layer), layer.transform(X)),
-    ):
+    for embedding in ("hidden-metric", LearnedMetric(layer=layer)):
         law = kernel_law(bandwidth=1.0, embedding=embedding)
         model = LVDRegressor(FrozenEstimator(network), law=law, calibration_size=None)
-        model.set_params(random_state=0).fit(X, y).conformalize(*smooth_data(99, seed=1))
-        learned = metric_of(model)
+        learned = metric_of(model.set_params(random_state=0).fit(X, y))
         # By name it has the seed of the law.
-        expected = LearnedMetric(random_state=learned.random_state).fit(rows, y)
+        expected = LearnedMetric(random_state=learned.random_state).fit(layer.transform(X), y)
         np.testing.assert_array_equal(learned.map_, expected.map_)
-        one_by_one = np.concatenate([quietly(model, X[i : i + 1]) for i in range(5)])
-        # Not to the last bit: the network's own predictions depend on the batch there.
-        np.testing.assert_allclose(quietly(model, X)[:5], one_by_one, rtol=1e-12)
 
 
 @pytest.mark.parametrize("law", [NeighborsLaw(60), ForestLaw(n_jobs=1)])
 def test_the_kernel_of_any_law_will_do(law):
     X, y = smooth_data(300, seed=0)
     assert quietly(local(LVDRegressor, law).fit(X, y), X).shape == (300, 2)
-
-
-def test_places_do_not_depend_on_batch_or_layout():
-    model, new = local(LVDRegressor).fit(*awkward_data(400, seed=0, d=4)), awkward_data(40, 9, 4)[0]
-    points = model.localizer_.view(new)
-    for rows in (new, np.asfortranarray(new)):
-        alone = np.concatenate([model.localizer_.view(rows[i : i + 1]) for i in range(40)])
-        np.testing.assert_array_equal(points, alone)
-
-
-# ---- bandwidths ------------------------------------------------------------------------------
-
-
-def problem(points, v=None, kernel="gaussian", most=20.0):
-    v = np.zeros(len(points)) if v is None else v
-    return BandwidthProblem(points, v, kernel, most, 0)
-
-
-def smooth_problem(n=600):
-    X, y = smooth_data(n, seed=0)
-    return problem(X, np.abs(y - X[:, 0]))
-
-
-def test_the_chosen_bandwidth_is_seldom_infinite_and_better_than_a_wide_one():
-    rule, task = FiniteThresholds(0.9), smooth_problem()
-    h, trial = rule.choose(task), make_trial(task, 0.9, 0)
-    share, objective = rule._judge(trial, h)
-    assert share <= 0.05
-    assert objective < rule._judge(trial, 2.0 * task.distance_quantile(1.0))[1]
-    punished = FiniteThresholds(0.9, penalty=2.0)._judge(trial, h)
-    assert punished[0] == share
-    assert punished[1] > objective
-
-
-def test_fewer_infinite_thresholds_need_a_wider_kernel():
-    task = smooth_problem(300)
-    chosen = [FiniteThresholds(0.9, most_infinite=m).choose(task) for m in (0.0, 0.2, 1.0)]
-    assert chosen == sorted(chosen, reverse=True)
-
-
-def test_a_level_out_of_reach_takes_the_widest():
-    task = smooth_problem(30)
-    widest = 2.0 * task.distance_quantile(1.0)
-    assert FiniteThresholds(0.99).choose(task) == pytest.approx(widest)
-    assert FiniteThresholds(0.9, n_candidates=1, penalty=2.0).choose(smooth_problem(200)) > 0.0
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"level": 1.0}, {"n_candidates": 0}, {"penalty": -1.0}, {"most_infinite": 2.0}]
-)
-def test_bad_parameters_of_the_rule(wrong):
-    with pytest.raises(ValueError, match="expected"):
-        FiniteThresholds(**wrong).choose(smooth_problem(30))
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 12])
-def test_few_reference_rows(n):
-    assert FiniteThresholds().choose(problem(np.zeros((n, 1)), np.ones(n))) > 0.0
-
-
-@KERNELS
-@pytest.mark.parametrize(("n", "d"), [(60, 1), (300, 3), (300, 40)])
-def test_the_effective_size_is_reached(kernel, n, d):
-    points = np.random.default_rng(0).normal(size=(n, d))
-    h = EffectiveSize(40).choose(problem(points, kernel=kernel))
-    W = PROFILES[kernel](cdist(points, points, "sqeuclidean") / h**2)
-    W /= W.sum(axis=1, keepdims=True)
-    assert n / np.linalg.norm(W, "fro") ** 2 - 1 == pytest.approx(40, rel=0.01)
-
-
-def test_too_few_rows_and_coinciding_rows():
-    points = np.random.default_rng(0).normal(size=(40, 2))
-    assert EffectiveSize(50).choose(problem(points)) == np.inf
-    assert EffectiveSize(50).choose(problem(np.ones((20, 2)))) == np.inf
-    assert EffectiveSize(50).choose(problem(np.ones((80, 2)))) > 0
-    # 60 rows in each of two places reach 59 others at any bandwidth.
-    twice = np.repeat([[0.0], [1.0]], 60, axis=0)
-    assert effective_size("gaussian", cdist(twice, twice) ** 2, 1e-9) == pytest.approx(59)
-    assert 0 < EffectiveSize(50).choose(problem(twice)) < 1
-
-
-@pytest.mark.parametrize("target", [0, -3.0, np.nan, "many"])
-def test_bad_targets_are_refused(target):
-    with pytest.raises(ValueError, match=r"target is .*; a positive number was expected"):
-        EffectiveSize(target).choose(problem(np.zeros((3, 1))))
-
-
-def test_few_training_rows_make_the_default_of_rlcp_split_conformal():
-    X, y = smooth_data(60, seed=0)
-    split = local_split().fit(X, y).predict_interval(X)
-    np.testing.assert_array_equal(local(RLCPRegressor).fit(X, y).predict_interval(X), split)
