@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
@@ -23,7 +23,6 @@ from localconformal import (
     ConformalizedQuantileRegressor,
     KernelLaw,
     LocalizedConformalRegressor,
-    MADSplitRegressor,
     MondrianConformalRegressor,
     MonotoneAdjustment,
     SLCPRegressor,
@@ -306,12 +305,6 @@ def test_any_object_with_the_methods_of_a_law(adjustment, score):
 def test_an_estimator_that_cannot_predict(estimator_class):
     for estimator in ("ridge", 3, object()):
         refuses(lambda bad=estimator: estimator_class(bad).fit(X, Y), "predict")
-
-
-def test_fitted_parts_are_told_in_the_guarantee():
-    seen = RandomForestRegressor(10).fit(X, np.abs(Y))
-    model = MADSplitRegressor(Ridge(), spread_estimator=FrozenEstimator(seen), random_state=0)
-    assert "train the fitted model" in str(model.fit(X, Y).guarantee_)
 
 
 def test_sparse_embeddings_are_made_dense():

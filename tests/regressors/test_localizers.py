@@ -334,9 +334,3 @@ def test_the_metric_of_a_hidden_layer_learns_from_the_response():
         # By name it has the seed of the law.
         expected = LearnedMetric(random_state=learned.random_state).fit(layer.transform(X), y)
         np.testing.assert_array_equal(learned.map_, expected.map_)
-
-
-@pytest.mark.parametrize("law", [NeighborsLaw(60), ForestLaw(n_jobs=1)])
-def test_the_kernel_of_any_law_will_do(law):
-    X, y = smooth_data(300, seed=0)
-    assert quietly(local(LVDRegressor, law).fit(X, y), X).shape == (300, 2)
