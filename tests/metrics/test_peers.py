@@ -48,38 +48,26 @@ def covered(problem):
     return ((intervals[:, 0] <= y) & (y <= intervals[:, 1])).astype(float)
 
 
-def test_mapie_coverage_length_and_winkler(mapie, problem, levels):
-    y = problem[1]
-    np.testing.assert_allclose(
-        metrics.coverage(y, levels), mapie.regression_coverage_score(y, levels)
-    )
-    np.testing.assert_allclose(
-        metrics.mean_length(y, levels), mapie.regression_mean_width_score(levels)
-    )
+def test_mapie(mapie, problem, levels):
+    y, same = problem[1], np.testing.assert_allclose
+    same(metrics.coverage(y, levels), mapie.regression_coverage_score(y, levels))
+    same(metrics.mean_length(y, levels), mapie.regression_mean_width_score(levels))
+    for n_bins in (1, 3, 8):
+        ours = metrics.size_stratified_coverage(y, levels, LEVELS, n_bins=n_bins)
+        theirs = mapie.regression_ssc(y, levels, num_bins=n_bins)
+        same([each.coverage for each in ours], theirs)
+        same(
+            metrics.size_stratified_coverage_score(y, levels, n_bins=n_bins),
+            mapie.regression_ssc_score(y, levels, num_bins=n_bins),
+        )
     for l, level in enumerate(LEVELS):
         score = mapie.regression_mwi_score(y, levels[:, :, l : l + 1], level)
         assert metrics.interval_score(y, levels, LEVELS)[l] == pytest.approx(score)
-
-
-@pytest.mark.parametrize("n_bins", [1, 3, 8])
-def test_mapie_size_stratified_coverage(mapie, problem, levels, n_bins):
-    y = problem[1]
-    ours = metrics.size_stratified_coverage(y, levels, LEVELS, n_bins=n_bins)
-    theirs = mapie.regression_ssc(y, levels, num_bins=n_bins)
-    np.testing.assert_allclose([each.coverage for each in ours], theirs)
-    np.testing.assert_allclose(
-        metrics.size_stratified_coverage_score(y, levels, n_bins=n_bins),
-        mapie.regression_ssc_score(y, levels, num_bins=n_bins),
-    )
-
-
-def test_mapie_hsic_is_the_square_root_for_standardised_lengths(mapie, problem, levels):
-    y = problem[1]
-    ours = metrics.hsic(y, levels, n_permutations=0)
-    for l, result in enumerate(ours):
+        # Theirs is the square root for standardised lengths.
         unit = np.std(levels[:, 1, l] - levels[:, 0, l])
         theirs = mapie.hsic(y / unit, levels[:, :, l] / unit)
-        assert np.sqrt(result.value) == pytest.approx(float(theirs[0]))
+        ours = metrics.hsic(y, levels[:, :, l], n_permutations=0).value
+        assert np.sqrt(ours) == pytest.approx(float(theirs[0]))
 
 
 def test_scoringrules_interval_score_and_crps(problem, levels):
@@ -89,18 +77,11 @@ def test_scoringrules_interval_score_and_crps(problem, levels):
         lower, upper = levels[:, :, l].T
         theirs = scoringrules.interval_score(y, lower, upper, 1.0 - level, backend="numpy").mean()
         assert metrics.interval_score(y, levels[:, :, l], level) == pytest.approx(theirs)
-    draws = np.random.default_rng(1).normal(size=(300, 25))
-    weights = np.random.default_rng(2).random((300, 25))
-    theirs = scoringrules.crps_ensemble(y, draws, estimator="nrg", backend="numpy").mean()
-    assert metrics.crps(y, draws) == pytest.approx(theirs)
-    theirs = scoringrules.crps_ensemble(
-        y,
-        draws,
-        ens_w=weights / weights.sum(axis=1, keepdims=True),
-        estimator="nrg",
-        backend="numpy",
-    ).mean()
-    assert metrics.crps(y, draws, weights) == pytest.approx(theirs)
+    draws, weights = np.random.default_rng(1).random((2, 300, 25))
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    for ours, theirs in ((None, {}), (weights, {"ens_w": shares})):
+        score = scoringrules.crps_ensemble(y, draws, estimator="nrg", backend="numpy", **theirs)
+        assert metrics.crps(y, draws, ours) == pytest.approx(score.mean())
 
 
 def test_covmetrics_excess_risk_with_the_same_classifier_and_folds(covmetrics, problem):
@@ -110,8 +91,7 @@ def test_covmetrics_excess_risk_with_the_same_classifier_and_folds(covmetrics, p
     ours = metrics.excess_risk(
         y, intervals, X, 0.8, classifier=LogisticRegression(C=1e3), random_state=7
     )
-    names = {"l1": "L1_miscoverage", "l2": "brier_score", "kl": "logloss"}
-    for name, loss in names.items():
+    for name, loss in (("l1", "L1_miscoverage"), ("l2", "brier_score"), ("kl", "logloss")):
         for suffix in ("", "_over", "_under"):
             expected = theirs[f"ERT_{loss}{suffix}"]
             assert getattr(ours, name + suffix) == pytest.approx(expected, abs=1e-12)
