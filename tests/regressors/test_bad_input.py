@@ -205,16 +205,6 @@ def test_wrong_parameters_name_the_value_and_what_was_expected(params):
 # ---- arrays ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", ["gaussian", "boxcar", "epanechnikov"])
-def test_far_from_every_reference_row(kernel):
-    model = fit(law=KernelLaw(kernel, bandwidth=0.8, min_effective_samples=15))
-    asked = np.array([[0.0, 0.0], [1e3, -1e3], [1e30, 1e30]])
-    assert np.isfinite(model.predict_interval(asked)).all()
-    diagnosis = model.diagnose(asked)
-    assert diagnosis["fallback"].tolist() == [False, True, True]
-    assert (diagnosis["effective_sample_size"] >= 14.9).all()
-
-
 AWKWARD = {
     "constant column": lambda X, y: (np.column_stack([X, np.full(len(X), 3.7)]), y),
     "all equal": lambda X, y: (np.zeros_like(X), np.full_like(y, 2.0)),

@@ -105,19 +105,6 @@ def test_laws_without_the_kernel_that_is_needed_are_refused(cls, law, told):
         local(cls, law).fit(*smooth_data(60, seed=0))
 
 
-@pytest.mark.parametrize(
-    ("cls", "words"),
-    [
-        (LCPRegressor, ["infinite where few"]),
-        (RLCPRegressor, ["randomised", "given the drawn centre"]),
-        (LVDRegressor, ["No coverage level is guaranteed.", "fixed in advance", "infinite"]),
-    ],
-)
-def test_promises(cls, words):
-    promise = str(local(cls).fit(*smooth_data(300, seed=0)).guarantee_)
-    assert all(word in promise for word in words)
-
-
 @pytest.mark.parametrize("cls", [LCPRegressor, LVDRegressor])
 def test_far_away_is_infinite_and_told(cls):
     model = local(cls, kernel_law()).fit(*smooth_data(400, seed=0))

@@ -42,7 +42,7 @@ Z = norm.isf(0.001 / CELLS)
 # Rounded data repeat rows by chance; Mondrian cells may be too small.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 LAW = KernelLaw(bandwidth=0.4)
-SIDES = pytest.mark.parametrize("sides", ["joint", "union", "absolute"])
+SIDES = ["joint", "union", "absolute"]
 
 
 def slcp_by_hand(v, F, theta):
@@ -107,45 +107,12 @@ def test_every_estimator(cls, data):
 EVERY = [*ADJUSTMENTS, MonotoneAdjustment(slcp_by_hand)]
 
 
-@SIDES
+@pytest.mark.parametrize("sides", SIDES)
 @pytest.mark.parametrize(("adjustment", "data"), with_and_without_ties(["additive"], EVERY))
 def test_every_adjustment_and_side(adjustment, sides, data):
     model = local(law=LAW, adjustment=adjustment, sides=sides)
     # F(v-) has atoms, so that the theta-quantile covers more than asked.
     check(model, data, data is smooth_data and sides != "union" and adjustment != "theta")
-
-
-@SIDES
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.ci
-def test_every_score(score, sides):
-    base = QuantileRegressor(alpha=0) if score == "quantile" else LinearRegression()
-    model = local(base, score=score, law=LAW, sides=sides)
-    check(model, smooth_data, sides != "union" or score == "absolute")
-
-
-class Terrible:
-    """Predicts with great confidence and no sense."""
-
-    def predict(self, X):
-        return 50.0 * np.sin(1e4 * np.asarray(X)[:, 0])
-
-
-@SIDES
-@pytest.mark.parametrize(
-    "law",
-    [KernelLaw(bandwidth=1e-6), KernelLaw(bandwidth=1e6), KernelLaw("boxcar", bandwidth=1e-3)],
-    ids=["narrow", "wide", "empty"],
-)
-@pytest.mark.ci
-def test_terrible_model_and_bandwidth(law, sides):
-    check(local(Terrible(), law=law, sides=sides), smooth_data, sides != "union")
-
-
-@pytest.mark.parametrize("law", [LAW, NeighborsLaw(30)], ids=["kernel", "neighbors"])
-@pytest.mark.ci
-def test_noise_features(law):
-    check(local(law=law), lambda n, seed: smooth_data(n, seed, d=20), True)
 
 
 FOREST = ForestLaw(RandomForestRegressor(10, min_samples_leaf=5), n_jobs=1)
@@ -169,24 +136,15 @@ def test_laws_that_learn(law, data):
     check(local(law=LEARNING[law]), data, data is smooth_data)
 
 
-@pytest.mark.parametrize("law", ["forest", "learned-lines", "stacked"])
-@pytest.mark.ci
-def test_laws_that_learn_with_scaled_corrections(law):
-    check(local(law=LEARNING[law], adjustment="scaled"), smooth_data, True)
+class Terrible:
+    """Predicts with great confidence and no sense."""
+
+    def predict(self, X):
+        return 50.0 * np.sin(1e4 * np.asarray(X)[:, 0])
 
 
-@pytest.mark.parametrize("law", ["learned-lines", "response", "scaled", "shifted", "stacked"])
-@pytest.mark.ci
-def test_ranks_in_laws_that_reach_beyond_the_references(law):
-    """In-sample scores are too small, and laws that learn reach beyond the largest of them."""
-    beyond = {"adjustment": "theta", "sides": "union", "reference": "train"}
-    check(local(law=LEARNING[law], **beyond), smooth_data, False)
-
-
-@pytest.mark.parametrize("reference", ["holdout", "train"])
-@pytest.mark.ci
-def test_other_references(reference):
-    check(local(law=LAW, reference=reference), smooth_data, True)
+def noise_features(n, seed):
+    return smooth_data(n, seed, d=20)
 
 
 def table_data(n, seed):
@@ -205,11 +163,47 @@ def table_data(n, seed):
     return X if seed % 2 else X.convert_dtypes(), size + (1 + 2 * kind) * rng.normal(size=n)
 
 
-@pytest.mark.parametrize("law", ["forest", "kernel"])
+EMPTY = KernelLaw("boxcar", bandwidth=1e-3)
+#: In-sample scores are too small, and laws that learn reach beyond the largest of them.
+BEYOND = {"adjustment": "theta", "sides": "union", "reference": "train"}
+FURTHER = [
+    *(
+        (
+            local(
+                QuantileRegressor(alpha=0) if score == "quantile" else None, score=score, law=LAW
+            ).set_params(sides=sides),
+            smooth_data,
+            sides != "union" or score == "absolute",
+        )
+        for score in SCORES
+        for sides in SIDES
+    ),
+    *(
+        (local(Terrible(), law=law, sides=sides), smooth_data, sides != "union")
+        for law in (KernelLaw(bandwidth=1e-6), KernelLaw(bandwidth=1e6), EMPTY)
+        for sides in SIDES
+    ),
+    *((local(law=law), noise_features, True) for law in (LAW, NeighborsLaw(30))),
+    *(
+        (local(law=LEARNING[law], adjustment="scaled"), smooth_data, True)
+        for law in ("forest", "learned-lines", "stacked")
+    ),
+    *(
+        (local(law=LEARNING[law], **BEYOND), smooth_data, False)
+        for law in ("learned-lines", "response", "scaled", "shifted", "stacked")
+    ),
+    *((local(law=LAW, reference=name), smooth_data, True) for name in ("holdout", "train")),
+    *(
+        (local(law=law).set_params(estimator=None), table_data, True)
+        for law in ("forest", "kernel")
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "data", "two_sided"), FURTHER)
 @pytest.mark.ci
-def test_frames_with_labels_and_gaps(law):
-    model = LocalizedConformalRegressor(law=law, calibration_size=None, random_state=0, n_jobs=1)
-    check(model, table_data, True)
+def test_further_settings(model, data, two_sided):
+    check(model, data, two_sided)
 
 
 def test_mondrian_covers_within_each_cell():

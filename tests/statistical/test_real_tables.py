@@ -18,8 +18,14 @@ pytestmark = pytest.mark.ci
 FOLDER = os.environ.get("LOCALCONFORMAL_DATA")
 
 
+def read(name):
+    if FOLDER is None:
+        pytest.skip("LOCALCONFORMAL_DATA does not name the folder of the data sets")
+    return pd.read_parquet(Path(FOLDER) / f"{name}.parquet").iloc[:3000]
+
+
 def bike():
-    table = pd.read_parquet(Path(FOLDER) / "bike.parquet")
+    table = read("bike")
     when = pd.to_datetime(table["datetime"])
     X = table.drop(columns=["datetime", "casual", "registered", "count"])
     X = X.assign(hour=when.dt.hour, month=when.dt.month, day=when.dt.day_of_week.astype("category"))
@@ -27,21 +33,17 @@ def bike():
 
 
 def concrete():
-    table = pd.read_parquet(Path(FOLDER) / "concrete.parquet")
+    table = read("concrete")
     return table.iloc[:, :-1], table.iloc[:, -1]
 
 
 def energy():
-    table = pd.read_parquet(Path(FOLDER) / "energy.parquet")
+    table = read("energy")
     return table[[f"X{i}" for i in range(1, 9)]], table["Y1"]
 
 
-def split(load, n=3000):
-    if FOLDER is None:
-        pytest.skip("LOCALCONFORMAL_DATA does not name the folder of the data sets")
-    X, y = load()
-    X, y = X.iloc[:n], y.iloc[:n]
-    return train_test_split(X, y, test_size=0.25, random_state=0)
+def split(load):
+    return train_test_split(*load(), test_size=0.25, random_state=0)
 
 
 @pytest.mark.parametrize(
