@@ -163,17 +163,6 @@ def test_the_hull_encloses_the_region_levels_nest_and_rows_are_answered_alone(cl
     assert [model.predict_region(row[None], 0.5)[0] for row in X[:30]] == list(small)[:30]
 
 
-@METHODS
-@pytest.mark.parametrize(("scale", "shift"), [(1024.0, 0.0), (1e-3, -1.0)])
-def test_equivariance(cls, scale, shift):
-    X, y = smooth_data(300, seed=2)
-    plain = light(cls).fit(X, y).predict_region(X_NEW)
-    moved = light(cls).fit(X, scale * y + shift).predict_region(X_NEW)
-    np.testing.assert_array_equal(plain.n_pieces, moved.n_pieces)
-    for ours, theirs in ((plain.starts, moved.starts), (plain.ends, moved.ends)):
-        np.testing.assert_allclose(theirs, scale * ours + shift, rtol=1e-7, atol=1e-7 * scale)
-
-
 # ---- shapes of the truth -----------------------------------------------------------------------
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -33,6 +31,8 @@ from localconformal.quantiles import conformal_rank, weighted_conformal_quantile
 from localconformal.regressors.rlcp import REACHED, RLCPRegressor
 from registry import awkward_data, ci_but, smooth_data
 
+# Infinite intervals are part of these methods.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 X_NEW = awkward_data(40, seed=9)[0]
 KERNELS = pytest.mark.parametrize("kernel", DRAWS)
 PROFILES = {
@@ -58,13 +58,6 @@ def kernel_law(kernel="gaussian", bandwidth=0.5, **params):
     return KernelLaw(kernel, bandwidth=bandwidth, engine="reference", **params)
 
 
-def quietly(model, X, level=None):
-    """Intervals, of which some are infinite: part of these methods."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return model.predict_interval(X, level)
-
-
 # ---- what they share -------------------------------------------------------------------------
 
 
@@ -81,15 +74,11 @@ def quietly(model, X, level=None):
 def test_no_localization_is_split_conformal(cls, law, data):
     X, y = data(300, seed=0)
     levels = [0.05, 0.5, 0.9, 0.95]
-    split = local_split().fit(X, y)
+    split = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
     np.testing.assert_array_equal(
         local(cls, law).fit(X, y).predict_interval(X_NEW, levels),
         split.predict_interval(X_NEW, levels),
     )
-
-
-def local_split():
-    return SplitConformalRegressor(LinearRegression(), random_state=0)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +135,6 @@ def test_lcp_follows_its_definition(law):
 
 
 @pytest.mark.parametrize("law", ci_but(LAWS[:1], LAWS), ids=str)
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_permuting_a_calibration_row_with_the_new_one_keeps_the_promise(law):
     """Leave one out of n + 1 rows: at least k of them lie in their own interval, always."""
     X, y = awkward_data(31, seed=6)
@@ -163,7 +151,7 @@ def test_permuting_a_calibration_row_with_the_new_one_keeps_the_promise(law):
 def test_intervals_of_lcp_adapt_and_are_seldom_infinite_by_default():
     X_new, _ = smooth_data(500, seed=1)
     model = local(LCPRegressor).fit(*smooth_data(2_000, seed=0))
-    length = np.diff(quietly(model, X_new), axis=1)[:, 0]
+    length = np.diff(model.predict_interval(X_new), axis=1)[:, 0]
     assert np.mean(np.isinf(length)) <= 0.08
     quiet, loud = np.abs(X_new[:, 0]) < 0.3, np.abs(X_new[:, 0]) > 1.0
     assert 1.5 * np.median(length[quiet]) < np.median(length[loud])
@@ -180,7 +168,7 @@ def test_other_scores_of_lcp(score, estimator):
     X_new, y_new = smooth_data(600, seed=1)
     model = LCPRegressor(estimator, score=score, law=KernelLaw(bandwidth=1.0), random_state=0)
     low, _ = coverage_band(150, 600, 0.9, probability=0.9999)
-    assert coverage(y_new, quietly(model.fit(*smooth_data(600, seed=0)), X_new)) >= low
+    assert coverage(y_new, model.fit(*smooth_data(600, seed=0)).predict_interval(X_new)) >= low
 
 
 # ---- RLCP ------------------------------------------------------------------------------------
@@ -206,16 +194,18 @@ def test_rlcp_follows_its_formula(kernel):
         own = PROFILES[kernel](((x - centre) ** 2).sum() / 0.8**2)
         half.append(weighted_conformal_quantile(scores, weights, own, 0.9))
     mu = model.predict(new)
-    np.testing.assert_allclose(quietly(model, new), np.stack([mu - half, mu + half], axis=1))
+    np.testing.assert_allclose(
+        model.predict_interval(new), np.stack([mu - half, mu + half], axis=1)
+    )
 
 
 @KERNELS
 def test_draws_belong_to_the_row_and_the_seed_not_to_batch_or_level(kernel):
     X, y = awkward_data(300, seed=0)
     model = local(RLCPRegressor, kernel_law(kernel)).fit(X, y)
-    several = quietly(model, X_NEW, [0.5, 0.8])
-    np.testing.assert_array_equal(several, quietly(model, X_NEW, [0.5, 0.8]))
-    np.testing.assert_array_equal(several[:, :, 0], quietly(model, X_NEW, 0.5))
+    several = model.predict_interval(X_NEW, [0.5, 0.8])
+    np.testing.assert_array_equal(several, model.predict_interval(X_NEW, [0.5, 0.8]))
+    np.testing.assert_array_equal(several[:, :, 0], model.predict_interval(X_NEW, 0.5))
     alone = [centres(model, row[None]) for row in X_NEW]
     np.testing.assert_array_equal(centres(model, X_NEW), np.concatenate(alone))
     other = local(RLCPRegressor, kernel_law(kernel), random_state=1).fit(X, y)
@@ -228,8 +218,8 @@ def test_a_model_s_last_bits_do_not_change_the_draw():
     """Predictions of a linear model differ in them from batch to batch."""
     X, y = smooth_data(300, seed=0, d=9)
     model = local(RLCPRegressor, kernel_law(embedding="outputs")).fit(X, y)
-    alone = np.concatenate([quietly(model, row[None]) for row in X[:50]])
-    np.testing.assert_allclose(quietly(model, X)[:50], alone, rtol=1e-12, atol=1e-12)
+    alone = np.concatenate([model.predict_interval(row[None]) for row in X[:50]])
+    np.testing.assert_allclose(model.predict_interval(X)[:50], alone, rtol=1e-12, atol=1e-12)
 
 
 def test_the_default_of_rlcp_trains_one_model():
@@ -246,12 +236,12 @@ def test_the_default_of_rlcp_trains_one_model():
     law = kernel_law(bandwidth=EffectiveSize(REACHED))
     same = RLCPRegressor(Counted(), law=law, random_state=0).fit(X, y)
     assert fits[1:] == [180] * 5 + [225]
-    np.testing.assert_array_equal(quietly(plain, X), quietly(same, X))
-
+    np.testing.assert_array_equal(plain.predict_interval(X), same.predict_interval(X))
     # Few training rows reach nobody's effective size: split conformal.
     X, y = smooth_data(60, seed=0)
-    split = local_split().fit(X, y).predict_interval(X)
-    np.testing.assert_array_equal(local(RLCPRegressor).fit(X, y).predict_interval(X), split)
+    split = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
+    same = local(RLCPRegressor).fit(X, y)
+    np.testing.assert_array_equal(same.predict_interval(X), split.predict_interval(X))
 
 
 def test_many_dimensions_do_not_underflow():
@@ -305,11 +295,10 @@ def test_lvd_follows_its_formula(score):
     half = weighted_conformal_quantile(scores, K, np.ones(50), 0.9)
     spread = model.score_.values(model.score_.band(new), model.predict(new) + 1.0)[:, 1]
     bounds = model.predict(new)[:, None] + np.array([-1.0, 1.0]) * (half / spread)[:, None]
-    np.testing.assert_allclose(quietly(model, new), bounds, rtol=1e-6)
+    np.testing.assert_allclose(model.predict_interval(new), bounds, rtol=1e-6)
     np.testing.assert_array_equal(np.isinf(half), 1.0 / (1.0 + K.sum(axis=1)) > 0.1)
 
 
-@pytest.mark.filterwarnings("ignore:Stochastic Optimizer:sklearn.exceptions.ConvergenceWarning")
 def test_the_metric_of_a_hidden_layer_learns_from_the_response():
     X, y = smooth_data(300, seed=0)
     network = MLPRegressor(hidden_layer_sizes=(6, 4), max_iter=50, random_state=0).fit(X, y)
