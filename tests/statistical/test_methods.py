@@ -226,10 +226,9 @@ def test_weights_cover_under_a_known_shift(params):
     model = WeightedConformalRegressor(LinearRegression(), weights=ratio, **params)
     found = shifted_coverages(model, 60)
     assert found.mean() >= lower_end(found, 3.0)
-
-
-def test_without_weights_a_shift_is_not_covered():
-    assert shifted_coverages(SplitConformalRegressor(LinearRegression()), 60).mean() < 0.86
+    if not params:
+        # Without weights the shift is not covered.
+        assert shifted_coverages(SplitConformalRegressor(LinearRegression()), 60).mean() < 0.86
 
 
 # The true log-ratio has poles at the ends, which a polynomial follows from afar.
