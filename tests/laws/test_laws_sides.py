@@ -5,7 +5,6 @@ import pytest
 
 from localconformal import KernelLaw, NeighborsLaw, UniformLaw
 from localconformal.laws import SidedLaw
-from localconformal.laws.sides import LocalLaw
 
 LAWS = {
     "kernel": KernelLaw(bandwidth=0.5, random_state=0),
@@ -50,24 +49,6 @@ def test_answers_agree_on_both_sides_also_at_atoms(pair):
     np.testing.assert_array_equal(mirrored.fallback(), separate.fallback())
 
 
-def test_one_side_answers_in_plain_vectors(pair):
-    for local in pair:
-        for index in range(2):
-            side = local.side(index, 0.95)
-            assert side.level == 0.95
-            levels = np.full((2, 1), 0.3)
-            np.testing.assert_array_equal(side.quantile(0.3), local.quantile(levels)[:, index, 0])
-            vector = np.full(20, 0.3)
-            np.testing.assert_array_equal(side.quantile(vector), side.quantile(0.3))
-            np.testing.assert_array_equal(
-                side.upper_quantile(0.3), local.upper_quantile(levels)[:, index, 0]
-            )
-            np.testing.assert_array_equal(
-                side.cdf(1.0, "left"), local.cdf(np.ones((20, 2)), "left")[:, index]
-            )
-            np.testing.assert_array_equal(side.mean(), local.mean()[:, index])
-
-
 def test_columns_that_are_no_mirror_get_their_own_laws():
     rng = np.random.default_rng(0)
     X, V = rng.normal(size=(50, 2)), rng.normal(size=(50, 2))
@@ -76,35 +57,6 @@ def test_columns_that_are_no_mirror_get_their_own_laws():
     for index in range(2):
         alone = KernelLaw(bandwidth=0.7).fit(X, V[:, index])
         np.testing.assert_array_equal(sided.at(X).mean()[:, index], alone.mean(X))
-
-
-def test_one_column_gives_one_law():
-    X = np.random.default_rng(0).normal(size=(50, 2))
-    local = SidedLaw.fit(UniformLaw(), X, np.abs(X[:, :1]), None).at(X)
-    assert local.quantile(np.array([[0.5]])).shape == (50, 1, 1)
-    assert local.side(0, 0.9).quantile(0.5).shape == (50,)
-
-
-TWO = np.array([[0.9], [0.8]])
-QUESTIONS = {
-    "quantile": lambda local: local.quantile(TWO),
-    "upper quantile": lambda local: local.upper_quantile(TWO),
-    "cdf": lambda local: local.cdf(np.zeros((local.n, 2))),
-    "mean": lambda local: local.mean(),
-    "effective sample size": lambda local: local.effective_sample_size(),
-    "fallback": lambda local: local.fallback(),
-}
-
-
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_a_side_without_its_rows_is_not_passed_over(question):
-    rng = np.random.default_rng(0)
-    X, V = rng.normal(size=(40, 1)), rng.normal(size=(40, 2))
-    sided = SidedLaw.fit(UniformLaw(), X, V, None)
-    whole = sided.at(X[:3])
-    QUESTIONS[question](whole)
-    with pytest.raises(ValueError, match="argument"):
-        QUESTIONS[question](LocalLaw(sided, whole.rows[:1], 3))
 
 
 class Grows:
@@ -117,12 +69,10 @@ class Grows:
         self.seen.append(v)
 
 
-def test_new_rows_reach_every_side_or_none_is_passed_over():
+def test_new_rows_reach_every_side():
     V = np.arange(6.0).reshape(3, 2)
     both, last = (Grows(), Grows()), (Grows(),)
     SidedLaw(both, False).update(V, V)
     assert [law.seen[0].tolist() for law in both] == [V[:, 0].tolist(), V[:, 1].tolist()]
     SidedLaw(last, True).update(V, V)
     assert last[0].seen[0].tolist() == V[:, 1].tolist()
-    with pytest.raises(ValueError, match="argument"):
-        SidedLaw(both, False).update(V, V[:, :1])
