@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 from localconformal import KernelLaw, NeighborsLaw
 from localconformal.engine.dispatch import BUILDERS, Problem, build_engine
@@ -31,6 +32,8 @@ CASES = {
     "bandwidth infinite": {"h": np.inf},
     "large coordinates": {"scale": 1e5, "h": 3e4},
     "one column": {"d": 1, "h": 0.05},
+    "7 columns": {"n": 60, "d": 7, "h": 1.9},
+    "16 columns": {"n": 60, "d": 16, "h": 2.8},
     "200 columns, narrow": {"d": 200, "h": 1.0},
     "200 columns": {"d": 200, "h": 15.0},
     "bandwidth 1e6": {"h": 1e6},
@@ -100,13 +103,6 @@ def test_exact_and_neighbours_agree_with_the_oracle(case):
     assert_agrees(engine, oracle, queries(of), of.v, stated)
 
 
-@pytest.mark.parametrize("d", ci_but([2, 7, 8, 16], [*range(1, 13), 16]))
-def test_every_column_counts_whatever_their_number(d):
-    for kernel in ("gaussian", "epanechnikov"):
-        of = problem(60, d, 0.7 * np.sqrt(d), kernel, min_effective_samples=5.0)
-        assert_agrees(*engine_and_oracle("exact", of), queries(of, 8), of.v, 1e-4)
-
-
 @pytest.mark.parametrize("case", [*PAIRS, ("sketch", "gaussian")], ids=" ".join)
 @pytest.mark.parametrize("least", ci_but([20.0], [1.0, 20.0]))
 def test_far_away_rows_fall_back_as_the_oracle_does(case, least):
@@ -138,20 +134,14 @@ def test_a_reference_on_the_edge_is_inside_however_far_others_are(name, offset):
 
 #: Wide enough for a certificate: in any dimension, wherever the origin is.
 WIDE = {
-    "3 columns": {"n": 4000, "h": 2.0},
-    **{f"{d} columns": {"d": d, "h": 2.0 * np.sqrt(2 * d)} for d in (1, 2, 5, 40, 200)},
-    **{
-        f"offset {offset:g}, bandwidth {h:g}": {"offset": offset, "h": h}
-        for offset, h in product([0.0, 1e6], [1.5, 1e6, np.inf])
-    },
+    **{f"{d} columns": {"d": d, "h": 2.0 * np.sqrt(2 * d)} for d in (1, 3, 40, 200)},
+    **{f"bandwidth {h:g}, offset": {"offset": 1e6, "h": h} for h in (1.5, 1e6, np.inf)},
 }
 
 
-@pytest.mark.parametrize(
-    "case", ci_but(["3 columns", "40 columns", "offset 1e+06, bandwidth 1.5"], WIDE)
-)
+@pytest.mark.parametrize("case", ci_but(["3 columns", "bandwidth 1.5, offset"], WIDE))
 def test_a_sketch_that_meets_its_certificate_agrees_with_the_oracle(case):
-    of = problem(**{"n": 3500, **WIDE[case]})
+    of = problem(3500, **WIDE[case])
     engine, report = build_engine("sketch", of, 0.005)
     oracle, _ = build_engine("reference", of, 0.005)
     rows = queries(of, 100)
@@ -172,36 +162,13 @@ def test_a_sketch_needs_the_gaussian(kernel):
         build_engine("sketch", problem(kernel=kernel), 0.005)
 
 
-@pytest.mark.parametrize(
-    ("n", "engine", "h"),
-    [
-        (3500, "exact", 0.3),
-        pytest.param(12_000, "sketch", 3.0, marks=pytest.mark.ci),
-        pytest.param(12_000, "neighbors", 0.02, marks=pytest.mark.ci),
-    ],
-)
-def test_the_law_is_the_oracle_s_whatever_engine_answers(n, engine, h):
+def test_nearest_neighbours_are_the_same_through_a_tree():
     rng = np.random.default_rng(0)
-    X, Q = rng.normal(size=(n, 3)), rng.normal(size=(300, 3))
-    v = rng.normal(size=n) * (0.3 + np.abs(X[:, 0]))
-    law = KernelLaw(bandwidth=h, random_state=0, n_jobs=1).fit(X, v)
-    oracle = KernelLaw(bandwidth=h, engine="reference", random_state=0).fit(X, v)
-    assert law.engine_report_.engine == engine
-    error = missed_mass(law.quantile(Q, LEVELS), LEVELS, oracle.engine_, oracle.rows(Q))
-    assert error <= (0.02 if engine == "sketch" else 1e-4)
-    if engine != "sketch":
-        np.testing.assert_array_equal(law.fallback(Q), oracle.fallback(Q))
-
-
-@pytest.mark.parametrize("n", ci_but([3500], [3500, 12_000]))
-def test_nearest_neighbours_are_the_same_through_a_tree(n):
-    rng = np.random.default_rng(0)
-    X, Q = np.round(rng.normal(size=(n, 2)), 1), np.round(rng.normal(size=(300, 2)), 1)
-    v = np.round(rng.normal(size=n), 1)
+    X, Q = np.round(rng.normal(size=(3500, 2)), 1), np.round(rng.normal(size=(300, 2)), 1)
+    v = np.round(rng.normal(size=3500), 1)
     law = NeighborsLaw(n_neighbors=60).fit(X, v)
-    distances = np.linalg.norm(law.rows(Q)[:, None] - law.rows(X)[None], axis=2)
-    radius = np.partition(distances, 59, axis=1)[:, 59:60]
-    near = distances <= radius * (1 + 1e-9)
+    distances = cdist(law.rows(Q), law.rows(X))
+    near = distances <= np.partition(distances, 59, axis=1)[:, 59:60] * (1 + 1e-9)
     expected = (near * (v <= 0.3)).sum(axis=1) / near.sum(axis=1)
     np.testing.assert_allclose(law.cdf(Q, np.full(len(Q), 0.3)), expected, rtol=1e-12)
     np.testing.assert_array_equal(law.effective_sample_size(Q), near.sum(axis=1))
@@ -213,9 +180,10 @@ def test_float32_rows_get_the_answers_of_the_same_rows_in_float64(engine):
     rng = np.random.default_rng(0)
     X, Q = (rng.normal(size=(n, 3)).astype(np.float32) for n in (1500, 50))
     v = rng.normal(size=1500).astype(np.float32)
-    law = KernelLaw(bandwidth=1.5, engine=engine, random_state=0, n_jobs=1).fit(X, v)
-    same = KernelLaw(bandwidth=1.5, engine=engine, random_state=0, n_jobs=1)
-    same.fit(X.astype(float), v.astype(float))
+    law, same = (
+        KernelLaw(bandwidth=1.5, engine=engine, random_state=0, n_jobs=1).fit(*map(kind, (X, v)))
+        for kind in (np.float32, np.float64)
+    )
     answer, expected = law.quantile(Q, LEVELS), same.quantile(Q.astype(float), LEVELS)
     assert missed_mass(answer, LEVELS, same.engine_, same.rows(Q)) <= 1e-4
     np.testing.assert_allclose(answer, expected, atol=0.01)
@@ -293,27 +261,15 @@ def test_the_ends_of_the_levels(engine):
     assert np.all(np.isfinite(upper[:, 0]) & (upper[:, 1] == np.inf))
 
 
-def test_one_by_one_is_the_batch_to_the_bit(engine):
+def test_one_by_one_and_pickled_is_the_batch_to_the_bit(engine):
     rows = rows_around(80)
     whole = answers(engine, rows)
+    assert_same(answers(pickle.loads(pickle.dumps(engine)), rows), whole)
     for i in (0, 3, 41, 79):
         here = {name: answer[i : i + 1] for name, answer in whole.items()}
         assert_same(answers(engine, rows[i : i + 1], start=i), here)
     for name, answer in answers(engine, rows[:0]).items():
         assert len(answer) == 0, name
-
-
-def test_levels_by_row_are_those_of_each_row(engine):
-    rows, levels = rows_around(), np.random.default_rng(4).random((60, 2))
-    upper = np.array([False, True])
-    got = engine.quantiles(rows, levels, upper)
-    for i in (0, 7, 59):
-        np.testing.assert_array_equal(got[i], engine.quantiles(rows, levels[i], upper)[i])
-
-
-def test_a_pickled_engine_gives_the_same_answers(engine):
-    again = pickle.loads(pickle.dumps(engine))
-    assert_same(answers(engine, rows_around()), answers(again, rows_around()))
 
 
 @pytest.mark.parametrize("name", ["exact", "sketch", "neighbors"])

@@ -1,21 +1,17 @@
 """Which engine answers: decided at fit from reference rows, reported, the same in any process."""
 
-import ast
-import inspect
-import io
 import os
 import subprocess
 import sys
 from dataclasses import asdict
 
+import joblib
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression
 from threadpoolctl import threadpool_limits
 
-from localconformal import KernelLaw, SLCPRegressor
+from localconformal import KernelLaw
 from localconformal.engine import (
-    announce,
     compiled,
     compiled_leaves,
     compiled_ranks,
@@ -23,21 +19,18 @@ from localconformal.engine import (
     compiled_sparse,
     compiler,
 )
-from localconformal.engine.compiler import LANES, dot, jit
 from localconformal.engine.dispatch import (
     FEW,
     LANDMARKS,
     SKETCH_FROM,
     Problem,
     build_engine,
-    hold_aside,
 )
 from localconformal.engine.kernels import KERNELS
-from localconformal.engine.neighbors import CHUNK_PAIRS
 from localconformal.engine.sketch import Sketch, SketchEngine, choose_landmarks
 from localconformal.laws.metric import LearnedMetric
 from localconformal.quantiles import weighted_quantile
-from registry import ci_but, smooth_data
+from registry import smooth_data
 
 CHOICES = {
     "few rows": ({"n": FEW}, "reference"),
@@ -102,27 +95,11 @@ def test_the_choice_is_the_same_at_every_fit_and_no_query_changes_it():
     one, other = (asdict(made.engine_report_) for made in (law, again))
     one.pop("microseconds_per_query"), other.pop("microseconds_per_query")
     assert one == other
-    engine, report, A = law.engine_, law.engine_report_, law.engine_.A.copy()
+    before = joblib.hash(vars(law))
     for rows in (data(1)[0], data(5000, seed=1)[0], 1e8 * data(10, seed=2)[0]):
         law.quantile(rows, [0.1, 0.9])
         law.cdf(rows, np.zeros(len(rows)))
-    assert law.engine_ is engine
-    assert law.engine_report_ is report
-    np.testing.assert_array_equal(law.engine_.A, A)
-
-
-@pytest.mark.parametrize(("batch_size", "kept"), [(None, 1200), (0.1, 400), (77, 77), (9999, 4000)])
-def test_a_mini_batch_is_drawn_once_and_is_one_law_for_all_queries(batch_size, kept):
-    X, v = data(4000)
-    law = fitted(4000, engine="minibatch", batch_size=batch_size)
-    assert law.engine_report_.n_references == kept
-    rows = data(50, seed=1)[0]
-    whole = law.quantile(rows, [0.1, 0.9])
-    np.testing.assert_array_equal(law.quantile(rows, [0.1, 0.9]), whole)
-    alone = np.concatenate([law.quantile(rows[i : i + 1], [0.1, 0.9]) for i in range(50)])
-    np.testing.assert_array_equal(alone, whole)
-    assert np.isin(law.quantile(X, np.linspace(0.01, 1, 20)), law.engine_.v).all()
-    assert np.isin(law.engine_.v, v).all()
+    assert joblib.hash(vars(law)) == before
 
 
 @pytest.mark.ci
@@ -139,48 +116,18 @@ def test_few_rows_never_load_the_compiler():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.ci
-def test_a_regressor_reports_the_engine_of_its_law():
-    X, v = data(16_000)
-    law = KernelLaw(bandwidth=3.0, random_state=0)
-    model = SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(X, X[:, 0] + v)
-    assert model.law_.laws[0].engine_report_.engine == "sketch"
-    assert np.all(np.isfinite(model.predict_interval(X[:100])))
-
-
 def test_a_kernel_is_one_formula_in_a_table(monkeypatch):
     """Without compiled code it runs on the NumPy engine, at any size and through "auto"."""
     monkeypatch.setitem(KERNELS, "triangular", lambda u2: np.maximum(1.0 - np.sqrt(u2), 0.0))
     points, v = data(FEW + 1)
     for name in ("auto", "minibatch"):
         engine, report = build_engine(name, Problem(points, v, "triangular", 1.0, 20.0, 0), 0.005)
-        assert (report.engine, report.reason) == (
-            "reference",
-            "the triangular kernel has no compiled formula",
-        )
+        assert report.reason == "the triangular kernel has no compiled formula"
         x = points[:1]
-        w = np.maximum(1.0 - np.sqrt(((points - x) ** 2).sum(axis=1)), 0.0)
+        w = np.maximum(1.0 - np.linalg.norm(points - x, axis=1), 0.0)
         expected = weighted_quantile(v, w, [0.1, 0.9])
         got = engine.quantiles(x, np.array([0.1, 0.9]), np.zeros(2, dtype=bool))
         np.testing.assert_array_equal(got[0], expected)
-
-
-def test_the_certificate_is_judged_at_rows_that_were_held_aside():
-    points, v = data(2_000)
-    probes, rest = hold_aside(Problem(points, v, "gaussian", 1.0, 20.0, 0).by_score())
-    assert (len(probes), len(rest.v)) == (400, 1_600)
-    assert (np.diff(rest.v) >= 0).all()
-    assert not (set(map(tuple, probes)) & set(map(tuple, rest.points)))
-
-
-def test_chunks_of_neighbours_are_bounded_by_pairs():
-    points, v = data(4_000)
-    narrow, wide = (
-        build_engine("neighbors", Problem(points, v, "boxcar", h, 1.0, 0), 0.005)[0]
-        for h in (0.1, 100.0)
-    )
-    assert wide.chunk * len(v) <= CHUNK_PAIRS
-    assert narrow.chunk > wide.chunk
 
 
 # ---- compiled code ----------------------------------------------------------------------------
@@ -201,56 +148,14 @@ def test_compilation_works_without_a_cache_folder(monkeypatch):
     assert asked == [True, False]
 
 
-class Stream(io.StringIO):
-    def __init__(self, terminal):
-        super().__init__()
-        self.isatty = lambda: terminal
-
-
-class Timer:
-    """Rings at once where patience has run out, and otherwise never."""
-
-    def __init__(self, patience, say):
-        self.patience, self.say, self.cancelled = patience, say, False
-
-    def start(self):
-        if not self.patience:
-            self.say()
-
-    def cancel(self):
-        self.cancelled = True
-
-
-@pytest.mark.parametrize(
-    ("terminal", "patience", "said"), [(True, 0.0, True), (True, 1.0, False), (False, 0.0, False)]
-)
-def test_only_a_long_wait_on_a_terminal_is_explained(terminal, patience, said, monkeypatch):
-    stream, timers = Stream(terminal), []
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(announce, "PATIENCE", patience)
-    monkeypatch.setattr(announce, "Timer", lambda *args: timers.append(Timer(*args)) or timers[-1])
-    with announce.compiling():
-        assert ("compiling" in stream.getvalue()) == said
-    with pytest.raises(ZeroDivisionError), announce.compiling():
-        raise ZeroDivisionError
-    assert [timer.cancelled for timer in timers] == [True] * 2 * terminal
-
-
 LOOPS = [compiled, compiled_leaves, compiled_ranks, compiled_sketch, compiled_sparse]
 
 
 @pytest.mark.parametrize("module", LOOPS, ids=lambda module: module.__name__)
-def test_loops_are_compiled_and_none_leaves_the_order_of_a_sum_to_the_compiler(module):
-    public = [
-        node.name
-        for node in ast.parse(inspect.getsource(module)).body
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
-    ]
-    loops = [one for one in public if one != "jit"]
+def test_no_loop_leaves_the_order_of_a_sum_to_the_compiler(module):
+    loops = [one for one in vars(module).values() if hasattr(one, "targetoptions")]
     assert loops
-    assert [one for one in loops if not hasattr(getattr(module, one), "py_func")] == []
-    compiled_ones = [one for one in vars(module).values() if hasattr(one, "targetoptions")]
-    assert not any(one.targetoptions.get("fastmath") for one in compiled_ones)
+    assert not any(one.targetoptions.get("fastmath") for one in loops)
 
 
 ANSWERS = """
@@ -291,52 +196,17 @@ def answers(folder, name, threads):
     """What a fresh process says that keeps its compiled code in the folder."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
     environment = {**os.environ, **threads, "NUMBA_CACHE_DIR": str(folder / "compiled")}
-    done = subprocess.run(
-        [sys.executable, "-c", ANSWERS, folder / name],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stderr
+    command = [sys.executable, "-c", ANSWERS, folder / name]
+    subprocess.run(command, env=environment, check=True, timeout=900)
     with np.load(folder / name) as found:
         return {key: found[key].tobytes() for key in found}
 
 
 @pytest.mark.ci
 def test_processes_that_compile_and_that_load_give_the_same_bits(tmp_path):
-    compiles, loads = (answers(tmp_path, f"{i}.npz", threads=1) for i in range(2))
-    assert [key for key in compiles if compiles[key] != loads[key]] == []
-    more_threads = answers(tmp_path, "2.npz", threads=2)
-    assert [key for key in compiles if compiles[key] != more_threads[key]] == []
-
-
-@jit()
-def dot_of(a, b):
-    return dot(a, b)
-
-
-def by_definition(a, b):
-    """Lanes side by side, their sums by halves, then the rest one by one."""
-    whole = len(a) - len(a) % LANES
-    sums = np.zeros(LANES, a.dtype)
-    for start in range(0, whole, LANES):
-        sums += a[start : start + LANES] * b[start : start + LANES]
-    while len(sums) > 1:
-        sums = sums[: len(sums) // 2] + sums[len(sums) // 2 :]
-    total = sums[0]
-    for x, y in zip(a[whole:], b[whole:], strict=True):
-        total += x * y
-    return total
-
-
-@pytest.mark.parametrize("precision", ci_but([np.float32], [np.float32, np.float64]))
-def test_the_order_of_a_sum_is_the_one_written_down(precision):
-    rng = np.random.default_rng(0)
-    for n in (1, 7, LANES - 1, LANES, LANES + 1, 5 * LANES + 13):
-        a, b = rng.normal(size=(2, n)).astype(precision)
-        assert dot_of(a, b) == by_definition(a, b)
+    compiles, *others = (answers(tmp_path, f"{i}.npz", threads=1 + i // 2) for i in range(3))
+    for other in others:
+        assert [key for key in compiles if compiles[key] != other[key]] == []
 
 
 def test_number_of_blas_threads_changes_no_bit():
@@ -349,9 +219,9 @@ def test_number_of_blas_threads_changes_no_bit():
         engine = SketchEngine(sketch, None, 10.0, 1)
         return landmarks, engine.A, engine.squares, LearnedMetric(n_iter=3).fit(X, v).map_
 
-    with threadpool_limits(limits=1, user_api="blas"):
-        one = found()
-    with threadpool_limits(limits=2, user_api="blas"):
-        two = found()
-    for first, second in zip(one, two, strict=True):
+    answers = []
+    for threads in (1, 2):
+        with threadpool_limits(limits=threads, user_api="blas"):
+            answers.append(found())
+    for first, second in zip(*answers, strict=True):
         np.testing.assert_array_equal(first, second)

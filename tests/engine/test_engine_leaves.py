@@ -10,7 +10,6 @@ from localconformal.engine.leaves import (
     LeafWeights,
     collect_leaves,
     few_quantiles_without_own,
-    write_records,
 )
 from localconformal.engine.reference import ReferenceEngine
 from localconformal.laws.leaves import ForestTrees
@@ -108,16 +107,6 @@ def test_batches_threads_and_the_number_of_bins_do_not_matter():
     one_by_one = [compiled(v, leaves).quantiles(row[None], LEVELS, BELOW)[0] for row in asked]
     np.testing.assert_array_equal(batch, np.tile(one_by_one, (60, 1)))
     assert compiled(v, leaves).quantiles(asked[:0], LEVELS, BELOW).shape == (0, len(LEVELS))
-
-
-@pytest.mark.parametrize("bins", [1, 3, 32, 1000])
-def test_records_hold_the_members_of_the_leaves(bins):
-    _, codes, _, count = problem(700, 6, 12)
-    leaves = collect_leaves(codes, count)
-    again = write_records(leaves, bins).leaves(700)
-    np.testing.assert_array_equal(again.starts, leaves.starts)
-    np.testing.assert_array_equal(again.members, leaves.members)
-    np.testing.assert_array_equal(leaves.codes(), codes)
 
 
 @pytest.mark.ci
