@@ -11,7 +11,6 @@ from sklearn.linear_model import QuantileRegressor
 from localconformal import KernelLaw, LearnedLaw, UniformLaw
 from localconformal.densities import DENSITIES, Grid, Sample
 from localconformal.densities.base import EVERYWHERE, cde_loss
-from localconformal.densities.basis import cosine_integrals, cosines
 from localconformal.densities.grid import BINS
 from localconformal.densities.histogram import law_mass, smooth
 from localconformal.laws.outputs import blank_outputs
@@ -54,19 +53,15 @@ ODD = {
 
 @KINDS
 @pytest.mark.parametrize("case", ci_but(["one", "constant", "mostly-zero", "wild"], ODD))
-def test_masses_are_positive_and_sum_to_one(kind, case):
+def test_masses_are_positive_sum_to_one_and_the_grid_holds_the_scores(kind, case):
     density = DENSITIES[kind](sample_of(ODD[case]), UniformLaw() if kind == "law" else None)
     mass = density.mass(np.array([[0.0], [1e9]]))
     assert mass.shape == (2, BINS)
     assert (mass >= 0.99 * EVERYWHERE / BINS).all()
     np.testing.assert_allclose(mass.sum(axis=1), 1.0)
-
-
-@pytest.mark.parametrize("case", ODD)
-def test_the_grid_holds_the_reference_scores(case):
-    grid = grid_of(ODD[case])
-    assert (grid.widths > 0).all()
-    assert (grid.bins(np.asarray(ODD[case]))[0] >= 0).all()
+    np.testing.assert_array_equal(density.mass(np.array([[1e9]])), mass[1:])
+    assert (density.grid.widths > 0).all()
+    assert (density.grid.bins(np.asarray(ODD[case]))[0] >= 0).all()
 
 
 def test_wild_scores_leave_bins_for_the_others():
@@ -119,26 +114,12 @@ def test_bins_are_closed(v, edge):
 
 
 @KINDS
-def test_one_by_one_equals_batch(kind):
-    X, v = two_modes(700, seed=0)
-    density = DENSITIES[kind](sample_of(v, X), None)
-    rows = X[:30]
-    single = np.concatenate([density.mass(row[None]) for row in rows])
-    np.testing.assert_array_equal(density.mass(rows), single)
-
-
-@KINDS
 def test_two_modes_are_kept_apart(kind):
-    density = DENSITIES[kind](sample_of(*two_modes(2000, seed=1)[::-1]), None)
+    density = DENSITIES[kind](sample_of(*two_modes(1000, seed=1)[::-1]), None)
     one, two = density.mass(np.array([[0.2], [3.5]])) / density.grid.widths
     at = {v: density.grid.bins(np.array([v]))[0][0] for v in (-3.5, 0.0, 3.5)}
     assert two[at[0.0]] < 0.2 * min(two[at[-3.5]], two[at[3.5]])
     assert one[at[0.0]] > 5 * max(one[at[-3.5]], one[at[3.5]])
-
-
-def test_atoms_are_not_smeared():
-    density = DENSITIES["law"](sample_of([0.0, 1.0, 2.0] * 40), UniformLaw())
-    assert density.bandwidth == 0.0
 
 
 def test_mass_beyond_the_grid_counts_for_its_ends():
@@ -151,9 +132,7 @@ def test_mass_beyond_the_grid_counts_for_its_ends():
 
 @pytest.mark.parametrize("bandwidth", [0.0, 0.5, 8.0, 32.0])
 def test_smoothing_keeps_the_mass(bandwidth):
-    mass = np.zeros((2, BINS))
-    mass[0, 0] = mass[1, 200] = 1.0
-    spread = smooth(mass, bandwidth)
+    spread = smooth(np.eye(BINS)[[0, 200]], bandwidth)
     np.testing.assert_allclose(spread.sum(axis=1), 1.0)
     assert (spread.argmax(axis=1) == [0, 200]).all()
 
@@ -167,13 +146,6 @@ def test_the_loss_is_least_at_the_truth():
     assert loss[12.0] < min(loss[0.0], loss[150.0])
     # int f^2 of a standard normal is 1 / (2 sqrt(pi)), and the loss its negative.
     assert abs(loss[12.0] + 0.5 / np.sqrt(np.pi)) < 0.02
-
-
-def test_the_basis_is_orthonormal_and_integrated_exactly():
-    u = (np.arange(BINS) + 0.5) / BINS
-    phi = cosines(u, 12)
-    np.testing.assert_allclose(phi.T @ phi / BINS, np.eye(12), atol=1e-10)
-    np.testing.assert_allclose(cosine_integrals(12), phi.T / BINS, atol=1e-5)
 
 
 def test_a_basis_has_no_law():

@@ -69,25 +69,16 @@ VARIANTS = {
 SLOW = {
     *(f"bandwidth-{name}" for name in BANDWIDTHS),
     *(f"forest-{target}" for target in TARGETS),
-    "bandwidth-quantile",
-    "forest-extra",
-    "kernel-gaussian",
-    "learned-outputs",
-    "neighbors-7",
-    "nested",
-    "outputs",
-    "response-alone",
-    "scaled-kernel",
-    "shifted-outputs",
-    "stacked-fixed",
-    "stacked-models",
+    *("bandwidth-quantile", "forest-extra", "kernel-gaussian", "learned-outputs", "neighbors-7"),
+    *("nested", "outputs", "response-alone", "scaled-kernel", "shifted-outputs"),
+    *("stacked-fixed", "stacked-models"),
 }
 #: Fitted with what a point model says; the others are told nothing.
 WITH_OUTPUTS = {name for name in VARIANTS if "outputs" in name} | {"response", "nested"}
 #: Small forests wherever a spread is learned.
 FEW_TREES = ((20, 5, 0.5), (10, 30, 1.0))
 #: Linear algebra inside the models: last bits depend on how many rows are asked together.
-LAST_BITS = {"learned-lines", "shifted", "nested"}
+LAST_BITS = dict.fromkeys(["learned-lines", "shifted", "nested"], 1e-12)
 #: Models with a tolerance of their own, which is in no unit.
 WITH_TOLERANCE = {"learned-lines", "leaf-quantiles", "stacked-models"}
 

@@ -156,12 +156,6 @@ def test_a_sketch_that_meets_its_certificate_agrees_with_the_oracle(case):
         )
 
 
-@pytest.mark.parametrize("kernel", ["boxcar", "epanechnikov"])
-def test_a_sketch_needs_the_gaussian(kernel):
-    with pytest.raises(ValueError, match="needs the Gaussian"):
-        build_engine("sketch", problem(kernel=kernel), 0.005)
-
-
 def test_nearest_neighbours_are_the_same_through_a_tree():
     rng = np.random.default_rng(0)
     X, Q = np.round(rng.normal(size=(3500, 2)), 1), np.round(rng.normal(size=(300, 2)), 1)

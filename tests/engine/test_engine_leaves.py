@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-from localconformal.engine.compiled_leaves import walk_trees
 from localconformal.engine.leaves import (
     LeafEngine,
     LeafWeights,
@@ -76,12 +75,10 @@ def test_answers_equal_those_of_the_weights_written_out(make, n, trees, leaves):
     np.testing.assert_allclose(engine.mean(asked), shares @ v, atol=1e-12)
     np.testing.assert_allclose(engine.mean(asked, True), shares @ np.abs(v), atol=1e-12)
     np.testing.assert_allclose(engine.effective_sample_size(asked), 1 / (shares**2).sum(axis=1))
-    at = np.tile(np.linspace(v[0] - 1, v[-1] + 1, 17), (len(asked), 1))
-    for side, compare in (("right", np.less_equal), ("left", np.less)):
-        expected = [
-            [w[compare(v, a)].sum() for a in row] for w, row in zip(shares, at, strict=True)
-        ]
-        np.testing.assert_allclose(engine.cdf(asked, at, side), expected, atol=1e-12)
+    at = np.linspace(v[0] - 1, v[-1] + 1, 17)
+    for side, below in (("right", np.less_equal), ("left", np.less)):
+        found = engine.cdf(asked, np.tile(at, (len(asked), 1)), side)
+        np.testing.assert_allclose(found, shares @ below.outer(v, at), atol=1e-12)
     for upper, by_hand in ((BELOW, weighted_quantile), (~BELOW, upper_weighted_quantile)):
         expected = [by_hand(v, w, LEVELS) for w in weights]
         np.testing.assert_array_equal(engine.quantiles(asked, LEVELS, upper), expected)
@@ -148,11 +145,7 @@ def test_compiled_trees_find_the_leaves_that_scikit_learn_finds():
     trees = ForestTrees(model)
     packed = trees.packed()
     for rows in (odd, *(X[:n] for n in (1, 2, 3, 4, 5, 8, 11))):
-        # Not what memory happened to hold: rows that are left out stay -7.
-        codes, rows = np.full((len(rows), 3), -7, dtype=np.int32), np.ascontiguousarray(rows)
-        walk_trees(rows, packed.words, packed.words.view(np.float32), packed.roots, codes)
-        np.testing.assert_array_equal(codes, trees(rows))
-        np.testing.assert_array_equal(packed(rows), trees(rows))
+        np.testing.assert_array_equal(packed(np.ascontiguousarray(rows)), trees(rows))
     leaves, codes = model.apply(odd), trees(odd)
     for t in range(3):
         pairs = np.unique(np.column_stack([leaves[:, t], codes[:, t]]), axis=0)

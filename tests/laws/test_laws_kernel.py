@@ -9,6 +9,7 @@ import pytest
 from scipy.spatial.distance import cdist, pdist
 from scipy.stats import kstest
 from sklearn.base import clone
+from sklearn.metrics import mean_pinball_loss
 
 from localconformal import (
     CrossValidated,
@@ -119,16 +120,16 @@ def test_the_cross_validated_loss_is_the_pinball_loss_of_held_out_rows():
     X, v = narrow_signal(30)
     of, rule = task(X, v), CrossValidated(levels=(0.2, 0.9), n_folds=30)
     # As many folds as rows: each row is answered by all the others, and never by itself.
-    total = 0.0
+    losses = []
     for i in range(30):
-        others = np.delete(np.arange(30), i)
-        scale = of.points[others].std()
-        law = KernelLaw(bandwidth=0.3 / scale, min_effective_samples=10, embedding=lambda x: x)
-        law.fit(of.points[others], of.v[others])
-        answers = law.quantile(of.points[[i]], rule.levels)[0]
-        for level, error in zip(rule.levels, of.v[i] - answers, strict=True):
-            total += level * error if error > 0 else (level - 1) * error
-    assert rule.loss(of, 0.3)[0] == pytest.approx(total / 60)
+        points, scores = np.delete(of.points, i, axis=0), np.delete(of.v, i)
+        law = KernelLaw(bandwidth=0.3 / points.std(), min_effective_samples=10)
+        answers = law.fit(points, scores).quantile(of.points[[i]], rule.levels)[0]
+        losses += [
+            mean_pinball_loss(of.v[[i]], [q], alpha=t)
+            for q, t in zip(answers, rule.levels, strict=True)
+        ]
+    assert rule.loss(of, 0.3)[0] == pytest.approx(np.mean(losses))
     # Of equal losses the widest bandwidth wins.
     widest = 4 * DistanceQuantile(0.5).choose(task(X))
     assert CrossValidated().choose(task(X, np.zeros(30))) == pytest.approx(widest)
@@ -278,14 +279,12 @@ def test_the_minibatch_is_drawn_by_the_seed_and_its_rows_keep_their_own_scores(d
     np.testing.assert_allclose(narrow.mean(X[kept]), v[kept])
 
 
-def test_a_law_that_is_added_to_counts_its_rows():
-    rng = np.random.default_rng(0)
-    X, v = rng.normal(size=(300, 1)), rng.normal(size=300)
+def test_a_law_that_is_added_to_counts_its_rows(data):
+    X, v, _ = data
     law = KernelLaw(engine="sketch", bandwidth=2.0, random_state=0, n_jobs=1).fit(X, v)
     for added in (1, 2):
         law.update(X[:40], v[:40])
-        assert law.engine_report_.n_references == 300 + 40 * added
-        assert law.n_updates_ == added
+        assert (law.engine_report_.n_references, law.n_updates_) == (80 + 40 * added, added)
     assert np.isnan(law.engine_report_.certified_error)
     assert law.engine_report_.reason.count("added to since") == 1
     assert law.fit(X, v).n_updates_ == 0
@@ -323,7 +322,7 @@ def test_the_localizer_of_a_kernel_law_is_its_kernel(kernel):
 def test_the_localizer_of_neighbours_reaches_as_far_as_the_kth_reference(n):
     X, new = np.random.default_rng(0).normal(size=(n, 1)), np.array([[0.0], [3.0]])
     distance = np.abs(new - X[:, 0])
-    for k in (1, 5, 99, 150, 1_999):
+    for k in (1, 99, 1_999):
         localizer = NeighborsLaw(k).fit(X, X[:, 0]).localizer()
         H = localizer(localizer.view(new), localizer.view(X))
         reach = np.sort(distance, axis=1)[:, min(k, n) - 1]
