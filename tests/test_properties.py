@@ -61,7 +61,7 @@ def test_engines_miss_the_oracle_by_no_more_than_rounding(name, drawn):
 
 @pytest.mark.filterwarnings("ignore:the sketch that was asked for")
 @given(
-    st.sampled_from(["exact", "neighbors", "sketch"]),
+    st.sampled_from(["reference", "exact", "neighbors", "sketch"]),
     problems(["gaussian"]),
     st.floats(0, 1),
     SCORE,
@@ -101,21 +101,6 @@ QUERIES = arrays(float, (4, 2), elements=COORDINATE)
 def references(draw):
     n = draw(st.integers(1, 20))
     return draw(arrays(float, (n, 2), elements=COORDINATE)), draw(arrays(float, n, elements=SCORE))
-
-
-@given(LAW, references(), QUERIES, st.floats(0, 1), SCORE)
-@SETTINGS
-def test_any_law_stays_within_the_scores_and_is_inverted_by_its_quantiles(law, data, X, t, v):
-    law.fit(*data)
-    quantiles = law.quantile(X, LEVELS)
-    assert np.isin(quantiles, data[1]).all()
-    assert np.all(np.diff(quantiles, axis=1) >= 0)
-    size = np.abs(data[1]).max()
-    assert np.all(np.abs(law.mean(X)) <= size + 1e-9 * (1 + size))
-    assert np.all(law.effective_sample_size(X) <= len(data[1]) * (1 + 1e-9))
-    upper, left = law.upper_quantile(X, [t])[:, 0], law.cdf(X, np.full(len(X), v), side="left")
-    assert np.all(v <= upper[left <= t])
-    assert np.all(left[v <= upper] <= t + 2e-12)
 
 
 @given(

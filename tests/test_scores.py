@@ -95,13 +95,6 @@ def test_every_level_is_answered_as_if_alone_and_infinity_is_the_whole_line(scor
     assert np.all(together[:, 1, 2] == np.inf)
 
 
-def test_names_make_fresh_scores_and_objects_are_cloned():
-    for name, kind in SCORES.items():
-        assert type(make_score(name)) is kind
-        given = kind()
-        assert make_score(given) is not given
-
-
 def test_values_are_distances_from_the_edges_in_their_units():
     band = Band(*np.array([[1.0, 1.0], [3.0, 3.0], [2.0, 2.0], [4.0, 4.0]]))
     values = make_score("residual").values(band, np.array([0.0, 7.0]))

@@ -18,8 +18,10 @@ from localconformal import (
     UniformLaw,
 )
 from localconformal.adjustments import ADJUSTMENTS, make_adjustment
-from localconformal.laws import SidedLaw
+from localconformal.laws import LAWS as LAWS_BY_NAME
+from localconformal.laws import SidedLaw, make_law
 from localconformal.laws.outputs import Outputs
+from localconformal.scores import SCORES, make_score
 from registry import ci_but
 
 #: The closed forms, and the user's own functions m(v, F, theta).
@@ -160,8 +162,12 @@ def test_rounding_enlarges_at_any_scale(scale):
         assert np.all(v[:, :, None] <= T), name
 
 
-def test_names_make_fresh_adjustments_and_objects_are_cloned():
-    for name, kind in ADJUSTMENTS.items():
-        assert type(make_adjustment(name)) is kind
+@pytest.mark.parametrize(
+    ("make", "kinds"),
+    [(make_adjustment, ADJUSTMENTS), (make_law, LAWS_BY_NAME), (make_score, SCORES)],
+)
+def test_names_make_fresh_objects_and_objects_are_cloned(make, kinds):
+    for name, kind in kinds.items():
+        assert type(make(name)) is kind
         given = kind()
-        assert make_adjustment(given) is not given
+        assert make(given) is not given

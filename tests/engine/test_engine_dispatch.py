@@ -72,10 +72,9 @@ def test_auto_follows_its_table_and_says_why(case):
 
 @pytest.mark.ci
 def test_the_tolerance_is_the_users_and_where_no_sketch_meets_it_the_reason_is_told():
-    for tolerance in (0.004, 0.02):
-        report = fitted(SKETCH_FROM, h=0.9, tolerance=tolerance).engine_report_
-        assert (report.engine, report.tolerance) == ("sketch", tolerance)
-        assert report.certified_error <= tolerance
+    report = fitted(SKETCH_FROM, h=0.9, tolerance=0.02).engine_report_
+    assert (report.engine, report.tolerance) == ("sketch", 0.02)
+    assert report.certified_error <= 0.02
     report = fitted(SKETCH_FROM, h=3.0, tolerance=1e-7).engine_report_
     assert report.engine == "exact"
     assert "missed its certificate" in report.reason

@@ -24,7 +24,6 @@ from localconformal.engine.reference import ReferenceEngine
 from localconformal.laws.features import FeatureEmbedding
 from localconformal.laws.forest import ForestLaw
 from localconformal.laws.leaves import LeafFinder
-from localconformal.laws.outputs import Outputs
 from registry import ci_but, optional
 
 LEVELS = np.array([0.1, 0.5, 0.9])
@@ -76,20 +75,6 @@ def test_a_seed_is_drawn_where_none_is_given():
     first, again, other = (ForestLaw(forest, random_state=s).fit(X, v).mean(X) for s in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert np.any(first != other)
-
-
-def test_the_trees_see_what_the_model_says():
-    """The spread depends on mu alone, which the features do not show."""
-    rng = np.random.default_rng(0)
-    X, mu = rng.normal(size=(600, 2)), rng.normal(size=600)
-    v = rng.normal(size=600) * np.where(mu > 0, 5.0, 0.1)
-    outputs = Outputs(lambda Q: np.where(Q[:, 0] > 0, 1.0, -1.0), mu, mu + v)
-    Q = np.array([[1.0, 0.0], [-1.0, 0.0]])
-    for embedding, told in ((None, True), (FeatureEmbedding(), False)):
-        law = ForestLaw(embedding=embedding, random_state=0, n_jobs=1)
-        law.fit(X, v, outputs=outputs)
-        width = np.ptp(law.quantile(Q, [0.1, 0.9]), axis=1)
-        assert (width[0] > 10 * width[1]) == told
 
 
 def missing_and_categories(n, seed):

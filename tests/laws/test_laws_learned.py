@@ -12,7 +12,6 @@ from sklearn.preprocessing import StandardScaler
 
 from localconformal import LearnedLaw
 from localconformal.laws.learned import interpolate
-from localconformal.laws.outputs import Outputs
 from registry import ci_but, optional
 
 LEVELS = (0.1, 0.5, 0.9)
@@ -82,16 +81,6 @@ def test_between_two_curves_the_line_is_straight_on_the_normal_scale():
     known, asked = np.array([0.1, 0.9]), np.array([0.1, 0.3, 0.5, 0.9])
     found = interpolate(norm.ppf(known)[None], known, asked)[0]
     np.testing.assert_allclose(found, norm.ppf(asked), atol=1e-12)
-
-
-def test_it_sees_what_the_point_model_says():
-    rng = np.random.default_rng(0)
-    X, mu = np.zeros((400, 1)), rng.uniform(0, 1, 400)
-    v = mu * rng.normal(size=400)
-    outputs = Outputs(lambda Q: np.array([0.1, 0.9]), mu, mu + v)
-    law = LearnedLaw(LINES, levels=LEVELS, n_jobs=1).fit(X, v, outputs=outputs)
-    width = np.ptp(law.quantile(np.zeros((2, 1)), [0.1, 0.9]), axis=1)
-    assert width[1] > 3 * width[0]
 
 
 def test_fewer_models_are_fitted_for_the_levels_that_are_asked_for():

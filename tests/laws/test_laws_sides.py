@@ -38,13 +38,10 @@ def test_answers_agree_on_both_sides_also_at_atoms(pair):
             np.testing.assert_array_equal(got, expected, err_msg=ask)
     V = np.random.default_rng(2).integers(-6, 7, (20, 2)) / 1.0
     for side in ("right", "left"):
-        for shift in (0.0, 0.25, -0.25):
-            got, expected = mirrored.cdf(V + shift, side), separate.cdf(V + shift, side)
-            np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
-    for absolute in (False, True):
-        np.testing.assert_allclose(
-            mirrored.mean(absolute), separate.mean(absolute), rtol=1e-12, atol=1e-12
-        )
+        for at in (V, V + 0.25, V - 0.25):
+            np.testing.assert_allclose(mirrored.cdf(at, side), separate.cdf(at, side), atol=1e-12)
+    for size in (False, True):
+        np.testing.assert_allclose(mirrored.mean(size), separate.mean(size), atol=1e-12)
     np.testing.assert_allclose(mirrored.effective_sample_size(), separate.effective_sample_size())
     np.testing.assert_array_equal(mirrored.fallback(), separate.fallback())
 

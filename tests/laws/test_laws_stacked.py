@@ -15,7 +15,6 @@ from localconformal import (
     UniformLaw,
 )
 from localconformal.laws.knots import GRID
-from localconformal.laws.outputs import Outputs
 from localconformal.laws.simplex import pinball, prune, simplex_weights
 
 #: Levels of the grid, where an average of quantiles is kept as it is.
@@ -93,19 +92,6 @@ def test_a_law_from_elsewhere_and_leaves_of_a_fitted_forest_can_be_members():
     forest = FrozenEstimator(RandomForestRegressor(5, min_samples_leaf=10).fit(X, np.abs(v)))
     law = StackedLaw([ForestLaw(forest), "uniform"], random_state=0).fit(X, v)
     assert law.weights_.sum() == pytest.approx(1.0)
-
-
-def test_what_the_point_model_says_reaches_the_members():
-    """Only mu tells where scores are large."""
-    rng = np.random.default_rng(0)
-    X, mu = rng.normal(size=(300, 1)), rng.uniform(size=300)
-    v = np.where(mu > 0.5, 5.0, 0.2) * rng.normal(size=300)
-    outputs = Outputs(lambda Q: np.array([0.1, 0.9]), mu, mu + v)
-    laws = [KernelLaw(bandwidth=0.2, embedding="outputs"), "kernel"]
-    law = StackedLaw(laws, random_state=0).fit(X, v, outputs=outputs)
-    assert law.weights_[0] > 0.8
-    narrow, wide = np.ptp(law.quantile(np.zeros((2, 1)), [0.05, 0.95]), axis=1)
-    assert wide > 5 * narrow
 
 
 @pytest.mark.parametrize(
