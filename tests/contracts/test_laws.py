@@ -1,6 +1,5 @@
 """What every law keeps, by being registered."""
 
-import inspect
 import pickle
 from dataclasses import is_dataclass
 from importlib import import_module
@@ -253,18 +252,13 @@ def test_far_away_rows_get_a_finite_law_that_is_flagged(law, far):
 
 
 def test_what_cannot_be_fitted_is_refused(name):
-    for X, v, message in (
-        (REFERENCES, np.append(SCORES[1:], np.nan), "1 of 90 reference scores are NaN or infinite"),
-        (
-            REFERENCES,
-            np.append(SCORES[1:], -np.inf),
-            "1 of 90 reference scores are NaN or infinite",
-        ),
-        (REFERENCES[:0], SCORES[:0], "0 reference rows"),
-        (REFERENCES, SCORES[:-1], "90 rows and v has 89"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            fit(name, X, v)
+    for bad in (np.nan, -np.inf):
+        with pytest.raises(ValueError, match="1 of 90 reference scores are NaN or infinite"):
+            fit(name, REFERENCES, np.append(SCORES[1:], bad))
+    with pytest.raises(ValueError, match="0 reference rows"):
+        fit(name, REFERENCES[:0], SCORES[:0])
+    with pytest.raises(ValueError, match="90 rows and v has 89"):
+        fit(name, REFERENCES, SCORES[1:])
 
 
 def test_what_cannot_be_asked_is_refused(law):
@@ -278,15 +272,13 @@ def test_what_cannot_be_asked_is_refused(law):
         law.cdf(QUERIES, np.full(len(QUERIES), np.nan))
 
 
-PARTS = [
-    kind
-    for package in (localconformal.engine, localconformal.laws)
-    for module in iter_modules(package.__path__, f"{package.__name__}.")
-    for kind in vars(import_module(module.name)).values()
-    if inspect.isclass(kind) and kind.__module__ == module.name and is_dataclass(kind)
-]
-
-
 def test_parts_of_laws_and_engines_cannot_be_changed_after_fit():
-    assert len(PARTS) > 20
-    assert not [kind.__name__ for kind in PARTS if not kind.__dataclass_params__.frozen]
+    packages = localconformal.engine, localconformal.laws
+    modules = [
+        import_module(module.name)
+        for package in packages
+        for module in iter_modules(package.__path__, f"{package.__name__}.")
+    ]
+    parts = {kind for module in modules for kind in vars(module).values() if is_dataclass(kind)}
+    assert len(parts) > 20
+    assert not [kind.__name__ for kind in parts if not kind.__dataclass_params__.frozen]
