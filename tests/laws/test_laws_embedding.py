@@ -161,14 +161,14 @@ def test_the_seed_of_a_law_is_that_of_its_embedding(kind, name):
     assert not np.array_equal(first, other)
 
 
-def outputs_of(X, shift=0.0):
-    return Outputs(lambda rows: np.asarray(rows)[:, 0] + shift, X[:, 0] + shift, X[:, 0] + shift)
-
-
 def test_zero_may_lie_anywhere(data):
     X, v = data
-    _, here = fit_view(None, X, v, outputs_of(X))
-    view, there = fit_view(None, X, v, outputs_of(X, shift=50.0))
+
+    def seen(zero):
+        mu = X[:, 0] + zero
+        return fit_view(None, X, v, Outputs(lambda rows: rows[:, 0] + zero, mu, mu))
+
+    (_, here), (view, there) = seen(0.0), seen(50.0)
     np.testing.assert_allclose(here, there, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(view(X), there, rtol=1e-9, atol=1e-9)
 
