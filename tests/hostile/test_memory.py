@@ -24,8 +24,11 @@ from localconformal import (
 )
 from localconformal.engine.dispatch import FEW
 from localconformal.regressors import row_parts
-from registry import ESTIMATORS, light, smooth_data
+from registry import light, smooth_data
 
+pytestmark = pytest.mark.ci
+
+LINE = LinearRegression()
 TREES = DecisionTreeRegressor(min_samples_leaf=20, random_state=0)
 #: Laws, and the training rows that they need to be what they are called.
 LAWS = {
@@ -33,10 +36,9 @@ LAWS = {
     "sketch": (KernelLaw(engine="sketch", tolerance=0.5), 400),
     "plain forest": (ForestLaw(n_jobs=1), 400),
     "compiled forest": (ForestLaw(TREES, target="size"), FEW + 100),
-    "learned": (LearnedLaw(n_jobs=1), 400),
     "stack": (StackedLaw([LearnedLaw(), ScaledLaw(), "kernel", "forest"], n_jobs=1), 400),
 }
-ASKED = smooth_data(50, seed=7)[0]
+TABLE, ASKED = smooth_data(300, seed=0), smooth_data(50, seed=7)[0]
 #: Rows at a time in these tests, and bytes that a row more may take: levels, bounds, corrections.
 FEW_AT_A_TIME, BYTES_A_ROW = 500, 250
 METHODS = {
@@ -47,30 +49,29 @@ METHODS = {
 }
 
 
-def peak_bytes(ask, model, X):
-    """Most memory that the call takes beyond what is there before it."""
+def traced(work):
+    """Bytes that the work leaves behind, and the most that it took."""
     gc.collect()
     tracemalloc.start()
     try:
-        ask(model, X)
-        return tracemalloc.get_traced_memory()[1]
+        work()
+        gc.collect()
+        return tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
 
 
-@pytest.mark.ci
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", LAWS)
-def test_rows_more_cost_little_more_than_their_answers(name, monkeypatch):
+@pytest.mark.parametrize(("law", "rows"), LAWS.values(), ids=LAWS)
+def test_rows_more_cost_little_more_than_their_answers(law, rows, monkeypatch):
     monkeypatch.setattr(row_parts, "ROWS_AT_A_TIME", FEW_AT_A_TIME)
-    law, rows = LAWS[name]
-    model = SLCPRegressor(LinearRegression(), law=law, reference="train", random_state=0)
+    model = SLCPRegressor(LINE, law=law, reference="train", random_state=0)
     model.fit(*smooth_data(2 * rows, seed=0))
     few, many = (smooth_data(n, seed=5)[0] for n in (2 * FEW_AT_A_TIME, 8 * FEW_AT_A_TIME))
     for method, ask in METHODS.items():
         ask(model, few)
-        more = peak_bytes(ask, model, many) - peak_bytes(ask, model, few)
-        assert more <= BYTES_A_ROW * (len(many) - len(few)), method
+        least, most = (traced(lambda X=X, ask=ask: ask(model, X))[1] for X in (few, many))
+        assert most - least <= BYTES_A_ROW * (len(many) - len(few)), method
 
 
 def assert_same_in_parts(monkeypatch, ask):
@@ -82,45 +83,40 @@ def assert_same_in_parts(monkeypatch, ask):
     return whole
 
 
-@pytest.mark.ci
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, pl.DataFrame])
 def test_rows_in_parts_are_answered_as_together(estimator_class, make, monkeypatch):
-    X, y = smooth_data(300, seed=0)
     frame = make if make is np.asarray else lambda X: make(dict(zip("ab", X.T, strict=True)))
-    fitted = light(estimator_class).fit(frame(X), y)
+    fitted = light(estimator_class).fit(frame(TABLE[0]), TABLE[1])
     assert_same_in_parts(monkeypatch, lambda: fitted.predict_interval(frame(ASKED), [0.5, 0.9]))
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize(
     ("kind", "beside"),
     [(MondrianConformalRegressor, "groups"), (WeightedConformalRegressor, "weights")],
 )
 def test_what_is_passed_beside_the_rows_is_cut_with_them(kind, beside, monkeypatch):
-    X, y = smooth_data(300, seed=0)
-    fitted = kind(LinearRegression(), random_state=0).fit(X, y, **{beside: 1.0 + (X[:, 1] > 0)})
+    X, y = TABLE
+    fitted = kind(LINE, random_state=0).fit(X, y, **{beside: 1.0 + (X[:, 1] > 0)})
     values = {beside: list(1.0 + (ASKED[:, 1] > 0))}
     whole = assert_same_in_parts(monkeypatch, lambda: fitted.predict_interval(ASKED, **values))
     assert len(np.unique((whole[:, 1] - whole[:, 0]).round(9))) > 1
 
 
-@pytest.mark.ci
 def test_a_warning_speaks_of_all_rows_together(monkeypatch):
     monkeypatch.setattr(row_parts, "ROWS_AT_A_TIME", 7)
-    fitted = RLCPRegressor(LinearRegression(), law=KernelLaw(bandwidth=0.05), random_state=0)
+    fitted = RLCPRegressor(LINE, law=KernelLaw(bandwidth=0.05), random_state=0)
     fitted.fit(*smooth_data(400, seed=0))
     with pytest.warns(UserWarning, match=r"of 50 intervals are infinite") as caught:
         fitted.predict_interval(ASKED)
     assert len(caught) == 1
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize("kind", [SLCPRegressor, RLCPRegressor])
 def test_ever_new_levels_fill_no_memory(kind, monkeypatch):
     for name, value in [("LEVELS_KEPT", 9), ("FEW_LEVELS", 5), ("NUMBERS_KEPT", 0)]:
         monkeypatch.setattr(calibration, name, value)
-    fitted = kind(LinearRegression(), law="kernel", random_state=0).fit(*smooth_data(300, seed=0))
+    fitted = kind(LINE, law="kernel", random_state=0).fit(*TABLE)
     levels = np.linspace(0.2, 0.8, 40)
     together = fitted.predict_interval(ASKED, levels)
     alone = [fitted.predict_interval(ASKED, level) for level in levels]
@@ -131,42 +127,17 @@ def test_ever_new_levels_fill_no_memory(kind, monkeypatch):
     np.testing.assert_array_equal(fitted.predict_interval(ASKED, levels), together)
 
 
-def growth(cycle, warm_up, cycles):
-    """Bytes that cycles leave behind, after some to warm up."""
-    tracemalloc.start()
-    try:
-        for number in range(warm_up + cycles):
-            if number == warm_up:
-                gc.collect()
-                before = tracemalloc.get_traced_memory()[0]
-            cycle()
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0] - before
-    finally:
-        tracemalloc.stop()
-
-
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
-def test_fits_and_predictions_leave_no_memory_behind(cls):
+def test_fits_and_predictions_leave_no_memory_behind(estimator_class):
     X, y = smooth_data(60, seed=0)
-    params = {"law": KernelLaw(bandwidth=1.0)} if "law" in cls().get_params() else {}
+    params = {"law": KernelLaw(bandwidth=1.0)} if "law" in estimator_class().get_params() else {}
 
-    def cycle():
-        light(cls, **params).fit(X, y).predict_interval(ASKED)
+    def cycles():
+        for _ in range(10):
+            model = light(estimator_class, **params).fit(X, y)
+            model.conformalize(X + 0.1, y).predict_interval(ASKED, [0.5, 0.9])
 
+    cycles()
     # Each of them holds some hundred kilobytes while it lives.
-    assert growth(cycle, 10, 10) < 100_000
-
-
-@pytest.mark.nightly
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_many_cycles_of_one_model_leave_no_memory_behind():
-    X, y = smooth_data(60, seed=0)
-    fitted = SLCPRegressor(LinearRegression(), law=KernelLaw(bandwidth=1.0), random_state=0)
-
-    def cycle():
-        fitted.fit(X, y).conformalize(X + 0.1, y).predict_interval(ASKED[:5], [0.5, 0.9])
-
-    assert growth(cycle, 50, 150) < 50_000
+    assert traced(cycles)[0] < 100_000

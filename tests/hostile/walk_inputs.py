@@ -1,4 +1,4 @@
-"""What random walks feed the public interface: rows, responses and parameters of every kind."""
+"""What random walks feed the public interface: tables and parameters of every kind."""
 
 import tempfile
 from dataclasses import dataclass
@@ -21,27 +21,22 @@ from localconformal.adjustments import ADJUSTMENTS
 from localconformal.densities import DENSITIES
 from localconformal.scores import SCORES
 
-# ---- rows ------------------------------------------------------------------------------------
+# ---- tables ----------------------------------------------------------------------------------
 
-
-def with_holes(rng, n, d, hole):
-    return np.where(rng.uniform(size=(n, d)) < 0.2, hole, rng.normal(size=(n, d)))
-
-
-#: (n, d) numbers of each pattern, from a generator.
+#: Standard normal numbers (n, d) -> numbers of a pattern.
 VALUES = {
-    "plain": lambda rng, n, d: rng.normal(size=(n, d)),
-    "repeated": lambda rng, n, d: rng.integers(0, 2, size=(n, d)).astype(float),
-    "constant": lambda rng, n, d: np.full((n, d), 3.0),
-    "constant-column": lambda rng, n, d: rng.normal(size=(n, d)) * (np.arange(d) > 0),
-    "huge": lambda rng, n, d: 1e150 * rng.normal(size=(n, d)),
-    "largest": lambda rng, n, d: np.finfo(float).max * rng.uniform(-1, 1, size=(n, d)),
-    "tiny": lambda rng, n, d: 1e-150 * rng.normal(size=(n, d)),
-    "denormal": lambda rng, n, d: 5e-324 * rng.integers(-9, 9, size=(n, d)),
-    "many-scales": lambda rng, n, d: rng.normal(size=(n, d)) * 10.0 ** rng.integers(-9, 9, (n, d)),
-    "some-nan": lambda rng, n, d: with_holes(rng, n, d, np.nan),
-    "some-infinite": lambda rng, n, d: with_holes(rng, n, d, np.inf),
-    "nan-column": lambda rng, n, d: np.where(np.arange(d) > 0, rng.normal(size=(n, d)), np.nan),
+    "plain": lambda z: z,
+    "repeated": lambda z: (z > 0).astype(float),
+    "constant": lambda z: np.full_like(z, 3.0),
+    "constant-column": lambda z: z * (np.arange(z.shape[1]) > 0),
+    "huge": lambda z: 1e150 * z,
+    "largest": lambda z: np.finfo(float).max * np.tanh(z),
+    "tiny": lambda z: 1e-150 * z,
+    "denormal": lambda z: 5e-324 * np.round(5 * z),
+    "many-scales": lambda z: z * 10.0 ** np.round(4 * z),
+    "some-nan": lambda z: np.where(z > 1, np.nan, z),
+    "some-infinite": lambda z: np.where(z > 1, np.inf, z),
+    "nan-column": lambda z: np.where(np.arange(z.shape[1]) > 0, z, np.nan),
 }
 
 
@@ -69,19 +64,9 @@ def memory_mapped(a):
     if not a.size:
         return a
     with tempfile.NamedTemporaryFile() as file:
-        np.asarray(a).tofile(file)
+        file.write(a.tobytes())
         file.flush()
         return np.memmap(file.name, dtype=a.dtype, mode="r", shape=a.shape)
-
-
-def names(a):
-    return [f"x{column}" for column in range(a.shape[1])]
-
-
-def labels(a):
-    """One of three labels for each row, or none where the number is missing."""
-    first = a[:, 0] if a.shape[1] else np.zeros(len(a))
-    return [None if v != v else "abc"[int(v > 0) + int(v > 1)] for v in first]
 
 
 def in_pandas(a, kind=None):
@@ -95,22 +80,21 @@ def in_polars(a, kind=None):
     return frame if kind is None else frame.with_columns(pl.Series("label", labels(a), kind))
 
 
-def with_times(a):
-    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(len(a)), unit="D")
-    return pd.DataFrame(a, columns=names(a)).assign(day=days)
+def names(a):
+    return [f"x{column}" for column in range(a.shape[1])]
 
 
-#: What some base model takes: from (n, d) float64.
+def labels(a):
+    """One of three labels for each row, or none where the number is missing."""
+    first = a[:, 0] if a.shape[1] else np.zeros(len(a))
+    return [None if v != v else "abc"[int(v > 0) + int(v > 1)] for v in first]
+
+
+#: (n, d) float64 -> what some base model takes,
 KINDS = {
     "float64": lambda a: a,
-    "float32": converted(np.float32),
-    "float16": converted(np.float16),
-    "int64": converted(np.int64),
-    "int8": converted(np.int8),
-    "bool": converted(bool),
-    "object": converted(object),
-    "big-endian": converted(">f8"),
-    "long-double": converted(np.longdouble),
+    **{name: converted(name) for name in ("float32", "float16", "longdouble", ">f8")},
+    **{name: converted(name) for name in ("int64", "int8", "bool", "object")},
     "fortran": np.asfortranarray,
     "strided": strided,
     "reversed": lambda a: a[::-1, ::-1],
@@ -120,14 +104,14 @@ KINDS = {
     "pandas": in_pandas,
     "pandas-category": lambda a: in_pandas(a, "category"),
     "pandas-object": lambda a: in_pandas(a, "object"),
-    "pandas-nullable": lambda a: pd.DataFrame(a, columns=names(a)).convert_dtypes(),
-    "pandas-times": with_times,
+    "pandas-nullable": lambda a: in_pandas(a).convert_dtypes(),
+    "pandas-times": lambda a: in_pandas(a).assign(day=pd.date_range("2020", periods=len(a))),
     "pandas-numbered": pd.DataFrame,
     "polars": in_polars,
     "polars-category": lambda a: in_polars(a, pl.Categorical),
     "polars-text": lambda a: in_polars(a, pl.String),
 }
-#: What none takes.
+#: and what none takes.
 BAD_KINDS = {
     "text": lambda a: np.full(a.shape, "a"),
     "complex": lambda a: a * 1j,
@@ -140,76 +124,58 @@ BAD_KINDS = {
     "masked": lambda a: np.ma.array(a, mask=np.ones(a.shape)),
     "lazy": lambda a: in_polars(a).lazy(),
     "records": lambda a: [{"x": 1.0}] * len(a),
-    "none": lambda a: None,
-    "number": lambda a: 3.0,
-    "word": lambda a: "rows",
+    **{str(value): lambda a, value=value: value for value in (None, 3.0, "word")},
 }
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Rows to be made: of a kind, a shape and a pattern of values."""
-
-    kind: str
-    n: int
-    d: int
-    values: str
-    seed: int
-
-    def make(self):
-        plain = VALUES[self.values](np.random.default_rng(self.seed), self.n, self.d)
-        with np.errstate(all="ignore"):
-            return (KINDS | BAD_KINDS)[self.kind](plain)
-
-
-#: From (n,) float64: what a response may be,
+#: (n,) float64 -> what a response may be,
 TARGETS = {
     "plain": lambda y: y,
-    "float32": lambda y: y.astype(np.float32),
-    "integers": lambda y: np.round(y).astype(int),
-    "bool": lambda y: y > 0,
-    "object": lambda y: y.astype(object),
+    **{name: converted(name) for name in ("float32", "int64", "bool", "object")},
     "read-only": read_only,
     "strided": lambda y: np.repeat(y, 2)[::2],
     "list": lambda y: y.tolist(),
     "series": lambda y: pd.Series(y, index=np.arange(len(y)) + 5),
     "polars": pl.Series,
     "column": lambda y: y[:, None],
-    "constant": np.ones_like,
-    "zeros": np.zeros_like,
-    "huge": lambda y: 1e149 * y,
-    "tiny": lambda y: 1e-150 * y,
+    **{f"{factor} y": lambda y, factor=factor: factor * y for factor in (0.0, 1e149, 1e-150)},
 }
 #: and what it may not.
 BAD_TARGETS = {
-    "nan": lambda y: np.where(np.arange(len(y)) == 0, np.nan, y),
-    "infinite": lambda y: np.where(np.arange(len(y)) == 0, -np.inf, y),
+    **{str(v): lambda y, v=v: np.array([v, *y[1:]])[: len(y)] for v in (np.nan, -np.inf, None)},
     "largest": lambda y: np.finfo(float).max * np.sign(y),
     "two-columns": lambda y: np.column_stack([y, y]),
     "too-short": lambda y: y[1:],
     "too-long": lambda y: np.append(y, 1.0),
     "text": lambda y: np.full(len(y), "a"),
     "masked": lambda y: np.ma.array(y, mask=np.ones(len(y))),
-    "missing": lambda y: np.where(np.arange(len(y)) == 0, None, y.astype(object)),
     "times": lambda y: np.full(len(y), np.datetime64("2020-01-01")),
     "complex": lambda y: y * 1j,
+    "empty": lambda y: y[:0],
     "none": lambda y: None,
     "number": lambda y: 1.0,
-    "empty": lambda y: y[:0],
 }
 
 
 @dataclass(frozen=True)
-class Target:
-    """A response to be made for n rows."""
+class Table:
+    """Rows and responses to be made: of a kind, a shape and a pattern of values."""
 
-    kind: str
-    n: int
-    seed: int
+    kind: str = "float64"
+    n: int = 0
+    d: int = 2
+    values: str = "plain"
+    target: str = "plain"
+    seed: int = 0
 
-    def make(self):
+    def X(self):
+        plain = np.random.default_rng(self.seed).normal(size=(self.n, self.d))
+        with np.errstate(all="ignore"):
+            return (KINDS | BAD_KINDS)[self.kind](VALUES[self.values](plain))
+
+    def y(self):
         plain = np.random.default_rng(self.seed).normal(size=self.n)
-        return (TARGETS | BAD_TARGETS)[self.kind](plain)
+        return (TARGETS | BAD_TARGETS)[self.target](plain)
 
 
 def mostly(good, bad, times=8):
@@ -218,19 +184,17 @@ def mostly(good, bad, times=8):
     return st.integers(0, times).flatmap(lambda which: bad if which == times else good)
 
 
-@st.composite
-def tables(draw, good=False):
-    """Rows and their response: good ones, or now and then what none takes."""
-    n = draw(st.sampled_from([60, 30, 12, 5] if good else [60, 30, 12, 5, 3, 2, 1, 0]))
-    rows = Rows(
-        draw(mostly(["float64", *KINDS], KINDS if good else BAD_KINDS)),
-        n,
-        draw(st.sampled_from([2, 1, 3] if good else [2, 2, 2, 2, 1, 3, 0])),
-        draw(mostly(["plain"], VALUES, times=2)),
-        draw(st.integers(0, 99)),
+def tables(good=False):
+    """Good ones, or now and then what none takes."""
+    return st.builds(
+        Table,
+        kind=mostly(["float64", *KINDS], KINDS if good else BAD_KINDS),
+        n=st.sampled_from([60, 30, 12, 5] if good else [60, 30, 12, 5, 3, 2, 1, 0]),
+        d=st.sampled_from([2, 1, 3] if good else [2, 2, 2, 2, 1, 3, 0]),
+        values=mostly(["plain"], VALUES, times=2),
+        target=mostly(["plain", *TARGETS], TARGETS if good else BAD_TARGETS),
+        seed=st.integers(0, 99),
     )
-    response = mostly(["plain", *TARGETS], TARGETS if good else BAD_TARGETS)
-    return rows, Target(draw(response), n, rows.seed)
 
 
 # ---- parameters ------------------------------------------------------------------------------
@@ -259,34 +223,18 @@ def two_each(X):
     return np.ones(2 * len(X))
 
 
+LINE, FOREST = LinearRegression(), RandomForestRegressor(5, random_state=0)
 BOOSTING = HistGradientBoostingRegressor(max_iter=4, min_samples_leaf=3, random_state=0)
-MODELS = [
-    LinearRegression(),
-    LinearRegression(),
-    BOOSTING,
-    QuantileRegressor(alpha=0),
-    DecisionTreeRegressor(max_depth=3, random_state=0),
-    RandomForestRegressor(5, random_state=0),
-    DummyRegressor(),
-    make_pipeline(StandardScaler(), Ridge()),
-    FrozenEstimator(LinearRegression().fit(np.eye(2), [0.0, 1.0])),
-    OnlyPredicts(),
-]
-BAD_MODELS = [3, "model", LinearRegression, (LinearRegression(),)]
-BAD_MODELS += [OnlyPredicts(np.nan), OnlyPredicts(0.0, outputs=(2,))]
-LAWS = [
-    "kernel",
-    "neighbors",
-    "uniform",
-    "auto",
-    KernelLaw("boxcar", bandwidth=1e-3, min_effective_samples=1),
-    KernelLaw("epanechnikov", bandwidth="cv"),
-    KernelLaw(embedding="outputs"),
-    NeighborsLaw(n_neighbors=100),
-    ForestLaw(RandomForestRegressor(5), n_jobs=1),
-    LearnedLaw(BOOSTING, levels=(0.1, 0.5, 0.9), n_jobs=1),
-    StackedLaw(["uniform", "neighbors"]),
-]
+MODELS = [LINE, LINE, BOOSTING, FOREST, QuantileRegressor(alpha=0), DummyRegressor()]
+MODELS += [DecisionTreeRegressor(max_depth=3, random_state=0), OnlyPredicts()]
+MODELS += [make_pipeline(StandardScaler(), Ridge()), FrozenEstimator(LINE.fit(np.eye(2), [0, 1]))]
+BAD_MODELS = [3, "model", LinearRegression, (LINE,), OnlyPredicts(np.nan)]
+BAD_MODELS += [OnlyPredicts(0.0, outputs=(2,))]
+LAWS = ["kernel", "neighbors", "uniform", "auto", StackedLaw(["uniform", "neighbors"])]
+LAWS += [KernelLaw("boxcar", bandwidth=1e-3, min_effective_samples=1)]
+LAWS += [KernelLaw("epanechnikov", bandwidth="cv"), KernelLaw(embedding="outputs")]
+LAWS += [NeighborsLaw(n_neighbors=100), ForestLaw(FOREST, n_jobs=1)]
+LAWS += [LearnedLaw(BOOSTING, levels=(0.1, 0.5, 0.9), n_jobs=1)]
 #: By name: values that are taken, and values that are refused (by fit, at the latest).
 PARAMETERS = {
     "estimator": (MODELS, BAD_MODELS),
@@ -302,7 +250,7 @@ PARAMETERS = {
     "upper_share": ([0.5, 0.1], [0.0, 1.0, "all"]),
     "selection_budget": ([0.0], [-1.0, "a minute"]),
     "beta": ([0.01, 0.0, 10.0], [-1.0, "a"]),
-    "spread_estimator": ([LinearRegression(), BOOSTING, None], [3, "model"]),
+    "spread_estimator": ([LINE, BOOSTING, None], [3, "model"]),
     "method": (["symmetric", "asymmetric", "m", "r"], ["nonsense"]),
     "quantiles": ([None, (0.1, 0.9)], [(0.9, 0.1), (0.5,), "a", (0.0, 1.0), (np.nan, 0.5)]),
     "partition": (["tree", "forest"], ["nonsense"]),
