@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import unicodedata
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -18,7 +19,6 @@ from typer.testing import CliRunner
 
 from localconformal.audit import audit
 from localconformal.cli.app import app
-from localconformal.io import read_table, write_table
 from localconformal.plots import plot_group_coverage
 from localconformal.report import write_report
 from localconformal.text import json_text, visible
@@ -108,19 +108,12 @@ def assert_refused(result):
     assert len(result.stderr) < 3_000
 
 
-def is_number(cell):
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
 def formulas(path):
     """Cells of a CSV file that a spreadsheet would run; numbers are none."""
     with path.open(newline="", encoding="utf-8") as file:
-        cells = [cell for row in csv.reader(file) for cell in row if not is_number(cell)]
-    return [cell for cell in cells if cell.lstrip(" ").startswith(tuple("=+-@\t\r\n＝＋－＠"))]
+        cells = [cell for row in csv.reader(file) for cell in row]
+    begins = re.compile(r" *[=+\-@\t\r\n＝＋－＠](?![\d.]+(e[+-]\d+)?$|inf$)")
+    return [cell for cell in cells if begins.match(cell)]
 
 
 def files_under(folder):
@@ -164,20 +157,19 @@ def assert_only_ours(path, shape):
 
 
 def run_table(table, folder, suffix, target, groups, identifier):
-    """What `run` says and writes about a table in a file."""
+    """What `run` says about a table in a file, and the folder of both."""
     data = folder / f"table.{suffix}"
     table.to_csv(data, index=False) if suffix == "csv" else table.to_parquet(data)
     options = ["--target", target, "--groups", groups, "--id", identifier, "--new", data]
     result = call("run", data, *options, *QUICK, "--out", folder / "out")
     assert_harmless(result)
-    return result
+    return result, folder
 
 
 @pytest.fixture(scope="module", params=["csv", "parquet"])
 def ran(request, tmp_path_factory):
-    """A run on the hostile table: what it said, and its folder."""
     folder = tmp_path_factory.mktemp("hostile")
-    return run_table(hostile_table(), folder, request.param, TARGET, GROUPS, IDENTIFIER), folder
+    return run_table(hostile_table(), folder, request.param, TARGET, GROUPS, IDENTIFIER)
 
 
 @pytest.fixture(scope="module")
@@ -223,41 +215,28 @@ def test_predictions_are_as_harmless(ran, tmp_path, suffix):
         assert formulas(made) == []
 
 
-@pytest.fixture(scope="module")
-def predictions(tmp_path_factory):
-    path = tmp_path_factory.mktemp("audit") / "table.parquet"
-    hostile_table().assign(**{"=low": -2.0, "@high": 2.0}).to_parquet(path)
-    return path
-
-
 @pytest.mark.ci
-def test_an_audit_is_harmless(predictions, tmp_path, harmless_shape):
+def test_audits_comparisons_and_errors_are_as_harmless(tmp_path, harmless_shape):
+    data, out = tmp_path / "table.parquet", tmp_path / "out"
+    table = hostile_table().assign(**{"=low": -2.0, "@high": 2.0})
+    table.to_parquet(data)
+    for text in TEXTS.values():
+        assert_refused(call("run", data, "-t", text + "?", "--out", out))
+    assert files_under(tmp_path) == {data}
     bounds = ["--y", TARGET, "--lower", "=low", "--upper", "@high", "--groups", GROUPS]
     for more, shown in ([], "\\x1b[31mred"), (["--json"], "\\u001b[31mred"):
-        result = call("audit", predictions, *bounds, "--out", tmp_path / "out", *more)
+        result = call("audit", data, *bounds, "--out", out, *more)
         assert_harmless(result)
         assert shown in result.stdout
-    assert_only_ours(tmp_path / "out" / "report.html", harmless_shape)
-    assert obeyed((tmp_path / "out" / "audit.json").read_text("utf-8")) == set()
-    assert {path.parent for path in files_under(tmp_path)} == {tmp_path / "out"}
-    table = read_table(predictions)
+    assert_only_ours(out / "report.html", harmless_shape)
+    assert obeyed((out / "audit.json").read_text("utf-8")) == set()
     found = audit(table, table[TARGET], table[["=low", "@high"]].to_numpy(), groups=[GROUPS])
     assert obeyed(found._repr_html_()) == set()
-
-
-@pytest.mark.ci
-def test_a_comparison_is_harmless(predictions, tmp_path, harmless_shape):
-    options = ["--methods", "split,madsplit", "--model", "linear", "--out", tmp_path / "out"]
-    assert_harmless(call("compare", predictions, "--target", TARGET, *options))
-    assert_only_ours(tmp_path / "out" / "report.html", harmless_shape)
-    assert formulas(tmp_path / "out" / "compare.csv") == []
-
-
-@pytest.mark.ci
-def test_an_error_about_any_name_is_one_harmless_line(predictions, tmp_path):
-    for text in TEXTS.values():
-        assert_refused(call("run", predictions, "-t", text + "?", "--out", tmp_path / "out"))
-        assert not list(tmp_path.iterdir())
+    options = ["--methods", "split,madsplit", "--model", "linear", "--out", out]
+    assert_harmless(call("compare", data, "--target", TARGET, *options))
+    assert_only_ours(out / "report.html", harmless_shape)
+    assert formulas(out / "compare.csv") == []
+    assert {path.parent for path in files_under(tmp_path) - {data}} == {out}
 
 
 def test_a_file_whose_name_is_no_text_is_refused_in_one_harmless_line(tmp_path):
@@ -272,40 +251,33 @@ def test_a_file_whose_name_is_no_text_is_refused_in_one_harmless_line(tmp_path):
 # ---- pages, plots, cells ---------------------------------------------------------------------
 
 
-def page_of(text, folder):
-    """The page of an audit whose columns, groups, labels and title are all one text."""
+def page_of(text, path):
+    """Elements of the page of an audit whose columns, groups, labels and title are one text."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame({text: rng.normal(size=120), f"{text} ": np.resize([text, "b"], 120)})
     y = rng.normal(size=120) * np.where(X.iloc[:, 1] == text, 5.0, 1.0)
     intervals = np.tile([-1.6, 1.6], (120, 1))
     found = audit(X, y, intervals, groups={text: np.array(X.iloc[:, 1])})
-    path = folder / "report.html"
-    return write_report(found, path, X=X, y=y, intervals=intervals, title=text)
-
-
-QUICK_PAGES = ("end of script", "NUL")
+    write_report(found, path, X=X, y=y, intervals=intervals, title=text)
+    return Elements(path.read_text("utf-8"))
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        name if name in QUICK_PAGES else pytest.param(name, marks=pytest.mark.nightly)
+        name if name in ("end of script", "NUL") else pytest.param(name, marks=pytest.mark.nightly)
         for name in TEXTS
     ],
 )
 def test_each_text_alone_changes_no_page(name, tmp_path):
-    shape = Elements(page_of("harmless", tmp_path).read_text("utf-8")).shape
-    assert_only_ours(page_of(TEXTS[name], tmp_path), shape)
-
-
-def test_half_letters_become_signs_of_their_own_on_a_page(tmp_path):
-    found = audit(np.arange(60.0)[:, None], np.zeros(60), np.tile([-1.0, 1.0], (60, 1)))
-    page = write_report(found, tmp_path / "report.html", title=SURROGATE).read_text("utf-8")
-    assert "half \N{REPLACEMENT CHARACTER} letter" in page
+    path = tmp_path / "report.html"
+    shape = page_of("harmless", path).shape
+    page_of(TEXTS[name], path)
+    assert_only_ours(path, shape)
 
 
 def test_the_policy_lets_through_what_is_inside_by_digest_and_nothing_else(tmp_path):
-    page = Elements(page_of(TEXTS["script"], tmp_path).read_text("utf-8"))
+    page = page_of(TEXTS["script"], tmp_path / "report.html")
     named = {attrs.get("http-equiv"): attrs.get("content") for _, attrs in page.found}
     policy = named["Content-Security-Policy"]
     directives = dict(one.strip().split(" ", 1) for one in policy.split(";"))
@@ -338,17 +310,13 @@ def test_labels_of_plots_are_texts():
         assert svg_elements(TEXTS[name]) <= known, name
 
 
-def test_what_is_visible_can_be_written_and_json_gives_it_back():
+def test_what_is_visible_can_be_written_and_json_gives_it_back(tmp_path):
     for text in (*TEXTS.values(), SURROGATE):
         assert obeyed(visible(text)) == set()
         visible(text).encode("utf-8")
         written = json_text({text: text})
         assert obeyed(written) == set()
         assert json.loads(written.encode("utf-8")) == {text: text}
-
-
-def test_no_cell_of_a_csv_is_a_formula(tmp_path):
-    path, names = tmp_path / "t.csv", list(TEXTS.values())
-    frame = pd.DataFrame({TEXTS["at"]: names, "kind": pd.Categorical(names), "n": -1.5})
-    write_table([frame], path)
-    assert formulas(path) == []
+    found = audit(np.arange(60.0)[:, None], np.zeros(60), np.tile([-1.0, 1.0], (60, 1)))
+    page = write_report(found, tmp_path / "report.html", title=SURROGATE).read_text("utf-8")
+    assert "half \N{REPLACEMENT CHARACTER} letter" in page

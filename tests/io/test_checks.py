@@ -59,27 +59,16 @@ def unread(monkeypatch):
 # ---- types on the list --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "localconformal.cli.main",
-        "localconformal.distributed.estimator.CalibrationRows",
-        "localconformal.distributed.graph.Call",
-        "localconformal.distributed.graph.Step",
-        "localconformal.io.files.write_whole",
-        "localconformal.io.models.ModelFileError",
-        "localconformal.regressors.base.np",
-        "localconformal.regressors.base.BaseEstimator",
-        "localconformal.regressors.nothing.Here",
-        "localconformal.tabular.compare.Ranking",
-        "localconformal.tabular.run.Run",
-        "localconformal",
-        "localconformalevil.regressors.Thing",
-        "",
-    ],
-)
-def test_what_calls_reads_or_writes_or_is_no_part_of_a_model_is_on_no_list(name):
-    assert not is_allowed(name)
+NO_PART_OF_A_MODEL = ["cli.main", "io.files.write_whole", "io.models.ModelFileError"]
+NO_PART_OF_A_MODEL += ["distributed.calibrating.CalibrationRows", "distributed.computing.Call"]
+NO_PART_OF_A_MODEL += ["regressors.base.np", "regressors.base.BaseEstimator"]
+NO_PART_OF_A_MODEL += ["regressors.nothing.Here", "tabular.compare.Ranking", "tabular.run.Run"]
+
+
+def test_what_calls_reads_or_writes_or_is_no_part_of_a_model_is_on_no_list():
+    names = [f"localconformal.{name}" for name in NO_PART_OF_A_MODEL]
+    names += ["", "localconformal", "localconformalevil.regressors.Thing"]
+    assert [name for name in names if is_allowed(name)] == []
 
 
 def test_functions_on_the_list_take_arrays_alone():
@@ -119,11 +108,9 @@ def test_a_type_outside_the_list_is_named_and_not_made(tmp_path, saved, unread, 
     arguments = listed(text("id"))
     harm = node(OUTSIDE[name], name, content=arguments, attrs=arguments)
     assert name in refusal(tmp_path, with_estimator(saved, harm))
-
-
-def test_a_long_name_is_cut_and_shown(tmp_path, saved, unread):
-    long = node("FunctionNode", "\x1b[31m\n." + "x" * 10**5)
-    assert "names" in refusal(tmp_path, with_estimator(saved, long))
+    # However long, and whatever a terminal would obey in it.
+    long = node(OUTSIDE[name], "\x1b[31m\n." + "x" * 10**5, content=arguments, attrs=arguments)
+    refusal(tmp_path, with_estimator(saved, long))
 
 
 # ---- nodes that call something ------------------------------------------------------------------
@@ -182,16 +169,8 @@ def test_an_old_skops_is_refused_before_it_sees_a_file(tmp_path, saved, monkeypa
 #: Names of parameters that may lead out of a model.
 SUSPECT = re.compile("mem|cache|path|file|dir|folder|callback|input|url|hook|save|load|host|port")
 #: Those of scikit-learn that take numbers, words or names of features.
-PLAIN = {
-    "cache_size",
-    "direction",
-    "fit_path",
-    "importance_getter",
-    "input_type",
-    "path_method",
-    "support_fraction",
-    "transform_input",
-}
+PLAIN = {"cache_size", "direction", "fit_path", "importance_getter", "input_type", "path_method"}
+PLAIN |= {"support_fraction", "transform_input"}
 SUSPECTS = [
     (kind, name)
     for _, kind in all_estimators()
@@ -212,13 +191,6 @@ def made(kind, **settings):
     return kind(**needed.get(kind, {}), **settings)
 
 
-def written(model, folder):
-    """The file that a stranger would send: skops itself looks at no setting."""
-    path = folder / "model.skops"
-    path.write_bytes(skops.io.dumps(model))
-    return path
-
-
 def refused(model, folder, words):
     """Neither loaded nor saved, in one sentence each."""
     assert re.search(words, refusal(folder, skops.io.dumps(model)))
@@ -235,54 +207,45 @@ def test_every_suspect_parameter_of_scikit_learn_is_known():
 NESTED = {
     "alone": lambda part: part,
     "Pipeline": lambda part: Pipeline([("part", part), ("last", LinearRegression())]),
-    "FeatureUnion": lambda part: FeatureUnion([("part", part)]),
-    "ColumnTransformer": lambda part: ColumnTransformer([("part", part, [0, 1])]),
+    "union": lambda part: FeatureUnion([("part", part)]),
+    "columns": lambda part: ColumnTransformer([("part", part, [0, 1])]),
     "remainder": lambda part: ColumnTransformer([("one", "drop", [0])], remainder=part),
-    "GridSearchCV": lambda part: GridSearchCV(part, {"part__alpha": [0.1]}),
-    "grid": lambda part: GridSearchCV(
-        Pipeline([("a", "passthrough"), ("b", Ridge())]), {"a": [part]}
-    ),
-    "StackingRegressor": lambda part: StackingRegressor([("part", part)], final_estimator=part),
-    "VotingRegressor": lambda part: VotingRegressor([("part", part)]),
-    "BaggingRegressor": BaggingRegressor,
-    "TransformedTargetRegressor": lambda part: TransformedTargetRegressor(
-        Ridge(), transformer=part
-    ),
+    "search": lambda part: GridSearchCV(part, {"part__alpha": [0.1]}),
+    "grid": lambda part: GridSearchCV(Pipeline([("a", "passthrough")]), {"a": [part]}),
+    "stack": lambda part: StackingRegressor([("part", part)], final_estimator=part),
+    "vote": lambda part: VotingRegressor([("part", part)]),
+    "bag": BaggingRegressor,
+    "target": lambda part: TransformedTargetRegressor(Ridge(), transformer=part),
     "SLCPRegressor": SLCPRegressor,
 }
 
 
 @pytest.mark.parametrize("nest", NESTED.values(), ids=NESTED)
 def test_a_cache_does_not_come_with_the_model(tmp_path, nest):
+    path = tmp_path / "model.skops"
     for kind in CACHING:
-        path = written(nest(made(kind, memory=str(tmp_path / "cache"))), tmp_path)
+        # skops itself looks at no setting.
+        path.write_bytes(skops.io.dumps(nest(made(kind, memory=str(tmp_path / "cache")))))
         found = [part.memory for part in parts_of(load_model(path)) if hasattr(part, "memory")]
         assert set(found) == {None}, kind.__name__
 
 
-@pytest.mark.parametrize("name", ["alone", "StackingRegressor", "BaggingRegressor"])
+@pytest.mark.parametrize("name", ["alone", "stack", "bag"])
 def test_a_loaded_model_writes_nothing_when_it_is_fitted(tmp_path, name):
-    place = tmp_path / "cache"
+    place, path = tmp_path / "cache", tmp_path / "model.skops"
     model = NESTED[name](made(Pipeline, memory=str(place)))
     X, y = smooth_data(60, 0)
     rows = pd.DataFrame(X, columns=["a", "b"])
     clone(model).fit(rows, y)
     assert place.exists(), "without this the test says nothing"
     place.rename(tmp_path / "elsewhere")
-    path = written(model, tmp_path)
+    path.write_bytes(skops.io.dumps(model))
     load_model(path).fit(rows, y)
     make_base_model(str(path), "split", 0).fit(rows, y)
+    fitted = SplitConformalRegressor(model, random_state=0)
+    load_model(save_model(fitted, path)).fit(rows, y)
     assert not place.exists()
-
-
-def test_a_fitted_model_with_a_cache_is_saved_and_predicts_the_same(tmp_path):
-    X, y = smooth_data(80, 0)
-    base = made(Pipeline, memory=str(tmp_path / "cache"))
-    model = SplitConformalRegressor(base, random_state=0).fit(X, y)
-    again = load_model(save_model(model, tmp_path / "model.skops"))
-    np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
-    assert again.estimator.memory is None
-    assert model.estimator.memory == str(tmp_path / "cache")
+    assert {part.memory for part in parts_of(fitted) if hasattr(part, "memory")} == {str(place)}
 
 
 @pytest.mark.parametrize(("kind", "name"), OTHERS, ids=lambda one: getattr(one, "__name__", one))
@@ -378,7 +341,7 @@ def engine_of_one_split():
     return LeafEngine(np.sort(np.linspace(-1, 1, 60)), collect_leaves(codes, 2), walk)
 
 
-def test_altered_leaves_are_refused():
+def test_altered_leaves_and_their_trees_are_refused():
     check_model([engine_of_one_split()])
     for name in ("starts", "words", "bins", "width"):
         for value in (0, 2**14):
@@ -388,9 +351,6 @@ def test_altered_leaves_are_refused():
             engine.records = replace(engine.records, **{name: altered})
             with pytest.raises(ValueError, match="lea"):
                 check_model([engine])
-
-
-def test_altered_trees_of_leaves_are_refused():
     for place, column, value in [(0, 1, 2), (0, 1, 2**30), (2, 1, 0), (1, 2, 2), (0, 0, -1)]:
         engine = engine_of_one_split()
         engine.find.words[place, column] = value
