@@ -108,12 +108,9 @@ def own(**parts):
     return LocalizedConformalRegressor(LinearRegression(), random_state=0, **parts)
 
 
-@pytest.fixture(scope="module", params=OWN)
-def model(request):
-    return own(**OWN[request.param]).fit(X, Y)
-
-
-def test_coverage_is_kept_also_row_by_row_and_after_a_pickle(model):
+@pytest.mark.parametrize("name", OWN)
+def test_coverage_is_kept_also_row_by_row_and_after_a_pickle(name):
+    model = clone(own(**OWN[name])).fit(X, Y)
     low, high = coverage_band(200, len(Y_NEW), 0.9, probability=0.999)
     assert low <= coverage(Y_NEW, model.predict_interval(X_NEW)) <= high
     together = model.predict_interval(X_NEW[:20])
@@ -122,43 +119,25 @@ def test_coverage_is_kept_also_row_by_row_and_after_a_pickle(model):
     np.testing.assert_allclose(alone, together, rtol=1e-12)
 
 
-def test_parts_are_parameters():
-    model = clone(own(**OWN["all"])).set_params(adjustment__share=0.25, law__column=0)
-    assert model.adjustment.share == 0.25
-    assert model.law.column == 0
-
-
 def test_the_score_and_its_bounds_are_inverses():
     score = RelativeScore().fit(LinearRegression(), X, Y)
-    band = score.band(X_NEW)
-    rng = np.random.default_rng(2)
-    T = rng.normal(size=(len(X_NEW), 2, 1))
+    band, T = score.band(X_NEW), np.random.default_rng(2).normal(size=(len(X_NEW), 2, 1))
     lower, upper = score.bounds(band, T)[:, :, 0].T
-    V = score.values(band, Y_NEW)
-    np.testing.assert_array_equal(lower <= Y_NEW, V[:, 0] <= T[:, 0, 0])
-    np.testing.assert_array_equal(upper >= Y_NEW, V[:, 1] <= T[:, 1, 0])
-
-
-def test_the_law_keeps_the_law_of_inverses():
-    v = np.round(np.random.default_rng(3).normal(size=len(X)), 1)
-    law = LabelLaw(1).fit(X, v)
-    asked = np.tile(np.linspace(-3, 3, 25), (30, 1))
-    below = law.cdf(X_NEW[:30], asked, side="left")
-    for t in (0.05, 0.3, 0.5, 0.95):
-        within = asked <= law.upper_quantile(X_NEW[:30], [t])
-        np.testing.assert_array_equal(below <= t + MASS_GUARD, within)
+    inside = np.column_stack([lower <= Y_NEW, upper >= Y_NEW])
+    np.testing.assert_array_equal(inside, score.values(band, Y_NEW) <= T[:, :, 0])
 
 
 def test_the_law_is_that_of_its_label_and_of_all_rows_for_a_new_label():
-    law, everybody = LabelLaw(1).fit(X, Y), UniformLaw().fit(X, Y)
-    of_label = UniformLaw().fit(X[X[:, 1] == 2], Y[X[:, 1] == 2])
-    levels, known, unknown = [0.1, 0.5, 0.9], [[1.0, 2.0]], [[1.0, 7.0]]
-    np.testing.assert_array_equal(law.quantile(known, levels), of_label.quantile(known, levels))
-    np.testing.assert_array_equal(
-        law.quantile(unknown, levels), everybody.quantile(unknown, levels)
-    )
-    assert law.fallback(unknown).all()
-    assert not law.fallback(known).any()
+    law, label = LabelLaw(1).fit(X, Y), X[:, 1] == 2
+    for asked, rows in ([1.0, 2.0], label), ([1.0, 7.0], np.full(len(X), True)):
+        expected = UniformLaw().fit(X[rows], Y[rows])
+        v = np.linspace(-3, 30, 25)[None]
+        for t in (0.1, 0.5, 0.9):
+            upper = law.upper_quantile([asked], [t])
+            np.testing.assert_array_equal(upper, expected.upper_quantile([asked], [t]))
+            left = law.cdf([asked], v, side="left")
+            np.testing.assert_array_equal(left <= t + MASS_GUARD, v <= upper)
+        assert law.fallback([asked]).all() == rows.all()
 
 
 def test_p_at_most_theta_implies_v_at_most_the_threshold():
@@ -168,8 +147,7 @@ def test_p_at_most_theta_implies_v_at_most_the_threshold():
     adjustment = ShrunkQuantile(1 / 3)
     p = adjustment.score(V, F, levels)
     for theta in p[:20]:
-        T = adjustment.threshold(theta, F, levels)
-        assert np.all((V[:, :, None] <= T)[p <= theta])
+        assert np.all((V[:, :, None] <= adjustment.threshold(theta, F, levels))[p <= theta])
 
 
 @pytest.mark.parametrize(("share", "name"), [(1.0, "additive"), (0.0, "plain")])
