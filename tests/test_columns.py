@@ -22,6 +22,11 @@ def objects(*values):
 
 @pytest.mark.parametrize("missing", MISSING, ids=repr)
 def test_all_missing_values_are_one(missing):
+    for value in (1.0, "a", pd.Timestamp(0), None):
+        # A column without known values at fit says nothing later.
+        numbers, labels, _ = split_columns(objects(value), split_columns(objects(missing))[2])
+        assert np.isnan(numbers).all()
+        assert labels.shape == (1, 0)
     _, labels, kinds = split_columns(objects("a", None, missing))
     assert labels[:, 0].tolist() == ["a", None, None]
     assert split_columns(objects(missing), kinds)[1].tolist() == [[None]]
@@ -66,12 +71,8 @@ def test_values_decide_the_kind_of_a_column_of_objects(values, kind):
     ids=repr,
 )
 def test_the_type_of_a_column_decides_where_it_says_something(column, kind):
-    X = (
-        pl.DataFrame({"a": column})
-        if isinstance(column, pl.Series)
-        else pd.DataFrame({"a": column})
-    )
-    assert split_columns(X)[2] == [kind]
+    make = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
+    assert split_columns(make({"a": column}))[2] == [kind]
 
 
 @settings(max_examples=25, deadline=None)
@@ -94,14 +95,6 @@ def test_a_row_alone_is_the_row_in_its_batch(values):
             number, label, _ = split_columns(alone, kinds)
             np.testing.assert_array_equal(number[0], numbers[row])
             assert label[0].tolist() == labels[row].tolist()
-
-
-def test_a_column_without_known_values_at_fit_says_nothing_later():
-    _, _, kinds = split_columns(objects(None, None))
-    for value in (1.0, "a", pd.Timestamp(0), None):
-        numbers, labels, _ = split_columns(objects(value), kinds)
-        assert np.isnan(numbers).all()
-        assert labels.shape == (1, 0)
 
 
 def test_equal_numbers_are_one_label():

@@ -95,19 +95,17 @@ def test_new_labels_are_missing_and_the_order_of_rows_decides_no_code():
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("cls", [SLCPRegressor, ConformalizedQuantileRegressor])
-def test_model_files_hold_it(cls, tmp_path):
+@pytest.mark.parametrize(
+    "model",
+    [SLCPRegressor(law=ForestLaw("model")), ConformalizedQuantileRegressor()],
+    ids=lambda model: type(model).__name__,
+)
+def test_its_leaves_make_a_law_and_model_files_hold_it(model, tmp_path):
     X, y = table(200, seed=0)
-    law = {"law": "forest"} if cls is SLCPRegressor else {}
-    model = cls(random_state=0, **law).fit(X, y)
+    model.set_params(random_state=0).fit(X, y)
+    assert np.isfinite(model.predict_interval(X)).all()
     again = load_model(save_model(model, tmp_path / "model.skops"))
     np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
-
-
-def test_the_leaves_of_the_default_model_make_a_law():
-    X, y = table(200, seed=0)
-    model = SLCPRegressor(law=ForestLaw("model"), random_state=0).fit(X, y)
-    assert np.isfinite(model.predict_interval(X)).all()
 
 
 @pytest.mark.parametrize("model", [LinearRegression(), RandomForestRegressor(5)])

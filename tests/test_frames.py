@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
 from declared_versions import project
@@ -54,6 +55,7 @@ class Missing:
 
 sys.meta_path.insert(0, Missing())
 import numpy as np
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from localconformal import SLCPRegressor
 
@@ -115,16 +117,14 @@ def test_a_narrow_terminal_shows_the_columns_that_matter(monkeypatch):
     X, noise = rng.uniform(size=(300, 3)), rng.normal(size=300)
     y = X[:, 0] * noise
     model = SLCPRegressor(LinearRegression(), law="kernel", random_state=0).fit(X, y)
-    intervals = model.predict_interval(X)
+    intervals, selection = model.predict_interval(X), clone(model).fit(X, y)
+    selection._selection = {"law": ["spread x learned"], "location": ["point"], "side": [1]}
+    selection._selection |= {"correction": ["additive"], "interval_score": [2.238455]}
+    selection._selection |= {"weight": [0.130183], "chosen": [False]}
     found = audit(X, y, intervals, np.repeat(["a", "b"], 150))
-    selection = {"law": ["spread x learned"] * 2, "location": ["point"] * 2}
-    selection |= {"correction": ["additive"] * 2, "interval_score": [2.238455] * 2}
-    selection |= {"weight": [0.130183] * 2, "chosen": [False] * 2, "side": [1] * 2}
-    chosen = SLCPRegressor(LinearRegression(), law="kernel", random_state=0).fit(X, y)
-    chosen._selection = selection
     shown = {
         "local_lower local_upper correction effective_sample_size": model.diagnose(X),
-        "law interval_score correction weight chosen": chosen.selection_,
+        "law interval_score correction weight chosen": selection.selection_,
         "estimator guarantee": methods(),
         "method coverage mean_length interval_score": compare({"slcp": intervals}, X, y).frame(),
         "text coverage n adjusted_p_value": found.frame("groups"),

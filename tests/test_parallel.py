@@ -60,14 +60,6 @@ def test_tasks_have_one_thread_each_and_errors_are_passed_on(n_jobs, two_threads
         in_threads([settings, fails], n_jobs)
 
 
-def test_calls_within_calls_work(two_threads):
-    def inner(i):
-        return in_threads([lambda j=j: 10 * i + j for j in range(3)])
-
-    found = in_threads([lambda i=i: inner(i) for i in range(3)])
-    assert found == [[0, 1, 2], [10, 11, 12], [20, 21, 22]]
-
-
 def in_own_thread(function, *args):
     thread = threading.Thread(target=function, args=args)
     thread.start()
@@ -97,12 +89,14 @@ def test_callers_that_overlap_leave_nothing_behind():
     assert [set(each.values()) for each in inside] == [{1}, {1}]
 
 
-def test_a_task_among_several_starts_no_threads_of_its_own():
-    def nested():
-        return effective_n_jobs(-1), in_threads([threading.get_ident] * 3)
+def test_a_task_among_several_starts_no_threads_of_its_own(two_threads):
+    def nested(i):
+        inner = in_threads([lambda j=j: (10 * i + j, threading.get_ident()) for j in range(3)])
+        return effective_n_jobs(-1), *zip(*inner, strict=True)
 
-    for inner, threads in in_threads([nested] * 4, n_jobs=2):
-        assert inner == 1
+    found = in_threads([lambda i=i: nested(i) for i in range(4)], n_jobs=2)
+    for i, (inner, answers, threads) in enumerate(found):
+        assert (inner, answers) == (1, (10 * i, 10 * i + 1, 10 * i + 2))
         assert len(set(threads)) == 1
 
 
@@ -127,21 +121,20 @@ class Watched(LinearRegression):
 
 
 @pytest.fixture
-def watched():
+def watched(two_threads):
     Watched.seen.clear()
     return Watched()
 
 
 @pytest.mark.parametrize(("rows", "allowed"), [(SMALL_FIT // 2, {1}), (SMALL_FIT // 2 + 1, {2})])
-def test_small_fits_have_one_openmp_thread_and_large_ones_all(rows, allowed, watched, two_threads):
-    X = np.zeros((rows, 2))
-    fit_model(watched, X, X[:, 0])
+def test_small_fits_have_one_openmp_thread_and_large_ones_all(rows, allowed, watched):
+    fit_model(watched, np.zeros((rows, 2)), np.zeros(rows))
     assert watched.seen == [allowed]
 
 
 @pytest.mark.parametrize(("n_jobs", "threads"), [(None, [2]), (1, [])])
 def test_folds_of_small_tables_run_side_by_side_in_one_thread_each(
-    n_jobs, threads, watched, two_threads, monkeypatch
+    n_jobs, threads, watched, monkeypatch
 ):
     started = []
 
@@ -169,12 +162,9 @@ def test_folds_side_by_side_give_the_bits_of_folds_in_turn():
 
 def test_only_models_that_share_nothing_are_fitted_side_by_side():
     seeded = RandomForestRegressor(random_state=0)
-    assert may_share_process(seeded)
     assert may_share_process(make_pipeline(OneHotEncoder(dtype=np.float64), seeded))
     # NumPy's own random numbers, a user's code, models of other packages, and no model at all.
-    assert not may_share_process(RandomForestRegressor())
-    assert not may_share_process(make_pipeline(StandardScaler(), RandomForestRegressor()))
-    assert not may_share_process(make_pipeline(FunctionTransformer(np.abs), seeded))
-    assert not may_share_process(SVR(kernel=lambda a, b: a @ b.T))
-    assert not may_share_process(SLCPRegressor(seeded))
-    assert not may_share_process(object())
+    others = [make_pipeline(StandardScaler(), RandomForestRegressor()), SLCPRegressor(seeded)]
+    others += [make_pipeline(FunctionTransformer(np.abs), seeded), object()]
+    others += [SVR(kernel=lambda a, b: a @ b.T)]
+    assert not any(map(may_share_process, others))

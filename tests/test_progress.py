@@ -5,7 +5,9 @@ import logging
 import os
 import subprocess
 import sys
-from threading import Event, Thread
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Event
 
 import numpy as np
 import pytest
@@ -80,10 +82,8 @@ def test_a_line_is_no_longer_than_the_terminal_and_obeys_nothing(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     with progress.stage("a\x1b[31m\n" * 100):
         assert terminal.moved.wait(PATIENCE)
-    for line in terminal.lines[:-1]:
-        shown = line.removeprefix(progress.CLEAR).removesuffix("\r")
-        assert len(shown) < 40
-        assert shown.isprintable()
+    shown = [line.removeprefix(progress.CLEAR).removesuffix("\r") for line in terminal.lines[:-1]]
+    assert all(len(line) < 40 and line.isprintable() for line in shown)
 
 
 def test_a_line_ends_after_errors_in_several_threads(monkeypatch):
@@ -93,15 +93,12 @@ def test_a_line_ends_after_errors_in_several_threads(monkeypatch):
         assert terminal.moved.wait(PATIENCE)
         raise ZeroDivisionError
 
-    def work():
+    def work(_):
         with pytest.raises(ZeroDivisionError), progress.stage("inner"):
             fail()
 
-    threads = [Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     assert progress._line.stages == []
     assert progress._line.thread is None
     assert terminal.lines[-1] == progress.CLEAR
@@ -123,32 +120,23 @@ def on_a_terminal(command):
     """What the command writes on standard error if that is a terminal."""
     pty = pytest.importorskip("pty")
     reader, writer = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm"}
-    with subprocess.Popen(
-        command, stderr=writer, stdout=subprocess.DEVNULL, env=environment
-    ) as running:
-        os.close(writer)
-        written = b""
-        while chunk := read(reader):
+    environment, written = {**os.environ, "TERM": "xterm"}, b""
+    running = subprocess.Popen(command, stderr=writer, stdout=subprocess.DEVNULL, env=environment)
+    os.close(writer)
+    # Linux says so when nobody has the other end open any more.
+    with running, suppress(OSError):
+        while chunk := os.read(reader, 4096):
             written += chunk
     os.close(reader)
     assert running.returncode == 0, written
     return written.decode()
 
 
-def read(terminal):
-    try:
-        return os.read(terminal, 4096)
-    except OSError:  # Linux says so when nobody has the other end open any more.
-        return b""
-
-
 @pytest.mark.ci
 def test_run_and_the_fit_in_it_move_on_a_terminal(tmp_path):
-    rng = np.random.default_rng(0)
-    rows = "\n".join(f"{x},{z},{x * z}" for x, z in rng.normal(size=(300, 2)))
     data = tmp_path / "rows.csv"
-    data.write_text(f"x,z,y\n{rows}\n")
+    rows = np.random.default_rng(0).normal(size=(300, 3))
+    np.savetxt(data, rows, delimiter=",", header="x,z,y", comments="")
     command = "from localconformal.cli import main; main()"
     options = ["run", str(data), "-t", "y", "--out", str(tmp_path / "out")]
     written = on_a_terminal([sys.executable, "-c", command, *options])

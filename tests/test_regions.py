@@ -59,7 +59,7 @@ def test_the_whole_line_and_no_rows():
 
 
 @pytest.mark.parametrize(
-    ("starts", "ends", "offsets"),
+    "parts",
     [
         ([0.0], [1.0], [0, 0, 1]),
         ([0.0], [-1.0], [0, 1]),
@@ -69,12 +69,9 @@ def test_the_whole_line_and_no_rows():
         ([0.0], [1.0], []),
     ],
 )
-def test_what_is_no_region(starts, ends, offsets):
+def test_what_is_no_region_and_what_no_row_can_be_asked(parts):
     with pytest.raises(ValueError, match="expected"):
-        Region(starts, ends, offsets)
-
-
-def test_what_no_row_can_be_asked():
+        Region(*parts)
     region = Region([0.0], [1.0], [0, 1])
     with pytest.raises(ValueError, match=r"shape \(2,\); one number for each of 1 rows"):
         region.contains([0.0, 1.0])
