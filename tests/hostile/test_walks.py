@@ -39,7 +39,6 @@ from sklearn.exceptions import (
 from walk_inputs import QUICK, Table, mostly, some_params, tables
 
 import localconformal
-from localconformal import CoverageMonitor
 from localconformal.io import load_model, save_model
 from registry import ESTIMATORS, light
 
@@ -57,6 +56,8 @@ ALLOWED_WARNINGS = [
     (UndefinedMetricWarning, ""),
 ]
 PACKAGE = str(Path(localconformal.__file__).parent)
+#: What calls, or passes a warning on, and is nobody's author.
+PASSERS_ON = {__file__, warnings.__file__}
 
 
 def refuse(wrong, said, error=None):
@@ -75,10 +76,7 @@ def origin(frames):
         path = frame.f_code.co_filename
         if path.startswith(PACKAGE):
             author, line = "localconformal", linecache.getline(path, number).strip()
-        elif author in ("localconformal", "the caller") and path not in (
-            __file__,
-            warnings.__file__,
-        ):
+        elif author in ("localconformal", "the caller") and path not in PASSERS_ON:
             package = re.search(r"(?:site|dist)-packages/(\w+)", path)
             author = package[1] if package else Path(path).name
     return author, line
@@ -177,9 +175,9 @@ def fitted_with(*methods):
 
 
 class PublicInterface(RuleBasedStateMachine):
-    """One estimator, the table of the last fit that went well, and what watches it."""
+    """One estimator, and the table of the last fit that went well."""
 
-    model = fitted = monitor = None
+    model = fitted = None
 
     def call(self, name, ask, *inputs):
         """(answer, None, warnings) or (None, error, warnings) of one call, found in order."""
@@ -230,17 +228,10 @@ class PublicInterface(RuleBasedStateMachine):
         self.model = light(kind, **quick | data.draw(some_params(kind)))
         self.fit(table)
 
-    @rule(data=st.data(), unknown=mostly([False], [True]))
-    def set_params(self, data, unknown):
+    @rule(data=st.data())
+    def set_params(self, data):
         """Other parameters, which a later call may refuse."""
-        params = data.draw(some_params(type(self.model)))
-        before = self.model.get_params(deep=False)
-        wrong = {"no_such_parameter": 1} if unknown else {}
-        _, error, _ = self.call("set_params", lambda: self.model.set_params(**wrong, **params))
-        refuse(unknown and error is None, "an unknown parameter was taken")
-        now = self.model.get_params(deep=False)
-        kept = unknown or all(now[name] is value for name, value in (before | params).items())
-        refuse(not kept, "set_params did not set the parameters, or others too")
+        self.model.set_params(**data.draw(some_params(type(self.model))))
         made = self.fitted is None and isinstance(self.answers()[0], bytes)
         refuse(made, "set_params made an estimator fitted")
 
@@ -282,7 +273,7 @@ class PublicInterface(RuleBasedStateMachine):
             anew = lambda: clone(self.model, safe=False)  # noqa: E731
             self.model, error, _ = self.call(way, pickled if way == "pickle" else anew)
             refuse(error is not None, f"{way} failed: {error!r}", error)
-        self.monitor, self.fitted = None, None if way == "clone" else state
+        self.fitted = None if way == "clone" else state
         if way == "clone":
             refuse(isinstance(self.answers()[0], bytes), "a clone is fitted")
         else:
@@ -294,7 +285,6 @@ class PublicInterface(RuleBasedStateMachine):
             path = Path(folder) / "model.skops"
             _, error, _ = self.call("save_model", lambda: save_model(self.model, path))
             if error is not None:
-                refuse(path.exists(), "a model that cannot be saved left a file", error)
                 return self.model
             copy, error, _ = self.call("load_model", lambda: load_model(path))
         refuse(error is not None, f"a saved model cannot be loaded: {error!r}", error)
@@ -369,46 +359,12 @@ class PublicInterface(RuleBasedStateMachine):
             hull, _ = self.reading("predict_interval", X, confidence_level=level)
             refuse(not np.array_equal(region.hull, hull), "the hull is not the interval")
 
-    @fitted_with()
-    @rule(
-        false_alarm=mostly([0.01, 0.5], [0.0, 1.0, "never", None]),
-        anew=st.booleans(),
-        table=tables(),
-        same=SAME,
-    )
-    def watch(self, false_alarm, anew, table, same):
-        """All rows or none are taken in; the coverage stays within its band."""
-        if anew or self.monitor is None:
-            make = lambda: CoverageMonitor(self.model, false_alarm=false_alarm)  # noqa: E731
-            self.monitor, _, _ = self.call("CoverageMonitor", make)
-        if self.monitor is None:
-            return
-        X, y, before = self.like_fitted(table, same).X(), table.y(), self.seen_by_monitor()
-        _, error, _ = self.call("update", lambda: self.monitor.update(X, y), X, y)
-        after, found = self.seen_by_monitor(), self.monitor.coverage_
-        refuse(error is not None and after != before, "a failed update left something", error)
-        if error is None:
-            refuse(after[1] != before[1] + table.n, f"of {table.n} rows not all were counted")
-            inside = 0.0 <= found.lower <= found.coverage <= found.upper <= 1.0
-            refuse(not inside, f"the band and the coverage are {found}")
-            refuse(not self.monitor.log_martingale_ > -np.inf, "the evidence is no number")
-
-    def seen_by_monitor(self):
-        found = self.monitor.coverage_
-        return found.n_covered, found.n, self.monitor.log_martingale_, self.monitor.alarm_
-
 
 @pytest.mark.parametrize(
     "walks",
     [20, pytest.param(100, marks=pytest.mark.ci), pytest.param(900, marks=pytest.mark.nightly)],
 )
 def test_random_walks(walks):
-    chosen = settings(
-        derandomize=True,
-        database=None,
-        deadline=None,
-        max_examples=walks,
-        stateful_step_count=12,
-        suppress_health_check=list(HealthCheck),
-    )
-    run_state_machine_as_test(PublicInterface, settings=chosen)
+    chosen = {"max_examples": walks, "stateful_step_count": 12, "deadline": None}
+    always = {"derandomize": True, "database": None, "suppress_health_check": list(HealthCheck)}
+    run_state_machine_as_test(PublicInterface, settings=settings(**chosen, **always))
