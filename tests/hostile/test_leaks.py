@@ -106,7 +106,7 @@ def held_inside(n):
 
 def held_by_position(n):
     """The same when they are on Dask."""
-    from localconformal.distributed.positions import SPLIT, uniforms
+    from localconformal.distributed.graph import SPLIT, uniforms
 
     numbers = uniforms(seed_of_split(), SPLIT, 0, n)
     return np.flatnonzero(numbers <= np.sort(numbers)[int(np.ceil(0.25 * n)) - 1])

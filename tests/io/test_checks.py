@@ -60,7 +60,7 @@ def unread(monkeypatch):
 
 
 NO_PART_OF_A_MODEL = ["cli.main", "io.files.write_whole", "io.models.ModelFileError"]
-NO_PART_OF_A_MODEL += ["distributed.calibrating.CalibrationRows", "distributed.computing.Call"]
+NO_PART_OF_A_MODEL += ["distributed.estimator.CalibrationRows", "distributed.graph.Call"]
 NO_PART_OF_A_MODEL += ["regressors.base.np", "regressors.base.BaseEstimator"]
 NO_PART_OF_A_MODEL += ["regressors.nothing.Here", "tabular.compare.Ranking", "tabular.run.Run"]
 
