@@ -70,39 +70,36 @@ def region_state(region: Any) -> str:
 
 def _overall_state(summary: Summary) -> str:
     """The same of all rows, for which the draw of the calibration rows is chance too."""
-    if summary.is_explained or summary.lower <= summary.confidence_level <= summary.upper:
-        return _WITHIN
-    return UNDER if summary.coverage < summary.confidence_level else OVER
+    level = summary.confidence_level
+    is_chance = summary.is_explained or summary.lower <= level <= summary.upper
+    return _state(summary.coverage - level, 1.0 if is_chance else 0.0)
 
 
-def _chart(kind: str, title: str, lead: str, note: str, columns: Any) -> dict[str, Any]:
-    options = [{"label": "", "columns": columns}]
-    return {"kind": kind, "title": title, "lead": lead, "note": note, "options": options}
+def _chart(kind: str, title: str, lead: str, columns: Any, **more: Any) -> dict[str, Any]:
+    """A chart of columns, or of one of several (label, columns) to choose from."""
+    several = columns if isinstance(columns, list) else [("", columns)]
+    options = [{"label": label, "columns": one} for label, one in several]
+    return {"kind": kind, "title": title, "lead": lead, "options": options, **more}
 
 
-def _forest(
-    title: str, lead: str, reference: float, options: Sequence[tuple[str, Any]], **more: Any
-) -> dict[str, Any]:
-    """A chart of values with their bands, one row each; several options can be chosen from."""
-    return {
-        "kind": "forest",
-        "title": title,
-        "lead": lead,
-        "reference": reference,
-        "share": True,
-        "options": [{"label": label, "columns": columns} for label, columns in options],
-        **more,
-    }
+def _forest(title: str, lead: str, level: float, columns: Any, **more: Any) -> dict[str, Any]:
+    """A chart of coverages with their bands, one row each."""
+    return _chart("forest", title, lead, columns, **{"reference": level, "share": True, **more})
 
 
-def _coverage_columns(regions: Iterable[tuple[str, Any, str]]) -> dict[str, list[Any]]:
-    """Columns of a forest, of (label, what has a coverage with its band, state)."""
-    rows = [
-        (short(label, LABEL), r.n, r.coverage, r.lower, r.upper, beyond)
-        for label, r, beyond in regions
-    ]
+def _forest_columns(rows: Iterable[tuple[str, int, float, float, float, str]]) -> dict[str, Any]:
     names = ("label", "rows", "value", "lower", "upper", "state")
-    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    return {**columns, "label": [short(label, LABEL) for label in columns["label"]]}
+
+
+def _coverage_columns(regions: Iterable[tuple[str, Any, str]]) -> dict[str, Any]:
+    """Of (label, what has a coverage with its band, state)."""
+    return _forest_columns((name, r.n, r.coverage, r.lower, r.upper, s) for name, r, s in regions)
+
+
+def _cell_columns(cells: Iterable[Cell]) -> dict[str, Any]:
+    return _coverage_columns((cell.label, cell, region_state(cell)) for cell in cells)
 
 
 def glance_chart(audit: Audit) -> dict[str, Any]:
@@ -121,48 +118,42 @@ def glance_chart(audit: Audit) -> dict[str, Any]:
     if summary.n_calibration:
         lead += f" The box around all rows is what {say_calibration(summary)} explains."
         more["expected"] = [summary.expected_lower, summary.expected_upper]
-    return _forest("At a glance", lead, level, [("", _coverage_columns(rows))], **more)
+    return _forest("At a glance", lead, level, _coverage_columns(rows), **more)
 
 
 def part_charts(audit: Audit) -> dict[str, Any]:
     """Coverage by group, by feature bin and by length, those there are."""
     level = audit.summary.confidence_level
     charts = {}
-    named = {
-        "groups": ("Coverage by group", "Is every group covered alike?", "Groups"),
-        "features": (
-            "Coverage by feature",
-            "Is coverage the same all along a feature? Those that are off most come first.",
-            "Feature",
-        ),
-    }
-    for part, (title, lead, name) in named.items():
-        if cells := getattr(audit, part):
-            options, note = _cell_options(cells)
-            charts[part] = _forest(title, lead, level, options, choose=name, note=note)
+    if audit.groups:
+        title, lead = "Coverage by group", "Is every group covered alike?"
+        charts["groups"] = _forest(title, lead, level, **_choice("Groups", audit.groups))
+    if audit.features:
+        title = "Coverage by feature"
+        lead = "Is coverage the same all along a feature? Those that are off most come first."
+        charts["features"] = _forest(title, lead, level, **_choice("Feature", audit.features))
     if audit.sizes:
+        title = "Coverage by length"
         lead = "From the shortest to the longest: are long and short intervals covered alike?"
-        columns = _coverage_columns((c.label, c, region_state(c)) for c in audit.sizes)
-        charts["sizes"] = _forest("Coverage by length", lead, level, [("", columns)])
+        charts["sizes"] = _forest(title, lead, level, _cell_columns(audit.sizes))
     return charts
 
 
-def _cell_options(cells: Sequence[Cell]) -> tuple[list[tuple[str, Any]], str]:
+def _choice(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
     """What the rows are parted by, the most significant first, each with its parts in order."""
     by: dict[str, list[Cell]] = {}
     for cell in sorted(cells, key=lambda one: one.p_value):
         by.setdefault(cell.by, []).append(cell)
-    options = []
-    for name, parts in list(by.items())[:_MAX_OPTIONS]:
-        kept = sorted(parts[:_MAX_PARTS], key=lambda cell: cell.position)
-        columns = _coverage_columns((c.label, c, region_state(c)) for c in kept)
-        options.append((short(name, LABEL), columns))
+    options = [
+        (short(label, LABEL), _cell_columns(sorted(parts[:_MAX_PARTS], key=lambda c: c.position)))
+        for label, parts in list(by.items())[:_MAX_OPTIONS]
+    ]
     notes = []
     if len(by) > _MAX_OPTIONS:
         notes.append(f"The {_MAX_OPTIONS} of {len(by):,} that are off most can be chosen.")
     if any(len(parts) > _MAX_PARTS for parts in by.values()):
         notes.append(f"Of more than {_MAX_PARTS} parts, those that are off most are shown.")
-    return options, " ".join(notes)
+    return {"columns": options, "choose": name, "note": " ".join(notes)}
 
 
 def slab_chart(audit: Audit) -> dict[str, Any]:
@@ -171,13 +162,13 @@ def slab_chart(audit: Audit) -> dict[str, Any]:
     used = sorted(((n, w) for n, w in weights if w != 0), key=lambda one: -abs(one[1]))
     if len(used) < 2:
         return {}
-    shown = used[:_MAX_WEIGHTS]
+    names, largest = zip(*used[:_MAX_WEIGHTS], strict=True)
     chart = _chart(
         "bars",
         "Weights of its direction",
         "Of the features in units of their standard deviation.",
-        f"The {_MAX_WEIGHTS} largest of {len(used):,}." if len(used) > _MAX_WEIGHTS else "",
-        {"label": [short(name, LABEL) for name, _ in shown], "weight": [w for _, w in shown]},
+        {"label": [short(name, LABEL) for name in names], "weight": largest},
+        note=f"The {_MAX_WEIGHTS} largest of {len(used):,}." if len(used) > _MAX_WEIGHTS else "",
     )
     return {"slab": chart}
 
@@ -190,7 +181,7 @@ def comparison_charts(comparison: Comparison) -> dict[str, Any]:
     if comparison.splits:
         band = "The mean over splits, with its 95 % interval"
     lead, level = f"{band}; the dashed line is the target.", shown[0].summary.confidence_level
-    charts = {"methods": _forest("Coverage of each method", lead, level, [("", columns)])}
+    charts = {"methods": _forest("Coverage of each method", lead, level, columns)}
     if paired := paired_in_points(comparison):
         each = "split by split" if comparison.splits else "row by row"
         charts["differences"] = _differences_chart(paired, each)
@@ -212,21 +203,18 @@ def _differences_chart(paired: list[Difference], each: str) -> dict[str, Any]:
     options = []
     for metric, name in METRICS.items():
         rows = [row for row in paired if row.metric == metric][:MAX_METHODS]
-        columns = {
-            "label": [short(row.method, LABEL) for row in rows],
-            "rows": [row.n for row in rows],
-            "value": [row.difference for row in rows],
-            "lower": [row.lower for row in rows],
-            "upper": [row.upper for row in rows],
-            "state": ["apart" if row.lower > 0 or row.upper < 0 else _WITHIN for row in rows],
-        }
+        apart = ["apart" if row.lower > 0 or row.upper < 0 else _WITHIN for row in rows]
+        columns = _forest_columns(
+            (row.method, row.n, row.difference, row.lower, row.upper, state)
+            for row, state in zip(rows, apart, strict=True)
+        )
         options.append((name, columns))
     lead = (
         f"Each method less {short(paired[0].reference)}, {each}, with the 95 % confidence "
         "interval of the mean difference; lower scores and lengths are better."
     )
-    more = {"choose": "Metric", "share": False, "note": ""}
-    return _forest("Differences between methods", lead, 0.0, options, **more)
+    title = "Differences between methods"
+    return _forest(title, lead, 0.0, options, choose="Metric", share=False, note="")
 
 
 def curve_chart(curve: CoverageLengthCurve) -> dict[str, Any]:
@@ -239,8 +227,8 @@ def curve_chart(curve: CoverageLengthCurve) -> dict[str, Any]:
         "Is what is asked for what is got?",
         "Coverage observed at each confidence level, with its 95 % band; on the dashed line they "
         "are equal.",
-        f"{len(kept)} of {n:,} levels." if len(kept) < n else "",
         {name: getattr(curve, name)[kept] for name in names},
+        note=f"{len(kept)} of {n:,} levels." if len(kept) < n else "",
     )
 
 
@@ -249,68 +237,51 @@ def row_charts(y: Array, bounds: Array, seed: int) -> dict[str, Any]:
     covered, length = is_covered(y, bounds), tied_lengths(bounds)
     finite = np.flatnonzero(np.isfinite(bounds).all(axis=1) & np.isfinite(length))
     charts = {"intervals": _sorted_intervals(y, bounds, covered, length, seed)}
-    left_out = _say_rows_that(
-        len(y) - len(finite),
-        "with an infinite bound is left out",
-        "with infinite bounds are left out",
-    )
+    one, many = "with an infinite bound is left out", "with infinite bounds are left out"
+    left_out = _say_rows_that(len(y) - len(finite), one, many)
     if len(finite) and np.ptp(length[finite]) > 0:
-        charts["lengths"] = _length_histogram(length[finite], covered[finite], len(y), left_out)
+        charts["lengths"] = _length_histogram(length[finite], covered[finite])
+        charts["lengths"]["note"] = f"All {say_rows(len(y))}.{charts['lengths']['note']}{left_out}"
     if len(finite):
         rows = _draw(finite, _MAX_POINTS, seed)
         error = np.abs(y[rows] - bounds[rows].mean(axis=1))
+        charts["errors"] = _error_scatter(length[rows], error, covered[rows])
         drawn = _say_drawn(len(rows), len(y), seed)
-        charts["errors"] = _error_scatter(length[rows], error, covered[rows], drawn, left_out)
+        charts["errors"]["note"] = f"{drawn}{charts['errors']['note']}{left_out}"
     return charts
 
 
-def _length_histogram(
-    length: Array, covered: NDArray[np.bool_], n: int, left_out: str
-) -> dict[str, Any]:
+def _length_histogram(length: Array, covered: NDArray[np.bool_]) -> dict[str, Any]:
     top = float(np.quantile(length, _EDGE))
     # Where nearly all are of one length, that quantile is the shortest too.
     top = top if top > length.min() else float(length.max())
     edges = np.linspace(length.min(), top, _MAX_BARS + 1)
-    inside = np.minimum(length, top)
-    longer = f"longer than {say_number(top)}"
-    beyond = _say_rows_that(
-        int(np.sum(length > top)),
-        f"{longer} is in the last bar",
-        f"{longer} are in the last bar",
-    )
+    inside, longer = np.minimum(length, top), f"longer than {say_number(top)}"
+    one, many = f"{longer} is in the last bar", f"{longer} are in the last bar"
+    counts = [np.histogram(inside[rows], edges)[0] for rows in (covered, ~covered)]
     return _chart(
         "histogram",
         "How long the intervals are",
         "Rows by the length of their interval; in colour those that it misses.",
-        _sentences(f"All {say_rows(n)}.", beyond, left_out),
-        {
-            "from": edges[:-1],
-            "to": edges[1:],
-            "covered": np.histogram(inside[covered], edges)[0],
-            "missed": np.histogram(inside[~covered], edges)[0],
-        },
+        {"from": edges[:-1], "to": edges[1:], "covered": counts[0], "missed": counts[1]},
+        note=_say_rows_that(int(np.sum(length > top)), one, many),
     )
 
 
-def _error_scatter(
-    length: Array, error: Array, covered: NDArray[np.bool_], drawn: str, left_out: str
-) -> dict[str, Any]:
+def _error_scatter(length: Array, error: Array, covered: NDArray[np.bool_]) -> dict[str, Any]:
     """Distance of y from the centre against length: above the line, a row is missed."""
     ends = [float(np.quantile(values, _EDGE)) for values in (length, error)]
-    beyond = _say_rows_that(
-        int(np.sum((length > ends[0]) | (error > ends[1]))),
-        "beyond the axes stands at their edge",
-        "beyond the axes stand at their edge",
-    )
-    chart = _chart(
+    beyond = int(np.sum((length > ends[0]) | (error > ends[1])))
+    one, many = "beyond the axes stands at their edge", "beyond the axes stand at their edge"
+    return _chart(
         "scatter",
         "Are intervals longer where errors are larger?",
         "Each row by the length of its interval and the distance of y from its centre. Rows above "
         "the line, where the error is half the length, are missed.",
-        _sentences(drawn, beyond, left_out),
         {"length": length, "error": error, "covered": covered},
+        note=_say_rows_that(beyond, one, many),
+        ends=ends,
     )
-    return {**chart, "ends": ends}
 
 
 def _sorted_intervals(
@@ -322,31 +293,22 @@ def _sorted_intervals(
     lower, upper = bounds[rows].T
     with np.errstate(invalid="ignore"):
         centre = lower / 2 + upper / 2
-    endless = _say_rows_that(
-        int(np.sum(~np.isfinite(centre))),
-        "with an infinite bound has no centre, and is seen from y",
-        "with infinite bounds have no centre, and are seen from y",
-    )
-    centre = np.where(np.isfinite(centre), centre, y[rows])
+    endless = ~np.isfinite(centre)
+    one = "with an infinite bound has no centre, and is seen from y"
+    many = "with infinite bounds have no centre, and are seen from y"
+    centre = np.where(endless, y[rows], centre)
     away = np.abs(np.concatenate([lower, upper, y[rows]]) - np.tile(centre, 3))
     tied = np.isfinite(length[0]) and bool((length == length[0]).all())
-    chart = _chart(
+    columns = {"row": rows, "lower": lower, "upper": upper, "y": y[rows], "centre": centre}
+    return _chart(
         "intervals",
         "Intervals, all of one length" if tied else "Intervals, the shortest first",
         "Each line is the interval of one row, seen from its centre; each dot is its y.",
-        _sentences(_say_drawn(len(rows), len(y), seed), endless),
-        {
-            "row": rows,
-            "lower": lower,
-            "upper": upper,
-            "y": y[rows],
-            "centre": centre,
-            "covered": covered[rows],
-        },
+        {**columns, "covered": covered[rows]},
+        note=_say_drawn(len(rows), len(y), seed) + _say_rows_that(int(endless.sum()), one, many),
+        end=float(np.quantile(away[np.isfinite(away)], _EDGE)),
+        order=f"rows, {'as they came' if tied else 'the shortest interval first'}",
     )
-    order = "as they came" if tied else "the shortest interval first"
-    end = float(np.quantile(away[np.isfinite(away)], _EDGE))
-    return {**chart, "end": end, "order": f"rows, {order}"}
 
 
 def predictions_chart(y: Array, bounds: Array, y_pred: Array, seed: int) -> dict[str, Any]:
@@ -357,23 +319,17 @@ def predictions_chart(y: Array, bounds: Array, y_pred: Array, seed: int) -> dict
     # The axis leaves out a few bounds at either end, but no prediction and no y.
     reach = np.quantile(finite, [1.0 - _EDGE, _EDGE]) if len(finite) else finite
     seen = np.concatenate([y[rows], y_pred[rows], reach])
-    chart = _chart(
+    columns = {"row": rows, "predicted": y_pred[rows], "observed": y[rows]}
+    return _chart(
         "predictions",
         "Predicted and observed",
         "Each line is the interval of one row, at its prediction; each dot is its y. On the "
         "dashed line they are equal.",
-        _say_drawn(len(rows), len(y), seed),
-        {
-            "row": rows,
-            "predicted": y_pred[rows],
-            "observed": y[rows],
-            "lower": lower,
-            "upper": upper,
-            "covered": covered,
-        },
+        {**columns, "lower": lower, "upper": upper, "covered": covered},
+        note=_say_drawn(len(rows), len(y), seed),
+        across=[float(y_pred[rows].min()), float(y_pred[rows].max())],
+        ends=[float(seen.min()), float(seen.max())],
     )
-    across = [float(y_pred[rows].min()), float(y_pred[rows].max())]
-    return {**chart, "across": across, "ends": [float(seen.min()), float(seen.max())]}
 
 
 def _draw(rows: NDArray[np.intp], most: int, seed: int) -> NDArray[np.intp]:
@@ -390,8 +346,5 @@ def _say_drawn(drawn: int, n: int, seed: int) -> str:
 
 
 def _say_rows_that(n: int, one: str, many: str) -> str:
-    return f"{say_rows(n)} {one if n == 1 else many}." if n else ""
-
-
-def _sentences(*texts: str) -> str:
-    return " ".join(filter(None, texts))
+    """A further sentence of a note, where there are such rows."""
+    return f" {say_rows(n)} {one if n == 1 else many}." if n else ""
