@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from localconformal.audit import Audit, Cell, Comparison, Difference, Summary
 from localconformal.audit.cells import ALPHA
@@ -102,7 +102,27 @@ def _cell_columns(cells: Iterable[Cell]) -> dict[str, Any]:
     return _coverage_columns((cell.label, cell, region_state(cell)) for cell in cells)
 
 
-def glance_chart(audit: Audit) -> dict[str, Any]:
+def all_charts(
+    audit: Audit,
+    rows: tuple[Array, Array] | None,
+    y_pred: ArrayLike | None,
+    curve: CoverageLengthCurve | None,
+    comparison: Comparison | None,
+    seed: int,
+) -> dict[str, Any]:
+    """Name -> chart, those that can be drawn; rows are (y, bounds)."""
+    charts = {"glance": _glance_chart(audit), **_part_charts(audit)}
+    if rows is not None:
+        charts |= _row_charts(*rows, seed)
+        if y_pred is not None:
+            charts["predictions"] = _predictions_chart(*rows, np.asarray(y_pred), seed)
+    if curve is not None:
+        charts["curve"] = _curve_chart(curve)
+    charts |= _slab_chart(audit)
+    return charts if comparison is None else charts | _comparison_charts(comparison)
+
+
+def _glance_chart(audit: Audit) -> dict[str, Any]:
     """All rows, and the part of each kind that covers least."""
     summary, slab = audit.summary, audit.slab
     level = summary.confidence_level
@@ -121,7 +141,7 @@ def glance_chart(audit: Audit) -> dict[str, Any]:
     return _forest("At a glance", lead, level, _coverage_columns(rows), **more)
 
 
-def part_charts(audit: Audit) -> dict[str, Any]:
+def _part_charts(audit: Audit) -> dict[str, Any]:
     """Coverage by group, by feature bin and by length, those there are."""
     level = audit.summary.confidence_level
     charts = {}
@@ -156,7 +176,7 @@ def _choice(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
     return {"columns": options, "choose": name, "note": " ".join(notes)}
 
 
-def slab_chart(audit: Audit) -> dict[str, Any]:
+def _slab_chart(audit: Audit) -> dict[str, Any]:
     """The weights of its direction, where there are several."""
     weights = zip(audit.slab.columns, audit.slab.direction, strict=True)
     used = sorted(((n, w) for n, w in weights if w != 0), key=lambda one: -abs(one[1]))
@@ -173,7 +193,7 @@ def slab_chart(audit: Audit) -> dict[str, Any]:
     return {"slab": chart}
 
 
-def comparison_charts(comparison: Comparison) -> dict[str, Any]:
+def _comparison_charts(comparison: Comparison) -> dict[str, Any]:
     """Coverage of each method, and their paired differences from the best."""
     shown = comparison.methods[:MAX_METHODS]
     columns = _coverage_columns((m.name, m.summary, _overall_state(m.summary)) for m in shown)
@@ -217,7 +237,7 @@ def _differences_chart(paired: list[Difference], each: str) -> dict[str, Any]:
     return _forest(title, lead, 0.0, options, choose="Metric", share=False, note="")
 
 
-def curve_chart(curve: CoverageLengthCurve) -> dict[str, Any]:
+def _curve_chart(curve: CoverageLengthCurve) -> dict[str, Any]:
     """Coverage over levels."""
     n = len(curve.confidence_level)
     kept = np.unique(np.linspace(0, n - 1, min(n, _MAX_LEVELS)).astype(int))
@@ -232,7 +252,7 @@ def curve_chart(curve: CoverageLengthCurve) -> dict[str, Any]:
     )
 
 
-def row_charts(y: Array, bounds: Array, seed: int) -> dict[str, Any]:
+def _row_charts(y: Array, bounds: Array, seed: int) -> dict[str, Any]:
     """Length distribution, length against error and sorted intervals, those that can be drawn."""
     covered, length = is_covered(y, bounds), tied_lengths(bounds)
     finite = np.flatnonzero(np.isfinite(bounds).all(axis=1) & np.isfinite(length))
@@ -311,7 +331,7 @@ def _sorted_intervals(
     )
 
 
-def predictions_chart(y: Array, bounds: Array, y_pred: Array, seed: int) -> dict[str, Any]:
+def _predictions_chart(y: Array, bounds: Array, y_pred: Array, seed: int) -> dict[str, Any]:
     """What was observed against what was predicted, each row with its interval."""
     rows = _draw(np.arange(len(y)), _MAX_PREDICTED, seed)
     covered, (lower, upper) = is_covered(y, bounds)[rows], bounds[rows].T

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -38,17 +39,11 @@ from localconformal.report.charts import (
     METRICS,
     OVER,
     UNDER,
-    comparison_charts,
-    curve_chart,
-    glance_chart,
+    all_charts,
     paired_in_points,
-    part_charts,
-    predictions_chart,
     region_state,
-    row_charts,
     say_calibration,
     short,
-    slab_chart,
 )
 from localconformal.text import (
     check_jinja2,
@@ -76,20 +71,6 @@ _CONDITIONS, _PARAGRAPH, _SETTINGS = 400, 600, 4_000
 _MAX_SENTENCES, _MAX_ROWS, _MAX_COLUMNS, _MAX_CANDIDATES, _MAX_NOTES = 12, 400, 200, 60, 60
 
 _SCRIPTS = ("draw.js", "charts.js", "page.js")
-#: Parts of the page in their order, by their ids.
-_TITLES = {
-    "promise": "What is promised",
-    "failures": "Where coverage fails",
-    "excess": "Where coverage is higher than asked",
-    "parts": "Every part tested",
-    "model": "The point predictions",
-    "charts-of-rows": "Charts",
-    "slab": "The worst slab",
-    "methods": "Methods compared",
-    "making": "How the intervals were made",
-    "data": "Data and versions",
-    "notes": "Notes",
-}
 
 
 def write_report(
@@ -213,23 +194,14 @@ def summarise(
     '92.0 % of 200 rows lie in their interval. The target is 90 %.'
     """
     audit = _with_expected_band(audit, model)
-    charts = {"glance": glance_chart(audit), **part_charts(audit)}
     if intervals is None and model is not None and X is not None and y is not None:
         intervals = intervals_of(model, X, audit.summary.confidence_level)
         if y_pred is None and hasattr(model, "predict"):
             y_pred = model.predict(X)
-    found = None
+    found = rows = None
     if y is not None and intervals is not None:
         rows = _check_rows(audit, y, intervals)
-        charts |= row_charts(*rows, random_state)
-        if y_pred is not None:
-            found = accuracy(rows[0], y_pred)
-            charts["predictions"] = predictions_chart(*rows, np.asarray(y_pred), random_state)
-    if curve is not None:
-        charts["curve"] = curve_chart(curve)
-    charts |= slab_chart(audit)
-    if comparison is not None:
-        charts |= comparison_charts(comparison)
+        found = None if y_pred is None else accuracy(rows[0], y_pred)
     numbers = [(name, typeset(said), text) for name, said, text in summary_lines(audit.summary)]
     summary = {
         "title": short(title),
@@ -238,7 +210,7 @@ def summarise(
         "guarantee": _promise(audit, model),
         "failures": _failures(audit, group_hint),
         "predictions": [] if found is None else [t for t in (found.warning, found.text) if t],
-        "charts": charts,
+        "charts": all_charts(audit, rows, y_pred, curve, comparison, random_state),
         "slab": _slab_lines(audit),
         "comparison": None if comparison is None else _methods(comparison),
         "making": _model_facts(model),
@@ -276,27 +248,15 @@ def render(summary: dict[str, Any]) -> str:
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    tools = (_place, _tight, say_band, say_number, say_p_value, say_share, typeset)
+    tools = (say_band, say_number, say_p_value, say_share, typeset)
     return render_template(
         "report/templates/report.html.j2",
         **summary,
         policy=policy,
         style=style,
         script=script,
-        titles=_titles(summary),
-        **{tool.__name__.lstrip("_"): tool for tool in tools},
+        **{tool.__name__: tool for tool in tools},
     )
-
-
-def _titles(summary: dict[str, Any]) -> dict[str, str]:
-    """Of the parts that there is something to say of."""
-    present = {
-        "excess": summary["failures"]["over"]["sentences"],
-        "model": summary["predictions"],
-        "methods": summary["comparison"],
-        "notes": summary["notes"],
-    }
-    return {name: title for name, title in _TITLES.items() if present.get(name, True)}
 
 
 @cache
@@ -311,17 +271,6 @@ def _assets() -> tuple[str, str]:
 def _digest(text: str) -> str:
     """What the policy lets through: this text and no other."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _tight(text: str) -> str:
-    """No line begins with a percent sign."""
-    return text.replace(" %", "\N{NO-BREAK SPACE}%")
-
-
-def _place(share: float, low: float) -> str:
-    """Where a share stands in the picture of a band, 150 pixels wide and from ``low`` to 1."""
-    inside = (share - low) / max(1.0 - low, 1e-9)
-    return f"{6 + 138 * min(max(inside, 0.0), 1.0):.1f}"
 
 
 # ---- texts ------------------------------------------------------------------------------------
@@ -375,25 +324,17 @@ def _check_rows(audit: Audit, y: ArrayLike, intervals: ArrayLike) -> tuple[Array
 
 def _with_expected_band(audit: Audit, model: Any) -> Audit:
     """The audit with the Beta-binomial band of its coverage, where only the model knows it."""
-    summary, n_calibration = audit.summary, _calibration_rows(model)
-    if summary.n_calibration or n_calibration == 0:
+    summary, report = audit.summary, getattr(model, "fit_report_", None)
+    promise: Any = getattr(model, "guarantee_", None)
+    # Cells are calibrated by rows of their own, which are not counted there.
+    if promise is None or promise.conditional_on is not None or not isinstance(report, Mapping):
         return audit
-    lower, upper = coverage_band(n_calibration, summary.n, summary.confidence_level)
-    known = replace(
-        summary, n_calibration=n_calibration, expected_lower=lower, expected_upper=upper
-    )
+    n = int(report.get("rows", {}).get("calibration", 0))
+    if summary.n_calibration or n == 0 or not (promise.marginal and promise.finite_sample):
+        return audit
+    lower, upper = coverage_band(n, summary.n, summary.confidence_level)
+    known = replace(summary, n_calibration=n, expected_lower=lower, expected_upper=upper)
     return replace(audit, summary=known)
-
-
-def _calibration_rows(model: Any) -> int:
-    """How many rows calibrated the model as a whole; 0 where it does not say, or by cells."""
-    guarantee: Any = getattr(model, "guarantee_", None)
-    if guarantee is None or not (guarantee.marginal and guarantee.finite_sample):
-        return 0
-    report = getattr(model, "fit_report_", {})
-    if guarantee.conditional_on is not None or not isinstance(report, Mapping):
-        return 0
-    return int(report.get("rows", {}).get("calibration", 0))
 
 
 def _say_expected(summary: Summary) -> str:
@@ -410,21 +351,22 @@ _PARTS = {
     "sizes": ("length stratum", "length strata"),
     "slab": ("slab", "slabs"),
 }
-_NO_MODEL = (
-    "These intervals were made elsewhere: nothing is promised here. "
-    "The audit says how they did on these rows, no more."
-)
 
 
 def _headline(audit: Audit, found: Accuracy | None) -> dict[str, Any]:
-    summary = audit.summary
-    model = [found.warning] if found is not None and found.warning else []
+    summary, (under, over) = audit.summary, _sides(audit)
+    lists = (audit.rules, audit.features, audit.groups, audit.sizes)
+    n_tested = sum(map(len, lists)) + (audit.slab.n > 0)
+    often = f"; {len(over):,} covered too often" if over else ""
+    fails = (f"{len(under):,} of {n_tested:,}", f"parts of the rows, beyond chance{often}")
+    figures = [*_figures(summary), ("Coverage fails", *fails)]
+    verdict = [_overall_sentence(summary), *_parts_sentences(audit, under, over, n_tested)]
     return {
         "text": f"{say_share(summary.coverage)} of {say_rows(summary.n)} "
         f"{'lies in its' if summary.n == 1 else 'lie in their'} interval. "
         f"The target is {say_level(summary.confidence_level)}.",
-        "verdict": [_overall_sentence(audit), *_parts_sentences(audit), *model],
-        "figures": _figures(audit),
+        "verdict": verdict + ([found.warning] if found is not None and found.warning else []),
+        "figures": [{"label": label, "value": v, "detail": text} for label, v, text in figures],
     }
 
 
@@ -434,13 +376,7 @@ def _sides(audit: Audit) -> tuple[list[Failure], list[Failure]]:
     return [one for one in found if one.is_under], [one for one in found if not one.is_under]
 
 
-def _n_tested(audit: Audit) -> int:
-    lists = (audit.rules, audit.features, audit.groups, audit.sizes)
-    return sum(map(len, lists)) + (audit.slab.n > 0)
-
-
-def _overall_sentence(audit: Audit) -> str:
-    summary = audit.summary
+def _overall_sentence(summary: Summary) -> str:
     if summary.p_value >= ALPHA:
         return "Over all rows the difference is within chance."
     drawn = say_calibration(summary)
@@ -461,22 +397,20 @@ def _overall_sentence(audit: Audit) -> str:
     )
 
 
-def _parts_sentences(audit: Audit) -> list[str]:
+def _parts_sentences(
+    audit: Audit, under: list[Failure], over: list[Failure], n_tested: int
+) -> list[str]:
     """Is it the target everywhere, and if not, where is it worst?"""
-    tested, (under, over) = _n_tested(audit), _sides(audit)
-    if tested == 0:
+    none = f"None of the {n_tested:,} parts looked at one by one is"
+    if n_tested == 0:
         return ["There were no parts of the rows to look at one by one."]
     if not under and not over:
-        return [f"None of the {tested:,} parts looked at one by one is off by more than chance."]
-    lines = []
+        return [f"{none} off by more than chance."]
+    lines = [f"{none} covered too rarely."]
     if under:
-        lines.append(f"Coverage is too low, by more than chance, in {_say_parts(under)}.")
+        lines = [f"Coverage is too low, by more than chance, in {_say_parts(under)}."]
         lines += _worst_sentences(audit, under)
-    else:
-        lines.append(f"None of the {tested:,} parts looked at one by one is covered too rarely.")
-    if over:
-        lines.append(f"It is higher than asked in {_say_parts(over)}.")
-    return lines
+    return [*lines, f"It is higher than asked in {_say_parts(over)}."] if over else lines
 
 
 def _worst_sentences(audit: Audit, under: list[Failure]) -> list[str]:
@@ -498,17 +432,17 @@ def _worst_sentences(audit: Audit, under: list[Failure]) -> list[str]:
 
 def _say_parts(failures: list[Failure]) -> str:
     """2 rules, 5 feature bins and 1 group."""
-    counted = []
-    for part, (one, many) in _PARTS.items():
-        n = sum(failure.part == part for failure in failures)
-        if n:
-            counted.append(f"{n:,} {one if n == 1 else many}")
-    return " and ".join([", ".join(counted[:-1])] * (len(counted) > 1) + counted[-1:])
+    counts = Counter(failure.part for failure in failures)
+    *first, last = (
+        f"{counts[part]:,} {one if counts[part] == 1 else many}"
+        for part, (one, many) in _PARTS.items()
+        if counts[part]
+    )
+    return f"{', '.join(first)} and {last}" if first else last
 
 
-def _figures(audit: Audit) -> list[dict[str, str]]:
-    """The four numbers to take home."""
-    summary, (under, over) = audit.summary, _sides(audit)
+def _figures(summary: Summary) -> list[tuple[str, str, str]]:
+    """Numbers to take home: what each is called, the number, and a detail."""
     length = f"median {_say(summary.median_length)}"
     if summary.share_infinite > 0:
         infinite = say_number(100 * summary.share_infinite)
@@ -516,25 +450,22 @@ def _figures(audit: Audit) -> list[dict[str, str]]:
     band = f"95 % band: {say_band(summary.lower, summary.upper)}"
     if summary.n_calibration:
         band += f"; {say_calibration(summary)} explains {_say_expected(summary)}"
-    often = f"; {len(over):,} covered too often" if over else ""
-    rows = [
+    return [
         ("Target", say_level(summary.confidence_level), "of rows in their interval"),
         ("Observed", say_share(summary.coverage), band),
         ("Mean length", _say(summary.mean_length), length),
-        (
-            "Coverage fails",
-            f"{len(under):,} of {_n_tested(audit):,}",
-            f"parts of the rows, beyond chance{often}",
-        ),
     ]
-    return [{"label": label, "value": value, "detail": detail} for label, value, detail in rows]
 
 
 def _promise(audit: Audit, model: Any) -> dict[str, Any]:
     """What the model promises, in its own words; nothing where there is none to ask."""
     guarantee = getattr(model, "guarantee_", None)
     if guarantee is None:
-        return {"known": False, "lines": [_NO_MODEL]}
+        line = (
+            "These intervals were made elsewhere: nothing is promised here. "
+            "The audit says how they did on these rows, no more."
+        )
+        return {"known": False, "lines": [line]}
     lines = [short(line, _PARAGRAPH) for line in str(guarantee).splitlines() if line.strip()]
     level, target = getattr(guarantee, "confidence_level", None), audit.summary.confidence_level
     if isinstance(level, float) and level != target:
@@ -563,15 +494,10 @@ def _failures(audit: Audit, group_hint: str) -> dict[str, Any]:
 
 
 def _told_parts(audit: Audit, found: list[Failure]) -> dict[str, Any]:
-    """The first few parts of one side as sentences, and how many more there are.
-
-    Where all rows are off the target, what stands out from the other rows comes first.
-    """
-    level, shifted = audit.summary.confidence_level, audit.is_shifted
-    first = list(KINDS)
-    ordered = sorted(found, key=lambda one: (shifted and not one.stands_out, first.index(one.part)))
+    """The first few parts of one side as sentences, and how many more there are."""
+    level, first = audit.summary.confidence_level, list(KINDS)
     sentences = []
-    for one in ordered[:_MAX_SENTENCES]:
+    for one in _outstanding_first(audit, found, lambda one: first.index(one.part))[:_MAX_SENTENCES]:
         text = short(f"{KINDS[one.part]}{one.text}", _CONDITIONS)
         state = UNDER if one.is_under else OVER
         sentences.append({"state": state, "text": f"{text}: {coverage_phrase(one, level)}"})
@@ -579,33 +505,28 @@ def _told_parts(audit: Audit, found: list[Failure]) -> dict[str, Any]:
 
 
 def _region_table(audit: Audit, part: str, group_hint: str) -> dict[str, Any]:
-    """One family of tests, the most significant first.
-
-    Where all rows are off the target, what stands out from the other rows comes before the rest.
-    """
+    """One family of tests, the most significant first."""
     title, empty = _TABLES[part]
     if part == "groups" and group_hint:
         empty = f"{empty}: {group_hint}."
-    shifted = audit.is_shifted
-    tested = sorted(
-        getattr(audit, part), key=lambda one: (shifted and not stands_out(one), one.p_value)
-    )
-    return {
-        "id": part,
-        "title": title,
-        "text": part_verdict(audit, part) if tested else empty,
-        "rows": [_region_row(one) for one in tested[:_MAX_ROWS]],
-        "left_out": max(0, len(tested) - _MAX_ROWS),
-    }
-
-
-def _region_row(region: Any) -> dict[str, Any]:
+    tested = _outstanding_first(audit, getattr(audit, part), lambda one: one.p_value)
     names = ("n", "coverage", "lower", "upper", "gap", "mean_length", "adjusted_p_value")
-    return {
-        "text": short(region.text, _CONDITIONS),
-        **{name: getattr(region, name) for name in names},
-        "state": region_state(region),
-    }
+    rows = [
+        {"text": short(one.text, _CONDITIONS), "state": region_state(one)}
+        | {name: getattr(one, name) for name in names}
+        for one in tested[:_MAX_ROWS]
+    ]
+    text = part_verdict(audit, part) if tested else empty
+    left_out = len(tested) - len(rows)
+    return {"id": part, "title": title, "text": text, "rows": rows, "left_out": left_out}
+
+
+def _outstanding_first(
+    audit: Audit, parts: Iterable[Any], order: Callable[[Any], float]
+) -> list[Any]:
+    """In this order; where all rows are off the target, first what differs from the others."""
+    shifted = audit.is_shifted
+    return sorted(parts, key=lambda one: (shifted and not stands_out(one), order(one)))
 
 
 # ---- the worst slab ---------------------------------------------------------------------------
@@ -699,20 +620,20 @@ def _data_facts(audit: Audit, X: Any, model: Any, seed: int) -> list[dict[str, A
     tables = []
     if X is not None:
         columns = _column_rows(X, audit.summary.n)
-        facts += [
-            ("columns", len(columns)),
-            ("columns with missing values", sum(row[2] > 0 for row in columns)),
-        ]
+        facts.append(("columns", len(columns)))
+        facts.append(("columns with missing values", sum(row[2] > 0 for row in columns)))
         names = ("column", "kind", "missing", "distinct", "range or most frequent")
         is_cut = len(columns) > _MAX_COLUMNS
         title = f"Columns, the first {_MAX_COLUMNS}" if is_cut else "Columns"
         tables.append(_table(title, names, columns[:_MAX_COLUMNS]))
-    facts += [("seed of the samples on this page", seed)]
+    facts.append(("seed of the samples on this page", seed))
     if model is not None and hasattr(model, "random_state"):
         facts.append(("random_state of the model", model.random_state))
+    used = [type(one).__module__ for one in (X, model, getattr(model, "estimator", None))]
+    packages = dict.fromkeys([*PACKAGES, *sorted(name.split(".")[0] for name in used)])
     return [
         _table("Facts", ("fact", "value"), facts),
-        _table("Versions", ("package", "version"), versions(_packages(X, model)).items()),
+        _table("Versions", ("package", "version"), versions(list(packages)).items()),
         *tables,
     ]
 
@@ -736,9 +657,3 @@ def _column_rows(X: Any, n: int) -> list[tuple[Any, ...]]:
             range_ = " to ".join(say_rounded(float(end), kind) for end in ends)
         rows.append((name, kind, column.n_missing, distinct, range_))
     return rows
-
-
-def _packages(X: Any, model: Any) -> list[str]:
-    """The library, what it stands on, and the packages of the frame and of the models."""
-    used = [type(one).__module__ for one in (X, model, getattr(model, "estimator", None))]
-    return list(dict.fromkeys([*PACKAGES, *sorted(name.split(".")[0] for name in used)]))
