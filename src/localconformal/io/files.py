@@ -55,12 +55,18 @@ def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> list[Pat
         for path, write in writers.items():
             made += _make_folder(path.parent)
             parts[path] = _reserve(path)
-            with _naming(path):
+            try:
                 write(parts[path])
-        mode = 0o666 & ~_umask()
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                reason = f"{os.strerror(error.errno)}; make room, or choose another place"
+                raise UnwritableError(f"Cannot write {path}: {reason}.") from error
+        # mkstemp makes private files; a result is as readable as any new file.
+        mask = os.umask(0)
+        os.umask(mask)
         for part in parts.values():
-            # mkstemp makes private files; a result is as readable as any new file.
-            part.chmod(mode)
+            part.chmod(0o666 & ~mask)
         with _uninterrupted():
             _rename_together(parts)
     except BaseException:
@@ -97,19 +103,6 @@ def _rename_together(parts: Mapping[Path, Path]) -> None:
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """An error for want of room names the file, by the name that it was to have."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in NO_ROOM:
-            raise
-        raise UnwritableError(
-            f"Cannot write {path}: {os.strerror(error.errno)}; make room, or choose another place."
-        ) from error
-
-
-@contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Ctrl-C is too late here and has no effect, so that files are renamed together or not at all.
 
@@ -143,20 +136,7 @@ def check_folder(folder: Path) -> None:
 
 
 def check_inputs_stay(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
-    """None of the outputs is an input or lies in a folder that is one, or one sentence.
-
-    Links are followed. To be called before anything is computed.
-
-    Parameters
-    ----------
-    outputs : paths to be written
-    inputs : paths to be read
-        Files, or folders of Parquet files; None, and what is not there, is no input.
-
-    Examples
-    --------
-    >>> check_inputs_stay([Path("made.csv")], [Path("homes.csv"), None])
-    """
+    """None of the outputs is an input (None is none) or lies in a folder of them; links count."""
     given = [path for path in inputs if path is not None and path.exists()]
     for output in outputs:
         for one in given:
@@ -197,9 +177,3 @@ def _unwritable(folder: Path, error: OSError) -> UnwritableError:
     """Why nothing can be made in the folder, in one sentence."""
     reason = error.strerror or str(error)
     return UnwritableError(f"Cannot write to {folder}: {reason}; choose another place.")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

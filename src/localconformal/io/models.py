@@ -142,10 +142,7 @@ def model_bytes(model: Any) -> bytes:
     try:
         check_inside(model)
         data = _stamped(bytes(skops.dumps(flatten(without_requests(model)), **COMPRESSION)))
-        types = skops.get_untrusted_types(data=data)
-        unknown = [name for name in types if not is_allowed(name)]
-        if not unknown:
-            check_nodes(data)
+        _, unknown = _named_types(data)
     except Exception as error:
         why = _said(error)
         if any(map(_is_network, parts_of(model))):
@@ -201,13 +198,10 @@ def load_model(path: str | Path) -> Any:
             f"{path} is not a whole model file; make it again (save_model, or localconformal run)."
         )
     # Before reading: that it is missing is no fault of the file.
-    skops = skops_io()
+    skops_io()
     data = path.read_bytes()
     try:
-        types = list(skops.get_untrusted_types(data=data))
-        unknown = [name for name in types if not is_allowed(name)]
-        if not unknown:
-            check_nodes(data)
+        types, unknown = _named_types(data)
     except Exception as error:
         raise _altered(path, data, error) from error
     if unknown:
@@ -216,6 +210,15 @@ def load_model(path: str | Path) -> Any:
             f"may; it was not loaded{_other_versions(data, ' ({})')}."
         )
     return _construct(path, data, types)
+
+
+def _named_types(data: bytes) -> tuple[list[str], list[str]]:
+    """Types that a file names and skops does not know, and those of them not on our list."""
+    types = list(skops_io().get_untrusted_types(data=data))
+    unknown = [name for name in types if not is_allowed(name)]
+    if not unknown:
+        check_nodes(data)
+    return types, unknown
 
 
 def _construct(path: Path, data: bytes, types: list[str]) -> Any:
@@ -281,49 +284,29 @@ def _said(error: Exception) -> str:
 def skops_io() -> Any:
     """skops.io of a version that is safe, or an error that says what to install."""
     try:
-        _check_skops(str(import_module("skops").__version__))
-        return import_module("skops.io")
+        version = str(import_module("skops").__version__)
+        module = import_module("skops.io")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "Model files need skops, which this installation lacks: run "
             "pip install 'localconformal[cli]'."
         ) from error
-
-
-def _check_skops(version: str) -> None:
-    """Refuse versions that would run code of a crafted file.
-
-    Examples
-    --------
-    >>> _check_skops("0.12.0"), _check_skops("1.0")
-    (None, None)
-    """
     if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST_SKOPS:
         needed = ".".join(map(str, OLDEST_SKOPS))
         raise ModelFileError(
             f"skops {version} is installed, with which a crafted model file can run code; "
             f"{needed} or later is needed: run pip install 'skops>={needed}'."
         )
+    return module
 
 
 # ---- the types that a model file may name -------------------------------------------------------
 
 
 def is_allowed(name: str) -> bool:
-    """Whether a model file may name this type.
-
-    Examples
-    --------
-    >>> is_allowed("localconformal.calibration.Calibration")
-    True
-    >>> is_allowed("localconformal.calibration.np"), is_allowed("os.system")
-    (False, False)
-    """
-    return name in FURTHER_TYPES or _is_own_class(name)
-
-
-def _is_own_class(name: str) -> bool:
-    """Whether the name is that of a class that one of our modules defines; no function is."""
+    """Whether a file may name it: on the list, or a class (no function) that our modules define."""
+    if name in FURTHER_TYPES:
+        return True
     module, _, attribute = name.rpartition(".")
     package, _, inside = module.partition(".")
     homes = (home for home in OWN_MODULES if f"{inside}.".startswith(f"{home}."))
@@ -352,13 +335,7 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class Flat:
-    """A model whose shared parts stand in a list.
-
-    Attributes
-    ----------
-    root : Any
-    parts : list
-    """
+    """A model whose shared parts stand in a list."""
 
     root: Any
     parts: list[Any]
@@ -422,7 +399,8 @@ class _Flattening:
         self.met.append(value)
         if is_own(value):
             # Kept, for the second pass must meet the same objects.
-            self.states[id(value)] = _attributes(value)
+            state = value.__getstate__() if hasattr(value, "__getstate__") else vars(value)
+            self.states[id(value)] = dict(state or {})
             _rebuilt(self.states[id(value)], self.count)
         else:
             _rebuilt(value, self.count)
@@ -445,12 +423,6 @@ class _Flattening:
         copy = object.__new__(type(value))
         vars(copy).update(_rebuilt(self.states[id(value)], self.write))
         return copy
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    """What an object of this library is made of."""
-    state = value.__getstate__() if hasattr(value, "__getstate__") else vars(value)
-    return dict(state or {})
 
 
 def _rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -135,22 +136,16 @@ def _read_csv(path: Path, wanted: list[str], names: Sequence[str]) -> pd.DataFra
 
 def _read_parquet(path: Path, wanted: list[str], names: Sequence[str]) -> pd.DataFrame:
     files = _parquet_files(path)
-    index = _index_name(pq.read_schema(files[0]))
-    own = [name for name in wanted if name != index]
-    table = _dataset(files).to_table(columns=[*own, *([index] if index else [])])
-    frame = _to_pandas(table, path, names)
-    if index is None:
-        return frame
-    frame = frame.set_index(index)
-    return frame.rename_axis(None if index.startswith("__index_level_") else index)
-
-
-def _index_name(schema: Any) -> str | None:
-    """The column in which pandas stored the index, if there is one."""
-    about = schema.pandas_metadata
+    # The column in which pandas stored the index, if there is one.
+    about = pq.read_schema(files[0]).pandas_metadata
     stored = about.get("index_columns") if isinstance(about, dict) else None
-    named = [name for name in stored or () if isinstance(name, str)]
-    return named[0] if len(named) == 1 else None
+    index = [name for name in stored or () if isinstance(name, str)]
+    if len(index) != 1:
+        return _to_pandas(_dataset(files).to_table(columns=wanted), path, names)
+    own = [name for name in wanted if name not in index]
+    frame = _to_pandas(_dataset(files).to_table(columns=own + index), path, names)
+    is_nameless = index[0].startswith("__index_level_")
+    return frame.set_index(index[0]).rename_axis(None if is_nameless else index[0])
 
 
 def table_batches(
@@ -264,11 +259,8 @@ def _to_pandas(table: Any, path: Path, names: Sequence[str] = ()) -> pd.DataFram
     """
     # Arrow itself does not look whether texts are UTF-8.
     table.validate(full=True)
-    columns = [
-        _readable(column, field, path)
-        for column, field in zip(table.columns, table.schema, strict=True)
-    ]
-    plain = pa.table(columns, names=table.column_names)
+    columns = map(_readable, table.columns, table.schema, repeat(path))
+    plain = pa.table(list(columns), names=table.column_names)
     frame = plain.to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
     for name in set(names).intersection(table.column_names):
         kind = table.column(name).type
@@ -293,10 +285,7 @@ def _readable(column: Any, field: Any, path: Path) -> Any:
     if kinds.is_primitive(kind) or any(is_kind(kind) for is_kind in texts):
         return column
     if kinds.is_binary(kind) and _is_csv(path):
-        raise TableError(
-            f"{path} is not UTF-8 text (column {field.name!r}); save it with the encoding UTF-8, "
-            "or as Parquet."
-        )
+        raise TableError(_not_utf8(path, f" (column {field.name!r})"))
     raise TableError(
         f"{path} has values of the type {field.type} in column {field.name!r}, which are neither "
         "numbers, times nor texts; name the columns to use with --features, and leave it out."
@@ -370,13 +359,7 @@ def _check_path(path: Path) -> None:
 
 
 def _format_of(path: Path) -> str:
-    """The suffix that says how the file is read.
-
-    Examples
-    --------
-    >>> _format_of(Path("rows.CSV.gz"))
-    '.csv.gz'
-    """
+    """The suffix that says how the file is read."""
     found = [suffix for suffix in FORMATS if path.name.lower().endswith(suffix)]
     if not found:
         raise TableError(
@@ -437,13 +420,6 @@ def _csv_options(columns: list[str], types: dict[str, Any], *, use_threads: bool
 
 def _raw_names(path: Path) -> dict[str, str]:
     """Name of each column of a CSV file -> that in the file; without one, it tells its position."""
-    header = _csv_header(path)
-    names = [name or f"Unnamed: {position}" for position, name in enumerate(header)]
-    return dict(zip(_unique(names, path), header, strict=True))
-
-
-def _csv_header(path: Path) -> list[str]:
-    """The first record of a CSV file."""
     with FORMATS[_format_of(path)](path, "rb") as stream:
         beginning = stream.read(LONGEST_HEADER)
     decoded = beginning.decode("utf-8-sig", errors="strict" if len(beginning) < 4096 else "replace")
@@ -455,7 +431,8 @@ def _csv_header(path: Path) -> list[str]:
         raise TableError(_not_utf8(path))
     if len(header) == 1:
         _check_delimiter(path, header[0], next(records, None))
-    return header
+    names = [name or f"Unnamed: {position}" for position, name in enumerate(header)]
+    return dict(zip(_unique(names, path), header, strict=True))
 
 
 def _check_delimiter(path: Path, header: str, first_row: list[str] | None) -> None:
@@ -544,8 +521,8 @@ def _what_happened(path: Path, message: str) -> str:
     return f"{path} cannot be read as CSV: {message.removeprefix('CSV parse error: ').rstrip('.')}."
 
 
-def _not_utf8(path: Path) -> str:
-    return f"{path} is not UTF-8 text; save it with the encoding UTF-8, or as Parquet."
+def _not_utf8(path: Path, where: str = "") -> str:
+    return f"{path} is not UTF-8 text{where}; save it with the encoding UTF-8, or as Parquet."
 
 
 def _no_rows(path: Path) -> TableError:
