@@ -136,7 +136,7 @@ def check_folder(folder: Path) -> None:
 
 
 def check_inputs_stay(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
-    """None of the outputs is an input (None is none) or lies in a folder of them; links count."""
+    """No output is an input, or lies in a folder that is one; links are followed."""
     given = [path for path in inputs if path is not None and path.exists()]
     for output in outputs:
         for one in given:

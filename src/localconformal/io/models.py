@@ -12,9 +12,8 @@ import io
 import json
 import re
 import zipfile
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -322,8 +321,8 @@ def is_allowed(name: str) -> bool:
 # ---- objects that others share, written once ----------------------------------------------------
 #
 # skops writes an object again at every place that holds it, and a fitted law holds the point model
-# at dozens of places: as a tree it is ten times itself. So the objects of this library are taken
-# apart first: what is held more than once stands in a list, and a number in the list's place.
+# at dozens of places: as a tree it is ten times itself. So a model is taken apart first: its
+# objects stand in a list, and in their places their positions in it.
 
 
 @dataclass(frozen=True)
@@ -335,28 +334,33 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class Flat:
-    """A model whose shared parts stand in a list."""
+    """A model whose objects stand in a list."""
 
     root: Any
     parts: list[Any]
 
 
 def flatten(model: Any) -> Flat:
-    """The model with what is shared standing once; the model itself is not changed.
+    """The model with each of its objects standing once; the model itself is not changed."""
+    parts: list[Any] = []
+    places: dict[int, int] = {}
+    # Kept alive, so that no other object gets an identity that was met.
+    met: list[Any] = []
 
-    Examples
-    --------
-    >>> shared = {1, 2}
-    >>> flat = flatten({"a": [shared, shared]})
-    >>> flat.root, len(flat.parts)
-    ({'a': [Shared(position=0), Shared(position=0)]}, 1)
-    >>> again = restore(flat)
-    >>> again["a"][0] is again["a"][1]
-    True
-    """
-    passage = _Flattening()
-    passage.count(model)
-    return Flat(passage.write(model), passage.parts)
+    def write(value: Any) -> Any:
+        if isinstance(value, PLAIN) or type(value) in (list, tuple, dict):
+            return _rebuilt(value, write)
+        if id(value) not in places:
+            place = places[id(value)] = len(parts)
+            met.append(value)
+            parts.append(value)
+            if is_own(value):
+                state = value.__getstate__() if hasattr(value, "__getstate__") else vars(value)
+                parts[place] = object.__new__(type(value))
+                vars(parts[place]).update(_rebuilt(dict(state or {}), write))
+        return Shared(places[id(value)])
+
+    return Flat(write(model), parts)
 
 
 def restore(flat: Flat) -> Any:
@@ -376,53 +380,6 @@ def restore(flat: Flat) -> Any:
     for position, part in enumerate(flat.parts):
         flat.parts[position] = resolve(part)
     return resolve(flat.root)
-
-
-@dataclass
-class _Flattening:
-    """The passage from a model to `Flat`: count who holds what, then write each once."""
-
-    counts: Counter[int] = field(default_factory=Counter)
-    #: Kept alive, so that no other object gets an identity that was counted.
-    met: list[Any] = field(default_factory=list)
-    parts: list[Any] = field(default_factory=list)
-    places: dict[int, int] = field(default_factory=dict)
-    states: dict[int, dict[str, Any]] = field(default_factory=dict)
-
-    def count(self, value: Any) -> None:
-        """Count every object from here on, each by the places that hold it."""
-        if isinstance(value, PLAIN):
-            return
-        self.counts[id(value)] += 1
-        if self.counts[id(value)] > 1:
-            return
-        self.met.append(value)
-        if is_own(value):
-            # Kept, for the second pass must meet the same objects.
-            state = value.__getstate__() if hasattr(value, "__getstate__") else vars(value)
-            self.states[id(value)] = dict(state or {})
-            _rebuilt(self.states[id(value)], self.count)
-        else:
-            _rebuilt(value, self.count)
-
-    def write(self, value: Any) -> Any:
-        """The value with shared objects as their positions."""
-        is_container = type(value) in (list, tuple, dict)
-        if isinstance(value, PLAIN) or is_container or self.counts[id(value)] == 1:
-            return self._write_here(value)
-        if id(value) not in self.places:
-            self.places[id(value)] = len(self.parts)
-            self.parts.append(None)
-            self.parts[self.places[id(value)]] = self._write_here(value)
-        return Shared(self.places[id(value)])
-
-    def _write_here(self, value: Any) -> Any:
-        """The value itself: a copy if it is ours, its entries written."""
-        if not is_own(value):
-            return _rebuilt(value, self.write)
-        copy = object.__new__(type(value))
-        vars(copy).update(_rebuilt(self.states[id(value)], self.write))
-        return copy
 
 
 def _rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
 from itertools import repeat
 from pathlib import Path
@@ -322,14 +322,7 @@ def _unique(names: Sequence[str], path: Path) -> list[str]:
 
 
 def check_columns(wanted: Iterable[str], present: list[str], source: str) -> None:
-    """Every wanted column is there, or a `TableError` that suggests what was meant.
-
-    Examples
-    --------
-    >>> check_columns(["prise"], ["price", "size"], "homes.csv")
-    Traceback (most recent call last):
-    localconformal.io.tables.TableError: homes.csv has no column 'prise'; did you mean 'price'?
-    """
+    """Every wanted column is there, or a `TableError` that suggests what was meant."""
     # A set: a scan of the list for each of 100,000 names would take a minute.
     known = set(present)
     missing = [name for name in wanted if name not in known]
@@ -553,19 +546,16 @@ def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
     is_csv, rows = path.suffix.lower() == ".csv", 0
     file: Any = None
     schema: Any = None
-    try:
+    with ExitStack() as opened:
         for frame in frames:
             shown = _harmless_texts(frame) if is_csv else frame
             # The first batch decides the types.
             table = pa.Table.from_pandas(shown, schema, preserve_index=False)
             if file is None:
                 schema = table.schema
-                file = WRITERS[path.suffix.lower()](path, schema)
+                file = opened.enter_context(WRITERS[path.suffix.lower()](path, schema))
             file.write_table(table)
             rows += len(frame)
-    finally:
-        if file is not None:
-            file.close()
     return rows
 
 
@@ -579,13 +569,7 @@ def check_suffix(path: Path) -> None:
 
 
 def harmless(cell: Any) -> Any:
-    r"""A text with an apostrophe before it if a spreadsheet would take it for a formula.
-
-    Examples
-    --------
-    >>> harmless("=1+1"), harmless(" @A1"), harmless("a=b"), harmless("\tb"), harmless(-1.5)
-    ("'=1+1", "' @A1", 'a=b', "'\tb", -1.5)
-    """
+    """A text with an apostrophe before it if a spreadsheet would take it for a formula."""
     if not isinstance(cell, str) or cell[:1].isalnum():
         return cell
     begins = cell[BLANKS.match(cell).end() :][:1]  # type: ignore[union-attr]

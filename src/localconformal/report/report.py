@@ -568,13 +568,11 @@ def _methods(comparison: Comparison) -> dict[str, Any]:
     for method in comparison.methods[:MAX_METHODS]:
         said = [typeset(say(getattr(method.summary, name))) for name, say in _COLUMNS.values()]
         methods.append([method.name, *said])
-    paired = paired_in_points(comparison)
-    found = {
-        (row.method, row.metric): typeset(say_difference(row.difference, row.lower, row.upper))
-        for row in paired
-    }
-    names = list(dict.fromkeys(row.method for row in paired))[:MAX_METHODS]
-    differences = [[name, *(found[name, metric] for metric in METRICS)] for name in names]
+    paired: dict[str, list[str]] = {}
+    for row in paired_in_points(comparison):
+        cell = typeset(say_difference(row.difference, row.lower, row.upper))
+        paired.setdefault(row.method, [row.method]).append(cell)
+    differences = list(paired.values())[:MAX_METHODS]
     is_cut = len(comparison.methods) > MAX_METHODS
     cut = [f"The first {MAX_METHODS} methods are shown."] if is_cut else []
     return {
