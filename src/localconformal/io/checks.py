@@ -38,27 +38,25 @@ from localconformal.laws.neighbors import NeighborWeights
 PLAIN = (str, bytes, int, float, complex, bool, type(None), type, np.dtype, np.generic)
 
 #: What engines hold their references in.
-ENGINE_PARTS = (KernelNeighbors, KernelWeights, NearestNeighbors, NeighborWeights, Sketch)
+_ENGINE_PARTS = (KernelNeighbors, KernelWeights, NearestNeighbors, NeighborWeights, Sketch)
 
 
 def is_own(value: Any) -> bool:
     """Whether the value is an object of this library that is made of its attributes."""
-    return type(value).__module__.partition(".")[0] == "localconformal" and hasattr(
-        value, "__dict__"
-    )
+    home = type(value).__module__.partition(".")[0]
+    return home == "localconformal" and hasattr(value, "__dict__")
 
 
 def parts_of(model: Any) -> Iterator[Any]:
     """The model and whatever it holds, each once."""
-    waiting, seen = [model], set()
-    kept = []
+    waiting = [model]
+    # With the objects, which are thereby kept alive, so that no other gets the id of one.
+    seen: dict[int, Any] = {}
     while waiting:
         part = waiting.pop()
         if id(part) in seen or isinstance(part, PLAIN):
             continue
-        seen.add(id(part))
-        # Kept alive, so that no other object gets its id.
-        kept.append(part)
+        seen[id(part)] = part
         if isinstance(part, dict):
             waiting += part.values()
         elif isinstance(part, (list, tuple, set, frozenset)):
@@ -83,7 +81,7 @@ def check_model(model: Any) -> None:
                 if isinstance(walk, TreeWalk):
                     _check_walk(walk, len(part.records.starts) - 1)
         is_engine = is_own(part) and hasattr(part, "quantiles") and hasattr(part, "v")
-        if is_engine or isinstance(part, (Calibration, *ENGINE_PARTS)):
+        if is_engine or isinstance(part, (Calibration, *_ENGINE_PARTS)):
             _refuse_nan(part)
         if isinstance(part, Calibration):
             _check_calibration(part)
@@ -212,9 +210,9 @@ def _fills(engine: Any, n: int) -> bool:
 # ---- nodes of skops that call something ---------------------------------------------------------
 
 #: They call a method or a constructor.
-CALLING = ("ConstructorFromReduceNode", "MethodNode", "OperatorFuncNode")
+_CALLING = ("ConstructorFromReduceNode", "MethodNode", "OperatorFuncNode")
 #: What `functools.partial` may wrap: gradient boosting applies it to columns with categories.
-WRAPPED = ("FunctionNode", "sklearn.utils.validation", "check_array")
+_WRAPPED = ("FunctionNode", "sklearn.utils.validation", "check_array")
 
 
 def check_nodes(data: bytes) -> None:
@@ -223,12 +221,12 @@ def check_nodes(data: bytes) -> None:
         schema = json.loads(archive.read("schema.json"))
     known: dict[Any, Any] = {}
     for node in _nodes(schema):
-        if node["__loader__"] in CALLING:
+        if node["__loader__"] in _CALLING:
             raise ValueError(f"it has a {node['__loader__']}, which would call something")
         # skops takes the first node with an id for all later ones, whatever they say.
         if "__id__" in node and known.setdefault(node["__id__"], _kind(node)) != _kind(node):
             raise ValueError("it has two different objects with the same id")
-        if node["__loader__"] == "PartialNode" and _kind(node["content"]["func"]) != WRAPPED:
+        if node["__loader__"] == "PartialNode" and _kind(node["content"]["func"]) != _WRAPPED:
             raise ValueError("it has a functools.partial of an unknown function")
         # What a dict's keys are made of.
         keys = node.get("key_types")
@@ -261,13 +259,13 @@ def _kind(node: Any) -> tuple[Any, ...]:
 # ---- settings that lead out of a model ----------------------------------------------------------
 
 #: Where scikit-learn keeps results on disk, as pickles; without it they are computed again.
-CACHE = "memory"
+_CACHE = "memory"
 #: Where scikit-learn keeps what `set_fit_request` and its like were told.
-REQUESTS = "_metadata_request"
+_REQUESTS = "_metadata_request"
 #: Parameter -> its only value that does not lead out.
-HARMLESS = {CACHE: None, "callback": None, "callbacks": None, "input": "content"}
+HARMLESS = {_CACHE: None, "callback": None, "callbacks": None, "input": "content"}
 #: Settings that a constructor does not name and that may be texts; others could be paths or hosts.
-FURTHER_TEXTS = frozenset(
+_FURTHER_TEXTS = frozenset(
     {
         "boosting",
         "data_sample_strategy",
@@ -279,16 +277,16 @@ FURTHER_TEXTS = frozenset(
     }
 )
 #: In the place of an estimator.
-STEP_TEXTS = ("drop", "passthrough")
+_STEP_TEXTS = ("drop", "passthrough")
 #: Attributes with settings that a constructor does not name, and with those that a search tries.
-FURTHER, TRIED = ("_other_params", "kwargs"), ("param_grid", "param_distributions")
+_FURTHER, _TRIED = ("_other_params", "kwargs"), ("param_grid", "param_distributions")
 
 
 def drop_caches(model: Any) -> None:
     """No estimator within the model keeps results on disk; what it computes stays the same."""
     for part in _estimators(model):
-        if vars(part).get(CACHE) is not None:
-            setattr(part, CACHE, None)
+        if vars(part).get(_CACHE) is not None:
+            setattr(part, _CACHE, None)
 
 
 def without_requests(model: Any) -> Any:
@@ -297,11 +295,11 @@ def without_requests(model: Any) -> Any:
     Requests say what `fit` is to be given. A fitted model has no use for them, and skops, which
     follows them back to their estimator, would not come to an end.
     """
-    if not any(REQUESTS in vars(part) for part in _estimators(model)):
+    if not any(_REQUESTS in vars(part) for part in _estimators(model)):
         return model
     copied = deepcopy(model)
     for part in _estimators(copied):
-        vars(part).pop(REQUESTS, None)
+        vars(part).pop(_REQUESTS, None)
     return copied
 
 
@@ -313,7 +311,7 @@ def check_inside(model: Any) -> None:
                 wanted = HARMLESS[name]
                 leads_out = not (isinstance(value, type(wanted)) and value == wanted)
             else:
-                leads_out = not is_named and name not in FURTHER_TEXTS and _has_text(value)
+                leads_out = not is_named and name not in _FURTHER_TEXTS and _has_text(value)
             if leads_out:
                 said = repr(value) if isinstance(value, (str, bytes)) else type(value).__name__
                 raise ValueError(
@@ -328,12 +326,12 @@ def _estimators(model: Any) -> Iterator[Any]:
 def _settings(part: Any) -> Iterator[tuple[str, Any, bool]]:
     """Name, value, and whether a constructor names it; without the cache, which is dropped."""
     named = _named(part)
-    for name in named & vars(part).keys() - {CACHE}:
+    for name in named & vars(part).keys() - {_CACHE}:
         yield name, getattr(part, name), True
-    for attribute in FURTHER:
+    for attribute in _FURTHER:
         for name, value in _entries(getattr(part, attribute, None)):
             yield name, value, name in named
-    for attribute in TRIED:
+    for attribute in _TRIED:
         tried = _entries(getattr(part, attribute, None))
         known = {name for inside in _estimators(part) for name in _named(inside)} if tried else {}
         for path, values in tried:
@@ -359,4 +357,4 @@ def _entries(settings: Any) -> list[tuple[str, Any]]:
 def _has_text(value: Any) -> bool:
     if isinstance(value, (list, tuple, set, np.ndarray)):
         return any(map(_has_text, value))
-    return isinstance(value, (str, bytes)) and value not in STEP_TEXTS
+    return isinstance(value, (str, bytes)) and value not in _STEP_TEXTS

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 #: The disk is full, so much is not allowed, or the file would be larger than any may be.
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class UnwritableError(OSError):
@@ -58,7 +58,7 @@ def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> list[Pat
             try:
                 write(parts[path])
             except OSError as error:
-                if error.errno not in NO_ROOM:
+                if error.errno not in _NO_ROOM:
                     raise
                 reason = f"{os.strerror(error.errno)}; make room, or choose another place"
                 raise UnwritableError(f"Cannot write {path}: {reason}.") from error
@@ -152,10 +152,8 @@ def check_inputs_stay(outputs: Iterable[Path], inputs: Iterable[Path | None]) ->
 def _make_folder(folder: Path) -> list[Path]:
     """Make a folder, and return those of its path that were not there, the outermost first."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()][::-1]
-    try:
+    with _made_in(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(folder, error) from error
     return missing
 
 
@@ -163,17 +161,20 @@ def _reserve(path: Path) -> Path:
     """An empty file of another name beside the path, with its suffix."""
     if path.is_dir():
         raise UnwritableError(f"Cannot write {path}: it is a folder; choose another place.")
-    try:
-        handle, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix
-        )
-    except OSError as error:
-        raise _unwritable(path.parent, error) from error
+    with _made_in(path.parent):
+        prefix = f".{path.stem}-"
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=path.suffix)
     os.close(handle)
     return Path(name)
 
 
-def _unwritable(folder: Path, error: OSError) -> UnwritableError:
+@contextmanager
+def _made_in(folder: Path) -> Iterator[None]:
     """Why nothing can be made in the folder, in one sentence."""
-    reason = error.strerror or str(error)
-    return UnwritableError(f"Cannot write to {folder}: {reason}; choose another place.")
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UnwritableError(
+            f"Cannot write to {folder}: {reason}; choose another place."
+        ) from error

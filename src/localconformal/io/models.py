@@ -33,7 +33,7 @@ from localconformal.text import one_line
 from localconformal.versions import versions
 
 #: Fast, and half the size.
-COMPRESSION = {"compression": zipfile.ZIP_DEFLATED, "compresslevel": 1}
+_COMPRESSION = {"compression": zipfile.ZIP_DEFLATED, "compresslevel": 1}
 #: Earlier ones run code that a crafted file brings.
 OLDEST_SKOPS = (0, 12)
 #: Entry that tells the versions that wrote a file, for the sentence about one that does not load.
@@ -42,7 +42,7 @@ STAMPED = ("localconformal", "scikit-learn")
 
 #: Modules of this library whose classes a fitted model is made of. Those that read or write files,
 #: or call what they are given, are none of them.
-OWN_MODULES = (
+_OWN_MODULES = (
     "adjustments",
     "calibration",
     "default_model",
@@ -140,7 +140,7 @@ def model_bytes(model: Any) -> bytes:
     skops = skops_io()
     try:
         check_inside(model)
-        data = _stamped(bytes(skops.dumps(flatten(without_requests(model)), **COMPRESSION)))
+        data = _stamped(bytes(skops.dumps(flatten(without_requests(model)), **_COMPRESSION)))
         _, unknown = _named_types(data)
     except Exception as error:
         why = _said(error)
@@ -308,7 +308,7 @@ def is_allowed(name: str) -> bool:
         return True
     module, _, attribute = name.rpartition(".")
     package, _, inside = module.partition(".")
-    homes = (home for home in OWN_MODULES if f"{inside}.".startswith(f"{home}."))
+    homes = (home for home in _OWN_MODULES if f"{inside}.".startswith(f"{home}."))
     if package != "localconformal" or not any(homes):
         return False
     try:

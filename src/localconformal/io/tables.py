@@ -33,37 +33,37 @@ from localconformal.text import listing, one_line
 #: Rows of a batch.
 DEFAULT_ROWS = 65_536
 #: More columns are no table of features but a matrix; those wanted are to be named.
-MOST_COLUMNS = 2_000
+_MOST_COLUMNS = 2_000
 
 #: What a column of a batch is read as; a name is copied and not computed with.
 NUMBER, TEXT, TIME, NAME = "number", "text", "time", "name"
 #: What CSV is parsed as; a time is parsed later, by the format that was learned.
-CSV_TYPES = {NUMBER: pa.float64(), TEXT: pa.string(), TIME: pa.string(), NAME: pa.string()}
+_CSV_TYPES = {NUMBER: pa.float64(), TEXT: pa.string(), TIME: pa.string(), NAME: pa.string()}
 #: Bytes of CSV that are parsed at once; a row must fit.
-BLOCK_BYTES = 2**22
+_BLOCK_BYTES = 2**22
 
 #: Suffix -> how its bytes are opened; None for Parquet, which Arrow opens itself.
-FORMATS: dict[str, Any] = {".csv": open, ".csv.gz": gzip.open, ".parquet": None, ".pq": None}
-WRITERS: dict[str, Any] = {".csv": pa.csv.CSVWriter, ".parquet": pq.ParquetWriter}
+_FORMATS: dict[str, Any] = {".csv": open, ".csv.gz": gzip.open, ".parquet": None, ".pq": None}
+_WRITERS: dict[str, Any] = {".csv": pa.csv.CSVWriter, ".parquet": pq.ParquetWriter}
 
 #: What else a file called CSV may be separated by.
-OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces", ":": "colons"}
+_OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces", ":": "colons"}
 #: Those that a name may have too: they count only if the first row has as many.
-IN_NAMES = (" ", ":")
+_IN_NAMES = (" ", ":")
 #: A header is looked for in so many bytes.
-LONGEST_HEADER = 2**24
+_LONGEST_HEADER = 2**24
 
 #: How a number may be written elsewhere -> what to do about it; the first that fits counts.
-FOREIGN_NUMBERS = {
+_FOREIGN_NUMBERS = {
     r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?": "it has commas between thousands: write it without them",
     r"[+-]?\d*(?:[.\s']\d{3})*,\d+": "it has a decimal comma: write a point",
     r"[+-]?\d{1,3}(?:[\s'_]\d{3})+(?:\.\d*)?": "its thousands stand apart: write it without gaps",
 }
 #: A spreadsheet takes a text that begins so for a formula, and runs it; in some languages the wide
 #: signs too.
-FORMULA_SIGNS = frozenset("=+-@＝＋－＠")
+_FORMULA_SIGNS = frozenset("=+-@＝＋－＠")
 #: What may stand before the sign, or do as well: blanks, and what is not seen.
-BLANKS = re.compile(r"[\s\x00-\x1f\u200b-\u200f\u2060\ufeff]*")
+_BLANKS = re.compile(r"[\s\x00-\x1f\u200b-\u200f\u2060\ufeff]*")
 
 
 class TableError(ValueError):
@@ -114,9 +114,9 @@ def read_table(
     present = column_names(path)
     wanted = list(present if columns is None else dict.fromkeys(columns))
     check_columns(wanted, present, str(path))
-    if len(wanted) > MOST_COLUMNS:
+    if len(wanted) > _MOST_COLUMNS:
         raise TableError(
-            f"{path} has {len(present):,} columns; at most {MOST_COLUMNS:,} were expected: name "
+            f"{path} has {len(present):,} columns; at most {_MOST_COLUMNS:,} were expected: name "
             "those to use with --features."
         )
     with _sentences(path):
@@ -129,7 +129,7 @@ def read_table(
 
 def _read_csv(path: Path, wanted: list[str], names: Sequence[str]) -> pd.DataFrame:
     raw = _raw_names(path)
-    types = {raw[name]: CSV_TYPES[NAME] for name in names if name in wanted}
+    types = {raw[name]: _CSV_TYPES[NAME] for name in names if name in wanted}
     table = pyarrow.csv.read_csv(path, **_csv_options([raw[name] for name in wanted], types))
     return _to_pandas(table.rename_columns(wanted), path)
 
@@ -193,7 +193,7 @@ def table_batches(
 
 def _csv_batches(path: Path, types: Mapping[str, str]) -> Iterator[Any]:
     raw = _raw_names(path)
-    stored = {raw[name]: CSV_TYPES[kind] for name, kind in types.items()}
+    stored = {raw[name]: _CSV_TYPES[kind] for name, kind in types.items()}
     # Only a single thread can tell in which row a value is wrong.
     options = _csv_options(list(stored), stored, use_threads=False)
     with pyarrow.csv.open_csv(path, **options) as reader:
@@ -240,7 +240,7 @@ def _told(column: Any, kind: str, name: str, path: Path) -> Any:
     if kind == NAME or (kind == TIME and kinds.is_temporal(column.type)):
         return column
     try:
-        return column.cast(CSV_TYPES[kind])
+        return column.cast(_CSV_TYPES[kind])
     except pa.ArrowException as error:
         raise TableError(
             f"{path} has values of the type {column.type} in column {name!r}, which cannot be read "
@@ -353,25 +353,25 @@ def _check_path(path: Path) -> None:
 
 def _format_of(path: Path) -> str:
     """The suffix that says how the file is read."""
-    found = [suffix for suffix in FORMATS if path.name.lower().endswith(suffix)]
+    found = [suffix for suffix in _FORMATS if path.name.lower().endswith(suffix)]
     if not found:
         raise TableError(
             f"{path} ends in {path.suffix or 'no suffix'!r}; one of "
-            f"{listing(map(repr, FORMATS))} was expected: save the table as one of these."
+            f"{listing(map(repr, _FORMATS))} was expected: save the table as one of these."
         )
     return max(found, key=len)
 
 
 def _is_csv(path: Path) -> bool:
     """Whether the file is CSV rather than Parquet, by its suffix; folders hold Parquet."""
-    return not path.is_dir() and FORMATS[_format_of(path)] is not None
+    return not path.is_dir() and _FORMATS[_format_of(path)] is not None
 
 
 def _parquet_files(path: Path) -> list[Path]:
     """The file, or those of a folder in the order of their names; not those of a dot or _."""
     if not path.is_dir():
         return [path]
-    suffixes = tuple(suffix for suffix, opener in FORMATS.items() if opener is None)
+    suffixes = tuple(suffix for suffix, opener in _FORMATS.items() if opener is None)
     found = sorted(
         file
         for file in path.rglob("*")
@@ -403,7 +403,7 @@ def _dataset(files: list[Path]) -> Any:
 def _csv_options(columns: list[str], types: dict[str, Any], *, use_threads: bool = True) -> Any:
     """How CSV is read: quoted texts may have line breaks, and empty texts are missing."""
     return {
-        "read_options": pa.csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=use_threads),
+        "read_options": pa.csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=use_threads),
         "parse_options": pa.csv.ParseOptions(newlines_in_values=True),
         "convert_options": pa.csv.ConvertOptions(
             include_columns=columns, column_types=types, strings_can_be_null=True
@@ -413,8 +413,8 @@ def _csv_options(columns: list[str], types: dict[str, Any], *, use_threads: bool
 
 def _raw_names(path: Path) -> dict[str, str]:
     """Name of each column of a CSV file -> that in the file; without one, it tells its position."""
-    with FORMATS[_format_of(path)](path, "rb") as stream:
-        beginning = stream.read(LONGEST_HEADER)
+    with _FORMATS[_format_of(path)](path, "rb") as stream:
+        beginning = stream.read(_LONGEST_HEADER)
     decoded = beginning.decode("utf-8-sig", errors="strict" if len(beginning) < 4096 else "replace")
     records = csv.reader(io.StringIO(decoded, newline=""))
     header = next(records, [])
@@ -430,9 +430,9 @@ def _raw_names(path: Path) -> dict[str, str]:
 
 def _check_delimiter(path: Path, header: str, first_row: list[str] | None) -> None:
     """A header without a comma is one name, as far as one can tell."""
-    for delimiter, name in OTHER_DELIMITERS.items():
+    for delimiter, name in _OTHER_DELIMITERS.items():
         count = header.strip().count(delimiter)
-        is_name = delimiter in IN_NAMES and first_row is not None
+        is_name = delimiter in _IN_NAMES and first_row is not None
         if count and not (is_name and ",".join(first_row or ()).strip().count(delimiter) != count):
             raise TableError(
                 f"{path} seems to be separated by {name} ({one_line(header, 40)!r} is one "
@@ -470,7 +470,7 @@ def why_no_number(written: str) -> str | None:
     >>> why_no_number("1,5"), why_no_number("high")
     ('it has a decimal comma: write a point', None)
     """
-    found = (why for form, why in FOREIGN_NUMBERS.items() if re.fullmatch(form, written.strip()))
+    found = (why for form, why in _FOREIGN_NUMBERS.items() if re.fullmatch(form, written.strip()))
     return next(found, None)
 
 
@@ -553,7 +553,7 @@ def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
             table = pa.Table.from_pandas(shown, schema, preserve_index=False)
             if file is None:
                 schema = table.schema
-                file = opened.enter_context(WRITERS[path.suffix.lower()](path, schema))
+                file = opened.enter_context(_WRITERS[path.suffix.lower()](path, schema))
             file.write_table(table)
             rows += len(frame)
     return rows
@@ -561,10 +561,10 @@ def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
 
 def check_suffix(path: Path) -> None:
     """The suffix of a file to be written is one of those that can be."""
-    if path.suffix.lower() not in WRITERS:
+    if path.suffix.lower() not in _WRITERS:
         raise TableError(
             f"{path} ends in {path.suffix or 'no suffix'!r}; one of "
-            f"{listing(map(repr, WRITERS))} was expected of a table to write."
+            f"{listing(map(repr, _WRITERS))} was expected of a table to write."
         )
 
 
@@ -572,8 +572,8 @@ def harmless(cell: Any) -> Any:
     """A text with an apostrophe before it if a spreadsheet would take it for a formula."""
     if not isinstance(cell, str) or cell[:1].isalnum():
         return cell
-    begins = cell[BLANKS.match(cell).end() :][:1]  # type: ignore[union-attr]
-    return f"'{cell}" if begins in FORMULA_SIGNS or cell[:1] in ("\t", "\r", "\n") else cell
+    begins = cell[_BLANKS.match(cell).end() :][:1]  # type: ignore[union-attr]
+    return f"'{cell}" if begins in _FORMULA_SIGNS or cell[:1] in ("\t", "\r", "\n") else cell
 
 
 def _harmless_texts(frame: pd.DataFrame) -> pd.DataFrame:
