@@ -260,46 +260,49 @@ def _row_charts(y: Array, bounds: Array, seed: int) -> dict[str, Any]:
     one, many = "with an infinite bound is left out", "with infinite bounds are left out"
     left_out = _say_rows_that(len(y) - len(finite), one, many)
     if len(finite) and np.ptp(length[finite]) > 0:
-        charts["lengths"] = _length_histogram(length[finite], covered[finite])
-        charts["lengths"]["note"] = f"All {say_rows(len(y))}.{charts['lengths']['note']}{left_out}"
+        charts["lengths"] = _length_histogram(length[finite], covered[finite], len(y), left_out)
     if len(finite):
         rows = _draw(finite, _MAX_POINTS, seed)
         error = np.abs(y[rows] - bounds[rows].mean(axis=1))
-        charts["errors"] = _error_scatter(length[rows], error, covered[rows])
         drawn = _say_drawn(len(rows), len(y), seed)
-        charts["errors"]["note"] = f"{drawn}{charts['errors']['note']}{left_out}"
+        charts["errors"] = _error_scatter(length[rows], error, covered[rows], drawn, left_out)
     return charts
 
 
-def _length_histogram(length: Array, covered: NDArray[np.bool_]) -> dict[str, Any]:
+def _length_histogram(
+    length: Array, covered: NDArray[np.bool_], n: int, left_out: str
+) -> dict[str, Any]:
     top = float(np.quantile(length, _EDGE))
     # Where nearly all are of one length, that quantile is the shortest too.
     top = top if top > length.min() else float(length.max())
     edges = np.linspace(length.min(), top, _MAX_BARS + 1)
     inside, longer = np.minimum(length, top), f"longer than {say_number(top)}"
     one, many = f"{longer} is in the last bar", f"{longer} are in the last bar"
+    beyond = _say_rows_that(int(np.sum(length > top)), one, many)
     counts = [np.histogram(inside[rows], edges)[0] for rows in (covered, ~covered)]
     return _chart(
         "histogram",
         "How long the intervals are",
         "Rows by the length of their interval; in colour those that it misses.",
         {"from": edges[:-1], "to": edges[1:], "covered": counts[0], "missed": counts[1]},
-        note=_say_rows_that(int(np.sum(length > top)), one, many),
+        note=f"All {say_rows(n)}.{beyond}{left_out}",
     )
 
 
-def _error_scatter(length: Array, error: Array, covered: NDArray[np.bool_]) -> dict[str, Any]:
+def _error_scatter(
+    length: Array, error: Array, covered: NDArray[np.bool_], drawn: str, left_out: str
+) -> dict[str, Any]:
     """Distance of y from the centre against length: above the line, a row is missed."""
     ends = [float(np.quantile(values, _EDGE)) for values in (length, error)]
-    beyond = int(np.sum((length > ends[0]) | (error > ends[1])))
     one, many = "beyond the axes stands at their edge", "beyond the axes stand at their edge"
+    beyond = _say_rows_that(int(np.sum((length > ends[0]) | (error > ends[1]))), one, many)
     return _chart(
         "scatter",
         "Are intervals longer where errors are larger?",
         "Each row by the length of its interval and the distance of y from its centre. Rows above "
         "the line, where the error is half the length, are missed.",
         {"length": length, "error": error, "covered": covered},
-        note=_say_rows_that(beyond, one, many),
+        note=f"{drawn}{beyond}{left_out}",
         ends=ends,
     )
 

@@ -243,34 +243,27 @@ def render(summary: dict[str, Any]) -> str:
     >>> "<title>a &lt; b</title>" in page, "https://" in page
     (True, False)
     """
-    style, script = _assets()
-    policy = (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
     tools = (say_band, say_number, say_p_value, say_share, typeset)
-    return render_template(
-        "report/templates/report.html.j2",
-        **summary,
-        policy=policy,
-        style=style,
-        script=script,
-        **{tool.__name__: tool for tool in tools},
-    )
+    named = {tool.__name__: tool for tool in tools}
+    return render_template("report/templates/report.html.j2", **summary, **_assets(), **named)
 
 
 @cache
-def _assets() -> tuple[str, str]:
-    """Style and script."""
+def _assets() -> dict[str, str]:
+    """Style and script, and the policy that lets through these and nothing else."""
     folder = files("localconformal.report") / "assets"
     style = (folder / "page.css").read_text(encoding="utf-8")
-    script = "\n".join((folder / name).read_text(encoding="utf-8") for name in _SCRIPTS)
-    return style, f'"use strict";\n(() => {{\n{script}\n}})();\n'
-
-
-def _digest(text: str) -> str:
-    """What the policy lets through: this text and no other."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    parts = "\n".join((folder / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{parts}\n}})();\n'
+    digests = (
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (style, script)
+    )
+    policy = (
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; "
+        "form-action 'none'"
+    ).format(*digests)
+    return {"style": style, "script": script, "policy": policy}
 
 
 # ---- texts ------------------------------------------------------------------------------------
