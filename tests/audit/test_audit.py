@@ -18,7 +18,7 @@ from sklearn.metrics import mean_absolute_error, r2_score
 from localconformal import SplitConformalRegressor, metrics
 from localconformal.audit import audit, compare
 from localconformal.audit.summary import accuracy
-from localconformal.metrics.binomial import coverage_p_values, holm, rest_gaps, rest_p_values
+from localconformal.metrics.coverage import coverage_p_values, holm, rest_gaps, rest_p_values
 from registry import ci_but
 
 X, Y, INTERVALS = ORACLE = oracle(1_000, 3)

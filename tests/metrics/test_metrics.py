@@ -18,8 +18,7 @@ from localconformal.metrics import (
     mean_squared_conditional_error,
     median_length,
 )
-from localconformal.metrics.crps import crps
-from localconformal.metrics.size import lengths, tied_lengths
+from localconformal.metrics.size import crps, lengths, tied_lengths
 from localconformal.quantiles import conformal_quantile
 
 INF = np.inf

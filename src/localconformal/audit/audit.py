@@ -28,8 +28,7 @@ from localconformal.frames import at_ends, make_frame
 from localconformal.io.files import write_whole
 from localconformal.metrics import WorstSlab
 from localconformal.metrics._check import check_levels, check_pair
-from localconformal.metrics.binomial import coverage_p_values
-from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.coverage import coverage_p_values, is_covered
 from localconformal.metrics.features import as_table
 from localconformal.metrics.size import lengths
 from localconformal.parallel import in_threads

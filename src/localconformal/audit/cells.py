@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from localconformal.columns import LABEL, NUMBER, TIME, is_missing
 from localconformal.frames import column_names, columns_of, is_frame
-from localconformal.metrics.binomial import (
+from localconformal.metrics.coverage import (
     binomial_band,
     coverage_p_values,
     holm,
@@ -28,9 +28,8 @@ from localconformal.metrics.features import (
     as_table,
     read_columns,
 )
-from localconformal.metrics.groups import group_codes
+from localconformal.metrics.groups import group_codes, size_bins
 from localconformal.metrics.size import tied_lengths
-from localconformal.metrics.stratified import size_bins
 from localconformal.quantiles import Array
 from localconformal.text import listing, say_number, shorten
 

@@ -36,9 +36,8 @@ from localconformal.metrics import (
     share_infinite,
     worst_slab_coverage,
 )
-from localconformal.metrics.binomial import coverage_p_values
-from localconformal.metrics.correlation import check_prediction
-from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.conditional import check_prediction
+from localconformal.metrics.coverage import coverage_p_values, is_covered
 from localconformal.metrics.features import Column
 from localconformal.metrics.slab import MAX_FIND_ROWS
 from localconformal.models import take_rows

@@ -4,20 +4,28 @@ Metrics that are numbers come as an array of L for L levels; those that are tabl
 p-value or a band come as a small result, a list of L of them for L levels.
 """
 
-from localconformal.metrics.binomial import binomial_band
 from localconformal.metrics.conditional import (
+    length_coverage_corr,
+    length_error_corr,
     mean_absolute_conditional_gap,
     mean_squared_conditional_error,
 )
-from localconformal.metrics.correlation import length_coverage_corr, length_error_corr
-from localconformal.metrics.coverage import coverage, coverage_band
-from localconformal.metrics.crps import crps
-from localconformal.metrics.curve import CoverageLengthCurve, coverage_length_curve
+from localconformal.metrics.coverage import binomial_band, coverage, coverage_band
 from localconformal.metrics.excess_risk import ExcessRisk, excess_risk
-from localconformal.metrics.groups import GroupCoverage, coverage_gap, group_coverage
+from localconformal.metrics.groups import (
+    CoverageLengthCurve,
+    GroupCoverage,
+    SizeStratifiedCoverage,
+    coverage_gap,
+    coverage_length_curve,
+    group_coverage,
+    size_stratified_coverage,
+    size_stratified_coverage_score,
+)
 from localconformal.metrics.hsic import HSIC, hsic
 from localconformal.metrics.scorer import make_interval_scorer
 from localconformal.metrics.size import (
+    crps,
     interval_score,
     mean_length,
     median_length,
@@ -25,11 +33,6 @@ from localconformal.metrics.size import (
     share_infinite,
 )
 from localconformal.metrics.slab import WorstSlab, worst_slab_coverage
-from localconformal.metrics.stratified import (
-    SizeStratifiedCoverage,
-    size_stratified_coverage,
-    size_stratified_coverage_score,
-)
 
 __all__ = [
     "HSIC",

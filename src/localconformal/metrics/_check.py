@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,29 +66,24 @@ def check_levels(confidence_level: ArrayLike, bounds: Array) -> Array:
     return levels.reshape(-1)
 
 
-def check_probability(probability: float) -> float:
-    """A probability inside (0, 1), or refused."""
-    if not 0.0 < probability < 1.0:
-        raise ValueError(f"probability is {probability}; a number in (0, 1) was expected.")
-    return probability
-
-
-def split_levels(bounds: Array) -> list[Array]:
-    """The (n, 2) intervals of each level."""
-    return [bounds] if bounds.ndim == 2 else [bounds[:, :, l] for l in range(bounds.shape[2])]
-
-
-def one_or_all(results: list[Result], bounds: Array) -> Result | list[Result]:
-    """The result of (n, 2) intervals; the list, one per level, for (n, 2, L)."""
+def each_level(
+    judge: Callable[..., Result],
+    y_true: ArrayLike,
+    intervals: ArrayLike,
+    confidence_level: ArrayLike | None = None,
+) -> Result | list[Result]:
+    """judge(y (n,), bounds (n, 2), level if given); a list, one per level, for (n, 2, L)."""
+    y, bounds = check_pair(y_true, intervals)
+    parts = bounds.reshape(len(bounds), 2, -1)
+    given: list[tuple[Any, ...]] = [(y.reshape(-1), part) for part in np.moveaxis(parts, 2, 0)]
+    if confidence_level is not None:
+        levels = check_levels(confidence_level, bounds).tolist()
+        given = [(*pair, level) for pair, level in zip(given, levels, strict=True)]
+    results = [judge(*one) for one in given]
     return results[0] if bounds.ndim == 2 else results
 
 
-def one_number_or_all(values: list[float], bounds: Array) -> float | Array:
-    """The number of (n, 2) intervals; the array, one per level, for (n, 2, L)."""
-    return values[0] if bounds.ndim == 2 else np.array(values)
-
-
-def number_or_array(values: ArrayLike) -> float | Array:
+def number_or_array(values: Any) -> float | Array:
     """A plain number instead of an array without axes."""
     numbers = np.asarray(values, dtype=np.float64)
     return float(numbers) if numbers.ndim == 0 else numbers

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from localconformal.frames import make_frame
-from localconformal.metrics._check import check_levels, check_pair, one_or_all, split_levels
+from localconformal.metrics._check import each_level
 from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.features import read_features
 from localconformal.quantiles import Array
@@ -72,9 +72,9 @@ class ExcessRisk:
     def frame(self) -> Any:
         """One row per loss (pandas)."""
         parts = {"value": "", "error": "_error", "over": "_over", "under": "_under"}
-        columns: dict[str, list[Any]] = {"loss": list(LOSSES)}
+        columns: dict[str, list[Any]] = {"loss": ["l1", "l2", "kl"]}
         for name, suffix in parts.items():
-            columns[name] = [getattr(self, loss + suffix) for loss in LOSSES]
+            columns[name] = [getattr(self, loss + suffix) for loss in columns["loss"]]
         return make_frame(columns, None)
 
 
@@ -129,19 +129,19 @@ def excess_risk(
     >>> risk.l1 > 3 * risk.l1_error
     True
     """
-    y, bounds = check_pair(y_true, intervals)
     if n_splits < 2:
         raise ValueError(f"n_splits is {n_splits}; at least 2 was expected.")
-    if classifier is None:
-        learn = _default_learner(X, len(y), random_state)
-    else:
-        learn = _cloned(classifier, X)
-    levels, results = check_levels(confidence_level, bounds), []
-    for part, level in zip(split_levels(bounds), levels, strict=True):
-        inside = is_covered(y.reshape(-1), part)
+
+    def of_level(y: Array, bounds: Array, level: float) -> ExcessRisk:
+        if classifier is None:
+            learn = _default_learner(X, len(y), random_state)
+        else:
+            learn = _cloned(classifier, X)
+        inside = is_covered(y, bounds)
         predicted = _cross_fit(learn, inside, n_splits, random_state)
-        results.append(_risks(predicted, inside.astype(np.float64), float(level)))
-    return one_or_all(results, bounds)
+        return _risks(predicted, inside.astype(np.float64), level)
+
+    return each_level(of_level, y_true, intervals, confidence_level)
 
 
 #: (training rows, their coverage, rows to predict) -> probability of being covered
@@ -216,34 +216,24 @@ def _probability_of_cover(model: Any, X: Any) -> Array:
     return np.asarray(model.predict_proba(X), dtype=np.float64)[:, list(model.classes_).index(True)]
 
 
-def _excess_l1(p: Array, c: Array, tau: float) -> Array:
-    """sign(tau - p) (tau - c)."""
-    return np.sign(tau - p) * (tau - c)
-
-
-def _excess_l2(p: Array, c: Array, tau: float) -> Array:
-    """(tau - c)^2 - (p - c)^2."""
-    return (tau - c) ** 2 - (p - c) ** 2
-
-
-def _excess_kl(p: Array, c: Array, tau: float) -> Array:
-    """c log(p / tau) + (1 - c) log((1 - p) / (1 - tau))."""
-    p = np.clip(p, CLIP, 1.0 - CLIP)
-    return c * np.log(p / tau) + (1.0 - c) * np.log((1.0 - p) / (1.0 - tau))
-
-
-LOSSES = {"l1": _excess_l1, "l2": _excess_l2, "kl": _excess_kl}
+def _excesses(p: Array, c: Array, tau: float) -> dict[str, Array]:
+    """What each row adds to each risk, of predictions p (n,) of coverage c (n,)."""
+    q = np.clip(p, CLIP, 1.0 - CLIP)
+    return {
+        "l1": np.sign(tau - p) * (tau - c),
+        "l2": (tau - c) ** 2 - (p - c) ** 2,
+        "kl": c * np.log(q / tau) + (1.0 - c) * np.log((1.0 - q) / (1.0 - tau)),
+    }
 
 
 def _risks(p: Array, c: Array, tau: float) -> ExcessRisk:
-    """All excess risks of predictions p (n,) of coverage c (n,)."""
-    numbers = {}
+    """All excess risks, with their errors and their two parts."""
     n = len(p)
-    for name, loss in LOSSES.items():
-        each = loss(p, c, tau)
-        numbers[name] = float(each.mean())
-        error = each.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
-        numbers[f"{name}_error"] = float(error)
-        numbers[f"{name}_over"] = float(loss(np.maximum(p, tau), c, tau).mean())
-        numbers[f"{name}_under"] = float(loss(np.minimum(p, tau), c, tau).mean())
+    numbers: dict[str, float] = {}
+    for suffix, part in (("", p), ("_over", np.maximum(p, tau)), ("_under", np.minimum(p, tau))):
+        each = _excesses(part, c, tau)
+        numbers |= {loss + suffix: float(values.mean()) for loss, values in each.items()}
+        if not suffix:
+            spreads = {k: v.std(ddof=1) if n > 1 else np.nan for k, v in each.items()}
+            numbers |= {f"{loss}_error": float(s / np.sqrt(n)) for loss, s in spreads.items()}
     return ExcessRisk(n=n, predicted=p, **numbers)

@@ -31,29 +31,22 @@ MISSING = -1
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Columns of numbers; labels are coded 0, 1, ... from the most frequent on.
+    """d columns of numbers; labels are coded 0, 1, ... from the most frequent on."""
 
-    Attributes
-    ----------
-    values : array of shape (n, d)
-        NaN where missing.
-    names : list of d str
-    labels : list of d (list of str or None)
-        What the codes stand for; None for a column of numbers.
-    """
-
+    #: (n, d), NaN where missing.
     values: Array
     names: list[str]
+    #: What the codes stand for; None for a column of numbers.
     labels: list[list[str] | None]
 
 
 def read_features(X: Any, n: int) -> Features:
     """The columns of an array or frame of n rows; numbers, booleans and times are numbers."""
-    if not is_frame(X):
-        array = _as_array(X)
-        columns: list[tuple[str, Any]] = [(str(j), column) for j, column in enumerate(array.T)]
-    else:
+    columns: list[tuple[str, Any]]
+    if is_frame(X):
         columns = [(str(column.name), column) for column in columns_of(X)]
+    else:
+        columns = [(str(j), column) for j, column in enumerate(_as_array(X).T)]
     if not columns or len(X) != n:
         raise ValueError(
             f"X has {len(X)} rows and {len(columns)} columns; {n} rows, as many as intervals, and "
@@ -103,24 +96,17 @@ def _code_labels(texts: NDArray[Any]) -> tuple[Array, list[str]]:
 
 @dataclass(frozen=True, eq=False)
 class Standardised:
-    """Columns of mean 0 and variance 1; labels by indicators.
+    """d columns of mean 0 and variance 1; labels by indicators, called ``name=label``.
 
     Missing values are at the mean, 0, and so is every value of a constant column.
-
-    Attributes
-    ----------
-    points : array of shape (n, d)
-    names : list of d str
-        ``name=label`` for the indicator of a label.
-    source : array of ints of shape (d,)
-        Position of the feature behind each column.
-    center, scale : array of shape (d,)
-        Mean and standard deviation of what is known; a value is center + scale * point.
     """
 
+    #: (n, d)
     points: Array
     names: list[str]
+    #: Position of the feature behind each column.
     source: NDArray[np.intp]
+    #: Mean and standard deviation of what is known; a value is center + scale * point.
     center: Array
     scale: Array
 
@@ -166,28 +152,19 @@ def _standardise(column: Array) -> tuple[Array, float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column of n rows.
-
-    Attributes
-    ----------
-    name : str
-    kind : "number", "time", "duration" or "label"
-    codes : array of ints of shape (n,)
-        Place of each row's value among the distinct ones; -1 where missing. A label beyond those
-        in ``labels`` has the code ``len(labels)``.
-    values : array of shape (distinct,)
-        The distinct numbers, ascending; times in seconds. Empty for labels.
-    labels : tuple of str
-        From the most frequent on; empty for numbers.
-    is_collapsed : bool, default=False
-        Whether rows hold numbers that differ, and all of them are the same as float64.
-    """
+    """One column of n rows, by the order of its values."""
 
     name: str
+    #: "number", "time", "duration" or "label".
     kind: str
+    #: Place of each row's value among the distinct ones; -1 where missing. A label beyond those
+    #: in ``labels`` has the code ``len(labels)``.
     codes: NDArray[np.int32]
+    #: The distinct numbers, ascending; times in seconds. Empty for labels.
     values: Array
+    #: From the most frequent on; empty for numbers.
     labels: tuple[str, ...]
+    #: Whether rows hold numbers that differ, and all of them are the same as float64.
     is_collapsed: bool = False
 
     @property

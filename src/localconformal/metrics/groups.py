@@ -1,4 +1,4 @@
-"""Coverage within groups of rows, with exact bands, and its mean gap."""
+"""Coverage of parts: of groups of rows, of strata of the length, of each level; exact bands."""
 
 from __future__ import annotations
 
@@ -10,15 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from localconformal.columns import as_labels
 from localconformal.frames import make_frame
-from localconformal.metrics._check import (
-    check_levels,
-    check_pair,
-    one_number_or_all,
-    one_or_all,
-    split_levels,
-)
-from localconformal.metrics.binomial import binomial_band
-from localconformal.metrics.coverage import is_covered
+from localconformal.metrics._check import check_levels, check_pair, each_level, number_or_array
+from localconformal.metrics.coverage import binomial_band, is_covered
+from localconformal.metrics.size import lengths, tied_lengths
 from localconformal.quantiles import Array
 
 
@@ -90,15 +84,13 @@ def group_coverage(
     >>> result.coverage, result.n
     (array([1. , 0.5]), array([2, 2]))
     """
-    y, bounds = check_pair(y_true, intervals)
-    labels, codes = group_codes(groups, len(y))
-    levels = check_levels(confidence_level, bounds)
-    inside = is_covered(y, bounds).reshape(len(y), -1)
-    results = [
-        GroupCoverage(labels, **count_groups(codes, inside[:, l], level, probability))
-        for l, level in enumerate(levels)
-    ]
-    return one_or_all(results, bounds)
+
+    def of_level(y: Array, bounds: Array, level: float) -> GroupCoverage:
+        labels, codes = group_codes(groups, len(y))
+        counted = _count_groups(codes, is_covered(y, bounds), level, probability)
+        return GroupCoverage(labels, **counted)
+
+    return each_level(of_level, y_true, intervals, confidence_level)
 
 
 def coverage_gap(
@@ -136,21 +128,18 @@ def coverage_gap(
     >>> coverage_gap([0.5, 0.6, 0.7, 2.0], intervals, confidence_level=0.75)
     0.0
     """
-    y, bounds = check_pair(y_true, intervals)
-    _, codes = group_codes(np.zeros(len(y)) if groups is None else groups, len(y))
-    levels, gaps = check_levels(confidence_level, bounds), []
-    for part, level in zip(split_levels(bounds), levels, strict=True):
-        counted = count_groups(codes, is_covered(y.reshape(-1), part), level)
+
+    def of_level(y: Array, bounds: Array, level: float) -> float:
+        _, codes = group_codes(np.zeros(len(y)) if groups is None else groups, len(y))
+        counted = _count_groups(codes, is_covered(y, bounds), level)
         weights = counted["n"] if weighted else None
-        gaps.append(float(np.average(np.abs(counted["gap"]), weights=weights)))
-    return one_number_or_all(gaps, bounds)
+        return float(np.average(np.abs(counted["gap"]), weights=weights))
+
+    return number_or_array(each_level(of_level, y_true, intervals, confidence_level))
 
 
-def count_groups(
-    codes: NDArray[np.intp],
-    covered: NDArray[np.bool_],
-    confidence_level: float,
-    probability: float = 0.95,
+def _count_groups(
+    codes: NDArray[np.intp], covered: NDArray[np.bool_], level: float, probability: float = 0.95
 ) -> dict[str, Any]:
     """Rows, coverage, gap and band of the groups 0, 1, ..., none of which is empty."""
     n = np.bincount(codes)
@@ -159,10 +148,10 @@ def count_groups(
     return {
         "n": n,
         "coverage": hits / n,
-        "gap": hits / n - confidence_level,
+        "gap": hits / n - level,
         "lower": lower,
         "upper": upper,
-        "confidence_level": float(confidence_level),
+        "confidence_level": level,
     }
 
 
@@ -188,3 +177,205 @@ def group_codes(groups: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int
     codes = np.full(n, len(labels), dtype=np.intp)
     codes[~missing] = place
     return (np.array([*labels.tolist(), None], dtype=object) if missing.any() else labels), codes
+
+
+@dataclass(frozen=True, eq=False)
+class SizeStratifiedCoverage:
+    """Coverage of B bins of intervals, from the shortest to the longest.
+
+    Attributes
+    ----------
+    shortest, longest : array of shape (B,)
+        Lengths at the ends of the bin.
+    n : array of shape (B,)
+        Rows of the bin.
+    coverage : array of shape (B,)
+    gap : array of shape (B,)
+        coverage - confidence_level.
+    lower, upper : array of shape (B,)
+        Exact binomial band of the coverage.
+    confidence_level : float
+    """
+
+    shortest: Array
+    longest: Array
+    n: NDArray[np.intp]
+    coverage: Array
+    gap: Array
+    lower: Array
+    upper: Array
+    confidence_level: float
+
+    def frame(self) -> Any:
+        """One row per bin (pandas)."""
+        return make_frame(asdict(self), None)
+
+
+def size_stratified_coverage(
+    y_true: ArrayLike,
+    intervals: ArrayLike,
+    confidence_level: float | ArrayLike = 0.9,
+    *,
+    n_bins: int = 5,
+    probability: float = 0.95,
+) -> SizeStratifiedCoverage | list[SizeStratifiedCoverage]:
+    """Coverage within quantile bins of the length.
+
+    Equal lengths stay together, in the bin of their middle row, so that bins may be fewer:
+    intervals of one length are one bin. Infinite lengths are a bin of their own, the last.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,)
+    intervals : array of shape (n, 2) or (n, 2, L)
+    confidence_level : float or array of shape (L,), default=0.9
+    n_bins : int, default=5
+        Bins of the finite lengths, at most.
+    probability : float, default=0.95
+        With which the band of each bin holds.
+
+    Returns
+    -------
+    SizeStratifiedCoverage
+        A list, one per level, for intervals of shape (n, 2, L).
+
+    Examples
+    --------
+    >>> intervals = [[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0]]
+    >>> result = size_stratified_coverage([0.5, 3.0, 1.0, 1.0], intervals, n_bins=2)
+    >>> result.coverage, result.longest
+    (array([0.5, 1. ]), array([2., 4.]))
+    """
+
+    def of_level(y: Array, bounds: Array, level: float) -> SizeStratifiedCoverage:
+        length = tied_lengths(bounds)
+        codes = size_bins(length, n_bins)
+        shortest = np.full(codes.max() + 1, np.inf)
+        longest = np.zeros_like(shortest)
+        np.minimum.at(shortest, codes, length)
+        np.maximum.at(longest, codes, length)
+        counted = _count_groups(codes, is_covered(y, bounds), level, probability)
+        return SizeStratifiedCoverage(shortest, longest, **counted)
+
+    return each_level(of_level, y_true, intervals, confidence_level)
+
+
+def size_stratified_coverage_score(
+    y_true: ArrayLike, intervals: ArrayLike, *, n_bins: int = 5
+) -> float | Array:
+    """Coverage of the worst bin of `size_stratified_coverage`; the level is ideal.
+
+    Being a minimum over bins it lies below the level by noise too; see the bands.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,)
+    intervals : array of shape (n, 2) or (n, 2, L)
+    n_bins : int, default=5
+
+    Returns
+    -------
+    float or array of shape (L,)
+
+    Examples
+    --------
+    >>> intervals = [[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0]]
+    >>> size_stratified_coverage_score([0.5, 3.0, 1.0, 1.0], intervals, n_bins=2)
+    0.5
+    """
+
+    def of_level(y: Array, bounds: Array) -> float:
+        codes = size_bins(tied_lengths(bounds), n_bins)
+        hits = np.bincount(codes, weights=is_covered(y, bounds))
+        return float((hits / np.bincount(codes)).min())
+
+    return number_or_array(each_level(of_level, y_true, intervals))
+
+
+def size_bins(length: Array, n_bins: int) -> NDArray[np.intp]:
+    """Bin of each length (n,), numbered 0, 1, ... without gaps.
+
+    Without ties the bins are those of ``np.array_split`` of the sorted lengths.
+    """
+    if n_bins < 1:
+        raise ValueError(f"n_bins is {n_bins}; at least 1 was expected.")
+    finite = np.isfinite(length)
+    _, place, counts = np.unique(length[finite], return_inverse=True, return_counts=True)
+    middle = np.cumsum(counts) - counts + (counts - 1) // 2
+    in_each, rest = divmod(int(finite.sum()), n_bins)
+    ends = np.cumsum(in_each + (np.arange(n_bins) < rest))
+    bins = np.full(len(length), n_bins)
+    bins[finite] = np.searchsorted(ends, middle, side="right")[place]
+    return np.unique(bins, return_inverse=True)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class CoverageLengthCurve:
+    """Coverage and length of L levels, in ascending order of the level.
+
+    Attributes
+    ----------
+    confidence_level : array of shape (L,)
+    coverage : array of shape (L,)
+    gap : array of shape (L,)
+        coverage - confidence_level.
+    lower, upper : array of shape (L,)
+        Exact binomial band of the coverage, given the intervals.
+    mean_length, median_length : array of shape (L,)
+        +inf as `mean_length` and `median_length` say.
+    """
+
+    confidence_level: Array
+    coverage: Array
+    gap: Array
+    lower: Array
+    upper: Array
+    mean_length: Array
+    median_length: Array
+
+    def frame(self) -> Any:
+        """One row per level (pandas)."""
+        return make_frame(asdict(self), None)
+
+
+def coverage_length_curve(
+    y_true: ArrayLike,
+    intervals: ArrayLike,
+    confidence_level: ArrayLike,
+    *,
+    probability: float = 0.95,
+) -> CoverageLengthCurve:
+    """Coverage with its band, mean and median length, for each level.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,)
+    intervals : array of shape (n, 2, L)
+        As ``predict_interval(X, confidence_level=levels)`` gives them.
+    confidence_level : array of shape (L,)
+    probability : float, default=0.95
+        With which the band of each level holds.
+
+    Examples
+    --------
+    >>> intervals = np.array([[[0.4, 0.0], [0.6, 1.0]]] * 4)
+    >>> curve = coverage_length_curve([0.5, 0.5, 0.1, 0.8], intervals, [0.5, 0.9])
+    >>> curve.coverage, curve.median_length.round(1)
+    (array([0.5, 1. ]), array([0.2, 1. ]))
+    """
+    y, bounds = check_pair(y_true, intervals)
+    bounds = bounds.reshape(len(y), 2, -1)
+    levels = check_levels(confidence_level, bounds)
+    order = np.argsort(levels, kind="stable")
+    levels, bounds = levels[order], bounds[:, :, order]
+    hits, length = is_covered(y.reshape(-1, 1), bounds).sum(axis=0), lengths(bounds)
+    lower, upper = binomial_band(hits, len(y), probability)
+    return CoverageLengthCurve(
+        confidence_level=levels,
+        coverage=hits / len(y),
+        gap=hits / len(y) - levels,
+        lower=np.asarray(lower),
+        upper=np.asarray(upper),
+        mean_length=length.mean(axis=0),
+        median_length=np.median(length, axis=0),
+    )

@@ -20,14 +20,14 @@ draw over the distinct lengths.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from localconformal.frames import make_frame
-from localconformal.metrics._check import check_pair, one_or_all, split_levels
+from localconformal.metrics._check import each_level
 from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import tied_lengths
 from localconformal.quantiles import Array
@@ -74,11 +74,7 @@ class HSIC:
 
 
 def hsic(
-    y_true: ArrayLike,
-    intervals: ArrayLike,
-    *,
-    n_permutations: int = 499,
-    random_state: int = 0,
+    y_true: ArrayLike, intervals: ArrayLike, *, n_permutations: int = 499, random_state: int = 0
 ) -> HSIC | list[HSIC]:
     """Hilbert-Schmidt independence criterion of length and coverage; 0 is ideal.
 
@@ -111,14 +107,14 @@ def hsic(
     >>> result.p_value < 0.05
     True
     """
-    y, bounds = check_pair(y_true, intervals)
     if n_permutations < 0:
         raise ValueError(f"n_permutations is {n_permutations}; 0 or more was expected.")
-    results = []
-    for part in split_levels(bounds):
-        missed = ~is_covered(y.reshape(-1), part)
-        results.append(_dependence(tied_lengths(part), missed, n_permutations, random_state))
-    return one_or_all(results, bounds)
+
+    def of_level(y: Array, bounds: Array) -> HSIC:
+        missed = ~is_covered(y, bounds)
+        return _dependence(tied_lengths(bounds), missed, n_permutations, random_state)
+
+    return each_level(of_level, y_true, intervals)
 
 
 def _dependence(
@@ -138,13 +134,11 @@ def _dependence(
     even = counts * (n_missed / n)
     value = factor * form(np.bincount(rows[missed], minlength=len(counts))[None] - even)[0]
     rng = np.random.default_rng(random_state)
+    method: Literal["count", "marginals"] = "count" if n <= COUNT_UP_TO else "marginals"
     as_large, left = 0, n_permutations
     while left > 0:
         draws = rng.multivariate_hypergeometric(
-            counts,
-            n_missed,
-            size=min(left, DRAWS_AT_ONCE),
-            method="count" if n <= COUNT_UP_TO else "marginals",
+            counts, n_missed, size=min(left, DRAWS_AT_ONCE), method=method
         )
         # A draw of the same misses in another order of summation is as large.
         as_large += int(np.sum(factor * form(draws - even) >= value * (1.0 - 1e-9)))
@@ -154,10 +148,7 @@ def _dependence(
 
 
 def _places_of(length: Array) -> tuple[Array, NDArray[np.intp], bool]:
-    """Distinct lengths (G,) in standard deviations, each row's among them, whether rounded.
-
-    Infinity, where there is one, comes last.
-    """
+    """Distinct lengths (G,) in deviations, infinity last; each row's place; whether rounded."""
     finite = length[np.isfinite(length)]
     unit = float(finite.max(initial=0.0)) or 1.0
     spread = unit * float(np.std(finite / unit)) if len(finite) else 0.0

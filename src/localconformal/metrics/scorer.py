@@ -9,21 +9,21 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from localconformal.metrics.binomial import binomial_band
 from localconformal.metrics.conditional import (
+    length_coverage_corr,
+    length_error_corr,
     mean_absolute_conditional_gap,
     mean_squared_conditional_error,
 )
-from localconformal.metrics.correlation import length_coverage_corr, length_error_corr
-from localconformal.metrics.coverage import coverage, coverage_band
-from localconformal.metrics.crps import crps
-from localconformal.metrics.curve import coverage_length_curve
-from localconformal.metrics.groups import group_coverage
-from localconformal.metrics.slab import worst_slab_coverage
-from localconformal.metrics.stratified import (
+from localconformal.metrics.coverage import binomial_band, coverage, coverage_band
+from localconformal.metrics.groups import (
+    coverage_length_curve,
+    group_coverage,
     size_stratified_coverage,
     size_stratified_coverage_score,
 )
+from localconformal.metrics.size import crps
+from localconformal.metrics.slab import worst_slab_coverage
 
 LEVEL = "confidence_level"
 GREATER_IS_BETTER = (
@@ -45,9 +45,6 @@ REFUSED: dict[Callable[..., Any], tuple[str, str]] = {
     binomial_band: (NO_INTERVALS, "coverage_gap"),
     coverage_band: (NO_INTERVALS, "coverage_gap"),
 }
-#: Parameters that the scorer gives to a metric that takes them.
-GIVEN = ("X", LEVEL)
-VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @dataclass(frozen=True)
@@ -143,9 +140,12 @@ def _check_metric(metric: Callable[..., Any], options: dict[str, Any]) -> None:
     unknown = [] if anything else [o for o in options if o not in taken and o != LEVEL]
     if unknown:
         raise ValueError(f"{name} takes no {', '.join(unknown)}; it takes {', '.join(taken)}.")
-    required = [one.name for one in list(taken.values())[2:] if one.default is one.empty]
-    lacking = [
-        one for one in required if one not in (*GIVEN, *options) and taken[one].kind not in VARIADIC
+    required = [
+        one.name
+        for one in list(taken.values())[2:]
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
     ]
+    # The scorer itself gives X and the level.
+    lacking = [name for name in required if name not in ("X", LEVEL, *options)]
     if lacking:
         raise ValueError(f"{name} needs {', '.join(lacking)}; pass {lacking[0]}= here.")

@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from localconformal.frames import make_frame
-from localconformal.metrics._check import check_pair, one_or_all, split_levels
-from localconformal.metrics.binomial import binomial_band
-from localconformal.metrics.coverage import is_covered
+from localconformal.metrics._check import each_level
+from localconformal.metrics.coverage import binomial_band, is_covered
 from localconformal.metrics.features import read_features, standardised
 from localconformal.quantiles import Array
 
@@ -134,43 +133,40 @@ def worst_slab_coverage(
     >>> slab.upper < 0.85
     True
     """
-    y, bounds = check_pair(y_true, intervals)
     if not 0.0 < delta <= 1.0 or n_directions < 0:
         raise ValueError(
             f"delta={delta} and n_directions={n_directions}; a share in (0, 1] and no negative "
             "number were expected."
         )
-    features = standardised(read_features(X, len(y)))
-    points = features.points
-    rng = np.random.default_rng(random_state)
-    directions = _draw_directions(points.shape[1], n_directions, rng)
-    order = rng.permutation(len(y))
-    n_find = min(int(np.ceil(FIND_SHARE * len(y))), MAX_FIND_ROWS)
-    find, report = order[:n_find], order[n_find:]
-    results = []
-    for part in split_levels(bounds):
-        inside = is_covered(y.reshape(-1), part)
+
+    def of_level(y: Array, bounds: Array) -> WorstSlab:
+        features = standardised(read_features(X, len(y)))
+        points, inside = features.points, is_covered(y, bounds)
+        rng = np.random.default_rng(random_state)
+        directions = _draw_directions(points.shape[1], n_directions, rng)
+        order = rng.permutation(len(y))
+        n_find = min(int(np.ceil(FIND_SHARE * len(y))), MAX_FIND_ROWS)
+        find, report = order[:n_find], order[n_find:]
         v, low, high = find_slab(points[find], inside[find], directions, delta)
-        found, held = (inside[rows][in_slab(points[rows], v, low, high)] for rows in (find, report))
+        found, held = (inside[r][_in_slab(points[r], v, low, high)] for r in (find, report))
         lower, upper = binomial_band(int(held.sum()), len(held), probability)
-        results.append(
-            WorstSlab(
-                coverage=float(held.mean()) if len(held) else float("nan"),
-                lower=float(lower),
-                upper=float(upper),
-                n=len(held),
-                found_coverage=float(found.mean()),
-                found_n=len(found),
-                direction=v,
-                low=low,
-                high=high,
-                columns=tuple(features.names),
-                source=features.source,
-                center=features.center,
-                scale=features.scale,
-            )
+        return WorstSlab(
+            coverage=float(held.mean()) if len(held) else float("nan"),
+            lower=float(lower),
+            upper=float(upper),
+            n=len(held),
+            found_coverage=float(found.mean()),
+            found_n=len(found),
+            direction=v,
+            low=low,
+            high=high,
+            columns=tuple(features.names),
+            source=features.source,
+            center=features.center,
+            scale=features.scale,
         )
-    return one_or_all(results, bounds)
+
+    return each_level(of_level, y_true, intervals)
 
 
 def _draw_directions(d: int, n_directions: int, rng: np.random.Generator) -> Array:
@@ -182,7 +178,7 @@ def _draw_directions(d: int, n_directions: int, rng: np.random.Generator) -> Arr
     return np.concatenate([np.eye(d), drawn])
 
 
-def in_slab(points: Array, v: Array, low: float, high: float) -> NDArray[np.bool_]:
+def _in_slab(points: Array, v: Array, low: float, high: float) -> NDArray[np.bool_]:
     """Which rows lie in the slab."""
     projected = points @ v
     return (projected >= low - TIE) & (projected <= high + TIE)
@@ -215,26 +211,12 @@ def find_slab(
 
 
 def worst_segment(
-    covered: NDArray[np.bool_],
-    fewest: int,
-    breaks: NDArray[np.bool_],
-    known: float = np.inf,
+    covered: NDArray[np.bool_], fewest: int, breaks: NDArray[np.bool_], known: float = np.inf
 ) -> tuple[float, int, int, int]:
-    """Least mean of a segment of at least ``fewest`` entries of one row, and where it is.
+    """Least mean of a segment of ``fewest`` entries of one row, its start, end and row.
 
-    Parameters
-    ----------
-    covered : array of shape (M, n)
-    fewest : int
-    breaks : array of shape (M, n + 1)
-        Where a segment may begin and end: not between equal projections.
-    known : float
-        Only a mean below it is looked for.
-
-    Returns
-    -------
-    mean, start, end (exclusive), row
-        ``known`` as the mean when there is none below.
+    ``covered`` is (M, n); ``breaks`` (M, n + 1) says where a segment may begin and end, which is
+    not between equal projections; only a mean below ``known`` is looked for.
 
     Examples
     --------

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from localconformal.audit.audit import check_one_level
 from localconformal.metrics import coverage
-from localconformal.metrics.correlation import check_prediction, length_error_corr
+from localconformal.metrics.conditional import check_prediction, length_error_corr
 from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.groups import size_bins
 from localconformal.metrics.size import tied_lengths
-from localconformal.metrics.stratified import size_bins
 from localconformal.plots._axes import (
     IDEAL,
     INK,
