@@ -284,17 +284,17 @@ def audit(
     target = common_level([intervals], confidence_level)
     y_checked, bounds = check_one_level(y, intervals_of(intervals, X, confidence_level))
     table = read_table(X, len(y_checked))
-    rows = Rows(is_covered(y_checked, bounds), lengths(bounds), check_level(target, bounds))
+    level = float(check_levels(target, bounds)[0])
+    rows = Rows(is_covered(y_checked, bounds), lengths(bounds), level)
     named = group_partitions(as_table(X), groups, len(y_checked))
     tasks: list[Callable[[], Any]] = [
         lambda: find_rules(table.columns, rows, random_state),
-        lambda: summarise(
-            table, y_checked, bounds, rows.confidence_level, y_pred, random_state, n_calibration
-        ),
+        lambda: summarise(table, y_checked, bounds, level, y_pred, random_state, n_calibration),
     ]
     (rules, rule_notes), (summary, slab, summary_notes) = in_threads(tasks)
     by_group, group_notes = group_cells(named, rows)
     by_size, size_notes = size_cells(bounds, rows)
+    notes = _shift_notes(summary), summary_notes, table.notes, group_notes, size_notes, rule_notes
     return Audit(
         summary=summary,
         features=feature_cells(table.columns, rows),
@@ -303,14 +303,7 @@ def audit(
         slab=slab,
         slab_text=say_slab(slab, table.columns),
         rules=rules,
-        notes=(
-            *_shift_notes(summary),
-            *summary_notes,
-            *table.notes,
-            *group_notes,
-            *size_notes,
-            *rule_notes,
-        ),
+        notes=tuple(note for part in notes for note in part),
         random_state=random_state,
     )
 
@@ -330,15 +323,12 @@ def _shift_notes(summary: Summary) -> list[str]:
 
 def intervals_of(candidate: Any, X: Any, confidence_level: float | None) -> Any:
     """The candidate's intervals for X, or the candidate if it is them."""
-    if not hasattr(candidate, "predict_interval"):
-        return _without_predictions(candidate)
-    takes = inspect.signature(candidate.predict_interval).parameters
-    asked = {LEVEL: confidence_level} if confidence_level is not None and LEVEL in takes else {}
-    return _without_predictions(candidate.predict_interval(X, **asked))
-
-
-def _without_predictions(found: Any) -> Any:
-    """Intervals alone; MAPIE returns (predictions, intervals)."""
+    found = candidate
+    if hasattr(candidate, "predict_interval"):
+        takes = inspect.signature(candidate.predict_interval).parameters
+        asked = {LEVEL: confidence_level} if confidence_level is not None and LEVEL in takes else {}
+        found = candidate.predict_interval(X, **asked)
+    # MAPIE returns (predictions, intervals).
     beside = isinstance(found, tuple) and len(found) == 2 and np.ndim(found[1]) > 1
     return found[1] if beside else found
 
@@ -374,11 +364,6 @@ def check_one_level(y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
     return y_checked.reshape(-1), bounds
 
 
-def check_level(confidence_level: ArrayLike, bounds: Array) -> float:
-    """The one level in (0, 1) of bounds (n, 2)."""
-    return float(check_levels(confidence_level, bounds)[0])
-
-
 def audit_text(audit: Audit, rest: str = 'frame("failures")') -> str:
     """The whole audit as text; ``rest`` is where failures stand that it only counts."""
     lines = [_heading(audit), *aligned(summary_lines(audit.summary)), ""]
@@ -393,9 +378,8 @@ def audit_text(audit: Audit, rest: str = 'frame("failures")') -> str:
 
 def _heading(audit: Audit) -> str:
     """What was audited."""
-    summary = audit.summary
-    target = say_level(summary.confidence_level)
-    return f"Coverage audit of {say_rows(summary.n)}, target {target}"
+    target = say_level(audit.summary.confidence_level)
+    return f"Coverage audit of {say_rows(audit.summary.n)}, target {target}"
 
 
 def _part_lines(audit: Audit, part: str, rest: str) -> list[str]:
@@ -455,10 +439,7 @@ def verdict(n_under: int, n_over: int, n_tested: int) -> str:
 
 
 def coverage_sentence(region: Any, confidence_level: float) -> str:
-    """Which rows, their coverage with its band, how many they are, and the target.
-
-    ``region`` is a rule, a cell or a failure.
-    """
+    """Which rows a rule, cell or failure holds, their coverage, its band, and the target."""
     return f"{one_line(region.text, WIDEST_SENTENCE)}: {coverage_phrase(region, confidence_level)}"
 
 
@@ -468,8 +449,8 @@ def coverage_phrase(region: Any, confidence_level: float) -> str:
     share, low, high = (
         f"{100 * value:.{digits}f}" for value in (region.coverage, region.lower, region.upper)
     )
-    rows, target = say_rows(region.n), say_level(confidence_level)
-    return f"{share} % [{low}, {high}] of {rows}, target {target}"
+    target = say_level(confidence_level)
+    return f"{share} % [{low}, {high}] of {say_rows(region.n)}, target {target}"
 
 
 def digits_of_band(lower: float, upper: float, confidence_level: float) -> int:
@@ -516,31 +497,20 @@ def _sections(audit: Audit) -> list[Section]:
 
 
 def _part_section(audit: Audit, part: str) -> Section:
-    tested = getattr(audit, part)
-    first = tested[:MOST_ROWS]
-    rest = len(tested) - len(first)
+    """The table of one part; where all rows are off, bold is what stands out from them as well."""
+    tested, rows, marked = getattr(audit, part), [], []
+    for i, region in enumerate(tested[:MOST_ROWS]):
+        band, gap = say_band(region.lower, region.upper), f"{100 * region.gap:+.1f}"
+        coverage = [f"{region.n:,}", say_share(region.coverage), band, gap]
+        p_value = say_p_value(region.adjusted_p_value)
+        rows.append([region.text, *coverage, say_number(region.mean_length), p_value])
+        if region.adjusted_p_value <= ALPHA and (stands_out(region) or not audit.is_shifted):
+            marked.append(i)
+    rest = len(tested) - len(rows)
     return Section(
         f"{TITLES[part]}: {part_verdict(audit, part)}",
         ("which rows", "rows", "coverage", "95 % band", "gap", "mean length", "adjusted p"),
-        [_region_cells(region) for region in first],
-        marked=[i for i, region in enumerate(first) if _is_marked(audit, region)],
+        rows,
+        marked=marked,
         below=f'and {rest:,} more: see frame("{part}")' if rest else "",
     )
-
-
-def _is_marked(audit: Audit, region: Any) -> bool:
-    # Where all rows are off the target, bold is what stands out from them as well.
-    is_significant = region.adjusted_p_value <= ALPHA
-    return bool(is_significant and (stands_out(region) or not audit.is_shifted))
-
-
-def _region_cells(region: Any) -> list[str]:
-    return [
-        region.text,
-        f"{region.n:,}",
-        say_share(region.coverage),
-        say_band(region.lower, region.upper),
-        f"{100 * region.gap:+.1f}",
-        say_number(region.mean_length),
-        say_p_value(region.adjusted_p_value),
-    ]

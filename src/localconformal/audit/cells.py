@@ -49,19 +49,12 @@ LEAST_PARTED = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns of X that tell rows apart, each once.
+    """The columns of X that tell rows apart, each once."""
 
-    Attributes
-    ----------
-    X : array or frame
-        Those columns as they were given; a column of zeros if there are none.
-    columns : list of Column
-    notes : tuple of str
-        What was left out, and where values are missing.
-    """
-
+    #: Those columns as they were given; a column of zeros if there are none.
     X: Any
     columns: list[Column]
+    #: What was left out, and where values are missing.
     notes: tuple[str, ...]
 
 
@@ -81,7 +74,13 @@ def read_table(X: Any, n: int) -> Table:
     missing = [f"{c.name} ({c.n_missing:,})" for c in remaining if c.n_missing]
     if missing:
         notes.append(f"Missing (or infinite) values are a bin of their own in {listing(missing)}.")
-    return Table(_take_columns(given, kept), remaining, tuple(notes))
+    if not kept:
+        given = np.zeros((n, 1))
+    elif is_frame(given):
+        given = nw.from_native(given, eager_only=True)[:, kept].to_native()
+    else:
+        given = given[:, kept]
+    return Table(given, remaining, tuple(notes))
 
 
 def _reasons_to_leave_out(columns: list[Column]) -> dict[str, dict[str, str]]:
@@ -112,15 +111,6 @@ def _is_scattered(column: Column) -> bool:
     """Whether it has labels, none of them with enough rows for a bin, as an identifier."""
     named = column.codes[(column.codes != MISSING) & (column.codes < len(column.labels))]
     return column.kind == LABEL and np.bincount(named).max(initial=0) < FEWEST_LABEL_ROWS
-
-
-def _take_columns(X: Any, kept: list[int]) -> Any:
-    """Some columns of an array or a frame, by position."""
-    if not kept:
-        return np.zeros((len(X), 1))
-    if not is_frame(X):
-        return X[:, kept]
-    return nw.from_native(X, eager_only=True)[:, kept].to_native()
 
 
 @dataclass(frozen=True)
@@ -207,10 +197,12 @@ def between(a: float, b: float, kind: str = NUMBER) -> float:
     --------
     >>> between(6.0, 7.0), between(0.31287, 0.33521), between(9.0, 12.0)
     (6.0, 0.32, 10.0)
+    >>> between(59.0, 61.0, "duration"), between(0.25, 0.75, "duration")
+    (60.0, 0.25)
     """
-    if kind in (TIME, DURATION):
-        return float(next(t for u in UNITS.values() if (t := math.ceil(a / u) * u) < b))
     a, b = float(a), float(b)
+    if kind in (TIME, DURATION):
+        return next((t for u in UNITS.values() if (t := float(math.ceil(a / u) * u)) < b), a)
     largest, middle = max(abs(a), abs(b)), a / 2 + b / 2
     if largest > 1e300:
         # Rounded up it may be too large to be a number.
@@ -229,10 +221,14 @@ def say_value(value: float, kind: str) -> str:
 
     Examples
     --------
-    >>> say_value(2011, "number"), say_value(293712.5, "number")
-    ('2011', '293,712.5')
+    >>> say_value(2011, "number"), say_value(293712.5, "number"), say_value(1e-9, "number")
+    ('2011', '293,712.5', '1e-09')
+    >>> say_value(1230768000.25, "time")
+    '2009-01-01 00:00:00.250000'
     """
     if kind == TIME:
+        if value % 1:
+            return str(np.datetime64(round(value * 1e6), "us")).replace("T", " ")
         unit = next(unit for unit, size in UNITS.items() if value % size == 0)
         # A date with an hour alone reads as something else.
         time = np.datetime64(int(value), "s").astype(f"M8[{'m' if unit == 'h' else unit}]")
@@ -253,13 +249,7 @@ def say_rounded(value: float, kind: str) -> str:
 
 
 def _say_exact(value: float) -> str:
-    """A number in the shortest digits that read back as the same.
-
-    Examples
-    --------
-    >>> _say_exact(7.0), _say_exact(0.25), _say_exact(1e-9)
-    ('7', '0.25', '1e-09')
-    """
+    """A number in the shortest digits that read back as the same."""
     whole = float(value).is_integer() and abs(value) < 1e15
     return str(int(value)) if whole else repr(float(value))
 
@@ -390,11 +380,8 @@ def feature_cells(columns: list[Column], rows: Rows) -> tuple[Cell, ...]:
     partitions = [_bin_column(column) for column in columns]
     cells = _count_cells([p for p in partitions if len(p.labels) > 1], rows)
     shifted = rows.is_off
-
-    def place(cell: Cell) -> tuple[bool, float, float]:
-        return shifted and not stands_out(cell), cell.p_value, -abs(cell.gap)
-
-    return tuple(sorted(cells, key=place))
+    order = [(shifted and not stands_out(cell), cell.p_value, -abs(cell.gap)) for cell in cells]
+    return tuple(cells[i] for i in sorted(range(len(cells)), key=order.__getitem__))
 
 
 def _bin_column(column: Column) -> Partition:
@@ -436,21 +423,13 @@ def _label_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:
     place[order[:n_frequent]] = np.arange(n_frequent)
     bins = [label_condition(column, int(code)) for code in order[:n_frequent]]
     if len(known) > counts[order[:n_frequent]].sum():
-        text = f"{shorten(column.name)} is a rarer label"
-        bins.append(Condition(column.name, text, "rarer labels"))
+        name = column.name
+        bins.append(Condition(name, f"{shorten(name)} is a rarer label", "rarer labels"))
     return place[column.codes], bins
 
 
 def group_partitions(X: Any, groups: Any, n: int) -> list[Partition]:
-    """One partition for each kind of groups that was named.
-
-    Parameters
-    ----------
-    X : array or frame
-    groups : None, labels of shape (n,), one or several names of columns, frame, or dict
-        A dict has names, and labels or the name of a column for each.
-    n : int
-    """
+    """One partition for each kind of groups that was named, of what `audit` takes as groups."""
     if groups is None:
         return []
     names = column_names(X) or [f"x{j}" for j in range(np.shape(X)[1])]
@@ -494,7 +473,13 @@ def _partition(by: str, labels: ArrayLike, n: int, names: list[Any]) -> Partitio
         )
     distinct, codes = group_codes(labels, n)
     name = shorten(by)
-    said = [None if is_missing(label) else shorten(_say_label(label)) for label in distinct]
+    said = [
+        # Numbers without needless digits.
+        shorten(_say_exact(float(label)) if isinstance(label, np.number) else label)
+        if not is_missing(label)
+        else None
+        for label in distinct
+    ]
     return Partition(
         by,
         codes,
@@ -502,11 +487,6 @@ def _partition(by: str, labels: ArrayLike, n: int, names: list[Any]) -> Partitio
         ["(missing)" if text is None else text for text in said],
         [f"{name} is missing" if text is None else f"{name} = {text}" for text in said],
     )
-
-
-def _say_label(label: Any) -> str:
-    """A label as text; numbers without needless digits."""
-    return _say_exact(float(label)) if isinstance(label, np.number) else str(label)
 
 
 def _column_named(X: Any, name: Any, names: list[Any]) -> NDArray[Any]:
@@ -517,9 +497,7 @@ def _column_named(X: Any, name: Any, names: list[Any]) -> NDArray[Any]:
             "or labels, one for each row."
         )
     place = names.index(name)
-    if is_frame(X):
-        return np.asarray(columns_of(X)[place].to_numpy())
-    return np.asarray(X)[:, place]
+    return np.asarray(columns_of(X)[place].to_numpy() if is_frame(X) else np.asarray(X)[:, place])
 
 
 def group_cells(partitions: list[Partition], rows: Rows) -> tuple[tuple[Cell, ...], list[str]]:
@@ -540,20 +518,16 @@ def size_cells(bounds: Array, rows: Rows) -> tuple[tuple[Cell, ...], list[str]]:
     """Strata of the length, from the shortest on, as one family of tests."""
     length = tied_lengths(bounds)
     codes = size_bins(length, n_bins=5)
-    ends = [(length[codes == code].min(), length[codes == code].max()) for code in np.unique(codes)]
-    labels = [_say_lengths(low, high) for low, high in ends]
-    part = Partition("length", codes, labels, [f"length {label}" for label in labels])
+    labels = []
+    for code in np.unique(codes):
+        inside = length[codes == code]
+        low, high = say_number(inside.min()), say_number(inside.max())
+        finite = low if low == high else f"{low} to {high}"
+        labels.append("infinite" if np.isinf(inside.min()) else finite)
     if len(labels) == 1:
         return (), [
             "All intervals are of one length: they do not adapt, and there are no strata of the "
             "length to tell apart."
         ]
+    part = Partition("length", codes, labels, [f"length {label}" for label in labels])
     return _count_cells([part], rows), []
-
-
-def _say_lengths(shortest: float, longest: float) -> str:
-    """A range of lengths in words."""
-    if np.isinf(shortest):
-        return "infinite"
-    low, high = say_number(shortest), say_number(longest)
-    return low if low == high else f"{low} to {high}"

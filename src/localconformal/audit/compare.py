@@ -14,7 +14,6 @@ from scipy.special import ndtri, stdtrit
 
 from localconformal.audit.audit import (
     Section,
-    check_level,
     check_one_level,
     common_level,
     intervals_of,
@@ -31,6 +30,7 @@ from localconformal.audit.cells import (
 from localconformal.audit.summary import Summary, summarise
 from localconformal.frames import at_ends, make_frame
 from localconformal.metrics import interval_score
+from localconformal.metrics._check import check_levels
 from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.features import as_table
 from localconformal.metrics.size import lengths
@@ -201,9 +201,10 @@ class Comparison:
 
     def heading(self) -> str:
         """What was compared."""
-        n, level = self.methods[0].summary.n, self.methods[0].summary.confidence_level
-        rows = f"of {len(self.splits)} splits (n = {n:,} each)" if self.splits else f"(n = {n:,})"
-        return f"Methods on the same rows {rows}, target {say_level(level)}"
+        one = self.methods[0].summary
+        splits = f"of {len(self.splits)} splits (n = {one.n:,} each)"
+        rows = splits if self.splits else f"(n = {one.n:,})"
+        return f"Methods on the same rows {rows}, target {say_level(one.confidence_level)}"
 
     def differences_heading(self) -> str:
         """What the differences are from."""
@@ -305,10 +306,10 @@ def compare(
         for name, candidate in candidates.items()
     }
     y_checked, bounds = next(iter(asked.values()))
-    level, n = check_level(level, bounds), len(y_checked)
+    level, n = float(check_levels(level, bounds)[0]), len(y_checked)
     table, parts = read_table(X, n), group_partitions(as_table(X), groups, n)
     described = in_threads(
-        partial(_describe, name, table, parts, *pair, level, random_state)
+        partial(_describe, name, table, parts, pair, level, random_state)
         for name, pair in asked.items()
     )
     methods = tuple(method for method, _ in described)
@@ -321,15 +322,10 @@ def compare(
 
 
 def _describe(
-    name: str,
-    table: Table,
-    parts: list[Partition],
-    y: Array,
-    bounds: Array,
-    level: float,
-    seed: int,
+    name: str, table: Table, parts: list[Partition], pair: Any, level: float, seed: int
 ) -> tuple[Method, list[str]]:
     """One method, and what to know about it."""
+    y, bounds = pair
     summary, _, notes = summarise(table, y, bounds, level, None, seed)
     values = row_values(y, bounds, level)
     cells, _ = group_cells(parts, Rows(values["coverage"] > 0, values["length"], level))

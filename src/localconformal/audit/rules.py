@@ -62,15 +62,12 @@ MAX_LABELS = 20
 COST = 4.0
 #: A region less unlikely than this on the rows that found it is not worth a test.
 LEAST_SCORE = 0.0
-#: Sides of the target that a box can be on.
-UNDER, OVER = -1, 1
 
 #: (axis, low, high) of each condition low < point <= high, by axis
 Box = tuple[tuple[int, int, int], ...]
-#: A box and the side of the target that it is on.
+#: A box and the side of the target that it is on: -1 below, 1 above.
 Sided = tuple[Box, int]
 Mask = NDArray[np.bool_]
-Counts = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -82,21 +79,9 @@ class Rule:
     text : str
         Its conditions in words.
     conditions : tuple of Condition
-    n : int
-        Rows in the region, of those that did not find it.
-    coverage, gap : float
-        Of these rows, and its difference from the target.
-    lower, upper : float
-        Exact 95 % binomial band of the coverage, valid whatever was found.
-    p_value : float
-        Of the exact two-sided test that the coverage is the target.
-    adjusted_p_value : float
-        The same by Holm's method, for all the regions tested.
-    rest_gap : float
-        Coverage less that of the other rows, of those that did not find it.
-    adjusted_rest_p_value : float
-        Of the exact two-sided test that the two are equal, by Holm's method too.
-    mean_length : float
+    n, coverage, gap, lower, upper, p_value, adjusted_p_value, rest_gap, \
+adjusted_rest_p_value, mean_length
+        As of a `Cell`, of rows that did not find the region: valid whatever was found.
     found_n : int
     found_coverage : float
         Of the rows that found it: biased, for comparison only.
@@ -135,14 +120,13 @@ def find_rules(
     """Rules, the most significant first, and what to know about them."""
     n = len(rows.covered)
     most = int(np.clip(MAX_FIND_CELLS // max(len(columns), 1), 2_000, MAX_FIND_ROWS))
-    n_find = min(n // 2, most)
+    n_find, notes = min(n // 2, most), []
     if n_find < 2 * FEWEST_ROWS:
         return (), [f"Rules were not looked for: {4 * FEWEST_ROWS} rows are needed."]
     if rows.covered.all() or not rows.covered.any():
         return (), ["Rules were not looked for: coverage is the same in all rows."]
     order = np.random.default_rng(random_state).permutation(n)
     find, test = order[:n_find], order[n_find:]
-    notes = []
     if n_find < n // 2:
         notes.append(f"Rules were found on {n_find:,} rows and tested on the other {len(test):,}.")
     regions = _find_regions(columns, find, rows, random_state)
@@ -200,21 +184,13 @@ def _holds(conditions: tuple[Condition, ...], columns: dict[str, Column]) -> NDA
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """What a tree splits on: the order of a column, one of its labels, or its missing values.
+    """What a tree splits on: the order of a column, one of its labels, or its missing values."""
 
-    Attributes
-    ----------
-    points : array of ints of shape (m,)
-        From 0 to ``last``; -1 for a missing number.
-    last : int
-    column : Column
-    marked : int or None
-        The code whose rows are at 1 and the others at 0; None for the order.
-    """
-
+    #: (m,), from 0 to ``last``; -1 for a missing number.
     points: NDArray[np.int32]
     last: int
     column: Column
+    #: The code whose rows are at 1 and the others at 0; None for the order.
     marked: int | None = None
 
     def say(self, low: int, high: int) -> Condition:
@@ -260,7 +236,10 @@ def _make_axes(columns: list[Column], rows: NDArray[np.intp], fewest: int) -> li
 def _propose_boxes(axes: list[_Axis], target: Array, random_state: int) -> set[Box]:
     """The nodes of shallow trees of the target (m,) on the axes."""
     # Missing numbers go with the median here, and fulfil no condition on their order later.
-    points = np.stack([_fill_missing(axis.points) for axis in axes], axis=1).astype(np.float32)
+    points = np.stack([axis.points for axis in axes], axis=1).astype(np.float32)
+    for column in points.T:
+        if (known := column[column != MISSING]).size < len(column):
+            column[column == MISSING] = int(np.median(known)) if len(known) else 0
     boxes: set[Box] = set()
     rng = np.random.default_rng(random_state)
     for share in LEAF_SHARES:
@@ -273,13 +252,6 @@ def _propose_boxes(axes: list[_Axis], target: Array, random_state: int) -> set[B
             ).fit(points, target)
             boxes.update(_boxes_of(tree.tree_, [axis.last for axis in axes]))
     return boxes
-
-
-def _fill_missing(points: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Points with the median of the known ones for those missing."""
-    known = points[points != MISSING]
-    middle = int(np.median(known)) if len(known) else 0
-    return np.where(points == MISSING, middle, points)
 
 
 def _boxes_of(tree: Any, last: list[int]) -> Iterator[Box]:
@@ -320,7 +292,7 @@ class _Search:
         bounds = [max(1, (low > -1) + (high < self.axes[j].last)) for j, low, high in box]
         return COST * float(sum(bounds))
 
-    def evidence(self, n: Counts, hits: Counts, side: Any) -> Array:
+    def evidence(self, n: Any, hits: Any, side: Any) -> Array:
         """n KL(coverage, target) for each count of rows on this side of the target.
 
         -inf on the other side, and for too few rows or nearly all; where all rows are off the
@@ -350,7 +322,7 @@ class _Search:
         ordered = sorted(boxes)
         masks = np.stack([self.mask(box) for box in ordered])
         found: list[Sided] = []
-        for side in (UNDER, OVER):
+        for side in (-1, 1):
             scores = self.scores(ordered, masks, side)
             first = np.argsort(-scores, kind="stable")[:MAX_REFINED]
             found += [(ordered[i], side) for i in first if scores[i] > -np.inf]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -39,6 +38,7 @@ from localconformal.metrics import (
 from localconformal.metrics.conditional import check_prediction
 from localconformal.metrics.coverage import coverage_p_values, is_covered
 from localconformal.metrics.features import Column
+from localconformal.metrics.size import lengths
 from localconformal.metrics.slab import MAX_FIND_ROWS
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
@@ -56,6 +56,8 @@ from localconformal.text import (
 #: Rows that the excess risk learns from; more take time and change it little.
 MAX_RISK_ROWS = 100_000
 FEW_ROWS = 100
+#: Fields of `Summary` by the name of the metric.
+OF_INTERVALS = mean_length, median_length, share_infinite, share_empty, length_coverage_corr
 #: With fewer rows, the standard error of the excess risk is too small: by a third at 100.
 FEWEST_RISK_ROWS = 500
 #: Columns named of the direction of a slab.
@@ -152,7 +154,7 @@ def summarise(
     expected = (math.nan, math.nan)
     if n_calibration is not None:
         expected = coverage_band(n_calibration, n, confidence_level)
-    finite = np.isfinite(bounds).all(axis=1)
+    finite = lengths(bounds[np.isfinite(bounds).all(axis=1)])
     hits = int(is_covered(y, bounds).sum())
     lower, upper = binomial_band(hits, n)
     dependence = cast(HSIC, hsic(y, bounds, random_state=random_state))
@@ -168,14 +170,10 @@ def summarise(
         n_calibration=n_calibration or 0,
         expected_lower=expected[0],
         expected_upper=expected[1],
-        mean_length=float(mean_length(y, bounds)),
-        median_length=float(median_length(y, bounds)),
-        mean_finite_length=_of_some(mean_length, y[finite], bounds[finite]),
-        median_finite_length=_of_some(median_length, y[finite], bounds[finite]),
-        share_infinite=float(share_infinite(y, bounds)),
-        share_empty=float(share_empty(y, bounds)),
+        **{metric.__name__: float(metric(y, bounds)) for metric in OF_INTERVALS},
+        mean_finite_length=float(finite.mean()) if len(finite) else math.nan,
+        median_finite_length=float(np.median(finite)) if len(finite) else math.nan,
         interval_score=float(interval_score(y, bounds, confidence_level)),
-        length_coverage_corr=float(length_coverage_corr(y, bounds)),
         length_error_corr=float(length_error_corr(y, bounds, y_pred)),
         hsic=dependence.value,
         hsic_p_value=dependence.p_value,
@@ -188,11 +186,6 @@ def summarise(
         excess_risk_n=risk.n,
     )
     return summary, slab, _summary_notes(summary, dependence.rounded)
-
-
-def _of_some(metric: Callable[[Array, Array], Any], y: Array, bounds: Array) -> float:
-    """The metric of these rows; NaN if there are none."""
-    return float(metric(y, bounds)) if len(y) else math.nan
 
 
 def _find_slab(table: Table, y: Array, bounds: Array, random_state: int) -> WorstSlab:
@@ -267,7 +260,10 @@ def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
         )
         lines.append(("infinite", f"{say_number(100 * summary.share_infinite)} %", finite))
     dependence = f"0 is ideal, {_p_phrase(summary.hsic_p_value)}"
-    risk = f"{_risk_error(summary)}; 0 is ideal, below 0 is noise"
+    error = f"± {say_number(summary.excess_risk_l1_error)}"
+    if summary.excess_risk_n < FEWEST_RISK_ROWS:
+        error = "too few rows to tell its error"
+    risk = f"{error}; 0 is ideal, below 0 is noise"
     return [
         *lines,
         ("interval score", say_number(summary.interval_score), "lower is better"),
@@ -291,13 +287,6 @@ def _overall_verdict(summary: Summary) -> str:
     if summary.is_explained:
         return f"within what a calibration set of {summary.n_calibration:,} rows explains"
     return "off the target"
-
-
-def _risk_error(summary: Summary) -> str:
-    """The standard error of the excess risk, where it can be told."""
-    if summary.excess_risk_n < FEWEST_RISK_ROWS:
-        return "too few rows to tell its error"
-    return f"± {say_number(summary.excess_risk_l1_error)}"
 
 
 def _p_phrase(value: float) -> str:
@@ -350,22 +339,14 @@ def _say_label(slab: WorstSlab, j: int, column: Column) -> str:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Errors of point predictions; those of a constant beside them.
-
-    Attributes
-    ----------
-    n : int
-    r2 : float
-        1 less the squared errors over those of the mean of y; NaN where y is the same everywhere.
-    mae : float
-        Mean absolute error.
-    constant_mae : float
-        That of the median of y, the constant of the least.
-    """
+    """Errors of point predictions; those of a constant beside them."""
 
     n: int
+    #: 1 less the squared errors over those of the mean of y; NaN where y is the same everywhere.
     r2: float
+    #: Mean absolute error.
     mae: float
+    #: That of the median of y, the constant of the least.
     constant_mae: float
 
     @property
@@ -393,16 +374,7 @@ class Accuracy:
 
 
 def accuracy(y: ArrayLike, y_pred: ArrayLike) -> Accuracy:
-    """Errors of point predictions of rows that the model has not seen.
-
-    Parameters
-    ----------
-    y : array of shape (n,)
-    y_pred : array of shape (n,)
-
-    Returns
-    -------
-    Accuracy
+    """Errors of point predictions (n,) of rows that the model has not seen.
 
     Examples
     --------
