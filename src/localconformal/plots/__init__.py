@@ -11,10 +11,9 @@ from localconformal.plots.coverage import (
     plot_calibration,
     plot_feature_coverage,
     plot_group_coverage,
+    plot_methods,
 )
-from localconformal.plots.intervals import plot_length_error, plot_sorted
-from localconformal.plots.methods import plot_methods
-from localconformal.plots.weights import plot_local_weights
+from localconformal.plots.rows import plot_length_error, plot_local_weights, plot_sorted
 
 __all__ = [
     "plot_bands",

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from localconformal.audit.cells import say_value
 from localconformal.columns import LABEL, TIME
 from localconformal.frames import columns_of, is_frame
-from localconformal.metrics.features import DURATION, MISSING, Column, read_columns
+from localconformal.metrics.features import DURATION, MISSING, Column, as_table, read_columns
 from localconformal.metrics.size import is_empty, lengths
 from localconformal.quantiles import Array
 from localconformal.text import one_line, say_tick, shorten
@@ -66,8 +66,8 @@ def method_colours(n: int) -> list[str]:
 
 def clean(ax: Axes) -> None:
     """Only the frame lines that carry a scale, in a quiet colour; numbers as people write them."""
-    for axis in (ax.xaxis, ax.yaxis):
-        _spell_ticks(axis)
+    _spell_ticks(ax.xaxis)
+    _spell_ticks(ax.yaxis)
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["bottom", "left"]].set_color(FAINT)
     ax.tick_params(colors=INK, labelsize=9, color=FAINT)
@@ -249,18 +249,16 @@ def say_drawn(n_drawn: int, n: int, which: str = "at random") -> str:
 
 @dataclass(frozen=True, eq=False)
 class Feature:
-    """A column of n rows as an axis shows it.
-
-    ``numbers`` (n,) has times in days, and NaN for labels and missing values; ``strip`` (n,) the
-    place among ``strips``, -1 for rows at their number; ``range`` the ends of all numbers, of rows
-    that were not taken too.
-    """
+    """A column of n rows as an axis shows it."""
 
     name: str
     kind: str
+    #: (n,), times in days, NaN for labels and missing values.
     numbers: Array
+    #: (n,), the place among ``strips``; -1 for rows at their number.
     strip: NDArray[np.intp]
     strips: tuple[str, ...]
+    #: The ends of all numbers, of rows that were not taken too.
     range: tuple[float, float] = (0.0, 0.0)
 
     def take(self, rows: NDArray[np.intp]) -> Feature:
@@ -338,32 +336,22 @@ def _label_feature(column: Column) -> Feature:
 
 def read_one_column(X: Any, n: int, name: str | None = None) -> Column:
     """The column and its name: that of the series or frame, or "x"."""
-    table, own_name = _as_table(X)
-    width = len(columns_of(table))
-    if width != 1:
-        raise ValueError(
-            f"X has {width} columns; one feature, (n,) or (n, 1), was expected: pass one column."
-        )
-    column = read_columns(table, n)[0]
-    return replace(column, name=str(name or own_name or "x"))
-
-
-def _as_table(X: Any) -> tuple[Any, Any]:
-    """A frame of what came, and the name of its first column, if it had any."""
+    own_name = getattr(X, "name", None)
     if is_frame(X):
-        return X, next((column.name for column in columns_of(X)), None)
-    if nw.dependencies.is_into_series(X):
-        return nw.from_native(X, series_only=True).to_frame().to_native(), getattr(X, "name", None)
-    import pandas as pd
+        own_name = next((column.name for column in columns_of(X)), None)
+    elif not nw.dependencies.is_into_series(X):
+        import pandas as pd
 
-    # A list of labels and missing values is told apart by pandas, not by NumPy.
-    array = np.asarray(X, dtype=object if isinstance(X, (list, tuple)) else None)
-    if array.ndim not in (1, 2):
+        # A list of labels and missing values is told apart by pandas, not by NumPy.
+        X = np.asarray(X, dtype=object if isinstance(X, (list, tuple)) else None)
+        X, own_name = pd.DataFrame(X).infer_objects() if X.ndim in (1, 2) else X, None
+    columns = read_columns(table, n) if is_frame(table := as_table(X)) else []
+    if len(columns) != 1:
         raise ValueError(
-            f"X has shape {array.shape}; one feature, (n,) or (n, 1), was expected: pass one "
+            f"X has shape {np.shape(X)}; one feature, (n,) or (n, 1), was expected: pass one "
             "column."
         )
-    return pd.DataFrame(array).infer_objects(), None
+    return replace(columns[0], name=str(name or own_name or "x"))
 
 
 def pick_feature(X: Any, feature: int | str) -> Feature:

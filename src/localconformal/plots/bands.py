@@ -14,34 +14,7 @@ from localconformal.columns import LABEL
 from localconformal.metrics import coverage, mean_length, share_infinite
 from localconformal.metrics.coverage import is_covered
 from localconformal.metrics.size import is_empty, tied_lengths
-from localconformal.plots._axes import (
-    FAINT,
-    IDEAL,
-    INK,
-    MAX_POINTS,
-    MISS,
-    NOT_A_STRIP,
-    POINT,
-    Feature,
-    add_legend,
-    caption,
-    check_packages,
-    clean,
-    drawable,
-    drawn_rows,
-    dress_axis,
-    extent,
-    in_percent,
-    make_axes,
-    method_colours,
-    name_axes,
-    numbers_of,
-    plain,
-    read_feature,
-    read_one_column,
-    say_drawn,
-    say_odd,
-)
+from localconformal.plots import _axes as art
 from localconformal.quantiles import Array, weighted_quantile
 from localconformal.text import say_level, say_number, say_rows, say_share
 
@@ -69,7 +42,7 @@ def plot_bands(
     *,
     oracle: ArrayLike | None = None,
     colours: Sequence[str] | None = None,
-    max_points: int = MAX_POINTS,
+    max_points: int = art.MAX_POINTS,
     random_state: int = 0,
     ax: Axes | None = None,
 ) -> tuple[Axes, Any]:
@@ -113,24 +86,24 @@ def plot_bands(
     >>> frame["covered"].tolist()
     [True, False]
     """
-    check_packages("plot_bands")
+    art.check_packages("plot_bands")
     named, response = _check_bands(y, bands, oracle), np.asarray(y, dtype=np.float64)
-    feature = read_feature(X, len(response))
-    rows = drawn_rows(len(response), max_points, random_state)
+    feature = art.read_feature(X, len(response))
+    rows = art.drawn_rows(len(response), max_points, random_state)
     frame = _frame_of_rows(feature.take(rows), response, named, rows)
-    ax = make_axes(ax)
+    ax = art.make_axes(ax)
     _draw_bands(ax, frame, _named_colours(bands, colours))
-    name_axes(ax, "", "y")
-    dress_axis(ax, feature)
-    add_legend(ax, loc="best")
-    odd = [(name, say_odd(intervals)) for name, intervals in named.items()]
-    said = [f"{plain(name)}: {text}" if len(odd) > 1 else text for name, text in odd if text]
-    caption(ax, [say_drawn(len(rows), len(response)), _say_shapes(frame), *said])
+    art.name_axes(ax, "", "y")
+    art.dress_axis(ax, feature)
+    art.add_legend(ax, loc="best")
+    odd = [(name, art.say_odd(intervals)) for name, intervals in named.items()]
+    said = [f"{art.plain(name)}: {text}" if len(odd) > 1 else text for name, text in odd if text]
+    art.caption(ax, [art.say_drawn(len(rows), len(response)), _say_shapes(frame), *said])
     return ax, frame
 
 
 def _named_colours(bands: Mapping[str, ArrayLike], colours: Sequence[str] | None) -> dict[str, str]:
-    chosen = method_colours(len(bands)) if colours is None else colours
+    chosen = art.method_colours(len(bands)) if colours is None else colours
     return dict(zip(bands, chosen, strict=True))
 
 
@@ -150,7 +123,7 @@ def _check_bands(
 
 
 def _frame_of_rows(
-    feature: Feature, y: Array, named: Mapping[str, Array], rows: NDArray[np.intp]
+    feature: art.Feature, y: Array, named: Mapping[str, Array], rows: NDArray[np.intp]
 ) -> Any:
     """The frame of these rows of y and the intervals, of which the feature has only these."""
     import pandas as pd
@@ -162,7 +135,7 @@ def _frame_of_rows(
     parts = []
     for name, intervals in named.items():
         bounds = intervals[rows[order]]
-        shape, band = _band_shape(position, bounds, strip == NOT_A_STRIP)
+        shape, band = _band_shape(position, bounds, strip == art.NOT_A_STRIP)
         own = {"lower": bounds[:, 0], "upper": bounds[:, 1], "covered": is_covered(y, bounds)}
         drawn = {"shape": shape, "band_lower": band[:, 0], "band_upper": band[:, 1]}
         parts.append(pd.DataFrame({"method": name, **shared, **own, "strip": strip, **drawn}))
@@ -174,7 +147,7 @@ def _say_shapes(frame: Any) -> str:
     binned = frame[frame["shape"] == BINS]
     if len(binned) == 0:
         return ""
-    names = [plain(name, 24) for name in binned["method"].unique()]
+    names = [art.plain(name, 24) for name in binned["method"].unique()]
     whose = "" if len(names) == frame["method"].nunique() else f" of {' and '.join(names)}"
     return (
         f"Intervals{whose} depend on more than this feature: their band has the medians of the "
@@ -184,17 +157,17 @@ def _say_shapes(frame: Any) -> str:
 
 def _draw_bands(ax: Axes, frame: Any, colours: Mapping[str, str]) -> None:
     """The bands, the true quantiles and the rows of a frame."""
-    low, high = extent(*(frame[column].to_numpy() for column in ("y", "lower", "upper")))
+    low, high = art.extent(*(frame[column].to_numpy() for column in ("y", "lower", "upper")))
     for name, colour in colours.items():
         band = frame[frame["method"] == name]
-        _draw_band(ax, band, low, high, plain(name), color=colour, lw=1.1)
+        _draw_band(ax, band, low, high, art.plain(name), color=colour, lw=1.1)
     ideal = frame[frame["method"] == ORACLE]
     if len(ideal) and ORACLE not in colours:
-        _draw_band(ax, ideal, low, high, ORACLE, shade=False, color=INK, lw=1.3, ls=IDEAL)
+        _draw_band(ax, ideal, low, high, ORACLE, shade=False, color=art.INK, lw=1.3, ls=art.IDEAL)
     _draw_rows(ax, frame, mark_misses=len(colours) == 1)
     if np.isinf(frame[["lower", "upper"]].to_numpy()).any():
         ax.set_ylim(low, high)
-    clean(ax)
+    art.clean(ax)
 
 
 def _draw_band(
@@ -202,23 +175,22 @@ def _draw_band(
 ) -> None:
     """A line through the rows that are joined; a bar for each of the others."""
     x = band["position"].to_numpy()
-    ends = drawable(band[["band_lower", "band_upper"]].to_numpy(), low, high).T
+    ends = art.drawable(band[["band_lower", "band_upper"]].to_numpy(), low, high).T
     joined = (band["shape"] != BARS).to_numpy()
     lines, bars = (x[joined], *ends[:, joined]), (x[~joined], *ends[:, ~joined])
-    name: str | None = label
     if joined.any():
         if shade:
             ax.fill_between(*lines, color=line["color"], alpha=0.22, lw=0)
         ax.plot(*lines[:2], **line)
-        ax.plot(lines[0], lines[2], label=name, **line)
-        name = None
+        ax.plot(lines[0], lines[2], label=label, **line)
+        label = ""
     if joined.all():
         return
     if shade:
-        ax.vlines(*bars, lw=1.4, label=name or "", color=line["color"], alpha=0.4)
+        ax.vlines(*bars, lw=1.4, label=label, color=line["color"], alpha=0.4)
     else:
         look = {"ls": "", "marker": "_", "ms": 4, "color": line["color"], "alpha": 0.9}
-        ax.plot(*bars[:2], label=name, **look)
+        ax.plot(*bars[:2], label=label or None, **look)
         ax.plot(bars[0], bars[2], **look)
 
 
@@ -226,10 +198,11 @@ def _draw_rows(ax: Axes, frame: Any, mark_misses: bool) -> None:
     """The rows as points."""
     rows = frame[frame["method"] == frame["method"].iloc[0]]
     inside = rows[rows["covered"]] if mark_misses else rows
-    ax.scatter(inside["position"], inside["y"], s=5, color=POINT, alpha=0.55, lw=0, zorder=1)
+    ax.scatter(inside["position"], inside["y"], s=5, color=art.POINT, alpha=0.55, lw=0, zorder=1)
     if mark_misses:
         missed = rows[~rows["covered"]]
-        ax.scatter(missed["position"], missed["y"], s=9, color=MISS, lw=0, zorder=3, label="missed")
+        place = missed["position"], missed["y"]
+        ax.scatter(*place, s=9, color=art.MISS, lw=0, zorder=3, label="missed")
 
 
 # ---- how a band is drawn over numbers ----------------------------------------
@@ -339,15 +312,15 @@ def plot_regions(
     >>> frame["coverage"].tolist()
     [1.0, 0.0]
     """
-    check_packages("plot_regions")
+    art.check_packages("plot_regions")
     frame, name = _regions_frame(X, y, bands, edges)
-    ax = make_axes(ax)
+    ax = art.make_axes(ax)
     _draw_regions(ax, frame, _named_colours(bands, colours), confidence_level)
-    name_axes(ax, plain(name), "coverage, %")
+    art.name_axes(ax, art.plain(name), "coverage, %")
     if len(bands) > 1:
-        add_legend(ax, loc="lower left", ncols=3, bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
+        art.add_legend(ax, loc="lower left", ncols=3, bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
     of_one = frame.loc[frame["method"] == next(iter(bands)), "rows"]
-    caption(ax, _say_regions(of_one, len(np.asarray(y)), confidence_level))
+    art.caption(ax, _say_regions(of_one, len(np.asarray(y)), confidence_level))
     return ax, frame
 
 
@@ -358,15 +331,20 @@ def _draw_regions(ax: Axes, frame: Any, colours: Mapping[str, str], level: float
         bars = frame[frame["method"] == name]
         width = bars["right"] - bars["left"]
         centre = bars["left"] + width * (0.09 + share * (position + 0.5))
-        look: dict[str, Any] = {"color": colour, "alpha": 0.85, "label": plain(name)}
+        look: dict[str, Any] = {"color": colour, "alpha": 0.85, "label": art.plain(name)}
         ax.bar(centre, bars["coverage"], width=width * share * 0.96, **look)
         for x, height in zip(centre, bars["coverage"], strict=True):
-            _write_at_foot(ax, x, height)
-    ax.axhline(level, color=INK, lw=1.0, ls=IDEAL)
+            text, ink = (
+                ("no rows", art.INK) if np.isnan(height) else (f"{100 * height:.0f}", "white")
+            )
+            # At the foot of the bar, where no line crosses it.
+            style: dict[str, Any] = {"ha": "center", "fontsize": 9, "fontweight": "bold"}
+            ax.text(x, 0.07, text, transform=ax.get_xaxis_transform(), color=ink, **style)
+    ax.axhline(level, color=art.INK, lw=1.0, ls=art.IDEAL)
     # From zero, bars of 85 % and 95 % look the same.
     ax.set_ylim(0.5 if frame["coverage"].min() > 0.5 else 0.0, 1.04)
-    in_percent(ax.yaxis)
-    clean(ax)
+    art.in_percent(ax.yaxis)
+    art.clean(ax)
 
 
 def _say_regions(counts: Any, n: int, level: float) -> list[str]:
@@ -379,13 +357,6 @@ def _say_regions(counts: Any, n: int, level: float) -> list[str]:
     return said
 
 
-def _write_at_foot(ax: Axes, x: float, share: float) -> None:
-    """A number at the foot of a bar, where no line crosses it."""
-    text, colour = ("no rows", INK) if np.isnan(share) else (f"{100 * share:.0f}", "white")
-    foot = ax.get_xaxis_transform()
-    ax.text(x, 0.07, text, transform=foot, ha="center", color=colour, fontsize=9, fontweight="bold")
-
-
 def _regions_frame(
     X: Any, y: ArrayLike, bands: Mapping[str, ArrayLike], edges: ArrayLike
 ) -> tuple[Any, str]:
@@ -393,13 +364,13 @@ def _regions_frame(
     import pandas as pd
 
     named = _check_bands(y, bands, None)
-    column = read_one_column(X, len(next(iter(named.values()))))
+    column = art.read_one_column(X, len(next(iter(named.values()))))
     if column.kind == LABEL:
         raise ValueError(
             f"{column.name} has labels; numbers were expected for regions between edges: use "
             "plot_feature_coverage."
         )
-    x, y = numbers_of(column), np.asarray(y, dtype=np.float64)
+    x, y = art.numbers_of(column), np.asarray(y, dtype=np.float64)
     cuts = np.asarray(edges, dtype=np.float64)
     region = np.searchsorted(cuts, x, side="right") - 1
     region[x == cuts[-1]] = len(cuts) - 2
@@ -453,7 +424,7 @@ def plot_comparison(
     >>> frame.loc["regions", "coverage"].tolist()
     [0.5]
     """
-    check_packages("plot_comparison")
+    art.check_packages("plot_comparison")
     import pandas as pd
     from matplotlib.figure import Figure
 
@@ -465,10 +436,10 @@ def plot_comparison(
     # More points would hide the band.
     X, y, bands = np.asarray(X), np.asarray(y, dtype=np.float64), dict(bands)
     shown = np.arange(min(len(y), COMPARED_POINTS))
-    feature = read_feature(X[shown], len(shown))
+    feature = art.read_feature(X[shown], len(shown))
     drawn, counted = [], []
     for (above, below), name, colour in zip(
-        axes.T, bands, method_colours(len(bands))[::-1], strict=True
+        axes.T, bands, art.method_colours(len(bands))[::-1], strict=True
     ):
         drawn.append(
             _frame_of_rows(feature, y, _check_bands(y, {name: bands[name]}, oracle), shown)
@@ -479,9 +450,9 @@ def plot_comparison(
         _head(above, name, colour, y, bands[name])
     _label(axes, np.asarray(edges, dtype=np.float64), confidence_level)
     bands_drawn = pd.concat(drawn)
-    caption(axes[1, 0], [_say_shapes(bands_drawn)], n_panels=len(bands))
+    art.caption(axes[1, 0], [_say_shapes(bands_drawn)], n_panels=len(bands))
     if title:
-        figure.suptitle(title, fontsize=14, fontweight="bold", color=INK, x=0.01, ha="left")
+        figure.suptitle(title, fontsize=14, fontweight="bold", color=art.INK, x=0.01, ha="left")
     parts = {"bands": bands_drawn, "regions": pd.concat(counted)}
     return axes, pd.concat(parts, names=["panel", "row"])
 
@@ -492,23 +463,25 @@ def _head(ax: Axes, name: str, colour: str, y: Any, intervals: Any) -> None:
     summary += say_number(float(mean_length(y, intervals)))
     infinite = share_infinite(y, intervals)
     summary += f"   {say_share(float(infinite))} infinite" if infinite > 0 else ""
-    ax.set_title(plain(name), fontsize=12, fontweight="bold", color=colour, loc="left", pad=20)
-    ax.annotate(summary, (0, 1), (0, 6), "axes fraction", "offset points", color=INK, fontsize=10)
+    ax.set_title(art.plain(name), fontsize=12, fontweight="bold", color=colour, loc="left", pad=20)
+    ax.annotate(
+        summary, (0, 1), (0, 6), "axes fraction", "offset points", color=art.INK, fontsize=10
+    )
 
 
 def _label(axes: Any, edges: Any, confidence_level: float) -> None:
     first, last = axes[0, 0], axes[0, -1]
-    first.set_ylabel("y", color=INK)
-    axes[1, 0].set_ylabel("coverage\nby region, %", color=INK)
+    first.set_ylabel("y", color=art.INK)
+    axes[1, 0].set_ylabel("coverage\nby region, %", color=art.INK)
     ticks = sorted({axes[1, 0].get_ylim()[0], confidence_level})
     axes[1, 0].set_yticks(ticks, [f"{100 * tick:g}" for tick in ticks])
     for ax in axes[1]:
         ax.set_xticks(edges)
-        ax.set_xlabel("x", color=INK)
+        ax.set_xlabel("x", color=art.INK)
     for ax in axes[0]:
         ax.tick_params(bottom=False)
         for edge in edges[1:-1]:
-            ax.axvline(edge, color=FAINT, lw=0.6, zorder=0)
+            ax.axvline(edge, color=art.FAINT, lw=0.6, zorder=0)
     # Without the method itself, which is in the title of its panel.
     handles, labels = (found[1:] for found in last.get_legend_handles_labels())
-    first.legend(handles, labels, loc="upper left", frameon=False, fontsize=9, labelcolor=INK)
+    first.legend(handles, labels, loc="upper left", frameon=False, fontsize=9, labelcolor=art.INK)

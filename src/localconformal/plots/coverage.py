@@ -1,40 +1,23 @@
-"""Coverage of groups, of bins of a feature, and over levels."""
+"""Coverage of groups, of bins of a feature, over levels; and methods side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from scipy.special import stdtrit
 
 from localconformal.audit.audit import check_one_level
 from localconformal.audit.cells import number_bins
+from localconformal.audit.compare import paired_mean, row_values
 from localconformal.columns import LABEL
-from localconformal.metrics import coverage_length_curve
-from localconformal.metrics.features import MISSING, Column
-from localconformal.metrics.groups import group_coverage
-from localconformal.plots._axes import (
-    IDEAL,
-    INK,
-    MAIN,
-    MISS,
-    MISSING_STRIP,
-    OTHER_STRIP,
-    POINT,
-    POINTS_PER_INCH,
-    SECOND,
-    SMALL_SIZE,
-    caption,
-    check_packages,
-    finish,
-    in_percent,
-    make_axes,
-    make_panels,
-    panel_inches,
-    plain,
-    read_one_column,
-)
-from localconformal.text import say_level, say_rows
+from localconformal.metrics import binomial_band, coverage_length_curve, group_coverage
+from localconformal.metrics.features import MISSING
+from localconformal.plots import _axes as art
+from localconformal.quantiles import Array
+from localconformal.text import say_level, say_number, say_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,10 +25,10 @@ if TYPE_CHECKING:
 MAX_LINES, MAX_LETTERS, LETTERS_PER_INCH = 30, 36, 5.6
 UNDER, WITHIN, OVER = "below the level", "band holds the level", "above the level"
 #: name -> (colour, marker): told apart without colour too.
-VERDICTS = {UNDER: (MISS, "v"), WITHIN: (POINT, "o"), OVER: (SECOND, "^")}
+VERDICTS = {UNDER: (art.MISS, "v"), WITHIN: (art.POINT, "o"), OVER: (art.SECOND, "^")}
 
 
-def draw_rows(ax: Axes, frame: Any, looks: Any, texts: Any, size: float = SMALL_SIZE) -> None:
+def _draw_rows(ax: Axes, frame: Any, looks: Any, texts: Any, size: float = art.SMALL_SIZE) -> None:
     """A line for each row of the frame, from the top: its value, its band, and a text beside.
 
     The frame has the columns value, lower, upper; a look is (colour, marker).
@@ -56,12 +39,12 @@ def draw_rows(ax: Axes, frame: Any, looks: Any, texts: Any, size: float = SMALL_
         ax.scatter(value, place, s=34, color=colour, marker=marker, lw=0, zorder=3, clip_on=False)
         ax.annotate(
             text, (1.0, place), (8, 0), ("axes fraction", "data"), "offset points",
-            va="center", color=INK, fontsize=size, annotation_clip=False,
+            va="center", color=art.INK, fontsize=size, annotation_clip=False,
         )  # fmt: skip
-    ax.locator_params(axis="x", nbins=max(2, int(1.5 * panel_inches(ax))))
+    ax.locator_params(axis="x", nbins=max(2, int(1.5 * art.panel_inches(ax))))
 
 
-def verdicts(frame: Any) -> Any:
+def _verdicts(frame: Any) -> Any:
     """Which side of the level each band lies on: (n,) names in `VERDICTS`."""
     level = frame["confidence_level"]
     return np.select([frame["upper"] < level, frame["lower"] > level], [UNDER, OVER], WITHIN)
@@ -69,29 +52,27 @@ def verdicts(frame: Any) -> Any:
 
 def _draw_coverage(ax: Axes | None, table: Any, title: str, probability: float) -> tuple[Axes, Any]:
     """Lines of the table of `group_coverage` that fit, in their order, and the level."""
-    frame = table
-    if len(table) > MAX_LINES:
-        kept = table.nlargest(MAX_LINES, "n").index.sort_values()
-        frame = table.loc[kept].reset_index(drop=True)
-    ax = make_axes(ax, (6.4, 1.5 + 0.29 * len(frame)))
-    level, named = frame["confidence_level"].iloc[0], verdicts(frame)
+    kept = table.nlargest(MAX_LINES, "n").index.sort_values()
+    frame = table.loc[kept].reset_index(drop=True)
+    ax = art.make_axes(ax, (6.4, 1.5 + 0.29 * len(frame)))
+    level, named = frame["confidence_level"].iloc[0], _verdicts(frame)
     low = min(level - 0.02, float(frame["lower"].min()))
     ax.set_xlim(max(low - 0.03 * (1.0 - low), -0.01), 1.0 + 0.01)
     ax.set_ylim(len(frame) - 0.4, -0.6)
-    ax.axvline(level, color=INK, lw=1.0, ls=IDEAL, zorder=0)
+    ax.axvline(level, color=art.INK, lw=1.0, ls=art.IDEAL, zorder=0)
     # A font for as many lines as the axes are to hold.
-    points = ax.get_window_extent().height / ax.figure.dpi * POINTS_PER_INCH / len(frame)
-    size = float(np.clip(0.8 * points, 4.0, SMALL_SIZE))
+    points = ax.get_window_extent().height / ax.figure.dpi * art.POINTS_PER_INCH / len(frame)
+    size = float(np.clip(0.8 * points, 4.0, art.SMALL_SIZE))
     counts, looks = [f"{n:,}" for n in frame["n"]], [VERDICTS[name] for name in named]
-    draw_rows(ax, frame.rename(columns={"coverage": "value"}), looks, counts, size)
-    most = int(np.clip(LETTERS_PER_INCH * panel_inches(ax), 8, MAX_LETTERS))
-    ax.set_yticks(np.arange(len(frame)), [plain(label, most) for label in frame["group"]])
+    _draw_rows(ax, frame.rename(columns={"coverage": "value"}), looks, counts, size)
+    most = int(np.clip(LETTERS_PER_INCH * art.panel_inches(ax), 8, MAX_LETTERS))
+    ax.set_yticks(np.arange(len(frame)), [art.plain(label, most) for label in frame["group"]])
     ax.annotate(
         "rows", (1.0, 1.0), (8, 2), "axes fraction", "offset points",
-        color=INK, fontsize=SMALL_SIZE, va="bottom",
+        color=art.INK, fontsize=art.SMALL_SIZE, va="bottom",
     )  # fmt: skip
-    in_percent(ax.xaxis)
-    finish(ax, "coverage, %", plain(title))
+    art.in_percent(ax.xaxis)
+    art.finish(ax, "coverage, %", art.plain(title))
     ax.tick_params(axis="y", length=0, labelsize=size)
     said = [
         f"Bars: exact {say_level(probability)} bands, each on its own. Dashed: the level, "
@@ -100,7 +81,7 @@ def _draw_coverage(ax: Axes | None, table: Any, title: str, probability: float) 
     ]
     if len(table) > MAX_LINES:
         said.append(f"Shown: the {MAX_LINES} of {len(table):,} with the most rows.")
-    caption(ax, said)
+    art.caption(ax, said)
     return ax, frame
 
 
@@ -140,13 +121,13 @@ def plot_group_coverage(
     >>> frame["coverage"].tolist()
     [1.0, 0.5]
     """
-    check_packages("plot_group_coverage")
+    art.check_packages("plot_group_coverage")
     counted: Any = group_coverage(
         *check_one_level(y, intervals), groups, confidence_level, probability=probability
     )
     table = counted.frame()
     if (missing := table["group"].isna()).any():
-        table["group"] = table["group"].astype(object).mask(missing, MISSING_STRIP)
+        table["group"] = table["group"].astype(object).mask(missing, art.MISSING_STRIP)
     name = getattr(groups, "name", None)
     return _draw_coverage(ax, table, "group" if name is None else str(name), probability)
 
@@ -189,26 +170,22 @@ def plot_feature_coverage(
     >>> frame["group"].tolist(), frame["coverage"].tolist()
     (['1', '2', 'missing'], [1.0, 0.0, 1.0])
     """
-    check_packages("plot_feature_coverage")
+    art.check_packages("plot_feature_coverage")
     response, bounds = check_one_level(y, intervals)
-    column = read_one_column(X, len(response))
-    codes, names = _bins_of(column)
+    column = art.read_one_column(X, len(response))
+    if column.kind == LABEL:
+        codes, names = column.codes.astype(np.intp), [*column.labels, art.OTHER_STRIP]
+    else:
+        codes, conditions = number_bins(column)
+        names = [condition.short for condition in conditions]
+    codes = np.where(column.codes == MISSING, len(names), codes)
+    names.append(art.MISSING_STRIP)
     counted: Any = group_coverage(
         response, bounds, codes, confidence_level, probability=probability
     )
     table = counted.frame()
     table["group"] = [names[code] for code in table["group"]]
     return _draw_coverage(ax, table, column.name, probability)
-
-
-def _bins_of(column: Column) -> tuple[NDArray[np.intp], list[str]]:
-    """Bin of each row (n,), and the name of each bin; missing values are the last."""
-    if column.kind == LABEL:
-        codes, names = column.codes.astype(np.intp), [*column.labels, OTHER_STRIP]
-    else:
-        codes, conditions = number_bins(column)
-        names = [condition.short for condition in conditions]
-    return np.where(column.codes == MISSING, len(names), codes), [*names, MISSING_STRIP]
 
 
 def plot_calibration(
@@ -244,25 +221,24 @@ def plot_calibration(
     >>> frame["coverage"].tolist()
     [0.5, 1.0]
     """
-    check_packages("plot_calibration")
+    art.check_packages("plot_calibration")
     frame = coverage_length_curve(y, intervals, confidence_level, probability=probability).frame()
-    left, right = make_panels(ax, 2, (8.4, 4.0))
+    left, right = art.make_panels(ax, 2, (8.4, 4.0))
     _draw_levels(left, frame)
     _draw_lengths(right, frame)
     for panel, what in ((left, "coverage observed, %"), (right, "length")):
         panel.set_xlim(max(float(frame["confidence_level"].min()) - 0.05, 0.0), 1.0)
-        in_percent(panel.xaxis)
-        finish(panel, "level asked, %", what, loc="upper left")
+        art.in_percent(panel.xaxis)
+        art.finish(panel, "level asked, %", what, loc="upper left")
     level = frame["confidence_level"]
     off = int(((frame["lower"] > level) | (frame["upper"] < level)).sum())
     said = [
         f"Bars: exact {say_level(probability)} bands of {say_rows(len(np.asarray(y)))}, each on "
         f"its own; {off} of {len(frame)} do not hold their level."
     ]
-    endless = int(np.isinf(frame["mean_length"]).sum())
-    if endless:
+    if endless := int(np.isinf(frame["mean_length"]).sum()):
         said.append(f"The mean length is infinite at {endless} of {len(frame)} levels (▲).")
-    caption(left, said, n_panels=2)
+    art.caption(left, said, n_panels=2)
     return [left, right], frame
 
 
@@ -271,27 +247,162 @@ def _draw_levels(ax: Axes, frame: Any) -> None:
     level = frame["confidence_level"]
     low = min(float(level.min()), float(frame["lower"].min()))
     ends = [max(low - 0.05, 0.0), 1.0]
-    ax.plot(ends, ends, color=INK, lw=1.0, ls=IDEAL, label="as promised")
-    ax.fill_between(level, frame["lower"], frame["upper"], color=MAIN, alpha=0.2, lw=0)
-    ax.vlines(level, frame["lower"], frame["upper"], color=MAIN, lw=1.4, alpha=0.7)
-    ax.plot(level, frame["coverage"], color=MAIN, marker="o", ms=4.5, lw=1.4, label="observed")
+    ax.plot(ends, ends, color=art.INK, lw=1.0, ls=art.IDEAL, label="as promised")
+    ax.fill_between(level, frame["lower"], frame["upper"], color=art.MAIN, alpha=0.2, lw=0)
+    ax.vlines(level, frame["lower"], frame["upper"], color=art.MAIN, lw=1.4, alpha=0.7)
+    ax.plot(level, frame["coverage"], color=art.MAIN, marker="o", ms=4.5, lw=1.4, label="observed")
     ax.set_ylim(ends[0], 1.01)
-    in_percent(ax.yaxis)
+    art.in_percent(ax.yaxis)
 
 
 def _draw_lengths(ax: Axes, frame: Any) -> None:
     """Mean and median length; infinite means stand at the top."""
     level = frame["confidence_level"]
-    styles = (("mean_length", MAIN, "-", "mean"), ("median_length", SECOND, ":", "median"))
+    styles = (("mean_length", art.MAIN, "-", "mean"), ("median_length", art.SECOND, ":", "median"))
     for column, colour, style, label in styles:
-        finite = np.isfinite(frame[column])
-        ax.plot(
-            level[finite], frame.loc[finite, column], color=colour, ls=style, marker="o", ms=4.5,
-            label=label,
-        )  # fmt: skip
+        known = frame[np.isfinite(frame[column])]
+        look: dict[str, Any] = {"color": colour, "ls": style, "label": label}
+        ax.plot(known["confidence_level"], known[column], marker="o", ms=4.5, **look)
     endless = level[np.isinf(frame["mean_length"])]
     if len(endless):
         top = ax.get_xaxis_transform()
-        ax.plot(endless, [0.98] * len(endless), "^", color=MAIN, ms=7, transform=top)
+        ax.plot(endless, [0.98] * len(endless), "^", color=art.MAIN, ms=7, transform=top)
     if np.isfinite(frame[["mean_length", "median_length"]]).to_numpy().any():
         ax.set_ylim(0.0, 1.12 * ax.get_ylim()[1])
+
+
+# ---- methods side by side ----------------------------------------
+
+COVERAGE, LENGTH, SCORE = "coverage", "mean length", "interval score"
+#: What the panels show, by the names of `row_values`.
+METRICS = {COVERAGE: "coverage", LENGTH: "length", SCORE: "interval_score"}
+#: (colour, marker) of the baseline, of a lower number (better), a higher one, and one alike.
+STANDINGS = (art.INK, "D"), (art.MAIN, "<"), (art.MISS, ">"), (art.POINT, "o")
+
+
+def plot_methods(
+    y: ArrayLike,
+    methods: Mapping[str, ArrayLike],
+    confidence_level: float = 0.9,
+    *,
+    baseline: str | None = None,
+    probability: float = 0.95,
+    ax: Any = None,
+) -> tuple[list[Axes], Any]:
+    """Draw coverage, mean length and interval score of each method on the same rows.
+
+    The band of a coverage is the exact binomial one. Those of lengths and scores are paired:
+    d_i is the difference of row i from the baseline, and the bar is the value of the method
+    plus or minus t_{n-1} sd(d) / sqrt(n), so that where it does not reach the baseline's line
+    the two differ by more than chance. Rows are taken as independent.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+    methods : dict of name -> intervals of shape (n, 2)
+    confidence_level : float, default=0.9
+    baseline : str, default=None
+        The method with which the others are compared; None is the first.
+    probability : float, default=0.95
+        With which each band holds, on its own.
+    ax : three matplotlib axes, default=None
+
+    Returns
+    -------
+    ax : list of three matplotlib axes
+    frame : pandas.DataFrame
+        One row for each method and metric: method, metric, value, lower, upper (the bar),
+        difference (from the baseline), baseline, confidence_level.
+
+    Examples
+    --------
+    >>> methods = {"a": [[0.0, 1.0], [0.0, 1.0]], "b": [[0.0, 3.0], [0.0, 2.0]]}
+    >>> axes, frame = plot_methods([0.5, 0.7], methods)
+    >>> frame.loc[frame["metric"] == "mean length", "difference"].tolist()
+    [0.0, 1.5]
+    """
+    art.check_packages("plot_methods")
+    if not methods or (baseline is not None and baseline not in methods):
+        raise ValueError(
+            f"methods are {list(methods)} and baseline is {baseline!r}; at least one method, and "
+            "one of them as the baseline, were expected."
+        )
+    checked = {name: check_one_level(y, intervals) for name, intervals in methods.items()}
+    base = next(iter(methods)) if baseline is None else baseline
+    frame = _methods_frame(checked, base, confidence_level, probability)
+    panels = art.make_panels(ax, 3, (9.6, 1.6 + 0.36 * len(methods)), sharey=True)
+    for panel, metric in zip(panels, METRICS, strict=True):
+        _draw_metric(panel, frame[frame["metric"] == metric], metric)
+    panels[0].set_yticks(np.arange(len(methods)), [art.plain(name, 24) for name in methods])
+    share = say_level(probability)
+    said = [
+        f"Bars: exact {share} bands of the coverage (dashed: the level); of length and score, "
+        f"{share} bands of the difference from {art.plain(base, 24)} (dotted).",
+        "Interval score: length plus misses, lower is better (◀).",
+    ]
+    for name, (_, bounds) in checked.items():
+        if text := art.say_odd(bounds, infinite="their mean at the edge"):
+            said.append(f"{art.plain(name, 24)}: {text}")
+    art.caption(panels[0], said, n_panels=3)
+    return panels, frame
+
+
+def _methods_frame(
+    checked: Mapping[str, tuple[Array, Array]], base: str, level: float, probability: float
+) -> Any:
+    """The numbers of each method, metric by metric."""
+    import pandas as pd
+
+    parts = {name: row_values(y, bounds, level) for name, (y, bounds) in checked.items()}
+    records = []
+    for metric, key in METRICS.items():
+        reference = parts[base][key]
+        for name, numbers in parts.items():
+            values, value = numbers[key], float(numbers[key].mean())
+            if metric == COVERAGE:
+                ends = binomial_band(int(values.sum()), len(values), probability)
+            else:
+                room = paired_room(values, reference, probability) if name != base else np.nan
+                ends = value - room, value + room
+            difference = 0.0 if name == base else value - float(reference.mean())
+            records.append((name, metric, value, *ends, difference, base, level))
+    columns = ["method", "metric", "value", "lower", "upper", "difference"]
+    return pd.DataFrame(records, columns=[*columns, "baseline", "confidence_level"])
+
+
+def paired_room(values: Array, reference: Array, probability: float) -> float:
+    """Half the band of the mean difference of paired numbers; NaN where one is infinite."""
+    _, error, _, _, n = paired_mean(values, reference)
+    return float(stdtrit(n - 1, 0.5 + probability / 2.0)) * error if n == len(values) else np.nan
+
+
+def _draw_metric(ax: Axes, part: Any, metric: str) -> None:
+    """One panel; infinite values stand at the edge."""
+    low, high = art.extent(*(part[column].to_numpy() for column in ("value", "lower", "upper")))
+    line: tuple[float, Any]
+    inside = part.assign(value=part["value"].clip(upper=high))
+    if metric == COVERAGE:
+        texts = [f"{100 * value:.1f}" for value in part["value"]]
+        looks, level = [VERDICTS[v] for v in _verdicts(part)], part["confidence_level"].iloc[0]
+        line = level, art.IDEAL
+        low, high = min(low, level - 0.02), min(max(high, level + 0.02), 1.005)
+        art.in_percent(ax.xaxis)
+    else:
+        looks, texts = _standings(part), [say_number(v) for v in part["value"]]
+        line = inside.loc[part["method"] == part["baseline"], "value"].iloc[0], ":"
+    ax.axvline(line[0], color=art.INK, lw=1.0, ls=line[1], zorder=0)
+    ax.set_xlim(low, high)
+    ax.set_ylim(len(part) - 0.5, -0.5)
+    _draw_rows(ax, inside, looks, texts)
+    art.finish(ax, "coverage, %" if metric == COVERAGE else metric, "")
+    ax.tick_params(axis="y", length=0)
+
+
+def _standings(part: Any) -> list[tuple[str, str]]:
+    """Look of each method: is it lower than the baseline, or higher, by more than chance?"""
+    room, difference = part["upper"] - part["value"], part["difference"]
+    is_base = part["method"] == part["baseline"]
+    # An infinite value is worse, or better than an infinite one, without a band.
+    apart = (np.abs(difference) > room) | np.isinf(difference)
+    places = np.select([is_base, apart & (difference < 0), apart & (difference > 0)], [0, 1, 2], 3)
+    return [STANDINGS[place] for place in places]

@@ -1,0 +1,440 @@
+"""Rows one by one: intervals sorted, length against error, and which rows speak for one x."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from localconformal.audit.audit import check_one_level
+from localconformal.engine.kernels import effective_sample_size
+from localconformal.frames import is_frame, stack_rows
+from localconformal.laws.base import BaseLaw
+from localconformal.laws.localizer import Localizer, NeighborsLocalizer
+from localconformal.metrics import coverage, length_error_corr
+from localconformal.metrics.conditional import check_prediction
+from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.groups import size_bins
+from localconformal.metrics.size import tied_lengths
+from localconformal.plots import _axes as art
+from localconformal.quantiles import Array, weighted_quantile
+from localconformal.text import say_level, say_number, say_share
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LENGTH, PREDICTION = "length", "prediction"
+ROW, MEAN, QUANTILE = "row", "mean", "quantile"
+MAX_BINS, FEWEST_ROWS = 10, 20
+
+
+def plot_sorted(
+    y: ArrayLike,
+    intervals: ArrayLike,
+    *,
+    by: str = "length",
+    y_pred: ArrayLike | None = None,
+    max_points: int = 400,
+    random_state: int = 0,
+    ax: Axes | None = None,
+) -> tuple[Axes, Any]:
+    """Draw each row's interval as a line and its y as a point, rows sorted, missed rows marked.
+
+    Sorted by length, intervals and y are drawn relative to the prediction: the fan shows how far
+    lengths differ; intervals of one length, up to rounding, stand as they were given. Sorted by
+    prediction they are drawn as they are.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+    intervals : array of shape (n, 2)
+    by : "length" or "prediction", default="length"
+    y_pred : array of shape (n,), default=None
+        Point predictions; None is the centre of each interval. An infinite interval has no
+        centre: its row then stands at y.
+    max_points, random_state : int
+        Rows drawn, at random with this seed if there are more.
+    ax : matplotlib axes, default=None
+
+    Returns
+    -------
+    ax : matplotlib axes
+    frame : pandas.DataFrame
+        One row for each row drawn, in their order: row (its place in y), y, prediction, lower,
+        upper, length, covered.
+
+    Examples
+    --------
+    >>> ax, frame = plot_sorted([0.5, 3.0, 1.0], [[0, 3], [0, 2], [0, 1]])
+    >>> frame["row"].tolist(), frame["covered"].tolist()
+    ([2, 1, 0], [True, False, True])
+    """
+    art.check_packages("plot_sorted")
+    response, bounds = check_one_level(y, intervals)
+    if by not in (LENGTH, PREDICTION):
+        raise ValueError(f"by is {by!r}; 'length' or 'prediction' was expected.")
+    import pandas as pd
+
+    rows, length = art.drawn_rows(len(response), max_points, random_state), tied_lengths(bounds)
+    columns = {
+        "row": rows,
+        "y": response[rows],
+        "prediction": _centres(response, bounds, y_pred)[rows],
+        "lower": bounds[rows, 0],
+        "upper": bounds[rows, 1],
+        "length": length[rows],
+        "covered": is_covered(response[rows], bounds[rows]),
+    }
+    frame = pd.DataFrame(columns).sort_values(by, kind="stable", ignore_index=True)
+    ax = art.make_axes(ax)
+    _draw_sorted(ax, frame, by)
+    share = say_share(float(coverage(response, bounds)))
+    said = [
+        f"{share} of {len(response):,} rows are covered.",
+        art.say_drawn(len(rows), len(response)),
+    ]
+    if by == LENGTH and len(length) > 1 and np.isfinite(length[0]) and len(set(length)) == 1:
+        said.append("All intervals are of one length: rows stand as given.")
+    centred = by != LENGTH or y_pred is not None
+    where = "" if centred else " and seen from y, for want of a centre"
+    art.caption(ax, [*said, art.say_odd(bounds, f"drawn to the edge{where}")])
+    return ax, frame
+
+
+def _centres(y: Array, bounds: Array, y_pred: ArrayLike | None) -> Array:
+    """Predictions (n,): those given, else the centres of the intervals, else y."""
+    if y_pred is not None:
+        return check_prediction(y_pred, len(y))
+    finite = np.isfinite(bounds).all(axis=1)
+    centre = y.copy()
+    centre[finite] = bounds[finite].mean(axis=1)
+    return centre
+
+
+def _draw_sorted(ax: Axes, frame: Any, by: str) -> None:
+    """Intervals as lines, y as points."""
+    base = frame["prediction"].to_numpy() if by == LENGTH else np.zeros(len(frame))
+    y = frame["y"].to_numpy() - base
+    bounds = frame[["lower", "upper"]].to_numpy() - base[:, None]
+    low, high = art.extent(y, bounds)
+    cut, rank = art.drawable(bounds, low, high), np.arange(1, len(frame) + 1)
+    covered = frame["covered"].to_numpy()
+    width = float(np.clip(350.0 / len(frame), 0.5, 3.0))
+    for chosen, line, point, size, marker, label in (
+        (covered, art.MAIN, art.INK, 6, "o", "y, covered"),
+        (~covered, art.MISS, art.MISS, 26, "X", "y, missed"),
+    ):
+        if chosen.any():
+            ax.vlines(rank[chosen], *cut[chosen].T, color=line, lw=width, alpha=0.45)
+            look: dict[str, Any] = {"color": point, "s": size, "marker": marker, "label": label}
+            ax.scatter(rank[chosen], y[chosen], lw=0, zorder=3, **look)
+    ax.set_ylim(low, high)
+    ax.set_xlim(0.0, len(frame) + 1.0)
+    ax.locator_params(axis="x", integer=True)
+    upwards = "y - prediction" if by == LENGTH else "y"
+    above: dict[str, Any] = {"ncols": 2, "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.0}
+    art.finish(ax, f"rows, sorted by {by}", upwards, loc="lower left", **above)
+
+
+def plot_length_error(
+    y: ArrayLike,
+    intervals: ArrayLike,
+    confidence_level: float = 0.9,
+    *,
+    y_pred: ArrayLike | None = None,
+    max_points: int = art.MAX_POINTS,
+    random_state: int = 0,
+    ax: Axes | None = None,
+) -> tuple[Axes, Any]:
+    """Draw |y - prediction| against length, with its mean and quantile in bins of the length.
+
+    Intervals that adapt well have a quantile curve, at the confidence level, on the line
+    error = length / 2; rows above that line are missed, where intervals are symmetric around
+    the prediction. Infinite intervals are left out, as in
+    `localconformal.metrics.length_error_corr`.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+    intervals : array of shape (n, 2)
+    confidence_level : float, default=0.9
+        Of the intervals, and of the quantile of the errors.
+    y_pred : array of shape (n,), default=None
+        Point predictions; None is the centre of each interval.
+    max_points, random_state : int
+        Rows drawn, at random with this seed if there are more; the curves are those of all rows.
+    ax : matplotlib axes, default=None
+
+    Returns
+    -------
+    ax : matplotlib axes
+    frame : pandas.DataFrame
+        kind ("row", or "mean" and "quantile" of a bin), length (the mean of the bin), error, n
+        (rows), coverage (0 or 1 of a row).
+
+    Examples
+    --------
+    >>> intervals = [[-1.0, 1.0], [-2.0, 2.0], [-3.0, 3.0]]
+    >>> ax, frame = plot_length_error([0.5, -1.0, 1.5], intervals)
+    >>> frame.loc[frame["kind"] == "row", "error"].tolist()
+    [0.5, 1.0, 1.5]
+    """
+    art.check_packages("plot_length_error")
+    response, bounds = check_one_level(y, intervals)
+    finite = np.isfinite(bounds).all(axis=1)
+    error = np.abs(response - _centres(response, bounds, y_pred))[finite]
+    length, covered = tied_lengths(bounds)[finite], is_covered(response, bounds)[finite]
+    rows = art.drawn_rows(len(error), max_points, random_state)
+    frame = _error_frame(length, error, covered, rows, confidence_level)
+    ax = art.make_axes(ax)
+    _draw_errors(ax, frame, confidence_level)
+    found = float(length_error_corr(response, bounds, y_pred))
+    said = "undefined" if np.isnan(found) else f"{found:.2f}"
+    odd = art.say_odd(bounds, infinite="and left out").replace("and not drawn", "of length 0")
+    drawn = art.say_drawn(len(rows), len(error))
+    art.caption(ax, [f"Correlation of length and error: {said}.", drawn, odd])
+    return ax, frame
+
+
+def _error_frame(
+    length: Array, error: Array, covered: NDArray[np.bool_], rows: Any, level: float
+) -> Any:
+    """Rows that are drawn, then mean and quantile of the errors in bins of all rows."""
+    import pandas as pd
+
+    n_bins = int(np.clip(len(length) // FEWEST_ROWS, 1, MAX_BINS))
+    # No bins where every interval is infinite.
+    bins = size_bins(length, n_bins) if len(length) else np.full(1, -1)
+    records = []
+    for code in range(bins.max() + 1):
+        inside = bins == code
+        errors, n = error[inside], int(inside.sum())
+        quantile = float(weighted_quantile(errors, np.ones(n), level))
+        for kind, value in ((MEAN, errors.mean()), (QUANTILE, quantile)):
+            records.append((kind, length[inside].mean(), value, n, covered[inside].mean()))
+    drawn = {"length": length[rows], "error": error[rows], "n": 1, "coverage": covered[rows] + 0.0}
+    binned = pd.DataFrame(records, columns=["kind", *drawn]).sort_values("kind", kind="stable")
+    parts = [pd.DataFrame({"kind": ROW, **drawn}), binned]
+    return pd.concat(parts[: 1 + bool(records)], ignore_index=True)
+
+
+def _draw_errors(ax: Axes, frame: Any, level: float) -> None:
+    """Points, curves, and the line that parts covered rows from missed ones."""
+    rows = frame[frame["kind"] == ROW]
+    for inside, colour, size, marker, label in (
+        (1.0, art.POINT, 6, "o", None),
+        (0.0, art.MISS, 12, "X", "missed"),
+    ):
+        part = rows[rows["coverage"] == inside]
+        if len(part):
+            look: dict[str, Any] = {"color": colour, "s": size, "marker": marker, "label": label}
+            ax.scatter(part["length"], part["error"], alpha=0.5, lw=0, **look)
+    for kind, colour, marker, label in (
+        (MEAN, art.MAIN, "o", "mean error"),
+        (QUANTILE, art.SECOND, "s", f"{say_level(level)} quantile"),
+    ):
+        bins = frame[frame["kind"] == kind]
+        if len(bins):
+            ax.plot(bins["length"], bins["error"], color=colour, marker=marker, ms=4.5, label=label)
+    length = frame["length"] if len(frame) else np.zeros(1)
+    shortest, longest = float(length.min()), float(length.max()) or 1.0
+    room = 0.04 * (longest - shortest) or 0.1 * longest
+    ends = np.array([max(shortest - room, 0.0), longest + room])
+    ax.plot(ends, ends / 2.0, color=art.INK, lw=1.0, ls=art.IDEAL, label="length / 2")
+    ax.set_xlim(*ends)
+    ax.set_ylim(bottom=0.0)
+    art.finish(ax, "length", "error, |y - prediction|", loc="upper left")
+
+
+# ---- which rows speak for one x ----------------------------------------
+
+#: Its multiples, modulo 1, spread evenly.
+GOLDEN = 0.6180339887498949
+
+
+def plot_local_weights(
+    model: Any,
+    x: Any,
+    X: Any,
+    v: ArrayLike | None = None,
+    *,
+    feature: int | str | Sequence[int | str] = 0,
+    max_points: int = art.MAX_POINTS,
+    random_state: int = 0,
+    ax: Axes | None = None,
+) -> tuple[Axes, Any]:
+    """Draw the weight with which each row of X speaks for x, over one feature or two.
+
+    The weight is H(x, X_i) / sum_j H(x, X_j), with H the kernel behind the fitted law: its
+    kernel at the distance of two rows, whether X_i is among the neighbours of x, the share of
+    trees in which the two are in one leaf. Models keep no reference rows, so that X has the
+    rows to show, such as those of training. The effective sample size is (sum w)^2 / sum w^2.
+
+    Parameters
+    ----------
+    model : fitted regressor or fitted law
+        With a kernel between rows: a kernel, neighbors, forest or uniform law.
+    x : array of shape (d,) or (1, d), or frame of one row
+    X : array of shape (n, d) or frame
+    v : array of shape (n,), default=None
+        Scores of the rows of X, such as y - prediction: drawn upwards over one feature. None
+        draws the weight upwards.
+    feature : int, str or pair of them, default=0
+        Columns of X on the axes.
+    max_points, random_state : int
+        Rows drawn: the heaviest half, and others at random with this seed. All rows are weighed.
+    ax : matplotlib axes, default=None
+
+    Returns
+    -------
+    ax : matplotlib axes
+    frame : pandas.DataFrame
+        One row for each row drawn, the lightest first: row (its place in X), x and position (on
+        the axis), x2 and position2 of a second feature, v if given, weight.
+
+    Examples
+    --------
+    >>> from localconformal import KernelLaw
+    >>> X = np.arange(9.0)[:, None]
+    >>> law = KernelLaw(kernel="boxcar", bandwidth=0.5).fit(X, np.zeros(9))
+    >>> ax, frame = plot_local_weights(law, [4.0], X)
+    >>> frame.loc[frame["weight"] > 0, "row"].tolist()
+    [3, 4, 5]
+    """
+    art.check_packages("plot_local_weights")
+    query = _one_row(x, X)
+    weights = _row_weights(_find_localizer(model), query, X)
+    # x is the first row of each column on the axes.
+    asked: list[Any] = [feature] if np.ndim(feature) == 0 else list(feature)  # type: ignore[arg-type]
+    if len(asked) not in (1, 2):
+        raise ValueError(f"feature is {feature!r}; one column, or two, were expected.")
+    shown = [art.pick_feature(stack_rows(query, X), name) for name in asked]
+    scores = None if v is None else np.asarray(v, dtype=np.float64)
+    if scores is not None and (len(shown) == 2 or scores.shape != (len(X),)):
+        raise ValueError(
+            f"v has shape {scores.shape} beside {len(X)} rows and {len(shown)} feature(s); "
+            f"({len(X)},) and one feature were expected: v is drawn upwards."
+        )
+    rows = _heavy_rows(weights, max_points, random_state)
+    frame = _weights_frame([column.take(rows + 1) for column in shown], rows, weights, scores)
+    ax = art.make_axes(ax, (6.8, 4.4))
+    upwards = "position2" if len(shown) == 2 else "weight" if scores is None else "v"
+    _draw_weights(ax, frame, upwards)
+    art.finish(ax, "", upwards)
+    for column, axis in zip(shown, ("x", "y"), strict=False):
+        art.dress_axis(ax, column, axis)
+    place = [float(column.take(np.array([0])).positions()[0]) for column in shown]
+    if len(shown) == 1:
+        ax.axvline(place[0], color=art.MISS, lw=1.2, ls=art.IDEAL, zorder=0)
+    else:
+        look: dict[str, Any] = {"color": art.MISS, "edgecolors": "white", "lw": 0.9, "zorder": 4}
+        ax.scatter(place[0], place[1], marker="*", s=190, **look)
+    art.caption(ax, ["Dashed: x." if len(shown) == 1 else "★: x.", *_describe(weights, len(rows))])
+    return ax, frame
+
+
+def _find_localizer(model: Any) -> Localizer:
+    """The kernel between rows of a law, or of a regressor's."""
+    check_is_fitted(model)
+    if isinstance(model, BaseLaw):
+        return model.localizer()
+    if hasattr(model, "localizer_"):
+        found: Localizer = model.localizer_
+        return found
+    laws = getattr(getattr(model, "law_", None), "laws", ())
+    if not laws or not isinstance(laws[-1], BaseLaw):
+        raise ValueError(
+            f"{type(model).__name__} has no law with a kernel between rows; a regressor such as "
+            "SLCPRegressor(law='kernel'), 'neighbors' or 'forest', or such a law, was expected."
+        )
+    # The law of the upper side, where there are two.
+    return laws[-1].localizer()
+
+
+def _one_row(x: Any, X: Any) -> Any:
+    """x as a table of one row, of the kind of X."""
+    if is_frame(X) != is_frame(x):
+        raise ValueError(
+            f"x is a {type(x).__name__} and X a {type(X).__name__}; the same kind was expected: "
+            "pass one row of a frame as X[:1], not as a series."
+        )
+    row = x if is_frame(x) else np.atleast_2d(np.asarray(x))
+    if len(row) != 1 or len(X) == 0 or np.shape(row)[1] != np.shape(X)[1]:
+        raise ValueError(
+            f"x has shape {np.shape(row)} and X {np.shape(X)}; one row x, and at least one row of "
+            "X with the same columns, were expected."
+        )
+    return row
+
+
+def _row_weights(kernel: Localizer, query: Any, X: Any) -> Array:
+    """H(x, X_i) scaled to sum to one (n,); all 0 where no row speaks for x."""
+    if isinstance(kernel, NeighborsLocalizer):
+        # Only the radius around x counts; those around all rows of X would take long.
+        points = np.asarray(kernel.embedding.transform(X))
+        others = np.column_stack([points, np.zeros(len(points))])
+    else:
+        others = kernel.view(X)
+    found = kernel(kernel.view(query), others)[0]
+    total = found.sum()
+    return np.asarray(found / total) if total > 0.0 else np.zeros(len(found))
+
+
+def _heavy_rows(weights: Array, max_points: int, random_state: int) -> NDArray[np.intp]:
+    """Rows to draw, the lightest first: all, or the heaviest half and others at random."""
+    order = np.argsort(weights, kind="stable")
+    n_light = len(order) - max_points // 2
+    if len(order) <= max_points:
+        return order
+    light = art.drawn_rows(n_light, max_points - max_points // 2, random_state)
+    return np.concatenate([order[light], order[n_light:]])
+
+
+def _weights_frame(
+    shown: list[art.Feature], rows: NDArray[np.intp], weights: Array, scores: Array | None
+) -> Any:
+    """The frame of the rows to draw."""
+    import pandas as pd
+
+    columns: dict[str, Any] = {"row": rows}
+    # Two orders that have nothing to do with each other: where strips cross, rows spread.
+    orders = rows, (rows * GOLDEN) % 1.0
+    for suffix, column, order in zip(("", "2"), shown, orders, strict=False):
+        columns[f"x{suffix}"] = column.values
+        columns[f"position{suffix}"] = column.positions(order_by=order)
+    if scores is not None:
+        columns["v"] = scores[rows]
+    return pd.DataFrame({**columns, "weight": weights[rows]})
+
+
+def _draw_weights(ax: Axes, frame: Any, upwards: str) -> None:
+    """Rows without weight faint, the others larger and darker the heavier they are."""
+    silent, heard = frame[frame["weight"] == 0.0], frame[frame["weight"] > 0.0]
+    ax.scatter(silent["position"], silent[upwards], s=7, color=art.FAINT, lw=0, zorder=1)
+    if len(heard):
+        weight, size = heard["weight"], 8.0 + 40.0 * heard["weight"] / heard["weight"].max()
+        look: dict[str, Any] = {"cmap": art.WEIGHT_COLOURS, "lw": 0.3, "edgecolors": art.INK}
+        place = heard["position"], heard[upwards]
+        points = ax.scatter(*place, s=size, c=weight, vmin=0.0, zorder=2, **look)
+        if upwards != "weight":
+            bar = ax.figure.colorbar(points, ax=ax, pad=0.02, aspect=30)
+            bar.set_label("weight", color=art.INK, fontsize=art.LABEL_SIZE)
+            bar.outline.set_visible(False)
+            bar.ax.tick_params(colors=art.INK, labelsize=art.SMALL_SIZE, color=art.FAINT)
+    if upwards == "weight":
+        ax.set_ylim(bottom=0.0)
+
+
+def _describe(weights: Array, n_drawn: int) -> list[str]:
+    """How many rows speak for x."""
+    n, size = len(weights), float(effective_sample_size(weights[None])[0])
+    said = (
+        f"Effective sample size {say_number(size)}: {np.sum(weights > 0):,} of {n:,} rows have "
+        f"weight, the heaviest {say_share(float(weights.max()))} of all."
+    )
+    if size == 0.0:
+        said = f"None of {n:,} rows speaks for this x: all weights are 0."
+    return [said, art.say_drawn(n_drawn, n, "the heaviest and others at random")]
