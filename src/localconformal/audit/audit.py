@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,7 @@ class Audit:
         """Of the exact test that the worst slab's coverage is the target; NaN without rows."""
         slab = self.slab
         if slab.n == 0:
-            return float("nan")
+            return nan
         n_covered = round(slab.n * slab.coverage)
         return float(coverage_p_values(n_covered, slab.n, self.summary.confidence_level))
 
@@ -165,18 +166,18 @@ class Audit:
         alpha : float, default=0.05
         """
         found: list[Failure] = []
+        names = [field.name for field in fields(Failure) if field.name != "part"]
         for part in TITLES:
             hits = [one for one in getattr(self, part) if one.adjusted_p_value <= alpha]
             found += [
-                Failure(part, **{name: getattr(one, name) for name in _FAILURE_FIELDS})
+                Failure(part, **{name: getattr(one, name) for name in names})
                 for one in sorted(hits, key=lambda one: one.gap)
             ]
         slab, p_value = self.slab, self.slab_p_value
         if p_value <= alpha:
             gap = slab.coverage - self.summary.confidence_level
-            band = (slab.lower, slab.upper, p_value)
-            alone = (float("nan"), float("nan"))
-            found.append(Failure("slab", self.slab_text, slab.n, slab.coverage, gap, *band, *alone))
+            known = self.slab_text, slab.n, slab.coverage, gap, slab.lower, slab.upper, p_value
+            found.append(Failure("slab", *known, rest_gap=nan, adjusted_rest_p_value=nan))
         return tuple(found)
 
     def frame(self, part: str = "summary") -> Any:
@@ -219,9 +220,6 @@ class Audit:
         """
         page = sections_html(_sections(self), is_page=True)
         return write_whole(Path(path), lambda part: part.write_text(page, encoding="utf-8"))
-
-
-_FAILURE_FIELDS = [field.name for field in fields(Failure) if field.name != "part"]
 
 
 def audit(

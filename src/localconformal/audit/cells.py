@@ -39,6 +39,13 @@ ALPHA = 0.05
 MAX_BINS, FEWEST_ROWS = 10, 15
 #: Labels with a bin of their own, and rows of each; the others share one.
 MAX_LABEL_BINS, FEWEST_LABEL_ROWS = 20, 10
+#: Why a column is left out: the third is an identifier, say.
+REASONS = CONSTANT, COLLAPSED, SCATTERED, REPEATED = (
+    "all rows hold the same value",
+    "float64 cannot tell their numbers apart",
+    "no label has enough rows",
+    "the rows are ordered as by another column",
+)
 #: Fewer rows than these tell little of a coverage.
 SMALL_GROUP = 30
 #: Seconds of the units in which a time is said, the coarsest first.
@@ -62,15 +69,29 @@ def read_table(X: Any, n: int) -> Table:
     """What an audit looks at, of an array (n,) or (n, d), a series or a frame."""
     given = as_table(X)
     columns = read_columns(given, n)
-    reasons = _reasons_to_leave_out(columns)
-    left_out = {name for names in reasons.values() for name in names}
-    kept = [j for j, column in enumerate(columns) if column.name not in left_out]
+    left_out: dict[str, list[str]] = {reason: [] for reason in REASONS}
+    first: dict[bytes, str] = {}
+    kept = []
+    for j, column in enumerate(columns):
+        # Equal codes part the rows alike, whatever the values are.
+        key, said = column.codes.tobytes(), column.name
+        labelled = column.codes[(column.codes != MISSING) & (column.codes < len(column.labels))]
+        if column.is_collapsed:
+            reason = COLLAPSED
+        elif column.is_constant:
+            reason = CONSTANT
+        elif column.kind == LABEL and np.bincount(labelled).max(initial=0) < FEWEST_LABEL_ROWS:
+            reason = SCATTERED
+        elif key in first:
+            reason, said = REPEATED, f"{said} (as {first[key]})"
+        else:
+            first[key] = said
+            kept.append(j)
+            continue
+        left_out[reason].append(said)
     remaining = [columns[j] for j in kept]
-    notes = [
-        f"Left out, as {reason}: {listing(names.values())}."
-        for reason, names in reasons.items()
-        if names
-    ]
+    told = [(reason, listing(names)) for reason, names in left_out.items() if names]
+    notes = [f"Left out, as {reason}: {names}." for reason, names in told]
     missing = [f"{c.name} ({c.n_missing:,})" for c in remaining if c.n_missing]
     if missing:
         notes.append(f"Missing (or infinite) values are a bin of their own in {listing(missing)}.")
@@ -81,36 +102,6 @@ def read_table(X: Any, n: int) -> Table:
     else:
         given = given[:, kept]
     return Table(given, remaining, tuple(notes))
-
-
-def _reasons_to_leave_out(columns: list[Column]) -> dict[str, dict[str, str]]:
-    """Why -> columns by name, as they are to be told."""
-    constant, collapsed, scattered, repeated = {}, {}, {}, {}
-    first: dict[bytes, str] = {}
-    for column in columns:
-        name = column.name
-        # Equal codes part the rows alike, whatever the values are.
-        key = column.codes.tobytes()
-        if column.is_collapsed:
-            collapsed[name] = name
-        elif column.is_constant:
-            constant[name] = name
-        elif _is_scattered(column):
-            scattered[name] = name
-        elif first.setdefault(key, name) != name:
-            repeated[name] = f"{name} (as {first[key]})"
-    return {
-        "all rows hold the same value": constant,
-        "float64 cannot tell their numbers apart": collapsed,
-        "no label has enough rows": scattered,
-        "the rows are ordered as by another column": repeated,
-    }
-
-
-def _is_scattered(column: Column) -> bool:
-    """Whether it has labels, none of them with enough rows for a bin, as an identifier."""
-    named = column.codes[(column.codes != MISSING) & (column.codes < len(column.labels))]
-    return column.kind == LABEL and np.bincount(named).max(initial=0) < FEWEST_LABEL_ROWS
 
 
 @dataclass(frozen=True)

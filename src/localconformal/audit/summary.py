@@ -242,8 +242,12 @@ def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
     if summary.worst_slab_n:
         band = _brackets(summary.worst_slab_lower, summary.worst_slab_upper)
         slab = f"{band} on {say_rows(summary.worst_slab_n)} that did not find it"
-    band = _brackets(summary.lower, summary.upper)
-    verdict = f"{band}, {_overall_verdict(summary)}, {_p_phrase(summary.p_value)}"
+    band, verdict = _brackets(summary.lower, summary.upper), "off the target"
+    if summary.p_value >= ALPHA:
+        verdict = "within chance of the target"
+    elif summary.is_explained:
+        verdict = f"within what a calibration set of {summary.n_calibration:,} rows explains"
+    verdict = f"{band}, {verdict}, {_p_phrase(summary.p_value)}"
     lines = [("coverage", say_share(summary.coverage), verdict)]
     if summary.n_calibration:
         expected = f"{say_band(summary.expected_lower, summary.expected_upper)} %"
@@ -278,15 +282,6 @@ def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
 def _brackets(lower: float, upper: float) -> str:
     """A band in per cent, as it stands behind its coverage."""
     return f"[{100 * lower:.1f}, {100 * upper:.1f}]"
-
-
-def _overall_verdict(summary: Summary) -> str:
-    """Is the coverage of all rows the target, or what else explains it?"""
-    if summary.p_value >= ALPHA:
-        return "within chance of the target"
-    if summary.is_explained:
-        return f"within what a calibration set of {summary.n_calibration:,} rows explains"
-    return "off the target"
 
 
 def _p_phrase(value: float) -> str:

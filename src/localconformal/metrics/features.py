@@ -52,12 +52,8 @@ def read_features(X: Any, n: int) -> Features:
             f"X has {len(X)} rows and {len(columns)} columns; {n} rows, as many as intervals, and "
             "at least one column were expected."
         )
-    read = [_read_column(name, column) for name, column in columns]
-    return Features(
-        values=np.stack([values for values, _ in read], axis=1),
-        names=[name for name, _ in columns],
-        labels=[labels for _, labels in read],
-    )
+    values, labels = zip(*(_read_column(*each) for each in columns), strict=True)
+    return Features(np.stack(values, axis=1), [name for name, _ in columns], list(labels))
 
 
 def _as_array(X: Any) -> NDArray[Any]:

@@ -319,8 +319,13 @@ def plot_regions(
     art.name_axes(ax, art.plain(name), "coverage, %")
     if len(bands) > 1:
         art.add_legend(ax, loc="lower left", ncols=3, bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
-    of_one = frame.loc[frame["method"] == next(iter(bands)), "rows"]
-    art.caption(ax, _say_regions(of_one, len(np.asarray(y)), confidence_level))
+    counts, n = frame.loc[frame["method"] == next(iter(bands)), "rows"], len(np.asarray(y))
+    fewest, most, outside = int(counts.min()), int(counts.max()), n - int(counts.sum())
+    rows = f"{fewest:,} to {most:,} rows" if fewest < most else say_rows(most)
+    said = [f"Dashed: the level, {say_level(confidence_level)}. Each region has {rows}."]
+    if outside:
+        said.append(f"{outside:,} of {n:,} rows are in no region, or missing.")
+    art.caption(ax, said)
     return ax, frame
 
 
@@ -345,16 +350,6 @@ def _draw_regions(ax: Axes, frame: Any, colours: Mapping[str, str], level: float
     ax.set_ylim(0.5 if frame["coverage"].min() > 0.5 else 0.0, 1.04)
     art.in_percent(ax.yaxis)
     art.clean(ax)
-
-
-def _say_regions(counts: Any, n: int, level: float) -> list[str]:
-    """What the bars rest on: so many rows in each region, of n."""
-    fewest, most, inside = int(counts.min()), int(counts.max()), int(counts.sum())
-    rows = f"{fewest:,} to {most:,} rows" if fewest < most else say_rows(most)
-    said = [f"Dashed: the level, {say_level(level)}. Each region has {rows}."]
-    if inside < n:
-        said.append(f"{n - inside:,} of {n:,} rows are in no region, or missing.")
-    return said
 
 
 def _regions_frame(
