@@ -388,7 +388,8 @@ def _part_lines(audit: Audit, part: str, rest: str) -> list[str]:
     level = audit.summary.confidence_level
     told = _told_failures(audit, part)
     lines = [f"{TITLES[part]}: {part_verdict(audit, part)}"]
-    lines += [f"  {coverage_sentence(one, level)}" for one in told[:MOST_LINES]]
+    for one in told[:MOST_LINES]:
+        lines.append(f"  {one_line(one.text, WIDEST_SENTENCE)}: {coverage_phrase(one, level)}")
     if len(told) > MOST_LINES:
         lines.append(f"  and {len(told) - MOST_LINES:,} more: see {rest}")
     return [*lines, ""]
@@ -405,7 +406,7 @@ def part_verdict(audit: Audit, part: str) -> str:
     tested = getattr(audit, part)
     gaps = [one.gap for one in tested if one.adjusted_p_value <= ALPHA]
     n_under = sum(gap < 0 for gap in gaps)
-    text = verdict(n_under, len(gaps) - n_under, len(tested))
+    text = _verdict(n_under, len(gaps) - n_under, len(tested))
     told = len(_told_failures(audit, part))
     if told == len(gaps):
         return text
@@ -419,12 +420,12 @@ def _slab_sentence(audit: Audit) -> str:
     return f"Worst slab: {one_line(audit.slab_text, WIDEST_SENTENCE)}: {phrase}"
 
 
-def verdict(n_under: int, n_over: int, n_tested: int) -> str:
+def _verdict(n_under: int, n_over: int, n_tested: int) -> str:
     """How many of how many are significant, on either side of the target.
 
     Examples
     --------
-    >>> verdict(2, 1, 80)
+    >>> _verdict(2, 1, 80)
     '2 of 80 are below the target and 1 above it by more than chance (5 %, Holm)'
     """
     chance = "by more than chance (5 %, Holm)"
@@ -436,13 +437,8 @@ def verdict(n_under: int, n_over: int, n_tested: int) -> str:
     return f"{first:,} of {n_tested:,} {verb} {place} the target{both} {chance}"
 
 
-def coverage_sentence(region: Any, confidence_level: float) -> str:
-    """Which rows a rule, cell or failure holds, their coverage, its band, and the target."""
-    return f"{one_line(region.text, WIDEST_SENTENCE)}: {coverage_phrase(region, confidence_level)}"
-
-
 def coverage_phrase(region: Any, confidence_level: float) -> str:
-    """71 % [64, 77] of 312 rows, target 90 %."""
+    """71 % [64, 77] of 312 rows, target 90 %: of a rule, a cell, a failure or a slab."""
     digits = digits_of_band(region.lower, region.upper, confidence_level)
     share, low, high = (
         f"{100 * value:.{digits}f}" for value in (region.coverage, region.lower, region.upper)

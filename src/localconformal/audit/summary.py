@@ -199,24 +199,19 @@ def _find_slab(table: Table, y: Array, bounds: Array, random_state: int) -> Wors
     return replace(slab, columns=tuple(names))
 
 
-def _find_risk(
-    X: Any, y: Array, bounds: Array, confidence_level: float, random_state: int
-) -> ExcessRisk:
+def _find_risk(X: Any, y: Array, bounds: Array, level: float, random_state: int) -> ExcessRisk:
     """Excess risk of all rows, or of a seeded sample of many."""
     if len(y) > MAX_RISK_ROWS:
         drawn = np.random.default_rng(random_state).permutation(len(y))[:MAX_RISK_ROWS]
         rows: NDArray[np.intp] = np.sort(drawn)
         X, y, bounds = take_rows(X, rows), y[rows], bounds[rows]
-    risk = excess_risk(y, bounds, X, confidence_level, random_state=random_state)
-    return cast(ExcessRisk, risk)
+    return cast(ExcessRisk, excess_risk(y, bounds, X, level, random_state=random_state))
 
 
 def _summary_notes(summary: Summary, rounded: bool) -> list[str]:
     """What was infinite, empty, undefined, rounded or drawn."""
-    n = summary.n
-    infinite, empty = (
-        say_number(100 * share) for share in (summary.share_infinite, summary.share_empty)
-    )
+    n, infinite = summary.n, say_number(100 * summary.share_infinite)
+    empty = say_number(100 * summary.share_empty)
     said = {
         f"With so few rows ({n}) coverage is known to about ± "
         f"{50 * (summary.upper - summary.lower):.0f} points.": n < FEW_ROWS,

@@ -428,19 +428,16 @@ def plot_comparison(
     axes = figure.subplots(
         2, len(bands), squeeze=False, sharex=True, sharey="row", height_ratios=(3, 1)
     )
-    # More points would hide the band.
     X, y, bands = np.asarray(X), np.asarray(y, dtype=np.float64), dict(bands)
     shown = np.arange(min(len(y), COMPARED_POINTS))
     feature = art.read_feature(X[shown], len(shown))
     drawn, counted = [], []
-    for (above, below), name, colour in zip(
-        axes.T, bands, art.method_colours(len(bands))[::-1], strict=True
-    ):
-        drawn.append(
-            _frame_of_rows(feature, y, _check_bands(y, {name: bands[name]}, oracle), shown)
-        )
+    colours = art.method_colours(len(bands))[::-1]
+    for (above, below), name, colour in zip(axes.T, bands, colours, strict=True):
+        own = {name: bands[name]}
+        drawn.append(_frame_of_rows(feature, y, _check_bands(y, own, oracle), shown))
         _draw_bands(above, drawn[-1], {name: colour})
-        counted.append(_regions_frame(X, y, {name: bands[name]}, edges)[0])
+        counted.append(_regions_frame(X, y, own, edges)[0])
         _draw_regions(below, counted[-1], {name: colour}, confidence_level)
         _head(above, name, colour, y, bands[name])
     _label(axes, np.asarray(edges, dtype=np.float64), confidence_level)

@@ -362,18 +362,15 @@ def _methods_frame(
             if metric == COVERAGE:
                 ends = binomial_band(int(values.sum()), len(values), probability)
             else:
-                room = paired_room(values, reference, probability) if name != base else np.nan
+                _, error, _, _, n = paired_mean(values, reference)
+                # No band of the baseline itself, nor where a row is infinite.
+                reach = stdtrit(n - 1, 0.5 + probability / 2.0)
+                room = reach * error if name != base and n == len(values) else np.nan
                 ends = value - room, value + room
             difference = 0.0 if name == base else value - float(reference.mean())
             records.append((name, metric, value, *ends, difference, base, level))
     columns = ["method", "metric", "value", "lower", "upper", "difference"]
     return pd.DataFrame(records, columns=[*columns, "baseline", "confidence_level"])
-
-
-def paired_room(values: Array, reference: Array, probability: float) -> float:
-    """Half the band of the mean difference of paired numbers; NaN where one is infinite."""
-    _, error, _, _, n = paired_mean(values, reference)
-    return float(stdtrit(n - 1, 0.5 + probability / 2.0)) * error if n == len(values) else np.nan
 
 
 def _draw_metric(ax: Axes, part: Any, metric: str) -> None:
