@@ -21,13 +21,7 @@ from localconformal.metrics.coverage import (
     rest_gaps,
     rest_p_values,
 )
-from localconformal.metrics.features import (
-    DURATION,
-    MISSING,
-    Column,
-    as_table,
-    read_columns,
-)
+from localconformal.metrics.features import DURATION, MISSING, Column, as_table, read_columns
 from localconformal.metrics.groups import group_codes, size_bins
 from localconformal.metrics.size import tied_lengths
 from localconformal.quantiles import Array

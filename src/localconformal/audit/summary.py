@@ -9,32 +9,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from localconformal.audit.cells import (
-    ALPHA,
-    Table,
-    label_condition,
-    missing_condition,
-    say_rounded,
-)
+from localconformal import metrics
+from localconformal.audit.cells import ALPHA, Table, label_condition, missing_condition, say_rounded
 from localconformal.columns import LABEL
 from localconformal.frames import is_frame
-from localconformal.metrics import (
-    HSIC,
-    ExcessRisk,
-    WorstSlab,
-    binomial_band,
-    coverage_band,
-    excess_risk,
-    hsic,
-    interval_score,
-    length_coverage_corr,
-    length_error_corr,
-    mean_length,
-    median_length,
-    share_empty,
-    share_infinite,
-    worst_slab_coverage,
-)
+from localconformal.metrics import HSIC, ExcessRisk, WorstSlab, binomial_band
 from localconformal.metrics.conditional import check_prediction
 from localconformal.metrics.coverage import coverage_p_values, is_covered
 from localconformal.metrics.features import Column
@@ -56,8 +35,8 @@ from localconformal.text import (
 #: Rows that the excess risk learns from; more take time and change it little.
 MAX_RISK_ROWS = 100_000
 FEW_ROWS = 100
-#: Fields of `Summary` by the name of the metric.
-OF_INTERVALS = mean_length, median_length, share_infinite, share_empty, length_coverage_corr
+#: Metrics that are fields of `Summary`, by their names.
+PLAIN = "mean_length", "median_length", "share_infinite", "share_empty", "length_coverage_corr"
 #: With fewer rows, the standard error of the excess risk is too small: by a third at 100.
 FEWEST_RISK_ROWS = 500
 #: Columns named of the direction of a slab.
@@ -153,11 +132,11 @@ def summarise(
     n = len(y)
     expected = (math.nan, math.nan)
     if n_calibration is not None:
-        expected = coverage_band(n_calibration, n, confidence_level)
+        expected = metrics.coverage_band(n_calibration, n, confidence_level)
     finite = lengths(bounds[np.isfinite(bounds).all(axis=1)])
     hits = int(is_covered(y, bounds).sum())
     lower, upper = binomial_band(hits, n)
-    dependence = cast(HSIC, hsic(y, bounds, random_state=random_state))
+    dependence = cast(HSIC, metrics.hsic(y, bounds, random_state=random_state))
     slab = _find_slab(table, y, bounds, random_state)
     risk = _find_risk(table.X, y, bounds, confidence_level, random_state)
     summary = Summary(
@@ -170,11 +149,11 @@ def summarise(
         n_calibration=n_calibration or 0,
         expected_lower=expected[0],
         expected_upper=expected[1],
-        **{metric.__name__: float(metric(y, bounds)) for metric in OF_INTERVALS},
+        **{name: float(getattr(metrics, name)(y, bounds)) for name in PLAIN},
         mean_finite_length=float(finite.mean()) if len(finite) else math.nan,
         median_finite_length=float(np.median(finite)) if len(finite) else math.nan,
-        interval_score=float(interval_score(y, bounds, confidence_level)),
-        length_error_corr=float(length_error_corr(y, bounds, y_pred)),
+        interval_score=float(metrics.interval_score(y, bounds, confidence_level)),
+        length_error_corr=float(metrics.length_error_corr(y, bounds, y_pred)),
         hsic=dependence.value,
         hsic_p_value=dependence.p_value,
         worst_slab_coverage=slab.coverage,
@@ -190,7 +169,8 @@ def summarise(
 
 def _find_slab(table: Table, y: Array, bounds: Array, random_state: int) -> WorstSlab:
     """The worst slab; the columns of an array are called x0, x1, ... as everywhere in an audit."""
-    slab = cast(WorstSlab, worst_slab_coverage(y, bounds, table.X, random_state=random_state))
+    found = metrics.worst_slab_coverage(y, bounds, table.X, random_state=random_state)
+    slab = cast(WorstSlab, found)
     if is_frame(table.X) or not table.columns:
         return slab
     # Positions among the columns kept, with the label of an indicator behind an equals sign.
@@ -205,7 +185,7 @@ def _find_risk(X: Any, y: Array, bounds: Array, level: float, random_state: int)
         drawn = np.random.default_rng(random_state).permutation(len(y))[:MAX_RISK_ROWS]
         rows: NDArray[np.intp] = np.sort(drawn)
         X, y, bounds = take_rows(X, rows), y[rows], bounds[rows]
-    return cast(ExcessRisk, excess_risk(y, bounds, X, level, random_state=random_state))
+    return cast(ExcessRisk, metrics.excess_risk(y, bounds, X, level, random_state=random_state))
 
 
 def _summary_notes(summary: Summary, rounded: bool) -> list[str]:

@@ -11,12 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from localconformal.frames import check_unmasked
-from localconformal.metrics._check import (
-    check_intervals,
-    check_levels,
-    check_pair,
-    number_or_array,
-)
+from localconformal.metrics._check import check_intervals, check_levels, check_pair, number_or_array
 from localconformal.quantiles import Array
 
 #: Lengths closer than this many units in the last place of their bounds differ by rounding.
