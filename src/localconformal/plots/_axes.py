@@ -140,18 +140,10 @@ def caption(ax: Axes, sentences: Sequence[str], n_panels: int = 1) -> None:
     if not text:
         return
     letters = int(n_panels * panel_inches(ax) * POINTS_PER_INCH / (LETTER * SMALL_SIZE))
-    note = ax.annotate(
-        fill(text, max(letters, 24)),
-        xy=(0.0, 0.0),
-        xycoords=(ax.yaxis.label, ax.xaxis.label),
-        xytext=(3, -5),
-        textcoords="offset points",
-        va="top",
-        fontsize=SMALL_SIZE,
-        color=INK,
-        gid=CAPTION,
-        annotation_clip=False,
-    )
+    look: dict[str, Any] = {"va": "top", "fontsize": SMALL_SIZE, "color": INK, "gid": CAPTION}
+    corner, lines = (ax.yaxis.label, ax.xaxis.label), fill(text, max(letters, 24))
+    place: dict[str, Any] = {"xycoords": corner, "textcoords": "offset points"}
+    note = ax.annotate(lines, (0, 0), (3, -5), annotation_clip=False, **place, **look)
     # The layout is to keep room below, not to move panels aside for it.
     note.get_tightbbox = partial(_room_below, note, ax)  # type: ignore[method-assign]
 
