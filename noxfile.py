@@ -35,8 +35,8 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
-    """The default tests, with everything that they use."""
-    session.install("-e", ".[test-all]")
+    """The default tests, with what they need."""
+    session.install("-e", ".[test]")
     session.run("python", "-m", "pytest", *session.posargs, env=ONE_THREAD)
 
 

@@ -204,7 +204,7 @@ def check_params(params: Mapping[str, Any], n_rows: int, estimator: Any) -> None
     check_unmasked(weight, "sample_weight")
     if weight is not None and np.ndim(weight) and len(weight) != n_rows:
         raise ValueError(
-            f"sample_weight has {len(weight)} entries and X has {n_rows} rows; one a row was "
+            f"sample_weight has {len(weight)} entries and X has {n_rows} rows; one per row was "
             "expected, calibration rows included."
         )
 

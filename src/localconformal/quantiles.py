@@ -189,7 +189,7 @@ def quantile_of_cdf(
     values : array of shape (n,)
         Sorted.
     cdf : array of shape (n,) or (m, n)
-        Running sums that end at 1: one law, or one a row.
+        Running sums that end at 1: one law, or one per row.
     levels : array
         Any shape for one law; (L,) or (m, L) for m laws.
     upper : bool or array of shape (L,)

@@ -73,7 +73,7 @@ class Region:
         Parameters
         ----------
         keep : array of shape (n, M)
-            At least one a row.
+            At least one per row.
         edges : array of shape (M + 1,)
 
         Examples

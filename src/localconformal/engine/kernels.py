@@ -135,7 +135,7 @@ def fewest_doublings(farthest: Array, enough: Callable[[Array], NDArray[np.bool_
     """For each row the smallest number of doublings of h, 1 or more, that is enough: (m,).
 
     ``farthest`` is the largest distance of the row in units of h; ``enough`` answers for numbers
-    of doublings (m,), one a row.
+    of doublings (m,), one per row.
     """
     # `low` is too few doublings, `high` enough.
     high = np.ceil(np.log2(np.maximum(FLAT * farthest, 2.0)))

@@ -51,7 +51,7 @@ class ForeignEngine:
             if not np.array_equal(np.broadcast_to(first, levels.shape), levels):
                 raise ValueError(
                     f"{type(self.law).__name__} answers one set of levels for all rows, and this "
-                    "adjustment needs one a row; subclass localconformal.laws.BaseLaw instead."
+                    "adjustment needs one per row; subclass localconformal.laws.BaseLaw instead."
                 )
             levels = first[0]
         below = np.asarray(self.law.quantile(rows, levels), dtype=np.float64)

@@ -128,11 +128,11 @@ class OneSide:
     level: float
 
     def quantile(self, t: Array | float) -> Array:
-        """Q(t | x) for one t, or one a row: (n,)."""
+        """Q(t | x) for one t, or one per row: (n,)."""
         return self._spread(t, self.local.quantile)
 
     def upper_quantile(self, t: Array | float) -> Array:
-        """Q+(t | x) for one t, or one a row: (n,)."""
+        """Q+(t | x) for one t, or one per row: (n,)."""
         return self._spread(t, self.local.upper_quantile)
 
     def _spread(self, t: Array | float, ask: Callable[[Array], Array]) -> Array:

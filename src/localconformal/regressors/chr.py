@@ -35,7 +35,7 @@ class CHRRegressor(DensitySplitRegressor):
     calibration_size : float or int or None, default=0.25
     random_state : int or None, default=None
     n_jobs : int or None, default=None
-        Processes for cross-fitting (None is one) and threads of the law (None is one a core).
+        Processes for cross-fitting (None is one) and threads of the law (None is one per core).
 
     References
     ----------

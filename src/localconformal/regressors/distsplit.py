@@ -42,7 +42,7 @@ class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
         Seconds of ``law="auto"``, as in `LocalizedConformalRegressor`.
     random_state : int or None, default=None
     n_jobs : int or None, default=None
-        Processes for cross-fitting (None is one) and threads of the law (None is one a core).
+        Processes for cross-fitting (None is one) and threads of the law (None is one per core).
 
     References
     ----------

@@ -68,7 +68,7 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
     random_state : int or None, default=None
         Seed of the split, the folds and the law.
     n_jobs : int or None, default=None
-        Processes for cross-fitting (None is one) and threads of the law (None is one a core).
+        Processes for cross-fitting (None is one) and threads of the law (None is one per core).
 
     Attributes
     ----------

@@ -59,7 +59,7 @@ class LocartRegressor(WithScoreParameter, ComposedRegressor):
     calibration_size : float or int or None, default=0.25
     random_state : int or None, default=None
     n_jobs : int or None, default=None
-        Processes for cross-fitting (None is one), threads of the forest (None is one a core).
+        Processes for cross-fitting (None is one), threads of the forest (None is one per core).
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The response y as it comes in: finite numbers, one a row."""
+"""The response y as it comes in: finite numbers, one per row."""
 
 from __future__ import annotations
 

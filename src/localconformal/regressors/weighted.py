@@ -56,7 +56,7 @@ class WeightedConformalRegressor(PairwiseRegressor, LocalizedConformalRegressor)
     selection_budget : float, default=20.0
     random_state : int or None, default=None
     n_jobs : int or None, default=None
-        Processes for cross-fitting (None is one) and threads of the law (None is one a core).
+        Processes for cross-fitting (None is one) and threads of the law (None is one per core).
 
     References
     ----------
