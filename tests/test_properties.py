@@ -42,6 +42,8 @@ def problems(draw, kernels):
     return Problem(points + offset, v, kernel, h, float(least), 0, 1), rows + offset
 
 
+# Every kernel and number of columns is compiled for it: half a minute in a fresh clone.
+@pytest.mark.ci
 @given(st.sampled_from(["exact", "neighbors"]), problems(KERNELS))
 @SETTINGS
 def test_engines_miss_the_oracle_by_no_more_than_rounding(name, drawn):

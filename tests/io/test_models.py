@@ -31,7 +31,7 @@ from localconformal.io.models import (
 )
 from localconformal.laws.blend_models import default_models
 from localconformal.versions import versions
-from registry import ci_but, light, optional, smooth_data
+from registry import ESTIMATORS, KINDS, ci_but, light, optional, smooth_data
 
 
 def round_trip(model, folder):
@@ -56,6 +56,7 @@ def mixed_frame(n, seed):
 
 
 @pytest.mark.filterwarnings("ignore:.*intervals are infinite:UserWarning")
+@pytest.mark.parametrize("estimator_class", ci_but(KINDS, ESTIMATORS), ids=lambda cls: cls.__name__)
 def test_every_estimator_gives_the_same_bits_also_with_a_new_calibration(estimator_class, tmp_path):
     model = light(estimator_class).fit(*smooth_data(200, 0))
     again = round_trip(model, tmp_path)
