@@ -86,6 +86,7 @@ def run_program(results, *more):
     subprocess.run(command, **there, check=True, capture_output=True, timeout=300)
 
 
+@pytest.mark.nightly
 def test_a_cluster_gives_the_same_records(tmp_path):
     distributed = optional("distributed")
     run_program(tmp_path / "here")

@@ -83,7 +83,7 @@ def fitted(request):
 def ask(model, place):
     """What one caller wants to know."""
     bounds = model.predict_interval(ASKED, [0.9, LEVELS[place]]).tobytes()
-    of_calibration = not hasattr(model, "predict_quantiles")
+    of_calibration = isinstance(model, LCPRegressor | RLCPRegressor)
     return bounds if of_calibration else (bounds, model.predict_cdf(ASKED, LEVELS[place]).tobytes())
 
 

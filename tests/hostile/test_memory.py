@@ -61,6 +61,7 @@ def traced(work):
         tracemalloc.stop()
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("law", "rows"), LAWS.values(), ids=LAWS)
 def test_rows_more_cost_little_more_than_their_answers(law, rows, monkeypatch):

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.stress import SCENARIOS, cell, estimators, verdict
 
-pytestmark = pytest.mark.ci
+pytestmark = pytest.mark.nightly
 SEEDS = 25
 #: The quick ones see every scenario; each of the others one, by turns.
 QUICK = ("MADSplitRegressor", "SLCPRegressor", "SplitConformalRegressor")
