@@ -4,7 +4,7 @@ What is learned is which columns tell rows apart, which texts are times and in w
 which labels there are. Nothing is imputed, scaled or encoded here: that is the model's business,
 and gradient boosting needs none of it. Whatever was decided is said in ``notes_``.
 
-* Numbers stay; infinite ones are missing. True and false are 1 and 0.
+* Numbers stay; infinite ones are missing. True and false are 1 and 0, durations are seconds.
 * Times, and texts that are all times in one format, become days since 1970, month, day of the
   month, weekday and hour, of which those are kept that differ between training rows.
   Whole numbers that are all days such as 20141013 are times if their column is named like one.
@@ -312,18 +312,21 @@ Learned = tuple[Reader | None, list[str]]
 
 def learn_column(column: Any) -> Learned:
     """The reader of one column, None if it is left out, and what to say about it."""
-    known = column.dropna()
+    # Beside a missing value, pandas keeps true and false as objects.
+    known = column.dropna().infer_objects()
     if not len(known):
         return None, [EMPTY]
     missing = [MISSING] if len(known) < len(column) else []
     if known.nunique() == 1 and not missing:
         return None, [CONSTANT]
     name = str(column.name)
-    if kinds.is_bool_dtype(column):
+    if kinds.is_bool_dtype(known):
         return FlagReader(name), [FLAG, *missing]
-    if kinds.is_numeric_dtype(column):
+    if kinds.is_timedelta64_dtype(known):
+        known = known.dt.total_seconds()
+    if kinds.is_numeric_dtype(known):
         return _learn_number(name, known, missing)
-    if kinds.is_datetime64_any_dtype(column):
+    if kinds.is_datetime64_any_dtype(known):
         return _learn_time(name, known, ISO, missing)
     texts = as_texts(known)
     time_format = find_format(texts)
@@ -435,8 +438,11 @@ def read_target(column: Any) -> tuple[Array, NDArray[np.bool_]]:
 def as_floats(column: Any, called: str = "column", *, flags: bool = True) -> Array:
     """A column of numbers as floats (n,), missing ones NaN; whatever else it holds is refused.
 
-    ``called`` is what messages call it; ``flags`` has true and false read as 1 and 0.
+    Durations are seconds. ``called`` is what messages call the column; ``flags`` has true and false
+    read as 1 and 0.
     """
+    if kinds.is_timedelta64_dtype(found := column.infer_objects()):
+        column = found.dt.total_seconds()
     is_flag = kinds.is_bool_dtype(column)
     is_time = kinds.is_datetime64_any_dtype(column)
     if is_time or (is_flag and not flags):

@@ -239,6 +239,8 @@ def _told(column: Any, kind: str, name: str, path: Path) -> Any:
         column = column.cast(column.type.value_type)
     if kind == NAME or (kind == TIME and kinds.is_temporal(column.type)):
         return column
+    if kind == NUMBER and kinds.is_duration(column.type):
+        return _seconds(column)
     try:
         return column.cast(_CSV_TYPES[kind])
     except pa.ArrowException as error:
@@ -275,8 +277,7 @@ def _readable(column: Any, field: Any, path: Path) -> Any:
     if kinds.is_null(kind) or kinds.is_decimal(kind) or kinds.is_float16(kind):
         return column.cast(pa.float64())
     if kinds.is_duration(kind):
-        seconds = column.cast(pa.duration("ns"), safe=False).cast(pa.int64())
-        return pc.divide(seconds.cast(pa.float64()), 1e9)
+        return _seconds(column)
     if kinds.is_date(kind):
         return column.cast(pa.timestamp("ms"))
     if kinds.is_time(kind):
@@ -290,6 +291,12 @@ def _readable(column: Any, field: Any, path: Path) -> Any:
         f"{path} has values of the type {field.type} in column {field.name!r}, which are neither "
         "numbers, times nor texts; name the columns to use with --features, and leave it out."
     )
+
+
+def _seconds(column: Any) -> Any:
+    """Durations as seconds."""
+    nanoseconds = column.cast(pa.duration("ns"), safe=False).cast(pa.int64())
+    return pc.divide(nanoseconds.cast(pa.float64()), 1e9)
 
 
 # ---- the files behind a table -------------------------------------------------------------------
