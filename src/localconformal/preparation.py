@@ -178,6 +178,12 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         timed = (reader for reader in self.readers_ if isinstance(reader, TimeReader))
         return {f"{one.name}.{DAYS}": one.name for one in timed if DAYS in one.parts}
 
+    def with_dates(self, X: Any) -> Any:
+        """What `transform` made, with times instead of days since 1970: audits speak of dates."""
+        days = self.day_columns
+        times = {name: pd.to_datetime(X[name], unit="D") for name in days}
+        return X.assign(**times).rename(columns=days)
+
     def lost_notes(self, lost: Mapping[str, int]) -> list[str]:
         """Sentences on values that could not be used."""
         why = {reader.name: reader.lost for reader in self.readers_}
@@ -199,7 +205,15 @@ def as_pandas(X: Any) -> Any:
     """A frame as one of pandas, which itself stays as it is; anything else is refused."""
     if not is_frame(check_frame(X)):
         raise TableError(f"got {type(X).__name__}; expected a frame, whose columns have names.")
-    return nw.from_native(X, eager_only=True).to_pandas()
+    table = nw.from_native(X, eager_only=True).to_pandas()
+    others = [name for name in table.columns if not isinstance(name, str)]
+    if others:
+        raise TableError(
+            f"got {listing(map(repr, others))} as {'a name' if len(others) == 1 else 'names'} of "
+            "columns; expected texts: rename them, for example with "
+            "table.rename(columns=str)."
+        )
+    return table
 
 
 # ---- columns, as learned: plain data that reads later rows one by one ----------------------------

@@ -8,6 +8,7 @@ import pytest
 from table_files import call, words_of
 
 import localconformal
+from declared_versions import lower_bound, project
 from localconformal import cli
 from localconformal.cli.app import COMMANDS
 from localconformal.cli.console import EXIT_CODES
@@ -55,6 +56,12 @@ def test_help_loads_no_heavy_package_and_threads_that_wait_do_not_spin_unless_as
     )
     policy = given.get("OMP_WAIT_POLICY", "PASSIVE")
     assert done.stdout.splitlines()[-2:] == [policy, "[]"]
+
+
+def test_what_is_needed_is_what_the_extras_declare():
+    extras = project()["optional-dependencies"]
+    bounds = (lower_bound(one) for name in ("cli", "plots", "report") for one in extras[name])
+    assert {found[0] for found in bounds if found} == set(cli.NEEDED)
 
 
 def test_a_missing_extra_is_one_sentence_and_exit_code_one():

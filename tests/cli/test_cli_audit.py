@@ -99,7 +99,7 @@ def test_failures_beyond_those_printed_stand_in_a_file(tmp_path):
         ({}, ["--y", "Y"], "no column 'Y'; did you mean 'y'"),
         ({}, ["--groups", "gg,g"], "no column 'gg'"),
         ({}, ["--features", "x,zz"], "no column 'zz'"),
-        ({}, ["--level", "90"], "(0, 1)"),
+        ({}, ["--level", "90"], "--level is 90"),
         ({}, ["--lower", "y"], "three different columns"),
         ({}, ["--y", "g"], "expected numbers"),
         ({}, ["--lower", "high", "--upper", "low"], "swap"),

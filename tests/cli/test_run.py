@@ -79,6 +79,18 @@ def test_what_a_person_wants_to_know_is_printed_and_on_the_page(done):
         assert words in page
 
 
+def test_intervals_of_new_rows_do_not_outlive_the_model_that_made_them(data, new, tmp_path):
+    options = ["run", data, "-t", "price", *QUICK, "--out", tmp_path / "out"]
+    call_json(*options, "--new", new)
+    (tmp_path / "out" / "notes.txt").write_text("kept")
+    left = tmp_path / "out" / "new-intervals.parquet"
+    refuse(tmp_path, "which is only read", "run", left, "-t", "lower", "--out", left.parent)
+    call_json(*options)
+    names = ["intervals.csv", "intervals.parquet", "model.skops", "notes.txt"]
+    found = sorted(path.name for path in left.parent.iterdir())
+    assert found == [*names, "report.html", "run.json"]
+
+
 def test_infinite_intervals_and_a_useless_point_model_are_said_and_written(tmp_path):
     noise = np.random.default_rng(2).normal(size=47)
     data = write(homes(47).assign(price=noise), tmp_path / "few.csv")

@@ -1,4 +1,6 @@
+import html
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -85,6 +87,20 @@ def test_infinite_intervals_are_ranked_last_and_said(table):
     assert not any(last["method"] in line.split("(")[0] for line in conclusion(found))
 
 
+def test_the_page_has_the_methods_as_ranked_and_dates_for_days(table, tmp_path):
+    """Also over several splits, where the first may rank them otherwise."""
+    days = pd.Timestamp("2019-01-01") + pd.to_timedelta(np.floor(900 * table["x"]), unit="D")
+    dated = table.drop(columns="x").assign(sold=days)
+    found = compare_methods(dated, "y", METHODS[::2], model="linear", repeats=2)
+    ranked = [row["method"] for row in found.standings()]
+    found.write_report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "sold.days" not in page
+    assert re.search(r"sold [<>≤≥] 20(?:19|20|21)-", html.unescape(page))
+    assert f'"label":{json.dumps(ranked, separators=(",", ":"))}' in page
+    assert ranked != METHODS[::2]
+
+
 @pytest.mark.ci
 def test_repeats_average_and_begin_with_the_first_split(table, compared):
     many = compare_methods(table, "y", METHODS, model="linear", repeats=3)
@@ -106,7 +122,8 @@ def test_seeds_of_splits_differ_and_more_begin_alike():
 @pytest.mark.parametrize(
     ("n", "changes", "words"),
     [
-        (600, {"methods": ["splt"]}, "did you mean split"),
+        (600, {"methods": "splt"}, "did you mean split"),
+        (600, {"confidence_level": 3}, "confidence_level is 3"),
         (20, {}, "15 row"),
         (600, {"repeats": 0}, "repeats is 0"),
         (600, {"target": "Y"}, "no column 'Y'; did you mean 'y'"),

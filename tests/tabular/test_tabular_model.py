@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 
 import localconformal
 from localconformal.io.models import ModelFileError, load_model, save_model
@@ -73,7 +73,7 @@ def test_the_answer_is_of_the_kind_that_asked_and_names_its_levels(model):
     assert isinstance(model.predict_interval(asked, 0.9, output="frame"), pl.DataFrame)
     assert isinstance(model.predict(X.to_dict("records")), pd.DataFrame)
     for level in (0.7, [0.7]):
-        assert list(model.predict(X, level)) == ["predicted", "lower", "upper"]
+        assert list(model.predict(X, confidence_level=level)) == ["predicted", "lower", "upper"]
     named = model.predict_interval(X, output="frame")
     assert list(named) == ["lower", "upper"]
     np.testing.assert_array_equal(named, model.predict_interval(X))
@@ -121,6 +121,7 @@ def test_what_is_no_row_of_the_model_is_one_sentence(model):
     others = ([], "row", 3, None, [1, 2], np.zeros((2, 5)), [{"size": 1}, 2])
     for given, words in [
         (lacking, "The row has no column 'region'"),
+        ({}, "The row has no column .*; it has no column at all"),
         ([rows[0], lacking], "Row 1 has no column 'region'"),
         (pd.DataFrame([lacking]), "The table has no column 'region'"),
         ({**rows[0], "size": [1, 2]}, "lists of the same length"),
@@ -195,6 +196,30 @@ def test_every_estimator_has_one_short_name():
     assert set(NEEDS_MORE) <= set(METHODS)
     for short, estimator in METHODS.items():
         assert {method_name(name) for name in (short, short.upper(), estimator)} == {short}
+
+
+def test_one_name_or_one_model_needs_no_list_and_no_file():
+    table = homes(200)
+    own = fit_table_model(table, "price", method="split", model=Ridge(), features="size")
+    assert list(own.stored_types) == ["size"]
+    assert type(own.regressor.score_.model_[-1]) is Ridge
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"features": ["price", "size"]}, "'price' among the features"),
+        ({"groups": "regio"}, "did you mean 'region'"),
+        ({"confidence_level": ()}, "got no confidence_level"),
+        ({"confidence_level": [0.9, 3]}, "confidence_level is 3"),
+        ({"model": LogisticRegression()}, "the model is a LogisticRegression; expected a reg"),
+        ({"table": homes(50).rename(columns={"size": 0})}, "got 0 as a name of columns; expected"),
+    ],
+)
+def test_what_cannot_be_fitted_is_one_sentence(options, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        fit_table_model(**{"table": homes(50), "target": "price", **QUICK, **options})
+    assert "\n" not in str(caught.value)
 
 
 def test_an_unknown_name_is_one_sentence(tmp_path):

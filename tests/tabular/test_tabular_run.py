@@ -8,7 +8,7 @@ import pytest
 
 from localconformal.audit.summary import accuracy
 from localconformal.io.models import load_model
-from localconformal.io.tables import TableError, read_table
+from localconformal.io.tables import read_table
 from localconformal.tabular import run_table, write_run
 from localconformal.tabular.model import Settings
 from localconformal.text import json_text
@@ -161,6 +161,7 @@ def test_what_is_learned_by_time_is_learned_from_the_first_rows():
         ({"target": "region"}, "holds '[a-z]+' .row 0"),
         ({"features": ["price"]}, "cannot be features"),
         ({"identifier": "row"}, "called 'row'"),
+        ({"test_size": 1.5}, r"test_size is 1.5; expected a number inside \(0, 1\)"),
         ({"test_size": 0.999}, "choose another --test-size"),
         ({"time": "solt"}, "did you mean 'sold'"),
         ({"time": "region"}, "holds texts such as"),
@@ -171,6 +172,6 @@ def test_what_is_learned_by_time_is_learned_from_the_first_rows():
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(options, words):
-    with pytest.raises(TableError, match=words) as caught:
+    with pytest.raises(ValueError, match=words) as caught:
         run_table(**{"table": homes(), "target": "price", **QUICK, **options})
     assert "\n" not in str(caught.value)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 #: What the extra "cli" brings and the core does not.
-NEEDED = ("typer", "rich", "matplotlib", "pandas", "pyarrow", "skops")
+NEEDED = ("typer", "rich", "matplotlib", "pandas", "pyarrow", "skops", "jinja2")
 #: Asks to end, from other programs and from a terminal that is closed; Windows lacks the second.
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 

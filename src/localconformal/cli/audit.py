@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from localconformal.cli.console import Columns, Json, Seed, show, split_names, steps
+from localconformal.cli.console import Columns, Json, Seed, check_shares, show, split_names, steps
 from localconformal.io.files import check_folder, check_inputs_stay, write_together
 from localconformal.text import json_text, say_level, say_rows
 
@@ -25,7 +25,9 @@ def audit(
     predictions: Annotated[
         Path,
         typer.Argument(
-            help="A CSV or Parquet file with y, both bounds and features.", show_default=False
+            help="A CSV or Parquet file, or a folder of Parquet files, with y, both bounds and "
+            "features.",
+            show_default=False,
         ),
     ],
     y: Annotated[str, column(help="Column of the observed values.")],
@@ -64,6 +66,7 @@ def audit(
     from localconformal.tabular.run import GROUP_HINT
 
     target = DEFAULT_LEVEL if level is None else level
+    check_shares([target])
     check_folder(out)
     page, data = out / "report.html", out / "audit.json"
     check_inputs_stay([page, data], [predictions])

@@ -21,7 +21,7 @@ FILES = ("report.html", "compare.csv", "compare.json")
 
 
 def compare(
-    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file.", show_default=False)],
+    data: console.Data,
     target: console.Target,
     methods: Annotated[
         console.Columns,

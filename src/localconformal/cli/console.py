@@ -46,7 +46,11 @@ METHOD_NAMES = "A name; a wrong one lists all"
 #: Set to anything: errors of the user come with a traceback, to find where one comes from.
 TRACEBACK = "LOCALCONFORMAL_TRACEBACK"
 
-# Options of more than one command.
+# Arguments and options of more than one command.
+Data = Annotated[
+    Path,
+    typer.Argument(help="A CSV or Parquet file, or a folder of Parquet files.", show_default=False),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 Target = Annotated[
@@ -58,7 +62,9 @@ Features = Annotated[
 ]
 Model = Annotated[str, typer.Option(help="hgb, forest, linear, or a .skops file to fit anew.")]
 TestSize = Annotated[float, typer.Option(help="Share of rows to check on.")]
-Out = Annotated[Path, typer.Option(help="Folder of the results; made if needed.", file_okay=False)]
+Out = Annotated[
+    Path, typer.Option(help="Folder of results; files there are replaced.", file_okay=False)
+]
 #: steps(total), as a context: a function to call with the name of each step as it begins. On a
 #: terminal they stand on a line of standard error, with what the library does within them.
 steps = functools.partial(stage, "")

@@ -23,12 +23,7 @@ LARGE_FILE = 50_000_000
 
 
 def run(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            help="A CSV or Parquet file, or a folder of Parquet files.", show_default=False
-        ),
-    ],
+    data: console.Data,
     target: console.Target,
     features: console.Features = None,
     groups: Annotated[
@@ -80,7 +75,8 @@ def run(
     # What the model will be saved with, before it is fitted.
     skops_io()
     check_folder(out)
-    check_inputs_stay(run_paths(out, new=new is not None).values(), [data, new, model_file(model)])
+    # Intervals of new rows too: those of a run before are removed where there are none now.
+    check_inputs_stay(run_paths(out, new=True).values(), [data, new, model_file(model)])
     new_columns = [] if new is None else column_names(new)
 
     def check_new(types: Mapping[str, str]) -> None:

@@ -34,7 +34,9 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     return write_together({path: write})[0]
 
 
-def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> list[Path]:
+def write_together(
+    writers: Mapping[Path, Callable[[Path], object]], *, remove: Iterable[Path] = ()
+) -> list[Path]:
     """Write several files under temporary names, and rename them when all of them are whole.
 
     Where anything fails, a rename too, the files that were there before are there again. Only what
@@ -44,6 +46,8 @@ def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> list[Pat
     ----------
     writers : path -> function that fills the file it is given
         Folders are made if needed. A file that exists is replaced.
+    remove : paths, default=()
+        Files of before that must not stand beside the new ones, where they are there.
 
     Returns
     -------
@@ -68,7 +72,7 @@ def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> list[Pat
         for part in parts.values():
             part.chmod(0o666 & ~mask)
         with _uninterrupted():
-            _rename_together(parts)
+            _rename_together(parts, remove)
     except BaseException:
         for part in parts.values():
             part.unlink(missing_ok=True)
@@ -79,24 +83,32 @@ def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> list[Pat
     return list(parts)
 
 
-def _rename_together(parts: Mapping[Path, Path]) -> None:
+def _rename_together(parts: Mapping[Path, Path], remove: Iterable[Path]) -> None:
     """Give each part its name; where one cannot have it, all names are again as they were."""
     kept: dict[Path, Path] = {}
+
+    def set_aside(path: Path) -> None:
+        if path.is_file() or path.is_symlink():
+            kept[path] = _reserve(path)
+            path.replace(kept[path])
+
     try:
+        for path in remove:
+            set_aside(path)
         for path, part in parts.items():
             # A file alone is replaced in one go; of several, the previous ones wait aside.
-            if len(parts) > 1 and (path.is_file() or path.is_symlink()):
-                kept[path] = _reserve(path)
-                path.replace(kept[path])
+            if len(parts) > 1:
+                set_aside(path)
             part.replace(path)
     except BaseException:
         for path, part in parts.items():
             if not part.exists():
                 path.unlink(missing_ok=True)
-            if path in kept and os.path.lexists(path):
-                kept[path].unlink()
-            elif path in kept:
-                kept[path].replace(path)
+        for path, old in kept.items():
+            if os.path.lexists(path):
+                old.unlink()
+            else:
+                old.replace(path)
         raise
     for old in kept.values():
         old.unlink()

@@ -343,7 +343,7 @@ def check_columns(wanted: Iterable[str], present: list[str], source: str) -> Non
         + (
             f"did you mean {listing(map(repr, alike))}?"
             if alike
-            else f"it has {listing(map(repr, present))}."
+            else f"it has {listing(map(repr, present)) or 'no column at all'}."
         )
     )
 

@@ -25,6 +25,8 @@ from localconformal.tabular.model import (
     NEEDS_MORE,
     Settings,
     TableModel,
+    as_names,
+    check_share,
     fit_settings,
     method_name,
 )
@@ -89,7 +91,7 @@ class Ranking:
     Attributes
     ----------
     comparison : Comparison
-        Of the methods that worked on every split, over the splits.
+        Of the methods that worked on every split, over the splits, the best first.
     failed : dict of method -> why, in one sentence
     trials : tuple of Trial
         The splits: test rows, models, intervals, times.
@@ -149,10 +151,13 @@ class Ranking:
         }
 
     def write_report(self, path: str | Path) -> None:
-        """The best method's audit beside all the others on the first split, as a page."""
+        """The audit of the best method on the first split, and all methods as ranked, as a page."""
         first, name = self.trials[0], self.comparison.best
         best = first.attempts[name]
         (X, _), level = first.prepared(name), self.confidence_level
+        # What the model predicts from, before its days become dates.
+        y_pred = best.model.predict_prepared(X, first.test)["predicted"].to_numpy()
+        X = best.model.preparation.with_dates(X)
         audited = audit(
             X, first.y, best.intervals, confidence_level=level, random_state=self.random_state
         )
@@ -161,11 +166,11 @@ class Ranking:
             path,
             model=best.model.regressor,
             title=f"The best of {len(self.comparison.methods)} methods: {name}",
-            comparison=(*self.comparison.splits, self.comparison)[0],
+            comparison=self.comparison,
             X=X,
             y=first.y,
             intervals=best.intervals,
-            y_pred=best.model.predict_prepared(X, first.test)["predicted"].to_numpy(),
+            y_pred=y_pred,
             random_state=self.random_state,
             group_hint="",
         )
@@ -174,11 +179,11 @@ class Ranking:
 def compare_methods(
     table: Any,
     target: str,
-    methods: Sequence[str] = (),
+    methods: str | Sequence[str] = (),
     *,
-    model: str = "hgb",
+    model: Any = "hgb",
     confidence_level: float = 0.9,
-    features: Sequence[str] = (),
+    features: str | Sequence[str] = (),
     test_size: float = 0.2,
     repeats: int = 1,
     random_state: int = 0,
@@ -194,7 +199,7 @@ def compare_methods(
     ----------
     table, target, model, features, test_size, random_state, source
         As in `run_table`; the model is that of every method.
-    methods : sequence of str, default=()
+    methods : str or sequence of str, default=()
         Names such as "slcp", "cqr", "split"; none is all that need no further input.
     confidence_level : float, default=0.9
     repeats : int, default=1
@@ -220,9 +225,11 @@ def compare_methods(
     """
     if not 1 <= repeats <= MOST_REPEATS:
         raise ValueError(f"repeats is {repeats}; a number from 1 to {MOST_REPEATS} was expected.")
-    names = list(dict.fromkeys(method_name(name) for name in methods or DEFAULT_METHODS))
-    chosen = tuple(features)
-    settings = Settings(model=model, levels=(confidence_level,), features=chosen, seed=random_state)
+    asked = as_names(methods) or DEFAULT_METHODS
+    names = list(dict.fromkeys(method_name(name) for name in asked))
+    check_share("confidence_level", confidence_level)
+    chosen, levels = as_names(features), (confidence_level,)
+    settings = Settings(model=model, levels=levels, features=chosen, seed=random_state)
     task = Task(target, settings, test_size=test_size)
     with about(source):
         rows = known_rows(as_pandas(table), task, source)
@@ -250,12 +257,20 @@ def compare_methods(
     done = first.attempts[kept[0]].model.notes(first.prepared(kept[0])[1])
     warned = (f"{name}: {said}" for name, one in first.attempts.items() for said in one.warnings)
     together = Comparison.over(splits, len(first.y) / first.n_fit)
-    return Ranking(together, failed, trials, (*rows.notes, *done, *warned), random_state)
+    ranked = _in_order(together, [method.name for method in together.ranked])
+    return Ranking(ranked, failed, trials, (*rows.notes, *done, *warned), random_state)
 
 
-def count_steps(methods: Sequence[str], repeats: int) -> int:
+def _in_order(comparison: Comparison, names: Sequence[str]) -> Comparison:
+    """The comparison, and those of its splits, with the methods in this order."""
+    named = {method.name: method for method in comparison.methods}
+    splits = tuple(_in_order(split, names) for split in comparison.splits)
+    return replace(comparison, methods=tuple(named[name] for name in names), splits=splits)
+
+
+def count_steps(methods: str | Sequence[str], repeats: int) -> int:
     """How often `compare_methods` announces a step."""
-    return len(methods or DEFAULT_METHODS) * repeats + 1
+    return len(as_names(methods) or DEFAULT_METHODS) * repeats + 1
 
 
 def split_seeds(seed: int, repeats: int) -> list[int]:

@@ -103,9 +103,9 @@ def method_name(name: str) -> str:
     ('cqr', 'split')
     """
     known = {estimator.lower(): short for short, estimator in METHODS.items()}
-    asked = name.strip().lower()
+    asked = str(name).strip().lower()
     if asked not in METHODS and asked not in known:
-        raise unknown_choice("method", name, METHODS)
+        raise unknown_choice("method", str(name), METHODS)
     return known.get(asked, asked)
 
 
@@ -114,10 +114,10 @@ def model_file(name: str) -> Path | None:
     return None if name in MODELS else Path(name)
 
 
-def make_base_model(name: str, method: str, seed: int) -> Any:
-    """The unfitted point model of this name for a method, or that of a model file.
+def make_base_model(name: Any, method: str, seed: int) -> Any:
+    """The unfitted point model of this name for a method, that of a model file, or the one given.
 
-    A model from a file is fitted anew, so that what it saw before cannot spoil the guarantee.
+    A model of one's own is fitted anew, so that what it saw before cannot spoil the guarantee.
     Gradient boosting takes categories and missing values as they are, and a Pipeline is trusted to;
     others stand behind an encoder.
 
@@ -127,6 +127,8 @@ def make_base_model(name: str, method: str, seed: int) -> Any:
     'from_dtype'
     """
     quantile = method == QUANTILE_METHOD
+    if not isinstance(name, str | Path):
+        return _own_model(name, "the model is")
     if name == "hgb":
         loss = {"loss": "quantile", "quantile": 0.5} if quantile else {}
         return HistGradientBoostingRegressor(
@@ -142,12 +144,15 @@ def make_base_model(name: str, method: str, seed: int) -> Any:
     if name == "forest":
         return _encoded(RandomForestRegressor(random_state=seed))
     if not Path(name).suffix and not Path(name).exists():
-        raise unknown_choice("model", name, [*MODELS, "the path of a .skops file"])
-    model = load_model(name)
-    if not is_regressor(model):
-        raise ValueError(
-            f"{name} holds a {type(model).__name__}; expected a regressor of scikit-learn."
-        )
+        raise unknown_choice("model", str(name), [*MODELS, "the path of a .skops file"])
+    return _own_model(load_model(name), f"{name} holds")
+
+
+def _own_model(model: Any, said: str) -> Any:
+    """An unfitted copy of a regressor, behind an encoder unless it is a Pipeline."""
+    if isinstance(model, type) or not (hasattr(model, "get_params") and is_regressor(model)):
+        got = model.__name__ if isinstance(model, type) else type(model).__name__
+        raise ValueError(f"{said} a {got}; expected a regressor of scikit-learn.")
     fresh = clone(model)
     return fresh if isinstance(fresh, Pipeline) else _encoded(fresh)
 
@@ -173,7 +178,7 @@ class Settings:
     """What is to be fitted, as in `fit_table_model`; the estimator is set to the first level."""
 
     method: str = "slcp"
-    model: str = "hgb"
+    model: Any = "hgb"
     levels: tuple[float, ...] = (0.9,)
     law: str | None = None
     features: tuple[str, ...] = ()
@@ -187,7 +192,7 @@ class Settings:
     def notes(self) -> tuple[str, ...]:
         """What the method is where it was not given all that it can take."""
         if self.method == CELL_METHOD and not self.groups:
-            return (f"Without --groups, mondrian calibrates within {N_BINS} bins of predictions.",)
+            return (f"Without groups, mondrian calibrates within {N_BINS} bins of predictions.",)
         if self.method not in NEEDS_MORE or self.law is not None:
             return ()
         needs = NEEDS_MORE[self.method]
@@ -211,9 +216,57 @@ class Settings:
         )
 
 
-def as_levels(confidence_level: float | Sequence[float]) -> tuple[float, ...]:
-    """Levels as a tuple, each once."""
-    return tuple(dict.fromkeys(np.atleast_1d(np.asarray(confidence_level, dtype=float)).tolist()))
+def as_levels(
+    confidence_level: float | Sequence[float], otherwise: tuple[float, ...] = ()
+) -> tuple[float, ...]:
+    """Levels as a tuple, each once; of none, the others.
+
+    Examples
+    --------
+    >>> as_levels(0.9), as_levels([0.9, 0.5, 0.9]), as_levels((), (0.8,))
+    ((0.9,), (0.9, 0.5), (0.8,))
+    """
+    asked = np.atleast_1d(np.asarray(confidence_level, dtype=float)).tolist()
+    levels = tuple(dict.fromkeys(asked)) or otherwise
+    if not levels:
+        raise ValueError("got no confidence_level; expected one or more numbers inside (0, 1).")
+    for level in levels:
+        check_share("confidence_level", level)
+    return levels
+
+
+def as_names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Names as a tuple; a single text is one name.
+
+    Examples
+    --------
+    >>> as_names("size"), as_names(["size", "city"])
+    (('size',), ('size', 'city'))
+    """
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def check_share(name: str, value: float) -> None:
+    """A level or a share lies inside (0, 1), or a `ValueError`."""
+    if not 0.0 < value < 1.0:
+        raise ValueError(f"{name} is {value:g}; expected a number inside (0, 1).")
+
+
+def feature_names(
+    named: Sequence[str], present: Sequence[str], apart: Iterable[str], source: str
+) -> tuple[str, ...]:
+    """The columns that the model sees: those named, or all but the target and the identifier."""
+    target, *_ = apart = list(apart)
+    spoilt = [name for name in named if name in apart]
+    if spoilt:
+        raise TableError(
+            f"got {listing(map(repr, spoilt))} among the features; the target and the identifier "
+            "cannot be features: leave them out."
+        )
+    features = tuple(named or (name for name in present if name not in apart))
+    if not features:
+        raise TableError(f"{source} has no column beside {target!r}; expected features.")
+    return features
 
 
 # ---- the model ----------------------------------------------------------------------------------
@@ -277,7 +330,7 @@ class TableModel:
         made = self._intervals(X, table, confidence_level, output)
         return made if output == "array" else _like_rows(made, rows)
 
-    def predict(self, rows: Any, levels: float | Sequence[float] = ()) -> Any:
+    def predict(self, rows: Any, confidence_level: float | Sequence[float] = ()) -> Any:
         """Predictions and bounds of raw rows, by name.
 
         Parameters
@@ -285,7 +338,7 @@ class TableModel:
         rows : dict, list of dicts, or frame
             With the columns that the model was fitted on; others are not looked at. A dict is one
             row, or columns if its values are lists. None and NaN are missing values.
-        levels : float or sequence of float, default=()
+        confidence_level : float or sequence of float, default=()
             None asked for is ``levels``.
 
         Returns
@@ -294,8 +347,9 @@ class TableModel:
             ``predicted``, ``lower`` and ``upper``; for several levels ``lower_0.9``, ``upper_0.9``
             and so on. pandas, with the index of a pandas frame; polars for polars.
         """
+        levels = as_levels(confidence_level, self.levels)
         X, table = self._read(rows)
-        return _like_rows(self.predict_prepared(X, table, as_levels(levels)), rows)
+        return _like_rows(self.predict_prepared(X, table, levels), rows)
 
     def predict_prepared(self, X: Any, table: Any, levels: Sequence[float] = ()) -> Any:
         """Predictions and bounds of rows (n, d) that are prepared, beside the raw ones."""
@@ -351,9 +405,9 @@ class TableModel:
         present = column_names(data)
         if identifier is None and self.identifier in present:
             identifier = self.identifier
-        levels = as_levels(confidence_level)
+        levels = as_levels(confidence_level, self.levels)
         check_suffix(out)
-        check_row_name(identifier, levels or self.levels)
+        check_row_name(identifier, levels)
         named = [] if identifier is None else [identifier]
         check_columns([*named, *self.stored_types], present, str(data))
 
@@ -411,11 +465,11 @@ def fit_table_model(
     target: str,
     *,
     method: str = "slcp",
-    model: str = "hgb",
+    model: Any = "hgb",
     confidence_level: float | Sequence[float] = 0.9,
     law: str | None = None,
-    features: Sequence[str] = (),
-    groups: Sequence[str] = (),
+    features: str | Sequence[str] = (),
+    groups: str | Sequence[str] = (),
     random_state: int = 0,
 ) -> TableModel:
     """Fit a method to a table: prepare and train on some rows, calibrate on the others.
@@ -428,15 +482,16 @@ def fit_table_model(
         Column to predict.
     method : str, default="slcp"
         A short name such as "slcp", "cqr", "split", or that of an estimator.
-    model : str, default="hgb"
-        The base model: "hgb", "forest", "linear", or the path of a model file to fit anew.
+    model : str, Path or regressor of scikit-learn, default="hgb"
+        The base model: "hgb", "forest", "linear", the path of a model file, or a model; those of
+        one's own are fitted anew.
     confidence_level : float or sequence of float, default=0.9
         Answered where no others are asked for.
     law : str or None, default=None
         For methods that have one, such as "kernel"; None is the method's default.
-    features : sequence of str, default=()
+    features : str or sequence of str, default=()
         Columns to predict from; none named is every one but the target.
-    groups : sequence of str, default=()
+    groups : str or sequence of str, default=()
         Columns whose labels are the cells of "mondrian".
     random_state : int, default=0
 
@@ -453,13 +508,12 @@ def fit_table_model(
     >>> list(model.predict({"size": 0.5, "kind": "a"}))
     ['predicted', 'lower', 'upper']
     """
-    whole = as_pandas(table)
-    check_columns([target, *features, *groups], list(whole.columns), "The table")
+    levels, named, by = as_levels(confidence_level), as_names(features), as_names(groups)
+    whole, source = as_pandas(table), "The table"
+    check_columns([target, *named, *by], list(whole.columns), source)
+    chosen = feature_names(named, list(whole.columns), [target], source)
+    settings = Settings(method, model, levels, law, chosen, by, random_state)
     y, known = read_target(whole[target])
-    chosen = tuple(features) or tuple(name for name in whole.columns if name != target)
-    settings = Settings(
-        method, model, as_levels(confidence_level), law, chosen, tuple(groups), random_state
-    )
     return replace(fit_settings(whole[known], y[known], settings), target=target)
 
 
@@ -516,7 +570,7 @@ def raw_table(rows: Any, wanted: Iterable[str]) -> Any:
     {'size': [3], 'kind': ['a']}
     """
     if isinstance(rows, Mapping):
-        check_columns(wanted, list(map(str, rows)), "The row" if rows else "An empty row")
+        check_columns(wanted, list(map(str, rows)), "The row")
         return _object_frame(_listed({name: rows[name] for name in wanted}))
     if isinstance(rows, Sequence) and rows and all(isinstance(row, Mapping) for row in rows):
         for position, row in enumerate(rows):
@@ -582,8 +636,7 @@ def check_row_name(name: str | None, levels: Sequence[float]) -> None:
     if name in taken:
         raise TableError(
             f"the column that names rows is called {name!r}, as one of the results is; expected "
-            f"another name than {listing(map(repr, taken))}: rename it, or choose another with "
-            "--id."
+            f"another name than {listing(map(repr, taken))}: rename it, or choose another column."
         )
 
 

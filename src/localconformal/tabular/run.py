@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types as kinds
 
@@ -51,7 +50,10 @@ from localconformal.tabular.model import (
     Settings,
     TableModel,
     as_levels,
+    as_names,
     check_row_name,
+    check_share,
+    feature_names,
     fit_settings,
     split_in_order,
     with_row_names,
@@ -88,6 +90,10 @@ class Task:
     identifier: str | None = None
     test_size: float = 0.2
     time: str | None = None
+
+    def __post_init__(self) -> None:
+        """A share that can be meant."""
+        check_share("test_size", self.test_size)
 
     def split(self, n: int, seed: int) -> Sequence[Rows]:
         """Of n known rows, those to fit and those held out."""
@@ -190,11 +196,11 @@ def run_table(
     target: str,
     *,
     method: str = "slcp",
-    model: str = "hgb",
+    model: Any = "hgb",
     confidence_level: float | Sequence[float] = 0.9,
     law: str | None = None,
-    features: Sequence[str] = (),
-    groups: Sequence[str] = (),
+    features: str | Sequence[str] = (),
+    groups: str | Sequence[str] = (),
     identifier: str | None = None,
     test_size: float = 0.2,
     time: str | None = None,
@@ -209,7 +215,7 @@ def run_table(
     ----------
     table, target, method, model, confidence_level, law, features, random_state
         As in `localconformal.tabular.fit_table_model`; the first level is the one that is audited.
-    groups : sequence of str, default=()
+    groups : str or sequence of str, default=()
         Columns whose labels are groups: to audit, and the cells of "mondrian".
     identifier : str or None, default=None
         Column that names rows; no feature.
@@ -231,6 +237,7 @@ def run_table(
 
     Examples
     --------
+    >>> import pandas as pd
     >>> rng = np.random.default_rng(0)
     >>> table = pd.DataFrame({"size": rng.uniform(size=300), "kind": rng.choice(["a", "b"], 300)})
     >>> table["price"] = table["size"] + 0.1 * rng.normal(size=300)
@@ -239,7 +246,8 @@ def run_table(
     (60, ['row', 'actual', 'predicted', 'lower', 'upper'])
     """
     levels = as_levels(confidence_level)
-    settings = Settings(method, model, levels, law, tuple(features), tuple(groups), random_state)
+    named, by = as_names(features), as_names(groups)
+    settings = Settings(method, model, levels, law, named, by, random_state)
     task = Task(target, settings, identifier, test_size, time)
     seconds: dict[str, float] = {}
     with about(source):
@@ -298,17 +306,7 @@ def _feature_names(table: Any, task: Task, source: str) -> tuple[str, ...]:
     check_columns([task.target, *named, *groups, *others], present, source)
     if task.time == task.target:
         raise TableError(f"rows cannot be split by {task.target!r}, the target: name another time.")
-    apart = {task.target, *identifier}
-    spoilt = [name for name in named if name in apart]
-    if spoilt:
-        raise TableError(
-            f"got {listing(map(repr, spoilt))} among the features; the target and the identifier "
-            "cannot be features: leave them out."
-        )
-    features = tuple(named or (name for name in present if name not in apart))
-    if not features:
-        raise TableError(f"{source} has no column beside {task.target!r}; expected features.")
-    return features
+    return feature_names(named, present, [task.target, *identifier], source)
 
 
 def _checked(
@@ -324,9 +322,8 @@ def _checked(
     with _timed(seconds, "predict"):
         X, lost = model.preparation.read(tested)
         made = model.predict_prepared(X, tested)
-    # Times instead of days since 1970: audits speak of dates then.
-    days = model.preparation.day_columns
-    X = X.assign(**{name: pd.to_datetime(X[name], unit="D") for name in days}).rename(columns=days)
+    days = list(model.preparation.day_columns.values())
+    X = model.preparation.with_dates(X)
     bounds = made.drop(columns="predicted").to_numpy().reshape(len(made), -1, 2)
     intervals = np.asarray(bounds.transpose(0, 2, 1))
     with _timed(seconds, "audit"):
@@ -340,7 +337,7 @@ def _checked(
             random_state=settings.seed,
         )
     assumed = (
-        f"Rows were split at random, though there are times ({listing(map(repr, days.values()))}): "
+        f"Rows were split at random, though there are times ({listing(map(repr, days))}): "
         "this assumes that rows to come are like those of the past; --time COLUMN checks on the "
         "last rows instead."
     )
@@ -475,7 +472,8 @@ def write_run(
     ----------
     run : Run
     folder : str or Path
-        Made if needed; files of the same names are replaced.
+        Made if needed. Files of the same names are replaced, and intervals of new rows that another
+        run left there are removed.
     new : str or Path, default=None
         A table of new rows to predict beside those held out.
     about_run : mapping, default=None
@@ -490,6 +488,7 @@ def write_run(
     Examples
     --------
     >>> import tempfile
+    >>> import pandas as pd
     >>> rng = np.random.default_rng(0)
     >>> table = pd.DataFrame({"x": rng.uniform(size=300), "y": rng.normal(size=300)})
     >>> done = run_table(table, "y", method="split", model="linear")
@@ -530,5 +529,9 @@ def write_run(
         "new intervals as CSV": copied,
         "record": lambda part: part.write_text(json_text(record) + "\n", encoding="utf-8"),
     }
-    write_together({path: writers[what] for what, path in paths.items()})
+    every = run_paths(folder, new=True).values()
+    write_together(
+        {path: writers[what] for what, path in paths.items()},
+        remove=[path for path in every if path not in paths.values()],
+    )
     return paths, made[0].notes if made else ()
