@@ -234,6 +234,9 @@ def test_an_unknown_name_is_one_sentence(tmp_path):
     ):
         with pytest.raises(error, match=words):
             make_base_model(name, "split", 0)
+    for method, hint in (("slcp", "auto, forest, kernel"), ("lcp", "forest, kernel")):
+        with pytest.raises(ValueError, match=f"no law 'kernal'; did you mean kernel.* of {hint}"):
+            Settings(method=method, law="kernal").regressor()
     with pytest.raises(ValueError, match="has no law"):
         Settings(method="split", law="kernel").regressor()
     with pytest.raises(ValueError, match="has no quantiles"):

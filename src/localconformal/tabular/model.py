@@ -44,6 +44,7 @@ from localconformal.io.tables import (
     table_batches,
     write_table,
 )
+from localconformal.laws import LAWS
 from localconformal.preparation import TablePreparation, as_pandas, read_target
 from localconformal.quantiles import Array
 from localconformal.regressors.cells import name_of
@@ -206,9 +207,14 @@ class Settings:
                 f"got law={self.law!r} for the method {self.method!r}, which has no law; leave it "
                 "out or choose another method."
             )
+        base = make_base_model(self.model, self.method, self.seed)
         own = {} if self.law is None else {"law": self.law}
+        if isinstance(self.law, str):
+            choices = [*LAWS] if estimator().law is None else ["auto", *LAWS]
+            if self.law not in choices:
+                raise unknown_choice("law", self.law, choices)
         return estimator(
-            make_base_model(self.model, self.method, self.seed),
+            base,
             confidence_level=self.levels[0],
             calibration_size=None,
             random_state=self.seed,
@@ -533,10 +539,10 @@ def fit_settings(
     split = split_in_order if in_order else partial(split_rows, seed=settings.seed)
     train, calibration = split(len(y), CALIBRATION_SHARE)
     preparation = TablePreparation().fit(X.iloc[train][list(settings.features)])
-    regressor = settings.regressor()
     cells = settings.groups if settings.method == CELL_METHOD else ()
-    model = TableModel(preparation, regressor, tuple(settings.levels), cells)
-    on_columns(model.stored_types)
+    unfitted = TableModel(preparation, None, tuple(settings.levels), cells)
+    on_columns(unfitted.stored_types)
+    regressor = settings.regressor()
     (X_train, lost), (X_cal, lost_cal) = (preparation.read(X.iloc[r]) for r in (train, calibration))
     labels, labels_cal = (
         cell_labels(X.iloc[rows], cells) if cells else None for rows in (train, calibration)
@@ -544,7 +550,8 @@ def fit_settings(
     regressor.fit(X_train, y[train], **({"groups": labels} if cells else {}))
     # The parts come from one table: alike values are other records, not the same ones.
     regressor._conformalize(X_cal, y[calibration], labels_cal, may_repeat=True)
-    return replace(model, lost=tuple((Counter(lost) + Counter(lost_cal)).items()))
+    together = Counter(lost) + Counter(lost_cal)
+    return replace(unfitted, regressor=regressor, lost=tuple(together.items()))
 
 
 def split_in_order(n: int, share: float) -> list[Rows]:
