@@ -60,7 +60,7 @@ def test_the_level_and_the_features_are_as_asked(tmp_path):
     assert document["summary"]["confidence_level"] == 0.8
     assert {cell["by"] for cell in document["features"]} == {"x"}
     page = (tmp_path / "report.html").read_text()
-    assert "name their columns with --groups" in page
+    assert "name their columns as groups" in page
     assert "groups=" not in page
 
 

@@ -212,7 +212,7 @@ BOUNDS = "--y actual --lower lower_0.9 --upper upper_0.9"
     ],
 )
 def test_an_input_is_not_written_over(place, command):
-    refuse(place, "choose another --out", *command.format(place).split())
+    refuse(place, "which is only read; choose another place", *command.format(place).split())
 
 
 def test_results_of_before_are_replaced(place):

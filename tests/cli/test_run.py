@@ -180,7 +180,7 @@ def test_features_rescue_a_table_that_is_too_wide_or_has_pictures(tmp_path):
     }.items():
         data = write(table, tmp_path / f"{name}.parquet")
         options = ["-t", "price", *QUICK, "--out", tmp_path / "out"]
-        refuse(tmp_path, "--features", "run", data, *options)
+        refuse(tmp_path, "name the features to use", "run", data, *options)
         assert call_json("run", data, *options, "--features", "size")["features"] == ["size"]
 
 

@@ -162,7 +162,7 @@ def test_what_is_learned_by_time_is_learned_from_the_first_rows():
         ({"features": ["price"]}, "cannot be features"),
         ({"identifier": "row"}, "called 'row'"),
         ({"test_size": 1.5}, r"test_size is 1.5; expected a number inside \(0, 1\)"),
-        ({"test_size": 0.999}, "choose another --test-size"),
+        ({"test_size": 0.999}, "choose another test size"),
         ({"time": "solt"}, "did you mean 'sold'"),
         ({"time": "region"}, "holds texts such as"),
         ({"time": "new"}, "holds flags"),

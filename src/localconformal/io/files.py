@@ -157,7 +157,7 @@ def check_inputs_stay(outputs: Iterable[Path], inputs: Iterable[Path | None]) ->
                 kind = "a file in the input folder" if one.is_dir() else "the input"
                 raise UnwritableError(
                     f"Cannot write {output}: it would be {kind} {one}, which is only read; choose "
-                    "another --out."
+                    "another place."
                 )
 
 

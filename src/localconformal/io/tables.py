@@ -117,7 +117,7 @@ def read_table(
     if len(wanted) > _MOST_COLUMNS:
         raise TableError(
             f"{path} has {len(present):,} columns; at most {_MOST_COLUMNS:,} were expected: name "
-            "those to use with --features."
+            "the features to use."
         )
     with _sentences(path):
         read = _read_csv if _is_csv(path) else _read_parquet
@@ -289,7 +289,7 @@ def _readable(column: Any, field: Any, path: Path) -> Any:
         raise TableError(_not_utf8(path, f" (column {field.name!r})"))
     raise TableError(
         f"{path} has values of the type {field.type} in column {field.name!r}, which are neither "
-        "numbers, times nor texts; name the columns to use with --features, and leave it out."
+        "numbers, times nor texts; name the features to use, and leave it out."
     )
 
 

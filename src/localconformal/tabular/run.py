@@ -77,8 +77,8 @@ FILES = {
     "new intervals as CSV": "new-intervals.csv",
     "record": "run.json",
 }
-#: What a page that a command writes says where no groups were named.
-GROUP_HINT = "name their columns with --groups"
+#: What the page of a run says where no groups were named.
+GROUP_HINT = "name their columns as groups"
 
 
 @dataclass(frozen=True)
@@ -289,7 +289,7 @@ def known_rows(table: Any, task: Task, source: str) -> KnownRows:
         raise TableError(
             f"a test size of {task.test_size:g} holds {held:,} of {len(known):,} rows out and "
             f"leaves {len(known) - held:,} to fit; expected at least {LEAST_HELD} and "
-            f"{LEAST_FITTED}: choose another --test-size."
+            f"{LEAST_FITTED}: choose another test size."
         )
     rows = take_rows(table, known)
     if task.time is not None:
@@ -338,8 +338,8 @@ def _checked(
         )
     assumed = (
         f"Rows were split at random, though there are times ({listing(map(repr, days))}): "
-        "this assumes that rows to come are like those of the past; --time COLUMN checks on the "
-        "last rows instead."
+        "this assumes that rows to come are like those of the past; a split by a column of times "
+        "checks on the last rows instead."
     )
     assumptions = [assumed] if days and task.time is None else []
     notes = (*rows.notes, *assumptions, *settings.notes(), *model.notes(lost))
@@ -398,7 +398,7 @@ def _in_time(column: Any, known: Rows) -> tuple[Rows, list[str]]:
     if len(np.unique(times[~missing])) == 1:
         raise TableError(
             f"column {column.name!r} holds the same time in all rows; expected times that differ: "
-            "choose another column for --time."
+            "choose another column to split by."
         )
     order = np.argsort(times, kind="stable")[: len(times) - count]
     return known[order], notes
@@ -408,7 +408,7 @@ def _comparable(column: Any) -> tuple[NDArray[Any], list[str]]:
     """Times, or numbers such as years (n,), missing ones NaT or NaN; and what to know of them."""
     if kinds.is_bool_dtype(column):
         raise TableError(
-            f"column {column.name!r} holds flags; expected times or numbers for --time."
+            f"column {column.name!r} holds flags; expected times or numbers to split by."
         )
     if kinds.is_numeric_dtype(column):
         return as_floats(column), []
@@ -419,7 +419,7 @@ def _comparable(column: Any) -> tuple[NDArray[Any], list[str]]:
     if time_format is None:
         raise TableError(
             f"column {column.name!r} holds texts such as {str(texts.dropna().iloc[0])[:40]!r}; "
-            "expected times in one format, or numbers, for --time."
+            "expected times in one format, or numbers, to split by."
         )
     said = f"Day and month could be either in all rows of {column.name!r}: they are in the order "
     is_open = is_ambiguous(texts.dropna(), time_format)
