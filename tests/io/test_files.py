@@ -72,8 +72,8 @@ def test_another_thread_writes_too(tmp_path):
     assert contents(tmp_path) == dict.fromkeys("abc", "new")
 
 
-@pytest.mark.parametrize("there", ["", "a", "ac", "abc"])
-@pytest.mark.parametrize("position", range(6))
+@pytest.mark.parametrize("there", ["", "a", "acd", "abc"])
+@pytest.mark.parametrize("position", range(7))
 @pytest.mark.parametrize(("after", "error"), [(False, OSError), (True, Stopped)])
 def test_a_rename_that_fails_leaves_what_was_there(
     tmp_path, monkeypatch, there, position, after, error
@@ -91,12 +91,13 @@ def test_a_rename_that_fails_leaves_what_was_there(
         return made
 
     monkeypatch.setattr(Path, "replace", failing)
+    removed = [tmp_path / "d"]
     if position < 3 + len(there):
         with pytest.raises(error):
-            write_together(writers(tmp_path))
+            write_together(writers(tmp_path), remove=removed)
         assert contents(tmp_path) == before
     else:
-        write_together(writers(tmp_path))
+        write_together(writers(tmp_path), remove=removed)
         assert contents(tmp_path) == dict.fromkeys("abc", "new")
 
 

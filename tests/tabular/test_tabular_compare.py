@@ -124,6 +124,7 @@ def test_seeds_of_splits_differ_and_more_begin_alike():
     [
         (600, {"methods": "splt"}, "did you mean split"),
         (600, {"confidence_level": 3}, "confidence_level is 3"),
+        (600, {"confidence_level": [0.9, 0.5]}, "got 2 levels"),
         (20, {}, "15 row"),
         (600, {"repeats": 0}, "repeats is 0"),
         (600, {"target": "Y"}, "no column 'Y'; did you mean 'y'"),

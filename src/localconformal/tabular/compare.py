@@ -25,8 +25,8 @@ from localconformal.tabular.model import (
     NEEDS_MORE,
     Settings,
     TableModel,
+    as_levels,
     as_names,
-    check_share,
     fit_settings,
     method_name,
 )
@@ -227,8 +227,9 @@ def compare_methods(
         raise ValueError(f"repeats is {repeats}; a number from 1 to {MOST_REPEATS} was expected.")
     asked = as_names(methods) or DEFAULT_METHODS
     names = list(dict.fromkeys(method_name(name) for name in asked))
-    check_share("confidence_level", confidence_level)
-    chosen, levels = as_names(features), (confidence_level,)
+    chosen, levels = as_names(features), as_levels(confidence_level)
+    if len(levels) > 1:
+        raise ValueError(f"got {len(levels)} levels; expected one confidence_level to compare at.")
     settings = Settings(model=model, levels=levels, features=chosen, seed=random_state)
     task = Task(target, settings, test_size=test_size)
     with about(source):
@@ -248,7 +249,7 @@ def compare_methods(
             {name: trial.attempts[name].intervals for name in kept},
             trial.prepared(kept[0])[0],
             trial.y,
-            confidence_level=confidence_level,
+            confidence_level=levels[0],
             random_state=random_state,
         )
         for trial in trials

@@ -152,7 +152,7 @@ def make_base_model(name: Any, method: str, seed: int) -> Any:
 def _own_model(model: Any, said: str) -> Any:
     """An unfitted copy of a regressor, behind an encoder unless it is a Pipeline."""
     if isinstance(model, type) or not (hasattr(model, "get_params") and is_regressor(model)):
-        got = model.__name__ if isinstance(model, type) else type(model).__name__
+        got = "class" if isinstance(model, type) else type(model).__name__
         raise ValueError(f"{said} a {got}; expected a regressor of scikit-learn.")
     fresh = clone(model)
     return fresh if isinstance(fresh, Pipeline) else _encoded(fresh)
@@ -223,7 +223,7 @@ class Settings:
 
 
 def as_levels(
-    confidence_level: float | Sequence[float], otherwise: tuple[float, ...] = ()
+    confidence_level: float | Sequence[float] | None, otherwise: tuple[float, ...] = ()
 ) -> tuple[float, ...]:
     """Levels as a tuple, each once; of none, the others.
 
@@ -232,7 +232,8 @@ def as_levels(
     >>> as_levels(0.9), as_levels([0.9, 0.5, 0.9]), as_levels((), (0.8,))
     ((0.9,), (0.9, 0.5), (0.8,))
     """
-    asked = np.atleast_1d(np.asarray(confidence_level, dtype=float)).tolist()
+    given = () if confidence_level is None else confidence_level
+    asked = np.asarray(given, dtype=float).ravel().tolist()
     levels = tuple(dict.fromkeys(asked)) or otherwise
     if not levels:
         raise ValueError("got no confidence_level; expected one or more numbers inside (0, 1).")
