@@ -42,13 +42,11 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(python="3.11")
 def nightly(session: nox.Session) -> None:
-    """What takes minutes: long walks, stress, kills, memory, and all of the paper at smoke."""
+    """What takes minutes: long walks, stress, kills, memory, all of the paper at its smallest."""
     session.install("-e", ".[test-all]")
-    folder = str(Path(session.create_tmp()) / "paper")
     session.run("python", "-m", "pytest", "-m", "nightly", *session.posargs, env=ONE_THREAD)
-    smoke = ("all", "--preset", "smoke", "--jobs", "2", "--out", folder)
-    session.run("python", "-m", "paper", *smoke, env=ONE_THREAD)
-    session.run("python", "-m", "benchmarks.stress", "--seeds", "20", env=ONE_THREAD)
+    session.notify("oldest")
+    session.notify("newest")
 
 
 @nox.session(python=PYTHONS[0])
