@@ -61,7 +61,6 @@ def audit(
     """
     from localconformal.audit import audit as find_failures
     from localconformal.audit.audit import audit_text
-    from localconformal.io.tables import about, check_columns, column_names, read_table
     from localconformal.report import write_report
     from localconformal.tabular.run import GROUP_HINT
 
@@ -72,13 +71,7 @@ def audit(
     check_inputs_stay([page, data], [predictions])
     with steps(3) as on_step:
         on_step("reading")
-        columns = column_names(predictions)
-        by, among = split_names(groups, columns), split_names(features, columns)
-        named = (y, lower, upper)
-        check_columns([*named, *by, *among], columns, str(predictions))
-        table = read_table(predictions, columns=[*named, *by, *among] if among else None)
-        with about(str(predictions)):
-            rows = known_rows(table, named, by, among)
+        rows = _read_rows(predictions, (y, lower, upper), groups, features)
         on_step("auditing")
         found = find_failures(
             rows.X,
@@ -120,6 +113,20 @@ class AuditRows(NamedTuple):
     intervals: Any
     groups: dict[str, Any] | None
     notes: list[str]
+
+
+def _read_rows(
+    path: Path, named: tuple[str, str, str], groups: Columns, features: Columns
+) -> AuditRows:
+    """The rows of a file that can be audited; names are checked before the file is read."""
+    from localconformal.io.tables import about, check_columns, column_names, read_table
+
+    columns = column_names(path)
+    by, among = split_names(groups, columns), split_names(features, columns)
+    check_columns([*named, *by, *among], columns, str(path))
+    table = read_table(path, columns=[*named, *by, *among] if among else None)
+    with about(str(path)):
+        return known_rows(table, named, by, among)
 
 
 def known_rows(
