@@ -28,7 +28,6 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx_copybutton",
-    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "_templates"]
@@ -94,15 +93,22 @@ VERBATIM = ".. code-block:: text"
 
 #: Files outside docs/ that are pages here; on a code host the link as written is the right one.
 PAGES = {
-    "../benchmarks/results/quality.md": "quality.md",
-    "../benchmarks/results/paper/standard/paper.md": "paper_results.md",
+    "benchmarks/results/quality.md": "quality.md",
+    "benchmarks/results/paper/standard/paper.md": "paper_results.md",
+    "examples/README.txt": "gallery/index.rst",
 }
 
 
 def link_pages(app: Any, name: str, content: list[str]) -> None:
     """Turn links to such files into links to their pages."""
     for path, page in PAGES.items():
-        content[0] = content[0].replace(f"]({path})", f"]({page})")
+        content[0] = content[0].replace(f"](../{path})", f"]({page})")
+
+
+def link_included(app: Any, file: Path, name: str, content: list[str]) -> None:
+    """The same in the README, which is the landing page."""
+    for path, page in PAGES.items():
+        content[0] = content[0].replace(f"]({path})", f"](docs/{page})")
 
 
 def write_help(app: Any) -> None:
@@ -153,5 +159,6 @@ def setup(app: Any) -> None:
     )
     app.connect("builder-inited", write_help)
     app.connect("source-read", link_pages)
+    app.connect("include-read", link_included)
     app.connect("autodoc-process-docstring", keep_formulas, priority=900)
     app.connect("autodoc-process-docstring", keep_bars, priority=901)
