@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from localconformal import KernelLaw, NeighborsLaw
 from localconformal.adjustments import ADJUSTMENTS, make_adjustment
-from localconformal.engine.dispatch import Problem, build_engine
+from localconformal.engine.choose import Problem, build_engine
 from localconformal.engine.kernels import KERNELS
 from localconformal.laws import SidedLaw
 

@@ -17,7 +17,7 @@ from benchmarks.speed.base import (
     regression,
     rows,
 )
-from localconformal.engine.dispatch import Problem, build_engine
+from localconformal.engine.choose import Problem, build_engine
 
 SIZES = [1_000, 10_000, 100_000, 1_000_000]
 APPROXIMATE = ["minibatch 30 %", "minibatch 10 %", "sketch"]

@@ -8,7 +8,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from localconformal import KernelLaw, NeighborsLaw
-from localconformal.engine.dispatch import BUILDERS, Problem, build_engine
+from localconformal.engine.choose import BUILDERS, Problem, build_engine
 from localconformal.engine.kernels import KERNELS
 from registry import ci_but
 
@@ -265,9 +265,9 @@ def test_one_by_one_and_pickled_is_the_batch_to_the_bit(engine):
 @pytest.mark.parametrize("name", ["exact", "sketch", "neighbors"])
 def test_threads_change_no_bit(name, monkeypatch):
     # Threads at any size, and more than one piece of a sketch.
-    monkeypatch.setattr("localconformal.engine.exact.PAIRS_PER_THREAD", 1)
-    monkeypatch.setattr("localconformal.engine.sketch.PIECE", 500)
-    monkeypatch.setattr("localconformal.engine.sketch.CHUNK_ROWS", 64)
+    monkeypatch.setattr("localconformal.engine.exact._PAIRS_PER_THREAD", 1)
+    monkeypatch.setattr("localconformal.engine.sketch._PIECE", 500)
+    monkeypatch.setattr("localconformal.engine.sketch._CHUNK_ROWS", 64)
     rows = rows_around(400)
     one, four = (build_engine(name, problem(1500, h=2.0, n_jobs=n), 0.005)[0] for n in (1, 4))
     assert_same(answers(one, rows), answers(four, rows))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from localconformal import KernelLaw
-from localconformal.engine import compiled_sketch as loops
-from localconformal.engine.dispatch import Problem, build_engine, rank_error
+from localconformal.engine import sketch as loops
+from localconformal.engine.choose import Problem, build_engine, rank_error
 from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
 from registry import ci_but
 
@@ -88,12 +88,12 @@ def test_quantile_and_cdf_read_the_same_values_to_the_bit(bandwidth):
     rows, G = sketch.scale(rng.normal(size=(60, 4))), len(engine.v)
     shared = sketch.columns, engine.A, engine.squares, 0.0, 0.0
     values, lost = np.zeros((60, G)), np.zeros(60, dtype=bool)
-    loops.sketch_values(rows, *shared, np.tile(np.arange(G), (60, 1)), values, lost)
+    loops._values_at(rows, *shared, np.tile(np.arange(G), (60, 1)), values, lost)
     assert (np.diff(values, axis=1) >= 0).all()
     positions = np.zeros((60, G), dtype=np.int64)
     # Exactly the values, then the next number above each.
     for targets in (values, np.nextafter(values, 2.0)):
-        loops.sketch_locate(rows, *shared, np.ascontiguousarray(targets), positions, lost)
+        loops._locate_edges(rows, *shared, np.ascontiguousarray(targets), positions, lost)
         expected = [np.searchsorted(one, t, "left") for one, t in zip(values, targets, strict=True)]
         np.testing.assert_array_equal(positions, expected)
 

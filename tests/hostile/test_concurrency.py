@@ -31,8 +31,8 @@ from localconformal import (
     StackedLaw,
 )
 from localconformal.calibration import SideRule
-from localconformal.engine.dispatch import FEW
-from localconformal.engine.exact import run_in_threads
+from localconformal.engine import run_in_threads
+from localconformal.engine.choose import FEW
 from localconformal.laws.blend_models import Network
 from localconformal.parallel import in_threads
 from registry import ci_but, optional, smooth_data

@@ -20,7 +20,7 @@ from contracts.law_variants import FEW_TREES, VARIANTS
 from localconformal import KernelLaw, LocalizedConformalRegressor, SLCPRegressor
 from localconformal.adjustments import ADJUSTMENTS
 from localconformal.engine import tensors
-from localconformal.engine.dispatch import BUILDERS
+from localconformal.engine.choose import BUILDERS
 from localconformal.laws import outputs
 from localconformal.scores import SCORES
 from localconformal.selection.cost import FEWEST

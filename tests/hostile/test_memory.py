@@ -22,7 +22,7 @@ from localconformal import (
     WeightedConformalRegressor,
     calibration,
 )
-from localconformal.engine.dispatch import FEW
+from localconformal.engine.choose import FEW
 from localconformal.regressors import row_parts
 from registry import light, smooth_data
 

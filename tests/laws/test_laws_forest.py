@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from localconformal import SLCPRegressor
-from localconformal.engine.dispatch import FEW
+from localconformal.engine.choose import FEW
 from localconformal.engine.leaves import LeafEngine
 from localconformal.engine.reference import ReferenceEngine
 from localconformal.laws.features import FeatureEmbedding

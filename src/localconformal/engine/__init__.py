@@ -1,1 +1,125 @@
-"""The numbers behind a law F(v | x) = sum_j w_j(x) 1{V_j <= v}."""
+"""Engines: what answers for a law. This file has what the compiled ones share.
+
+An engine knows reference scores in order and the weight of each at any row. Importing this file,
+or a file of engines, loads no compiler: numba is loaded when a loop is first called.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import RLock, Timer
+from typing import Any, Protocol
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+
+from localconformal.parallel import asked_jobs
+from localconformal.quantiles import Array, cdf_targets
+
+#: Seconds after which a wait is explained; loading from the disk cache takes less.
+_PATIENCE = 1.0
+#: The line of stages (`localconformal.progress`), which may be there, is cleared first.
+_CLEAR = "\r\x1b[K"
+_WORDS = "localconformal: compiling the engine, once on this machine; it takes some seconds ...\n"
+_one_at_a_time = RLock()
+
+
+class Engine(Protocol):
+    """What answers for a law, given its own view of the rows."""
+
+    def quantiles(self, rows: Any, levels: Array, upper: NDArray[np.bool_]) -> Array:
+        """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
+
+    def cdf(self, rows: Any, v: Array, side: str) -> Array:
+        """F(v) or F(v-): v (m, k) -> (m, k)."""
+
+    def mean(self, rows: Any, absolute: bool = False) -> Array:
+        """E[V] or E[|V|]: (m,)."""
+
+    def effective_sample_size(self, rows: Any) -> Array:
+        """Reference rows that count: (m,)."""
+
+    def fallback(self, rows: Any) -> NDArray[np.bool_]:
+        """Where the law had to widen its neighbourhood: (m,)."""
+
+
+class _Loop:
+    """A function that is compiled when it is first called, with all that its file calls."""
+
+    def __init__(self, function: Any, options: dict[str, Any]) -> None:
+        self.function, self.options, self.compiled = function, options, None
+
+    def __call__(self, *args: Any) -> Any:
+        return self.compile()(*args)
+
+    def compile(self) -> Any:
+        """numba's function; in the file, it and its neighbours take the place of plain ones."""
+        with _one_at_a_time:
+            if self.compiled is None:
+                self.compiled = _njit(self.function, self.options)
+                names = self.function.__globals__
+                for name, value in [*names.items()]:
+                    if isinstance(value, _Loop):
+                        names[name] = value.compile()
+            return self.compiled
+
+
+def jit(inline: str = "never") -> Any:
+    """Have a function compiled without fast maths, so that no sum is ever reordered."""
+    options = {"inline": inline, "nogil": True, "error_model": "numpy"}
+    return lambda function: _Loop(function, options)
+
+
+def _njit(function: Any, options: dict[str, Any]) -> Any:
+    from numba import njit
+
+    try:
+        return njit(cache=True, **options)(function)
+    except RuntimeError:
+        # No cache folder can be written to: every process compiles for itself.
+        return njit(**options)(function)
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Explain a long wait on a terminal; silent elsewhere, and when everything is cached."""
+    if not (sys.stderr is not None and sys.stderr.isatty()):
+        yield
+        return
+    timer = Timer(_PATIENCE, lambda: print(_CLEAR + _WORDS, end="", file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def run_in_threads(
+    work: Callable[[Any], None], jobs: list[Any], n_jobs: int | None, worthwhile: int
+) -> None:
+    """Do the jobs, in as many threads as asked for and worthwhile; the loops release the lock."""
+    threads = min(effective_n_jobs(asked_jobs(n_jobs)), len(jobs), worthwhile + 1)
+    if threads <= 1:
+        for job in jobs:
+            work(job)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, jobs))
+
+
+def targets_by_row(levels: Array, upper: NDArray[np.bool_], m: int) -> Array:
+    """Masses to reach at each of m rows: levels (L,) or (m, L) -> (m, L), contiguous."""
+    targets = cdf_targets(levels, upper)
+    return np.ascontiguousarray(np.broadcast_to(targets, (m, targets.shape[-1])))
+
+
+def scores_at(v: Array, positions: NDArray[np.int64], targets: Array) -> Array:
+    """Sorted scores at these positions; +inf past the last, -inf where nothing was to reach."""
+    scores = np.append(v, np.inf)[positions]
+    scores[targets <= 0.0] = -np.inf
+    return scores

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from localconformal.engine.compiler import jit
+from localconformal.engine import jit
 
 
 @jit()

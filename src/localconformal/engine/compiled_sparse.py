@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from localconformal.engine.compiled import _weigh
-from localconformal.engine.compiler import jit
+from localconformal.engine import jit
+from localconformal.engine.exact import weigh
 
 
 @jit()
@@ -31,7 +31,7 @@ def weigh_neighbors(
                 step = rows[i, k] - references[part[j], k]
                 u2[j] += step * step
             u2[j] *= unit
-        _weigh(kernel, u2, u2.min(), weights[starts[i] : starts[i + 1]])
+        weigh(kernel, u2, u2.min(), weights[starts[i] : starts[i + 1]])
 
 
 @jit()

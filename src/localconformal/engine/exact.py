@@ -1,39 +1,463 @@
 """The exact engine: every weight of every reference, at the speed of the exponential.
 
-`compiled` explains the loops. This file decides precision and threads, and turns positions
-into scores.
+The law at x is a running sum of n weights in the order of V. Its cost is n distances and n
+exponentials; everything else must stay out of the way.
+
+::
+
+    references, sorted by V, stored block by block, column by column; in float32 centred and in
+    units of h, in float64 as they came
+
+        block 0            block 1            block 2
+      [ t_1 ... t_B ]    [ ......... ]      [ ......... ]      B = 512: a block of one column is
+      [  d columns  ]    [           ]      [           ]      2 kB and stays in the first cache
+
+    first pass    u^2 of a block -> its minimum -> weights relative to it -> one sum per block
+                  (an online maximum: no exponential can underflow for lack of a common scale)
+    then          block sums on the common scale of the row's nearest reference; prefix sums
+    second pass   only in the one block where a level falls: position inside it
+
+* Distances are sums of squared differences, not expanded products: nothing cancels, and the
+  loop over the references of a block is one that LLVM turns into vector instructions.
+* exp is a polynomial for the fraction of the exponent and an integer shift for the rest: the C
+  library's scalar exp costs several times as much, and stops the loop from being vectorised.
+* A sum of floating-point numbers depends on its order. Fast maths lets the compiler choose one, by
+  the code around a loop, so that a process that compiles and one that loads from the cache would
+  differ in the last bits. Here the order is written down: `dot` adds in lanes, side by side.
+* The law is the same in `_locate` and `_mass_up_to`: at the last reference of a block the prefix
+  sum, inside the block a running sum capped by that. So quantiles and CDF are exact inverses.
+* A query row looks at nothing but itself and the references, so that batches, threads and chunks
+  of rows do not change a bit of its answer.
 
 Precision. float32 coordinates in units of h carry an error of about 8 R^2 eps in u^2, R the
-largest norm. Up to R^2 = `FLOAT32_REACH` that is 2e-4 in a squared distance of order one, far
+largest norm. Up to R^2 = `_FLOAT32_REACH` that is 2e-4 in a squared distance of order one, far
 below what moves a quantile by more than a rank. Beyond it float64 is used: for all rows when
 the references demand it (known at fit), else for those rows that lie further out. Compact
-kernels have an edge, and use float64 always. Either way a row's answer depends on that row and
-the references alone.
+kernels have an edge, and use float64 always. Sums are float64.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils as untyped_tools
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from localconformal.engine import compiled
-from localconformal.engine.announce import compiling
-from localconformal.engine.kernels import CODES
-from localconformal.engine.positions import scores_at, targets_by_row
-from localconformal.parallel import asked_jobs
+from localconformal.engine import compiling, jit, run_in_threads, scores_at, targets_by_row
+from localconformal.engine.kernels import CODES, EDGE_GUARD, FLAT, NO_MASS
 from localconformal.quantiles import Array
 
 BLOCK = 512
-FLOAT32_REACH = 500.0
+_FLOAT32_REACH = 500.0
 #: Query rows a thread takes at a time, and pairs below which threads do not pay.
-CHUNK_ROWS = 256
-PAIRS_PER_THREAD = 2_000_000
+_CHUNK_ROWS = 256
+_PAIRS_PER_THREAD = 2_000_000
+_cgutils: Any = untyped_tools
+#: Running sums of `dot`, side by side.
+_LANES = 64
+#: Numbers among which a minimum is looked for one after the other.
+_FEW = 8
+
+
+@intrinsic
+def _dot(typing_context: Any, a: Any, b: Any) -> Any:
+    """a.b of two contiguous vectors of one precision: in lanes, these by halves, then the rest."""
+    if not (a == b and isinstance(a, types.Array) and a.ndim == 1 and a.layout == "C"):
+        raise TypingError(f"dot of {a} and {b}; expected two contiguous vectors of one precision")
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = context.get_value_type(types.intp)
+        step, one = ir.Constant(word, _LANES), ir.Constant(word, 1)
+        lanes = ir.VectorType(context.get_value_type(a.dtype), _LANES)
+        arrays = [context.make_array(a)(context, builder, arg) for arg in args]
+        size = builder.extract_value(arrays[0].shape, 0)
+        whole = builder.sub(size, builder.srem(size, step))
+
+        def add_product(total: Any, j: Any, kind: Any) -> None:
+            places = [builder.gep(array.data, [j]) for array in arrays]
+            x, y = (
+                builder.load(builder.bitcast(place, kind.as_pointer()), align=a.dtype.bitwidth // 8)
+                for place in places
+            )
+            builder.store(builder.fadd(builder.load(total), builder.fmul(x, y)), total)
+
+        sums = _cgutils.alloca_once_value(builder, ir.Constant(lanes, [0.0] * _LANES))
+        with _cgutils.for_range_slice(builder, ir.Constant(word, 0), whole, step, word) as (j, _):
+            add_product(sums, j, lanes)
+        total = _cgutils.alloca_once_value(builder, _add_lanes(builder, builder.load(sums)))
+        with _cgutils.for_range_slice(builder, whole, size, one, word) as (j, _):
+            add_product(total, j, lanes.element)
+        return builder.load(total)
+
+    return a.dtype(a, b), codegen
+
+
+#: What loops call: the compiler gives it two vectors.
+dot: Any = _dot
+
+
+def _add_lanes(builder: Any, sums: Any) -> Any:
+    """The lanes of one vector added up: the second half to the first, until one is left."""
+    count = _LANES
+    while count > 1:
+        count //= 2
+        kind = ir.VectorType(ir.IntType(32), count)
+        low = builder.shuffle_vector(sums, sums, ir.Constant(kind, list(range(count))))
+        high = builder.shuffle_vector(sums, sums, ir.Constant(kind, list(range(count, 2 * count))))
+        sums = builder.fadd(low, high)
+    return builder.extract_element(sums, ir.Constant(ir.IntType(32), 0))
+
+
+@jit(inline="always")
+def smallest(values: Any, aside: Any) -> Any:
+    """The minimum, by halves, which vector instructions can follow; ``aside`` is written to."""
+    half = (len(values) + 1) // 2
+    for j in range(half):
+        aside[j] = min(values[j], values[len(values) - half + j])
+    while half > _FEW:
+        n = half
+        half = (n + 1) // 2
+        for j in range(n - half):
+            aside[j] = min(aside[j], aside[half + j])
+    least = aside[0]
+    for j in range(1, half):
+        least = min(least, aside[j])
+    return least
+
+
+@intrinsic
+def _power_of_two32(typing_context: Any, exponent: Any) -> Any:
+    """2^exponent as float32, by writing the exponent's bits."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = ir.IntType(32)
+        biased = builder.add(args[0], ir.Constant(word, 127))
+        return builder.bitcast(builder.shl(biased, ir.Constant(word, 23)), ir.FloatType())
+
+    return types.float32(types.int32), codegen
+
+
+@intrinsic
+def _power_of_two64(typing_context: Any, exponent: Any) -> Any:
+    """2^exponent as float64 of a whole float64: adding 1.5 x 2^52 leaves it in the low bits."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word, double = ir.IntType(64), ir.DoubleType()
+        shifted = builder.fadd(args[0], ir.Constant(double, 6755399441055744.0))
+        biased = builder.add(builder.bitcast(shifted, word), ir.Constant(word, 1023))
+        return builder.bitcast(builder.shl(biased, ir.Constant(word, 52)), double)
+
+    return types.float64(types.float64), codegen
+
+
+def exp(x: Any) -> Any:
+    """exp(x) for x <= 0, without a branch: in float32 to 3e-6, in float64 to 1e-14."""
+    raise NotImplementedError
+
+
+@overload(exp)
+def _exp_by_precision(x: Any) -> Any:
+    return _exp32 if x == types.float32 else _exp64
+
+
+def _exp64(x: Any) -> Any:
+    y = max(x * 1.4426950408889634, -1022.0)
+    whole = np.rint(y)
+    f = (y - whole) * 0.6931471805599453
+    # Taylor polynomial on |f| <= ln 2 / 2: the next term is 6e-15.
+    p = 1.0 / 39916800.0
+    p = p * f + 1.0 / 3628800.0
+    p = p * f + 1.0 / 362880.0
+    p = p * f + 1.0 / 40320.0
+    p = p * f + 1.0 / 5040.0
+    p = p * f + 1.0 / 720.0
+    p = p * f + 1.0 / 120.0
+    p = p * f + 1.0 / 24.0
+    p = p * f + 1.0 / 6.0
+    p = p * f + 0.5
+    p = p * f + 1.0
+    p = p * f + 1.0
+    return p * _power_of_two64(whole)  # type: ignore[call-arg]
+
+
+def _exp32(x: Any) -> Any:
+    y = max(x * np.float32(1.4426950408889634), np.float32(-126.0))
+    whole = np.floor(y)
+    f = y - whole
+    # Minimax polynomial of 2^f on [0, 1).
+    p = np.float32(1.8775767e-3)
+    p = p * f + np.float32(8.9893397e-3)
+    p = p * f + np.float32(5.5826318e-2)
+    p = p * f + np.float32(2.4015361e-1)
+    p = p * f + np.float32(6.9315308e-1)
+    p = p * f + np.float32(9.9999994e-1)
+    return p * _power_of_two32(np.int32(whole))  # type: ignore[call-arg]
+
+
+@jit(inline="always")
+def squared_distances(x: Any, block: Any, scale: Any, u2: Any) -> None:
+    """Squared distances to one block, times ``scale``: 4^-k / h^2 after k doublings of h."""
+    d, size = block.shape[0], u2.shape[0]
+    for j in range(size):
+        u2[j] = 0
+    k = 0
+    # Five columns at a time: the accumulator is loaded and stored a fifth as often.
+    while k + 5 <= d:
+        x0, x1, x2, x3, x4 = x[k], x[k + 1], x[k + 2], x[k + 3], x[k + 4]
+        t0, t1, t2, t3, t4 = block[k], block[k + 1], block[k + 2], block[k + 3], block[k + 4]
+        for j in range(size):
+            e0, e1, e2, e3, e4 = x0 - t0[j], x1 - t1[j], x2 - t2[j], x3 - t3[j], x4 - t4[j]
+            u2[j] += e0 * e0 + e1 * e1 + e2 * e2 + e3 * e3 + e4 * e4
+        k += 5
+    while k + 2 <= d:
+        x0, x1, t0, t1 = x[k], x[k + 1], block[k], block[k + 1]
+        for j in range(size):
+            e0, e1 = x0 - t0[j], x1 - t1[j]
+            u2[j] += e0 * e0 + e1 * e1
+        k += 2
+    if k < d:
+        x0, t0 = x[k], block[k]
+        for j in range(size):
+            u2[j] += (x0 - t0[j]) * (x0 - t0[j])
+    if scale != 1:
+        for j in range(size):
+            u2[j] *= scale
+
+
+@jit(inline="always")
+def weigh(kernel: int, u2: Any, offset: Any, w: Any) -> Any:
+    """Weights of one block, the Gaussian relative to that of u^2 = offset."""
+    half, one, edge = w.dtype.type(0.5), w.dtype.type(1.0), w.dtype.type(1.0 + EDGE_GUARD)
+    zero = w.dtype.type(0.0)
+    if kernel == 0:
+        for j in range(len(u2)):
+            w[j] = exp(half * (offset - u2[j]))
+    elif kernel == 1:
+        for j in range(len(u2)):
+            w[j] = one if u2[j] <= edge else zero
+    else:
+        for j in range(len(u2)):
+            w[j] = max(one - u2[j], zero)
+
+
+@jit()
+def _sum_blocks(
+    x: Any, blocks: Any, n: int, kernel: int, scale: Any, u2: Any, w: Any, prefix: Any, near: Any
+) -> Any:
+    """First pass over the references of one query row.
+
+    Fills ``near`` (the smallest u^2 of each block) and ``prefix`` (mass up to the end of each
+    block, on the common scale); returns the effective sample size and the smallest u^2.
+    """
+    n_blocks, _, size = blocks.shape
+    squares = 0.0
+    nearest = np.inf
+    scaled_squares, ones = np.empty(n_blocks), np.ones(size, u2.dtype)
+    for b in range(n_blocks):
+        count = min(size, n - b * size)
+        part, weight = u2[:count], w[:count]
+        squared_distances(x, blocks[b], scale, part)
+        low = smallest(part, weight)
+        near[b] = low
+        weigh(kernel, part, low, weight)
+        prefix[b], scaled_squares[b] = dot(weight, ones[:count]), dot(weight, weight)
+        nearest = min(nearest, low)
+    running = 0.0
+    for b in range(n_blocks):
+        factor = _factor(kernel, near[b], nearest)
+        running += prefix[b] * factor
+        squares += scaled_squares[b] * factor * factor
+        prefix[b] = running
+    sample = running * running / squares if squares > 0.0 else 0.0
+    return sample, nearest
+
+
+@jit()
+def _farthest(x: Any, blocks: Any, n: int, u2: Any) -> float:
+    """Largest squared distance of one query row: only rows that need a wider kernel ask for it."""
+    n_blocks, _, size = blocks.shape
+    farthest = 0.0
+    for b in range(n_blocks):
+        part = u2[: min(size, n - b * size)]
+        squared_distances(x, blocks[b], u2.dtype.type(1.0), part)
+        for j in range(len(part)):
+            farthest = max(farthest, part[j])
+    return farthest
+
+
+@jit(inline="always")
+def _factor(kernel: int, low: Any, nearest: Any) -> float:
+    """From the scale of a block to the common scale of the row."""
+    return exp(0.5 * (np.float64(nearest) - np.float64(low))) if kernel == 0 else 1.0
+
+
+@jit()
+def _settle(
+    x: Any,
+    blocks: Any,
+    n: int,
+    kernel: int,
+    needed: float,
+    unit: float,
+    u2: Any,
+    w: Any,
+    prefix: Any,
+    near: Any,
+) -> Any:
+    """First pass at h, or at the least doubling of h that is enough; returns the scale, nearest."""
+    scale = u2.dtype.type(unit)
+    sample, nearest = _sum_blocks(x, blocks, n, kernel, scale, u2, w, prefix, near)
+    if sample >= needed and nearest <= NO_MASS and prefix[-1] > 0.0:
+        return scale, nearest, sample, False
+    # Most rows need one or two doublings: gallop up, then bisect.
+    most = np.ceil(np.log2(max(FLAT * np.sqrt(unit * _farthest(x, blocks, n, u2)), 2.0)))
+    low, high, galloping = 0.0, 1.0, True
+    while high - low > 1.0 or galloping:
+        middle = high if galloping else np.floor((low + high) / 2.0)
+        scale = u2.dtype.type(unit * 0.25**middle)
+        sample, nearest = _sum_blocks(x, blocks, n, kernel, scale, u2, w, prefix, near)
+        enough = sample >= needed and nearest <= NO_MASS and prefix[-1] > 0.0
+        if galloping and not enough and high < most:
+            low, high = high, min(2.0 * high, most)
+        elif galloping:
+            galloping = False
+        elif enough:
+            high = middle
+        else:
+            low = middle
+    scale = u2.dtype.type(unit * 0.25**high)
+    sample, nearest = _sum_blocks(x, blocks, n, kernel, scale, u2, w, prefix, near)
+    return scale, nearest, sample, True
+
+
+@jit(inline="always")
+def _open_block(
+    x: Any, blocks: Any, n: int, kernel: int, scale: Any, b: int, near: Any, u2: Any, w: Any
+) -> Any:
+    """Weights of block b again, for the second pass."""
+    count = min(blocks.shape[2], n - b * blocks.shape[2])
+    squared_distances(x, blocks[b], scale, u2[:count])
+    weigh(kernel, u2[:count], near[b], w[:count])
+    return count
+
+
+@jit()
+def _walk(w: Any, factor: float, before: float, most: int, wanted: float) -> Any:
+    """Add weights until ``wanted``, at most so many: how many stayed below it, and their sum.
+
+    One by one: were the additions reordered, a longer sum could come out smaller.
+    """
+    running = before
+    for j in range(most):
+        running += w[j] * factor
+        if running >= wanted:
+            return j, running
+    return most, running
+
+
+@jit()
+def _locate(
+    rows: Any,
+    blocks: Any,
+    n: int,
+    kernel: int,
+    needed: float,
+    unit: float,
+    targets: Any,
+    positions: Any,
+) -> None:
+    """First reference at which the law reaches each target: positions (m, L); n where none is.
+
+    Targets are masses in units of the total: (m, L).
+    """
+    n_blocks, _, size = blocks.shape
+    u2, w = np.empty(size, blocks.dtype), np.empty(size, blocks.dtype)
+    prefix, near = np.empty(n_blocks), np.empty(n_blocks, blocks.dtype)
+    for i in range(len(rows)):
+        x = rows[i]
+        scale, nearest, _, _ = _settle(x, blocks, n, kernel, needed, unit, u2, w, prefix, near)
+        opened = -1
+        for l in range(targets.shape[1]):
+            wanted = targets[i, l] * prefix[-1]
+            if wanted > prefix[-1]:
+                positions[i, l] = n
+                continue
+            b = np.searchsorted(prefix, wanted)
+            if b != opened:
+                count = _open_block(x, blocks, n, kernel, scale, b, near, u2, w)
+                factor = _factor(kernel, near[b], nearest)
+                opened = b
+            before = prefix[b - 1] if b > 0 else 0.0
+            # The last reference of a block holds the prefix sum, which reaches the target.
+            inside, _ = _walk(w, factor, before, count - 1, wanted)
+            positions[i, l] = b * size + inside
+
+
+@jit()
+def _mass_up_to(
+    rows: Any,
+    blocks: Any,
+    n: int,
+    kernel: int,
+    needed: float,
+    unit: float,
+    counts: Any,
+    masses: Any,
+) -> None:
+    """Share of the mass on the first ``counts`` (m, k) references: masses (m, k)."""
+    n_blocks, _, size = blocks.shape
+    u2, w = np.empty(size, blocks.dtype), np.empty(size, blocks.dtype)
+    prefix, near = np.empty(n_blocks), np.empty(n_blocks, blocks.dtype)
+    for i in range(len(rows)):
+        x = rows[i]
+        scale, nearest, _, _ = _settle(x, blocks, n, kernel, needed, unit, u2, w, prefix, near)
+        opened = -1
+        for l in range(counts.shape[1]):
+            last = counts[i, l] - 1
+            if last < 0:
+                masses[i, l] = 0.0
+                continue
+            b = last // size
+            if b != opened:
+                count = _open_block(x, blocks, n, kernel, scale, b, near, u2, w)
+                factor = _factor(kernel, near[b], nearest)
+                opened = b
+            before = prefix[b - 1] if b > 0 else 0.0
+            mass = prefix[b]
+            if last - b * size < count - 1:
+                _, running = _walk(w, factor, before, last - b * size + 1, np.inf)
+                mass = min(running, mass)
+            masses[i, l] = mass / prefix[-1]
+
+
+@jit()
+def _add_moments(
+    rows: Any, blocks: Any, n: int, kernel: int, needed: float, unit: float, v: Any, out: Any
+) -> None:
+    """Mean of v, effective sample size, and whether h was doubled: out (m, 3)."""
+    n_blocks, _, size = blocks.shape
+    u2, w = np.empty(size, blocks.dtype), np.empty(size, blocks.dtype)
+    prefix, near = np.empty(n_blocks), np.empty(n_blocks, blocks.dtype)
+    terms, ones = np.empty(size), np.ones(size)
+    for i in range(len(rows)):
+        x = rows[i]
+        scale, nearest, sample, widened = _settle(
+            x, blocks, n, kernel, needed, unit, u2, w, prefix, near
+        )
+        total = 0.0
+        for b in range(n_blocks):
+            count = _open_block(x, blocks, n, kernel, scale, b, near, u2, w)
+            for j in range(count):
+                terms[j] = w[j] * v[b * size + j]
+            total += dot(terms[:count], ones[:count]) * _factor(kernel, near[b], nearest)
+        out[i, 0], out[i, 1], out[i, 2] = total / prefix[-1], sample, widened
 
 
 class ExactEngine:
@@ -69,10 +493,10 @@ class ExactEngine:
         self.centre = references.mean(axis=0)
         scaled = (references - self.centre) / bandwidth
         # As they came: centring would round distances that lie on the edge of a kernel.
-        self.wide = into_blocks(references)
+        self.wide = _into_blocks(references)
         reach = float(np.einsum("ij,ij->i", scaled, scaled).max())
-        narrow_enough = kernel == "gaussian" and reach <= FLOAT32_REACH
-        self.narrow = into_blocks(scaled).astype(np.float32) if narrow_enough else None
+        narrow_enough = kernel == "gaussian" and reach <= _FLOAT32_REACH
+        self.narrow = _into_blocks(scaled).astype(np.float32) if narrow_enough else None
 
     @property
     def n_bytes(self) -> int:
@@ -83,14 +507,14 @@ class ExactEngine:
         """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
         targets = targets_by_row(levels, upper, len(rows))
         positions = np.empty(targets.shape, dtype=np.int64)
-        self._run(compiled.locate, rows, targets, positions)
+        self._run(_locate, rows, targets, positions)
         return scores_at(self.v, positions, targets)
 
     def cdf(self, rows: Array, v: Array, side: str) -> Array:
         """F(v) or F(v-): v (m, k) -> (m, k)."""
         counts = np.searchsorted(self.v, v, side="right" if side == "right" else "left")
         masses = np.empty(v.shape)
-        self._run(compiled.mass_up_to, rows, counts, masses)
+        self._run(_mass_up_to, rows, counts, masses)
         return masses
 
     def mean(self, rows: Array, absolute: bool = False) -> Array:
@@ -108,7 +532,7 @@ class ExactEngine:
     def _moments(self, rows: Array, v: Array) -> Array:
         out = np.empty((len(rows), 3))
         # v is the same for all rows; the loop wants one array a row, so it goes in a closure.
-        self._run(lambda *a: compiled.moments(*a[:-2], v, a[-1]), rows, out, out)
+        self._run(lambda *a: _add_moments(*a[:-2], v, a[-1]), rows, out, out)
         return out
 
     def _run(self, loop: Callable[..., None], rows: Array, asked: Any, out: Any) -> None:
@@ -116,13 +540,13 @@ class ExactEngine:
         scaled = (rows - self.centre) / self.bandwidth
         near = np.zeros(len(rows), dtype=bool)
         if self.narrow is not None:
-            near = np.einsum("ij,ij->i", scaled, scaled) <= FLOAT32_REACH
+            near = np.einsum("ij,ij->i", scaled, scaled) <= _FLOAT32_REACH
         narrow, wide = (self.narrow, scaled, 1.0), (self.wide, rows, self.bandwidth**-2)
         jobs = []
         for precision, wanted in ((narrow, near), (wide, ~near)):
             index = np.flatnonzero(wanted)
-            for start in range(0, len(index), CHUNK_ROWS):
-                jobs.append((*precision, index[start : start + CHUNK_ROWS]))
+            for start in range(0, len(index), _CHUNK_ROWS):
+                jobs.append((*precision, index[start : start + _CHUNK_ROWS]))
 
         def work(job: Any) -> None:
             blocks, coordinates, unit, index = job
@@ -131,7 +555,7 @@ class ExactEngine:
             loop(points, blocks, len(self.v), self.code, self.needed, unit, asked[index], answer)
             out[index] = answer
 
-        run_in_threads(work, jobs, self.n_jobs, len(rows) * len(self.v) // PAIRS_PER_THREAD)
+        run_in_threads(work, jobs, self.n_jobs, len(rows) * len(self.v) // _PAIRS_PER_THREAD)
 
 
 @cache
@@ -143,23 +567,10 @@ def load_loops(kernel: str) -> None:
         engine.quantiles(row, np.array([0.5]), np.array([False]))
 
 
-def into_blocks(points: Array) -> Array:
+def _into_blocks(points: Array) -> Array:
     """(n, d) -> (blocks, d, BLOCK), the last one padded; short references make one short block."""
     n, d = points.shape
     size = min(BLOCK, n)
     padded = np.zeros((-(-n // size) * size, d))
     padded[:n] = points
     return np.ascontiguousarray(padded.reshape(-1, size, d).transpose(0, 2, 1))
-
-
-def run_in_threads(
-    work: Callable[[Any], None], jobs: list[Any], n_jobs: int | None, worthwhile: int
-) -> None:
-    """Do the jobs, in as many threads as asked for and worthwhile; the loops release the lock."""
-    threads = min(effective_n_jobs(asked_jobs(n_jobs)), len(jobs), worthwhile + 1)
-    if threads <= 1:
-        for job in jobs:
-            work(job)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, jobs))

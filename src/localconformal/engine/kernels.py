@@ -1,7 +1,7 @@
 """Kernels, as formulas of the squared distance in units of the bandwidth.
 
 A new kernel is one function and one line in `KERNELS`: that is enough for every law to use it, on
-the NumPy engine. A branch in `compiled._weigh` and a number in `CODES` make it fast at scale.
+the NumPy engine. A branch in `exact.weigh` and a number in `CODES` make it fast at scale.
 
 The weights of one x are K(u_j), u_j = d_j / h, up to a factor that cancels in the law. Two
 things can go wrong with them, and both are mended here, row by row, from the reference rows and

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.engine.base import Engine
+from localconformal.engine import Engine
 from localconformal.quantiles import MASS_GUARD, Array
 
 # Units in the last place by which an interpolated value may be off.

@@ -47,8 +47,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.engine.announce import compiling
-from localconformal.engine.dispatch import FEW
+from localconformal.engine import compiling
+from localconformal.engine.choose import FEW
 from localconformal.quantiles import Array, conformal_rank
 
 Kernel = Callable[[Any, Any], Array]
@@ -163,7 +163,7 @@ def by_chunk(work: Callable[[slice, Loops], None], m: int, n: int, n_jobs: int |
         for part in parts:
             work(part, Loops(sum_up_to, last_accepted))
         return
-    from localconformal.engine.exact import run_in_threads
+    from localconformal.engine import run_in_threads
 
     loops = compiled_loops()
     run_in_threads(lambda part: work(part, loops), parts, n_jobs, m * n // PAIRS_PER_THREAD)

@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import KDTree
 
+from localconformal.engine import Engine, scores_at, targets_by_row
 from localconformal.engine import compiled_sparse as loops
-from localconformal.engine.base import Engine
 from localconformal.engine.kernels import CODES, EDGE_GUARD, NO_MASS, truncation
-from localconformal.engine.positions import scores_at, targets_by_row
 from localconformal.quantiles import Array
 
 #: Query rows whose neighbours are held at once.

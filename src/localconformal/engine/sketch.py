@@ -8,7 +8,21 @@ v_1 < ... < v_G of the scores,
 
 S is a sum over rows: with landmarks and edges fixed, shards add up (`Sketch.update`,
 `Sketch.merge`), over files, partitions or time. The law is a step function on the edges: scores
-are rounded up to the next edge, which moves ranks by 1 / G at most.
+are rounded up to the next edge, which moves ranks by 1 / G at most. A query costs r kernel values
+and log2 G dot products of length r.
+
+These ratios need not increase with g. So the law is read off a fixed binary tree over the
+edges: the value at a node is its ratio, held between the largest value at the ancestors that
+lie to its left and the smallest at those to its right. That is increasing by construction, and
+a quantile and a CDF that walk the same tree are exact inverses.
+
+::
+
+                          g = 511
+                   <= /            \\ >
+               g = 255               g = 767        value(767) = clip(ratio, value(511), 1)
+              /       \\             /       \\
+            ...       ...         ...       ...
 
 Rows for which the sketch is no guide (no landmark near, or too small an effective sample) are
 answered by a fallback engine, on the reference rows or a fixed sample of them.
@@ -27,24 +41,149 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 from sklearn.cluster import kmeans_plusplus
 
-from localconformal.engine import compiled_sketch as loops
-from localconformal.engine.announce import compiling
-from localconformal.engine.base import Engine
-from localconformal.engine.exact import ExactEngine, run_in_threads
-from localconformal.engine.positions import scores_at, targets_by_row
+from localconformal.engine import Engine, compiling, jit, run_in_threads, scores_at, targets_by_row
+from localconformal.engine.exact import ExactEngine, dot, exp, smallest, squared_distances, weigh
 from localconformal.parallel import one_blas_thread
 from localconformal.quantiles import Array
 
-N_EDGES = 1024
+_N_EDGES = 1024
 #: Rows that edges are read off, and rows added to a sketch in one piece.
-EDGE_SAMPLE, PIECE = 200_000, 2**17
+_EDGE_SAMPLE, _PIECE = 200_000, 2**17
 #: Relative to the diagonal of K_ZZ; errors were the same from 1e-3 to 1e-6 when measured.
-RIDGE = 1e-4
+_RIDGE = 1e-4
 #: Below this kernel value at the nearest landmark, x lies outside what the sketch has seen.
 LEAST = 1e-3
-CHUNK_ROWS = 4096
+_CHUNK_ROWS = 4096
 #: Share of new scores that may lie beyond the edges without a word.
-MOST_BEYOND = 0.01
+_MOST_BEYOND = 0.01
+
+
+@jit()
+def _accumulate(rows: Any, landmarks: Any, bins: Any, v: Any, sums: Any, extra: Any) -> None:
+    """Add rows to a sketch: sums (G, r) by bin of V; extra (3, r): k^2, v k and |v| k."""
+    r = landmarks.shape[1]
+    u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
+    one, zero = rows.dtype.type(1.0), rows.dtype.type(0.0)
+    for i in range(len(rows)):
+        squared_distances(rows[i], landmarks, one, u2)
+        weigh(0, u2, zero, k)
+        into, value = sums[bins[i]], v[i]
+        for j in range(r):
+            into[j] += k[j]
+        for j in range(r):
+            extra[0, j] += k[j] * k[j]
+            extra[1, j] += k[j] * value
+            extra[2, j] += k[j] * abs(value)
+
+
+@jit(inline="always")
+def _sample_size(k: Any, total: Any, squares: Any, u2: Any) -> float:
+    """(sum w)^2 / sum w^2 by the sketch; 0 where either sum is lost in rounding."""
+    for j in range(len(k)):
+        u2[j] = k[j] * k[j]
+    below = dot(u2, squares)
+    return total * total / below if total > 0 and below > 0 else 0.0
+
+
+@jit()
+def _read(
+    x: Any, landmarks: Any, A: Any, squares: Any, needed: float, least: float, u2: Any, k: Any
+) -> Any:
+    """Fill k(x, Z): the total mass, the effective sample size, and whether x is lost.
+
+    A row is lost where the sketch cannot speak for it: no landmark is near, or the effective
+    sample size is below what is needed.
+    """
+    squared_distances(x, landmarks, k.dtype.type(1.0), u2)
+    largest = exp(k.dtype.type(-0.5) * smallest(u2, k))
+    weigh(0, u2, k.dtype.type(0.0), k)
+    total = dot(k, A[-1])
+    sample = _sample_size(k, total, squares, u2)
+    return total, sample, largest < least or sample < needed
+
+
+@jit()
+def _walk(k: Any, A: Any, total: Any, target: float, wanted: int) -> Any:
+    """Down the tree, to the first value that reaches ``target``, or to edge ``wanted`` (if >= 0).
+
+    The edge that was reached, and its value. Quantiles and CDF both come through here: were the
+    values summed by two loops, they might differ in the last bits and no longer be inverses.
+    """
+    left, right, floor, ceiling = -1, len(A) - 1, 0.0, 1.0
+    while right - left > 1:
+        middle = (left + right) // 2
+        value = min(max(dot(k, A[middle]) / total, floor), ceiling)
+        if (middle >= wanted) if wanted >= 0 else (value >= target):
+            right, ceiling = middle, value
+        else:
+            left, floor = middle, value
+    return right, ceiling
+
+
+@jit()
+def _locate_edges(
+    rows: Any,
+    landmarks: Any,
+    A: Any,
+    squares: Any,
+    needed: float,
+    least: float,
+    targets: Any,
+    positions: Any,
+    lost: Any,
+) -> None:
+    """First edge whose value reaches each target (m, L); G where none does."""
+    G, r = A.shape
+    u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
+    for i in range(len(rows)):
+        total, _, lost[i] = _read(rows[i], landmarks, A, squares, needed, least, u2, k)
+        if not lost[i]:
+            for l in range(targets.shape[1]):
+                target = targets[i, l]
+                positions[i, l] = G if target > 1.0 else _walk(k, A, total, target, -1)[0]
+
+
+@jit()
+def _values_at(
+    rows: Any,
+    landmarks: Any,
+    A: Any,
+    squares: Any,
+    needed: float,
+    least: float,
+    edges: Any,
+    values: Any,
+    lost: Any,
+) -> None:
+    """Value of the law at given edges (m, k); 0 below the first."""
+    r = A.shape[1]
+    u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
+    for i in range(len(rows)):
+        total, _, lost[i] = _read(rows[i], landmarks, A, squares, needed, least, u2, k)
+        if not lost[i]:
+            for l in range(edges.shape[1]):
+                edge = edges[i, l]
+                values[i, l] = _walk(k, A, total, 0.0, edge)[1] if edge >= 0 else 0.0
+
+
+@jit()
+def _moments_at(
+    rows: Any,
+    landmarks: Any,
+    A: Any,
+    squares: Any,
+    needed: float,
+    least: float,
+    numerator: Any,
+    out: Any,
+    lost: Any,
+) -> None:
+    """Mean of the score and effective sample size: out (m, 2)."""
+    r = A.shape[1]
+    u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
+    for i in range(len(rows)):
+        total, out[i, 1], lost[i] = _read(rows[i], landmarks, A, squares, needed, least, u2, k)
+        out[i, 0] = dot(k, numerator) / total
 
 
 class Sketch:
@@ -78,14 +217,14 @@ class Sketch:
         parts: dict[int, tuple[Array, Array]] = {}
 
         def work(start: int) -> None:
-            part = slice(start, start + PIECE)
+            part = slice(start, start + _PIECE)
             sums, extra = np.zeros_like(self.sums), np.zeros_like(self.extra)
             bins = np.minimum(np.searchsorted(self.edges, v[part]), len(self.edges) - 1)
-            loops.accumulate(self.scale(rows[part]), self.columns, bins, v[part], sums, extra)
+            _accumulate(self.scale(rows[part]), self.columns, bins, v[part], sums, extra)
             parts[start] = sums, extra
 
         # Pieces are of fixed size and added in order: threads do not change a bit.
-        starts = list(range(0, len(v), PIECE))
+        starts = list(range(0, len(v), _PIECE))
         run_in_threads(work, starts, n_jobs, len(starts))
         for start in starts:
             self.sums += parts[start][0]
@@ -141,15 +280,15 @@ class SketchEngine:
         prefix = np.cumsum(sketch.sums, axis=0)
         self.unit = float(2.0 ** np.frexp(np.abs(self.v).max())[1])
         stacked = np.vstack([prefix, sketch.extra[1:] / self.unit]) / sketch.n
-        solved = solve(np.exp(-0.5 * squared), stacked)
+        solved = _solve(np.exp(-0.5 * squared), stacked)
         self.A, self.mean_vector, self.size_vector = solved[:-2], solved[-2], solved[-1]
-        self.squares = solve(np.exp(-squared), sketch.extra[:1] / sketch.n)[0]
+        self.squares = _solve(np.exp(-squared), sketch.extra[:1] / sketch.n)[0]
 
     def update(self, rows: Array, v: Array) -> SketchEngine:
         """The engine of a sketch with more rows; the fallback engine stays."""
         sketch = self.sketch
         beyond = float(np.mean(v > self.v[-1]))
-        if beyond > MOST_BEYOND:
+        if beyond > _MOST_BEYOND:
             warnings.warn(
                 f"{beyond:.1%} of the new scores lie above all those that the sketch was made for, "
                 "which it cannot tell apart; fit the law again.",
@@ -210,19 +349,19 @@ class SketchEngine:
     def _locate(self, rows: Array, targets: Array) -> tuple[Any, NDArray[np.bool_]]:
         """First edge whose value reaches each target (m, L), and which rows are lost."""
         positions = np.zeros(targets.shape, dtype=np.int64)
-        return positions, self._run(loops.sketch_locate, rows, targets, positions)
+        return positions, self._run(_locate_edges, rows, targets, positions)
 
     def _values(self, rows: Array, edges: Any) -> tuple[Array, NDArray[np.bool_]]:
         """Value of the law at given edges (m, k), and which rows are lost."""
         values = np.zeros(edges.shape)
-        return values, self._run(loops.sketch_values, rows, edges, values)
+        return values, self._run(_values_at, rows, edges, values)
 
     def _moments(self, rows: Array, numerator: Any) -> tuple[Array, NDArray[np.bool_]]:
         out = np.empty((len(rows), 2))
 
         def loop(*args: Any) -> None:
             *shared, _, answer, lost = args
-            loops.sketch_moments(*shared, numerator, answer, lost)
+            _moments_at(*shared, numerator, answer, lost)
 
         lost = self._run(loop, rows, out, out)
         return out, lost
@@ -232,11 +371,11 @@ class SketchEngine:
         shared = self.sketch.columns, self.A, self.squares, self.needed, LEAST
 
         def work(start: int) -> None:
-            part = slice(start, start + CHUNK_ROWS)
+            part = slice(start, start + _CHUNK_ROWS)
             points = self.sketch.scale(rows[part])
             loop(points, *shared, asked[part], out[part], lost[part])
 
-        starts = list(range(0, len(rows), CHUNK_ROWS))
+        starts = list(range(0, len(rows), _CHUNK_ROWS))
         run_in_threads(work, starts, self.n_jobs, len(starts))
         return lost
 
@@ -255,9 +394,9 @@ def load_loops() -> None:
 
 
 @one_blas_thread
-def solve(K: Array, vectors: Array) -> NDArray[np.float32]:
+def _solve(K: Array, vectors: Array) -> NDArray[np.float32]:
     """(K + ridge)^-1 applied to each row."""
-    factor = cho_factor(K + RIDGE * np.eye(len(K)))
+    factor = cho_factor(K + _RIDGE * np.eye(len(K)))
     return np.ascontiguousarray(cho_solve(factor, vectors.T).T, dtype=np.float32)
 
 
@@ -270,11 +409,11 @@ def choose_landmarks(points: Array, r: int, seed: int) -> Array:
     return np.asarray(chosen)
 
 
-def choose_edges(v: Array, seed: int, n_edges: int = N_EDGES) -> Array:
+def choose_edges(v: Array, seed: int, n_edges: int = _N_EDGES) -> Array:
     """Scores at equal steps of rank, each once, up to the largest."""
     sample = v
-    if len(v) > EDGE_SAMPLE:
-        sample = v[np.random.default_rng(seed).choice(len(v), EDGE_SAMPLE, replace=False)]
+    if len(v) > _EDGE_SAMPLE:
+        sample = v[np.random.default_rng(seed).choice(len(v), _EDGE_SAMPLE, replace=False)]
     ordered = np.sort(sample)
     steps = np.linspace(0, len(ordered), min(n_edges, len(ordered)) + 1)[1:]
     return np.unique(np.append(ordered[np.ceil(steps).astype(np.intp) - 1], v.max()))

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from localconformal.engine import scores_at, targets_by_row
 from localconformal.engine.kernels import EDGE_GUARD, NO_MASS, fewest_doublings
-from localconformal.engine.positions import scores_at, targets_by_row
 from localconformal.engine.tensors import (
     Laws,
     Place,

@@ -2,7 +2,7 @@
 
 The sketch is filled and certified by compiled code. A block of queries is one matrix of kernel
 values at the landmarks and one matrix product, which gives the ratios of all edges at once; the
-tree over the edges (see `compiled_sketch`) is then walked for all rows and levels together.
+tree over the edges (see `sketch`) is then walked for all rows and levels together.
 """
 
 from __future__ import annotations

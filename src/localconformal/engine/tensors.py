@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.engine import dispatch
-from localconformal.engine.base import Engine
+from localconformal.engine import Engine, choose
 from localconformal.quantiles import Array
 
 #: Columns come in multiples of this, so that every row of a block is aligned alike.
@@ -212,8 +211,8 @@ def descend(masses: Any, total: Any, asked: Any, n: int, by_position: bool) -> t
 
 
 def build_on_tensors(
-    name: str, problem: dispatch.Problem, tolerance: float
-) -> tuple[Engine, dispatch.EngineReport]:
+    name: str, problem: choose.Problem, tolerance: float
+) -> tuple[Engine, choose.EngineReport]:
     """The engine of this name on tensors, or the one that "auto" chooses, and the report on it."""
     from localconformal.engine.tensor_exact import TensorExactEngine
     from localconformal.engine.tensor_sketch import TensorSketchEngine
@@ -230,7 +229,7 @@ def build_on_tensors(
     compiled: Any = None
     reason = "asked for"
     if name == "sketch":
-        compiled, report = dispatch.sketch_engine(problem, tolerance)
+        compiled, report = choose.sketch_engine(problem, tolerance)
     elif name == "auto":
         compiled, reason, report = certified_sketch(problem, tolerance)
     if compiled is not None:
@@ -248,12 +247,12 @@ def build_on_tensors(
     )
     n_bytes = ordered.points.nbytes
     reason = f"{reason}; on {device}"
-    return engine, dispatch.EngineReport("exact", reason, len(ordered.v), n_bytes=n_bytes)
+    return engine, choose.EngineReport("exact", reason, len(ordered.v), n_bytes=n_bytes)
 
 
-def certified_sketch(problem: dispatch.Problem, tolerance: float) -> tuple[Any, str, Any]:
+def certified_sketch(problem: choose.Problem, tolerance: float) -> tuple[Any, str, Any]:
     """A sketch where one serves, else None and why not; and its report."""
-    if problem.kernel != "gaussian" or len(problem.v) < dispatch.SKETCH_FROM:
+    if problem.kernel != "gaussian" or len(problem.v) < choose.SKETCH_FROM:
         return None, "a sketch is for Gaussian kernels and many rows", None
-    engine, report = dispatch.try_sketch(problem, tolerance, insist=False)
+    engine, report = choose.try_sketch(problem, tolerance, insist=False)
     return engine, report.reason, report

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 from sklearn.base import BaseEstimator
 
-from localconformal.engine.dispatch import Problem, dense_engine
+from localconformal.engine.choose import Problem, dense_engine
 from localconformal.quantiles import Array
 
 #: Rows whose pairwise distances are looked at; two million pairs fix a median to a percent.

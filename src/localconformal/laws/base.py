@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from localconformal.engine.base import Engine
+from localconformal.engine import Engine
 from localconformal.laws.localizer import Localizer
 from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import Array

@@ -13,7 +13,7 @@ from sklearn.ensemble._forest import BaseForest
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from localconformal.engine.dispatch import FEW
+from localconformal.engine.choose import FEW
 from localconformal.engine.leaves import (
     Codes,
     LeafEngine,

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from localconformal.engine.dispatch import BUILDERS, Problem, build_engine
+from localconformal.engine.choose import BUILDERS, Problem, build_engine
 from localconformal.engine.kernels import KERNELS
 from localconformal.laws.bandwidth import BandwidthProblem, choose_bandwidth
 from localconformal.laws.base import BaseLaw, check_reference_scores
@@ -49,7 +49,7 @@ class KernelLaw(BaseLaw):
         the responses: see `LearnedMetric`), a transformer (such as `HiddenLayer` or
         `localconformal.torch.TorchEmbedding`), a fitted model or a callable.
     engine : {"auto", "exact", "sketch", "neighbors", "reference", "minibatch"}, default="auto"
-        How the law is computed: see `localconformal.engine.dispatch`. "auto" chooses from the
+        How the law is computed: see `localconformal.engine.choose`. "auto" chooses from the
         reference rows, at fit. "minibatch" keeps a random subset of them, drawn once, at fit.
     batch_size : float or int, default=None
         Share or number of rows of the mini-batch; None is 0.3.

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
-from localconformal.engine.base import Engine
-from localconformal.engine.dispatch import FEW
+from localconformal.engine import Engine
+from localconformal.engine.choose import FEW
 from localconformal.engine.kernels import EDGE_GUARD
 from localconformal.engine.reference import ReferenceEngine
 from localconformal.laws.base import BaseLaw, check_reference_scores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from localconformal.engine.announce import compiling
+from localconformal.engine import compiling
 from localconformal.quantiles import MASS_GUARD, Array
 from localconformal.regressors.density_split import DensitySplitRegressor
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from localconformal.engine.base import Engine
+from localconformal.engine import Engine
 from localconformal.engine.kernels import CODES, KernelWeights, truncation
 from localconformal.engine.reference import ReferenceEngine
 from localconformal.quantiles import Array
@@ -30,14 +30,14 @@ from localconformal.quantiles import Array
 FEW = 3_000
 SKETCH_FROM = 10_000
 LANDMARKS = (128, 256, 512, 1024)
-TOLERANCE = 0.005
-CERTIFICATE_ROWS, PROBES = 50_000, 400
-LEVELS = np.array([0.05, 0.5, 0.95])
+_TOLERANCE = 0.005
+_CERTIFICATE_ROWS, _PROBES = 50_000, 400
+_LEVELS = np.array([0.05, 0.5, 0.95])
 #: A sketch that sends more rows than this to its fallback is no sketch.
-MOST_LOST = 0.01
+_MOST_LOST = 0.01
 #: Share of references with weight below which a tree pays (one costs as much as some two hundred
 #: in the exact engine), and the largest dimension for it.
-SPARSE_SHARE, SPARSE_DIMENSION = 0.003, 8
+_SPARSE_SHARE, _SPARSE_DIMENSION = 0.003, 8
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class EngineReport:
     reason: str
     n_references: int
     n_landmarks: int | None = None
-    tolerance: float = TOLERANCE
+    tolerance: float = _TOLERANCE
     certified_error: float = 0.0
     n_bytes: int = 0
     microseconds_per_query: float = float("nan")
@@ -110,14 +110,14 @@ def build_engine(name: str, problem: Problem, tolerance: float) -> tuple[Engine,
 
         engine, report = build_on_tensors(name, problem, tolerance)
     probes = problem.points[: min(64, len(problem.points))]
-    engine.quantiles(probes[:1], LEVELS[[0, -1]], np.zeros(2, dtype=bool))
+    engine.quantiles(probes[:1], _LEVELS[[0, -1]], np.zeros(2, dtype=bool))
     start = time.perf_counter()
-    engine.quantiles(probes, LEVELS[[0, -1]], np.zeros(2, dtype=bool))
+    engine.quantiles(probes, _LEVELS[[0, -1]], np.zeros(2, dtype=bool))
     spent = (time.perf_counter() - start) / len(probes)
     return engine, replace(report, microseconds_per_query=1e6 * spent)
 
 
-def reference_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
+def _reference_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
     """Plain NumPy."""
     ordered = problem.by_score()
     weigh = KernelWeights(
@@ -130,7 +130,7 @@ def reference_engine(problem: Problem, tolerance: float) -> tuple[Engine, Engine
     return ReferenceEngine(ordered.v, weigh), report
 
 
-def exact_engine(
+def _exact_engine(
     problem: Problem, tolerance: float, reason: str = "asked for"
 ) -> tuple[Engine, EngineReport]:
     """Every weight of every reference, compiled."""
@@ -152,18 +152,18 @@ def exact_engine(
 def dense_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
     """Every weight of every reference, compiled where there are many."""
     if len(problem.v) <= FEW or problem.kernel not in CODES:
-        return reference_engine(problem, tolerance)
-    return exact_engine(problem, tolerance)
+        return _reference_engine(problem, tolerance)
+    return _exact_engine(problem, tolerance)
 
 
-def neighbors_engine(
+def _neighbors_engine(
     problem: Problem, tolerance: float, reason: str = "asked for"
 ) -> tuple[Engine, EngineReport]:
     """References with weight, found by a tree."""
     from localconformal.engine.neighbors import KernelNeighbors, NeighborEngine
 
     ordered = problem.by_score()
-    dense, report = exact_engine(problem, tolerance)
+    dense, report = _exact_engine(problem, tolerance)
     near = KernelNeighbors(ordered.points, ordered.kernel, ordered.bandwidth)
     engine = NeighborEngine(ordered.v, near, dense, ordered.min_effective_samples)
     n_bytes = report.n_bytes + near.points.nbytes
@@ -180,38 +180,38 @@ def sketch_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineRep
     return try_sketch(problem, tolerance, insist=True)
 
 
-def auto_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
+def _auto_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
     """The table at the head of this file."""
     n, d = problem.points.shape
     if n <= FEW or problem.kernel not in CODES:
-        return reference_engine(problem, tolerance)
+        return _reference_engine(problem, tolerance)
     reason = f"{n} reference rows are too many for plain NumPy and too few for a sketch"
     if problem.kernel == "gaussian" and n >= SKETCH_FROM:
         made, report = try_sketch(problem, tolerance, insist=False)
         if made is not None:
             return made, report
         reason = report.reason
-    if d <= SPARSE_DIMENSION:
-        share = neighbor_share(problem)
-        if share < SPARSE_SHARE:
+    if d <= _SPARSE_DIMENSION:
+        share = _neighbor_share(problem)
+        if share < _SPARSE_SHARE:
             why = f"only {share:.2%} of the reference rows have weight at a typical row"
-            return neighbors_engine(problem, tolerance, why)
-    return exact_engine(problem, tolerance, reason)
+            return _neighbors_engine(problem, tolerance, why)
+    return _exact_engine(problem, tolerance, reason)
 
 
 BUILDERS: dict[str, Any] = {
-    "auto": auto_engine,
-    "exact": exact_engine,
+    "auto": _auto_engine,
+    "exact": _exact_engine,
     "minibatch": dense_engine,
     "sketch": sketch_engine,
-    "neighbors": neighbors_engine,
-    "reference": reference_engine,
+    "neighbors": _neighbors_engine,
+    "reference": _reference_engine,
 }
 
 
-def neighbor_share(problem: Problem) -> float:
+def _neighbor_share(problem: Problem) -> float:
     """Mean share of the references that the neighbours engine would look at, at some of them."""
-    part = problem.sample(CERTIFICATE_ROWS)
+    part = problem.sample(_CERTIFICATE_ROWS)
     probes = part.points[np.linspace(0, len(part.v) - 1, min(100, len(part.v))).astype(int)]
     u2 = cdist(probes, part.points, "sqeuclidean") / part.bandwidth**2
     return float(np.mean(u2 <= truncation(part.kernel, len(problem.v))))
@@ -222,8 +222,8 @@ def try_sketch(problem: Problem, tolerance: float, insist: bool) -> tuple[Any, E
     from localconformal.engine.sketch import SketchEngine, load_loops
 
     load_loops()
-    part = problem.sample(CERTIFICATE_ROWS)
-    sketch, error, certified, words = choose_sketch(problem, part, tolerance, insist)
+    part = problem.sample(_CERTIFICATE_ROWS)
+    sketch, error, certified, words = _choose_sketch(problem, part, tolerance, insist)
     n_landmarks = len(sketch.landmarks)
     if not certified and not insist:
         reason = f"a sketch with {n_landmarks} landmarks missed its certificate: {words}"
@@ -236,7 +236,7 @@ def try_sketch(problem: Problem, tolerance: float, insist: bool) -> tuple[Any, E
             stacklevel=2,
         )
     sketch.update(problem.points, problem.v, problem.n_jobs)
-    fallback, _ = exact_engine(part, tolerance)
+    fallback, _ = _exact_engine(part, tolerance)
     engine = SketchEngine(sketch, fallback, problem.min_effective_samples, problem.n_jobs)
     report = EngineReport(
         "sketch",
@@ -250,23 +250,23 @@ def try_sketch(problem: Problem, tolerance: float, insist: bool) -> tuple[Any, E
     return engine, report
 
 
-def choose_sketch(
+def _choose_sketch(
     problem: Problem, part: Problem, tolerance: float, insist: bool
 ) -> tuple[Any, float, bool, str]:
     """An empty sketch with enough landmarks, its rank error, whether it is certified, in words."""
     from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
 
-    probes, rest = hold_aside(part)
-    exact, _ = exact_engine(rest, tolerance)
+    probes, rest = _hold_aside(part)
+    exact, _ = _exact_engine(rest, tolerance)
     edges = choose_edges(problem.v, problem.seed)
     for r in LANDMARKS:
         landmarks = choose_landmarks(rest.points, r, problem.seed)
         small = Sketch(landmarks, edges, problem.bandwidth).update(rest.points, rest.v)
         trial = SketchEngine(small, exact, problem.min_effective_samples, problem.n_jobs)
         error, lost = rank_error(trial, exact, probes), float(trial.lost(probes).mean())
-        certified = error <= tolerance and lost <= MOST_LOST
+        certified = error <= tolerance and lost <= _MOST_LOST
         # Both fall slowly with r: far from the mark, more landmarks are wasted.
-        hopeless = lost > 10 * MOST_LOST or (r >= LANDMARKS[1] and error > 2 * tolerance)
+        hopeless = lost > 10 * _MOST_LOST or (r >= LANDMARKS[1] and error > 2 * tolerance)
         if certified or (hopeless and not insist):
             break
     words = (
@@ -276,10 +276,10 @@ def choose_sketch(
     return Sketch(landmarks, edges, problem.bandwidth), error, certified, words
 
 
-def hold_aside(part: Problem) -> tuple[Array, Problem]:
+def _hold_aside(part: Problem) -> tuple[Array, Problem]:
     """Points to judge a sketch at, and the rows that it is then built on, by score."""
     order = np.random.default_rng(part.seed).permutation(len(part.v))
-    held = min(PROBES, len(order) // 4)
+    held = min(_PROBES, len(order) // 4)
     if held == 0:
         return part.points, part
     return part.points[order[:held]], part.take(np.sort(order[held:]))
@@ -290,9 +290,9 @@ def rank_error(engine: Engine, exact: Engine, rows: Array) -> float:
 
     0 where the level falls on the answer's own atom: F(q-) <= level <= F(q).
     """
-    answer = engine.quantiles(rows, LEVELS, np.zeros(len(LEVELS), dtype=bool))
+    answer = engine.quantiles(rows, _LEVELS, np.zeros(len(_LEVELS), dtype=bool))
     # F(q-) is F at the number just below q: both sides in one pass over the references.
     just_below = np.nextafter(answer, -np.inf)
     left, right = np.split(exact.cdf(rows, np.hstack([just_below, answer]), "right"), 2, axis=1)
-    above, below = left - LEVELS, LEVELS - right
+    above, below = left - _LEVELS, _LEVELS - right
     return float(np.quantile(np.maximum(np.maximum(above, below), 0.0), 0.99))
