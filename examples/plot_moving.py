@@ -102,7 +102,7 @@ _ = plot_methods(y_new, methods, 0.9, baseline="MAPIE split", ax=axes)
 #      - ``ConformalizedQuantileRegressor``
 #    * - ``ResidualNormalisedScore``
 #      - ``DifficultyEstimator``
-#      - ``MADSplitRegressor``, or ``score="normalised"``
+#      - ``MADSplitRegressor``, or ``conformity_score="normalised"``
 #    * -
 #      - ``MondrianCategorizer``
 #      - ``MondrianConformalRegressor(groups=...)``

@@ -37,7 +37,9 @@ BETA = 1.0
 def slcp(model: Any, score: str, law: Any, seed: int) -> SLCPRegressor:
     """The paper's Algorithm 1: scores of training rows in sample, a correction for each side."""
     as_published = {"reference": "train", "sides": "union", "calibration_size": None}
-    return SLCPRegressor(model, score=score, law=law, random_state=seed, n_jobs=1, **as_published)
+    return SLCPRegressor(
+        model, conformity_score=score, law=law, random_state=seed, n_jobs=1, **as_published
+    )
 
 
 def on(regressor: Any, base: str = "mean", choose: Choose | None = None, **settings: Any) -> Make:

@@ -116,8 +116,8 @@ def estimators() -> Iterator[tuple[str, Callable[[Any], Any]]]:
     for sides in ("union", "absolute"):
         yield case(f"slcp {sides}", slcp, law="kernel", sides=sides)
     for score in ("absolute", "normalised", "response"):
-        yield case(f"slcp {score}", slcp, law="kernel", score=score)
-    yield case("slcp quantile", slcp, median(), law="kernel", score="quantile")
+        yield case(f"slcp {score}", slcp, law="kernel", conformity_score=score)
+    yield case("slcp quantile", slcp, median(), law="kernel", conformity_score="quantile")
     for reference in ("holdout", "train"):
         yield case(f"slcp {reference}", slcp, law="kernel", reference=reference)
     bagged = RandomForestRegressor(20, oob_score=True, random_state=0)

@@ -20,10 +20,12 @@ from registry import smooth_data
 LAW = KernelLaw(bandwidth=0.4)
 
 
-def make(score="residual", law=LAW, **params):
-    base = QuantileRegressor(alpha=0) if score == "quantile" else LinearRegression()
+def make(conformity_score="residual", law=LAW, **params):
+    base = QuantileRegressor(alpha=0) if conformity_score == "quantile" else LinearRegression()
     params.setdefault("calibration_size", None)
-    return LocalizedConformalRegressor(base, score=score, law=law, random_state=0, **params)
+    return LocalizedConformalRegressor(
+        base, conformity_score=conformity_score, law=law, random_state=0, **params
+    )
 
 
 #: Laws whose default models take long, with others.
@@ -35,13 +37,13 @@ VARIANTS = {
     **{f"law-{name}": {"law": LIGHT.get(name, name)} for name in LAWS},
     "neighbors-3": {"law": NeighborsLaw(3)},
     "kernel-narrow": {"law": KernelLaw("boxcar", bandwidth=1e-3)},
-    "response": {"score": "response"},
-    "normalised": {"score": NormalisedScore(LinearRegression())},
-    "quantile": {"score": "quantile"},
+    "response": {"conformity_score": "response"},
+    "normalised": {"conformity_score": NormalisedScore(LinearRegression())},
+    "quantile": {"conformity_score": "quantile"},
     "union": {"sides": "union"},
     "theta": {"adjustment": "theta"},
     "no-law": {"adjustment": "plain"},
-    "no-law-quantile": {"adjustment": "plain", "score": "quantile"},
+    "no-law-quantile": {"adjustment": "plain", "conformity_score": "quantile"},
 }
 
 

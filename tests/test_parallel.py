@@ -155,7 +155,7 @@ def test_folds_side_by_side_give_the_bits_of_folds_in_turn():
     X, y = smooth_data(120, seed=0)
     for model in (HistGradientBoostingRegressor(max_iter=5, random_state=0), LinearRegression()):
         for score in ("residual", "normalised"):
-            one = SLCPRegressor(model, law="kernel", score=score, random_state=0)
+            one = SLCPRegressor(model, law="kernel", conformity_score=score, random_state=0)
             bounds = [one.set_params(n_jobs=n).fit(X, y).predict_interval(X) for n in (None, 1)]
             np.testing.assert_array_equal(*bounds)
 

@@ -87,7 +87,7 @@ METHODS = [
     SLCPRegressor(LinearRegression(), law="neighbors", reference="holdout"),
     SLCPRegressor(LinearRegression(), law="uniform", sides="union", reference="train"),
     LocalizedConformalRegressor(
-        LinearRegression(), law="kernel", score="absolute", adjustment="multiplicative"
+        LinearRegression(), law="kernel", conformity_score="absolute", adjustment="multiplicative"
     ),
     SplitConformalRegressor(LinearRegression()),
     ConformalizedQuantileRegressor(HistGradientBoostingRegressor(max_iter=20)),

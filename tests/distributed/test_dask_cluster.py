@@ -156,6 +156,6 @@ def test_a_booster_trains_on_the_cluster_and_predicts_here(client, name, kind):
 
 @pytest.mark.parametrize("name", ["xgboost", "lightgbm"])
 def test_a_score_of_several_models_is_refused(client, name):
-    model = slcp(boosters()[name], "uniform", score="normalised")
+    model = slcp(boosters()[name], "uniform", conformity_score="normalised")
     with pytest.raises(ValueError, match="trains several models"):
         model.fit(*cut(*rows(400, 0), (200, 200)))

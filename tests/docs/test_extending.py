@@ -86,10 +86,14 @@ class ShrunkQuantile(BaseAdjustment):
 
 
 OWN = {
-    "score": {"score": RelativeScore(), "law": KernelLaw(random_state=0)},
+    "score": {"conformity_score": RelativeScore(), "law": KernelLaw(random_state=0)},
     "law": {"law": LabelLaw(column=1)},
     "adjustment": {"adjustment": ShrunkQuantile(0.5), "law": KernelLaw(random_state=0)},
-    "all": {"score": RelativeScore(), "law": LabelLaw(1), "adjustment": ShrunkQuantile(0.5)},
+    "all": {
+        "conformity_score": RelativeScore(),
+        "law": LabelLaw(1),
+        "adjustment": ShrunkQuantile(0.5),
+    },
 }
 
 

@@ -121,7 +121,7 @@ def fit(drawn, X, y):
         score.set_params(spread_estimator=TREE)
     return LocalizedConformalRegressor(
         clone(MODELS[drawn["model"]]),
-        score=score,
+        conformity_score=score,
         law=LAWS[drawn["law"]],
         **{name: drawn[name] for name in ("adjustment", "reference", "sides")},
         calibration_size=None,
@@ -218,4 +218,11 @@ def test_compositions_that_once_lost_calibration_rows(suspect):
     """A line's own residuals, each side by itself."""
     fixed = dict(zip(("rows", "law", "response", "adjustment"), suspect, strict=True))
     for seed in range(5):
-        check(seed, **fixed, model="line", score="residual", sides="union", reference="train")
+        check(
+            seed,
+            **fixed,
+            model="line",
+            conformity_score="residual",
+            sides="union",
+            reference="train",
+        )

@@ -154,7 +154,7 @@ def test_no_score_or_adjustment_learns_from_calibration_or_from_rows_asked(score
     base = QuantileRegressor(alpha=0) if score == "quantile" else LinearRegression()
     law = KernelLaw(bandwidth=0.7)
     assert_learns_from_training_alone(
-        LocalizedConformalRegressor(base, score=score, law=law, adjustment=adjustment)
+        LocalizedConformalRegressor(base, conformity_score=score, law=law, adjustment=adjustment)
     )
 
 

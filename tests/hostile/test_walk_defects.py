@@ -155,7 +155,7 @@ def test_a_calibration_score_beyond_float64_counts_as_infinite(cls, sign):
     """It is larger than all others, so that it moves no bound until its own rank is asked for."""
     own = {"spread_estimator": Flat(), "beta": 0.0}
     if cls is not MADSplitRegressor:
-        own = {"score": NormalisedScore(**own), "law": "uniform"}
+        own = {"conformity_score": NormalisedScore(**own), "law": "uniform"}
     model = cls(Flat(), random_state=0, calibration_size=None, **own)
     # A spread of 0 is the smallest number there is; half of the scores are 1e2 / 1e-308.
     model.fit(X, np.zeros(60))

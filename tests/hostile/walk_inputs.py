@@ -243,7 +243,7 @@ PARAMETERS = {
     "random_state": ([0, 7, None], [-1, "seed", 1.5]),
     "n_jobs": ([None, 1], ["two", 1.5]),
     "law": (LAWS, ["nonsense", 3, KernelLaw(bandwidth=-1.0), NeighborsLaw(n_neighbors=0)]),
-    "score": (sorted(SCORES), ["nonsense", 3, None]),
+    "conformity_score": (sorted(SCORES), ["nonsense", 3, None]),
     "adjustment": (sorted(ADJUSTMENTS), ["nonsense", 3, None]),
     "reference": (["cross-fit", "holdout", "train", "oob"], ["nonsense", None]),
     "sides": (["joint", "union", "absolute"], ["both", None]),

@@ -70,7 +70,10 @@ def test_every_estimator_gives_the_same_bits_also_with_a_new_calibration(estimat
             one.conformalize(X, y)
 
 
-FOREST = [{"law": "forest", "score": s} for s in ("quantile", "normalised", "response", "absolute")]
+FOREST = [
+    {"law": "forest", "conformity_score": s}
+    for s in ("quantile", "normalised", "response", "absolute")
+]
 SETTINGS = [{"law": law} for law in ("forest", "uniform", ForestLaw("model"))]
 SLOW = [{"law": "learned"}, {"law": "neighbors"}, {"law": "auto", "selection_budget": 1}, *FOREST]
 

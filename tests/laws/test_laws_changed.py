@@ -65,7 +65,9 @@ def test_scores_that_are_no_residuals_are_refused(kind):
     X, y = rows(60, 0)
     v, outputs = around(half, X, y)
     for other in (np.abs(v), 2 * v, -v):
-        with pytest.raises(ValueError, match=rf"{kind.__name__} came .*choose score='residual'"):
+        with pytest.raises(
+            ValueError, match=rf"{kind.__name__} came .*choose conformity_score='residual'"
+        ):
             kind().fit(X, other, outputs=outputs)
 
 

@@ -186,7 +186,7 @@ def test_levels_that_are_left_out_or_repeat():
     [
         {"confidence_level": 1.5},
         {"calibration_size": 0},
-        {"score": "squared"},
+        {"conformity_score": "squared"},
         {"law": "fuzzy"},
         {"adjustment": "divide"},
         {"reference": "leave-one-out"},
@@ -195,7 +195,7 @@ def test_levels_that_are_left_out_or_repeat():
         {"upper_share": 1.0},
         *({"law": KernelLaw(embedding=embedding)} for embedding in ("pixels", 3, Ridge())),
         {"law": KernelLaw(batch_size=10)},
-        *({part: object()} for part in ("score", "adjustment", "law")),
+        *({part: object()} for part in ("conformity_score", "adjustment", "law")),
     ],
 )
 def test_wrong_parameters_name_the_value_and_what_was_expected(params):
@@ -249,7 +249,7 @@ def test_layout_does_not_change_the_intervals(estimator_class, tmp_path):
 def test_crossed_bounds_become_their_midpoint():
     """Where the law is narrower than at most calibration rows, which fit perfectly, T < 0."""
     perfect, law = predicts(lambda X: X[:, 0]), KernelLaw(bandwidth=0.3)
-    model = LOCAL(perfect, law=law, score="absolute", calibration_size=None)
+    model = LOCAL(perfect, law=law, conformity_score="absolute", calibration_size=None)
     X_cal, _ = smooth_data(100, seed=1)
     model.fit(X, Y).conformalize(X_cal, X_cal[:, 0])
     lower, upper = model.predict_interval(X).T
@@ -285,7 +285,7 @@ class HomeMadeLaw:
 @pytest.mark.parametrize("score", ["absolute", "residual"])
 def test_any_object_with_the_methods_of_a_law(adjustment, score):
     ours, theirs = (
-        fit(cls=LOCAL, law=law, adjustment=adjustment, score=score)
+        fit(cls=LOCAL, law=law, adjustment=adjustment, conformity_score=score)
         for law in (UniformLaw(), HomeMadeLaw())
     )
     np.testing.assert_allclose(ours.predict_interval(X), theirs.predict_interval(X))

@@ -117,7 +117,11 @@ def test_quantile_models(name, method):
     "name", ci_but(["pair"], ["boosting", "pair", "quantile forest", "frozen pair"])
 )
 def test_slcp_on_quantile_models(name):
-    check(SLCPRegressor(QUANTILE_MODELS[name](), score="quantile", law="kernel", random_state=0))
+    check(
+        SLCPRegressor(
+            QUANTILE_MODELS[name](), conformity_score="quantile", law="kernel", random_state=0
+        )
+    )
 
 
 def test_out_of_bag_reference():

@@ -116,7 +116,7 @@ def far_out(n, seed):
 @SCORES
 def test_a_row_is_in_its_region_exactly_when_its_rank_is_low_enough(cls, data, score):
     train = heavy_tails if data is far_out else data
-    model = light(cls, score=score, calibration_size=None).fit(*train(150, seed=0))
+    model = light(cls, conformity_score=score, calibration_size=None).fit(*train(150, seed=0))
     model.conformalize(*data(120, seed=5))
     X, y = data(400, seed=6)
     v = model.score_.values(model.score_.band(X), y)[:, 1]
@@ -243,7 +243,7 @@ def test_too_few_calibration_rows_give_the_whole_line(cls):
 @METHODS
 def test_calibration_rows_beyond_the_grid_extend_it_on_both_sides(cls):
     X, y = smooth_data(150, seed=0)
-    model = light(cls, 1, calibration_size=None, score="response").fit(X[:100], y[:100])
+    model = light(cls, 1, calibration_size=None, conformity_score="response").fit(X[:100], y[:100])
     model.conformalize(X[100:], np.append(y[100:140], -np.arange(1e3, 1e4, 9e2)))
     edges = model.density_.grid.edges
     assert (np.abs(model.predict_interval(X_NEW, 0.7)) <= np.abs(edges[[0, -1]]) + 1e-9).all()
@@ -268,7 +268,7 @@ def test_calibration_rows_beyond_the_grid_extend_it_on_both_sides(cls):
 def test_odd_responses(cls, score, y):
     X = np.random.default_rng(1).normal(size=(120, 2)).astype(np.float32)
     asked = np.vstack([X[:20], [[1e9, -1e9]]])
-    region = light(cls, 1, score=score).fit(X, y).predict_region(asked, 0.7)
+    region = light(cls, 1, conformity_score=score).fit(X, y).predict_region(asked, 0.7)
     assert not np.isnan(region.hull).any()
     assert np.isfinite(region.length).all()
     assert (region.n_pieces >= 1).all()
@@ -276,7 +276,7 @@ def test_odd_responses(cls, score, y):
 
 def test_discrete_and_constant_responses_give_thin_regions():
     X, y = np.zeros((400, 1)), np.tile([0.0, 1.0, 4.0, 9.0], 100)
-    region = light(HPDSplitRegressor, score="response").fit(X, y).predict_region(X[:1])
+    region = light(HPDSplitRegressor, conformity_score="response").fit(X, y).predict_region(X[:1])
     assert region.length[0] < 0.5
     assert all(region.contains([value])[0] for value in (0.0, 1.0, 4.0, 9.0))
     model = light(HPDSplitRegressor, estimator=DummyRegressor())
@@ -295,9 +295,9 @@ def test_one_reference_row():
 def test_what_is_refused():
     data, lines = smooth_data(100, seed=0), QuantileRegressor(alpha=0)
     for params, words in (
-        ({"score": AbsoluteScore()}, "one number with a sign"),
-        ({"score": QuantileScore(), "estimator": lines}, "with a sign"),
-        ({"score": "absolute"}, "'score' parameter"),
+        ({"conformity_score": AbsoluteScore()}, "one number with a sign"),
+        ({"conformity_score": QuantileScore(), "estimator": lines}, "with a sign"),
+        ({"conformity_score": "absolute"}, "'conformity_score' parameter"),
         ({"density": "basis"}, "density is 'basis', which has no law"),
         ({"law": "auto"}, "'law' parameter"),
     ):

@@ -46,7 +46,7 @@ def test_infinite_bandwidth_is_split_conformal(adjustment, kernel):
     split = intervals(SplitConformalRegressor(LinearRegression()))
     for bandwidth in (np.inf, 1e9):
         law = KernelLaw(kernel, bandwidth=bandwidth)
-        model = composed(score="absolute", law=law, adjustment=adjustment)
+        model = composed(conformity_score="absolute", law=law, adjustment=adjustment)
         np.testing.assert_allclose(intervals(model), split, atol=1e-9)
 
 

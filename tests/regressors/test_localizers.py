@@ -166,7 +166,9 @@ def test_intervals_of_lcp_adapt_and_are_seldom_infinite_by_default():
 )
 def test_other_scores_of_lcp(score, estimator):
     X_new, y_new = smooth_data(600, seed=1)
-    model = LCPRegressor(estimator, score=score, law=KernelLaw(bandwidth=1.0), random_state=0)
+    model = LCPRegressor(
+        estimator, conformity_score=score, law=KernelLaw(bandwidth=1.0), random_state=0
+    )
     low, _ = coverage_band(150, 600, 0.9, probability=0.9999)
     assert coverage(y_new, model.fit(*smooth_data(600, seed=0)).predict_interval(X_new)) >= low
 
@@ -281,7 +283,7 @@ def metric_of(model):
 @pytest.mark.parametrize("score", ["residual", "absolute", "normalised"])
 def test_lvd_follows_its_formula(score):
     X, y = smooth_data(500, seed=1)
-    model = local(LVDRegressor, score=score, calibration_size=None).fit(X, y)
+    model = local(LVDRegressor, conformity_score=score, calibration_size=None).fit(X, y)
     X_cal, y_cal = smooth_data(200, seed=2)
     new = smooth_data(50, seed=3)[0]
     model.conformalize(X_cal, y_cal)

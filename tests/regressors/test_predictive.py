@@ -142,7 +142,7 @@ def test_a_law_that_is_the_same_everywhere_changes_nothing():
 def test_discrete_responses_are_not_lost_by_rounding():
     X, y = discrete_data(99, seed=3)
     y = y / 10.0
-    model = fit(discrete_data(60, seed=0), (X, y), score="response", adjustment="plain")
+    model = fit(discrete_data(60, seed=0), (X, y), conformity_score="response", adjustment="plain")
     q = model.predict_quantiles(X, [0.05, 0.95])
     assert np.sum(y < q[:, 0]) <= 5
     assert np.sum(y > q[:, 1]) <= 5
@@ -246,7 +246,7 @@ def test_before_calibration():
         ("MondrianConformalRegressor", {}, False),
         ("ConformalizedQuantileRegressor", {}, False),
         ("SLCPRegressor", {"sides": "absolute"}, False),
-        ("SLCPRegressor", {"score": "absolute"}, False),
+        ("SLCPRegressor", {"conformity_score": "absolute"}, False),
         ("ConformalizedQuantileRegressor", {"method": "asymmetric"}, True),
         ("DistSplitRegressor", {}, True),
     ],

@@ -25,7 +25,10 @@ def weighted(**params):
 @pytest.mark.parametrize("weights", [None, lambda X: np.full(len(X), 7.0)], ids=["none", "equal"])
 def test_equal_weights_are_split_conformal(weights):
     split = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, Y)
-    model, levels = weighted(weights=weights, score="absolute").fit(X, Y), [0.5, 0.9, 0.95]
+    model, levels = (
+        weighted(weights=weights, conformity_score="absolute").fit(X, Y),
+        [0.5, 0.9, 0.95],
+    )
     expected = split.predict_interval(X, levels)
     np.testing.assert_array_equal(model.predict_interval(X, levels), expected)
 
@@ -34,7 +37,7 @@ def test_intervals_are_those_of_the_definition():
     X_cal, y_cal = smooth_data(80, seed=2)
     rng = np.random.default_rng(0)
     held, own = rng.uniform(size=80), rng.uniform(0.0, 8.0, size=200)
-    model = weighted(score="absolute", calibration_size=None)
+    model = weighted(conformity_score="absolute", calibration_size=None)
     model.fit(X, Y, weights=ONES).conformalize(X_cal, y_cal, weights=held)
     scores = np.abs(y_cal - model.predict(X_cal))
     expected = [weighted_conformal_quantile(scores, held, w, 0.9) for w in own]

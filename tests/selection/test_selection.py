@@ -96,7 +96,7 @@ def test_a_small_budget_looks_at_fewer_rows():
 
 @pytest.mark.ci
 def test_two_laws_are_found_where_the_sides_differ():
-    model = LocalizedConformalRegressor(score="quantile", random_state=0).fit(*bumpy())
+    model = LocalizedConformalRegressor(conformity_score="quantile", random_state=0).fit(*bumpy())
     assert set(model.selection_["side"]) == {0, 1}
     assert model.selection_["chosen"].sum() == 2
     # One correction serves both.
@@ -128,7 +128,10 @@ LINE = LinearRegression()
     [
         *((SLCPRegressor(), data) for data in (zero_inflated, with_categories, constant_response)),
         (DistSplitRegressor(LINE), bumpy),
-        *((LocalizedConformalRegressor(LINE, score=s), bumpy) for s in ("absolute", "normalised")),
+        *(
+            (LocalizedConformalRegressor(LINE, conformity_score=s), bumpy)
+            for s in ("absolute", "normalised")
+        ),
         (LocalizedConformalRegressor(LINE, adjustment=ThetaQuantile()), bumpy),
     ],
 )

@@ -170,7 +170,9 @@ FURTHER = [
     *(
         (
             local(
-                QuantileRegressor(alpha=0) if score == "quantile" else None, score=score, law=LAW
+                QuantileRegressor(alpha=0) if score == "quantile" else None,
+                conformity_score=score,
+                law=LAW,
             ).set_params(sides=sides),
             smooth_data,
             sides != "union" or score == "absolute",

@@ -215,7 +215,7 @@ def shifted_coverages(model, n_seeds, n=600, learned=False):
     [
         {},
         {"sides": "union"},
-        {"score": "absolute"},
+        {"conformity_score": "absolute"},
         {"adjustment": "additive", "law": KernelLaw(bandwidth=0.3)},
         {"adjustment": "scaled", "law": "forest"},
         {"adjustment": "theta", "law": KernelLaw(bandwidth=0.3)},

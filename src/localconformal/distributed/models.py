@@ -107,7 +107,8 @@ def _train(training: Training, left_out: list[int]) -> list[BaseScore]:
     if learns_rows:
         raise ValueError(
             f"{type(model).__name__} trains on Dask and {type(training.score).__name__} trains "
-            "several models; choose score='residual' or 'absolute', or pass models that are fitted."
+            "several models; choose conformity_score='residual' or 'absolute', or pass models "
+            "that are fitted."
         )
     trained = (FrozenEstimator(_train_on_dask(training, fold)) for fold in left_out)
     return [clone(training.score).fit(one, None, np.empty(0)) for one in trained]

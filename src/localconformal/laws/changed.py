@@ -204,7 +204,7 @@ def check_residual(v: Array, outputs: Outputs, name: str) -> None:
     if not is_residual(v, outputs):
         raise ValueError(
             f"{name} came with a score other than the residual y - mu(x), from which the response "
-            "cannot be told; choose score='residual', or another law."
+            "cannot be told; choose conformity_score='residual', or another law."
         )
 
 

@@ -43,7 +43,7 @@ class CDSplitRegressor(DensitySplitRegressor):
     ----------
     estimator : estimator, default=None
         Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
-    score : {"residual", "normalised", "response"} or object, default="residual"
+    conformity_score : {"residual", "normalised", "response"} or object, default="residual"
         What the density is of, as in `HPDSplitRegressor`.
     density : {"law", "basis"}, default="law"
         As in `HPDSplitRegressor`.
@@ -87,7 +87,7 @@ class CDSplitRegressor(DensitySplitRegressor):
         self,
         estimator: Any = None,
         *,
-        score: Any = "residual",
+        conformity_score: Any = "residual",
         density: str = "law",
         law: Any = None,
         n_cells: int | None = None,
@@ -99,7 +99,7 @@ class CDSplitRegressor(DensitySplitRegressor):
     ) -> None:
         super().__init__(
             estimator,
-            score=score,
+            conformity_score=conformity_score,
             density=density,
             law=law,
             reference=reference,

@@ -24,7 +24,7 @@ class CHRRegressor(DensitySplitRegressor):
     ----------
     estimator : estimator, default=None
         Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
-    score : {"residual", "normalised", "response"} or object, default="residual"
+    conformity_score : {"residual", "normalised", "response"} or object, default="residual"
         What the density is of, as in `HPDSplitRegressor`.
     density : {"law", "basis"}, default="law"
         As in `HPDSplitRegressor`.

@@ -35,7 +35,6 @@ from localconformal.regressors.calibrated import CalibratedRegressor
 from localconformal.regressors.composed import calibration_scores, check_scores
 from localconformal.regressors.distribution import check_band
 from localconformal.regressors.reference import REFERENCES, ScoreTask, make_reference
-from localconformal.regressors.score_parameter import WithScoreParameter
 from localconformal.scores import Band, BaseScore, make_score
 from localconformal.splitting import Rows
 
@@ -49,14 +48,14 @@ ONE_SIDE = SideRule("absolute")
 AT_THE_ENDS = 1.0
 
 
-class DensitySplitRegressor(WithScoreParameter, CalibratedRegressor):
+class DensitySplitRegressor(CalibratedRegressor):
     """Regions of kept bins; a subclass ranks the bins in `_ranks`."""
 
     density_: BaseDensity
 
     _parameter_constraints = {  # noqa: RUF012
         **COMMON_CONSTRAINTS,
-        "score": [StrOptions(set(SIGNED_SCORES)), BaseScore],
+        "conformity_score": [StrOptions(set(SIGNED_SCORES)), BaseScore],
         "density": [StrOptions(set(DENSITIES))],
         "law": [None, StrOptions(set(LAWS)), HasMethods(LAW_METHODS)],
         "reference": [StrOptions(set(REFERENCES))],
@@ -66,7 +65,7 @@ class DensitySplitRegressor(WithScoreParameter, CalibratedRegressor):
         self,
         estimator: Any = None,
         *,
-        score: Any = "residual",
+        conformity_score: Any = "residual",
         density: str = "law",
         law: Any = None,
         reference: str = "cross-fit",
@@ -76,7 +75,7 @@ class DensitySplitRegressor(WithScoreParameter, CalibratedRegressor):
         n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
-        self.score = score
+        self.conformity_score = conformity_score
         self.density = density
         self.law = law
         self.reference = reference
@@ -168,7 +167,7 @@ class DensitySplitRegressor(WithScoreParameter, CalibratedRegressor):
 
     @kept_filters
     def _fit_parts(self, X: Any, y: Array, fit_params: Mapping[str, Any], seed: int) -> None:
-        score, estimator = make_score(vars(self)["score"]), self._base_estimator(seed)
+        score, estimator = make_score(self.conformity_score), self._base_estimator(seed)
         self._frozen = score.comes_fitted(estimator)
         task = ScoreTask(
             score, estimator, X, y, self.confidence_level, seed, fit_params, self.n_jobs

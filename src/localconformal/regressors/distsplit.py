@@ -13,12 +13,11 @@ from localconformal.laws import LAW_METHODS, LAWS
 from localconformal.regressors.base import COMMON_CONSTRAINTS
 from localconformal.regressors.composed import ComposedRegressor, Composition
 from localconformal.regressors.reference import REFERENCES
-from localconformal.regressors.score_parameter import WithScoreParameter
 from localconformal.scores import SCORES, BaseScore, make_score
 from localconformal.selection.cost import BUDGET
 
 
-class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
+class DistSplitRegressor(ComposedRegressor):
     """Dist-Split: C(x) = {y : t_lo <= F(V(x, y) | x) <= t_hi}.
 
     t_lo and t_hi are conformal quantiles of the ranks F(V_i | x_i) of calibration rows, at
@@ -29,7 +28,7 @@ class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
     ----------
     estimator : estimator, default=None
         Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
-    score : str or object, default="residual"
+    conformity_score : str or object, default="residual"
         What the law is of: "residual", or "response" as in the paper of Izbicki et al.
     law : str or object, default="auto"
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
@@ -65,7 +64,7 @@ class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
     _parameter_constraints = {  # noqa: RUF012
         **COMMON_CONSTRAINTS,
         "estimator": [None, HasMethods("predict"), tuple, list],
-        "score": [StrOptions(set(SCORES)), BaseScore],
+        "conformity_score": [StrOptions(set(SCORES)), BaseScore],
         "law": [StrOptions({"auto", *LAWS}), HasMethods(LAW_METHODS)],
         "reference": [StrOptions(set(REFERENCES))],
         "sides": [StrOptions({"union", "joint"})],
@@ -76,7 +75,7 @@ class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
         self,
         estimator: Any = None,
         *,
-        score: Any = "residual",
+        conformity_score: Any = "residual",
         law: Any = "auto",
         reference: str = "cross-fit",
         sides: str = "union",
@@ -87,7 +86,7 @@ class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
         n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
-        self.score = score
+        self.conformity_score = conformity_score
         self.law = law
         self.reference = reference
         self.sides = sides
@@ -98,7 +97,7 @@ class DistSplitRegressor(WithScoreParameter, ComposedRegressor):
         self.n_jobs = n_jobs
 
     def _composition(self) -> Composition:
-        score = make_score(vars(self)["score"])
+        score = make_score(self.conformity_score)
         return Composition(
             score=score,
             law=self.law,

@@ -20,7 +20,7 @@ class HPDSplitRegressor(DensitySplitRegressor):
     ----------
     estimator : estimator, default=None
         Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
-    score : {"residual", "normalised", "response"} or object, default="residual"
+    conformity_score : {"residual", "normalised", "response"} or object, default="residual"
         What the density is of: the residual of the point model, the same in units of a learned
         spread, or the response itself, as in the papers.
     density : {"law", "basis"}, default="law"

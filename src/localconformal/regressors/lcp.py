@@ -31,7 +31,7 @@ class LCPRegressor(LocalizingRegressor):
     ----------
     estimator : estimator, default=None
         Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
-    score : str or object, default="residual"
+    conformity_score : str or object, default="residual"
         Its absolute value (the larger of its two sides) is what is ranked.
     law : str or object, default=None
         Law whose kernel between two rows is H: "kernel", "neighbors", "forest", "uniform" or an

@@ -13,12 +13,11 @@ from localconformal.laws import LAW_METHODS, LAWS
 from localconformal.regressors.base import COMMON_CONSTRAINTS
 from localconformal.regressors.composed import ComposedRegressor, Composition
 from localconformal.regressors.reference import REFERENCES
-from localconformal.regressors.score_parameter import WithScoreParameter
 from localconformal.scores import SCORES, BaseScore, make_score
 from localconformal.selection.cost import BUDGET
 
 
-class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
+class LocalizedConformalRegressor(ComposedRegressor):
     """Conformal intervals from any score, local law and adjustment.
 
     With V a score, F its local law, tau the local level and p an adjustment:
@@ -34,9 +33,9 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
     estimator : estimator, default=None
         Point model; None is HistGradientBoostingRegressor. To preprocess, pass a Pipeline here.
         A fitted model comes as ``FrozenEstimator(model)``, or as any object with only
-        ``predict``; then every row given to `fit` must be new to it. For ``score="quantile"``,
-        see `localconformal.scores.QuantileScore`.
-    score : str or object, default="residual"
+        ``predict``; then every row given to `fit` must be new to it. For
+        ``conformity_score="quantile"``, see `localconformal.scores.QuantileScore`.
+    conformity_score : str or object, default="residual"
         "residual", "absolute", "quantile", "normalised" or "response". "absolute" has one
         side, whatever ``sides`` says.
     law : str or object, default="auto"
@@ -88,7 +87,7 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
     >>> X = rng.uniform(size=(160, 1))
     >>> y = X[:, 0] * rng.normal(size=160)
     >>> model = LocalizedConformalRegressor(
-    ...     LinearRegression(), score="absolute", adjustment="multiplicative", random_state=0
+    ...     LinearRegression(), conformity_score="absolute", law="kernel", random_state=0
     ... ).fit(X, y)
     >>> lower, upper = model.predict_interval([[0.1], [0.9]]).T
     >>> bool((upper - lower)[0] < (upper - lower)[1])
@@ -98,7 +97,7 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
     _parameter_constraints = {  # noqa: RUF012
         **COMMON_CONSTRAINTS,
         "estimator": [None, HasMethods("predict"), tuple, list],
-        "score": [StrOptions(set(SCORES)), BaseScore],
+        "conformity_score": [StrOptions(set(SCORES)), BaseScore],
         "law": [StrOptions({"auto", *LAWS}), HasMethods(LAW_METHODS)],
         "adjustment": [StrOptions(set(ADJUSTMENTS)), BaseAdjustment],
         "reference": [StrOptions(set(REFERENCES))],
@@ -111,7 +110,7 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
         self,
         estimator: Any = None,
         *,
-        score: Any = "residual",
+        conformity_score: Any = "residual",
         law: Any = "auto",
         adjustment: Any = "additive",
         reference: str = "cross-fit",
@@ -124,7 +123,7 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
         n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
-        self.score = score
+        self.conformity_score = conformity_score
         self.law = law
         self.adjustment = adjustment
         self.reference = reference
@@ -137,7 +136,7 @@ class LocalizedConformalRegressor(WithScoreParameter, ComposedRegressor):
         self.n_jobs = n_jobs
 
     def _composition(self) -> Composition:
-        score = make_score(vars(self)["score"])
+        score = make_score(self.conformity_score)
         return Composition(
             score=score,
             law=self.law,

@@ -14,11 +14,10 @@ from localconformal.regressors.base import COMMON_CONSTRAINTS
 from localconformal.regressors.composed import Composition
 from localconformal.regressors.pairwise import PairwiseRegressor
 from localconformal.regressors.reference import REFERENCES
-from localconformal.regressors.score_parameter import WithScoreParameter
 from localconformal.scores import SCORES, BaseScore, make_score
 
 
-class LocalizingRegressor(WithScoreParameter, PairwiseRegressor):
+class LocalizingRegressor(PairwiseRegressor):
     """The larger side of a score, calibrated around each row; a subclass has a default law."""
 
     #: Whether the default law learns from scores; models that make them are else for nothing.
@@ -27,7 +26,7 @@ class LocalizingRegressor(WithScoreParameter, PairwiseRegressor):
     _parameter_constraints = {  # noqa: RUF012
         **COMMON_CONSTRAINTS,
         "estimator": [None, HasMethods("predict"), tuple, list],
-        "score": [StrOptions(set(SCORES)), BaseScore],
+        "conformity_score": [StrOptions(set(SCORES)), BaseScore],
         "law": [None, StrOptions(set(LAWS)), HasMethods(LAW_METHODS)],
         "reference": [StrOptions(set(REFERENCES))],
     }
@@ -36,7 +35,7 @@ class LocalizingRegressor(WithScoreParameter, PairwiseRegressor):
         self,
         estimator: Any = None,
         *,
-        score: Any = "residual",
+        conformity_score: Any = "residual",
         law: Any = None,
         confidence_level: float = 0.9,
         calibration_size: float | int | None = 0.25,
@@ -45,7 +44,7 @@ class LocalizingRegressor(WithScoreParameter, PairwiseRegressor):
         n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
-        self.score = score
+        self.conformity_score = conformity_score
         self.law = law
         self.confidence_level = confidence_level
         self.calibration_size = calibration_size
@@ -70,7 +69,7 @@ class LocalizingRegressor(WithScoreParameter, PairwiseRegressor):
         self._check_law(law)
         scoreless = self.law is None and not self.default_needs_scores
         return Composition(
-            score=make_score(vars(self)["score"]),
+            score=make_score(self.conformity_score),
             adjustment=Plain(),
             rule=SideRule("absolute"),
             reference="train" if scoreless and self.reference == "cross-fit" else self.reference,

@@ -21,7 +21,6 @@ from localconformal.regressors.base import COMMON_CONSTRAINTS
 from localconformal.regressors.composed import ComposedRegressor, Composition
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.regressors.reference import REFERENCES, Reference
-from localconformal.regressors.score_parameter import WithScoreParameter
 from localconformal.scores import SCORES, BaseScore, make_score
 from localconformal.splitting import split_rows
 
@@ -31,7 +30,7 @@ PRUNING_SHARE = 0.3
 MOST_COSTS = 25
 
 
-class LocartRegressor(WithScoreParameter, ComposedRegressor):
+class LocartRegressor(ComposedRegressor):
     """LOCART: C(x) = {y : V(x, y) <= cq(1 - alpha; calibration scores in the leaf of x)}.
 
     A regression tree of the scores partitions the features; each leaf is calibrated by itself, so
@@ -52,7 +51,7 @@ class LocartRegressor(WithScoreParameter, ComposedRegressor):
         rows fall into one.
     n_estimators : int, default=100
         Trees of the forest; a tree is one.
-    score : str or object, default="residual"
+    conformity_score : str or object, default="residual"
         As in `LocalizedConformalRegressor`; the larger of its two sides is calibrated.
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
     confidence_level : float, default=0.9
@@ -90,7 +89,7 @@ class LocartRegressor(WithScoreParameter, ComposedRegressor):
         "partition": [StrOptions({"tree", "forest"})],
         "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
-        "score": [StrOptions(set(SCORES)), BaseScore],
+        "conformity_score": [StrOptions(set(SCORES)), BaseScore],
         "reference": [StrOptions(set(REFERENCES))],
     }
 
@@ -101,7 +100,7 @@ class LocartRegressor(WithScoreParameter, ComposedRegressor):
         partition: str = "tree",
         min_samples_leaf: int = 100,
         n_estimators: int = 100,
-        score: Any = "residual",
+        conformity_score: Any = "residual",
         reference: str = "cross-fit",
         confidence_level: float = 0.9,
         calibration_size: float | int | None = 0.25,
@@ -112,7 +111,7 @@ class LocartRegressor(WithScoreParameter, ComposedRegressor):
         self.partition = partition
         self.min_samples_leaf = min_samples_leaf
         self.n_estimators = n_estimators
-        self.score = score
+        self.conformity_score = conformity_score
         self.reference = reference
         self.confidence_level = confidence_level
         self.calibration_size = calibration_size
@@ -120,7 +119,7 @@ class LocartRegressor(WithScoreParameter, ComposedRegressor):
         self.n_jobs = n_jobs
 
     def _composition(self) -> Composition:
-        score, rule = make_score(vars(self)["score"]), SideRule("absolute")
+        score, rule = make_score(self.conformity_score), SideRule("absolute")
         if self.partition == "tree":
             return Composition(score, Plain(), rule, reference=self.reference, learns_more=True)
         law = LeafQuantilesLaw(self.n_estimators, self.min_samples_leaf)

@@ -28,7 +28,7 @@ class LVDRegressor(LocalizingRegressor):
     ----------
     estimator : estimator, default=None
         Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
-    score : str or object, default="residual"
+    conformity_score : str or object, default="residual"
         As in `SLCPRegressor`; "normalised" is the second version in the paper of Lin et al.
     law : str or object, default=None
         A law whose kernel weighs calibration rows: kernel, neighbors, forest or uniform. None:

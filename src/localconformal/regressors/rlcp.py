@@ -37,7 +37,7 @@ class RLCPRegressor(LocalizingRegressor):
     ----------
     estimator : estimator, default=None
         Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
-    score : str or object, default="residual"
+    conformity_score : str or object, default="residual"
         As in `SLCPRegressor`.
     law : KernelLaw or "kernel", default=None
         Its kernel, embedding and bandwidth are used. None: ``KernelLaw(bandwidth=

@@ -43,7 +43,7 @@ class WeightedConformalRegressor(PairwiseRegressor, LocalizedConformalRegressor)
     clip : float, default=0.01
         A classifier's probabilities p, of a new row where training rows are as many, stay within
         [clip, 1 - clip]; w = p / (1 - p).
-    score : str or object, default="residual"
+    conformity_score : str or object, default="residual"
         This and what follows: as in `LocalizedConformalRegressor`.
     law : str or object, default="auto"
     adjustment : str or object, default="plain"
@@ -91,7 +91,7 @@ class WeightedConformalRegressor(PairwiseRegressor, LocalizedConformalRegressor)
         *,
         weights: Any = None,
         clip: float = 0.01,
-        score: Any = "residual",
+        conformity_score: Any = "residual",
         law: Any = "auto",
         adjustment: Any = "plain",
         reference: str = "cross-fit",
@@ -105,7 +105,7 @@ class WeightedConformalRegressor(PairwiseRegressor, LocalizedConformalRegressor)
     ) -> None:
         super().__init__(
             estimator,
-            score=score,
+            conformity_score=conformity_score,
             law=law,
             adjustment=adjustment,
             reference=reference,
