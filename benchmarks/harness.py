@@ -23,8 +23,7 @@ import numpy as np
 from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
 
-from localconformal.metrics.conditional import correlation
-from localconformal.metrics.size import tied_lengths
+from localconformal.metrics.intervals import correlation, tied_lengths
 from localconformal.quantiles import Array
 from localconformal.versions import PACKAGES, machine, versions
 

@@ -46,7 +46,7 @@ from benchmarks.tables import (
 from localconformal.datasets import Simulation, load_simulation, shifted_simulation
 from localconformal.laws import KernelLaw, NeighborsLaw
 from localconformal.laws.bandwidth import DistanceQuantile
-from localconformal.metrics.size import tied_lengths
+from localconformal.metrics.intervals import tied_lengths
 from localconformal.quantiles import Array
 from localconformal.regressors import WeightedConformalRegressor
 from paper.ablations import BANDWIDTHS, READINGS, SIMULATED, curves, other_bandwidths

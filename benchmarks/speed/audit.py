@@ -14,8 +14,7 @@ from localconformal.audit import audit
 from localconformal.audit.cells import Rows, feature_cells, read_table
 from localconformal.audit.rules import find_rules
 from localconformal.metrics import excess_risk, hsic, worst_slab_coverage
-from localconformal.metrics.coverage import is_covered
-from localconformal.metrics.size import lengths
+from localconformal.metrics.intervals import is_covered, lengths
 from localconformal.parallel import in_threads
 
 ROWS, COLUMNS, HSIC_ROWS, LEVEL = 100_000, 20, 5_000, 0.9

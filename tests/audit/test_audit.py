@@ -18,7 +18,7 @@ from sklearn.metrics import mean_absolute_error, r2_score
 from localconformal import SplitConformalRegressor, metrics
 from localconformal.audit import audit, compare
 from localconformal.audit.summary import accuracy
-from localconformal.metrics.coverage import coverage_p_values, holm, rest_gaps, rest_p_values
+from localconformal.metrics.intervals import coverage_p_values, holm, rest_gaps, rest_p_values
 from registry import ci_but
 
 X, Y, INTERVALS = ORACLE = oracle(1_000, 3)
@@ -273,13 +273,13 @@ def test_few_values_of_few_features_are_audited(n, half_width):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y": [np.nan] * 70}, "^y has NaN or infinity"),
-        ({"y": np.zeros(5)}, r"^y has shape \(5,\)"),
+        ({"y": [np.nan] * 70}, "^y: got NaN or infinity"),
+        ({"y": np.zeros(5)}, r"^y: got shape \(5,\)"),
         ({"X": None}, "it is None"),
         ({"X": csr_matrix(np.eye(70))}, r"pass X\.toarray\(\)"),
         ({"X": np.zeros((5, 2))}, "5 rows"),
         ({"intervals": np.zeros((70, 2, 3))}, "3 levels; one level was expected"),
-        ({"confidence_level": [0.8, 0.9]}, "as many levels as in intervals"),
+        ({"confidence_level": [0.8, 0.9]}, "as many levels as intervals have"),
         ({"confidence_level": 1.0}, r"in \(0, 1\)"),
         ({"n_calibration": 0}, "n_calibration=0"),
         ({"y_pred": [1.0]}, "one for each row"),
@@ -493,5 +493,5 @@ def test_one_value_has_no_r2_and_predictions_of_other_rows_are_refused():
     assert np.isnan(same.r2)
     assert same.warning == ""
     for y_pred in (np.ones(3), np.full(500, np.nan), np.ones((500, 1))):
-        with pytest.raises(ValueError, match="y_pred has shape"):
+        with pytest.raises(ValueError, match="y_pred: got shape"):
             accuracy(GAMMA, y_pred)

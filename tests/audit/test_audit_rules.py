@@ -9,9 +9,8 @@ from scipy.stats import binom
 
 from localconformal.audit.cells import Rows, range_condition
 from localconformal.audit.rules import find_rules
-from localconformal.metrics.coverage import is_covered
-from localconformal.metrics.features import as_table, read_columns
-from localconformal.metrics.size import lengths
+from localconformal.columns import as_table, read_columns
+from localconformal.metrics.intervals import is_covered, lengths
 
 
 def search(X, y, intervals, seed=0):

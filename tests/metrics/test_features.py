@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_matrix
 
-from localconformal.metrics.features import MAX_LABELS, read_features, standardised
+from localconformal.columns import MAX_LABELS, read_features
+from localconformal.metrics.slab import _standardised as standardised
 
 DAY, NAN = 86_400.0, np.nan
 FRAME = pd.DataFrame(

@@ -18,7 +18,7 @@ from localconformal.metrics import (
     mean_squared_conditional_error,
     median_length,
 )
-from localconformal.metrics.size import crps, lengths, tied_lengths
+from localconformal.metrics.intervals import crps, lengths, tied_lengths
 from localconformal.quantiles import conformal_quantile
 
 INF = np.inf
@@ -76,10 +76,10 @@ def test_the_coverage_band_holds_its_probability_in_simulation(level):
 @pytest.mark.parametrize(
     ("y", "intervals", "told"),
     [
-        (np.zeros(3), np.zeros((3, 3)), r"intervals have shape .*\(n, 2\)"),
-        (np.zeros(3), np.zeros((3, 2, 1, 1)), r"intervals have shape .*\(n, 2\)"),
+        (np.zeros(3), np.zeros((3, 3)), r"intervals: got shape .*\(n, 2\)"),
+        (np.zeros(3), np.zeros((3, 2, 1, 1)), r"intervals: got shape .*\(n, 2\)"),
         (np.zeros(4), np.zeros((3, 2)), r"\(4,\).*\(3, 2\).*as many rows"),
-        ([np.inf], [[0.0, 1.0]], "y_true has NaN or infinity"),
+        ([np.inf], [[0.0, 1.0]], "y_true: got NaN or infinity"),
     ],
 )
 def test_rows_that_do_not_match_are_refused_with_their_shapes(y, intervals, told):
@@ -155,7 +155,7 @@ def test_awkward_bounds_are_answered_and_nan_and_bad_levels_refused(name):
     for half in (np.where(rng.random((60, 1)) < 0.3, INF, 1.0), 1.0, 9.0, INF):
         judge(name, y, half * ones)
     judge(name, y[:1], INF * ones[:1])
-    with pytest.raises(ValueError, match="intervals have NaN"):
+    with pytest.raises(ValueError, match="intervals: got NaN"):
         judge(name, y, np.nan * ones)
     for level in (0.0, 1.0, np.nan, [0.5, 0.9]) if name in LEVELLED else ():
         with pytest.raises(ValueError, match="confidence_level"):
@@ -206,7 +206,7 @@ def test_correlations_are_numpy_s(problem):
         (length_error_corr(y, intervals, np.full(300, 3.0)), np.abs(y - 3.0)),
     ):
         assert found == pytest.approx(np.corrcoef(length, other)[0, 1])
-    with pytest.raises(ValueError, match=r"y_pred has shape \(299,\)"):
+    with pytest.raises(ValueError, match=r"y_pred: got shape \(299,\)"):
         length_error_corr(y, intervals, mu[1:])
     # Infinite rows are left out, and units do not matter.
     some = intervals.copy()
@@ -326,9 +326,9 @@ def test_mass_at_infinity_costs_infinitely_and_no_mass_nothing():
         ([0.0], np.zeros((1, 0)), None, "at least one value"),
         ([np.nan], [[0.0]], None, "NaN"),
         ([0.0], [[np.nan]], None, "NaN"),
-        ([0.0], [[0.0, 1.0]], [1.0], r"weights have shape \(1,\)"),
+        ([0.0], [[0.0, 1.0]], [1.0], r"weights: got shape \(1,\)"),
         ([0.0], [[0.0, 1.0]], [[1.0, -1.0]], "negative"),
-        ([0.0], [[0.0, 1.0]], [[0.0, 0.0]], "all zero"),
+        ([0.0], [[0.0, 1.0]], [[0.0, 0.0]], "zeros"),
     ],
 )
 def test_bad_input_of_crps_is_refused_in_one_sentence(y, values, weights, told):

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 import localconformal
 from localconformal import KernelLaw, UniformLaw
-from localconformal.metrics.size import crps
+from localconformal.metrics.intervals import crps
 from localconformal.regressors.distribution import outward_ranks
 from predictive_models import VARIANTS, discrete_data, make
 from registry import awkward_data, ci_but, light, smooth_data

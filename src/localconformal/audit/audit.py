@@ -25,13 +25,17 @@ from localconformal.audit.cells import (
 )
 from localconformal.audit.rules import Rule, find_rules
 from localconformal.audit.summary import Summary, say_slab, summarise, summary_lines
+from localconformal.columns import as_table
 from localconformal.frames import at_ends, make_frame
 from localconformal.io.files import write_whole
 from localconformal.metrics import WorstSlab
-from localconformal.metrics._check import check_levels, check_pair
-from localconformal.metrics.coverage import coverage_p_values, is_covered
-from localconformal.metrics.features import as_table
-from localconformal.metrics.size import lengths
+from localconformal.metrics.intervals import (
+    check_levels,
+    check_pair,
+    coverage_p_values,
+    is_covered,
+    lengths,
+)
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
 from localconformal.text import (

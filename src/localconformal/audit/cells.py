@@ -12,18 +12,28 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from localconformal.columns import LABEL, NUMBER, TIME, is_missing
+from localconformal.columns import (
+    DURATION,
+    LABEL,
+    MISSING,
+    NUMBER,
+    TIME,
+    Column,
+    as_table,
+    group_codes,
+    is_missing,
+    read_columns,
+)
 from localconformal.frames import column_names, columns_of, is_frame
-from localconformal.metrics.coverage import (
+from localconformal.metrics.intervals import (
     binomial_band,
     coverage_p_values,
     holm,
     rest_gaps,
     rest_p_values,
+    size_bins,
+    tied_lengths,
 )
-from localconformal.metrics.features import DURATION, MISSING, Column, as_table, read_columns
-from localconformal.metrics.groups import group_codes, size_bins
-from localconformal.metrics.size import tied_lengths
 from localconformal.quantiles import Array
 from localconformal.text import listing, say_number, shorten
 

@@ -28,12 +28,10 @@ from localconformal.audit.cells import (
     read_table,
 )
 from localconformal.audit.summary import Summary, summarise
+from localconformal.columns import as_table
 from localconformal.frames import at_ends, make_frame
 from localconformal.metrics import interval_score
-from localconformal.metrics._check import check_levels
-from localconformal.metrics.coverage import is_covered
-from localconformal.metrics.features import as_table
-from localconformal.metrics.size import lengths
+from localconformal.metrics.intervals import check_levels, is_covered, lengths
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
 from localconformal.text import aligned, has_jinja2, one_line, say_difference, say_level, say_number

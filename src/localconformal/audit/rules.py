@@ -41,8 +41,7 @@ from localconformal.audit.cells import (
     range_condition,
     stands_out,
 )
-from localconformal.columns import LABEL
-from localconformal.metrics.features import MISSING, Column, as_table, read_columns
+from localconformal.columns import LABEL, MISSING, Column, as_table, read_columns
 from localconformal.quantiles import Array
 from localconformal.text import listing
 

@@ -11,13 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from localconformal import metrics
 from localconformal.audit.cells import ALPHA, Table, label_condition, missing_condition, say_rounded
-from localconformal.columns import LABEL
+from localconformal.columns import LABEL, Column
 from localconformal.frames import is_frame
 from localconformal.metrics import HSIC, ExcessRisk, WorstSlab, binomial_band
-from localconformal.metrics.conditional import check_prediction
-from localconformal.metrics.coverage import coverage_p_values, is_covered
-from localconformal.metrics.features import Column
-from localconformal.metrics.size import lengths
+from localconformal.metrics.intervals import (
+    check_prediction,
+    coverage_p_values,
+    is_covered,
+    lengths,
+)
 from localconformal.metrics.slab import MAX_FIND_ROWS
 from localconformal.models import take_rows
 from localconformal.quantiles import Array
@@ -164,7 +166,7 @@ def summarise(
         excess_risk_l1_error=risk.l1_error,
         excess_risk_n=risk.n,
     )
-    return summary, slab, _summary_notes(summary, dependence.rounded)
+    return summary, slab, _summary_notes(summary, dependence.n)
 
 
 def _find_slab(table: Table, y: Array, bounds: Array, random_state: int) -> WorstSlab:
@@ -188,8 +190,8 @@ def _find_risk(X: Any, y: Array, bounds: Array, level: float, random_state: int)
     return cast(ExcessRisk, metrics.excess_risk(y, bounds, X, level, random_state=random_state))
 
 
-def _summary_notes(summary: Summary, rounded: bool) -> list[str]:
-    """What was infinite, empty, undefined, rounded or drawn."""
+def _summary_notes(summary: Summary, hsic_n: int) -> list[str]:
+    """What was infinite, empty, undefined or drawn."""
     n, infinite = summary.n, say_number(100 * summary.share_infinite)
     empty = say_number(100 * summary.share_empty)
     said = {
@@ -201,7 +203,7 @@ def _summary_notes(summary: Summary, rounded: bool) -> list[str]:
         "above the upper one: they cover nothing.": summary.share_empty > 0,
         "The correlation of length and coverage is undefined: one of them is the same in all "
         "rows.": np.isnan(summary.length_coverage_corr),
-        "HSIC sees lengths rounded to one of 10,000 places in their range.": rounded,
+        f"HSIC was measured on {hsic_n:,} rows drawn at random.": hsic_n < n,
         f"The worst slab was found on {MAX_FIND_ROWS:,} rows and reported on the others.": n
         > 4 * MAX_FIND_ROWS,
         "No row was left to report the worst slab on.": summary.worst_slab_n == 0,

@@ -4,34 +4,32 @@ Metrics that are numbers come as an array of L for L levels; those that are tabl
 p-value or a band come as a small result, a list of L of them for L levels.
 """
 
-from localconformal.metrics.conditional import (
-    length_coverage_corr,
-    length_error_corr,
-    mean_absolute_conditional_gap,
-    mean_squared_conditional_error,
-)
-from localconformal.metrics.coverage import binomial_band, coverage, coverage_band
 from localconformal.metrics.excess_risk import ExcessRisk, excess_risk
-from localconformal.metrics.groups import (
+from localconformal.metrics.hsic import HSIC, hsic
+from localconformal.metrics.intervals import (
     CoverageLengthCurve,
     GroupCoverage,
     SizeStratifiedCoverage,
+    binomial_band,
+    coverage,
+    coverage_band,
     coverage_gap,
     coverage_length_curve,
-    group_coverage,
-    size_stratified_coverage,
-    size_stratified_coverage_score,
-)
-from localconformal.metrics.hsic import HSIC, hsic
-from localconformal.metrics.scorer import make_interval_scorer
-from localconformal.metrics.size import (
     crps,
+    group_coverage,
     interval_score,
+    length_coverage_corr,
+    length_error_corr,
+    mean_absolute_conditional_gap,
     mean_length,
+    mean_squared_conditional_error,
     median_length,
     share_empty,
     share_infinite,
+    size_stratified_coverage,
+    size_stratified_coverage_score,
 )
+from localconformal.metrics.scorer import make_interval_scorer
 from localconformal.metrics.slab import WorstSlab, worst_slab_coverage
 
 __all__ = [

@@ -14,41 +14,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from localconformal.columns import read_features
 from localconformal.frames import make_frame
-from localconformal.metrics._check import each_level
-from localconformal.metrics.coverage import is_covered
-from localconformal.metrics.features import read_features
+from localconformal.metrics.intervals import each_level, is_covered
 from localconformal.quantiles import Array
 
 #: Probabilities are kept this far from 0 and 1, as covmetrics does.
-CLIP = 1e-6
+_CLIP = 1e-6
 #: With fewer covered or missed rows to learn from, the default classifier is their share.
-FEWEST_OF_A_KIND = 10
+_FEWEST_OF_A_KIND = 10
+
+#: (training rows, their coverage, rows to predict) -> probability of being covered
+_Learner = Callable[[NDArray[np.intp], NDArray[np.bool_], NDArray[np.intp]], Array]
 
 
 @dataclass(frozen=True, eq=False)
 class ExcessRisk:
     """Excess risks; ``float(result)`` is ``l1``. All are 0 for ideal intervals, but for noise.
 
-    Attributes
-    ----------
-    l1 : float
-        Bounds E|pi(x) - tau| from below, in expectation; can be negative by noise.
-    l2 : float
-        The same of E(pi(x) - tau)^2.
-    kl : float
-        The same of E KL(pi(x), tau).
-    l1_error, l2_error, kl_error : float
-        Standard errors given the classifiers of the folds; NaN for one row. The folds' share is
-        missing: of ideal intervals l1 / l1_error had the standard deviation 1.6 at 60 rows, 1.4 at
-        100, 1.2 at 200 and 1.1 at 500, where 1 is right.
-    l1_over, l2_over, kl_over : float
-        The part from rows said to be covered too often.
-    l1_under, l2_under, kl_under : float
-        The part from rows said to be covered too rarely; the two add up to the whole.
-    n : int
-    predicted : array of shape (n,)
-        Cross-fitted estimate of pi(x) at each row.
+    In expectation ``l1`` bounds E|pi(x) - tau| from below, ``l2`` E(pi(x) - tau)^2 and ``kl``
+    E KL(pi(x), tau); they can be negative by noise. ``_over`` is the part from rows said to be
+    covered too often, ``_under`` that from rows said to be covered too rarely; the two add up.
+    ``_error`` are standard errors given the classifiers of the folds, NaN for one row. The folds'
+    share is missing: of ideal intervals l1 / l1_error had the standard deviation 1.6 at 60 rows,
+    1.4 at 100, 1.2 at 200 and 1.1 at 500, where 1 is right. ``predicted`` (n,) is the cross-fitted
+    estimate of pi(x) at each row.
     """
 
     l1: float
@@ -97,6 +87,8 @@ def excess_risk(
         L2:  (tau - c)^2 - (p - c)^2
         KL:  c log(p / tau) + (1 - c) log((1 - p) / (1 - tau)).
 
+    A list, one per level, for intervals of shape (n, 2, L).
+
     Parameters
     ----------
     y_true : array of shape (n,)
@@ -113,11 +105,6 @@ def excess_risk(
     random_state : int, default=0
         Seed of the folds and of the default classifier.
 
-    Returns
-    -------
-    ExcessRisk
-        A list, one per level, for intervals of shape (n, 2, L).
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -130,13 +117,11 @@ def excess_risk(
     True
     """
     if n_splits < 2:
-        raise ValueError(f"n_splits is {n_splits}; at least 2 was expected.")
+        raise ValueError(f"n_splits: got {n_splits}; expected at least 2.")
 
     def of_level(y: Array, bounds: Array, level: float) -> ExcessRisk:
-        if classifier is None:
-            learn = _default_learner(X, len(y), random_state)
-        else:
-            learn = _cloned(classifier, X)
+        own = classifier is None
+        learn = _default_learner(X, len(y), random_state) if own else _cloned(classifier, X)
         inside = is_covered(y, bounds)
         predicted = _cross_fit(learn, inside, n_splits, random_state)
         return _risks(predicted, inside.astype(np.float64), level)
@@ -144,12 +129,8 @@ def excess_risk(
     return each_level(of_level, y_true, intervals, confidence_level)
 
 
-#: (training rows, their coverage, rows to predict) -> probability of being covered
-Learner = Callable[[NDArray[np.intp], NDArray[np.bool_], NDArray[np.intp]], Array]
-
-
 def _cross_fit(
-    learn: Learner, covered: NDArray[np.bool_], n_splits: int, random_state: int
+    learn: _Learner, covered: NDArray[np.bool_], n_splits: int, random_state: int
 ) -> Array:
     """Probability of being covered (n,), each row's learned from the other folds."""
     # Loads scikit-learn, which the other metrics do without.
@@ -165,7 +146,7 @@ def _cross_fit(
     return predicted
 
 
-def _default_learner(X: Any, n: int, random_state: int) -> Learner:
+def _default_learner(X: Any, n: int, random_state: int) -> _Learner:
     """Boosted small trees on the numeric view of X."""
     features = read_features(X, n)
     is_label = np.array([labels is not None for labels in features.labels])
@@ -175,7 +156,7 @@ def _default_learner(X: Any, n: int, random_state: int) -> Learner:
 
         from localconformal.parallel import few_threads
 
-        if min(seen.sum(), (~seen).sum()) < FEWEST_OF_A_KIND:
+        if min(seen.sum(), (~seen).sum()) < _FEWEST_OF_A_KIND:
             return np.full(len(fold), seen.mean())
         model = HistGradientBoostingClassifier(
             learning_rate=0.1,
@@ -196,7 +177,7 @@ def _default_learner(X: Any, n: int, random_state: int) -> Learner:
     return learn
 
 
-def _cloned(classifier: Any, X: Any) -> Learner:
+def _cloned(classifier: Any, X: Any) -> _Learner:
     """Clones of the user's classifier, which see X as it is."""
     from sklearn.base import clone
 
@@ -218,7 +199,7 @@ def _probability_of_cover(model: Any, X: Any) -> Array:
 
 def _excesses(p: Array, c: Array, tau: float) -> dict[str, Array]:
     """What each row adds to each risk, of predictions p (n,) of coverage c (n,)."""
-    q = np.clip(p, CLIP, 1.0 - CLIP)
+    q = np.clip(p, _CLIP, 1.0 - _CLIP)
     return {
         "l1": np.sign(tau - p) * (tau - c),
         "l2": (tau - c) ** 2 - (p - c) ** 2,

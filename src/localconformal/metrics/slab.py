@@ -21,47 +21,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from localconformal.columns import Features, read_features
 from localconformal.frames import make_frame
-from localconformal.metrics._check import each_level
-from localconformal.metrics.coverage import binomial_band, is_covered
-from localconformal.metrics.features import read_features, standardised
+from localconformal.metrics.intervals import binomial_band, each_level, is_covered
 from localconformal.quantiles import Array
 
-FIND_SHARE = 0.25
+_FIND_SHARE = 0.25
 #: A slab is not found better with more rows than these, only more slowly.
 MAX_FIND_ROWS = 10_000
+#: Labels with an indicator of their own; those left have none.
+_MAX_INDICATORS = 20
 #: Projected values closer than this, in standard deviations, are equal.
-TIE = 1e-12
+_TIE = 1e-12
 #: Entries of one block of (directions, rows), to bound the memory.
-BLOCK = 1_000_000
+_BLOCK = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class WorstSlab:
     """The slab found, and its coverage on rows that did not find it; a float of that coverage.
 
-    Attributes
-    ----------
-    coverage : float
-        Of the held-out rows in the slab; NaN where there are none.
-    lower, upper : float
-        Its exact binomial band, valid whatever the slab found.
-    n : int
-        Held-out rows in the slab.
-    found_coverage : float
-        Of the rows that found the slab: biased low, for comparison only.
-    found_n : int
-    direction : array of shape (d,)
-        v, of unit length, for standardised columns.
-    low, high : float
-        a and b.
-    columns : tuple of d str
-        Names, or positions; ``name=label`` for the indicator of a label.
-    source : array of ints of shape (d,)
-        Position in X of the column behind each.
-    center, scale : array of shape (d,)
-        Mean and standard deviation of each: along one column the slab runs, in its own unit,
-        from center + scale * low to center + scale * high.
+    ``coverage``, with its exact binomial band ``lower`` to ``upper``, is that of the ``n``
+    held-out rows in the slab; NaN where there are none. ``found_coverage``, of the ``found_n``
+    rows that found it, is biased low. The slab is low <= v'x <= high, with v = ``direction`` (d,)
+    of unit length and x standardised ``columns``: names, or positions; ``name=label`` for the
+    indicator of a label; ``source`` is the position in X behind each. Along one column it runs,
+    in its own unit, from center + scale * low to center + scale * high.
     """
 
     coverage: float
@@ -102,8 +87,8 @@ def worst_slab_coverage(
 
     Intervals with coverage tau at every x have tau here too, within the band; MAPIE's and
     covmetrics' functions of this name report the rows that found the slab, and lie below.
-    Directions are the columns themselves and ``n_directions`` random unit vectors. At most
-    10,000 rows find the slab; all others report.
+    Directions are the columns themselves and random unit vectors. At most 10,000 rows find the
+    slab; all others report. A list, one per level, for intervals of shape (n, 2, L).
 
     Parameters
     ----------
@@ -119,11 +104,6 @@ def worst_slab_coverage(
     random_state : int, default=0
         Seed of the directions and of the split.
 
-    Returns
-    -------
-    WorstSlab
-        A list, one per level, for intervals of shape (n, 2, L).
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -135,20 +115,19 @@ def worst_slab_coverage(
     """
     if not 0.0 < delta <= 1.0 or n_directions < 0:
         raise ValueError(
-            f"delta={delta} and n_directions={n_directions}; a share in (0, 1] and no negative "
-            "number were expected."
+            f"got delta={delta} and n_directions={n_directions}; expected a share in (0, 1] and "
+            "0 or more directions."
         )
 
     def of_level(y: Array, bounds: Array) -> WorstSlab:
-        features = standardised(read_features(X, len(y)))
-        points, inside = features.points, is_covered(y, bounds)
-        rng = np.random.default_rng(random_state)
+        seen, inside = _standardised(read_features(X, len(y))), is_covered(y, bounds)
+        rng, points = np.random.default_rng(random_state), seen.points
         directions = _draw_directions(points.shape[1], n_directions, rng)
         order = rng.permutation(len(y))
-        n_find = min(int(np.ceil(FIND_SHARE * len(y))), MAX_FIND_ROWS)
+        n_find = min(int(np.ceil(_FIND_SHARE * len(y))), MAX_FIND_ROWS)
         find, report = order[:n_find], order[n_find:]
         v, low, high = find_slab(points[find], inside[find], directions, delta)
-        found, held = (inside[r][in_slab(points[r], v, low, high)] for r in (find, report))
+        found, held = (inside[r][_in_slab(points[r], v, low, high)] for r in (find, report))
         lower, upper = binomial_band(int(held.sum()), len(held), probability)
         return WorstSlab(
             coverage=float(held.mean()) if len(held) else float("nan"),
@@ -160,13 +139,65 @@ def worst_slab_coverage(
             direction=v,
             low=low,
             high=high,
-            columns=tuple(features.names),
-            source=features.source,
-            center=features.center,
-            scale=features.scale,
+            columns=tuple(seen.names),
+            source=seen.source,
+            center=seen.center,
+            scale=seen.scale,
         )
 
     return each_level(of_level, y_true, intervals)
+
+
+@dataclass(frozen=True, eq=False)
+class _Standardised:
+    """d columns of mean 0 and variance 1; a value is center + scale * point.
+
+    Missing values are at the mean, 0, and so is every value of a constant column.
+    """
+
+    points: Array
+    names: list[str]
+    source: NDArray[np.intp]
+    center: Array
+    scale: Array
+
+
+def _standardised(features: Features) -> _Standardised:
+    columns, names, source = [], [], []
+    for j, labels in enumerate(features.labels):
+        values, name = features.values[:, j], features.names[j]
+        if labels is None:
+            columns.append(values)
+            names.append(name)
+            source.append(j)
+            continue
+        for code, label in enumerate(labels[:_MAX_INDICATORS]):
+            columns.append(np.where(np.isnan(values), np.nan, values == code))
+            names.append(f"{name}={label}")
+            source.append(j)
+    if not columns:
+        columns, names, source = [np.zeros(len(features.values))], features.names[:1], [0]
+    points, center, scale = zip(*(_standardise(column) for column in columns), strict=True)
+    return _Standardised(
+        np.stack(points, axis=1), names, np.array(source), np.array(center), np.array(scale)
+    )
+
+
+def _standardise(column: Array) -> tuple[Array, float, float]:
+    """(column - mean) / standard deviation over what is known, 0 where it is not; mean and sd."""
+    known = np.isfinite(column)
+    result = np.zeros_like(column)
+    if not known.any():
+        return result, 0.0, 0.0
+    # In units of its largest entry: squares of huge numbers would overflow.
+    unit = float(np.abs(column[known]).max()) or 1.0
+    scaled = column[known] / unit
+    mean = float(scaled.mean())
+    centred = scaled - mean
+    spread = float(np.sqrt(np.mean(centred**2)))
+    if spread > 1e-12:
+        result[known] = centred / spread
+    return result, unit * mean, unit * spread
 
 
 def _draw_directions(d: int, n_directions: int, rng: np.random.Generator) -> Array:
@@ -178,10 +209,9 @@ def _draw_directions(d: int, n_directions: int, rng: np.random.Generator) -> Arr
     return np.concatenate([np.eye(d), drawn])
 
 
-def in_slab(points: Array, v: Array, low: float, high: float) -> NDArray[np.bool_]:
-    """Which rows lie in the slab."""
+def _in_slab(points: Array, v: Array, low: float, high: float) -> NDArray[np.bool_]:
     projected = points @ v
-    return (projected >= low - TIE) & (projected <= high + TIE)
+    return (projected >= low - _TIE) & (projected <= high + _TIE)
 
 
 def find_slab(
@@ -194,7 +224,7 @@ def find_slab(
     n, d = points.shape
     fewest = max(1, int(np.ceil(delta * n)))
     best, found = np.inf, (directions[0], -np.inf, np.inf)
-    step = max(1, BLOCK // n)
+    step = max(1, _BLOCK // n)
     starts = [*range(0, d, step), *range(d, len(directions), step)]
     for start, end_of_block in pairwise([*starts, len(directions)]):
         block = directions[start:end_of_block]
@@ -202,7 +232,7 @@ def find_slab(
         order = np.argsort(projected, axis=1)
         projected = np.take_along_axis(projected, order, axis=1)
         breaks = np.ones((len(block), n + 1), dtype=bool)
-        breaks[:, 1:-1] = np.diff(projected, axis=1) > TIE
+        breaks[:, 1:-1] = np.diff(projected, axis=1) > _TIE
         mean, first, end, which = worst_segment(covered[order], fewest, breaks, best)
         if mean < best:
             best = mean

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_consistent_length
 from localconformal.calibration import Calibration
 from localconformal.frames import make_frame
 from localconformal.io.files import write_whole
-from localconformal.metrics.coverage import is_covered
+from localconformal.metrics.intervals import is_covered
 from localconformal.models import take_rows
 from localconformal.monitor.martingale import (
     Codes,

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localconformal.audit.cells import say_value
-from localconformal.columns import LABEL, TIME
+from localconformal.columns import DURATION, LABEL, MISSING, TIME, Column, as_table, read_columns
 from localconformal.frames import columns_of, is_frame
-from localconformal.metrics.features import DURATION, MISSING, Column, as_table, read_columns
-from localconformal.metrics.size import is_empty, lengths
+from localconformal.metrics.intervals import is_empty, lengths
 from localconformal.quantiles import Array
 from localconformal.text import one_line, say_tick, shorten
 

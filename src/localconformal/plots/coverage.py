@@ -12,9 +12,8 @@ from scipy.special import stdtrit
 from localconformal.audit.audit import check_one_level
 from localconformal.audit.cells import number_bins
 from localconformal.audit.compare import paired_mean, row_values
-from localconformal.columns import LABEL
+from localconformal.columns import LABEL, MISSING
 from localconformal.metrics import binomial_band, coverage_length_curve, group_coverage
-from localconformal.metrics.features import MISSING
 from localconformal.plots import _axes as art
 from localconformal.quantiles import Array
 from localconformal.text import say_level, say_number, say_rows

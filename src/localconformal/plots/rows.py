@@ -15,10 +15,7 @@ from localconformal.frames import is_frame, stack_rows
 from localconformal.laws.base import BaseLaw
 from localconformal.laws.localizer import Localizer, NeighborsLocalizer
 from localconformal.metrics import coverage, length_error_corr
-from localconformal.metrics.conditional import check_prediction
-from localconformal.metrics.coverage import is_covered
-from localconformal.metrics.groups import size_bins
-from localconformal.metrics.size import tied_lengths
+from localconformal.metrics.intervals import check_prediction, is_covered, size_bins, tied_lengths
 from localconformal.plots import _axes as art
 from localconformal.quantiles import Array, weighted_quantile
 from localconformal.text import say_level, say_number, say_share

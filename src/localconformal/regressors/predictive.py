@@ -16,7 +16,7 @@ from localconformal.frames import check_unmasked
 from localconformal.laws import SidedLaw
 from localconformal.laws.once import one_query
 from localconformal.laws.sides import LocalLaw
-from localconformal.metrics.size import crps
+from localconformal.metrics.intervals import crps
 from localconformal.models import take_rows
 from localconformal.quantiles import Array, required_calibration_size
 from localconformal.regressors.base import BaseConformalRegressor

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from localconformal.audit import Audit, Cell, Comparison, Difference, Summary
 from localconformal.audit.cells import ALPHA
 from localconformal.metrics import CoverageLengthCurve
-from localconformal.metrics.coverage import is_covered
-from localconformal.metrics.size import tied_lengths
+from localconformal.metrics.intervals import is_covered, tied_lengths
 from localconformal.quantiles import Array
 from localconformal.text import say_number, say_rows, shorten
 

@@ -26,11 +26,11 @@ from localconformal.audit.audit import (
 from localconformal.audit.cells import ALPHA, say_rounded, stands_out
 from localconformal.audit.summary import Accuracy, accuracy, summary_lines
 from localconformal.columns import LABEL as LABELS
+from localconformal.columns import MISSING, as_table, read_columns
 from localconformal.frames import columns_of, is_frame
 from localconformal.io.files import write_whole
 from localconformal.metrics import CoverageLengthCurve, coverage_band
-from localconformal.metrics.coverage import is_covered
-from localconformal.metrics.features import MISSING, as_table, read_columns
+from localconformal.metrics.intervals import is_covered
 from localconformal.quantiles import Array
 from localconformal.report.charts import (
     KINDS,

@@ -1,0 +1,792 @@
+"""Measures of (y_true, intervals): coverage and its bands, length, scores, and how coverage varies.
+
+Intervals are (n, 2), or (n, 2, L) for L levels; a measure is then one number, or one per level.
+An empty interval (lower > upper, or both bounds at one infinity) has length 0. Infinite lengths
+count as they are: the mean of the finite ones alone would praise a method for giving up on the
+hard rows; `share_infinite` says how many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc, betaincinv
+from scipy.stats import betabinom, hypergeom
+
+from localconformal.columns import group_codes
+from localconformal.frames import check_unmasked, make_frame
+from localconformal.quantiles import Array, conformal_rank
+
+#: Lengths closer than this many units in the last place of their bounds differ by rounding.
+_ROUNDING = 32.0 * np.finfo(np.float64).eps
+
+_Result = TypeVar("_Result")
+
+# ---- what is measured ----------------------------------------------------------------------------
+
+
+def _check_intervals(intervals: ArrayLike) -> Array:
+    bounds = np.asarray(intervals, dtype=np.float64)
+    if bounds.ndim not in (2, 3) or bounds.shape[1] != 2:
+        raise ValueError(
+            f"intervals: got shape {bounds.shape}; expected (n, 2) or (n, 2, L): stack lower and "
+            "upper bounds along the second axis."
+        )
+    if bounds.size == 0:
+        raise ValueError(f"intervals: got shape {bounds.shape}; expected at least one interval.")
+    if np.isnan(bounds).any():
+        raise ValueError(
+            "intervals: got NaN; expected numbers or infinities: leave these rows out."
+        )
+    return bounds
+
+
+def check_pair(
+    y_true: ArrayLike, intervals: ArrayLike, name: str = "y_true"
+) -> tuple[Array, Array]:
+    """y, shaped to be compared with the bounds of each level, and the bounds.
+
+    ``name`` is what the caller calls y.
+    """
+    check_unmasked(y_true, name)
+    y, bounds = np.asarray(y_true, dtype=np.float64), _check_intervals(intervals)
+    if y.shape != bounds.shape[:1]:
+        raise ValueError(
+            f"{name}: got shape {y.shape} with intervals of shape {bounds.shape}; expected (n,), "
+            "as many rows as intervals."
+        )
+    if not np.isfinite(y).all():
+        raise ValueError(
+            f"{name}: got NaN or infinity; expected finite numbers: leave these rows out."
+        )
+    return y.reshape(y.shape + (1,) * (bounds.ndim - 2)), bounds
+
+
+def check_levels(confidence_level: ArrayLike, bounds: Array) -> Array:
+    """One level in (0, 1) for each of those in bounds: (1,) for (n, 2), else (L,)."""
+    levels = np.asarray(confidence_level, dtype=np.float64)
+    n_levels = 1 if bounds.ndim == 2 else bounds.shape[2]
+    if levels.ndim > 1 or levels.size != n_levels:
+        raise ValueError(
+            f"confidence_level: got shape {levels.shape} with intervals of shape {bounds.shape}; "
+            f"expected as many levels as intervals have, {n_levels}."
+        )
+    if not np.all((levels > 0.0) & (levels < 1.0)):
+        raise ValueError(f"confidence_level: got {levels}; expected numbers in (0, 1).")
+    return levels.reshape(-1)
+
+
+def each_level(
+    judge: Callable[..., _Result],
+    y_true: ArrayLike,
+    intervals: ArrayLike,
+    confidence_level: ArrayLike | None = None,
+) -> _Result | list[_Result]:
+    """judge(y (n,), bounds (n, 2), level if given); a list, one per level, for (n, 2, L)."""
+    y, bounds = check_pair(y_true, intervals)
+    parts = bounds.reshape(len(bounds), 2, -1)
+    given: list[tuple[Any, ...]] = [(y.reshape(-1), part) for part in np.moveaxis(parts, 2, 0)]
+    if confidence_level is not None:
+        levels = check_levels(confidence_level, bounds).tolist()
+        given = [(*pair, level) for pair, level in zip(given, levels, strict=True)]
+    results = [judge(*one) for one in given]
+    return results[0] if bounds.ndim == 2 else results
+
+
+def _number_or_array(values: Any) -> float | Array:
+    """A plain number instead of an array without axes."""
+    numbers = np.asarray(values, dtype=np.float64)
+    return float(numbers) if numbers.ndim == 0 else numbers
+
+
+class _Table:
+    """A result whose fields are columns."""
+
+    def frame(self) -> Any:
+        """The fields as columns (pandas)."""
+        return make_frame(asdict(self), None)  # type: ignore[call-overload]
+
+
+# ---- coverage ------------------------------------------------------------------------------------
+
+
+def coverage(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
+    """Share of rows with lower <= y <= upper.
+
+    Examples
+    --------
+    >>> coverage([0.0, 2.0], [[0.0, 1.0], [0.0, 1.0]])
+    0.5
+    """
+    return _number_or_array(is_covered(*check_pair(y_true, intervals)).mean(axis=0))
+
+
+def is_covered(y: Array, bounds: Array) -> NDArray[np.bool_]:
+    """Whether lower <= y <= upper, (n,) or (n, L), of a pair that was checked."""
+    return (bounds[:, 0] <= y) & (y <= bounds[:, 1])
+
+
+def coverage_band(
+    n_calibration: int, n_test: int, confidence_level: float, probability: float = 0.95
+) -> tuple[float, float]:
+    """Where the coverage of ``n_test`` new rows lies with this probability.
+
+    Given its calibration set, split conformal prediction with continuous scores covers a new
+    row with probability Beta(k, n + 1 - k), k = ceil((n + 1) tau); so the number of test rows
+    covered is Beta-binomial.
+
+    Examples
+    --------
+    >>> low, high = coverage_band(500, 1000, 0.9)
+    >>> round(low, 3), round(high, 3)
+    (0.866, 0.93)
+    """
+    if not 0.0 < confidence_level < 1.0 or n_calibration < 1 or n_test < 1:
+        raise ValueError(
+            f"got n_calibration={n_calibration}, n_test={n_test} and confidence_level="
+            f"{confidence_level}; expected at least one row each and a level in (0, 1)."
+        )
+    return _coverage_band(n_calibration, n_test, confidence_level, _tail(probability))
+
+
+@lru_cache(maxsize=1024)
+def _coverage_band(n_calibration: int, n_test: int, level: float, tail: float) -> Any:
+    """Remembered: the quantiles take milliseconds, and tables ask for the same ones."""
+    k = conformal_rank(n_calibration, level)
+    if k > n_calibration:
+        return 1.0, 1.0
+    law = betabinom(n_test, k, n_calibration + 1 - k)
+    return float(law.ppf(tail)) / n_test, float(law.ppf(1.0 - tail)) / n_test
+
+
+def _tail(probability: float) -> float:
+    """What a band leaves out on either side."""
+    if not 0.0 < probability < 1.0:
+        raise ValueError(f"probability: got {probability}; expected a number in (0, 1).")
+    return (1.0 - probability) / 2.0
+
+
+def binomial_band(
+    n_covered: ArrayLike, n: ArrayLike, probability: float = 0.95
+) -> tuple[float | Array, float | Array]:
+    """Exact (Clopper-Pearson) band of the coverage behind ``n_covered`` of ``n`` rows.
+
+    With k of n rows covered and t = (1 - probability) / 2, it runs from the t-quantile of
+    Beta(k, n - k + 1) to the (1 - t)-quantile of Beta(k + 1, n - k), and holds the true coverage
+    with at least this probability, whatever n. Counts are whole numbers or arrays of them;
+    without rows the band is (0, 1).
+
+    Examples
+    --------
+    >>> low, high = binomial_band(90, 100)
+    >>> round(low, 3), round(high, 3)
+    (0.824, 0.951)
+    """
+    k, rows = np.broadcast_arrays(np.asarray(n_covered), np.asarray(n))
+    if not all(np.issubdtype(counts.dtype, np.integer) for counts in (k, rows)):
+        raise ValueError(
+            f"got n_covered of type {k.dtype} and n of type {rows.dtype}; expected whole numbers: "
+            "pass how many rows are covered, not their share."
+        )
+    if not np.all((k >= 0) & (k <= rows)):
+        raise ValueError(f"got n_covered={k} and n={rows}; expected 0 <= n_covered <= n.")
+    tail = _tail(probability)
+    # Beta(0, .) and Beta(., 0) stand at 0 and at 1; the maxima only keep betaincinv defined.
+    lower = np.where(k > 0, betaincinv(np.maximum(k, 1), rows - k + 1, tail), 0.0)
+    upper = np.where(k < rows, betaincinv(k + 1, np.maximum(rows - k, 1), 1.0 - tail), 1.0)
+    return _number_or_array(lower), _number_or_array(upper)
+
+
+def coverage_p_values(n_covered: ArrayLike, n: ArrayLike, confidence_level: float) -> Array:
+    """Exact two-sided p-values of "the coverage is confidence_level", one for each count.
+
+    With K ~ Binomial(n, tau) they are 2 min(P(K <= k), P(K >= k)), at most 1. Of the two-sided
+    binomial tests this is the one that agrees with `binomial_band`: it is below 0.05 exactly when
+    the 95 % band leaves tau out.
+
+    Examples
+    --------
+    >>> coverage_p_values([90, 80], 100, 0.9).round(4)
+    array([1.   , 0.004])
+    """
+    k, rows = (np.asarray(counts, dtype=np.float64) for counts in (n_covered, n))
+    # The incomplete beta function is the tail of a binomial law; the maxima keep it defined.
+    at_most = betainc(np.maximum(rows - k, 1.0), k + 1.0, 1.0 - confidence_level)
+    at_least = betainc(np.maximum(k, 1.0), rows - k + 1.0, confidence_level)
+    at_most, at_least = np.where(k < rows, at_most, 1.0), np.where(k > 0, at_least, 1.0)
+    return np.minimum(1.0, 2.0 * np.minimum(at_most, at_least))
+
+
+def rest_p_values(n_covered: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> Array:
+    """Exact two-sided p-values of "covered as the other rows are", one for each count.
+
+    Given that ``all_covered`` of all ``n_all`` rows are, k of n is then hypergeometric, whatever
+    the coverage that the rows share; the smaller tail is doubled, as in `coverage_p_values`.
+    Without other rows the p-value is 1.
+
+    Examples
+    --------
+    >>> rest_p_values([80, 70], 100, 800, 1000).round(3)
+    array([1.   , 0.016])
+    """
+    k, rows = (np.asarray(counts, dtype=np.int64) for counts in (n_covered, n))
+    law = hypergeom(n_all, all_covered, rows)
+    return np.minimum(1.0, 2.0 * np.minimum(law.cdf(k), law.sf(k - 1)))
+
+
+def rest_gaps(n_covered: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> Array:
+    """Coverage of each part less that of the other rows; NaN where there are none.
+
+    Examples
+    --------
+    >>> rest_gaps([8, 9], [10, 20], 9, 20)
+    array([0.7, nan])
+    """
+    k, rows = (np.asarray(counts, dtype=np.float64) for counts in (n_covered, n))
+    others = np.where(rows < n_all, n_all - rows, np.nan)
+    return k / rows - (all_covered - k) / others
+
+
+def holm(p_values: ArrayLike) -> Array:
+    """p-values adjusted by Holm's method, in the order given.
+
+    Sorted ascending, p_(i) of m becomes max over j <= i of (m - j + 1) p_(j), at most 1. To call
+    significant what is below alpha then errs at all, even once, with probability alpha at most,
+    whatever the dependence: bins of many features hold the same rows.
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty_like(p)
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    adjusted[order] = np.minimum(1.0, stepped)
+    return adjusted
+
+
+# ---- length --------------------------------------------------------------------------------------
+
+
+def mean_length(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
+    """Mean of upper - lower; +inf as soon as one interval is infinite.
+
+    Examples
+    --------
+    >>> mean_length(None, [[0.0, 1.0], [0.0, 3.0]])
+    2.0
+    """
+    return _number_or_array(lengths(_check_intervals(intervals)).mean(axis=0))
+
+
+def median_length(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
+    """Median of upper - lower; +inf once half of the intervals are infinite.
+
+    Examples
+    --------
+    >>> median_length(None, [[0.0, 1.0], [0.0, 3.0], [0.0, float("inf")]])
+    3.0
+    """
+    return _number_or_array(np.median(lengths(_check_intervals(intervals)), axis=0))
+
+
+def share_infinite(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
+    """Share of intervals of infinite length.
+
+    Examples
+    --------
+    >>> share_infinite(None, [[0.0, 1.0], [0.0, float("inf")]])
+    0.5
+    """
+    return _number_or_array(np.isinf(lengths(_check_intervals(intervals))).mean(axis=0))
+
+
+def share_empty(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
+    """Share of intervals that hold no number.
+
+    Examples
+    --------
+    >>> share_empty(None, [[0.0, 1.0], [2.0, 1.0], [1.0, 1.0], [3.0, 4.0]])
+    0.25
+    """
+    return _number_or_array(is_empty(_check_intervals(intervals)).mean(axis=0))
+
+
+def is_empty(bounds: Array) -> NDArray[np.bool_]:
+    """Which intervals hold no real number; (n, 2) -> (n,), (n, 2, L) -> (n, L)."""
+    lower, upper = bounds[:, 0], bounds[:, 1]
+    return (lower > upper) | (lower == np.inf) | (upper == -np.inf)
+
+
+def lengths(bounds: Array) -> Array:
+    """upper - lower, 0 for empty sets; (n, 2) -> (n,), (n, 2, L) -> (n, L)."""
+    lower, upper = bounds[:, 0], bounds[:, 1]
+    return np.subtract(upper, lower, out=np.zeros_like(upper), where=upper > lower)
+
+
+def tied_lengths(bounds: Array) -> Array:
+    """Lengths (n,) of (n, 2), those that differ by the rounding of their bounds made equal.
+
+    Intervals mu(x) +- q are of one length, and upper - lower is not: its last digits would be
+    taken for a difference by whatever ranks or standardises lengths.
+
+    Examples
+    --------
+    >>> mu = np.array([0.1, 0.7, 1234.5])
+    >>> bounds = np.stack([mu - 0.3, mu + 0.3], axis=1)
+    >>> len(set(lengths(bounds))), len(set(tied_lengths(bounds)))
+    (3, 1)
+    """
+    length = lengths(bounds)
+    finite = np.flatnonzero(np.isfinite(length))
+    if len(finite) == 0:
+        return length
+    order = finite[np.argsort(length[finite], kind="stable")]
+    size = np.abs(bounds[order]).max(axis=1, where=np.isfinite(bounds[order]), initial=0.0)
+    apart = np.diff(length[order]) > _ROUNDING * np.maximum(size[1:], size[:-1])
+    first = np.maximum.accumulate(np.where(np.append(True, apart), np.arange(len(apart) + 1), 0))
+    length[order] = length[order][first]
+    return length
+
+
+# ---- proper scores -------------------------------------------------------------------------------
+
+
+def interval_score(
+    y_true: ArrayLike, intervals: ArrayLike, confidence_level: float | ArrayLike = 0.9
+) -> float | Array:
+    """Mean Winkler score: length + (2 / alpha) (distance by which y falls outside).
+
+    Lower is better; its minimiser is the interval of the alpha/2 and 1 - alpha/2 quantiles.
+    Crossed bounds are scored as the two quantiles they stand for: their length counts as
+    negative, and y misses one of them, or both. Infinite intervals score +inf.
+
+    Examples
+    --------
+    >>> interval_score([2.0], [[0.0, 1.0]], confidence_level=0.5)
+    5.0
+    """
+    y, bounds = check_pair(y_true, intervals)
+    lower, upper = bounds[:, 0], bounds[:, 1]
+    alpha = 1.0 - check_levels(confidence_level, bounds)
+    outside = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
+    # Both bounds at one infinity: the miss counts, and the length is undefined.
+    length = np.subtract(upper, lower, out=np.zeros_like(upper), where=upper != lower)
+    score = np.where(np.isinf(outside), np.inf, length) + 2.0 / alpha * outside
+    return _number_or_array(score.mean(axis=0))
+
+
+def crps(y_true: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -> float:
+    """Mean CRPS of discrete predictive laws: lower is better, the true law is best.
+
+    With the law of row i putting mass w_j on x_j, in O(k log k) by sorting,
+
+        CRPS = sum_j w_j |x_j - y| - 1/2 sum_jk w_j w_k |x_j - x_k|
+             = 2 sum_j w_j (x_j - y) (1{y < x_j} - W_j + w_j / 2),
+
+    W_j being the running sum of the weights in the order of x. It is in the unit of y; a law
+    at one point has its absolute error as CRPS, and mass at infinity makes it +inf.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,)
+    values : array of shape (n, k)
+        Draws from each row's law, or its quantiles at the midpoints of k equal steps of level.
+    weights : array of shape (n, k) or (k,), default=None
+        Mass of each value, divided by its sum in a row; None is equal weights.
+
+    Examples
+    --------
+    >>> crps([0.0, 0.0], [[-1.0, 1.0], [1.0, 1.0]])
+    0.75
+    """
+    y, x, w = _check_laws(y_true, values, weights)
+    order = np.argsort(x, axis=1, kind="stable")
+    x, w = np.take_along_axis(x, order, axis=1), np.take_along_axis(w, order, axis=1)
+    lost = np.any(np.isinf(x) & (w > 0.0), axis=1)
+    # Infinite values without mass add nothing, and neither do those at y.
+    distance = np.where(np.isinf(x), 0.0, x - y[:, None])
+    share = (distance > 0.0) - np.cumsum(w, axis=1) + w / 2.0
+    scores = 2.0 * np.sum(w * distance * share, axis=1)
+    return float(np.mean(np.where(lost, np.inf, scores)))
+
+
+def _check_laws(
+    y_true: ArrayLike, values: ArrayLike, weights: ArrayLike | None
+) -> tuple[Array, Array, Array]:
+    """y (n,), values and weights (n, k) of sum one, or refused."""
+    check_unmasked(y_true, "y_true")
+    y, x = np.asarray(y_true, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    if y.ndim != 1 or x.ndim != 2 or len(x) != len(y) or x.size == 0:
+        raise ValueError(
+            f"got y_true of shape {y.shape} and values of shape {x.shape}; expected (n,) and "
+            "(n, k), with at least one value per row."
+        )
+    if not np.all(np.isfinite(y)) or np.isnan(x).any():
+        raise ValueError(
+            "got NaN or infinity in y_true, or NaN in values; expected numbers: leave these rows "
+            "out."
+        )
+    w = np.ones_like(x) if weights is None else np.asarray(weights, dtype=np.float64)
+    if w.shape not in (x.shape, x.shape[1:]):
+        raise ValueError(
+            f"weights: got shape {w.shape}; expected that of values, {x.shape}, or {x.shape[1:]}."
+        )
+    w = np.broadcast_to(w, x.shape)
+    total = w.sum(axis=1, keepdims=True)
+    if not np.all(np.isfinite(w) & (w >= 0.0)) or not np.all(total > 0.0):
+        raise ValueError(
+            "weights: got negative or infinite ones, or a row of zeros; expected masses."
+        )
+    return y, x, w / total
+
+
+# ---- does coverage depend on the length, or on x? ------------------------------------------------
+
+
+def length_coverage_corr(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
+    """Correlation of length and coverage (Feldman et al., 2021); 0 is ideal.
+
+    Negative where long intervals miss more often than short ones. Rows of infinite length are
+    left out; NaN where undefined: constant lengths, all rows covered or none.
+
+    Examples
+    --------
+    >>> intervals = [[0.0, 1.0], [0.0, 1.0], [0.0, 2.0], [0.0, 2.0]]
+    >>> length_coverage_corr([0.5, 3.0, 1.0, 3.0], intervals)
+    0.0
+    """
+
+    def of_level(y: Array, bounds: Array) -> float:
+        return correlation(tied_lengths(bounds), is_covered(y, bounds).astype(np.float64))
+
+    return _number_or_array(each_level(of_level, y_true, intervals))
+
+
+def length_error_corr(
+    y_true: ArrayLike, intervals: ArrayLike, y_pred: ArrayLike | None = None
+) -> float | Array:
+    """Correlation of length and |y - prediction|: the higher, the better hard rows are told apart.
+
+    It says nothing about validity. ``y_pred`` (n,) are point predictions; None is the centre of
+    each interval. Rows of infinite length are left out; NaN where undefined.
+
+    Examples
+    --------
+    >>> intervals = [[-1.0, 1.0], [-2.0, 2.0], [-3.0, 3.0]]
+    >>> round(length_error_corr([0.5, -1.0, 1.5], intervals), 12)
+    1.0
+    """
+
+    def of_level(y: Array, bounds: Array) -> float:
+        rows = np.isfinite(bounds).all(axis=1)
+        known = None if y_pred is None else check_prediction(y_pred, len(y))[rows]
+        centre = bounds[rows].mean(axis=1) if known is None else known
+        return correlation(tied_lengths(bounds)[rows], np.abs(y[rows] - centre))
+
+    return _number_or_array(each_level(of_level, y_true, intervals))
+
+
+def correlation(length: Array, other: Array) -> float:
+    """Pearson's correlation over finite lengths; NaN where either is constant."""
+    finite = np.isfinite(length)
+    a, b = length[finite], other[finite]
+    if len(a) < 2 or np.ptp(a) == 0.0 or np.ptp(b) == 0.0:
+        return float("nan")
+    # Largest entries of one: squares of tiny or huge numbers would vanish or overflow.
+    a, b = ((v - v.mean()) / np.ptp(v) for v in (a, b))
+    return float(np.clip((a @ b) / np.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
+
+
+def check_prediction(y_pred: ArrayLike, n: int) -> Array:
+    """Finite predictions (n,), or refused."""
+    prediction = np.asarray(y_pred, dtype=np.float64)
+    if prediction.shape != (n,) or not np.isfinite(prediction).all():
+        raise ValueError(
+            f"y_pred: got shape {prediction.shape}, or NaN or infinity; expected {n} finite "
+            "numbers, one for each row."
+        )
+    return prediction
+
+
+def mean_squared_conditional_error(
+    conditional_coverage: ArrayLike, confidence_level: float | ArrayLike = 0.9
+) -> float | Array:
+    """MSCE: mean of (pi(x) - confidence_level)^2; 0 is ideal.
+
+    pi(x) = P(lower(x) <= Y <= upper(x) | x), (n,) or (n, L), is known in simulations; on real
+    data `excess_risk` estimates lower bounds of such distances.
+
+    Examples
+    --------
+    >>> round(mean_squared_conditional_error([0.8, 1.0]), 12)
+    0.01
+    """
+    return _number_or_array(np.mean(_gaps(conditional_coverage, confidence_level) ** 2, axis=0))
+
+
+def mean_absolute_conditional_gap(
+    conditional_coverage: ArrayLike, confidence_level: float | ArrayLike = 0.9
+) -> float | Array:
+    """Mean of |pi(x) - confidence_level|, as in `mean_squared_conditional_error`; 0 is ideal.
+
+    Examples
+    --------
+    >>> round(mean_absolute_conditional_gap([0.8, 1.0]), 12)
+    0.1
+    """
+    return _number_or_array(np.mean(np.abs(_gaps(conditional_coverage, confidence_level)), axis=0))
+
+
+def _gaps(conditional_coverage: ArrayLike, confidence_level: float | ArrayLike) -> Array:
+    """pi(x) - confidence_level, shaped like pi."""
+    pi = np.asarray(conditional_coverage, dtype=np.float64)
+    level = np.asarray(confidence_level, dtype=np.float64)
+    if pi.ndim not in (1, 2) or pi.size == 0 or not np.all((pi >= 0.0) & (pi <= 1.0)):
+        raise ValueError(
+            f"conditional_coverage: got shape {pi.shape}, or values outside [0, 1]; expected "
+            "probabilities of being covered, (n,) or (n, L)."
+        )
+    if level.shape not in ((), pi.shape[1:]) or not np.all((level > 0.0) & (level < 1.0)):
+        raise ValueError(
+            f"confidence_level: got {level} with conditional_coverage of shape {pi.shape}; "
+            "expected one number in (0, 1), or one per level."
+        )
+    return pi - level
+
+
+# ---- coverage of parts: groups, strata of the length, levels -------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCoverage(_Table):
+    """Coverage of each of G groups: arrays of shape (G,).
+
+    ``group`` has the labels, sorted, what is missing last; ``n`` the rows; ``gap`` is coverage
+    - confidence_level, negative where the group is covered too rarely; ``lower`` and ``upper``
+    are the exact binomial band of the coverage. Each band holds with its probability on its own:
+    among 20 groups of 95 % bands, expect one to miss.
+    """
+
+    group: NDArray[Any]
+    n: NDArray[np.intp]
+    coverage: Array
+    gap: Array
+    lower: Array
+    upper: Array
+    confidence_level: float
+
+
+def group_coverage(
+    y_true: ArrayLike,
+    intervals: ArrayLike,
+    groups: ArrayLike,
+    confidence_level: float | ArrayLike = 0.9,
+    *,
+    probability: float = 0.95,
+) -> GroupCoverage | list[GroupCoverage]:
+    """Coverage, gap and exact binomial band of each group; a list, one per level, for several.
+
+    The bands hold, each with this probability, for groups that were chosen before looking at
+    ``y_true``, on rows that neither trained nor calibrated the intervals. ``groups`` (n,) are
+    labels of any kind; missing ones of whatever kind are one group, and labels of mixed kinds are
+    told apart by their text.
+
+    Examples
+    --------
+    >>> intervals = [[0.0, 1.0]] * 4
+    >>> result = group_coverage([0.5, 0.6, 0.7, 2.0], intervals, ["a", "a", "b", "b"])
+    >>> result.coverage, result.n
+    (array([1. , 0.5]), array([2, 2]))
+    """
+
+    def of_level(y: Array, bounds: Array, level: float) -> GroupCoverage:
+        labels, codes = group_codes(groups, len(y))
+        return GroupCoverage(labels, **_count_parts(codes, y, bounds, level, probability))
+
+    return each_level(of_level, y_true, intervals, confidence_level)
+
+
+def coverage_gap(
+    y_true: ArrayLike,
+    intervals: ArrayLike,
+    groups: ArrayLike | None = None,
+    confidence_level: float | ArrayLike = 0.9,
+    *,
+    weighted: bool = False,
+) -> float | Array:
+    """Mean over groups of |coverage - confidence_level|; 0 is ideal, and noise adds to it.
+
+    Groups count equally, or by their rows if ``weighted``. Without groups it is
+    |coverage - confidence_level|, by which a search finds intervals that cover what they should:
+    the `coverage` itself is highest for the widest.
+
+    Examples
+    --------
+    >>> intervals = [[0.0, 1.0]] * 4
+    >>> coverage_gap([0.5, 0.6, 0.7, 2.0], intervals, ["a", "a", "b", "b"], 0.75)
+    0.25
+    >>> coverage_gap([0.5, 0.6, 0.7, 2.0], intervals, confidence_level=0.75)
+    0.0
+    """
+
+    def of_level(y: Array, bounds: Array, level: float) -> float:
+        _, codes = group_codes(np.zeros(len(y)) if groups is None else groups, len(y))
+        counted = _count_parts(codes, y, bounds, level)
+        weights = counted["n"] if weighted else None
+        return float(np.average(np.abs(counted["gap"]), weights=weights))
+
+    return _number_or_array(each_level(of_level, y_true, intervals, confidence_level))
+
+
+def _count_parts(
+    codes: NDArray[np.intp], y: Array, bounds: Array, level: float, probability: float = 0.95
+) -> dict[str, Any]:
+    """Rows, coverage, gap and band of the parts 0, 1, ..., none of which is empty."""
+    n = np.bincount(codes)
+    hits = np.bincount(codes[is_covered(y, bounds)], minlength=len(n))
+    lower, upper = binomial_band(hits, n, probability)
+    band = {"lower": lower, "upper": upper, "confidence_level": level}
+    return {"n": n, "coverage": hits / n, "gap": hits / n - level, **band}
+
+
+@dataclass(frozen=True, eq=False)
+class SizeStratifiedCoverage(_Table):
+    """Coverage of B bins of intervals, from the shortest to the longest: arrays of shape (B,).
+
+    ``shortest`` and ``longest`` are the lengths at the ends of the bin; the others as in
+    `GroupCoverage`.
+    """
+
+    shortest: Array
+    longest: Array
+    n: NDArray[np.intp]
+    coverage: Array
+    gap: Array
+    lower: Array
+    upper: Array
+    confidence_level: float
+
+
+def size_stratified_coverage(
+    y_true: ArrayLike,
+    intervals: ArrayLike,
+    confidence_level: float | ArrayLike = 0.9,
+    *,
+    n_bins: int = 5,
+    probability: float = 0.95,
+) -> SizeStratifiedCoverage | list[SizeStratifiedCoverage]:
+    """Coverage within at most ``n_bins`` quantile bins of the length, with exact bands.
+
+    Equal lengths stay together, in the bin of their middle row, so that bins may be fewer:
+    intervals of one length are one bin. Infinite lengths are a bin of their own, the last.
+    A list, one per level, for several.
+
+    Examples
+    --------
+    >>> intervals = [[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0]]
+    >>> result = size_stratified_coverage([0.5, 3.0, 1.0, 1.0], intervals, n_bins=2)
+    >>> result.coverage, result.longest
+    (array([0.5, 1. ]), array([2., 4.]))
+    """
+
+    def of_level(y: Array, bounds: Array, level: float) -> SizeStratifiedCoverage:
+        length = tied_lengths(bounds)
+        codes = size_bins(length, n_bins)
+        shortest = np.full(codes.max() + 1, np.inf)
+        longest = np.zeros_like(shortest)
+        np.minimum.at(shortest, codes, length)
+        np.maximum.at(longest, codes, length)
+        counted = _count_parts(codes, y, bounds, level, probability)
+        return SizeStratifiedCoverage(shortest, longest, **counted)
+
+    return each_level(of_level, y_true, intervals, confidence_level)
+
+
+def size_stratified_coverage_score(
+    y_true: ArrayLike, intervals: ArrayLike, *, n_bins: int = 5
+) -> float | Array:
+    """Coverage of the worst bin of `size_stratified_coverage`; the level is ideal.
+
+    Being a minimum over bins it lies below the level by noise too; see the bands.
+
+    Examples
+    --------
+    >>> intervals = [[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0]]
+    >>> size_stratified_coverage_score([0.5, 3.0, 1.0, 1.0], intervals, n_bins=2)
+    0.5
+    """
+
+    def of_level(y: Array, bounds: Array) -> float:
+        codes = size_bins(tied_lengths(bounds), n_bins)
+        hits = np.bincount(codes, weights=is_covered(y, bounds))
+        return float((hits / np.bincount(codes)).min())
+
+    return _number_or_array(each_level(of_level, y_true, intervals))
+
+
+def size_bins(length: Array, n_bins: int) -> NDArray[np.intp]:
+    """Bin of each length (n,), numbered 0, 1, ... without gaps.
+
+    Without ties the bins are those of ``np.array_split`` of the sorted lengths.
+    """
+    if n_bins < 1:
+        raise ValueError(f"n_bins: got {n_bins}; expected at least 1.")
+    finite = np.isfinite(length)
+    _, place, counts = np.unique(length[finite], return_inverse=True, return_counts=True)
+    middle = np.cumsum(counts) - counts + (counts - 1) // 2
+    in_each, rest = divmod(int(finite.sum()), n_bins)
+    ends = np.cumsum(in_each + (np.arange(n_bins) < rest))
+    bins = np.full(len(length), n_bins)
+    bins[finite] = np.searchsorted(ends, middle, side="right")[place]
+    return np.unique(bins, return_inverse=True)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class CoverageLengthCurve(_Table):
+    """Coverage, its exact band and the lengths of L levels, ascending: arrays of shape (L,)."""
+
+    confidence_level: Array
+    coverage: Array
+    gap: Array
+    lower: Array
+    upper: Array
+    mean_length: Array
+    median_length: Array
+
+
+def coverage_length_curve(
+    y_true: ArrayLike,
+    intervals: ArrayLike,
+    confidence_level: ArrayLike,
+    *,
+    probability: float = 0.95,
+) -> CoverageLengthCurve:
+    """Coverage with its band, mean and median length, for each level.
+
+    ``intervals`` (n, 2, L) are what ``predict_interval(X, confidence_level=levels)`` gives; the
+    band of each level holds with this probability, given the intervals.
+
+    Examples
+    --------
+    >>> intervals = np.array([[[0.4, 0.0], [0.6, 1.0]]] * 4)
+    >>> curve = coverage_length_curve([0.5, 0.5, 0.1, 0.8], intervals, [0.5, 0.9])
+    >>> curve.coverage, curve.median_length.round(1)
+    (array([0.5, 1. ]), array([0.2, 1. ]))
+    """
+    y, bounds = check_pair(y_true, intervals)
+    bounds = bounds.reshape(len(y), 2, -1)
+    levels = check_levels(confidence_level, bounds)
+    order = np.argsort(levels, kind="stable")
+    levels, bounds = levels[order], bounds[:, :, order]
+    hits, length = is_covered(y.reshape(-1, 1), bounds).sum(axis=0), lengths(bounds)
+    lower, upper = (np.asarray(end) for end in binomial_band(hits, len(y), probability))
+    found, size = hits / len(y), (length.mean(axis=0), np.median(length, axis=0))
+    return CoverageLengthCurve(levels, found, found - levels, lower, upper, *size)
