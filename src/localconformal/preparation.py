@@ -37,65 +37,45 @@ from localconformal.text import listing
 #: Labels told apart: as many as gradient boosting takes as categories, with room to spare.
 MOST_LABELS = 200
 #: Texts of which more than this share differ are no labels, if there are enough of them.
-IDENTIFIER_SHARE, IDENTIFIER_LABELS = 0.5, 50
+_IDENTIFIER_SHARE, _IDENTIFIER_LABELS = 0.5, 50
 #: A column is named like an identifier if its name ends with one of these words, or begins with id.
-IDENTIFIER_WORDS = frozenset(
+_IDENTIFIER_WORDS = frozenset(
     ("id", "ids", "index", "idx", "row", "no", "nr", "number", "key", "uid", "identifier")
 )
 #: The same in one word; "paid" and "grid" end in "id" too.
-JOINED_IDENTIFIER = re.compile(
+_JOINED_IDENTIFIER = re.compile(
     r"(?:row|record|user|customer|client|patient|person|passenger|member|account|order|product"
     r"|item|session|transaction|house|home)_?id"
 )
 #: Words, also where capitals begin them: customerId, CustomerID.
-WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 #: A column of whole numbers that are all days is named so if it holds days.
-NAMED_LIKE_A_DAY = re.compile(r"date|day|time|datum|ymd|\bdt\b|_dt$|^dt_", re.IGNORECASE)
+_NAMED_LIKE_A_DAY = re.compile(r"date|day|time|datum|ymd|\bdt\b|_dt$|^dt_", re.IGNORECASE)
 #: How a flag may be written.
-FLAGS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0}
+_FLAGS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0}
 
-ISO = "ISO8601"
+_ISO = "ISO8601"
 #: A day as eight digits, which may be a number too; read so in these years only.
-DAY_NUMBER, DAY_YEARS = "%Y%m%d", (1900, 2099)
+_DAY_NUMBER, _DAY_YEARS = "%Y%m%d", (1900, 2099)
 #: Days first: where all texts fit both orders, they are read as the first that fits.
-DATES = (
+_DATES = (
     *("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d"),
     *("%d/%m/%y", "%m/%d/%y", "%d.%m.%y"),
     *("%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y"),
 )
-CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 #: What texts are tried to be read as, in this order.
-FORMATS = (ISO, *(day + clock for day in DATES for clock in CLOCKS), "%H:%M:%S", "%H:%M")
+FORMATS = (_ISO, *(day + clock for day in _DATES for clock in _CLOCKS), "%H:%M:%S", "%H:%M")
 #: A text is tried only if it looks like one of those.
-LOOKS_LIKE_TIME = (
+_LOOKS_LIKE_TIME = (
     r"^\s*(?:\d{1,4}[-/.:]\d{1,2}|\d{8}(?:T|\s*$)|\d{1,2}[ -][A-Za-z]{3}|[A-Za-z]{3,9} \d{1,2}, )"
 )
 #: Texts that are looked at before all others are.
-TRIED_FIRST = 200
-SECONDS_PER_DAY = 86_400.0
-DAYS = "days"
+_TRIED_FIRST = 200
+_SECONDS_PER_DAY = 86_400.0
+_DAYS = "days"
 
-EMPTY = "Left out, as training rows have no value there"
-CONSTANT = "Left out, as all training rows hold the same value"
-IDENTIFIER = "Left out, as most training rows hold a text of their own there, like an identifier"
-ROW_NUMBER = (
-    "Left out, as it numbers the rows: whole numbers, all different, under the name of an "
-    "identifier"
-)
-COLLAPSED = (
-    "Left out, as its values differ only in digits beyond the 15 or so that numbers keep here"
-)
-MAYBE_DAYS = "Read as numbers, though all could be days such as 20141013 (no date in the name)"
-AMBIGUOUS = (
-    "Day and month could be either in all training rows, and the day is taken to come first (write "
-    "2014-10-31 to settle it)"
-)
-FLAG = "Read as 1 (true) and 0 (false)"
-LABEL = "Read as categories, so that other labels in later rows count as missing"
-CUT = f"Only the {MOST_LABELS} most frequent labels are told apart, the others count as missing"
-ALMOST_NUMBER = "Read as categories, though most of the texts are numbers"
-MISSING = "Missing values are kept as such"
-FOREIGN = "Not read as numbers, for a decimal comma or marks between thousands"
+_CONSTANT = "Left out, as all training rows hold the same value"
 
 
 class TablePreparation(TransformerMixin, BaseEstimator):
@@ -124,7 +104,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         """Learn from training rows, a frame (n, d), how to read such a table."""
         table = as_pandas(X)
         said: dict[str, list[str]] = {}
-        learned = {name: learn_column(table[name]) for name in table.columns}
+        learned = {name: _learn_column(table[name]) for name in table.columns}
         for name, (_, reasons) in learned.items():
             for reason in reasons:
                 said.setdefault(reason, []).append(repr(str(name)))
@@ -134,7 +114,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
                 f"none of the columns {listing(map(repr, table.columns))} tells training rows "
                 "apart; expected at least one column with several values."
             )
-        self.readers_: tuple[Reader, ...] = readers
+        self.readers_: tuple[_Reader, ...] = readers
         self.notes_ = tuple(f"{reason}: {listing(names)}." for reason, names in said.items())
         self.n_features_in_ = len(table.columns)
         self.feature_names_in_ = np.asarray(table.columns.map(str), dtype=object)
@@ -175,8 +155,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     @property
     def day_columns(self) -> dict[str, str]:
         """Columns of days that `transform` makes -> columns of times that they are from."""
-        timed = (reader for reader in self.readers_ if isinstance(reader, TimeReader))
-        return {f"{one.name}.{DAYS}": one.name for one in timed if DAYS in one.parts}
+        return {f"{one.name}.{_DAYS}": one.name for one in self.readers_ if _DAYS in one.parts}
 
     def with_dates(self, X: Any) -> Any:
         """What `transform` made, with times instead of days since 1970: audits speak of dates."""
@@ -218,218 +197,208 @@ def as_pandas(X: Any) -> Any:
 
 # ---- columns, as learned: plain data that reads later rows one by one ----------------------------
 
-Read = tuple[dict[str, Any], int]
+#: Kind of a column -> what a file is read as, and why a value could not be used.
+_KINDS = {
+    "numbers": (NUMBER, "could not be used, being infinite"),
+    "flags": (TEXT, "could not be read as true or false"),
+    "labels": (TEXT, "could not be found among the labels of training rows"),
+    "times": (TIME, "could not be read as a time"),
+}
 
 
 @dataclass(frozen=True)
-class NumberReader:
-    """A column of numbers; infinite ones are missing."""
+class _Reader:
+    """A column by its kind: its labels in training rows, or the parts of time that differed."""
 
     name: str
-    stored = NUMBER
-    lost = "could not be used, being infinite"
+    kind: str
+    labels: tuple[str, ...] = ()
+    time_format: str = ""
+    parts: tuple[str, ...] = ()
 
     @property
-    def made(self) -> list[str]:
-        """Names of the columns made."""
-        return [self.name]
-
-    def read(self, column: Any) -> Read:
-        """Floats (n,)."""
-        values = as_floats(column)
-        infinite = np.isinf(values)
-        return {self.name: np.where(infinite, np.nan, values)}, int(infinite.sum())
-
-
-@dataclass(frozen=True)
-class FlagReader(NumberReader):
-    """A column of true and false: 1 and 0."""
-
-    stored = TEXT
-    lost = "could not be read as true or false"
-
-    def read(self, column: Any) -> Read:
-        """Floats (n,)."""
-        if kinds.is_numeric_dtype(column) or kinds.is_bool_dtype(column):
-            return {self.name: as_floats(column)}, 0
-        values = as_texts(column).str.strip().str.lower().map(FLAGS).astype("float64")
-        return {self.name: values.to_numpy()}, _count_lost(column, values)
-
-
-@dataclass(frozen=True)
-class LabelReader:
-    """A column of labels, those of training rows; all others are missing."""
-
-    name: str
-    labels: tuple[str, ...]
-    stored = TEXT
-
-    @property
-    def made(self) -> list[str]:
-        """Names of the columns made."""
-        return [self.name]
+    def stored(self) -> str:
+        return _KINDS[self.kind][0]
 
     @property
     def lost(self) -> str:
-        """Why a label is missing: training rows may have had rarer ones than those kept."""
-        most = f"{MOST_LABELS} most frequent " if len(self.labels) >= MOST_LABELS else ""
-        return f"could not be found among the {most}labels of training rows"
-
-    def read(self, column: Any) -> Read:
-        """Categories (n,)."""
-        texts = as_texts(column)
-        known = texts.where(texts.isin(self.labels))
-        values = pd.Categorical(known, categories=list(self.labels))
-        return {self.name: values}, _count_lost(column, pd.Series(values))
-
-
-@dataclass(frozen=True)
-class TimeReader:
-    """A column of times, as the parts that differed between training rows."""
-
-    name: str
-    time_format: str
-    parts: tuple[str, ...]
-    stored = TIME
-    lost = "could not be read as a time"
+        # Training rows may have had rarer labels than those kept.
+        most = f"the {MOST_LABELS} most frequent labels"
+        why = _KINDS[self.kind][1]
+        return why if len(self.labels) < MOST_LABELS else why.replace("the labels", most)
 
     @property
     def made(self) -> list[str]:
-        """Names of the columns made, one for each part."""
-        return [f"{self.name}.{part}" for part in self.parts]
+        return [f"{self.name}.{part}" for part in self.parts] or [self.name]
 
-    def read(self, column: Any) -> Read:
-        """Floats, a column for each part."""
-        times = self.times(column)
-        found = _time_parts(times)
-        made = {name: found[part] for name, part in zip(self.made, self.parts, strict=True)}
-        return made, _count_lost(column, times)
+    def read(self, column: Any) -> tuple[dict[str, Any], int]:
+        """The columns made of one, each (n,), and how many of its values are missing now."""
+        made = dict(zip(self.made, self._values(column), strict=True))
+        is_missing = pd.isna(next(iter(made.values())))
+        return made, int(np.count_nonzero(column.notna().to_numpy() & is_missing))
+
+    def _values(self, column: Any) -> list[Any]:
+        if self.kind == "times":
+            found = _time_parts(self.times(column))
+            return [found[part] for part in self.parts]
+        if self.kind == "labels":
+            texts = _as_texts(column)
+            known = texts.where(texts.isin(self.labels))
+            return [pd.Categorical(known, categories=list(self.labels))]
+        is_number = kinds.is_numeric_dtype(column) or kinds.is_bool_dtype(column)
+        if self.kind == "flags" and not is_number:
+            texts = _as_texts(column).str.strip().str.lower()
+            return [texts.map(_FLAGS).astype("float64").to_numpy()]
+        values = as_floats(column)
+        return [np.where(np.isinf(values), np.nan, values)]
 
     def times(self, column: Any) -> Any:
         """Times without a zone; what cannot be read is missing."""
-        if self.time_format == DAY_NUMBER:
+        if self.time_format == _DAY_NUMBER:
             column = _day_texts(column)
         elif column.notna().any() and kinds.is_numeric_dtype(column):
             raise TableError(
                 f"column {self.name!r} holds numbers; expected times, as in training rows."
             )
-        times = parse_times(column, self.time_format)
-        if self.time_format not in (ISO, DAY_NUMBER):
+        times = _parse_times(column, self.time_format)
+        if self.time_format not in (_ISO, _DAY_NUMBER):
             # Days in ISO's order are clear, whatever training rows had; eight digits need not be.
-            times = times.fillna(parse_times(column, ISO))
+            times = times.fillna(_parse_times(column, _ISO))
         return times
 
 
-Reader = NumberReader | FlagReader | LabelReader | TimeReader
-Learned = tuple[Reader | None, list[str]]
+_Learned = tuple[_Reader | None, list[str]]
 
 
-def learn_column(column: Any) -> Learned:
+def _learn_column(column: Any) -> _Learned:
     """The reader of one column, None if it is left out, and what to say about it."""
     # Beside a missing value, pandas keeps true and false as objects.
     known = column.dropna().infer_objects()
     if not len(known):
-        return None, [EMPTY]
-    missing = [MISSING] if len(known) < len(column) else []
+        return None, ["Left out, as training rows have no value there"]
+    missing = ["Missing values are kept as such"] if len(known) < len(column) else []
     if known.nunique() == 1 and not missing:
-        return None, [CONSTANT]
+        return None, [_CONSTANT]
     name = str(column.name)
     if kinds.is_bool_dtype(known):
-        return FlagReader(name), [FLAG, *missing]
+        return _Reader(name, "flags"), ["Read as 1 (true) and 0 (false)", *missing]
     if kinds.is_timedelta64_dtype(known):
         known = known.dt.total_seconds()
     if kinds.is_numeric_dtype(known):
         return _learn_number(name, known, missing)
     if kinds.is_datetime64_any_dtype(known):
-        return _learn_time(name, known, ISO, missing)
-    texts = as_texts(known)
-    time_format = find_format(texts)
+        return _learn_time(name, known, _ISO, missing)
+    texts = _as_texts(known)
+    time_format = _find_format(texts)
     if time_format is not None:
         return _learn_time(name, texts, time_format, missing)
     return _learn_labels(name, texts, missing)
 
 
-def _learn_number(name: str, known: Any, missing: list[str]) -> Learned:
+def _learn_number(name: str, known: Any, missing: list[str]) -> _Learned:
     """Numbers, unless they only number the rows, or are days."""
     values = as_floats(known)
     if not missing and np.all(values == values[0]):
-        return None, [COLLAPSED]
+        same = "its values differ only in digits beyond the 15 or so that numbers keep here"
+        return None, [f"Left out, as {same}"]
     whole = np.isfinite(values) & (np.trunc(values) == values)
     if _names_rows(name) and whole.all() and known.nunique() == len(known):
-        return None, [ROW_NUMBER]
+        numbers = "whole numbers, all different, under the name of an identifier"
+        return None, [f"Left out, as it numbers the rows: {numbers}"]
     # Few columns pass the first condition, which is quicker than to read texts.
-    is_near = known.between(10_000 * DAY_YEARS[0], 10_000 * DAY_YEARS[1] + 9_999).all()
-    if not (is_near and parse_times(_day_texts(known), DAY_NUMBER).notna().all()):
-        return NumberReader(name), missing
-    if NAMED_LIKE_A_DAY.search(name):
-        return _learn_time(name, _day_texts(known), DAY_NUMBER, missing)
-    return NumberReader(name), [MAYBE_DAYS, *missing]
+    is_near = known.between(10_000 * _DAY_YEARS[0], 10_000 * _DAY_YEARS[1] + 9_999).all()
+    if not (is_near and _parse_times(_day_texts(known), _DAY_NUMBER).notna().all()):
+        return _Reader(name, "numbers"), missing
+    if _NAMED_LIKE_A_DAY.search(name):
+        return _learn_time(name, _day_texts(known), _DAY_NUMBER, missing)
+    said = "Read as numbers, though all could be days such as 20141013 (no date in the name)"
+    return _Reader(name, "numbers"), [said, *missing]
 
 
 def _names_rows(name: str) -> bool:
-    """Whether a column of this name holds numbers of rows, persons or things.
-
-    Examples
-    --------
-    >>> [name for name in ("Id", "customerId", "order no", "userid", "paid") if _names_rows(name)]
-    ['Id', 'customerId', 'order no', 'userid']
-    """
-    words = [word.lower() for word in WORD.findall(name)]
+    """Whether a column of this name holds numbers of rows, persons or things."""
+    words = [word.lower() for word in _WORD.findall(name)]
     return (
         name.startswith("Unnamed: ")
         or words[:1] == ["id"]
-        or not IDENTIFIER_WORDS.isdisjoint(words[-1:])
-        or JOINED_IDENTIFIER.fullmatch(name.lower()) is not None
+        or not _IDENTIFIER_WORDS.isdisjoint(words[-1:])
+        or _JOINED_IDENTIFIER.fullmatch(name.lower()) is not None
     )
 
 
-def _learn_time(name: str, known: Any, time_format: str, missing: list[str]) -> Learned:
+def _learn_time(name: str, known: Any, time_format: str, missing: list[str]) -> _Learned:
     """Times, as the parts that differ."""
-    found = _time_parts(parse_times(known, time_format))
+    found = _time_parts(_parse_times(known, time_format))
     parts = tuple(part for part, values in found.items() if np.ptp(values) > 0)
     if not parts:
-        return None, [CONSTANT]
-    written = "" if time_format == ISO else f" (written {time_format})"
-    is_text = not kinds.is_datetime64_any_dtype(known)
-    said = [AMBIGUOUS] if is_text and is_ambiguous(known, time_format) else []
-    read = f"Read as a time{written}, by its {', '.join(parts)}"
-    return TimeReader(name, time_format, parts), [read, *said, *missing]
+        return None, [_CONSTANT]
+    written = "" if time_format == _ISO else f" (written {time_format})"
+    said = [f"Read as a time{written}, by its {', '.join(parts)}"]
+    if not kinds.is_datetime64_any_dtype(known) and _is_ambiguous(known, time_format):
+        said.append(
+            "Day and month could be either in all training rows, and the day is taken to come "
+            "first (write 2014-10-31 to settle it)"
+        )
+    return _Reader(name, "times", (), time_format, parts), [*said, *missing]
 
 
-def _learn_labels(name: str, texts: Any, missing: list[str]) -> Learned:
+def _learn_labels(name: str, texts: Any, missing: list[str]) -> _Learned:
     """Labels, the most frequent ones, unless nearly every row has its own."""
-    counts = texts.value_counts()
-    is_foreign = sum(why_no_number(text) is not None for text in texts.iloc[:TRIED_FIRST])
-    foreign = [FOREIGN] if is_foreign > 0.5 * len(texts.iloc[:TRIED_FIRST]) else []
-    if len(counts) > max(IDENTIFIER_LABELS, IDENTIFIER_SHARE * len(texts)):
-        return None, [*foreign, IDENTIFIER]
+    counts, some = texts.value_counts(), texts.iloc[:_TRIED_FIRST]
+    said = []
+    if sum(why_no_number(text) is not None for text in some) > 0.5 * len(some):
+        said.append("Not read as numbers, for a decimal comma or marks between thousands")
+    if len(counts) > max(_IDENTIFIER_LABELS, _IDENTIFIER_SHARE * len(texts)):
+        why = "most training rows hold a text of their own there, like an identifier"
+        return None, [*said, f"Left out, as {why}"]
     # Ties go by the label, so that the order of rows decides nothing.
     ordered = sorted(counts.index, key=lambda label: (-counts[label], label))
     labels = tuple(sorted(str(label) for label in ordered[:MOST_LABELS]))
     is_mostly_number = _numbers_in(texts).notna().mean() > 0.5
-    said = [ALMOST_NUMBER if is_mostly_number else LABEL]
-    said += [CUT] if len(counts) > MOST_LABELS else []
-    return LabelReader(name, labels), [*foreign, *said, *missing]
+    later = "so that other labels in later rows count as missing"
+    mostly = "though most of the texts are numbers"
+    said.append(f"Read as categories, {mostly if is_mostly_number else later}")
+    if len(counts) > MOST_LABELS:
+        kept = f"the {MOST_LABELS} most frequent labels are told apart"
+        said.append(f"Only {kept}, the others count as missing")
+    return _Reader(name, "labels", labels), [*said, *missing]
 
 
 def with_times(X: Any) -> Any:
     """The frame with days as times, however they are written: audits speak of dates then."""
-    read = (learn_column(X[name])[0] for name in X.columns)
-    timed = [one for one in read if isinstance(one, TimeReader) and DAYS in one.parts]
+    read = (_learn_column(X[name])[0] for name in X.columns)
+    timed = [one for one in read if one is not None and _DAYS in one.parts]
     return X.assign(**{one.name: one.times(X[one.name]) for one in timed})
+
+
+def in_time(column: Any) -> tuple[NDArray[Any], list[str]]:
+    """Times, or numbers such as years (n,), missing ones NaT or NaN; and what to know of them."""
+    if kinds.is_bool_dtype(column):
+        raise TableError(
+            f"column {column.name!r} holds flags; expected times or numbers to split by."
+        )
+    if kinds.is_numeric_dtype(column):
+        return as_floats(column), []
+    if kinds.is_datetime64_any_dtype(column):
+        return _parse_times(column, _ISO).to_numpy(), []
+    texts = _as_texts(column)
+    time_format = _find_format(texts)
+    if time_format is None:
+        raise TableError(
+            f"column {column.name!r} holds texts such as {str(texts.dropna().iloc[0])[:40]!r}; "
+            "expected times in one format, or numbers, to split by."
+        )
+    said = f"Day and month could be either in all rows of {column.name!r}: they are in the order "
+    is_open = _is_ambiguous(texts.dropna(), time_format)
+    notes = [said + "of time if the day comes first."] if is_open else []
+    return _parse_times(texts, time_format).to_numpy(), notes
 
 
 # ---- values -------------------------------------------------------------------------------------
 
 
 def read_target(column: Any) -> tuple[Array, NDArray[np.bool_]]:
-    """The numbers of a target (n,), and where they are finite; texts and a constant are refused.
-
-    Examples
-    --------
-    >>> read_target(pd.Series([1.5, None, 2.0], name="price"))[1]
-    array([ True, False,  True])
-    """
+    """The numbers of a target (n,), and where they are finite; texts and a constant are refused."""
     name = column.name
     values = as_floats(column, "the target", flags=False)
     known = np.isfinite(values)
@@ -479,7 +448,7 @@ def as_floats(column: Any, called: str = "column", *, flags: bool = True) -> Arr
     return np.asarray(column.to_numpy(dtype="float64", na_value=np.nan))
 
 
-def as_texts(column: Any) -> Any:
+def _as_texts(column: Any) -> Any:
     """Values as texts, whole numbers without a point; missing ones stay so."""
     is_known = column.notna()
     if kinds.is_float_dtype(column):
@@ -489,64 +458,46 @@ def as_texts(column: Any) -> Any:
 
 def _numbers_in(column: Any) -> Any:
     """Texts as numbers, missing where they are none."""
-    return pd.to_numeric(as_texts(column), errors="coerce").astype("float64")
+    return pd.to_numeric(_as_texts(column), errors="coerce").astype("float64")
 
 
 def _day_texts(column: Any) -> Any:
     """Days such as 20141013 as texts, whether they are numbers or texts; times stay times."""
-    return column if kinds.is_datetime64_any_dtype(column) else as_texts(_numbers_in(column))
-
-
-def _count_lost(before: Any, after: Any) -> int:
-    """Values that were there and are missing now."""
-    known: NDArray[np.bool_] = before.notna().to_numpy()
-    return int(np.count_nonzero(known & after.isna().to_numpy()))
+    return column if kinds.is_datetime64_any_dtype(column) else _as_texts(_numbers_in(column))
 
 
 # ---- times --------------------------------------------------------------------------------------
 
 
-def find_format(texts: Any) -> str | None:
-    """The format in which all texts are times, if there is one; missing ones do not count.
-
-    Examples
-    --------
-    >>> find_format(pd.Series(["31/12/2020", "01/01/2021"])), find_format(pd.Series(["a", "b"]))
-    ('%d/%m/%Y', None)
-    """
+def _find_format(texts: Any) -> str | None:
+    """The format in which all texts are times, if there is one; missing ones do not count."""
     known = texts.dropna()
-    if not len(known) or not known.iloc[:TRIED_FIRST].str.contains(LOOKS_LIKE_TIME).all():
+    if not len(known) or not known.iloc[:_TRIED_FIRST].str.contains(_LOOKS_LIKE_TIME).all():
         return None
-    some = known.iloc[:TRIED_FIRST]
+    some = known.iloc[:_TRIED_FIRST]
     # Eight digits are a day of our time, or none: ISO would take the year 1234 too.
-    for tried in (DAY_NUMBER,) if some.str.isdigit().all() else FORMATS:
-        if parse_times(some, tried).notna().all() and parse_times(known, tried).notna().all():
+    for tried in (_DAY_NUMBER,) if some.str.isdigit().all() else FORMATS:
+        if _parse_times(some, tried).notna().all() and _parse_times(known, tried).notna().all():
             return tried
     return None
 
 
-def is_ambiguous(texts: Any, time_format: str) -> bool:
-    """Whether the texts are other times with day and month the other way round.
-
-    Examples
-    --------
-    >>> is_ambiguous(pd.Series(["01/02/2020", "12/11/2020"]), "%d/%m/%Y")
-    True
-    """
+def _is_ambiguous(texts: Any, time_format: str) -> bool:
+    """Whether the texts are other times with day and month the other way round."""
     swapped = time_format.replace("%d", "\0").replace("%m", "%d").replace("\0", "%m")
     if swapped == time_format or swapped not in FORMATS:
         return False
-    others = parse_times(texts, swapped)
-    return bool(others.notna().all() and (others != parse_times(texts, time_format)).any())
+    others = _parse_times(texts, swapped)
+    return bool(others.notna().all() and (others != _parse_times(texts, time_format)).any())
 
 
-def parse_times(column: Any, time_format: str) -> Any:
+def _parse_times(column: Any, time_format: str) -> Any:
     """Texts or times as UTC times without a zone; what cannot be read is missing."""
-    if time_format == DAY_NUMBER and not kinds.is_datetime64_any_dtype(column):
+    if time_format == _DAY_NUMBER and not kinds.is_datetime64_any_dtype(column):
         column = column.where(column.str.fullmatch(r"\d{8}", na=False))
     parsed = pd.to_datetime(column, format=time_format, errors="coerce", utc=True)
-    if time_format == DAY_NUMBER:
-        parsed = parsed.where(parsed.dt.year.between(*DAY_YEARS))
+    if time_format == _DAY_NUMBER:
+        parsed = parsed.where(parsed.dt.year.between(*_DAY_YEARS))
     return parsed.dt.tz_localize(None)
 
 
@@ -554,10 +505,10 @@ def _time_parts(times: Any) -> dict[str, Array]:
     """Every part of the times, missing where they are: part -> (n,)."""
     seconds = (times - pd.Timestamp(0)) / pd.Timedelta(seconds=1)
     parts = {
-        DAYS: seconds / SECONDS_PER_DAY,
+        _DAYS: seconds / _SECONDS_PER_DAY,
         "month": times.dt.month,
         "day": times.dt.day,
         "weekday": times.dt.day_of_week,
-        "hour": np.mod(seconds, SECONDS_PER_DAY) / 3600.0,
+        "hour": np.mod(seconds, _SECONDS_PER_DAY) / 3600.0,
     }
     return {name: part.astype("float64").to_numpy() for name, part in parts.items()}

@@ -1,4 +1,26 @@
-"""Texts from data, numbers and shares as people write them, and pages from templates."""
+r"""Texts from data, numbers and shares as people write them, and pages from templates.
+
+Examples
+--------
+>>> print(visible("\x1b[31mred"), len(visible("a" * 9_999)), one_line("two\nlines"))
+\x1b[31mred 2000 two lines
+>>> shorten("counts of rentals, the casual ones included", 20), listing("abcd", most=2)
+('counts of re…ncluded', 'a, b and 2 more')
+>>> unknown_choice("method", "slpc", ["slcp", "split"])
+ValueError("There is no method 'slpc'; did you mean slcp? Choose one of slcp, split.")
+>>> say_number(293712.4), say_number(10886), say_number(0.000123), say_number(3.1, signed=True)
+('293,700', '10,886', '0.000123', '+3.1')
+>>> say_tick(146812.5, 2.5), say_difference(-6.7e-5, -0.003, 0.0029)
+('146,812.5', '-0.0001 [-0.0030, +0.0029]')
+>>> say_share(0.91372), say_level(0.995), say_band(0.8312, 0.9), say_p_value(1e-9), say_rows(1)
+('91.4 %', '99.5 %', '83.1 to 90.0', '< 0.001', '1 row')
+>>> plain_data({"a": (np.float64(1 / 3), math.inf), "b": None, "c": np.bool_(True)}, digits=6)
+{'a': [0.333333, 'Infinity'], 'b': None, 'c': True}
+>>> print(json_text({"name": "\u202eé\x9b"}))
+{
+  "name": "\u202eé\u009b"
+}
+"""
 
 from __future__ import annotations
 
@@ -19,50 +41,26 @@ import numpy as np
 UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069]")
 
 
-def shown(text: str) -> str:
-    r"""The text with U+FFFD for what no page may hold.
-
-    Examples
-    --------
-    >>> shown("a\x1b[31m b")
-    'a�[31m b'
-    """
+def _replaced(text: str) -> str:
+    """The text with U+FFFD for what no page may hold."""
     return UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def visible(text: str, longest_line: int = 2_000) -> str:
-    r"""Text from data as a terminal shows it: nothing in it is obeyed, and no line is endless.
-
-    Examples
-    --------
-    >>> print(visible("\x1b[31mred"), len(visible("a" * 9_999)))
-    \x1b[31mred 2000
-    """
+    """Text from data as a terminal shows it: nothing in it is obeyed, and no line is endless."""
     lines = [shorten(line, longest_line) for line in text.split("\n")]
     return UNSEEN.sub(lambda found: repr(found[0])[1:-1], "\n".join(lines))
 
 
 def one_line(said: object, width: int = 160) -> str:
-    """What an exception, a file or a cell says: on one line, not endless, shown but not obeyed.
-
-    Examples
-    --------
-    >>> print(one_line("two\\nlines, \\x1b[31mred"))
-    two lines, \\x1b[31mred
-    """
+    """What an exception, a file or a cell says: on one line, not endless, shown but not obeyed."""
     text = " ".join(str(said).split())
     text = text if len(text) <= width else f"{text[: width - 3]}..."
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def shorten(name: object, width: int = 60) -> str:
-    """A name without its middle where it is long: beginning and end tell more names apart.
-
-    Examples
-    --------
-    >>> shorten("hour"), shorten("counts of rentals, the casual ones included", 20)
-    ('hour', 'counts of re…ncluded')
-    """
+    """A name without its middle where it is long: beginning and end tell more names apart."""
     text = str(name)
     if len(text) <= width:
         return text
@@ -71,26 +69,14 @@ def shorten(name: object, width: int = 60) -> str:
 
 
 def listing(names: Iterable[object], most: int = 10) -> str:
-    """Names with commas; those beyond the first few are counted.
-
-    Examples
-    --------
-    >>> listing(["a", "b"]), listing("abcd", most=2), listing(map(repr, ["a b"]))
-    ('a, b', 'a, b and 2 more', "'a b'")
-    """
+    """Names with commas; those beyond the first few are counted."""
     texts = [str(name) for name in names]
     rest = len(texts) - most
     return ", ".join(texts[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def unknown_choice(kind: str, name: str, choices: Iterable[str]) -> ValueError:
-    """The error to raise: what was given, what was probably meant, and what there is.
-
-    Examples
-    --------
-    >>> unknown_choice("method", "slpc", ["slcp", "split"])
-    ValueError("There is no method 'slpc'; did you mean slcp? Choose one of slcp, split.")
-    """
+    """The error to raise: what was given, what was probably meant, and what there is."""
     known = list(choices)
     near = get_close_matches(name.lower(), known, n=1)
     end = f"did you mean {near[0]}? Choose" if near else "choose"
@@ -98,15 +84,7 @@ def unknown_choice(kind: str, name: str, choices: Iterable[str]) -> ValueError:
 
 
 def say_number(value: float, *, signed: bool = False) -> str:
-    """Thousands apart and four digits, but whole counts; a dash for what is undefined.
-
-    Examples
-    --------
-    >>> say_number(293712.4), say_number(10886), say_number(0.25), say_number(0.000123)
-    ('293,700', '10,886', '0.25', '0.000123')
-    >>> say_number(1e-9), say_number(3.1, signed=True), say_number(float("-inf"))
-    ('1e-09', '+3.1', '-infinity')
-    """
+    """Thousands apart and four digits, but whole counts; a dash for what is undefined."""
     sign = "+" if signed else ""
     if isinstance(value, Integral):
         return f"{int(value):{sign},}"
@@ -121,13 +99,7 @@ def say_number(value: float, *, signed: bool = False) -> str:
 
 
 def say_tick(value: float, step: float) -> str:
-    """A number in the digits that tell it from others a ``step`` away, as along an axis.
-
-    Examples
-    --------
-    >>> say_tick(146812.5, 2.5), say_tick(0.30000000000000004, 0.1), say_tick(1000.0, 500.0)
-    ('146,812.5', '0.3', '1,000')
-    """
+    """A number in the digits that tell it from others a ``step`` away, as along an axis."""
     if not (math.isfinite(value) and math.isfinite(step) and step > 0.0):
         return say_number(value)
     digits = max(0, 1 - math.floor(math.log10(step)))
@@ -135,13 +107,7 @@ def say_tick(value: float, step: float) -> str:
 
 
 def say_difference(value: float, lower: float, upper: float) -> str:
-    """A difference and its 95 % interval, to two digits of its standard error.
-
-    Examples
-    --------
-    >>> say_difference(-6.7e-5, -0.003, 0.0029), say_difference(29412.0, 28011.0, 30813.0)
-    ('-0.0001 [-0.0030, +0.0029]', '+29,412 [+28,011, +30,813]')
-    """
+    """A difference and its 95 % interval, to two digits of its standard error."""
     error = (upper - lower) / 4.0
     if not 0.0 < error < math.inf:
         return say_number(value, signed=True)
@@ -151,46 +117,22 @@ def say_difference(value: float, lower: float, upper: float) -> str:
 
 
 def say_share(share: float) -> str:
-    """A share that was measured, in per cent.
-
-    Examples
-    --------
-    >>> say_share(0.91372), say_share(float("nan"))
-    ('91.4 %', '-')
-    """
+    """A share that was measured, in per cent."""
     return "-" if math.isnan(share) else f"{100 * share:.1f} %"
 
 
 def say_level(level: float) -> str:
-    """A share that was asked for, in per cent, with all its digits.
-
-    Examples
-    --------
-    >>> say_level(0.995), say_level(0.29)
-    ('99.5 %', '29 %')
-    """
+    """A share that was asked for, in per cent, with all its digits."""
     return f"{100 * level:g} %"
 
 
 def say_band(lower: float, upper: float) -> str:
-    """A band of shares, in per cent.
-
-    Examples
-    --------
-    >>> say_band(0.8312, 0.9)
-    '83.1 to 90.0'
-    """
+    """A band of shares, in per cent."""
     return f"{100 * lower:.1f} to {100 * upper:.1f}"
 
 
 def say_p_value(value: float) -> str:
-    """A p-value; small ones by their bound.
-
-    Examples
-    --------
-    >>> say_p_value(0.0312), say_p_value(1e-9)
-    ('0.031', '< 0.001')
-    """
+    """A p-value; small ones by their bound."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
@@ -199,33 +141,24 @@ def say_rows(n: int) -> str:
     return "1 row" if n == 1 else f"{n:,} rows"
 
 
-def plain_data(value: Any, digits: int | None = None, *, say: Callable[[str], str] = shown) -> Any:
-    """Numbers, texts, lists and dicts alone; NaN and infinities as texts that say so.
+def plain_data(
+    value: Any, digits: int | None = None, *, say: Callable[[str], str] = _replaced
+) -> Any:
+    """Numbers, texts, lists and dicts alone; anything else becomes its text.
 
-    "NaN", "Infinity" and "-Infinity" are read as numbers by ``float`` and by JavaScript's
-    ``Number``; JSON has no such numbers.
-
-    Parameters
-    ----------
-    value : object
-        Nested mappings, sequences, arrays and scalars; anything else becomes its text.
-    digits : int, default=None
-        Digits kept of a number that is not whole. None: all.
-    say : callable
-        What becomes of texts: `shown` replaces what no page may hold, and `str` keeps them, for
-        `json_text`, which escapes them itself.
-
-    Examples
-    --------
-    >>> plain_data({"a": (np.float64(1 / 3), math.inf), "b": None, "c": np.bool_(True)}, digits=6)
-    {'a': [0.333333, 'Infinity'], 'b': None, 'c': True}
+    "NaN", "Infinity" and "-Infinity", which JSON lacks, are texts that ``float`` and JavaScript's
+    ``Number`` read as numbers. Numbers that are not whole keep so many ``digits``, None for all.
+    ``say`` is done to texts: by default what no page may hold is replaced.
     """
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, np.ndarray | np.generic):
         return plain_data(value.tolist(), digits, say=say)
     if isinstance(value, float):
-        return _plain_float(value, digits)
+        if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        is_whole = value.is_integer() and abs(value) < 1e15
+        return value if is_whole or digits is None else float(f"{value:.{digits}g}")
     if isinstance(value, Mapping):
         return {say(str(key)): plain_data(item, digits, say=say) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -233,28 +166,8 @@ def plain_data(value: Any, digits: int | None = None, *, say: Callable[[str], st
     return say(str(value))
 
 
-def _plain_float(value: float, digits: int | None) -> float | str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    is_whole = value.is_integer() and abs(value) < 1e15
-    return value if is_whole or digits is None else float(f"{value:.{digits}g}")
-
-
 def json_text(document: Any) -> str:
-    r"""JSON for people and terminals: indented, what is not to be seen written as \uXXXX.
-
-    Numbers keep all digits; what JSON has no word for becomes a text, as in `plain_data`.
-
-    Examples
-    --------
-    >>> print(json_text({"name": "\u202eé\x9b", "width": math.inf}))
-    {
-      "name": "\u202eé\u009b",
-      "width": "Infinity"
-    }
-    """
+    r"""`plain_data` as indented JSON, in which what is not to be seen is written as \uXXXX."""
     text = json.dumps(plain_data(document, say=str), indent=2, ensure_ascii=False)
     return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
@@ -299,15 +212,12 @@ def _environment() -> Any:
         loader=PackageLoader("localconformal", ""),
         autoescape=True,
         # Texts from data are shown, never obeyed: here and by the escaping.
-        finalize=lambda value: value if isinstance(value, Markup) else shown(str(value)),
+        finalize=lambda value: value if isinstance(value, Markup) else _replaced(str(value)),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.policies["json.dumps_kwargs"] = {
-        "ensure_ascii": False,
-        "allow_nan": False,
-        "separators": (",", ":"),
-    }
+    tight = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
+    environment.policies["json.dumps_kwargs"] = tight
     return environment

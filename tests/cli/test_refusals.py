@@ -129,7 +129,7 @@ def test_a_package_too_old_to_save_the_model_and_too_little_memory(data, tmp_pat
     options = ["-t", "price", *QUICK, "--out", tmp_path / "out"]
     with monkeypatch.context() as patch:
         patch.setattr(skops, "__version__", "0.11.0")
-        patch.setattr(running, "fit_settings", lambda *_, **__: pytest.fail("it was fitted"))
+        patch.setattr(running, "fit_task", lambda *_, **__: pytest.fail("it was fitted"))
         refuse(tmp_path, "skops 0.11.0 is installed", "run", data, *options)
 
     def fail(*_, **__):

@@ -46,7 +46,7 @@ def test_the_record_has_all_that_it_takes_to_do_it_again(done):
     record = record_of(out)
     assert record["versions"]["localconformal"] == localconformal.__version__
     assert shlex.split(record["command"])[0] == "localconformal"
-    assert record["task"]["settings"]["seed"] == 0
+    assert record["task"]["seed"] == 0
     assert record["seconds"]["fit and calibrate"] > 0
     assert record["rows"]["input"] == 400
     assert record["guarantee"]["finite_sample"] is True
@@ -156,7 +156,7 @@ def test_a_model_of_ones_own_a_law_and_stages(data, tmp_path):
     told = call("run", data, "-t", "price", "--verbose", *options)
     for words in ("1/4 reading", "SLCPRegressor: train", "4/4 writing"):
         assert words in told.stderr
-    assert record_of(tmp_path / "out")["task"]["settings"]["law"] == "kernel"
+    assert record_of(tmp_path / "out")["task"]["law"] == "kernel"
     model = load_model(tmp_path / "out" / "model.skops").regressor
     assert type(model.score_.model_.steps[-1][1]) is ExtraTreesRegressor
 

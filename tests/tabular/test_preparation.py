@@ -9,15 +9,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.pipeline import make_pipeline
 
 from localconformal.io.tables import TableError, read_table, table_batches
-from localconformal.preparation import (
-    FORMATS,
-    ISO,
-    MOST_LABELS,
-    TablePreparation,
-    find_format,
-    parse_times,
-    read_target,
-)
+from localconformal.preparation import FORMATS, MOST_LABELS, TablePreparation, read_target
 from registry import ci_but
 
 N = 120
@@ -172,16 +164,17 @@ class TestLaterRows:
 
 class TestTimes:
     def test_zones_become_universal_time_and_clocks_are_times(self):
-        texts = pd.Series(["2020-01-01T00:30:00+02:00", "2020-01-01T00:00:00Z"])
-        assert find_format(texts) == ISO
-        assert parse_times(texts, ISO).dt.hour.tolist() == [22, 0]
+        zones = pd.DataFrame({"at": ["2020-01-01T00:30:00+02:00", "2020-01-01T00:00:00Z"]})
+        assert learn(zones).transform(zones)["at.hour"].tolist() == [22.5, 0]
+        times = pd.Series(pd.to_datetime(["2020-01-01 01:30:00", "2020-01-01 23:45:00"]))
         for clock in FORMATS[-2:]:
-            times = pd.Series(pd.to_datetime(["2020-01-01 01:02:03", "2020-01-01 23:59:58"]))
-            assert find_format(times.dt.strftime(clock)) == clock
+            frame = pd.DataFrame({"at": times.dt.strftime(clock)})
+            assert learn(frame).transform(frame)["at.hour"].tolist() == [1.5, 23.75]
 
     def test_other_texts_are_no_times(self):
-        for texts in (["a", "b"], ["2020-01-01", "x"], ["1-2-3-4"], ["12", "13"]):
-            assert find_format(pd.Series(texts)) is None
+        for texts in (["a", "b"], ["2020-01-01", "x"], ["1-2-3-4", "2"], ["12", "13"]):
+            frame = pd.DataFrame({"text": texts})
+            assert list(learn(frame).transform(frame)) == ["text"]
 
     @pytest.mark.parametrize("written", ci_but(DAYS[::7], DAYS))
     def test_dates_as_people_write_them(self, written):

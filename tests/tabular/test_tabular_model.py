@@ -18,7 +18,7 @@ from localconformal.tabular import fit_table_model
 from localconformal.tabular.model import (
     METHODS,
     NEEDS_MORE,
-    Settings,
+    Task,
     cell_labels,
     make_base_model,
     method_name,
@@ -225,7 +225,7 @@ def test_what_cannot_be_fitted_is_one_sentence(options, words):
 def test_an_unknown_name_is_one_sentence(tmp_path):
     for name, hint in (("Slpc", "did you mean slcp"), ("", "")):
         with pytest.raises(ValueError, match=f"There is no method.*{hint}"):
-            Settings(method=name)
+            Task(method=name)
     logistic = str(save_model(LogisticRegression(), tmp_path / "mine.skops"))
     for name, error, words in (
         (logistic, ValueError, "LogisticRegression; expected a regressor"),
@@ -236,9 +236,9 @@ def test_an_unknown_name_is_one_sentence(tmp_path):
             make_base_model(name, "split", 0)
     for method, hint in (("slcp", "auto, forest, kernel"), ("lcp", "forest, kernel")):
         with pytest.raises(ValueError, match=f"no law 'kernal'; did you mean kernel.* of {hint}"):
-            Settings(method=method, law="kernal").regressor()
+            Task(method=method, law="kernal").regressor()
     with pytest.raises(ValueError, match="has no law"):
-        Settings(method="split", law="kernel").regressor()
+        Task(method="split", law="kernel").regressor()
     with pytest.raises(ValueError, match="has no quantiles"):
         make_base_model("forest", "cqr", 0)
 

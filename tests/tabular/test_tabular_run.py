@@ -10,7 +10,7 @@ from localconformal.audit.summary import accuracy
 from localconformal.io.models import load_model
 from localconformal.io.tables import read_table
 from localconformal.tabular import run_table, write_run
-from localconformal.tabular.model import Settings
+from localconformal.tabular.model import Task
 from localconformal.text import json_text
 from registry import homes
 
@@ -106,9 +106,9 @@ def test_a_method_that_is_another_one_here_says_so():
         ("localized", "is slcp until"),
         ("weighted", "is split conformal"),
     ):
-        assert words in Settings(method=method).notes()[0]
-    assert Settings(method="localized", law="kernel").notes() == ()
-    assert Settings(method="mondrian", groups=("region",)).notes() == ()
+        assert words in Task(method=method).notes()[0]
+    assert Task(method="localized", law="kernel").notes() == ()
+    assert Task(method="mondrian", groups=("region",)).notes() == ()
 
 
 def test_times_are_told_as_dates_and_a_random_split_of_them_says_what_it_assumes(done):

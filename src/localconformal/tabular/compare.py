@@ -23,14 +23,14 @@ from localconformal.report import write_report
 from localconformal.tabular.model import (
     METHODS,
     NEEDS_MORE,
-    Settings,
     TableModel,
+    Task,
     as_levels,
     as_names,
-    fit_settings,
+    fit_task,
     method_name,
 )
-from localconformal.tabular.run import Task, known_rows
+from localconformal.tabular.run import KnownRows, known_rows
 from localconformal.text import one_line
 
 #: Those that need no further input.
@@ -224,20 +224,17 @@ def compare_methods(
     [1, 2]
     """
     if not 1 <= repeats <= MOST_REPEATS:
-        raise ValueError(f"repeats is {repeats}; a number from 1 to {MOST_REPEATS} was expected.")
+        raise ValueError(f"repeats is {repeats}; expected a number from 1 to {MOST_REPEATS}.")
     asked = as_names(methods) or DEFAULT_METHODS
     names = list(dict.fromkeys(method_name(name) for name in asked))
     chosen, levels = as_names(features), as_levels(confidence_level)
     if len(levels) > 1:
         raise ValueError(f"got {len(levels)} levels; expected one confidence_level to compare at.")
-    settings = Settings(model=model, levels=levels, features=chosen, seed=random_state)
-    task = Task(target, settings, test_size=test_size)
+    task = Task(target, "slcp", model, levels, None, chosen, seed=random_state, test_size=test_size)
     with about(source):
         rows = known_rows(as_pandas(table), task, source)
-    task = replace(task, settings=replace(settings, features=rows.features))
     trials = tuple(
-        _try_methods(rows.table, rows.y, names, task, seed, on_step)
-        for seed in split_seeds(random_state, repeats)
+        _try_methods(rows, names, seed, on_step) for seed in split_seeds(random_state, repeats)
     )
     on_step("measuring")
     failed = {name: why for trial in reversed(trials) for name, why in trial.failed.items()}
@@ -281,36 +278,31 @@ def split_seeds(seed: int, repeats: int) -> list[int]:
 
 
 def _try_methods(
-    rows: Any,
-    y: Array,
-    names: Sequence[str],
-    task: Task,
-    seed: int,
-    on_step: Callable[[str], None],
+    rows: KnownRows, names: Sequence[str], seed: int, on_step: Callable[[str], None]
 ) -> Trial:
     """Every method on one split, which the seed decides as in `run_table`."""
-    fit, held = task.split(len(y), seed)
-    trial = Trial(take_rows(rows, held), y[held], len(fit), {}, {})
-    to_fit = take_rows(rows, fit)
+    fit, held = rows.split(seed)
+    trial = Trial(take_rows(rows.table, held), rows.y[held], len(fit), {}, {})
+    to_fit, y = take_rows(rows.table, fit), rows.y[fit]
     for name in names:
         on_step(name)
-        settings = replace(task.settings, method=name, seed=seed)
         # Whatever goes wrong in one method is said of it, and the others go on.
         try:
-            trial.attempts[name] = _attempt(settings, to_fit, y[fit], trial.test)
+            task = replace(rows.task, method=name, seed=seed)
+            trial.attempts[name] = _attempt(task, to_fit, y, trial.test)
         except Exception as error:
             trial.failed[name] = one_line(error, LONGEST) or type(error).__name__
     return trial
 
 
-def _attempt(settings: Settings, rows: Any, y: Array, test: Any) -> Attempt:
+def _attempt(task: Task, rows: Any, y: Array, test: Any) -> Attempt:
     """Fit and predict, how long each takes, and what was warned of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         start = time.perf_counter()
-        model = fit_settings(rows, y, settings)
+        model = fit_task(rows, y, task)
         fitted = time.perf_counter()
-        intervals = model.predict_interval(test, settings.levels[0])
+        intervals = model.predict_interval(test, task.levels[0])
         end = time.perf_counter()
     # Other categories are those of packages below, and mean nothing to who reads the ranking.
     said = (warning.message for warning in caught if warning.category is UserWarning)

@@ -11,7 +11,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -77,32 +76,26 @@ NEEDS_MORE = {
     "population",
 }
 #: Its base model predicts quantiles.
-QUANTILE_METHOD = "cqr"
+_QUANTILE_METHOD = "cqr"
 #: Groups decide the cells of this method, and only of this.
-CELL_METHOD = "mondrian"
+_CELL_METHOD = "mondrian"
 #: Base models by name; any other name is the path of a model file.
 MODELS = ("hgb", "forest", "linear")
 #: Share of the rows to fit that calibrate.
 CALIBRATION_SHARE = 0.25
 
-RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))
+_RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))
 #: Of quantile regression on standardised columns: enough to make it unique.
-QUANTILE_ALPHA = 1e-4
+_QUANTILE_ALPHA = 1e-4
 #: Values of a dict that are columns; anything else is the value of one row.
-COLUMNS = (list, tuple, np.ndarray, pd.Series, pd.Index)
+_COLUMNS = (list, tuple, np.ndarray, pd.Series, pd.Index)
 
 
 # ---- methods and base models by name ------------------------------------------------------------
 
 
 def method_name(name: str) -> str:
-    """The short name of a method, from that or from its estimator; case does not matter.
-
-    Examples
-    --------
-    >>> method_name("CQR"), method_name("SplitConformalRegressor")
-    ('cqr', 'split')
-    """
+    """The short name of a method, from that or from its estimator; case does not matter."""
     known = {estimator.lower(): short for short, estimator in METHODS.items()}
     asked = str(name).strip().lower()
     if asked not in METHODS and asked not in known:
@@ -121,13 +114,8 @@ def make_base_model(name: Any, method: str, seed: int) -> Any:
     A model of one's own is fitted anew, so that what it saw before cannot spoil the guarantee.
     Gradient boosting takes categories and missing values as they are, and a Pipeline is trusted to;
     others stand behind an encoder.
-
-    Examples
-    --------
-    >>> make_base_model("hgb", "slcp", 0).categorical_features
-    'from_dtype'
     """
-    quantile = method == QUANTILE_METHOD
+    quantile = method == _QUANTILE_METHOD
     if not isinstance(name, str | Path):
         return _own_model(name, "the model is")
     if name == "hgb":
@@ -136,7 +124,7 @@ def make_base_model(name: Any, method: str, seed: int) -> Any:
             categorical_features="from_dtype", random_state=seed, **loss
         )
     if name == "linear":
-        line = QuantileRegressor(alpha=QUANTILE_ALPHA) if quantile else RidgeCV(RIDGE_ALPHAS)
+        line = QuantileRegressor(alpha=_QUANTILE_ALPHA) if quantile else RidgeCV(_RIDGE_ALPHAS)
         return _encoded(line)
     if name == "forest" and quantile:
         raise ValueError(
@@ -175,9 +163,10 @@ def _encoded(model: Any) -> Pipeline:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What is to be fitted, as in `fit_table_model`; the estimator is set to the first level."""
+class Task:
+    """What to make of a table, as in `run_table`; the estimator is set to the first level."""
 
+    target: str = ""
     method: str = "slcp"
     model: Any = "hgb"
     levels: tuple[float, ...] = (0.9,)
@@ -185,14 +174,53 @@ class Settings:
     features: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     seed: int = 0
+    identifier: str | None = None
+    test_size: float = 0.2
+    time: str | None = None
 
     def __post_init__(self) -> None:
         """One spelling of the method, so that nothing depends on how it was typed."""
         object.__setattr__(self, "method", method_name(self.method))
+        _check_share("test_size", self.test_size)
+
+    def on_columns(self, table: Any, source: str) -> Task:
+        """The task with the columns that the model sees; all that were named must be there."""
+        present = list(table.columns)
+        identifier = [] if self.identifier in (None, table.index.name) else [self.identifier]
+        time = [] if self.time is None else [self.time]
+        wanted = [self.target, *self.features, *self.groups, *identifier, *time]
+        check_columns(wanted, present, source)
+        if self.time == self.target:
+            raise TableError(
+                f"rows cannot be split by {self.target!r}, the target: name another time."
+            )
+        spoilt = [name for name in self.features if name in (self.target, *identifier)]
+        if spoilt:
+            raise TableError(
+                f"got {listing(map(repr, spoilt))} among the features; the target and the "
+                "identifier cannot be features: leave them out."
+            )
+        others = (name for name in present if name not in (self.target, *identifier))
+        features = self.features or tuple(others)
+        if not features:
+            raise TableError(f"{source} has no column beside {self.target!r}; expected features.")
+        return replace(self, features=features)
+
+    def split(self, n: int, share: float, seed: int) -> Sequence[Rows]:
+        """Rows 0..n-1 in two parts, the second with this share: the last ones if there are times.
+
+        Examples
+        --------
+        >>> Task("y", time="day").split(5, 0.25, seed=0)
+        [array([0, 1, 2]), array([3, 4])]
+        """
+        if self.time is None:
+            return split_rows(n, share, seed)
+        return np.split(np.arange(n), [n - math.ceil(share * n)])
 
     def notes(self) -> tuple[str, ...]:
         """What the method is where it was not given all that it can take."""
-        if self.method == CELL_METHOD and not self.groups:
+        if self.method == _CELL_METHOD and not self.groups:
             return (f"Without groups, mondrian calibrates within {N_BINS} bins of predictions.",)
         if self.method not in NEEDS_MORE or self.law is not None:
             return ()
@@ -202,78 +230,43 @@ class Settings:
     def regressor(self) -> Any:
         """The unfitted estimator; `conformalize` is to follow its `fit`."""
         estimator = getattr(localconformal, METHODS[self.method])
-        if self.law is not None and "law" not in estimator().get_params():
+        own = {} if self.law is None else {"law": self.law}
+        if own and "law" not in estimator().get_params():
             raise ValueError(
                 f"got law={self.law!r} for the method {self.method!r}, which has no law; leave it "
                 "out or choose another method."
             )
         base = make_base_model(self.model, self.method, self.seed)
-        own = {} if self.law is None else {"law": self.law}
         if isinstance(self.law, str):
             choices = [*LAWS] if estimator().law is None else ["auto", *LAWS]
             if self.law not in choices:
                 raise unknown_choice("law", self.law, choices)
-        return estimator(
-            base,
-            confidence_level=self.levels[0],
-            calibration_size=None,
-            random_state=self.seed,
-            **own,
-        )
+        options = {"confidence_level": self.levels[0], "random_state": self.seed, **own}
+        return estimator(base, calibration_size=None, **options)
 
 
 def as_levels(
     confidence_level: float | Sequence[float] | None, otherwise: tuple[float, ...] = ()
 ) -> tuple[float, ...]:
-    """Levels as a tuple, each once; of none, the others.
-
-    Examples
-    --------
-    >>> as_levels(0.9), as_levels([0.9, 0.5, 0.9]), as_levels((), (0.8,))
-    ((0.9,), (0.9, 0.5), (0.8,))
-    """
+    """Levels as a tuple, each once; of none, the others."""
     given = () if confidence_level is None else confidence_level
     asked = np.asarray(given, dtype=float).ravel().tolist()
     levels = tuple(dict.fromkeys(asked)) or otherwise
     if not levels:
         raise ValueError("got no confidence_level; expected one or more numbers inside (0, 1).")
     for level in levels:
-        check_share("confidence_level", level)
+        _check_share("confidence_level", level)
     return levels
 
 
 def as_names(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Names as a tuple; a single text is one name.
-
-    Examples
-    --------
-    >>> as_names("size"), as_names(["size", "city"])
-    (('size',), ('size', 'city'))
-    """
+    """Names as a tuple; a single text is one name."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def check_share(name: str, value: float) -> None:
-    """A level or a share lies inside (0, 1), or a `ValueError`."""
+def _check_share(name: str, value: float) -> None:
     if not 0.0 < value < 1.0:
         raise ValueError(f"{name} is {value:g}; expected a number inside (0, 1).")
-
-
-def feature_names(
-    named: Sequence[str], present: Sequence[str], apart: Iterable[str], source: str
-) -> tuple[str, ...]:
-    """The columns that the model sees: those named, or all but the target and the identifier."""
-    target, *_ = apart = list(apart)
-    spoilt = [name for name in named if name in apart]
-    if spoilt:
-        raise TableError(
-            f"got {listing(map(repr, spoilt))} among the features; the target and the identifier "
-            "cannot be features: leave them out."
-        )
-    features = tuple(named or (name for name in present if name not in apart))
-    if not features:
-        raise TableError(f"{source} has no column beside {target!r}; expected features.")
-    return features
 
 
 # ---- the model ----------------------------------------------------------------------------------
@@ -289,21 +282,11 @@ class Predicted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
-    """A fitted estimator that takes raw tables.
+    """A fitted estimator of this library that takes raw tables.
 
-    Attributes
-    ----------
-    preparation : TablePreparation
-    regressor : fitted estimator of this library
-    levels : tuple of float
-        Answered where no others are asked for.
-    cells : tuple of str
-        Columns that say in which cell a row is, if cells were calibrated by group.
-    target : str
-    identifier : str or None
-        Column that names rows.
-    lost : tuple of (column, number of values)
-        Those of the fitted rows that could not be used.
+    ``levels`` are answered where no others are asked for; ``cells`` are columns that say in which
+    cell a row is, if cells were calibrated by group; ``identifier`` is the column that names rows;
+    ``lost`` counts the values of fitted rows, by column, that could not be used.
     """
 
     preparation: TablePreparation
@@ -322,16 +305,10 @@ class TableModel:
     def predict_interval(
         self, rows: Any, confidence_level: Any = None, *, output: str = "array"
     ) -> Any:
-        """Intervals of raw rows: (n, 2), or (n, 2, L) for a list of levels.
+        """Intervals of raw rows, as in `predict`: (n, 2), or (n, 2, L) for a list of levels.
 
-        Parameters
-        ----------
-        rows : dict, list of dicts, or frame
-            As in `predict`.
-        confidence_level : float or sequence of float, default=None
-            None is the first of ``levels``.
-        output : {"array", "frame"}, default="array"
-            A frame has the columns ``lower`` and ``upper``, as `predict` names them.
+        Without a level that is the first of ``levels``. With ``output="frame"`` the columns are
+        named as by `predict`.
         """
         X, table = self._read(rows)
         made = self._intervals(X, table, confidence_level, output)
@@ -385,27 +362,13 @@ class TableModel:
             File to write, ``.csv`` or ``.parquet``: ``row`` (position in the input, from 0), the
             identifier, ``predicted`` and bounds.
         confidence_level : float or sequence of float, default=()
-            None asked for is ``levels``.
+            As in `predict`.
         identifier : str or None, default=None
             Column that names rows; None is the model's, where the table has it.
         batch_rows : int, default=65536
             Rows held in memory at a time.
         on_rows : callable
             Called with the number of rows of each batch.
-
-        Returns
-        -------
-        Predicted
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> table = pd.DataFrame({"size": np.arange(300.0), "price": np.arange(300.0) ** 1.1})
-        >>> model = fit_table_model(table, "price", method="split", model="linear")
-        >>> table[:5].to_csv(folder / "new.csv", index=False)
-        >>> model.predict_file(folder / "new.csv", folder / "intervals.csv").rows
-        5
         """
         data, out = Path(data), Path(out)
         done, lost = 0, Counter[str]()
@@ -442,7 +405,7 @@ class TableModel:
 
     def _read(self, rows: Any) -> tuple[Any, Any]:
         """Rows as the model takes them (n, d), and as they are; a warning tells what was lost."""
-        table = raw_table(rows, self.stored_types)
+        table = _raw_table(rows, self.stored_types)
         X, lost = self.preparation.read(table) if is_frame(rows) else self._read_objects(table)
         for sentence in self.preparation.lost_notes(lost):
             warnings.warn(sentence, UserWarning, stacklevel=3)
@@ -516,34 +479,29 @@ def fit_table_model(
     ['predicted', 'lower', 'upper']
     """
     levels, named, by = as_levels(confidence_level), as_names(features), as_names(groups)
-    whole, source = as_pandas(table), "The table"
-    check_columns([target, *named, *by], list(whole.columns), source)
-    chosen = feature_names(named, list(whole.columns), [target], source)
-    settings = Settings(method, model, levels, law, chosen, by, random_state)
+    task = Task(target, method, model, levels, law, named, by, random_state)
+    whole = as_pandas(table)
+    task = task.on_columns(whole, "The table")
     y, known = read_target(whole[target])
-    return replace(fit_settings(whole[known], y[known], settings), target=target)
+    return fit_task(whole[known], y[known], task)
 
 
-def fit_settings(
-    X: Any,
-    y: Array,
-    settings: Settings,
-    on_columns: Callable[[Mapping[str, str]], None] = lambda types: None,
-    *,
-    in_order: bool = False,
+def fit_task(
+    X: Any, y: Array, task: Task, on_columns: Callable[[Mapping[str, str]], None] | None = None
 ) -> TableModel:
     """The model of rows whose target is known: raw columns of features and groups, and y (n,).
 
-    ``on_columns`` is called with the columns that later rows must have before the fit; ``in_order``
-    has the last rows calibrate, instead of random ones.
+    ``on_columns`` is called with the columns that later rows must have before the fit.
     """
-    split = split_in_order if in_order else partial(split_rows, seed=settings.seed)
-    train, calibration = split(len(y), CALIBRATION_SHARE)
-    preparation = TablePreparation().fit(X.iloc[train][list(settings.features)])
-    cells = settings.groups if settings.method == CELL_METHOD else ()
-    unfitted = TableModel(preparation, None, tuple(settings.levels), cells)
-    on_columns(unfitted.stored_types)
-    regressor = settings.regressor()
+    train, calibration = task.split(len(y), CALIBRATION_SHARE, task.seed)
+    preparation = TablePreparation().fit(X.iloc[train][list(task.features)])
+    cells = task.groups if task.method == _CELL_METHOD else ()
+    unfitted = TableModel(
+        preparation, None, task.levels, cells, task.target, identifier=task.identifier
+    )
+    if on_columns is not None:
+        on_columns(unfitted.stored_types)
+    regressor = task.regressor()
     (X_train, lost), (X_cal, lost_cal) = (preparation.read(X.iloc[r]) for r in (train, calibration))
     labels, labels_cal = (
         cell_labels(X.iloc[rows], cells) if cells else None for rows in (train, calibration)
@@ -555,28 +513,11 @@ def fit_settings(
     return replace(unfitted, regressor=regressor, lost=tuple(together.items()))
 
 
-def split_in_order(n: int, share: float) -> list[Rows]:
-    """Rows 0..n-1 in two parts, of which the second has the last ``share`` of them.
-
-    Examples
-    --------
-    >>> split_in_order(5, 0.25)
-    [array([0, 1, 2]), array([3, 4])]
-    """
-    return np.split(np.arange(n), [n - math.ceil(share * n)])
-
-
 # ---- rows in and out ----------------------------------------------------------------------------
 
 
-def raw_table(rows: Any, wanted: Iterable[str]) -> Any:
-    """A pandas frame of these rows; of dicts, the columns wanted and no others, as objects.
-
-    Examples
-    --------
-    >>> raw_table({"size": 3, "kind": "a", "other": 1}, ["size", "kind"]).to_dict("list")
-    {'size': [3], 'kind': ['a']}
-    """
+def _raw_table(rows: Any, wanted: Iterable[str]) -> Any:
+    """A pandas frame of these rows; of dicts, the columns wanted and no others, as objects."""
     if isinstance(rows, Mapping):
         check_columns(wanted, list(map(str, rows)), "The row")
         return _object_frame(_listed({name: rows[name] for name in wanted}))
@@ -597,7 +538,7 @@ def raw_table(rows: Any, wanted: Iterable[str]) -> Any:
 
 def _listed(row: Mapping[str, Any]) -> dict[str, list[Any]]:
     """A list for each column: of one value, or those given, which are all of one length."""
-    lengths = {len(value) if isinstance(value, COLUMNS) else None for value in row.values()}
+    lengths = {len(value) if isinstance(value, _COLUMNS) else None for value in row.values()}
     if len(lengths) > 1:
         raise TableError(
             "got a dict with lists of several lengths, or with lists and single values; expected "

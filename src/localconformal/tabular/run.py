@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pandas.api import types as kinds
 
 from localconformal.audit import Audit, audit
 from localconformal.audit.summary import Accuracy, accuracy
@@ -23,52 +22,39 @@ from localconformal.io.tables import (
     NAME,
     TableError,
     about,
-    check_columns,
     column_names,
     table_batches,
     write_table,
 )
 from localconformal.metrics import coverage, coverage_band, interval_score, mean_length
 from localconformal.models import take_rows
-from localconformal.preparation import (
-    ISO,
-    as_floats,
-    as_pandas,
-    as_texts,
-    find_format,
-    is_ambiguous,
-    parse_times,
-    read_target,
-)
+from localconformal.preparation import as_pandas, in_time, read_target
 from localconformal.quantiles import Array
 from localconformal.regressors.cells import name_of
 from localconformal.report import write_report
-from localconformal.splitting import Rows, split_rows
+from localconformal.splitting import Rows
 from localconformal.tabular.model import (
     CALIBRATION_SHARE,
     Predicted,
-    Settings,
     TableModel,
+    Task,
     as_levels,
     as_names,
     check_row_name,
-    check_share,
-    feature_names,
-    fit_settings,
-    split_in_order,
+    fit_task,
     with_row_names,
 )
 from localconformal.text import json_text, listing, say_number, say_rows
 from localconformal.versions import PACKAGES, versions
 
 #: Fewer rows leave too little to fit, calibrate and check on.
-LEAST_ROWS = 40
+_LEAST_ROWS = 40
 #: The same of the parts, whatever share is held out.
-LEAST_HELD, LEAST_FITTED = 5, 20
+_LEAST_HELD, _LEAST_FITTED = 5, 20
 #: Of `run_table`, and of a command around it.
 STEPS = ("reading", "fitting and calibrating", "auditing", "writing")
 #: What is written -> name of the file; new rows only where there are some.
-FILES = {
+_FILES = {
     "intervals": "intervals.parquet",
     "intervals as CSV": "intervals.csv",
     "report": "report.html",
@@ -81,31 +67,9 @@ FILES = {
 GROUP_HINT = "name their columns as groups"
 
 
-@dataclass(frozen=True)
-class Task:
-    """What to make of a table, as in `run_table`."""
-
-    target: str
-    settings: Settings
-    identifier: str | None = None
-    test_size: float = 0.2
-    time: str | None = None
-
-    def __post_init__(self) -> None:
-        """A share that can be meant."""
-        check_share("test_size", self.test_size)
-
-    def split(self, n: int, seed: int) -> Sequence[Rows]:
-        """Of n known rows, those to fit and those held out."""
-        if self.time is not None:
-            return split_in_order(n, self.test_size)
-        # Another stream of numbers than the split into training and calibration rows.
-        return split_rows(n, self.test_size, seed + 1)
-
-
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A fitted model and how it did on rows held out.
+    """A fitted model and how it did on the n rows held out.
 
     Attributes
     ----------
@@ -114,15 +78,14 @@ class Run:
     audit : Audit
         At the first level; its notes begin with what was done to the table.
     X : pandas frame of shape (n, d)
-        Prepared features of the rows held out.
+        Prepared features.
     y : array of shape (n,)
     intervals : array of shape (n, 2, L)
-    table : pandas frame
-        A row for each one held out: ``row`` (its position in the input, from 0), the identifier,
-        ``actual``, ``predicted``, bounds.
+    table : pandas frame of n rows
+        ``row`` (position in the input, from 0), the identifier, ``actual``, ``predicted``, bounds.
     rows : dict of part -> number of rows
     accuracy : Accuracy
-        Of the point predictions of the rows held out.
+        Of the point predictions.
     notes : tuple of str
         What was done to the table.
     seconds : dict of stage -> seconds
@@ -181,14 +144,19 @@ class Run:
 class KnownRows(NamedTuple):
     """The n rows of a table that have a target, y (n,), and where they stand in it, from 0 (n,).
 
-    The notes are on rows left out, and on the order of rows.
+    The task names the features; the notes are on rows left out, and on the order of rows.
     """
 
     table: Any
     y: Array
     positions: NDArray[np.intp]
-    features: tuple[str, ...]
+    task: Task
     notes: tuple[str, ...]
+
+    def split(self, seed: int) -> Sequence[Rows]:
+        """Those to fit and those held out."""
+        # Another stream of numbers than the split into training and calibration rows.
+        return self.task.split(len(self.y), self.task.test_size, seed + 1)
 
 
 def run_table(
@@ -207,7 +175,7 @@ def run_table(
     random_state: int = 0,
     source: str = "The table",
     on_step: Callable[[str], None] = lambda name: None,
-    on_columns: Callable[[Mapping[str, str]], None] = lambda types: None,
+    on_columns: Callable[[Mapping[str, str]], None] | None = None,
 ) -> Run:
     """Hold rows out, fit and calibrate on the others, audit on those held out.
 
@@ -247,82 +215,56 @@ def run_table(
     """
     levels = as_levels(confidence_level)
     named, by = as_names(features), as_names(groups)
-    settings = Settings(method, model, levels, law, named, by, random_state)
-    task = Task(target, settings, identifier, test_size, time)
+    options = (method, model, levels, law, named, by, random_state)
+    task = Task(target, *options, identifier, test_size, time)
     seconds: dict[str, float] = {}
     with about(source):
         table = as_pandas(table)
-        check_row_name(identifier or table.index.name, levels)
+        task = replace(task, identifier=identifier or table.index.name)
+        check_row_name(task.identifier, levels)
         rows = known_rows(table, task, source)
-    fit, held = task.split(len(rows.y), settings.seed)
+    fit, held = rows.split(random_state)
     on_step(STEPS[1])
     with _timed(seconds, "fit and calibrate"):
-        fitted = fit_settings(
-            take_rows(rows.table, fit),
-            rows.y[fit],
-            replace(settings, features=rows.features),
-            on_columns,
-            in_order=time is not None,
-        )
-    fitted = replace(fitted, target=target, identifier=identifier or table.index.name)
+        fitted = fit_task(take_rows(rows.table, fit), rows.y[fit], rows.task, on_columns)
     on_step(STEPS[2])
-    return _checked(fitted, rows, held, task, len(table), seconds)
+    return _checked(fitted, rows, held, len(table), seconds)
 
 
 def known_rows(table: Any, task: Task, source: str) -> KnownRows:
     """The rows that have a target, if they are enough for the parts that the task wants."""
-    features = _feature_names(table, task, source)
+    task = task.on_columns(table, source)
     y, is_known = read_target(table[task.target])
     known, missing = np.flatnonzero(is_known), int(np.count_nonzero(~is_known))
     notes = [f"{missing:,} of {len(y):,} rows have no finite {task.target!r}: left out."]
     notes = notes if missing else []
     if task.time is not None:
-        known, said = _in_time(table[task.time], known)
+        known, said = _ordered(table[task.time], known)
         notes += said
-    if len(known) < LEAST_ROWS:
+    if len(known) < _LEAST_ROWS:
         raise TableError(
             f"{source} has {len(known)} row(s) with a value of {task.target!r}; expected at least "
-            f"{LEAST_ROWS} to fit, calibrate and check on."
+            f"{_LEAST_ROWS} to fit, calibrate and check on."
         )
     held = math.ceil(task.test_size * len(known))
-    if held < LEAST_HELD or len(known) - held < LEAST_FITTED:
+    if held < _LEAST_HELD or len(known) - held < _LEAST_FITTED:
         raise TableError(
             f"a test size of {task.test_size:g} holds {held:,} of {len(known):,} rows out and "
-            f"leaves {len(known) - held:,} to fit; expected at least {LEAST_HELD} and "
-            f"{LEAST_FITTED}: choose another test size."
+            f"leaves {len(known) - held:,} to fit; expected at least {_LEAST_HELD} and "
+            f"{_LEAST_FITTED}: choose another test size."
         )
-    rows = take_rows(table, known)
-    if task.time is not None:
-        notes.append(_order_note(rows[task.time], task.test_size))
-    return KnownRows(rows, y[known], known, features, tuple(notes))
-
-
-def _feature_names(table: Any, task: Task, source: str) -> tuple[str, ...]:
-    """The columns the model sees; all that were named must be there."""
-    present = list(table.columns)
-    groups, named = task.settings.groups, task.settings.features
-    identifier = [] if task.identifier in (None, table.index.name) else [task.identifier]
-    others = [name for name in (*identifier, task.time) if name is not None]
-    check_columns([task.target, *named, *groups, *others], present, source)
-    if task.time == task.target:
-        raise TableError(f"rows cannot be split by {task.target!r}, the target: name another time.")
-    return feature_names(named, present, [task.target, *identifier], source)
+    rows = KnownRows(take_rows(table, known), y[known], known, task, tuple(notes))
+    return rows if task.time is None else rows._replace(notes=(*notes, _order_note(rows)))
 
 
 def _checked(
-    model: TableModel,
-    rows: KnownRows,
-    held: Rows,
-    task: Task,
-    n_input: int,
-    seconds: dict[str, float],
+    model: TableModel, rows: KnownRows, held: Rows, n_input: int, seconds: dict[str, float]
 ) -> Run:
     """Predict and audit the rows held out."""
-    tested, y, settings = take_rows(rows.table, held), rows.y[held], task.settings
+    tested, y, task = take_rows(rows.table, held), rows.y[held], rows.task
     with _timed(seconds, "predict"):
         X, lost = model.preparation.read(tested)
         made = model.predict_prepared(X, tested)
-    days = list(model.preparation.day_columns.values())
     X = model.preparation.with_dates(X)
     bounds = made.drop(columns="predicted").to_numpy().reshape(len(made), -1, 2)
     intervals = np.asarray(bounds.transpose(0, 2, 1))
@@ -331,18 +273,12 @@ def _checked(
             X,
             y,
             intervals[:, :, 0],
-            {name: tested[name] for name in settings.groups} or None,
-            confidence_level=settings.levels[0],
+            {name: tested[name] for name in task.groups} or None,
+            confidence_level=task.levels[0],
             y_pred=made["predicted"].to_numpy(),
-            random_state=settings.seed,
+            random_state=task.seed,
         )
-    assumed = (
-        f"Rows were split at random, though there are times ({listing(map(repr, days))}): "
-        "this assumes that rows to come are like those of the past; a split by a column of times "
-        "checks on the last rows instead."
-    )
-    assumptions = [assumed] if days and task.time is None else []
-    notes = (*rows.notes, *assumptions, *settings.notes(), *model.notes(lost))
+    notes = (*rows.notes, *_assumptions(model, task), *task.notes(), *model.notes(lost))
     made.insert(0, "actual", y)
     used = model.regressor.fit_report_["rows"]
     return Run(
@@ -352,7 +288,7 @@ def _checked(
         X=X,
         y=y,
         intervals=intervals,
-        table=with_row_names(made, rows.positions[held], _names(tested, model.identifier)),
+        table=with_row_names(made, rows.positions[held], _names(tested, task.identifier)),
         rows={
             "input": n_input,
             "with a target": len(rows.y),
@@ -364,6 +300,16 @@ def _checked(
         notes=notes,
         seconds=seconds,
     )
+
+
+def _assumptions(model: TableModel, task: Task) -> Iterator[str]:
+    days = list(model.preparation.day_columns.values())
+    if days and task.time is None:
+        yield (
+            f"Rows were split at random, though there are times ({listing(map(repr, days))}): "
+            "this assumes that rows to come are like those of the past; a split by a column of "
+            "times checks on the last rows instead."
+        )
 
 
 def _names(table: Any, identifier: str | None) -> Any:
@@ -385,12 +331,12 @@ def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
 # ---- rows in the order of time: the first train, later ones calibrate, the last are held out ----
 
 
-def _in_time(column: Any, known: Rows) -> tuple[Rows, list[str]]:
+def _ordered(column: Any, known: Rows) -> tuple[Rows, list[str]]:
     """These rows in the order of a column of times, and what to know about it.
 
     Rows without a time are left out; those of the same time keep their order.
     """
-    times, notes = _comparable(column.iloc[known])
+    times, notes = in_time(column.iloc[known])
     missing = np.isnan(times)
     if count := int(np.count_nonzero(missing)):
         has = "has" if count == 1 else "have"
@@ -404,34 +350,12 @@ def _in_time(column: Any, known: Rows) -> tuple[Rows, list[str]]:
     return known[order], notes
 
 
-def _comparable(column: Any) -> tuple[NDArray[Any], list[str]]:
-    """Times, or numbers such as years (n,), missing ones NaT or NaN; and what to know of them."""
-    if kinds.is_bool_dtype(column):
-        raise TableError(
-            f"column {column.name!r} holds flags; expected times or numbers to split by."
-        )
-    if kinds.is_numeric_dtype(column):
-        return as_floats(column), []
-    if kinds.is_datetime64_any_dtype(column):
-        return parse_times(column, ISO).to_numpy(), []
-    texts = as_texts(column)
-    time_format = find_format(texts)
-    if time_format is None:
-        raise TableError(
-            f"column {column.name!r} holds texts such as {str(texts.dropna().iloc[0])[:40]!r}; "
-            "expected times in one format, or numbers, to split by."
-        )
-    said = f"Day and month could be either in all rows of {column.name!r}: they are in the order "
-    is_open = is_ambiguous(texts.dropna(), time_format)
-    notes = [said + "of time if the day comes first."] if is_open else []
-    return parse_times(texts, time_format).to_numpy(), notes
-
-
-def _order_note(column: Any, test_size: float) -> str:
-    """How rows are split whose times, in their order, are in this column."""
-    fit, held = split_in_order(len(column), test_size)
-    train, calibration = split_in_order(len(fit), CALIBRATION_SHARE)
-    last = [_say_time(column.iloc[rows[-1]]) for rows in (train, calibration, held)]
+def _order_note(rows: KnownRows) -> str:
+    """How rows in the order of their times are split."""
+    column = rows.table[rows.task.time]
+    fit, held = rows.split(0)
+    train, calibration = rows.task.split(len(fit), CALIBRATION_SHARE, 0)
+    last = [_say_time(column.iloc[part[-1]]) for part in (train, calibration, held)]
     shared = " Rows of the same time are in more than one part." if len(set(last)) < 3 else ""
     return (
         f"Rows are split in the order of {column.name!r}: those up to {last[0]} train, then those "
@@ -454,7 +378,7 @@ def run_paths(folder: str | Path, *, new: bool) -> dict[str, Path]:
     """What is written -> where; with or without the intervals of new rows."""
     return {
         what: Path(folder) / name
-        for what, name in FILES.items()
+        for what, name in _FILES.items()
         if new or not what.startswith("new ")
     }
 
@@ -484,17 +408,6 @@ def write_run(
     dict of what -> Path
     tuple of str
         Sentences on values of the new rows that could not be used.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import pandas as pd
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame({"x": rng.uniform(size=300), "y": rng.normal(size=300)})
-    >>> done = run_table(table, "y", method="split", model="linear")
-    >>> paths, notes = write_run(done, tempfile.mkdtemp())
-    >>> sorted(path.name for path in paths.values())
-    ['intervals.csv', 'intervals.parquet', 'model.skops', 'report.html', 'run.json']
     """
     paths = run_paths(folder, new=new is not None)
     files = {what: path.name for what, path in paths.items()}
@@ -511,7 +424,7 @@ def write_run(
             y=run.y,
             intervals=run.intervals[:, :, 0],
             y_pred=run.table["predicted"].to_numpy(),
-            random_state=run.task.settings.seed,
+            random_state=run.task.seed,
             group_hint=GROUP_HINT,
         )
 
