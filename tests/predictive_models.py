@@ -60,3 +60,9 @@ def bimodal(n, seed, d=2):
     middle, apart = (x - 1) ** 2 * (x + 1), 2 * np.sqrt(np.maximum(x + 0.5, 0))
     noise = np.sqrt(0.25 + np.abs(x)) * rng.normal(size=n)
     return X, middle + apart * rng.choice([-1, 1], n) + noise
+
+
+def outward_ranks(n, levels):
+    """Ranks of levels among n calibration rows: rounded down below 1/2 and up from there."""
+    exact = (n + 1) * np.asarray(levels)
+    return np.where(exact < (n + 1) / 2, np.floor(exact + 1e-9), np.ceil(exact - 1e-9)).astype(int)

@@ -9,37 +9,39 @@ from scipy.stats import kstest
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression, QuantileRegressor
+from sklearn.linear_model import LinearRegression
 from sklearn.neural_network import MLPRegressor
+from sklearn.preprocessing import FunctionTransformer
 
+from inner import draw, drawn_centres, embedded
 from localconformal import (
+    EffectiveSize,
     ForestLaw,
+    HiddenLayer,
     KernelLaw,
     LCPRegressor,
+    LearnedMetric,
     LVDRegressor,
     NeighborsLaw,
     NormalisedScore,
+    RLCPRegressor,
     SplitConformalRegressor,
     UniformLaw,
 )
-from localconformal.laws.effective_bandwidth import EffectiveSize
-from localconformal.laws.layers import HiddenLayer
-from localconformal.laws.metric import LearnedMetric
-from localconformal.laws.noise import DRAWS, draw, uniforms
-from localconformal.metrics import coverage, coverage_band
+from localconformal.metrics import coverage
 from localconformal.quantiles import conformal_rank, weighted_conformal_quantile
-from localconformal.regressors.rlcp import REACHED, RLCPRegressor
 from registry import awkward_data, ci_but, smooth_data
 
 # Infinite intervals are part of these methods.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 X_NEW = awkward_data(40, seed=9)[0]
-KERNELS = pytest.mark.parametrize("kernel", DRAWS)
+#: K of a squared distance in units of the bandwidth.
 PROFILES = {
     "gaussian": lambda u2: np.exp(-0.5 * u2),
     "boxcar": lambda u2: (u2 <= 1.0) * 1.0,
     "epanechnikov": lambda u2: np.maximum(1.0 - u2, 0.0),
 }
+KERNELS = pytest.mark.parametrize("kernel", PROFILES)
 LAWS = [
     KernelLaw(bandwidth=0.7),
     KernelLaw("boxcar", bandwidth=1.0),
@@ -54,10 +56,6 @@ def local(cls, law=None, **params):
     return cls(LinearRegression(), law=law, **{"random_state": 0, **params})
 
 
-def kernel_law(kernel="gaussian", bandwidth=0.5, **params):
-    return KernelLaw(kernel, bandwidth=bandwidth, engine="reference", **params)
-
-
 # ---- what they share -------------------------------------------------------------------------
 
 
@@ -65,7 +63,8 @@ def kernel_law(kernel="gaussian", bandwidth=0.5, **params):
 @pytest.mark.parametrize(
     ("cls", "law"),
     [
-        *((cls, kernel_law(k, np.inf)) for cls in (RLCPRegressor, LVDRegressor) for k in DRAWS),
+        *((RLCPRegressor, KernelLaw(kernel, bandwidth=np.inf)) for kernel in PROFILES),
+        *((LVDRegressor, KernelLaw(kernel, bandwidth=np.inf)) for kernel in PROFILES),
         (LCPRegressor, KernelLaw(bandwidth=np.inf)),
         (LCPRegressor, UniformLaw()),
         (LVDRegressor, UniformLaw()),
@@ -96,7 +95,7 @@ def test_laws_without_the_kernel_that_is_needed_are_refused(cls, law, told):
 
 @pytest.mark.parametrize("cls", [LCPRegressor, LVDRegressor])
 def test_far_away_is_infinite_and_told(cls):
-    model = local(cls, kernel_law()).fit(*smooth_data(400, seed=0))
+    model = local(cls, KernelLaw(bandwidth=0.5)).fit(*smooth_data(400, seed=0))
     far = np.array([[0.0, 0.0], [1e4, 0.0]])
     with pytest.warns(UserWarning, match=r"1 of 2 intervals are infinite.*0\.9"):
         intervals = model.predict_interval(far)
@@ -111,21 +110,27 @@ def test_far_away_is_infinite_and_told(cls):
 # ---- LCP -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("law", LAWS, ids=str)
+def kernel_by_hand(law, X, rows):
+    """H (m, m) between rows, for a law of reference rows X."""
+    squared = cdist(rows / X.std(axis=0), rows / X.std(axis=0), "sqeuclidean")
+    if isinstance(law, KernelLaw):
+        return PROFILES[law.kernel](squared / law.bandwidth**2)
+    to_references = cdist(rows / X.std(axis=0), X / X.std(axis=0), "sqeuclidean")
+    return squared <= np.sort(to_references, axis=1)[:, [law.n_neighbors - 1]] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("law", LAWS[:4], ids=str)
 def test_lcp_follows_its_definition(law):
     """Ranks of all rows with the new one among them, tried at scores between neighbours."""
-    X_cal, y_cal = awkward_data(30, seed=1)
-    model = local(LCPRegressor, law, calibration_size=None).fit(*smooth_data(120, seed=0))
-    model.conformalize(X_cal, y_cal)
+    (X, y), (X_cal, y_cal) = smooth_data(120, seed=0), awkward_data(30, seed=1)
+    model = local(LCPRegressor, law, calibration_size=None).fit(X, y).conformalize(X_cal, y_cal)
     scores = np.abs(y_cal - model.predict(X_cal))
     level, allowed = 0.8, conformal_rank(30, 0.8) - 1
     threshold = model.diagnose(X_NEW[:8], confidence_level=level)["correction"]
     ends = np.append(np.unique(scores), np.inf)
     starts = np.append(ends[0] - 1.0, ends[:-1])
     for x, answer in zip(X_NEW[:8], threshold, strict=True):
-        everyone = model.localizer_.view(np.vstack([X_cal, x]))
-        H = model.localizer_(everyone, everyone)
-        accepted = []
+        H, accepted = kernel_by_hand(law, X, np.vstack([X_cal, x])), []
         for start, end in zip(starts, ends, strict=True):
             V = np.append(scores, start + 1.0 if np.isinf(end) else (start + end) / 2.0)
             rank = (H * (V[None, :] < V[:, None])).sum(axis=1) / H.sum(axis=1)
@@ -157,43 +162,21 @@ def test_intervals_of_lcp_adapt_and_are_seldom_infinite_by_default():
     assert 1.5 * np.median(length[quiet]) < np.median(length[loud])
 
 
-@pytest.mark.parametrize(
-    ("score", "estimator"),
-    [
-        (NormalisedScore(LinearRegression()), LinearRegression()),
-        ("quantile", QuantileRegressor(alpha=0)),
-    ],
-)
-def test_other_scores_of_lcp(score, estimator):
-    X_new, y_new = smooth_data(600, seed=1)
-    model = LCPRegressor(
-        estimator, conformity_score=score, law=KernelLaw(bandwidth=1.0), random_state=0
-    )
-    low, _ = coverage_band(150, 600, 0.9, probability=0.9999)
-    assert coverage(y_new, model.fit(*smooth_data(600, seed=0)).predict_interval(X_new)) >= low
-
-
 # ---- RLCP ------------------------------------------------------------------------------------
-
-
-def centres(model, X):
-    """The points that are drawn around rows, embedded."""
-    points, h = model.localizer_.view(X), model.localizer_.bandwidth
-    return points + h * draw(model.localizer_.kernel, model.noise_seed_, points)
 
 
 @KERNELS
 def test_rlcp_follows_its_formula(kernel):
-    model = local(RLCPRegressor, kernel_law(kernel, 0.8), calibration_size=None)
-    X_cal, y_cal = smooth_data(80, seed=2)
-    new = smooth_data(60, seed=3)[0]
-    model.fit(*smooth_data(250, seed=1)).conformalize(X_cal, y_cal)
-    scores = np.abs(y_cal - model.predict(X_cal))
-    X_cal, points = (model.localizer_.view(rows) for rows in (X_cal, new))
-    half = []
-    for x, centre in zip(points, centres(model, new), strict=True):
-        weights = PROFILES[kernel](((X_cal - centre) ** 2).sum(axis=1) / 0.8**2)
-        own = PROFILES[kernel](((x - centre) ** 2).sum() / 0.8**2)
+    (X, y), (X_cal, y_cal) = smooth_data(250, seed=1), smooth_data(80, seed=2)
+    new, law = smooth_data(60, seed=3)[0], KernelLaw(kernel, bandwidth=0.8)
+    model = local(RLCPRegressor, law, calibration_size=None).fit(X, y).conformalize(X_cal, y_cal)
+    scores, half = np.abs(y_cal - model.predict(X_cal)), []
+    points, scale = embedded(model, new), X.std(axis=0)
+    for x, point, centre in zip(new, points, drawn_centres(model, new), strict=True):
+        # The centre in units of the columns, and the rows around it.
+        away = (X_cal - x) / scale - (centre - point)
+        weights = PROFILES[kernel]((away**2).sum(axis=1) / 0.8**2)
+        own = PROFILES[kernel](((point - centre) ** 2).sum() / 0.8**2)
         half.append(weighted_conformal_quantile(scores, weights, own, 0.9))
     mu = model.predict(new)
     np.testing.assert_allclose(
@@ -203,15 +186,15 @@ def test_rlcp_follows_its_formula(kernel):
 
 @KERNELS
 def test_draws_belong_to_the_row_and_the_seed_not_to_batch_or_level(kernel):
-    X, y = awkward_data(300, seed=0)
-    model = local(RLCPRegressor, kernel_law(kernel)).fit(X, y)
+    (X, y), law = awkward_data(300, seed=0), KernelLaw(kernel, bandwidth=0.5)
+    model = local(RLCPRegressor, law).fit(X, y)
     several = model.predict_interval(X_NEW, [0.5, 0.8])
     np.testing.assert_array_equal(several, model.predict_interval(X_NEW, [0.5, 0.8]))
     np.testing.assert_array_equal(several[:, :, 0], model.predict_interval(X_NEW, 0.5))
-    alone = [centres(model, row[None]) for row in X_NEW]
-    np.testing.assert_array_equal(centres(model, X_NEW), np.concatenate(alone))
-    other = local(RLCPRegressor, kernel_law(kernel), random_state=1).fit(X, y)
-    assert not np.isclose(centres(model, X_NEW), centres(other, X_NEW)).any()
+    alone = [drawn_centres(model, row[None]) for row in X_NEW]
+    np.testing.assert_array_equal(drawn_centres(model, X_NEW), np.concatenate(alone))
+    other = local(RLCPRegressor, law, random_state=1).fit(X, y)
+    assert not np.isclose(drawn_centres(model, X_NEW), drawn_centres(other, X_NEW)).any()
     extreme = np.array([[0.0, -0.0, 1e50], [-1e50, 1e-300, 5e-324]])
     assert np.isfinite(draw(kernel, 0, extreme)).all()
 
@@ -219,7 +202,8 @@ def test_draws_belong_to_the_row_and_the_seed_not_to_batch_or_level(kernel):
 def test_a_model_s_last_bits_do_not_change_the_draw():
     """Predictions of a linear model differ in them from batch to batch."""
     X, y = smooth_data(300, seed=0, d=9)
-    model = local(RLCPRegressor, kernel_law(embedding="outputs")).fit(X, y)
+    law = KernelLaw(bandwidth=0.5, embedding="outputs")
+    model = local(RLCPRegressor, law).fit(X, y)
     alone = np.concatenate([model.predict_interval(row[None]) for row in X[:50]])
     np.testing.assert_allclose(model.predict_interval(X)[:50], alone, rtol=1e-12, atol=1e-12)
 
@@ -235,7 +219,7 @@ def test_the_default_of_rlcp_trains_one_model():
 
     plain = RLCPRegressor(Counted(), random_state=0).fit(X, y)
     assert fits == [225]
-    law = kernel_law(bandwidth=EffectiveSize(REACHED))
+    law = KernelLaw(bandwidth=EffectiveSize(150))
     same = RLCPRegressor(Counted(), law=law, random_state=0).fit(X, y)
     assert fits[1:] == [180] * 5 + [225]
     np.testing.assert_array_equal(plain.predict_interval(X), same.predict_interval(X))
@@ -249,54 +233,66 @@ def test_the_default_of_rlcp_trains_one_model():
 def test_many_dimensions_do_not_underflow():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 2000))
-    model = RLCPRegressor(DummyRegressor(), law=kernel_law(bandwidth=200.0), random_state=0)
+    model = RLCPRegressor(DummyRegressor(), law=KernelLaw(bandwidth=200.0), random_state=0)
     # |x~ - x|^2 / h^2 is about 2000: exp(-1000) is 0 for the new row and all others.
     assert np.isfinite(model.fit(X, rng.normal(size=100)).predict_interval(X)).all()
 
 
-ROWS = np.random.default_rng(0).normal(size=(20_000, 3))
 GRID = np.arange(20_000.0)[:, None]
+ROWS = [np.random.default_rng(0).normal(size=(20_000, 3)), GRID, GRID / 1024.0]
 
 
-@pytest.mark.parametrize("rows", [ROWS, GRID, GRID / 1024.0, np.hstack([GRID % 141, GRID // 141])])
-def test_draws_are_uniform_unrelated_and_irregular_for_regular_rows(rows):
-    table = uniforms(3, rows, 4)
-    np.testing.assert_array_equal(uniforms(3, np.asfortranarray(rows), 4), table)
-    assert ((table > 0) & (table < 1)).all()
-    for column in table.T:
-        assert kstest(column, "uniform").pvalue > 1e-4
+@pytest.mark.parametrize("rows", [*ROWS, np.hstack([GRID % 141, GRID // 141])])
+def test_draws_are_normal_unrelated_and_irregular_for_regular_rows(rows):
+    made = draw("gaussian", 3, rows)
+    np.testing.assert_array_equal(draw("gaussian", 3, np.asfortranarray(rows)), made)
+    for column in made.T:
+        assert kstest(column, "norm").pvalue > 1e-4
         assert len(np.unique(column)) == len(rows)
     # Draws of other seeds, of the row before and the rows themselves say nothing of each other.
-    others = np.column_stack([table[1:], table[:-1], uniforms(4, rows, 4)[1:]])
-    assert np.abs(np.corrcoef(others, rowvar=False) - np.eye(12)).max() < 5.0 / np.sqrt(len(rows))
-    with_rows = np.corrcoef(table, rows, rowvar=False)[:4, 4:]
+    others = np.column_stack([made[1:], made[:-1], draw("gaussian", 4, rows)[1:]])
+    apart = np.eye(others.shape[1])
+    assert np.abs(np.corrcoef(others, rowvar=False) - apart).max() < 5.0 / np.sqrt(len(rows))
+    k = made.shape[1]
+    with_rows = np.corrcoef(made, rows, rowvar=False)[:k, k:]
     assert np.abs(with_rows).max() < 5.0 / np.sqrt(len(rows))
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_draws_have_the_density_of_the_kernel(k):
+    points = np.random.default_rng(0).normal(size=(4_000, k))
+    radius = {name: np.linalg.norm(draw(name, 1, points), axis=1) for name in PROFILES}
+    assert kstest(radius["boxcar"] ** k, "uniform").pvalue > 1e-3
+    assert kstest(radius["epanechnikov"] ** 2, "beta", (k / 2, 2)).pvalue > 1e-3
+    for name in PROFILES:
+        made = draw(name, 1, points)
+        assert np.all(np.abs(np.mean(np.sign(made), axis=0)) < 0.06)
+        # The last bits of a row do not change its draw, the others do.
+        np.testing.assert_array_equal(made, draw(name, 1, points * (1.0 + 1e-14)))
+        assert not np.isclose(made, draw(name, 1, points * (1.0 + 1e-7))).all()
 
 
 # ---- LVD -------------------------------------------------------------------------------------
 
 
-def metric_of(model):
-    return model.localizer_.embedding.embedding.embedding
+class Spread:
+    def predict(self, X):
+        return 0.2 + np.abs(np.asarray(X)[:, 0])
 
 
-@pytest.mark.parametrize("score", ["residual", "absolute", "normalised"])
+@pytest.mark.parametrize("score", ["residual", "absolute", NormalisedScore(Spread(), beta=0.0)])
 def test_lvd_follows_its_formula(score):
-    X, y = smooth_data(500, seed=1)
-    model = local(LVDRegressor, conformity_score=score, calibration_size=None).fit(X, y)
-    X_cal, y_cal = smooth_data(200, seed=2)
+    (X, y), (X_cal, y_cal) = smooth_data(500, seed=1), smooth_data(200, seed=2)
     new = smooth_data(50, seed=3)[0]
+    model = local(LVDRegressor, conformity_score=score, calibration_size=None).fit(X, y)
     model.conformalize(X_cal, y_cal)
-    A = metric_of(model).map_
-
-    def units(rows):
-        return (rows - X.mean(axis=0)) / X.std(axis=0) @ A.T
-
-    K = np.exp(-cdist(units(new), units(X_cal), "sqeuclidean") / len(A))
-    scores = model.score_.values(model.score_.band(X_cal), y_cal).max(axis=1)
+    unit = Spread().predict if isinstance(score, NormalisedScore) else lambda X: np.ones(len(X))
+    # The kernel of the default law.
+    points = LearnedMetric().fit(X, y).transform
+    K = np.exp(-cdist(points(new), points(X_cal), "sqeuclidean") / 2)
+    scores = np.abs(y_cal - model.predict(X_cal)) / unit(X_cal)
     half = weighted_conformal_quantile(scores, K, np.ones(50), 0.9)
-    spread = model.score_.values(model.score_.band(new), model.predict(new) + 1.0)[:, 1]
-    bounds = model.predict(new)[:, None] + np.array([-1.0, 1.0]) * (half / spread)[:, None]
+    bounds = model.predict(new)[:, None] + np.array([-1.0, 1.0]) * (half * unit(new))[:, None]
     np.testing.assert_allclose(model.predict_interval(new), bounds, rtol=1e-6)
     np.testing.assert_array_equal(np.isinf(half), 1.0 / (1.0 + K.sum(axis=1)) > 0.1)
 
@@ -304,11 +300,14 @@ def test_lvd_follows_its_formula(score):
 def test_the_metric_of_a_hidden_layer_learns_from_the_response():
     X, y = smooth_data(300, seed=0)
     network = MLPRegressor(hidden_layer_sizes=(6, 4), max_iter=50, random_state=0).fit(X, y)
-    layer = HiddenLayer(network)
-    for embedding in ("hidden-metric", LearnedMetric(layer=layer)):
-        law = kernel_law(bandwidth=1.0, embedding=embedding)
+    layer, found = HiddenLayer(network), []
+    learned = LearnedMetric().fit(layer.transform(X), y)
+    for embedding in (
+        LearnedMetric(layer=layer),
+        FunctionTransformer(lambda X: learned.transform(layer.transform(X))),
+    ):
+        law = KernelLaw(bandwidth=1.0, embedding=embedding)
         model = LVDRegressor(FrozenEstimator(network), law=law, calibration_size=None)
-        learned = metric_of(model.set_params(random_state=0).fit(X, y))
-        # By name it has the seed of the law.
-        expected = LearnedMetric(random_state=learned.random_state).fit(layer.transform(X), y)
-        np.testing.assert_array_equal(learned.map_, expected.map_)
+        model.set_params(random_state=0).fit(X, y).conformalize(*smooth_data(200, seed=1))
+        found.append(model.predict_interval(X_NEW))
+    np.testing.assert_allclose(*found, rtol=1e-9)

@@ -5,6 +5,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
+from inner import law_of
 from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
 from localconformal.metrics import coverage, coverage_band
 from registry import light, smooth_data
@@ -29,7 +30,7 @@ def test_updating_clears_the_calibration(model):
 
 
 def test_updating_the_law_itself_is_noticed_and_reported(model):
-    law, V = model.law_.laws[0], MORE[1] - model.predict(MORE[0])
+    law, V = law_of(model), MORE[1] - model.predict(MORE[0])
     before = law.engine_report_
     law.update(MORE[0], V)
     for ask in (model.predict_interval, model.diagnose):

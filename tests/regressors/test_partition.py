@@ -1,4 +1,4 @@
-"""Cells: labels that differ are apart, equal ones together, and what is said of small cells."""
+"""Mondrian and LOCART: labels that differ are apart, leaves follow the noise, small cells."""
 
 import tracemalloc
 
@@ -9,7 +9,7 @@ import pytest
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 
-from localconformal import MondrianConformalRegressor
+from localconformal import LocartRegressor, MondrianConformalRegressor
 from registry import smooth_data
 
 X, _ = smooth_data(400, seed=0)
@@ -134,3 +134,36 @@ def test_groups_are_those_of_fit_and_some_are_none():
     pd.testing.assert_frame_equal(before, model.diagnose(rows))
     with pytest.raises(ValueError, match="pass one"):
         model.fit(X, Y, groups=np.zeros(400))
+
+
+# ---- LOCART ----------------------------------------------------------------------------------
+
+
+def locart(min_samples_leaf=60, partition="tree", **params):
+    params |= {"min_samples_leaf": min_samples_leaf, "partition": partition, "random_state": 0}
+    return LocartRegressor(LinearRegression(), **params)
+
+
+def test_the_tree_splits_where_the_noise_does_and_nowhere_without_structure():
+    """The noise has three levels along the first of three columns."""
+    rng = np.random.default_rng(0)
+    X, noise = rng.uniform(size=(4_000, 3)), rng.normal(size=4_000)
+    y = np.array([0.5, 1.0, 3.0])[(3 * X[:, 0]).astype(int)] * noise
+    tree = locart(100).fit(X, y).tree_.tree_
+    # Features come standardised.
+    edges = tree.threshold[tree.feature == 0] * X[:, 0].std() + X[:, 0].mean()
+    assert min(abs(edges - 1 / 3)) < 0.05
+    assert min(abs(edges - 2 / 3)) < 0.05
+    assert locart(100).fit(X, noise).tree_.get_n_leaves() <= 3
+
+
+def test_small_leaves_are_infinite_and_named():
+    X, y = smooth_data(300, seed=0)
+    model = locart(10, calibration_size=None).fit(X, y).conformalize(*smooth_data(12, seed=1))
+    with pytest.warns(UserWarning, match="leaves that are short"):
+        infinite = np.isinf(model.predict_interval(X)).any(axis=1)
+    sizes = model.diagnose(X)["effective_sample_size"].to_numpy()
+    np.testing.assert_array_equal(infinite, sizes < 9)
+    # A forest has no leaves of its own to promise anything for.
+    forest = locart(partition="forest", n_estimators=3).fit(X, y)
+    assert forest.guarantee_.conditional_on is None
