@@ -4,34 +4,36 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import LinearRegression, RidgeCV
+from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.neural_network import MLPRegressor
 
+from inner import law_of
 from localconformal import (
     ForestLaw,
     NeighborsLaw,
     ResponseLaw,
     ScaledLaw,
     ShiftedLaw,
+    SLCPRegressor,
     StackedLaw,
     UniformLaw,
 )
-from localconformal.laws import outputs as outputs_module
-from localconformal.laws.blend_models import ALPHAS, Network, NystroemRidge, default_models, ridge
-from localconformal.laws.outputs import FLOOR, Outputs, blank_outputs, fit_spread, with_spread
 
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
 
-def half(X):
-    """mu(x) of a point model that knows half of the slope."""
-    return np.asarray(X)[:, 0] / 2.0
+class Says:
+    """A fitted point model, by its function."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def predict(self, X):
+        return self.function(np.asarray(X))
 
 
-def zero(X):
-    return np.zeros(len(X))
+#: Knows half of the slope, nothing, all of it.
+HALF, ZERO, ALL = (Says(lambda X, slope=slope: slope * X[:, 0]) for slope in (0.5, 0.0, 1.0))
 
 
 def rows(n, seed, noise=1.0):
@@ -41,9 +43,10 @@ def rows(n, seed, noise=1.0):
     return X, X[:, 0] + noise * rng.normal(size=n)
 
 
-def around(point, X, y):
-    """Scores y - mu, and what the model says."""
-    return y - point(X), Outputs(point, point(X), y)
+def around(point, law, X, y, **params):
+    """The regressor whose law is one of y - mu."""
+    model = SLCPRegressor(point, law=law, calibration_size=None, random_state=0, **params)
+    return model.fit(X, y)
 
 
 def test_the_law_of_the_response_is_that_of_y_minus_mu():
@@ -51,43 +54,39 @@ def test_the_law_of_the_response_is_that_of_y_minus_mu():
     direct = NeighborsLaw(n_neighbors=30).fit(X, y).quantile(Q, LEVELS)
     law = ResponseLaw(NeighborsLaw(n_neighbors=30))
     # The same response, whatever the point model: the interval does not move.
-    for point in (half, zero):
-        v, outputs = around(point, X, y)
-        found = law.fit(X, v, outputs=outputs).quantile(Q, LEVELS) + point(Q)[:, None]
-        np.testing.assert_allclose(found, direct, atol=1e-8)
+    for point in (HALF, ZERO):
+        found = law_of(around(point, law, X, y)).quantile(Q, LEVELS)
+        np.testing.assert_allclose(found + point.predict(Q)[:, None], direct, atol=1e-8)
     # Residuals are known as such wherever zero lies.
-    v, outputs = around(half, X, y + 1e9)
-    assert np.isfinite(law.fit(X, v, outputs=outputs).quantile(X, LEVELS)).all()
+    model = around(HALF, law, X, y + 1e9).conformalize(*rows(50, 2))
+    assert np.isfinite(model.predict_interval(Q)).all()
 
 
 @pytest.mark.parametrize("kind", [ResponseLaw, ShiftedLaw])
 def test_scores_that_are_no_residuals_are_refused(kind):
-    X, y = rows(60, 0)
-    v, outputs = around(half, X, y)
-    for other in (np.abs(v), 2 * v, -v):
-        with pytest.raises(
-            ValueError, match=rf"{kind.__name__} came .*choose conformity_score='residual'"
-        ):
-            kind().fit(X, other, outputs=outputs)
+    with pytest.raises(ValueError, match=rf"{kind.__name__} .*score='residual'"):
+        around(HALF, kind(), *rows(60, 0), sides="absolute")
 
 
-def test_the_scaled_law_is_wide_where_scores_are_large():
+def test_the_scaled_law_is_wide_where_scores_are_large_and_its_spread_is_out_of_bag():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(800, 1))
-    law = ScaledLaw(random_state=0).fit(X, np.where(X[:, 0] > 0.5, 4.0, 1.0) * rng.normal(size=800))
+    v = np.where(X[:, 0] > 0.5, 4.0, 1.0) * rng.normal(size=800)
     Q = np.linspace(0.05, 0.95, 19)[:, None]
-    width = np.ptp(law.quantile(Q, [0.05, 0.95]), axis=1)
+    width = np.ptp(ScaledLaw(random_state=0).fit(X, v).quantile(Q, [0.05, 0.95]), axis=1)
     assert 2.5 < width[Q[:, 0] > 0.55].mean() / width[Q[:, 0] < 0.45].mean() < 6.0
+    # A row's own size tells nothing of its spread: in units of that it stays a million.
+    v[np.argmax(X[:, 0])] = 1e6
+    assert ScaledLaw(random_state=0).fit(X, v).quantile([[0.1]], [1.0]) > 1e5
 
 
 def shifted(X, y, point, **models):
-    v, outputs = around(point, X, y)
-    return ShiftedLaw(models=models, random_state=0).fit(X, v, outputs=outputs)
+    return law_of(around(point, ShiftedLaw(models=models, random_state=0), X, y))
 
 
 def test_shifting_finds_a_mean_that_the_point_model_does_not_know():
     (X, y), (Q, _) = rows(300, 0, noise=0.2), rows(30, 1)
-    law = shifted(X, y, zero, line=LinearRegression())
+    law = shifted(X, y, ZERO, line=LinearRegression())
     assert law.weights_["line"] > 0.9
     np.testing.assert_allclose(law.quantile(Q, [0.5])[:, 0], Q[:, 0], atol=0.15)
     assert np.ptp(law.quantile(Q, [0.05, 0.95]), axis=1).max() < 1.0
@@ -98,7 +97,7 @@ def test_shifting_finds_a_mean_that_the_point_model_does_not_know():
 def test_the_point_model_keeps_its_weight_where_it_is_the_best():
     (X, y), (Q, _) = rows(200, 0, noise=0.2), rows(20, 1)
     models = {"neighbour": KNeighborsRegressor(1), "mean": KNeighborsRegressor(100)}
-    law = shifted(X, y, lambda Q: np.asarray(Q)[:, 0], **models)
+    law = shifted(X, y, ALL, **models)
     assert law.weights_["point"] > 0.9
     assert sum(law.weights_.values()) == pytest.approx(1.0)
     expected = UniformLaw().fit(X, y - X[:, 0]).quantile(Q, LEVELS)
@@ -108,7 +107,7 @@ def test_the_point_model_keeps_its_weight_where_it_is_the_best():
 def test_a_model_that_memorises_does_not_make_the_law_narrow():
     """Noise alone: the residuals of rows that a model has seen would be zero."""
     X, y = rows(300, 0)[0], np.random.default_rng(0).normal(size=300)
-    law = shifted(X, y, lambda Q: np.full(len(Q), 50.0), memory=KNeighborsRegressor(1))
+    law = shifted(X, y, Says(lambda X: np.full(len(X), 50.0)), memory=KNeighborsRegressor(1))
     assert law.weights_["memory"] > 0.9
     width = np.ptp(law.quantile(X, [0.05, 0.95]), axis=1)
     # y minus another row's y has standard deviation sqrt(2).
@@ -116,81 +115,23 @@ def test_a_model_that_memorises_does_not_make_the_law_narrow():
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("n", [3, 10])
-def test_the_blend_works_on_a_handful_of_rows_without_a_word(n):
-    X, y = rows(n, 0)
+@pytest.mark.parametrize("n", [3, 10, 60])
+def test_the_default_blend_says_no_word_and_answers_row_by_row(n):
+    (X, y), (Q, _) = rows(n, 0), rows(20, 1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         law = ShiftedLaw(ScaledLaw(), random_state=0).fit(X, y)
-    assert np.isfinite(law.quantile(rows(30, 1)[0], [0.05, 0.95])).all()
-
-
-@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
-def test_the_default_models_leave_the_filters_and_answer_each_row_by_itself():
-    (X, y), (Q, _) = rows(60, 0), rows(20, 1)
-    filters = list(warnings.filters)
-    for name, model in default_models(seed=0).items():
-        if isinstance(model, HistGradientBoostingRegressor):
-            model.set_params(max_iter=3)
-        predicted = model.fit(X, y).predict(Q)
-        assert warnings.filters == filters, name
-        alone = np.concatenate([model.predict(row[None]) for row in Q])
-        np.testing.assert_allclose(alone, predicted, rtol=1e-12, err_msg=name)
-        if isinstance(model, Network):
-            np.testing.assert_allclose(predicted, MLPRegressor.predict(model, Q))
-
-
-@pytest.mark.parametrize("d", [1, 3])
-def test_kernel_ridge_has_the_mean_of_its_rows_and_fits_them(d):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(120, d))
-    y = 50.0 + np.sin(X[:, 0]) + X[:, -1]
-    model = NystroemRidge(random_state=0).fit(X, y)
-    assert model.predict(X).mean() == pytest.approx(y.mean(), rel=1e-9)
-    assert np.var(y - model.predict(X)) < 0.05 * np.var(y)
-
-
-@pytest.mark.parametrize("noise", [0.0, 1.0, 100.0])
-@pytest.mark.parametrize("unit", [0.01, 1.0, 100.0])
-def test_ridge_has_the_least_error_of_rows_left_out(noise, unit):
-    rng = np.random.default_rng(0)
-    Z = np.column_stack([rng.normal(size=(25, 4)) + 3.0, np.ones(25)]) * unit
-    y = Z[:, 0] / unit + noise * rng.normal(size=25)
-    slopes, error = ridge(Z, y)
-    expected = RidgeCV(alphas=ALPHAS).fit(Z, y)
-    np.testing.assert_allclose(slopes, expected.coef_, rtol=1e-6, atol=1e-9)
-    assert error == pytest.approx(-expected.best_score_, rel=1e-6)
+    together = law.quantile(Q, [0.05, 0.95])
+    assert np.isfinite(together).all()
+    alone = np.concatenate([law.quantile(row[None], [0.05, 0.95]) for row in Q])
+    np.testing.assert_allclose(alone, together, rtol=1e-9, atol=1e-12)
 
 
 def test_laws_and_models_that_are_none_are_refused():
     for law in ("foo", "auto", 3, ForestLaw):
         for outer in (ResponseLaw(law), StackedLaw(["uniform", law])):
-            with pytest.raises(ValueError, match=r"law is .*; one of 'forest', 'kernel'"):
+            with pytest.raises(ValueError, match=r"law is .*'forest', 'kernel'"):
                 outer.fit(*rows(20, 0))
     for models in ({"point": LinearRegression()}, [LinearRegression()], {"a": 3}):
         with pytest.raises(ValueError, match="estimators by name"):
             ShiftedLaw(models=models).fit(*rows(20, 0))
-
-
-@pytest.mark.ci
-def test_the_spread_is_fine_where_noise_jumps_and_coarse_where_it_is_smooth():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(600, 8))
-    jumps = np.where(np.floor(20 * X[:, 0]) % 2 == 0, 1.0, 20.0)
-    smooth = np.abs(rng.laplace(size=600)) * (1.0 + X[:, 0])
-    for sizes, leaf_rows in ((jumps, 5), (smooth, 30)):
-        assert fit_spread(X, sizes, seed=0, n_jobs=1)[0].min_samples_leaf == leaf_rows
-
-
-def test_a_spread_is_positive_and_out_of_bag(monkeypatch):
-    monkeypatch.setattr(outputs_module, "SPREAD_FORESTS", ((20, 5, 0.5), (10, 30, 1.0)))
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(80, 1))
-    v = np.where(X[:, 0] > 0.5, 5.0, 0.1) * rng.normal(size=80)
-    # A row's own size tells nothing of its spread.
-    v[7] = 1e6
-    learned = with_spread(blank_outputs(v), X, v)
-    assert np.all(learned.reference_spread >= FLOOR * np.median(np.abs(v)))
-    assert learned.reference_spread[7] < 1e5
-    nothing = with_spread(blank_outputs(np.zeros(30)), np.zeros((30, 1)), np.zeros(30))
-    assert np.all(nothing.predict_spread(np.zeros((3, 1))) > 0)

@@ -7,26 +7,24 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy.optimize import approx_fprime
-from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from localconformal import ForestLaw, HiddenLayer, KernelLaw, LearnedLaw, SLCPRegressor, StackedLaw
-from localconformal.laws.features import MAX_CATEGORIES, FeatureEmbedding
-from localconformal.laws.metric import (
+from inner import features
+from localconformal import (
+    ForestLaw,
+    HiddenLayer,
+    KernelLaw,
+    LearnedLaw,
     LearnedMetric,
-    Sample,
-    held_out_error,
-    leave_one_out,
+    SLCPRegressor,
+    StackedLaw,
 )
-from localconformal.laws.outputs import Outputs, blank_outputs
-from localconformal.laws.view import fit_view
 from registry import ci_but, smooth_data
 
 N = 12
@@ -44,39 +42,42 @@ def frame(kind, **changes):
     return KINDS[kind]({**TABLE, **changes})
 
 
-def points_of(rows):
-    return FeatureEmbedding().fit(rows).transform(rows)
+V = np.random.default_rng(0).normal(size=N)
+#: Points as they are.
+AS_IS = FunctionTransformer()
+
+
+def law_on(rows, v=V, **params):
+    return KernelLaw(bandwidth=0.5, **params).fit(rows, v)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_mixed_frames_become_finite_points(kind):
-    points = points_of(frame(kind))
-    # number, count, flag, when; red, blue and missing as three columns.
-    assert points.shape == (N, 7)
-    np.testing.assert_allclose(points[:, :4].mean(axis=0), 0.0, atol=1e-9)
-    np.testing.assert_allclose(points[:, :4].std(axis=0), 1.0)
-    assert set(points[:, 4:].ravel()) == {0.0, 1.0}
-    np.testing.assert_array_equal(points[:, 4:].sum(axis=1), 1.0)
+def test_columns_are_filled_standardised_and_labels_one_column_each(kind):
+    when = np.arange(N, dtype=float)
+    numbers = [np.nan_to_num(np.array(TABLE["number"], dtype=float), nan=2.0), TABLE["count"]]
+    numbers = np.array([*numbers, TABLE["flag"], when], dtype=float).T
+    labels = [[colour == one for one in ("red", "blue", None)] for colour in TABLE["colour"]]
+    points = np.hstack([(numbers - numbers.mean(axis=0)) / numbers.std(axis=0), labels])
+    expected = law_on(points, embedding=AS_IS).mean(points)
+    rows = frame(kind)
+    np.testing.assert_allclose(law_on(rows).mean(rows), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_median_stands_in_for_a_missing_number(kind):
-    embedding = FeatureEmbedding().fit(KINDS[kind]({"a": [1.0, 2.0, 9.0, None]}))
-    missing, median = embedding.transform(KINDS[kind]({"a": [None, 2.0]}))
-    np.testing.assert_array_equal(missing, median)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_unseen_categories_and_all_missing_columns_are_taken(kind):
-    embedding = FeatureEmbedding().fit(frame(kind))
+def test_medians_stand_in_for_gaps_and_unseen_labels_and_empty_columns_are_taken(kind):
+    law = law_on(KINDS[kind]({"a": [1.0, 2.0, 9.0, None]}), V[:4])
+    missing, median = law.mean(KINDS[kind]({"a": [None, 2.0]}))
+    assert missing == median
+    law = law_on(frame(kind))
     for colours in (["green"] * N, [None] * N):
-        assert np.all(np.isfinite(embedding.transform(frame(kind, colour=colours))))
-    assert np.all(np.isfinite(points_of(frame(kind, number=np.full(N, np.nan)))))
+        assert np.all(np.isfinite(law.mean(frame(kind, colour=colours))))
+    empty = frame(kind, number=np.full(N, np.nan))
+    assert np.all(np.isfinite(law_on(empty).mean(empty)))
 
 
 def test_an_identifier_does_not_fill_the_memory_and_a_constant_column_adds_no_distance():
     rows = pd.DataFrame({"id": [f"row {i}" for i in range(500)]})
-    assert points_of(rows).shape[1] <= MAX_CATEGORIES
+    assert features(rows).shape[1] <= 50
     X = np.random.default_rng(0).normal(size=(50, 1))
     law = KernelLaw(bandwidth=0.3)
     expected = law.fit(X, X[:, 0]).mean(X)
@@ -109,10 +110,25 @@ def test_points_are_standardised_whatever_gives_them(data):
     predictions = model.predict(X)[:, None]
     expected = KernelLaw(bandwidth=0.5).fit(predictions, v)
     only_predicts = SimpleNamespace(predict=model.predict)
-    outputs = Outputs(model.predict, model.predict(X), v)
-    for embedding in (model.predict, FrozenEstimator(model), only_predicts, "outputs"):
-        law = KernelLaw(bandwidth=0.5, embedding=embedding).fit(X, v, outputs=outputs)
+    for embedding in (model.predict, FrozenEstimator(model), only_predicts):
+        law = KernelLaw(bandwidth=0.5, embedding=embedding).fit(X, v)
         assert_same_law(law, X, expected, predictions)
+
+
+def bounds(law, X, y, model=LinearRegression(), **params):  # noqa: B008
+    """Intervals of SLCP with this law, calibrated on a quarter of the rows."""
+    fitted = SLCPRegressor(model, law=law, random_state=0, **params).fit(X, y)
+    return fitted.predict_interval(X)
+
+
+def test_what_a_point_model_predicts_can_be_the_embedding(data):
+    X, y = data
+    model = FrozenEstimator(LinearRegression().fit(X, y))
+    named, given = (
+        bounds(KernelLaw(bandwidth=0.5, embedding=embedding), X, y, model)
+        for embedding in ("outputs", model.predict)
+    )
+    np.testing.assert_allclose(named, given)
 
 
 def test_transformers_are_cloned_and_frozen_ones_are_not_fitted_again(data):
@@ -148,69 +164,43 @@ def test_infinite_coordinates_are_refused_at_fit_and_later(data):
 @pytest.mark.parametrize("kind", ci_but([KernelLaw], [KernelLaw, LearnedLaw, ForestLaw]))
 def test_the_seed_of_a_law_is_that_of_its_embedding(kind, name):
     rng = np.random.default_rng(0)
-    X, v = rng.normal(size=(60, 12)), rng.normal(size=60)
+    X, y = rng.normal(size=(60, 12)), rng.normal(size=60)
     light = {"levels": (0.4, 0.6)} if kind is LearnedLaw else {}
-    seen = [
-        kind(embedding=name, random_state=seed, **light).fit(X, v, outputs=blank_outputs(v))
-        for seed in (0, 0, 1)
-    ]
     first, same, other = (
-        (law.embedding_ if kind is KernelLaw else law.view_.embedding).transform(X) for law in seen
+        bounds(kind(embedding=name, random_state=seed, **light), X, y) for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(first, same)
     assert not np.array_equal(first, other)
 
 
-def test_zero_may_lie_anywhere(data):
-    X, v = data
-
-    def seen(zero):
-        mu = X[:, 0] + zero
-        return fit_view(None, X, v, Outputs(lambda rows: rows[:, 0] + zero, mu, mu))
-
-    (_, here), (view, there) = seen(0.0), seen(50.0)
-    np.testing.assert_allclose(here, there, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(view(X), there, rtol=1e-9, atol=1e-9)
+def secret(X):
+    """A point model that a law cannot learn from the column it is made of."""
+    return np.modf(1e3 * np.abs(np.sin(1e5 * np.asarray(X)[:, 0])))[0]
 
 
 @pytest.mark.parametrize(
     "law",
     [
-        ForestLaw(),
-        LearnedLaw(QuantileRegressor(alpha=0), levels=(0.1, 0.5, 0.9)),
-        StackedLaw([KernelLaw(bandwidth=0.2, embedding="outputs"), "kernel"]),
+        ForestLaw(random_state=0, n_jobs=1),
+        LearnedLaw(QuantileRegressor(alpha=0), levels=(0.1, 0.5, 0.9), n_jobs=1),
+        StackedLaw([KernelLaw(bandwidth=0.2, embedding="outputs"), "kernel"], random_state=0),
     ],
     ids=lambda law: type(law).__name__,
 )
-def test_laws_see_what_the_point_model_says(law):
+def test_laws_see_what_the_point_model_says_wherever_zero_lies(law):
     """Only mu tells where scores are large."""
     rng = np.random.default_rng(0)
-    X, mu = rng.normal(size=(300, 1)), rng.uniform(size=300)
-    v = mu * rng.normal(size=300)
-    outputs = Outputs(lambda Q: np.array([0.1, 0.9]), mu, mu + v)
-    law.set_params(random_state=0, n_jobs=1).fit(X, v, outputs=outputs)
-    narrow, wide = np.ptp(law.quantile(np.zeros((2, 1)), [0.1, 0.9]), axis=1)
-    assert wide > 2 * narrow
+    X = rng.normal(size=(400, 1))
+    mu = secret(X)
+    y, point = mu + mu * rng.normal(size=400), SimpleNamespace(predict=secret)
+    found = bounds(law, X, y, point)
+    width = np.ptp(found, axis=1)
+    assert width[mu > 0.8].mean() > 2 * width[mu < 0.2].mean()
+    moved = bounds(law, X, y + 64.0, SimpleNamespace(predict=lambda X: secret(X) + 64.0))
+    np.testing.assert_allclose(moved - 64.0, found, rtol=1e-6, atol=1e-6)
 
 
 # ---- a learned linear map ---------------------------------------------------------------------
-
-
-def by_hand(A, rows):
-    """Leave-one-out kernel regression with an observation of weight 1 at 0."""
-    K = np.exp(-cdist(rows.points @ A.T, rows.points @ A.T, "sqeuclidean") / len(A))
-    np.fill_diagonal(K, 0.0)
-    return np.mean((rows.y - K @ rows.y / (1.0 + K.sum(axis=1))) ** 2)
-
-
-@pytest.mark.parametrize(("r", "p"), [(1, 1), (2, 5), (3, 3)])
-def test_the_loss_is_that_of_kernel_regression_and_its_gradient_is_right(r, p):
-    rng = np.random.default_rng(1)
-    rows, A = Sample(rng.normal(size=(25, p)), rng.normal(size=25)), rng.normal(size=(r, p))
-    loss, gradient = leave_one_out(A, rows)
-    assert loss == pytest.approx(by_hand(A, rows))
-    numeric = approx_fprime(A.ravel(), lambda flat: by_hand(flat.reshape(r, p), rows), 1e-6)
-    np.testing.assert_allclose(gradient.ravel(), numeric, atol=1e-5)
 
 
 def wave(n, p, seed=0):
@@ -227,10 +217,10 @@ def test_noise_columns_are_ignored_and_kernel_regression_is_better_under_the_map
     signal, *noise = np.linalg.norm(metric.map_, axis=0)
     assert metric.map_.shape == (min(10, p), p)
     assert signal > 3 * max(noise, default=0.0)
-    (X_new, y_new), to_points = wave(300, p, seed=1), metric.features_.transform
+    X_new, y_new = wave(300, p, seed=1)
     learned, plain = (
-        held_out_error(A, Sample(to_points(X), y), Sample(to_points(X_new), y_new))
-        for A in (metric.map_, np.eye(p)[: len(metric.map_)])
+        np.mean((y_new - KernelLaw(bandwidth=1.0, embedding=one).fit(X, y).mean(X_new)) ** 2)
+        for one in (metric, None)
     )
     assert learned < plain
 
@@ -268,16 +258,18 @@ def test_bad_input_is_refused():
             metric.fit(X, v)
 
 
-@pytest.mark.parametrize("embedding", ["metric", LearnedMetric()], ids=str)
-def test_laws_learn_it_from_responses_inside_a_regressor(embedding):
+def test_laws_learn_it_from_responses_inside_a_regressor():
     X, y = wave(200, 3)
-    law = KernelLaw(bandwidth=1.0, embedding=embedding)
-    model = SLCPRegressor(LinearRegression(), law=law, calibration_size=None, random_state=0)
-    learned = model.fit(X, y).law_.laws[0].embedding_.embedding.embedding
-    # By name it has the seed of the law, as an object its own.
-    assert (learned.random_state == 0) == (embedding != "metric")
-    expected = LearnedMetric(random_state=learned.random_state).fit(X, y).map_
-    np.testing.assert_array_equal(learned.map_, expected)
+    learned = LearnedMetric(random_state=3).fit(X, y).transform
+    model = SLCPRegressor(LinearRegression(), calibration_size=None, random_state=0)
+    inside, by_hand = (
+        model.set_params(law=KernelLaw(bandwidth=1.0, embedding=embedding))
+        .fit(X, y)
+        .conformalize(*wave(60, 3, seed=1))
+        .predict_interval(X)
+        for embedding in (LearnedMetric(random_state=3), FunctionTransformer(learned))
+    )
+    np.testing.assert_allclose(inside, by_hand, rtol=1e-9)
 
 
 # ---- hidden layers ----------------------------------------------------------------------------
@@ -299,14 +291,16 @@ def test_a_hidden_layer_survives_the_cloning_of_its_law(network):
         assert np.isfinite(model.predict_interval(X[:30])).all()
 
 
-@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
-def test_the_last_hidden_layer_of_the_regressors_own_network():
-    small = MLPRegressor(hidden_layer_sizes=(6, 4), max_iter=5, random_state=0)
-    model = SLCPRegressor(small, law=KernelLaw(embedding="hidden"), random_state=0).fit(X, Y)
-    fitted = model.score_.model_
-    assert HiddenLayer(fitted).transform(X).shape == (120, 4)
-    first = np.maximum(X @ fitted.coefs_[0] + fitted.intercepts_[0], 0)
-    np.testing.assert_allclose(HiddenLayer(fitted, layer=0).transform(X), first, atol=1e-12)
+def test_the_last_hidden_layer_of_the_regressors_own_network(network):
+    first = np.maximum(X @ network.coefs_[0] + network.intercepts_[0], 0)
+    np.testing.assert_allclose(HiddenLayer(network, layer=0).transform(X), first, atol=1e-12)
+    last = HiddenLayer(network).transform
+    assert last(X).shape == (120, 4)
+    named, given = (
+        bounds(KernelLaw(bandwidth=0.5, embedding=embedding), X, Y, FrozenEstimator(network))
+        for embedding in ("hidden", last)
+    )
+    np.testing.assert_array_equal(named, given)
 
 
 def test_layers_that_are_not_there_are_refused(network):

@@ -17,13 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from localconformal import SLCPRegressor
-from localconformal.engine.choose import FEW
-from localconformal.engine.leaves import LeafEngine
-from localconformal.engine.reference import ReferenceEngine
-from localconformal.laws.features import FeatureEmbedding
-from localconformal.laws.forest import ForestLaw
-from localconformal.laws.leaves import LeafFinder
+from inner import FEW, LeafFinder, seen
+from localconformal import ForestLaw, SLCPRegressor
 from registry import ci_but, optional
 
 LEVELS = np.array([0.1, 0.5, 0.9])
@@ -50,15 +45,11 @@ def weights_by_hand(reference, asked):
     return total / np.maximum(total.sum(axis=1, keepdims=True), 1e-300)
 
 
-@pytest.mark.parametrize(("n", "engine"), [(200, ReferenceEngine), (FEW + 1, LeafEngine)])
-def test_weights_are_shared_leaves_over_their_sizes_in_any_order_of_references(n, engine):
+@pytest.mark.parametrize("n", [200, FEW + 1])
+def test_weights_are_shared_leaves_over_their_sizes_in_any_order_of_references(n):
     (X, v), (Q, _) = rows(n, 0), rows(25, 1)
     law = ForestLaw(small(), random_state=0, n_jobs=1).fit(X, v)
-    assert isinstance(law.engine_, engine)
-    # Points to be walked from, or one code a tree.
-    assert law.rows(Q).shape == ((25, 3) if engine is LeafEngine else (25, 15))
-    find = LeafFinder(law.model_)
-    w = weights_by_hand(find(law.view_(X)), find(law.view_(Q)))
+    w = weights_by_hand(law.model_.apply(seen(law, X)), law.model_.apply(seen(law, Q)))
     at = np.tile(np.linspace(-1, 1, 5), (25, 1))
     expected = [[p[v <= a].sum() for a in row] for p, row in zip(w, at, strict=True)]
     np.testing.assert_allclose(law.cdf(Q, at), expected, atol=1e-12)
@@ -158,7 +149,7 @@ def test_out_of_bag_uses_other_rows_and_trees_that_left_the_row_out(n):
     assert np.all(found[5] < 1e6)
     assert (found[:, 1] == 1e6).any()
     # By hand, for some rows.
-    leaves = LeafFinder(law.model_)(law.view_(X)[law.order_])
+    leaves = law.model_.apply(seen(law, X)[law.order_])
     bags, sorted_v = law.model_.estimators_samples_, v[law.order_]
     for rank in range(0, n, n // 15):
         outside = [t for t, bag in enumerate(bags) if rank not in bag]
@@ -200,7 +191,7 @@ REFUSED = [
         "GradientBoostingRegressor takes one column; choose",
     ),
     (
-        ForestLaw(FrozenEstimator(FITTED), embedding=FeatureEmbedding()),
+        ForestLaw(FrozenEstimator(FITTED), embedding=StandardScaler()),
         "leave the embedding out",
     ),
 ]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from inner import SidedLaw
 from localconformal import KernelLaw, NeighborsLaw, UniformLaw
-from localconformal.laws import SidedLaw
 
 LAWS = {
     "kernel": KernelLaw(bandwidth=0.5, random_state=0),
@@ -54,22 +54,3 @@ def test_columns_that_are_no_mirror_get_their_own_laws():
     for index in range(2):
         alone = KernelLaw(bandwidth=0.7).fit(X, V[:, index])
         np.testing.assert_array_equal(sided.at(X).mean()[:, index], alone.mean(X))
-
-
-class Grows:
-    """A law that remembers what it was given."""
-
-    def __init__(self):
-        self.seen = []
-
-    def update(self, X, v):
-        self.seen.append(v)
-
-
-def test_new_rows_reach_every_side():
-    V = np.arange(6.0).reshape(3, 2)
-    both, last = (Grows(), Grows()), (Grows(),)
-    SidedLaw(both, False).update(V, V)
-    assert [law.seen[0].tolist() for law in both] == [V[:, 0].tolist(), V[:, 1].tolist()]
-    SidedLaw(last, True).update(V, V)
-    assert last[0].seen[0].tolist() == V[:, 1].tolist()

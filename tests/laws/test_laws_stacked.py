@@ -14,11 +14,9 @@ from localconformal import (
     StackedLaw,
     UniformLaw,
 )
-from localconformal.laws.knots import GRID
-from localconformal.laws.simplex import pinball, prune, simplex_weights
 
-#: Levels of the grid, where an average of quantiles is kept as it is.
-KNOTS = GRID[1:-1]
+#: Levels at which an average of quantiles is kept as it is.
+KNOTS = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 0.9, 0.95])
 
 
 def rows(n, seed, d=1):
@@ -110,6 +108,22 @@ def test_stacks_of_nothing_and_bad_weights_are_refused(params, message):
         StackedLaw(**params).fit(*rows(20, 0))
 
 
+def test_neither_order_nor_unit_matters_and_equal_laws_share():
+    laws = [UniformLaw(), NeighborsLaw(n_neighbors=60), KernelLaw(bandwidth=0.2, random_state=0)]
+    X, v = rows(200, 0)
+
+    def weights(order, unit=1.0):
+        law = StackedLaw([laws[i] for i in order], random_state=0)
+        return law.fit(X, unit * v).weights_[np.argsort(order)]
+
+    expected = weights([0, 1, 2])
+    np.testing.assert_allclose(weights([2, 0, 1]), expected, atol=1e-6)
+    for unit in (2.0**-40, 2.0**40):
+        np.testing.assert_allclose(weights([0, 1, 2], unit), expected, atol=1e-6)
+    same = StackedLaw([NeighborsLaw(9), NeighborsLaw(9)], random_state=0).fit(X, v)
+    np.testing.assert_allclose(same.weights_, 0.5)
+
+
 def test_the_number_of_threads_reaches_every_forest(monkeypatch):
     """Also the forests of the spread, grown anew without each fold."""
     jobs, grow = [], RandomForestRegressor.fit
@@ -122,70 +136,3 @@ def test_the_number_of_threads_reaches_every_forest(monkeypatch):
     law = StackedLaw([ScaledLaw(), "forest"], n_folds=2, random_state=0, n_jobs=1)
     law.fit(*rows(60, 0))
     assert set(jobs) == {1}
-
-
-# ---- weights on the simplex -------------------------------------------------------------------
-
-LEVELS = np.array([0.1, 0.9])
-
-
-def problem(seed, n=60, candidates=4):
-    """Candidates of various quality: (K, n, L) and the target (n,)."""
-    rng = np.random.default_rng(seed)
-    centre, target = rng.normal(size=n), rng.normal(size=n)
-    target = target + centre
-    noise = rng.normal(size=(candidates, n, 2)) * np.linspace(0.1, 3.0, candidates)[:, None, None]
-    return centre[:, None] + np.array([-1.3, 1.3]) + noise, target
-
-
-def test_neither_order_nor_unit_nor_a_wild_candidate_matters():
-    table, target = problem(0)
-    weights, order = simplex_weights(table, target, LEVELS), np.array([2, 0, 3, 1])
-    permuted = simplex_weights(table[order], target, LEVELS)
-    np.testing.assert_allclose(permuted, weights[order], atol=1e-6)
-    wild = np.concatenate([table, np.full_like(table[:1], 1e12)])
-    np.testing.assert_array_equal(simplex_weights(wild, target, LEVELS), [*weights, 0.0])
-    # Also when one is perfect.
-    perfect = table.copy()
-    perfect[1] = target[:, None]
-    assert simplex_weights(perfect, target, LEVELS)[1] > 0.95
-    for scale in (2.0**-40, 2.0**40):
-        for one in (table, perfect):
-            scaled = simplex_weights(scale * one, scale * target, LEVELS)
-            np.testing.assert_array_equal(scaled, simplex_weights(one, target, LEVELS))
-
-
-@pytest.mark.parametrize(
-    ("given", "left"),
-    [([0.5, 0.04, 0.46], [0.5 / 0.96, 0, 0.46 / 0.96]), ([0.01] * 4, [0.25] * 4)],
-)
-def test_small_weights_are_left_out_but_never_all(given, left):
-    np.testing.assert_allclose(prune(np.array(given), 0.05), left)
-
-
-def test_equal_candidates_share_and_errors_average_out():
-    table, target = problem(0)
-    same = np.repeat(table[:1], 5, axis=0)
-    np.testing.assert_allclose(simplex_weights(same, target, LEVELS), 0.2)
-    np.testing.assert_array_equal(simplex_weights(table[:1], target, LEVELS), [1.0])
-    # Two errors that cancel are better than either candidate.
-    sign = np.resize([1.0, -1.0], len(target))[:, None]
-    pair = np.stack([target[:, None] + sign, target[:, None] - sign])
-    np.testing.assert_allclose(simplex_weights(pair, target, np.array([0.5])), 0.5, atol=0.05)
-
-
-@pytest.mark.parametrize("offsets", [(1.0, 1.05, -1.0), (-1.0, -1.02, 1.05)])
-def test_the_loss_is_hardly_above_that_of_the_best_weights_on_a_grid(offsets):
-    rng, median = np.random.default_rng(0), np.array([0.5])
-    target = rng.normal(size=2_000)
-    errors = np.stack([offset + rng.normal(size=2_000) for offset in offsets])
-    predictions = (target + errors)[:, :, None]
-
-    def loss(weights):
-        return pinball(np.tensordot(weights, predictions, axes=1), target, median)
-
-    shares = np.linspace(0.0, 1.0, 11)
-    best = min(loss([a, b, 1.0 - a - b]) for a in shares for b in shares if a + b <= 1.0)
-    # Equal weights, where the descent starts, are worse by a tenth.
-    assert loss(np.full(3, 1 / 3)) > 1.08 * best
-    assert loss(simplex_weights(predictions, target, median)) < 1.03 * best
