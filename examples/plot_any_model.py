@@ -2,15 +2,15 @@
 Any model, as it is
 ===================
 
-A model needs ``fit`` and ``predict``, or only ``predict``. Here: LightGBM, a pipeline of
-scikit-learn, a model that was fitted elsewhere, and a plain Python object.
+A model needs ``fit`` and ``predict``, or only ``predict``. Here: LightGBM, a scikit-learn
+pipeline, a model that is already fitted, and a plain Python object.
 """
 
 # %%
-# A library of its own
-# --------------------
-# Models that follow scikit-learn's interface go in as they are. With ``ForestLaw("model")`` rows
-# count as near where the trees of the model itself, here LightGBM's, cannot tell them apart.
+# Another library
+# ---------------
+# Models with scikit-learn's interface go in as they are. With ``ForestLaw("model")`` two rows are
+# near each other if they share leaves in the model's own trees, here LightGBM's.
 
 import matplotlib.pyplot as plt
 from lightgbm import LGBMRegressor
@@ -35,8 +35,8 @@ lightgbm = SLCPRegressor(trees, law=ForestLaw("model"), random_state=0).fit(X_tr
 # %%
 # A pipeline
 # ----------
-# Preprocessing goes *inside*, so that it is trained on training rows only. A pipeline around the
-# conformal regressor would be trained on calibration rows too, which breaks the guarantee.
+# Preprocessing goes *inside*, so that it learns from training rows only. A pipeline around the
+# conformal regressor would learn from calibration rows too, which breaks the guarantee.
 
 steps = make_pipeline(StandardScaler(), PolynomialFeatures(2), RidgeCV())
 pipeline = SLCPRegressor(steps, law="forest", random_state=0).fit(X_train, y_train)
@@ -61,7 +61,7 @@ class Formula:
     """A model that nobody trained."""
 
     def predict(self, X):
-        """One number a row."""
+        """One number per row."""
         return 10.0 * X[:, 0] + 10.0 * X[:, 3]
 
 

@@ -2,12 +2,12 @@
 Auditing another library's intervals
 ====================================
 
-For whom do intervals fail? `audit` takes bounds from anywhere, with the rows that they were made
-for, and says it in sentences. Here the intervals are MAPIE's.
+For whom do intervals fail? `audit` takes bounds from anywhere, together with their rows, and
+answers in sentences. Here the intervals are MAPIE's.
 """
 
 # %%
-# Simulated rides again, with evenings that are hard to foresee, more so in bad weather.
+# Simulated bike rides, with evenings that are hard to predict, even more so in rain.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -47,7 +47,7 @@ intervals = mapie.predict_interval(X_new.to_numpy())[1][:, :, 0]
 # %%
 # The audit
 # ---------
-# Rules are found on one half of the rows; coverage, bands and p-values come from the other half.
+# Rules are found on one half of the rows; coverage, bands and p-values are those of the other.
 
 found = audit(X_new, y_new, intervals, groups="rain", confidence_level=0.9)
 print(found)

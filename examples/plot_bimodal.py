@@ -2,7 +2,7 @@
 Two branches: regions instead of intervals
 ==========================================
 
-Where the response is either high or low, the best interval spans a gap in which hardly any
+If the response is either high or low, even the best interval spans a gap in which hardly any
 response lies. `HPDSplitRegressor` returns regions, unions of intervals, around the modes.
 """
 

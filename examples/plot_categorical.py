@@ -2,12 +2,12 @@
 Categorical columns and missing values
 ======================================
 
-Frames go in as they are, whenever the base model takes them. The local law makes its own view of
-the rows: standardised numbers, one column for each label, missing numbers as the median.
+Frames go in as they are if the base model takes them. The local law makes its own view of the
+rows: standardised numbers, one column per label, and the median for missing numbers.
 """
 
 # %%
-# Simulated rides: the hour, a temperature that is missing at times, and the weather. The noise is
+# Simulated rides: the hour, a temperature that is sometimes missing, and the weather. The noise is
 # larger in rain and snow.
 
 import matplotlib.pyplot as plt
@@ -47,8 +47,8 @@ local.predict_interval(X_new, output="frame").join(X_new).groupby("weather", obs
 ).rename("mean length").to_frame().round(1)
 
 # %%
-# One width for all covers the sun too often and the snow too rarely. With the local law coverage
-# is far more even, though nobody told it which column matters.
+# With one width for all rows, sun is covered too often and snow too rarely. With the local law
+# coverage is far more even, although it was not told which column matters.
 
 _, axes = plt.subplots(1, 2, figsize=(10, 3), layout="constrained")
 for ax, (name, model) in zip(axes, {"split conformal": split, "SLCP": local}.items(), strict=True):

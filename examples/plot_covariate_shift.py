@@ -4,12 +4,12 @@ New rows from elsewhere
 
 Calibration rows from one population, new rows from another: coverage is no longer promised.
 Where only the distribution of x has changed, and not that of y given x,
-`WeightedConformalRegressor` repairs it.
+`WeightedConformalRegressor` restores it.
 """
 
 # %%
-# The model is a straight line through data that bend, and the noise grows with x. Old rows are
-# spread evenly; new ones come mostly from the right.
+# The model is a straight line, the data are curved, and the noise grows with x. Old rows are
+# uniform; new ones lie mostly on the right.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,7 +21,7 @@ from localconformal.plots import plot_bands
 
 
 def response(x, rng):
-    """Bent, with noise that grows."""
+    """Curved, with noise that grows."""
     return x**2 + (0.1 + x) * rng.standard_normal(len(x))
 
 
@@ -41,8 +41,8 @@ known = WeightedConformalRegressor(
 ).fit(X, y)
 
 # %%
-# In practice they are learned: a classifier tells new rows, whose responses nobody knows yet, from
-# old ones.
+# In practice they are learned: a classifier separates new rows, whose responses are not needed,
+# from old ones.
 
 seen, unseen = X_new[:2_000], X_new[2_000:]
 learned = WeightedConformalRegressor(
@@ -57,8 +57,8 @@ intervals = {name: model.predict_interval(unseen) for name, model in models.item
 {name: round(coverage(y_new[2_000:], found), 3) for name, found in intervals.items()}
 
 # %%
-# The correction is one number wherever weights are alike, so that intervals are still of nearly one
-# width. A local law goes inside as well: ``WeightedConformalRegressor(model, law="forest",
+# Rows with similar weights get the same correction, so these intervals still have nearly one
+# width. Add a local law to change that: ``WeightedConformalRegressor(model, law="forest",
 # adjustment="additive", weights=...)``.
 
 local = WeightedConformalRegressor(

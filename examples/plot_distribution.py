@@ -2,8 +2,8 @@
 A whole predictive distribution
 ===============================
 
-The calibrated law is more than an interval: quantiles, probabilities and samples come from the
-same fit and the same calibration rows.
+Quantiles, probabilities and samples come from the same fit and the same calibration rows as the
+intervals.
 """
 
 # %%
@@ -24,8 +24,8 @@ model = SLCPRegressor(base, law=KernelLaw(bandwidth="cv"), random_state=0).fit(
 X_new, y_new = x[2_000:, None], y[2_000:]
 
 # %%
-# Quantiles never cross. On average over new rows they are calibrated: each is exceeded as often
-# as it says.
+# Quantiles never cross. On average over new rows they are calibrated: the share of rows below
+# each is close to its level.
 
 levels = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 quantiles = model.predict_quantiles(X_new, levels)
@@ -51,11 +51,11 @@ ax.plot(grid[:, 0], above)
 _ = ax.set(xlabel="x", ylabel="P(Y > 2)")
 
 # %%
-# Samples, and the mean continuous ranked probability score: the smaller the better.
+# Samples, and the mean continuous ranked probability score; smaller is better.
 
 model.sample(X_new[:2], 4, random_state=0).round(2), round(float(model.crps(X_new, y_new)), 4)
 
 # %%
-# The promise is of its own kind: on average, not at each x.
+# The promise is calibration on average, not at each x.
 
 print(model.guarantee_.predictive)

@@ -2,9 +2,9 @@
 Near, as a network sees it
 ==========================
 
-A kernel law weighs reference rows by their distance to x. Between raw features distance says
-little when there are many of them; between the activations of a network's last hidden layer, two
-rows are near when the network treats them alike. ``embedding="hidden"`` measures there.
+A kernel law weights reference rows by their distance to x. With many raw features, distance says
+little. In the last hidden layer of a network, two rows are near if the network treats them alike;
+``embedding="hidden"`` measures distances there.
 """
 
 # %%
@@ -58,8 +58,8 @@ points = HiddenLayer(hidden.score_.model_).transform(X_new)
 print("points of the hidden layer:", points.shape)
 
 # %%
-# Both are within reach of the level, given 750 calibration rows. Here, distances in the hidden
-# layer tell more about the noise.
+# Both are as close to the level as 750 calibration rows allow. Here, distances in the hidden
+# layer say more about the noise.
 
 intervals = {
     "features": features.predict_interval(X_new),

@@ -2,17 +2,17 @@
 First steps
 ===========
 
-Intervals around a model that you already have, in three calls: make, fit, ask. The data are
-simulated, with noise that grows with x, so that the ideal interval at each x is known.
+Intervals around a model that you already have, in three steps: make, fit, ask. The data are
+simulated, with noise that grows with x, so the ideal interval at each x is known.
 """
 
 # %%
 # Fit
 # ---
-# `SLCPRegressor` takes any regression model. ``fit`` splits its rows: on three quarters the model
-# and the local law of its residuals are trained, the last quarter calibrates. ``law="auto"``, the
-# default, compares laws of every kind on training rows; here the kernel law of the paper is
-# named, which is quick, with its bandwidth chosen by cross-validation.
+# `SLCPRegressor` takes any regression model. ``fit`` splits its rows: three quarters train the
+# model and the local law of its residuals, the last quarter calibrates. ``law="auto"``, the
+# default, compares laws of every kind on training rows; here we name the paper's kernel law,
+# which is quick, with its bandwidth chosen by cross-validation.
 
 import matplotlib.pyplot as plt
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -55,9 +55,9 @@ _ = plot_bands(X_new, y_new, {"SLCP": model.predict_interval(X_new)}, oracle=ide
 # %%
 # Judge
 # -----
-# Plain split conformal prediction covers as often, with one width for all. The interval score is
-# length plus a penalty for misses; lower is better. Coverage on 1,000 new rows varies by chance,
-# and by the luck of the 500 calibration rows: the band says how much.
+# Plain split conformal prediction covers as often, with one width for all rows. The interval score
+# is length plus a penalty for misses; lower is better. Coverage varies with the 1,000 new rows
+# and with the 500 calibration rows; the band says how much.
 
 split = SplitConformalRegressor(base, random_state=0).fit(X, y)
 for name, made in {"SLCP": model, "split conformal": split}.items():

@@ -3,7 +3,7 @@ Groups that must each be covered
 ================================
 
 Coverage on average can hide a group that is covered too rarely. `MondrianConformalRegressor`
-calibrates each group by itself, and promises the level within every one of them.
+calibrates each group separately, and promises the level within every one of them.
 """
 
 # %%
@@ -36,10 +36,10 @@ split = SplitConformalRegressor(base, random_state=0).fit(X, y)
 by_site = MondrianConformalRegressor(base, groups="site", random_state=0).fit(X, y)
 
 # %%
-# Both cover nine rows in ten on average. Split conformal does so at no site; at the harbour it
-# misses most. Calibrated by itself, each site is close to the level. The promise is an average over
-# calibration sets, and this one has some 200 rows of the harbour; bars are the chance of the new
-# rows alone.
+# Both cover nine rows in ten on average. Split conformal is off at every site, and far too low at
+# the harbour. Calibrated separately, each site is close to the level. The promise is an average
+# over calibration sets, and this one has about 200 rows from the harbour; the bars only reflect
+# the chance in the new rows.
 
 _, axes = plt.subplots(1, 2, figsize=(10, 3), layout="constrained")
 for ax, (name, model) in zip(axes, {"split": split, "Mondrian": by_site}.items(), strict=True):
@@ -51,9 +51,9 @@ for ax, (name, model) in zip(axes, {"split": split, "Mondrian": by_site}.items()
 print(by_site.guarantee_)
 
 # %%
-# A group needs rows of its own: 9 for a level of 90 %, 19 for 95 %. With fewer its bounds are
-# infinite, and a warning says so. ``small_cells="pool"`` borrows the correction of all rows
-# instead; then the promise is lost, and ``guarantee_`` says that too.
+# Each group needs enough calibration rows: 9 for a level of 90 %, 19 for 95 %. With fewer, its
+# bounds are infinite, and a warning says so. ``small_cells="pool"`` borrows the correction of all
+# rows instead; then the promise is lost, and ``guarantee_`` says that too.
 #
 # Groups that are not known beforehand can be found: `LocartRegressor` grows a tree on the scores of
 # training rows and calibrates each of its leaves.

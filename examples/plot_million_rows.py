@@ -2,9 +2,9 @@
 A million rows
 ==============
 
-Fit a million rows and ask for a million intervals, on two cores. This page draws figures that
-``python -m benchmarks.speed`` measured and that are kept with the code, with the machine they come
-from: nothing of that size runs here.
+Fit a million rows and predict a million intervals, on two cores. Nothing of that size runs on
+this page: it draws figures that ``python -m benchmarks.speed`` measured earlier and that are kept
+with the code.
 """
 
 # %%
@@ -46,10 +46,10 @@ pd.Series(
 ).round(1).to_frame()
 
 # %%
-# Beside others
-# -------------
-# One boosted model, fitted beforehand, under all of them (quantile models of the same kind under
-# CQR): calibrated on n rows and asked for n more, with n reference rows where a method has such. A
+# Compared with others
+# --------------------
+# All methods wrap the same boosted model, fitted beforehand (CQR: quantile models of that kind).
+# They are calibrated on n rows and predict n more, with n reference rows if a method has any. A
 # line ends where the next size was expected to take more than a minute, or at a million.
 
 _, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
@@ -61,16 +61,16 @@ ax.grid(alpha=0.3)
 _ = ax.legend(fontsize="small")
 
 # %%
-# Why it is quick
-# ---------------
-# From 10,000 reference rows on, a sketch answers: the cost of a query does not grow with the number
-# of references.
+# Why it is fast
+# --------------
+# From 10,000 reference rows on, a sketch replaces them: the cost of a query does not grow with the
+# number of references.
 
 flat = measured["flatness"]["microseconds_per_query"]
-pd.Series({int(n): cost for n, cost in flat.items()}, name="microseconds a query").round(
+pd.Series({int(n): cost for n, cost in flat.items()}, name="microseconds per query").round(
     2
 ).rename_axis("reference rows").to_frame()
 
 # %%
-# The sketch is taken where a certificate, measured on reference rows held aside, allows it. How it
-# works is told in :doc:`/engine`.
+# A sketch is used only if its error, measured on reference rows set aside, is small enough.
+# :doc:`/engine` explains how it works.

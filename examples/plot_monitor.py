@@ -2,8 +2,9 @@
 Watching a model in use
 =======================
 
-Rows change one day, and nobody tells. `CoverageMonitor` takes in rows as their responses become
-known, and raises an alarm that is false once in a hundred streams at most, however long they are.
+Data change over time, often unnoticed. `CoverageMonitor` takes rows as their responses become
+known, and raises an alarm. At most one in a hundred streams without a change raises a false one,
+however long the streams are.
 """
 
 # %%
@@ -32,7 +33,7 @@ monitor.update(*readings(1_500, seed=1))
 print(monitor.summary())
 
 # %%
-# Rows may come one by one or in batches; the result is the same. Then the noise grows.
+# Rows can arrive one by one or in batches; the result is the same. Now the noise grows.
 
 X_late, y_late = readings(1_500, seed=2, noise=1.5)
 for rows in np.array_split(np.arange(1_500), 15):
@@ -40,8 +41,8 @@ for rows in np.array_split(np.arange(1_500), 15):
 print(monitor.summary())
 
 # %%
-# The course of it. The band holds at all rows at once with a probability of 95 %, but raises no
-# alarm: coverage with one calibration set is a little off the level even if nothing has changed.
+# How it went. The band holds at all rows simultaneously with a probability of 95 %, but raises no
+# alarm: with one calibration set, coverage is a little off the level even if nothing has changed.
 # The alarm comes from the martingale, the wealth of someone who bets that rows have changed.
 
 course = monitor.history_

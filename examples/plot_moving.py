@@ -2,8 +2,8 @@
 Moving from MAPIE or crepes
 ===========================
 
-The same rows, the same model, the same level: here is how calls translate, and that plain split
-conformal prediction and CQR give the same bounds in all three libraries.
+How calls translate from one library to another. With the same rows, model and level, split
+conformal prediction gives the same bounds in all three libraries, and CQR in the two that have it.
 """
 
 # %%
@@ -56,8 +56,8 @@ print("crepes:", np.abs(bounds - crepes_bounds).max())
 # %%
 # Conformalized quantile regression
 # ---------------------------------
-# MAPIE corrects each side by itself unless told otherwise; this library corrects both by the same
-# amount, as published; ``method="asymmetric"`` corrects each side.
+# By default MAPIE corrects each side separately, and this library corrects both by the same amount,
+# as published; ``method="asymmetric"`` corrects each side separately here too.
 
 quantiles = QuantileRegressor(alpha=0.0)
 mapie_cqr = MapieCQR(quantiles, confidence_level=0.9).fit(X_train, y_train)
@@ -69,10 +69,10 @@ cqr.fit(X_train, y_train).conformalize(X_cal, y_cal)
 print("CQR   :", np.abs(cqr.predict_interval(X_new) - mapie_cqr_bounds[:, :, 0]).max())
 
 # %%
-# And then
-# --------
+# With a local law
+# ----------------
 # The same rows and model with a local law. `compare` takes models of this library and anyone's
-# bounds side by side; differences are paired, row by row.
+# bounds; differences are paired, row by row.
 
 local = SLCPRegressor(base, law="forest", calibration_size=None, random_state=0)
 local.fit(X_train, y_train).conformalize(X_cal, y_cal)
@@ -144,5 +144,5 @@ _ = plot_methods(y_new, methods, 0.9, baseline="MAPIE split", ax=axes)
 #      -
 #      - ``metrics.hsic``
 #
-# Two habits differ. With too few calibration rows for a level, bounds here are infinite, and a
-# warning says how many rows would do. And several levels of one call are nested.
+# Two conventions differ. With too few calibration rows for a level, bounds here are infinite, and a
+# warning says how many rows are needed. And several levels in one call are nested.
