@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from localconformal.audit import compare
-from localconformal.cli.compare import conclusion, standings_table
+from localconformal.cli.compare import ranking_lines, standings_table
 from localconformal.tabular import compare_methods, run_table
 from localconformal.tabular.compare import count_steps, split_seeds
 from localconformal.text import json_text
@@ -74,7 +74,7 @@ def test_a_failure_is_said_and_does_not_stop_the_others(table):
     frame = found.frame()
     assert frame["method"].tolist() == ["split", "cqr"]
     assert frame["error"].tolist()[1] == found.failed["cqr"]
-    assert "Failed: cqr" in list(conclusion(found))[-1]
+    assert "Failed: cqr" in list(ranking_lines(found))[-1]
 
 
 def test_infinite_intervals_are_ranked_last_and_said(table):
@@ -84,7 +84,7 @@ def test_infinite_intervals_are_ranked_last_and_said(table):
     assert last["method"] == infinite[-1]["method"]
     assert last["interval_score"] == np.inf
     assert any(note.startswith(f"{last['method']}: ") for note in found.notes)
-    assert not any(last["method"] in line.split("(")[0] for line in conclusion(found))
+    assert not any(last["method"] in line.split("(")[0] for line in ranking_lines(found))
 
 
 def test_the_page_has_the_methods_as_ranked_and_dates_for_days(table, tmp_path):

@@ -11,7 +11,7 @@ from typing import Any
 #: What the extra "cli" brings and the core does not.
 NEEDED = ("typer", "rich", "matplotlib", "pandas", "pyarrow", "skops", "jinja2")
 #: Asks to end, from other programs and from a terminal that is closed; Windows lacks the second.
-ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def main() -> None:
@@ -26,18 +26,18 @@ def main() -> None:
     # machine they keep those from the processor that have work, and 10 s of fitting took 200 s.
     # Small tables are fitted in one thread anyway; this is for large ones.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    for number in ENDING:
+    for number in _ENDING:
         # nohup has one of them ignored, and that stays.
         if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, end)
+            signal.signal(number, _end)
     from localconformal.cli.app import app
 
     app()
 
 
-def end(number: int, frame: Any) -> None:
+def _end(number: int, frame: Any) -> None:
     """End as after an error, so that unfinished files are removed; the shell's code for signals."""
-    for one in (*ENDING, signal.SIGINT):
+    for one in (*_ENDING, signal.SIGINT):
         # What comes while files are removed comes too late.
         signal.signal(one, signal.SIG_IGN)
     sys.exit(128 + number)

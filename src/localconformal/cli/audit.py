@@ -17,8 +17,8 @@ from localconformal.text import json_text, say_level, say_rows
 if TYPE_CHECKING:
     from localconformal.audit import Audit
 
-DEFAULT_LEVEL = 0.9
-column = functools.partial(typer.Option, metavar="COLUMN", show_default=False)
+_DEFAULT_LEVEL = 0.9
+_column = functools.partial(typer.Option, metavar="COLUMN", show_default=False)
 
 
 def audit(
@@ -30,18 +30,18 @@ def audit(
             show_default=False,
         ),
     ],
-    y: Annotated[str, column(help="Column of the observed values.")],
-    lower: Annotated[str, column(help="Column of the lower bounds.")],
-    upper: Annotated[str, column(help="Column of the upper bounds.")],
-    groups: Annotated[Columns, column(help="Column of group labels; repeatable.")] = None,
+    y: Annotated[str, _column(help="Column of the observed values.")],
+    lower: Annotated[str, _column(help="Column of the lower bounds.")],
+    upper: Annotated[str, _column(help="Column of the upper bounds.")],
+    groups: Annotated[Columns, _column(help="Column of group labels; repeatable.")] = None,
     features: Annotated[
         Columns,
-        column(help="Column to look for failures in; repeatable.", show_default="all the others"),
+        _column(help="Column to look for failures in; repeatable.", show_default="all the others"),
     ] = None,
     level: Annotated[
         float | None,
         typer.Option(
-            help="Share of rows the intervals were made to cover.", show_default=str(DEFAULT_LEVEL)
+            help="Share of rows the intervals were made to cover.", show_default=str(_DEFAULT_LEVEL)
         ),
     ] = None,
     seed: Seed = 0,
@@ -64,7 +64,7 @@ def audit(
     from localconformal.report import write_report
     from localconformal.tabular.run import GROUP_HINT
 
-    target = DEFAULT_LEVEL if level is None else level
+    target = _DEFAULT_LEVEL if level is None else level
     check_shares([target])
     check_folder(out)
     page, data = out / "report.html", out / "audit.json"
@@ -73,14 +73,8 @@ def audit(
         on_step("reading")
         rows = _read_rows(predictions, (y, lower, upper), groups, features)
         on_step("auditing")
-        found = find_failures(
-            rows.X,
-            rows.y,
-            rows.intervals,
-            rows.groups,
-            confidence_level=target,
-            random_state=seed,
-        )
+        options: dict[str, Any] = {"confidence_level": target, "random_state": seed}
+        found = find_failures(rows.X, rows.y, rows.intervals, rows.groups, **options)
         on_step("writing")
         told = {"file": predictions, "y": y, "lower": lower, "upper": upper, "seed": seed}
         record = {"input": told, **_record(found, rows.notes)}
@@ -105,7 +99,7 @@ def audit(
     show(document, [*said, f"Report: {report}", f"Data:   {written}"], as_json)
 
 
-class AuditRows(NamedTuple):
+class _AuditRows(NamedTuple):
     """What is audited: features (n, d), y (n,), bounds (n, 2), labels by group, what to know."""
 
     X: Any
@@ -117,36 +111,47 @@ class AuditRows(NamedTuple):
 
 def _read_rows(
     path: Path, named: tuple[str, str, str], groups: Columns, features: Columns
-) -> AuditRows:
-    """The rows of a file that can be audited; names are checked before the file is read."""
+) -> _AuditRows:
+    """The rows with numbers in y, lower and upper; names are checked before the file is read."""
+    import numpy as np
+
     from localconformal.io.tables import about, check_columns, column_names, read_table
+    from localconformal.preparation import as_floats, with_times
 
     columns = column_names(path)
     by, among = split_names(groups, columns), split_names(features, columns)
     check_columns([*named, *by, *among], columns, str(path))
     table = read_table(path, columns=[*named, *by, *among] if among else None)
     with about(str(path)):
-        return known_rows(table, named, by, among)
+        numbers = np.column_stack([as_floats(table[name], flags=False) for name in named])
+        known = np.asarray(~np.isnan(numbers).any(axis=1))
+        _check_numbers(numbers[known], *named)
+    kept, numbers = table[known].reset_index(drop=True), numbers[known]
+    notes = []
+    if left_out := len(known) - len(kept):
+        rows = "1 row was" if left_out == 1 else f"{left_out:,} of {say_rows(len(known))} were"
+        notes.append(f"{rows} left out: {', '.join(named)} are not all known there.")
+    X = kept[list(dict.fromkeys(among))] if among else kept.drop(columns=list(named))
+    if not X.shape[1]:
+        X = X.assign(row=np.arange(len(X)))
+        notes.append(
+            "The table has no other column: failures are looked for along the order of its rows."
+        )
+    labels = {name: kept[name] for name in by} or None
+    return _AuditRows(with_times(X), numbers[:, 0], numbers[:, 1:], labels, notes)
 
 
-def known_rows(
-    table: Any, named: tuple[str, str, str], groups: Sequence[str], features: Sequence[str]
-) -> AuditRows:
-    """The rows with numbers in y, lower and upper (bounds may be infinite), or one sentence."""
+def _check_numbers(numbers: Any, y: str, lower: str, upper: str) -> None:
+    """y, lower and upper (n, 3) can be meant, or one sentence; bounds may be infinite."""
     import numpy as np
 
     from localconformal.io.tables import TableError
-    from localconformal.preparation import as_floats, with_times
 
-    y, lower, upper = named
-    if len(set(named)) < 3:
+    if len({y, lower, upper}) < 3:
         raise TableError(
             f"y, lower and upper are {y!r}, {lower!r} and {upper!r}; expected three different "
             "columns."
         )
-    numbers = np.column_stack([as_floats(table[name], flags=False) for name in named])
-    known = np.asarray(~np.isnan(numbers).any(axis=1))
-    kept, numbers = table[known].reset_index(drop=True), numbers[known]
     if len(numbers) == 0:
         raise TableError(
             f"no row has a number in each of {y!r}, {lower!r} and {upper!r}; expected at least one."
@@ -158,18 +163,6 @@ def known_rows(
             f"{lower!r} is above {upper!r} in every row; expected the lower bounds in {lower!r}: "
             "swap the two names."
         )
-    notes = []
-    if left_out := len(known) - len(kept):
-        rows = "1 row was" if left_out == 1 else f"{left_out:,} of {say_rows(len(known))} were"
-        notes.append(f"{rows} left out: {', '.join(named)} are not all known there.")
-    X = kept[list(dict.fromkeys(features))] if features else kept.drop(columns=list(named))
-    if not X.shape[1]:
-        X = X.assign(row=np.arange(len(X)))
-        notes.append(
-            "The table has no other column: failures are looked for along the order of its rows."
-        )
-    labels = {name: kept[name] for name in groups} or None
-    return AuditRows(with_times(X), numbers[:, 0], numbers[:, 1:], labels, notes)
 
 
 def _record(found: Audit, notes: Sequence[str]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from localconformal.text import json_text, say_difference, say_level, say_number
 if TYPE_CHECKING:
     from localconformal.tabular import Ranking
 
-HEADINGS = ("score", "more than the best's", "coverage, %", "length", "seconds")
-FILES = ("report.html", "compare.csv", "compare.json")
+_HEADINGS = ("score", "more than the best's", "coverage, %", "length", "seconds")
+_FILES = ("report.html", "compare.csv", "compare.json")
 
 
 def compare(
@@ -52,7 +52,7 @@ def compare(
 
     console.check_shares([level], test_size)
     check_folder(out)
-    page, ranking, numbers = (out / name for name in FILES)
+    page, ranking, numbers = (out / name for name in _FILES)
     check_inputs_stay([page, ranking, numbers], [data, model_file(model)])
     names = console.split_names(methods, [])
     chosen = console.split_names(features, column_names(data))
@@ -81,7 +81,7 @@ def compare(
     )
     files = dict(zip(("report", "table", "data"), paths, strict=True))
     said = [f"{name.capitalize() + ':':<8} {path}" for name, path in files.items()]
-    parts = [*found.notes, standings_table(found), *conclusion(found), *said]
+    parts = [*found.notes, standings_table(found), *ranking_lines(found), *said]
     console.show({**record, "files": files}, parts, as_json)
 
 
@@ -99,7 +99,7 @@ def standings_table(found: Ranking) -> Any:
         collapse_padding=True,
     )
     table.add_column("method", style="bold", no_wrap=True)
-    for heading in HEADINGS:
+    for heading in _HEADINGS:
         # Long words are folded, never cut.
         table.add_column(heading, justify="right", overflow="fold")
     for row in found.standings():
@@ -124,7 +124,7 @@ def _cells(row: dict[str, Any], level: float) -> Iterator[Any]:
     yield f"{row['fit_seconds']:.1f}"
 
 
-def conclusion(found: Ranking) -> Iterator[str]:
+def ranking_lines(found: Ranking) -> Iterator[str]:
     """Who is best and who cannot be told from it; then what failed."""
     best, *others = found.standings()
     alike = [

@@ -38,13 +38,13 @@ EXIT_CODES = {
     130: "interrupted (Ctrl-C); nothing was written",
     143: "terminated (SIGTERM); no file is half written",
 }
-BAD_INPUT, UNPRINTED, INTERRUPTED = 2, 4, 130
+_BAD_INPUT, _UNPRINTED, _INTERRUPTED = 2, 4, 130
 #: Characters of a sentence before it is cut.
-LONGEST = 2_000
+_LONGEST = 2_000
 #: Where a command takes the name of a method; help pages load nothing, so the list is elsewhere.
 METHOD_NAMES = "A name; a wrong one lists all"
 #: Set to anything: errors of the user come with a traceback, to find where one comes from.
-TRACEBACK = "LOCALCONFORMAL_TRACEBACK"
+_TRACEBACK = "LOCALCONFORMAL_TRACEBACK"
 
 # Arguments and options of more than one command.
 Data = Annotated[
@@ -76,46 +76,46 @@ def answering(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def answered(*args: Any, **options: Any) -> None:
         try:
-            with one_line_warnings():
+            with _one_line_warnings():
                 command(*args, **options)
         except KeyboardInterrupt:
-            complain("Interrupted; nothing was written.")
-            raise typer.Exit(INTERRUPTED) from None
+            _complain("Interrupted; nothing was written.")
+            raise typer.Exit(_INTERRUPTED) from None
         except MemoryError:
-            complain(
+            _complain(
                 "The table does not fit into memory; take fewer columns or rows, or fit on Dask in "
                 "Python."
             )
-            raise typer.Exit(BAD_INPUT) from None
+            raise typer.Exit(_BAD_INPUT) from None
         except (ValueError, OSError) as error:
-            if os.environ.get(TRACEBACK):
+            if os.environ.get(_TRACEBACK):
                 raise
-            complain(sentence(error))
-            raise typer.Exit(BAD_INPUT) from error
+            _complain(_sentence(error))
+            raise typer.Exit(_BAD_INPUT) from error
 
     return answered
 
 
-def sentence(error: Exception) -> str:
+def _sentence(error: Exception) -> str:
     """What an exception says, on one line."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}."
-    return one_line(error, LONGEST) or type(error).__name__
+    return one_line(error, _LONGEST) or type(error).__name__
 
 
-def complain(text: str) -> None:
+def _complain(text: str) -> None:
     """A line on standard error."""
     typer.echo(visible(text), err=True)
 
 
 @contextmanager
-def one_line_warnings() -> Iterator[None]:
+def _one_line_warnings() -> Iterator[None]:
     """Warnings for users as sentences on standard error, each once, at the end; others never."""
     said: dict[str, None] = {}
 
     def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if issubclass(category, UserWarning):
-            said[one_line(message, LONGEST)] = None
+            said[one_line(message, _LONGEST)] = None
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -124,7 +124,7 @@ def one_line_warnings() -> Iterator[None]:
             yield
         finally:
             for text in said:
-                complain(f"Note: {text}")
+                _complain(f"Note: {text}")
 
 
 def _print_parts(parts: Iterable[Any]) -> None:
@@ -164,11 +164,11 @@ def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> No
     except OSError as error:
         # Python would try the rest again at exit, and complain.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-        complain(
+        _complain(
             f"Cannot print the result ({error.strerror}); the command is done, and the files that "
             "it makes are written."
         )
-        raise typer.Exit(UNPRINTED) from error
+        raise typer.Exit(_UNPRINTED) from error
 
 
 @contextmanager

@@ -17,23 +17,23 @@ from localconformal.text import say_level, say_number
 if TYPE_CHECKING:
     from localconformal.audit import Comparison
 
-N_TRAIN, N_TEST = 2000, 5000
-CONFIDENCE_LEVEL = 0.9
-LEVEL = say_level(CONFIDENCE_LEVEL)
+_N_TRAIN, _N_TEST = 2000, 5000
+_CONFIDENCE_LEVEL = 0.9
+_LEVEL = say_level(_CONFIDENCE_LEVEL)
 EDGES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
 #: Regions hold about 1,000 test rows: a coverage further off than this is no accident.
-TOLERANCE = 0.03
-SPLIT, CQR, SLCP = "Split conformal", "CQR", "SLCP"
+_TOLERANCE = 0.03
+SPLIT, _CQR, SLCP = "Split conformal", "CQR", "SLCP"
 ORACLE = "True quantiles"
 #: Numbers of a method, beside its coverage by region.
-SHOWN = ("coverage", "mean_length", "interval_score")
+_SHOWN = ("coverage", "mean_length", "interval_score")
 #: Of the base model, the same for every method. Small trees, because their bands are smooth in
 #: the picture; with the default settings the interval scores rank alike.
-SETTINGS: dict[str, Any] = {"max_leaf_nodes": 8, "min_samples_leaf": 50}
+_SETTINGS: dict[str, Any] = {"max_leaf_nodes": 8, "min_samples_leaf": 50}
 
 
 @dataclass(frozen=True, eq=False)
-class Fits:
+class _Fits:
     """Test rows (5000, 1), the methods fitted on others, their intervals, the true quantiles."""
 
     X: Any
@@ -65,7 +65,7 @@ def demo(
         fits = fit_methods(seed, on_step)
         on_step("measuring")
         bands = {**fits.intervals, ORACLE: fits.oracle}
-        compared = compare(bands, fits.X, fits.y, confidence_level=CONFIDENCE_LEVEL)
+        compared = compare(bands, fits.X, fits.y, confidence_level=_CONFIDENCE_LEVEL)
         on_step("writing")
         pages = {"demo.png": partial(_draw, fits), "report.html": partial(_report, fits, compared)}
         plot, report = write_together({out / name: write for name, write in pages.items()})
@@ -73,25 +73,25 @@ def demo(
     inside = [(x >= left) & (x < right) for left, right in pairwise(EDGES)]
     rows = {
         method.name: {
-            **{name: getattr(method.summary, name) for name in SHOWN},
+            **{name: getattr(method.summary, name) for name in _SHOWN},
             "by_region": [float(method.coverage[region].mean()) for region in inside],
         }
         for method in compared.methods
     }
-    said = conclusion(rows)
+    said = _conclusion(rows)
     document = {
-        "confidence_level": CONFIDENCE_LEVEL,
-        "rows": {"fit": N_TRAIN, "new": N_TEST},
+        "confidence_level": _CONFIDENCE_LEVEL,
+        "rows": {"fit": _N_TRAIN, "new": _N_TEST},
         "edges_of_regions": EDGES,
         "methods": rows,
         "conclusion": said,
         "files": {"plot": plot, "report": report},
     }
-    parts = [table(rows), prose(said), "", f"Plot:   {plot}", f"Report: {report}"]
+    parts = [_table(rows), prose(said), "", f"Plot:   {plot}", f"Report: {report}"]
     show(document, parts, as_json)
 
 
-def fit_methods(seed: int, on_step: Callable[[str], None]) -> Fits:
+def fit_methods(seed: int, on_step: Callable[[str], None]) -> _Fits:
     """Every method on the same rows, and its intervals of the same new ones."""
     import numpy as np
     from sklearn.ensemble import HistGradientBoostingRegressor
@@ -100,12 +100,12 @@ def fit_methods(seed: int, on_step: Callable[[str], None]) -> Fits:
     import localconformal as lc
 
     simulation, rng = lc.datasets.load_simulation("sim2"), np.random.default_rng(seed)
-    train, (X, y) = simulation.sample(N_TRAIN, rng), simulation.sample(N_TEST, rng)
+    train, (X, y) = simulation.sample(_N_TRAIN, rng), simulation.sample(_N_TEST, rng)
     # One feature is where the paper's kernel is at its best, and it takes a second where
     # law="auto" would compare laws for many.
     methods: dict[str, Any] = {
         SPLIT: lc.SplitConformalRegressor,
-        CQR: lc.ConformalizedQuantileRegressor,
+        _CQR: lc.ConformalizedQuantileRegressor,
         SLCP: partial(lc.SLCPRegressor, law=lc.KernelLaw(bandwidth="cv")),
     }
     models = {}
@@ -113,23 +113,23 @@ def fit_methods(seed: int, on_step: Callable[[str], None]) -> Fits:
     with threadpool_limits(limits=1):
         for name, method in methods.items():
             on_step(name)
-            loss = {"loss": "quantile", "quantile": 0.5} if name == CQR else {}
-            base = HistGradientBoostingRegressor(**SETTINGS, **loss, random_state=seed)
-            model = method(base, confidence_level=CONFIDENCE_LEVEL, random_state=seed)
+            loss = {"loss": "quantile", "quantile": 0.5} if name == _CQR else {}
+            base = HistGradientBoostingRegressor(**_SETTINGS, **loss, random_state=seed)
+            model = method(base, confidence_level=_CONFIDENCE_LEVEL, random_state=seed)
             models[name] = model.fit(*train)
         intervals = {name: model.predict_interval(X) for name, model in models.items()}
-    tail = (1.0 - CONFIDENCE_LEVEL) / 2.0
-    return Fits(X, y, models, intervals, simulation.quantile(X, [tail, 1.0 - tail]))
+    tail = (1.0 - _CONFIDENCE_LEVEL) / 2.0
+    return _Fits(X, y, models, intervals, simulation.quantile(X, [tail, 1.0 - tail]))
 
 
-def table(rows: dict[str, dict[str, Any]]) -> Any:
+def _table(rows: dict[str, dict[str, Any]]) -> Any:
     """One line for each method, the true quantiles last."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     made = Table(
-        title=f"{LEVEL} intervals: {N_TRAIN:,} rows to fit, {N_TEST:,} new rows",
+        title=f"{_LEVEL} intervals: {_N_TRAIN:,} rows to fit, {_N_TEST:,} new rows",
         caption="Coverage in %, over all x and by region of x. Score: length plus misses.",
         box=SIMPLE_HEAD,
         collapse_padding=True,
@@ -139,12 +139,12 @@ def table(rows: dict[str, dict[str, Any]]) -> Any:
     for header in ("coverage", "mean\nlength", "interval\nscore", *regions):
         made.add_column(header, justify="right")
     for name, row in rows.items():
-        off = [share - CONFIDENCE_LEVEL for share in row["by_region"]]
-        colours = ["green" if abs(d) <= TOLERANCE else "red" if d < 0 else "yellow" for d in off]
+        off = [share - _CONFIDENCE_LEVEL for share in row["by_region"]]
+        colours = ["green" if abs(d) <= _TOLERANCE else "red" if d < 0 else "yellow" for d in off]
         made.add_row(
             Text(name, style="bold" if name == SLCP else "dim" if name == ORACLE else ""),
             f"{100 * row['coverage']:.1f}",
-            *(say_number(row[number]) for number in SHOWN[1:]),
+            *(say_number(row[number]) for number in _SHOWN[1:]),
             *(
                 Text(f"{100 * share:.0f}", style=colour)
                 for share, colour in zip(row["by_region"], colours, strict=True)
@@ -154,7 +154,7 @@ def table(rows: dict[str, dict[str, Any]]) -> Any:
     return made
 
 
-def conclusion(rows: dict[str, dict[str, Any]]) -> str:
+def _conclusion(rows: dict[str, dict[str, Any]]) -> str:
     """What to see in the table, for someone who meets it for the first time."""
     (low, high), (least, most) = (
         (100 * min(rows[name]["by_region"]), 100 * max(rows[name]["by_region"]))
@@ -162,7 +162,7 @@ def conclusion(rows: dict[str, dict[str, Any]]) -> str:
     )
     fixed, local, ideal = (say_number(rows[name]["mean_length"]) for name in (SPLIT, SLCP, ORACLE))
     return (
-        f"Every method covers about {LEVEL} of new rows on average; the regions tell them apart. "
+        f"Every method covers about {_LEVEL} of new rows on average; the regions tell them apart. "
         f"The noise grows with x: one width for all (split conformal) covers {high:.0f} % of one "
         f"region and only {low:.0f} % of another, while SLCP stays between {least:.0f} and "
         f"{most:.0f} % and has a mean length of {local}, not {fixed}. "
@@ -170,20 +170,20 @@ def conclusion(rows: dict[str, dict[str, Any]]) -> str:
     )
 
 
-def _draw(fits: Fits, path: Path) -> None:
+def _draw(fits: _Fits, path: Path) -> None:
     """The methods side by side, as a PNG file."""
     from matplotlib.figure import Figure
 
     from localconformal.plots import plot_comparison
 
     figure = Figure(figsize=(11, 5.4), layout="constrained")
-    title = f"The same {LEVEL} promise, three ways to keep it"
-    rows, level = (fits.X, fits.y, fits.intervals, EDGES), CONFIDENCE_LEVEL
+    title = f"The same {_LEVEL} promise, three ways to keep it"
+    rows, level = (fits.X, fits.y, fits.intervals, EDGES), _CONFIDENCE_LEVEL
     plot_comparison(*rows, oracle=fits.oracle, confidence_level=level, title=title, figure=figure)
     figure.savefig(path, dpi=100, pil_kwargs={"optimize": True})
 
 
-def _report(fits: Fits, compared: Comparison, path: Path) -> None:
+def _report(fits: _Fits, compared: Comparison, path: Path) -> None:
     """The audit of SLCP with the other methods beside it, as one HTML page."""
     import pandas as pd
 
@@ -193,7 +193,7 @@ def _report(fits: Fits, compared: Comparison, path: Path) -> None:
     X = pd.DataFrame(fits.X, columns=["x"])
     methods = tuple(method for method in compared.methods if method.name != ORACLE)
     write_report(
-        audit(X, fits.y, fits.intervals[SLCP], confidence_level=CONFIDENCE_LEVEL),
+        audit(X, fits.y, fits.intervals[SLCP], confidence_level=_CONFIDENCE_LEVEL),
         path,
         model=fits.models[SLCP],
         title="The demo: SLCP on simulated data whose noise grows with x",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from localconformal.tabular.run import Run
 
 #: Bytes of a file whose size is told.
-LARGE_FILE = 50_000_000
+_LARGE_FILE = 50_000_000
 
 
 def run(
@@ -174,5 +174,5 @@ def path_lines(paths: Mapping[str, Path]) -> Iterator[str]:
     """A line for each file."""
     for what, path in paths.items():
         size = path.stat().st_size
-        large = f" ({size / 1e6:,.0f} MB)" if size > LARGE_FILE else ""
+        large = f" ({size / 1e6:,.0f} MB)" if size > _LARGE_FILE else ""
         yield f"{what[0].upper()}{what[1:] + ':':<21} {path}{large}"
