@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression
 from localconformal import LVDRegressor, MondrianConformalRegressor, SplitConformalRegressor
 from localconformal.audit import Comparison, audit, compare
 from localconformal.metrics import coverage_band
-from localconformal.report import render, summarise, write_report
+from localconformal.report import render, report_content, write_report
 from localconformal.text import plain_data, say_number
 from registry import ci_but
 from report_data import AWKWARD, HOSTILE, hostile, many_failures, ordinary, rows
@@ -30,7 +30,7 @@ def arguments():
 
 @pytest.fixture(scope="module")
 def summary(arguments):
-    return summarise(**arguments)
+    return report_content(**arguments)
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +38,8 @@ def page(summary):
     return render(summary)
 
 
-def summarise_rows(X, y, intervals, **more):
-    return summarise(audit(X, y, intervals), X=X, y=y, intervals=intervals, **more)
+def content_of_rows(X, y, intervals, **more):
+    return report_content(audit(X, y, intervals), X=X, y=y, intervals=intervals, **more)
 
 
 def columns_of(summary, chart):
@@ -109,7 +109,7 @@ def test_the_promise_is_the_models_own_words(arguments, summary, page):
     promised = str(arguments["model"].guarantee_).splitlines()
     assert summary["guarantee"] == {"known": True, "lines": promised}
     assert promised[0] in page
-    alone = summarise(arguments["audit"])
+    alone = report_content(arguments["audit"])
     assert not alone["guarantee"]["known"]
     assert "made elsewhere: nothing is promised here" in render(alone)
     assert "intervals" not in alone["charts"]
@@ -125,7 +125,7 @@ def test_how_the_intervals_were_made_and_from_what(arguments, summary):
     assert facts["rows audited"] == "2,000"
     assert facts["columns with missing values"] == "1"
     assert {"localconformal", "numpy", "scikit-learn", "pandas"} <= versions.keys()
-    (candidates,) = summarise(arguments["audit"], model=Chosen())["making"]["tables"]
+    (candidates,) = report_content(arguments["audit"], model=Chosen())["making"]["tables"]
     assert candidates["rows"] == [["forest", "1.25"]]
 
 
@@ -140,7 +140,7 @@ def test_comparisons_are_in_per_cent_and_points_of_rows_or_over_splits(arguments
     assert shown == pytest.approx(100 * row.difference, abs=0.1)
     splits = [compare({"a": b, "b": 2 * b}, X[["hour"]], y) for X, y, b in (rows(90), rows(90, 1))]
     over = Comparison.over(splits, test_over_fit=0.25)
-    charts = summarise(arguments["audit"], comparison=over)["charts"]
+    charts = report_content(arguments["audit"], comparison=over)["charts"]
     assert "mean over splits" in charts["methods"]["lead"]
     assert "split by split" in charts["differences"]["lead"]
 
@@ -149,14 +149,14 @@ def test_comparisons_are_in_per_cent_and_points_of_rows_or_over_splits(arguments
 def test_rows_that_were_not_audited_are_refused(arguments, shorter):
     given = {name: arguments[name] for name in ("X", "y", "intervals")}
     with pytest.raises(ValueError, match="pass what was audited"):
-        summarise(arguments["audit"], **{**given, **{n: given[n][:50] for n in shorter}})
+        report_content(arguments["audit"], **{**given, **{n: given[n][:50] for n in shorter}})
 
 
 def test_without_groups_the_page_says_how_to_get_them():
     found = audit(*rows(60))
-    assert "groups" not in summarise(found)["charts"]
-    assert ">No groups were named: pass groups= to the audit.<" in render(summarise(found))
-    assert ">No groups were named: use -g.<" in render(summarise(found, group_hint="use -g"))
+    assert "groups" not in report_content(found)["charts"]
+    assert ">No groups were named: pass groups= to the audit.<" in render(report_content(found))
+    assert ">No groups were named: use -g.<" in render(report_content(found, group_hint="use -g"))
 
 
 # ---- parts too rarely and too often covered ---------------------------------------------------
@@ -205,7 +205,7 @@ def glance(summary, state):
 @pytest.mark.parametrize("name", ci_but(["ordinary", "both sides"], AUDITS))
 def test_headline_sentences_tables_and_charts_mark_the_same_parts(name):
     found = AUDITS[name]()
-    summary = summarise(found)
+    summary = report_content(found)
     figure = summary["headline"]["figures"][3]
     often = re.search(r"([\d,]+) covered too often", figure["detail"])
     said = {"under": figure["value"].split(" of ")[0], "over": often[1] if often else "0"}
@@ -225,13 +225,13 @@ def test_headline_sentences_tables_and_charts_mark_the_same_parts(name):
 
 
 def test_over_coverage_has_a_part_of_its_own():
-    page = render(summarise(both_sides()))
+    page = render(report_content(both_sides()))
     _, fails, excess, _ = re.split('<section id="(?:failures|excess|parts)"', page)
     assert "half = True" in fails
     assert "mark over" not in fails
     assert "half = False" in excess
     assert "mark under" not in excess
-    wide = render(summarise(scaled(4.0)))
+    wide = render(report_content(scaled(4.0)))
     assert "No part is covered too rarely by more than chance." in wide
     assert "fails most" not in wide
 
@@ -250,28 +250,30 @@ def test_what_the_calibration_set_explains_is_said_beside_the_binomial_band():
     )
     found, (low, high) = explained.summary, coverage_band(500, 4_000, 0.9)
     assert low < found.coverage < high
-    summary = summarise(explained, model=model)
+    summary = report_content(explained, model=model)
     observed = summary["headline"]["figures"][1]["detail"]
     assert f"95 % band: {100 * found.lower:.1f} to {100 * found.upper:.1f}" in observed
     assert f"500 rows explains {100 * low:.1f} to {100 * high:.1f}" in observed
     assert summary["charts"]["glance"]["expected"] == plain_data([low, high], 6)
     assert columns_of(summary, "glance")["state"][0] == "within"
-    told, told_off = (summarise(a, model=model)["headline"]["verdict"] for a in (explained, off))
+    told, told_off = (
+        report_content(a, model=model)["headline"]["verdict"] for a in (explained, off)
+    )
     assert "within what a calibration set of 500 rows explains" in told[0]
     assert "more than chance and a calibration set of 500 rows explain" in told_off[0]
 
 
 def test_the_audit_may_know_the_calibration_set_and_no_promise_explains_nothing():
     X, y, intervals = rows(300)
-    known = summarise(audit(X, y, intervals, n_calibration=300))["charts"]["glance"]
+    known = report_content(audit(X, y, intervals, n_calibration=300))["charts"]["glance"]
     assert known["expected"] == plain_data(coverage_band(300, 300, 0.9), 6)
     model = LVDRegressor(LinearRegression(), random_state=0).fit(X[["hour"]], y)
-    assert "expected" not in summarise(audit(X, y, intervals), model=model)["charts"]["glance"]
+    assert "expected" not in report_content(audit(X, y, intervals), model=model)["charts"]["glance"]
 
 
 def test_point_predictions_stand_on_the_page_with_their_intervals():
     X, y, intervals = rows(300)
-    summary = summarise_rows(X, y, intervals, y_pred=y + 0.5)
+    summary = content_of_rows(X, y, intervals, y_pred=y + 0.5)
     assert "are off by 0.5 on average" in summary["predictions"][0]
     shown = pd.DataFrame(columns_of(summary, "predictions"))
     assert (shown["observed"].between(shown["lower"], shown["upper"]) == shown["covered"]).all()
@@ -279,7 +281,7 @@ def test_point_predictions_stand_on_the_page_with_their_intervals():
     assert '<section id="model"' in page
     assert 'data-chart="predictions"' in page
     assert "no better than a constant" not in page
-    worse = summarise_rows(X, y, intervals, y_pred=-y)
+    worse = content_of_rows(X, y, intervals, y_pred=-y)
     for text in (worse["headline"]["verdict"][-1], worse["predictions"][0]):
         assert "no better than a constant" in text
 
@@ -289,11 +291,11 @@ def test_a_model_is_asked_for_what_is_not_given_and_foreign_intervals_have_no_pr
     X = X[["hour"]]
     model = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
     found, given = audit(X, y, model), {"X": X, "y": y, "intervals": model.predict_interval(X)}
-    asked = summarise(found, model=model, X=X, y=y)["charts"]
-    told = summarise(found, **given, y_pred=model.predict(X))["charts"]
+    asked = report_content(found, model=model, X=X, y=y)["charts"]
+    told = report_content(found, **given, y_pred=model.predict(X))["charts"]
     assert asked["predictions"] == told["predictions"]
     assert asked["intervals"] == told["intervals"]
-    foreign = summarise(found, **given)
+    foreign = report_content(found, **given)
     assert "predictions" not in foreign["charts"]
     assert '<section id="model"' not in render(foreign)
 
@@ -303,7 +305,7 @@ def test_a_model_is_asked_for_what_is_not_given_and_foreign_intervals_have_no_pr
 
 def test_no_text_from_data_becomes_markup_and_no_page_asks_for_anything(page, tmp_path):
     given = hostile()
-    evil = render(summarise(**given))
+    evil = render(report_content(**given))
     evil.encode("utf-8")
     (text,) = re.findall(r'type="application/json" id="charts">(.*?)</script>', evil, re.S)
     assert not set(text) & set("<>&\u2028\u2029")
@@ -334,7 +336,7 @@ def test_without_jinja2_the_extra_is_named_and_a_notebook_shows_the_text(
     assert list(tmp_path.iterdir()) == []
     assert arguments["audit"]._repr_html_() is None
     assert arguments["comparison"]._repr_html_() is None
-    assert summarise(arguments["audit"])["title"]
+    assert report_content(arguments["audit"])["title"]
 
 
 # ---- awkward numbers --------------------------------------------------------------------------
@@ -345,7 +347,7 @@ def test_infinite_and_empty_intervals_are_said_and_stretch_no_axis():
     intervals[:20] = [-np.inf, np.inf]
     intervals[20:30, 1] = np.inf
     intervals[30:40] = [1.0, -1.0]
-    summary = summarise_rows(X, y, intervals, y_pred=y)
+    summary = content_of_rows(X, y, intervals, y_pred=y)
     length = summary["headline"]["figures"][2]
     assert length["value"] == "∞"
     assert "10 % are infinite" in length["detail"]
@@ -358,7 +360,7 @@ def test_infinite_and_empty_intervals_are_said_and_stretch_no_axis():
 @pytest.mark.parametrize("bounds", [[-np.inf, np.inf], [-1.0, 1.0], [-1e-300, 1e300], [5.0, 6.0]])
 def test_intervals_that_are_all_alike(bounds):
     X, y, _ = rows(60)
-    summary = summarise_rows(X, y, np.tile(bounds, (60, 1)))
+    summary = content_of_rows(X, y, np.tile(bounds, (60, 1)))
     assert "lengths" not in summary["charts"]
     render(summary)
 
@@ -366,7 +368,7 @@ def test_intervals_that_are_all_alike(bounds):
 def test_intervals_of_one_length_are_not_sorted_by_rounding_and_rows_at_the_edge_are_counted():
     centre = np.random.default_rng(0).gamma(1.0, 100.0, 100)
     far = np.where(np.arange(100) == 7, 1e5, 1.0)
-    charts = summarise_rows(centre[:, None], centre + far, centre[:, None] + [-126.7, 126.7])
+    charts = content_of_rows(centre[:, None], centre + far, centre[:, None] + [-126.7, 126.7])
     assert columns_of(charts, "intervals")["row"] == list(range(100))
     assert charts["charts"]["intervals"]["title"] == "Intervals, all of one length"
     assert "1 row beyond the axes stands at their edge." in charts["charts"]["errors"]["note"]
@@ -375,7 +377,7 @@ def test_intervals_of_one_length_are_not_sorted_by_rounding_and_rows_at_the_edge
 @pytest.mark.parametrize("n", [1, 2, 30])
 def test_few_rows(n):
     X, y, intervals = rows(n)
-    page = render(summarise_rows(X[["hour"]], y, intervals))
+    page = render(content_of_rows(X[["hour"]], y, intervals))
     assert "1 row lie " not in page
     assert f"{n} row" in page
 
@@ -385,7 +387,7 @@ def test_few_rows(n):
 
 def test_many_rows_stay_small_and_the_samples_are_said():
     X, y, intervals = rows(20_000)
-    summary = summarise_rows(X[["hour"]], y, intervals)
+    summary = content_of_rows(X[["hour"]], y, intervals)
     assert len(render(summary).encode()) < LIMIT / 10
     assert "1,500 of 20,000 rows, drawn at random" in summary["charts"]["errors"]["note"]
 
@@ -405,7 +407,7 @@ def test_many_hostile_columns_stay_under_three_megabytes():
     )
     object.__setattr__(found, "features", cells)
     object.__setattr__(found, "notes", tuple(names) * 5)
-    page = render(summarise(found, X=X, y=y, intervals=intervals))
+    page = render(report_content(found, X=X, y=y, intervals=intervals))
     assert len(page.encode()) < LIMIT
     assert "can be chosen" in page
     assert "are not on this page" in page
@@ -414,7 +416,7 @@ def test_many_hostile_columns_stay_under_three_megabytes():
 def test_the_file_is_whole_or_not_there(arguments, tmp_path, monkeypatch):
     path = write_report(arguments["audit"], tmp_path / "a.html")
     before = path.read_text(encoding="utf-8")
-    assert before == render(summarise(arguments["audit"]))
+    assert before == render(report_content(arguments["audit"]))
 
     def fail(*_):
         raise OSError("disk full")
@@ -428,8 +430,8 @@ def test_the_file_is_whole_or_not_there(arguments, tmp_path, monkeypatch):
 
 
 def test_the_same_arguments_give_the_same_page(arguments, summary):
-    assert summarise(**arguments) == summary
-    other = summarise(**arguments, random_state=1)
+    assert report_content(**arguments) == summary
+    other = report_content(**arguments, random_state=1)
     assert other["charts"]["errors"] != summary["charts"]["errors"]
 
 
@@ -440,7 +442,7 @@ def test_no_address_of_an_object_is_on_the_page():
         groups=lambda X: np.asarray(X)[:, 0] > 12,
         random_state=np.random.RandomState(0),
     ).fit(X[["hour"]], y)
-    page = render(summarise(audit(X[["hour"]], y, model), model=model, X=X[["hour"]], y=y))
+    page = render(report_content(audit(X[["hour"]], y, model), model=model, X=X[["hour"]], y=y))
     assert "function" in page
     assert "RandomState(MT19937)" in page
     assert not re.search(r"0x[0-9a-fA-F]{6,}", page)

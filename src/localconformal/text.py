@@ -188,18 +188,13 @@ def has_jinja2() -> bool:
     return find_spec("jinja2") is not None
 
 
-def check_jinja2() -> None:
-    """Raise where templates cannot be rendered."""
+def render_template(path: str, **given: Any) -> str:
+    """A template of this library, by its path below the package; every text is escaped."""
     if not has_jinja2():
         raise ImportError(
             "An HTML page needs jinja2, which this environment lacks: "
             "run pip install 'localconformal[report]'."
         )
-
-
-def render_template(path: str, **given: Any) -> str:
-    """A template of this library, by its path below the package; every text is escaped."""
-    check_jinja2()
     return str(_environment().get_template(path).render(**given))
 
 

@@ -1,5 +1,5 @@
-"""A report that people want to look at: summarise -> render, one self-contained HTML page."""
+"""A report that people want to look at: content -> page, one self-contained HTML file."""
 
-from localconformal.report.report import render, summarise, write_report
+from localconformal.report.report import render, report_content, write_report
 
-__all__ = ["render", "summarise", "write_report"]
+__all__ = ["render", "report_content", "write_report"]

@@ -46,7 +46,6 @@ from localconformal.report.charts import (
     short,
 )
 from localconformal.text import (
-    check_jinja2,
     plain_data,
     render_template,
     say_band,
@@ -59,9 +58,6 @@ from localconformal.text import (
 )
 from localconformal.versions import PACKAGES, versions
 
-TITLE = "How well do these intervals cover?"
-GROUP_HINT = "pass groups= to the audit"
-
 #: Digits kept of a number: a page of 400 pixels shows no more.
 _DIGITS = 6
 #: Characters of the conditions of a rule, whose names the audit has cut, of a paragraph, and of a
@@ -73,21 +69,7 @@ _MAX_SENTENCES, _MAX_ROWS, _MAX_COLUMNS, _MAX_CANDIDATES, _MAX_NOTES = 12, 400, 
 _SCRIPTS = ("draw.js", "charts.js", "page.js")
 
 
-def write_report(
-    audit: Audit,
-    path: str | Path,
-    *,
-    model: Any = None,
-    title: str = TITLE,
-    comparison: Comparison | None = None,
-    curve: CoverageLengthCurve | None = None,
-    X: Any = None,
-    y: ArrayLike | None = None,
-    intervals: ArrayLike | None = None,
-    y_pred: ArrayLike | None = None,
-    random_state: int = 0,
-    group_hint: str = GROUP_HINT,
-) -> Path:
+def write_report(audit: Audit, path: str | Path, **content: Any) -> Path:
     """Write an audit as one HTML file that needs nothing else, and return its path.
 
     The page asks for nothing from the network, and its content security policy forbids it to.
@@ -98,6 +80,49 @@ def write_report(
     ----------
     audit : Audit
     path : str or Path
+    **content
+        Everything else on the page, as in `report_content`: ``model=``, ``comparison=``, ``X=``,
+        ``y=``, ``intervals=`` and so on.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from localconformal.audit import audit
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.uniform(size=(200, 1)), rng.uniform(size=200)
+    >>> intervals = np.tile([0.05, 0.95], (200, 1))
+    >>> path = f"{tempfile.mkdtemp()}/report.html"
+    >>> page = write_report(audit(X, y, intervals), path, X=X, y=y, intervals=intervals)
+    >>> page.stat().st_size < 3_000_000
+    True
+    """
+    page = render(report_content(audit, **content))
+    return write_whole(Path(path), lambda part: part.write_text(page, encoding="utf-8"))
+
+
+def report_content(
+    audit: Audit,
+    *,
+    model: Any = None,
+    title: str = "How well do these intervals cover?",
+    comparison: Comparison | None = None,
+    curve: CoverageLengthCurve | None = None,
+    X: Any = None,
+    y: ArrayLike | None = None,
+    intervals: ArrayLike | None = None,
+    y_pred: ArrayLike | None = None,
+    random_state: int = 0,
+    group_hint: str = "pass groups= to the audit",
+) -> dict[str, Any]:
+    """The content of a report as numbers, texts, lists and dicts that JSON can say.
+
+    NaN and infinities are the texts "NaN", "Infinity" and "-Infinity". The size is bounded
+    whatever the number of rows, columns and groups: rows are counted or drawn with a seed, long
+    tables and texts are cut, and what was cut is said.
+
+    Parameters
+    ----------
+    audit : Audit
     model : fitted estimator, default=None
         What made the intervals: asked for its promise, how it was fitted, by how many rows it was
         calibrated, and for the intervals of X where none are given.
@@ -118,80 +143,6 @@ def write_report(
         Seed of the rows drawn.
     group_hint : str, default="pass groups= to the audit"
         What to do for a table of groups, said where there are none.
-
-    Returns
-    -------
-    Path
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from localconformal.audit import audit
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.uniform(size=(200, 1)), rng.uniform(size=200)
-    >>> intervals = np.tile([0.05, 0.95], (200, 1))
-    >>> path = f"{tempfile.mkdtemp()}/report.html"
-    >>> page = write_report(audit(X, y, intervals), path, X=X, y=y, intervals=intervals)
-    >>> page.stat().st_size < 3_000_000
-    True
-    """
-    check_jinja2()
-    summary = summarise(
-        audit,
-        model=model,
-        title=title,
-        comparison=comparison,
-        curve=curve,
-        X=X,
-        y=y,
-        intervals=intervals,
-        y_pred=y_pred,
-        random_state=random_state,
-        group_hint=group_hint,
-    )
-    page = render(summary)
-    return write_whole(Path(path), lambda part: part.write_text(page, encoding="utf-8"))
-
-
-def summarise(
-    audit: Audit,
-    *,
-    model: Any = None,
-    title: str = TITLE,
-    comparison: Comparison | None = None,
-    curve: CoverageLengthCurve | None = None,
-    X: Any = None,
-    y: ArrayLike | None = None,
-    intervals: ArrayLike | None = None,
-    y_pred: ArrayLike | None = None,
-    random_state: int = 0,
-    group_hint: str = GROUP_HINT,
-) -> dict[str, Any]:
-    """The content of a report as numbers, texts, lists and dicts that JSON can say.
-
-    NaN and infinities are the texts "NaN", "Infinity" and "-Infinity". The size is bounded
-    whatever the number of rows, columns and groups: rows are counted or drawn with a seed, long
-    tables and texts are cut, and what was cut is said.
-
-    Parameters
-    ----------
-    audit : Audit
-    model, title, comparison, curve, X, y, intervals, y_pred, random_state, group_hint
-        As in `write_report`.
-
-    Returns
-    -------
-    dict
-
-    Examples
-    --------
-    >>> from localconformal.audit import audit
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.uniform(size=(200, 1)), rng.uniform(size=200)
-    >>> found = summarise(audit(X, y, np.tile([0.05, 0.95], (200, 1))))
-    >>> found["headline"]["text"]
-    '92.0 % of 200 rows lie in their interval. The target is 90 %.'
     """
     audit = _with_expected_band(audit, model)
     if intervals is None and model is not None and X is not None and y is not None:
@@ -203,7 +154,7 @@ def summarise(
         rows = _check_rows(audit, y, intervals)
         found = None if y_pred is None else accuracy(rows[0], y_pred)
     numbers = [(name, typeset(said), text) for name, said, text in summary_lines(audit.summary)]
-    summary = {
+    content = {
         "title": short(title),
         "headline": _headline(audit, found),
         "numbers": numbers,
@@ -217,35 +168,26 @@ def summarise(
         "facts": _data_facts(audit, X, model, random_state),
         "notes": [short(note, _PARAGRAPH) for note in audit.notes[:_MAX_NOTES]],
     }
-    content: dict[str, Any] = plain_data(summary, _DIGITS)
-    return content
+    return dict(plain_data(content, _DIGITS))
 
 
-def render(summary: dict[str, Any]) -> str:
-    """One self-contained page: style, script and data are inside, and nothing else is asked for.
-
-    Parameters
-    ----------
-    summary : dict
-        Of `summarise`.
-
-    Returns
-    -------
-    str
+def render(content: dict[str, Any]) -> str:
+    """The page of a `report_content`: style, script and data are inside, nothing else is asked for.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from localconformal.audit import audit
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.uniform(size=(200, 1)), rng.uniform(size=200)
-    >>> page = render(summarise(audit(X, y, np.tile([0.05, 0.95], (200, 1))), title="a < b"))
-    >>> "<title>a &lt; b</title>" in page, "https://" in page
+    >>> content = report_content(audit(X, y, np.tile([0.05, 0.95], (200, 1))), title="a < b")
+    >>> content["headline"]["text"]
+    '92.0 % of 200 rows lie in their interval. The target is 90 %.'
+    >>> "<title>a &lt; b</title>" in render(content), "https://" in render(content)
     (True, False)
     """
     tools = (say_band, say_number, say_p_value, say_share, typeset)
     named = {tool.__name__: tool for tool in tools}
-    return render_template("report/templates/report.html.j2", **summary, **_assets(), **named)
+    return render_template("report/templates/report.html.j2", **content, **_assets(), **named)
 
 
 @cache
@@ -274,13 +216,7 @@ _MINUS = re.compile(r"(?<!\w)-(?=[\d∞])|(?<=e)-(?=\d)")
 
 
 def typeset(number: str) -> str:
-    """A number in the signs of a page: a dash, infinity and minus.
-
-    Examples
-    --------
-    >>> typeset("-12.5"), typeset("-infinity"), typeset("-"), typeset("a-b")
-    ('−12.5', '−∞', '–', 'a-b')
-    """
+    """A number in the signs of a page: a dash, infinity and minus."""
     return "–" if number == "-" else _MINUS.sub("−", number.replace("infinity", "∞"))
 
 
@@ -308,9 +244,9 @@ def _check_rows(audit: Audit, y: ArrayLike, intervals: ArrayLike) -> tuple[Array
     n, share = len(y_checked), float(is_covered(y_checked, bounds).mean())
     if n != audit.summary.n or not np.isclose(share, audit.summary.coverage):
         raise ValueError(
-            f"y and intervals have {say_rows(n)}, {say_share(share)} of them covered; the audit's "
-            f"{say_rows(audit.summary.n)}, {say_share(audit.summary.coverage)} of them covered, "
-            "were expected: pass what was audited."
+            f"y and intervals have {say_rows(n)}, {say_share(share)} of them covered; expected the "
+            f"audit's {say_rows(audit.summary.n)}, {say_share(audit.summary.coverage)} of them "
+            "covered: pass what was audited."
         )
     return y_checked, bounds
 
@@ -633,8 +569,7 @@ def _column_rows(X: Any, n: int) -> list[tuple[Any, ...]]:
     """Name, kind, missing values, distinct values and range of each column."""
     if len(X) != n:
         raise ValueError(
-            f"X has {say_rows(len(X))}; the audit's {say_rows(n)} were expected: pass what was "
-            "audited."
+            f"X has {say_rows(len(X))}; expected the audit's {say_rows(n)}: pass what was audited."
         )
     rows: list[tuple[Any, ...]] = []
     for column in read_columns(as_table(X), n):
