@@ -18,32 +18,22 @@ from numpy.typing import ArrayLike
 from scipy.special import gammainc, gammaincinv, gammaln, ndtr, ndtri
 
 from localconformal.quantiles import Array
+from localconformal.text import unknown_choice
 
 __all__ = ["SIMULATIONS", "Simulation", "load_simulation", "shifted_simulation"]
 
 #: (generator, n) -> X (n, d)
-Features = Callable[[np.random.Generator, int], Array]
+_Features = Callable[[np.random.Generator, int], Array]
 #: X (n, d) -> (n,)
-Curve = Callable[[Array], Array]
+_Curve = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
 class Simulation:
     """A joint law of (X, y) with known conditional quantiles.
 
-    Attributes
-    ----------
-    name : str
-    draw_features : callable
-        ``draw_features(rng, n)`` -> X of shape (n, d).
-    draw_response : callable
-        ``draw_response(rng, X)`` -> y of shape (n,).
-    conditional_mean : callable
-        X -> E[y | x] of shape (n,).
-    conditional_cdf : callable
-        X, y (n,) -> P(Y <= y | x) of shape (n,).
-    conditional_quantile : callable
-        X, levels (L,) -> the quantiles of y given x, of shape (n, L).
+    ``draw_features(rng, n)`` gives X (n, d), ``draw_response(rng, X)`` gives y (n,); the others
+    are E[y | x] (n,), P(Y <= y | x) (n,) and the quantiles of y given x at levels (L,), (n, L).
 
     Examples
     --------
@@ -58,9 +48,9 @@ class Simulation:
     """
 
     name: str
-    draw_features: Features
+    draw_features: _Features
     draw_response: Callable[[np.random.Generator, Array], Array]
-    conditional_mean: Curve
+    conditional_mean: _Curve
     conditional_cdf: Callable[[Array, Array], Array]
     conditional_quantile: Callable[[Array, Array], Array]
 
@@ -93,16 +83,16 @@ class Simulation:
 
 
 #: Standard deviations stay above this: at one point of x the noise of some simulations vanishes.
-TINY = 1e-12
+_TINY = 1e-12
 #: Halvings of a bracket: to the last digits of a float, or nearly so.
-HALVINGS = 60
+_HALVINGS = 60
 
 
-def gaussian(name: str, features: Features, mean: Curve, deviation: Curve) -> Simulation:
+def _gaussian(name: str, features: _Features, mean: _Curve, deviation: _Curve) -> Simulation:
     """y = mean(x) + deviation(x) e with e standard normal; deviation may be negative."""
 
     def spread(X: Array) -> Array:
-        return np.maximum(np.abs(deviation(X)), TINY)
+        return np.maximum(np.abs(deviation(X)), _TINY)
 
     return Simulation(
         name,
@@ -116,7 +106,7 @@ def gaussian(name: str, features: Features, mean: Curve, deviation: Curve) -> Si
     )
 
 
-class Parts(NamedTuple):
+class _Parts(NamedTuple):
     """A mixture of normal laws at each row: shares, means and deviations, each (n, K)."""
 
     shares: Array
@@ -125,25 +115,25 @@ class Parts(NamedTuple):
 
     def cdf(self, y: Array) -> Array:
         """P(Y <= y): (n,)."""
-        z = (y[:, None] - self.means) / np.maximum(self.deviations, TINY)
+        z = (y[:, None] - self.means) / np.maximum(self.deviations, _TINY)
         return np.asarray((self.shares * ndtr(z)).sum(axis=1))
 
     def quantile(self, level: float) -> Array:
         """Found by halving a bracket that holds the quantile of every part: (n,)."""
         edges = self.means + self.deviations * ndtri(level)
         low, high = edges.min(axis=1), edges.max(axis=1)
-        for _ in range(HALVINGS):
+        for _ in range(_HALVINGS):
             middle = (low + high) / 2.0
             below = self.cdf(middle) < level
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return high
 
 
-def mixture(
+def _mixture(
     name: str,
-    features: Features,
+    features: _Features,
     draw: Callable[[np.random.Generator, Array], Array],
-    parts: Callable[[Array], Parts],
+    parts: Callable[[Array], _Parts],
 ) -> Simulation:
     """A response whose law at each x is a mixture of normal laws."""
     return Simulation(
@@ -158,174 +148,172 @@ def mixture(
     )
 
 
-def uniform_features(low: float, high: float, d: int = 1) -> Features:
+def _uniform_features(low: float, high: float, d: int = 1) -> _Features:
     """X uniform on [low, high]^d."""
     return lambda rng, n: rng.uniform(low, high, size=(n, d))
 
 
 #: Values of the Poisson part that are told apart; its mean is 1.1 at most.
-COUNTS = np.arange(12)
+_COUNTS = np.arange(12)
 #: Share and size of the outliers of the third simulation.
-OUTLIERS, OUTLIER_SIZE = 0.01, 25.0
+_OUTLIERS, _OUTLIER_SIZE = 0.01, 25.0
 #: Features of Izbicki et al., of which the first matters.
-D_IZBICKI = 20
+_D_IZBICKI = 20
 
 
-def rate(X: Array) -> Array:
+def _rate(X: Array) -> Array:
     """Mean of the Poisson part."""
     return np.asarray(np.sin(X[:, 0]) ** 2 + 0.1)
 
 
-def with_counts(X: Array, plain: Array, outlier_mean: float, outlier: Array) -> Parts:
+def _with_counts(X: Array, plain: Array, outlier_mean: float, outlier: Array) -> _Parts:
     """Poisson counts, plus normal noise that for a share of rows is that of outliers."""
-    mean = rate(X)[:, None]
-    share = np.exp(COUNTS * np.log(mean) - mean - gammaln(COUNTS + 1.0))
+    mean = _rate(X)[:, None]
+    share = np.exp(_COUNTS * np.log(mean) - mean - gammaln(_COUNTS + 1.0))
     share = share / share.sum(axis=1, keepdims=True)
-    centres = np.broadcast_to(COUNTS.astype(np.float64), share.shape)
-    return Parts(
-        np.hstack([(1.0 - OUTLIERS) * share, OUTLIERS * share]),
+    centres = np.broadcast_to(_COUNTS.astype(np.float64), share.shape)
+    return _Parts(
+        np.hstack([(1.0 - _OUTLIERS) * share, _OUTLIERS * share]),
         np.hstack([centres, centres + outlier_mean]),
         np.hstack([np.broadcast_to(s[:, None], share.shape) for s in (plain, outlier)]),
     )
 
 
-def draw_third(rng: np.random.Generator, X: Array) -> Array:
+def _draw_third(rng: np.random.Generator, X: Array) -> Array:
     """Pois(sin^2 x + 0.1) + 0.08 x e + 25 1{U < 0.01} e', as the authors' code has it."""
     e, other = rng.standard_normal((2, len(X)))
-    outlier = rng.uniform(size=len(X)) < OUTLIERS
-    return rng.poisson(rate(X)) + 0.08 * X[:, 0] * e + OUTLIER_SIZE * outlier * other
+    outlier = rng.uniform(size=len(X)) < _OUTLIERS
+    return rng.poisson(_rate(X)) + 0.08 * X[:, 0] * e + _OUTLIER_SIZE * outlier * other
 
 
-def third_parts(X: Array) -> Parts:
+def _third_parts(X: Array) -> _Parts:
     """Outliers have the noise of the others and their own."""
     plain = 0.08 * X[:, 0]
-    return with_counts(X, plain, 0.0, np.hypot(plain, OUTLIER_SIZE))
+    return _with_counts(X, plain, 0.0, np.hypot(plain, _OUTLIER_SIZE))
 
 
-def draw_third_printed(rng: np.random.Generator, X: Array) -> Array:
+def _draw_third_printed(rng: np.random.Generator, X: Array) -> Array:
     """Pois(sin^2 x + 0.1) + 0.08 x e + 25 1{U < 0.01} + e, as the paper prints it."""
     e = rng.standard_normal(len(X))
-    outlier = rng.uniform(size=len(X)) < OUTLIERS
-    return rng.poisson(rate(X)) + (0.08 * X[:, 0] + 1.0) * e + OUTLIER_SIZE * outlier
+    outlier = rng.uniform(size=len(X)) < _OUTLIERS
+    return rng.poisson(_rate(X)) + (0.08 * X[:, 0] + 1.0) * e + _OUTLIER_SIZE * outlier
 
 
-def third_printed_parts(X: Array) -> Parts:
+def _third_printed_parts(X: Array) -> _Parts:
     """Outliers are shifted."""
     plain = 0.08 * X[:, 0] + 1.0
-    return with_counts(X, plain, OUTLIER_SIZE, plain)
+    return _with_counts(X, plain, _OUTLIER_SIZE, plain)
 
 
-def bimodal_parts(X: Array) -> Parts:
+def _bimodal_parts(X: Array) -> _Parts:
     """f(x) +- g(x), each with probability 1/2, and noise of variance 1/4 + |x1|."""
     x = X[:, 0]
     f = (x - 1.0) ** 2 * (x + 1.0)
     g = 2.0 * np.sqrt(np.maximum(x + 0.5, 0.0))
     deviation = np.sqrt(0.25 + np.abs(x))
-    return Parts(
+    return _Parts(
         np.full((len(x), 2), 0.5),
         np.column_stack([f - g, f + g]),
         np.column_stack([deviation, deviation]),
     )
 
 
-def draw_bimodal(rng: np.random.Generator, X: Array) -> Array:
+def _draw_bimodal(rng: np.random.Generator, X: Array) -> Array:
     """One of the two modes by a coin."""
-    parts, rows = bimodal_parts(X), np.arange(len(X))
+    parts, rows = _bimodal_parts(X), np.arange(len(X))
     mode = rng.integers(2, size=len(X))
     noise = rng.standard_normal(len(X))
     return np.asarray(parts.means[rows, mode] + parts.deviations[rows, mode] * noise)
 
 
-def shape(X: Array) -> Array:
+def _shape(X: Array) -> Array:
     """Shape and rate of the Gamma noise, whose mean is therefore 1."""
     return 1.0 + 2.0 * np.abs(X[:, 0])
 
 
-asymmetric = Simulation(
+_asymmetric = Simulation(
     "asymmetric",
-    draw_features=uniform_features(-5.0, 5.0, D_IZBICKI),
-    draw_response=lambda rng, X: 5.0 * X[:, 0] + rng.gamma(shape(X), 1.0 / shape(X)),
+    draw_features=_uniform_features(-5.0, 5.0, _D_IZBICKI),
+    draw_response=lambda rng, X: 5.0 * X[:, 0] + rng.gamma(_shape(X), 1.0 / _shape(X)),
     conditional_mean=lambda X: 5.0 * X[:, 0] + 1.0,
-    conditional_cdf=lambda X, y: gammainc(shape(X), np.maximum(y - 5.0 * X[:, 0], 0.0) * shape(X)),
+    conditional_cdf=lambda X, y: gammainc(
+        _shape(X), np.maximum(y - 5.0 * X[:, 0], 0.0) * _shape(X)
+    ),
     conditional_quantile=lambda X, levels: (
-        5.0 * X[:, :1] + gammaincinv(shape(X)[:, None], levels) / shape(X)[:, None]
+        5.0 * X[:, :1] + gammaincinv(_shape(X)[:, None], levels) / _shape(X)[:, None]
     ),
 )
 
 
-def first_feature(X: Array) -> Array:
+def _first_feature(X: Array) -> Array:
     """x1."""
     return X[:, 0]
 
 
-def izbicki_gaussian(name: str, deviation: Callable[[Array], Array]) -> Simulation:
+def _izbicki_gaussian(name: str, deviation: Callable[[Array], Array]) -> Simulation:
     """y ~ N(x1, deviation(x1)^2), X uniform on [-5, 5]^20."""
-    features = uniform_features(-5.0, 5.0, D_IZBICKI)
-    return gaussian(name, features, first_feature, lambda X: deviation(X[:, 0]))
+    features = _uniform_features(-5.0, 5.0, _D_IZBICKI)
+    return _gaussian(name, features, _first_feature, lambda X: deviation(X[:, 0]))
 
 
-#: One row a simulation; to add one, add it here.
+#: To add a simulation, add it here.
 SIMULATIONS: dict[str, Simulation] = {
     simulation.name: simulation
     for simulation in (
-        gaussian(
+        _gaussian(
             "sim1",
-            uniform_features(0.0, 5.0),
+            _uniform_features(0.0, 5.0),
             mean=lambda X: np.sin(X[:, 0]) ** 2 + 0.1,
             deviation=lambda X: 0.6 * np.sin(2.0 * X[:, 0]),
         ),
-        gaussian(
+        _gaussian(
             "sim2",
-            uniform_features(0.0, 5.0),
+            _uniform_features(0.0, 5.0),
             mean=lambda X: 2.0 * np.sin(X[:, 0]) ** 2 + 0.1,
             deviation=lambda X: 0.15 * X[:, 0],
         ),
-        mixture("sim3", uniform_features(0.0, 5.0), draw_third, third_parts),
-        gaussian(
+        _mixture("sim3", _uniform_features(0.0, 5.0), _draw_third, _third_parts),
+        _gaussian(
             "sim1_printed",
-            uniform_features(0.0, 5.0),
+            _uniform_features(0.0, 5.0),
             mean=lambda X: np.sin(X[:, 0]) ** 2 + 0.6 * np.sin(2.0 * X[:, 0]),
             deviation=lambda X: np.ones(len(X)),
         ),
-        gaussian(
+        _gaussian(
             "sim2_printed",
-            uniform_features(0.0, 5.0),
+            _uniform_features(0.0, 5.0),
             mean=lambda X: 2.0 * np.sin(X[:, 0]) ** 2,
             deviation=lambda X: 0.15 * X[:, 0],
         ),
-        mixture(
-            "sim3_printed", uniform_features(0.0, 5.0), draw_third_printed, third_printed_parts
+        _mixture(
+            "sim3_printed", _uniform_features(0.0, 5.0), _draw_third_printed, _third_printed_parts
         ),
-        gaussian(
+        _gaussian(
             "covariate_shift",
-            uniform_features(-1.0, 1.0),
-            mean=first_feature,
+            _uniform_features(-1.0, 1.0),
+            mean=_first_feature,
             deviation=lambda X: np.abs(X[:, 0]) / (1.0 + np.abs(X[:, 0])),
         ),
         # The experiments of Izbicki et al. have |x1|; a sister repository of theirs 1 + |x1|.
-        izbicki_gaussian("heteroscedastic", np.abs),
-        izbicki_gaussian("heteroscedastic_plus_one", lambda x: 1.0 + np.abs(x)),
-        izbicki_gaussian("homoscedastic", np.ones_like),
-        mixture("bimodal", uniform_features(-1.5, 1.5, D_IZBICKI), draw_bimodal, bimodal_parts),
-        asymmetric,
+        _izbicki_gaussian("heteroscedastic", np.abs),
+        _izbicki_gaussian("heteroscedastic_plus_one", lambda x: 1.0 + np.abs(x)),
+        _izbicki_gaussian("homoscedastic", np.ones_like),
+        _mixture(
+            "bimodal", _uniform_features(-1.5, 1.5, _D_IZBICKI), _draw_bimodal, _bimodal_parts
+        ),
+        _asymmetric,
     )
 }
 
 
 def load_simulation(name: str) -> Simulation:
-    """The simulation of this name.
-
-    Examples
-    --------
-    >>> load_simulation("sim1").name
-    'sim1'
-    """
+    """The simulation of this name."""
     if name not in SIMULATIONS:
-        raise ValueError(f"There is no simulation {name!r}; choose one of {sorted(SIMULATIONS)}.")
+        raise unknown_choice("simulation", name, sorted(SIMULATIONS))
     return SIMULATIONS[name]
 
 
-def beta_features(a: float) -> Features:
+def _beta_features(a: float) -> _Features:
     """X = -1 + 2 B, B ~ Beta(a, a): uniform for a = 1, at both ends for a near 0."""
     return lambda rng, n: -1.0 + 2.0 * rng.beta(a, a, size=(n, 1))
 
@@ -343,5 +331,5 @@ def shifted_simulation(a: float) -> Simulation:
     True
     """
     if not 0.0 < a <= 1.0:
-        raise ValueError(f"a is {a!r}; a number in (0, 1] was expected, 1 for no shift.")
-    return replace(SIMULATIONS["covariate_shift"], draw_features=beta_features(a))
+        raise ValueError(f"a is {a!r}; expected a number in (0, 1], 1 for no shift.")
+    return replace(SIMULATIONS["covariate_shift"], draw_features=_beta_features(a))

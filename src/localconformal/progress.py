@@ -34,7 +34,7 @@ PAUSE = 0.2
 CLEAR = "\r\x1b[K"
 
 
-class Stage:
+class _Stage:
     """Something that takes its time, and the step of it that has begun."""
 
     def __init__(self, name: str, total: int | None) -> None:
@@ -54,16 +54,16 @@ class Stage:
         return f"{self.name} {count}: {self.step}" if self.name else f"{count} {self.step}"
 
 
-class Line:
+class _Line:
     """The stages under way, on a line that a thread writes again and again."""
 
     def __init__(self) -> None:
         self.lock, self.over = Lock(), Event()
-        self.stages: list[Stage] = []
+        self.stages: list[_Stage] = []
         self.thread: Thread | None = None
         self.hidden = 0
 
-    def enter(self, stage: Stage) -> None:
+    def enter(self, stage: _Stage) -> None:
         """One more stage; the first starts the thread."""
         with self.lock:
             self.stages.append(stage)
@@ -72,7 +72,7 @@ class Line:
                 self.thread = Thread(target=self.show, args=(self.over, sys.stderr), daemon=True)
                 self.thread.start()
 
-    def leave(self, stage: Stage) -> None:
+    def leave(self, stage: _Stage) -> None:
         """One stage less; after the last the line is gone."""
         with self.lock:
             self.stages = [other for other in self.stages if other is not stage]
@@ -113,13 +113,13 @@ class Line:
         return " ".join(UNSEEN.sub(" ", text).split())[: shutil.get_terminal_size().columns - 3]
 
 
-_line = Line()
+_line = _Line()
 
 
 def _forget() -> None:
     """A child of this process has stages of its own, and no thread that holds the lock."""
     global _line
-    _line = Line()
+    _line = _Line()
 
 
 if hasattr(os, "register_at_fork"):
@@ -143,7 +143,7 @@ def stage(name: str, total: int | None = None) -> Iterator[Callable[[str], None]
     ...     step("forest")
     ...     step("kernel")
     """
-    under_way, line = Stage(name, total), _line
+    under_way, line = _Stage(name, total), _line
     if name:
         logger.info("%s", name)
     line.enter(under_way)

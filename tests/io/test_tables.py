@@ -243,7 +243,7 @@ def test_what_is_wrong_with_a_folder_is_one_sentence(folder, tmp_path):
     refused("4.parquet is not a whole Parquet file", column_names, folder)
     (tmp_path / "none").mkdir()
     save_mixed(tmp_path / "none" / "t.csv")
-    refused("a folder of Parquet files was expected", read_table, tmp_path / "none")
+    refused("expected a folder of Parquet files", read_table, tmp_path / "none")
 
 
 # ---- writing ------------------------------------------------------------------------------------

@@ -42,16 +42,8 @@ def write_together(
     Where anything fails, a rename too, the files that were there before are there again. Only what
     ends the process at once (SIGKILL, a power cut) while files are renamed can leave some of each.
 
-    Parameters
-    ----------
-    writers : path -> function that fills the file it is given
-        Folders are made if needed. A file that exists is replaced.
-    remove : paths, default=()
-        Files of before that must not stand beside the new ones, where they are there.
-
-    Returns
-    -------
-    list of Path
+    ``writers`` fill the file they are given; folders are made if needed. ``remove`` has files of
+    before that must not stand beside the new ones.
     """
     parts: dict[Path, Path] = {}
     made: list[Path] = []
@@ -132,12 +124,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def check_folder(folder: Path) -> None:
-    """A folder is there to be written to, or can be made; nothing is made yet.
-
-    Examples
-    --------
-    >>> check_folder(Path(tempfile.mkdtemp()) / "not" / "yet")
-    """
+    """A folder is there to be written to, or can be made; nothing is made yet."""
     there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
     if not there.is_dir():
         raise UnwritableError(

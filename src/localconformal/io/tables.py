@@ -91,15 +91,6 @@ def read_table(
         Columns to be copied, such as names of rows: texts in a CSV file, so that 007 stays 007;
         Parquet's types stay what they are.
 
-    Returns
-    -------
-    pandas frame, at least one row and one column
-
-    Raises
-    ------
-    TableError
-        One sentence that says what is wrong with the file and what to do.
-
     Examples
     --------
     >>> import tempfile
@@ -116,8 +107,8 @@ def read_table(
     check_columns(wanted, present, str(path))
     if len(wanted) > _MOST_COLUMNS:
         raise TableError(
-            f"{path} has {len(present):,} columns; at most {_MOST_COLUMNS:,} were expected: name "
-            "the features to use."
+            f"{path} has {len(present):,} columns; expected at most {_MOST_COLUMNS:,}: name the "
+            "features to use."
         )
     with _sentences(path):
         read = _read_csv if _is_csv(path) else _read_parquet
@@ -172,10 +163,6 @@ def table_batches(
     ------
     pandas frame
         Its index is the position of each row in the table, from 0.
-
-    Raises
-    ------
-    TableError
 
     Examples
     --------
@@ -355,18 +342,22 @@ def _check_path(path: Path) -> None:
     if not path.exists():
         raise TableError(f"{path} does not exist; check the path of the table.")
     if not path.is_dir() and _format_of(path) and path.stat().st_size == 0:
-        raise TableError(f"{path} is empty; a table with a header and rows was expected.")
+        raise TableError(f"{path} is empty; expected a table with a header and rows.")
 
 
 def _format_of(path: Path) -> str:
     """The suffix that says how the file is read."""
     found = [suffix for suffix in _FORMATS if path.name.lower().endswith(suffix)]
     if not found:
-        raise TableError(
-            f"{path} ends in {path.suffix or 'no suffix'!r}; one of "
-            f"{listing(map(repr, _FORMATS))} was expected: save the table as one of these."
-        )
+        raise _other_suffix(path, _FORMATS)
     return max(found, key=len)
+
+
+def _other_suffix(path: Path, known: Iterable[str]) -> TableError:
+    return TableError(
+        f"{path} ends in {path.suffix or 'no suffix'!r}; expected one of "
+        f"{listing(map(repr, known))}: save the table as one of these."
+    )
 
 
 def _is_csv(path: Path) -> bool:
@@ -386,8 +377,8 @@ def _parquet_files(path: Path) -> list[Path]:
     )
     if not found:
         raise TableError(
-            f"{path} has no file that ends in {' or '.join(suffixes)}; a folder of Parquet files "
-            "was expected."
+            f"{path} has no file that ends in {' or '.join(suffixes)}; expected a folder of "
+            "Parquet files."
         )
     return found
 
@@ -426,7 +417,7 @@ def _raw_names(path: Path) -> dict[str, str]:
     records = csv.reader(io.StringIO(decoded, newline=""))
     header = next(records, [])
     if not any(name.strip() for name in header):
-        raise TableError(f"{path} has no header; the names of the columns were expected first.")
+        raise TableError(f"{path} has no header; expected the names of the columns first.")
     if any("\N{REPLACEMENT CHARACTER}" in name for name in header):
         raise TableError(_not_utf8(path))
     if len(header) == 1:
@@ -443,7 +434,7 @@ def _check_delimiter(path: Path, header: str, first_row: list[str] | None) -> No
         if count and not (is_name and ",".join(first_row or ()).strip().count(delimiter) != count):
             raise TableError(
                 f"{path} seems to be separated by {name} ({one_line(header, 40)!r} is one "
-                "column); commas were expected: save it with commas, or as Parquet."
+                "column); expected commas: save it with commas, or as Parquet."
             )
 
 
@@ -452,15 +443,7 @@ def _check_delimiter(path: Path, header: str, first_row: list[str] | None) -> No
 
 @contextmanager
 def about(source: str) -> Iterator[None]:
-    """A `TableError` from inside names the table it is about.
-
-    Examples
-    --------
-    >>> with about("homes.csv"):
-    ...     raise TableError("column 'size' holds 'x'.")
-    Traceback (most recent call last):
-    localconformal.io.tables.TableError: homes.csv: column 'size' holds 'x'.
-    """
+    """A `TableError` from inside names the table it is about."""
     try:
         yield
     except TableError as error:
@@ -470,13 +453,7 @@ def about(source: str) -> Iterator[None]:
 
 
 def why_no_number(written: str) -> str | None:
-    """What keeps a number from being one to this program, if the text is one to people.
-
-    Examples
-    --------
-    >>> why_no_number("1,5"), why_no_number("high")
-    ('it has a decimal comma: write a point', None)
-    """
+    """What keeps a number from being one to this program, if the text is one to people."""
     found = (why for form, why in _FOREIGN_NUMBERS.items() if re.fullmatch(form, written.strip()))
     return next(found, None)
 
@@ -508,7 +485,7 @@ def _what_happened(path: Path, message: str) -> str:
         row = f" (row {int(line) - 2}, counted from 0)" if line else ""
         name, remedy = list(_raw_names(path))[int(column)], why_no_number(value)
         return (
-            f"{path} has the text {value!r} in column {name!r}{row}, where numbers were expected; "
+            f"{path} has the text {value!r} in column {name!r}{row}; expected numbers: "
             f"{remedy or 'correct it or leave it empty'}."
         )
     if "invalid UTF8" in message:
@@ -526,7 +503,7 @@ def _not_utf8(path: Path, where: str = "") -> str:
 
 
 def _no_rows(path: Path) -> TableError:
-    return TableError(f"{path} has a header and no rows; at least one row was expected.")
+    return TableError(f"{path} has a header and no rows; expected at least one row.")
 
 
 # ---- writing ------------------------------------------------------------------------------------
@@ -569,10 +546,7 @@ def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
 def check_suffix(path: Path) -> None:
     """The suffix of a file to be written is one of those that can be."""
     if path.suffix.lower() not in _WRITERS:
-        raise TableError(
-            f"{path} ends in {path.suffix or 'no suffix'!r}; one of "
-            f"{listing(map(repr, _WRITERS))} was expected of a table to write."
-        )
+        raise _other_suffix(path, _WRITERS)
 
 
 def harmless(cell: Any) -> Any:
