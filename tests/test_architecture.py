@@ -33,6 +33,7 @@ LAYERS = [
     "metrics",
     "scores",
     "engine",
+    "torch.tensors",
     "laws",
     "adjustments",
     "calibration",

@@ -72,8 +72,7 @@ def test_the_size_of_a_chunk_changes_no_bit(engine, chunk, monkeypatch):
     def answers():
         yield engine.quantiles(QUERIES, levels, np.array([False, True]))
         yield engine.cdf(QUERIES, asked, "left")
-        yield from (engine.mean(QUERIES), engine.mean(QUERIES, absolute=True))
-        yield from (engine.effective_sample_size(QUERIES), engine.fallback(QUERIES))
+        yield engine.moments(QUERIES)
 
     whole = list(answers())
     monkeypatch.setattr(reference, "CHUNK", chunk)

@@ -86,14 +86,14 @@ def test_quantile_and_cdf_read_the_same_values_to_the_bit(bandwidth):
     sketch = Sketch(choose_landmarks(X, 96, 0), choose_edges(v, 0, 256), bandwidth).update(X, v)
     engine = SketchEngine(sketch, None, 0.0)
     rows, G = sketch.scale(rng.normal(size=(60, 4))), len(engine.v)
-    shared = sketch.columns, engine.A, engine.squares, 0.0, 0.0
+    held = sketch.columns, engine.A, engine.squares, 0.0, 0.0
     values, lost = np.zeros((60, G)), np.zeros(60, dtype=bool)
-    loops._values_at(rows, *shared, np.tile(np.arange(G), (60, 1)), values, lost)
+    loops._values_at(rows, held, np.tile(np.arange(G), (60, 1)), values, lost)
     assert (np.diff(values, axis=1) >= 0).all()
     positions = np.zeros((60, G), dtype=np.int64)
     # Exactly the values, then the next number above each.
     for targets in (values, np.nextafter(values, 2.0)):
-        loops._locate_edges(rows, *shared, np.ascontiguousarray(targets), positions, lost)
+        loops._locate(rows, held, np.ascontiguousarray(targets), positions, lost)
         expected = [np.searchsorted(one, t, "left") for one, t in zip(values, targets, strict=True)]
         np.testing.assert_array_equal(positions, expected)
 

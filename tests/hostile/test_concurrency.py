@@ -46,14 +46,15 @@ STACK = StackedLaw([ScaledLaw(), LearnedLaw(), "kernel", ForestLaw(TREES)])
 LAWS = {
     "exact": KernelLaw(engine="exact"),
     "sketch": KernelLaw(engine="sketch", tolerance=0.5),
-    "tree": KernelLaw("boxcar", bandwidth=0.5, engine="neighbors"),
     "neighbors": NeighborsLaw(n_neighbors=20),
+    "neighbors by a tree": NeighborsLaw(n_neighbors=20),
     "plain forest": ForestLaw(TREES),
     "compiled forest": ForestLaw(TREES),
     "blend": ShiftedLaw(STACK, models={"line": LINE}),
     "tensors": KernelLaw(device="cpu"),
     "sketch on tensors": KernelLaw(engine="sketch", device="cpu", tolerance=0.5),
 }
+MANY_ROWS = ("compiled forest", "neighbors by a tree")
 #: These weigh calibration rows.
 OTHERS = {"lcp": LCPRegressor, "rlcp": RLCPRegressor}
 #: PyTorch's MKL, whose locks a fork copies as they are, now and then waits for ever in a child.
@@ -70,7 +71,7 @@ def make(name):
     if name in OTHERS:
         return OTHERS[name](LINE, random_state=0).fit(*smooth_data(400, seed=0))
     model = SLCPRegressor(LINE, law=LAWS[name], reference="train", random_state=0)
-    rows = FEW + 200 if name == "compiled forest" else 500
+    rows = FEW + 200 if name in MANY_ROWS else 500
     return model.set_params(calibration_size=100).fit(*smooth_data(rows, seed=0))
 
 

@@ -19,8 +19,7 @@ from sklearn.utils import check_random_state
 from contracts.law_variants import FEW_TREES, VARIANTS
 from localconformal import KernelLaw, LocalizedConformalRegressor, SLCPRegressor
 from localconformal.adjustments import ADJUSTMENTS
-from localconformal.engine import tensors
-from localconformal.engine.choose import BUILDERS
+from localconformal.engine.choose import ENGINES
 from localconformal.laws import outputs
 from localconformal.scores import SCORES
 from localconformal.selection.cost import FEWEST
@@ -161,8 +160,8 @@ def test_no_score_or_adjustment_learns_from_calibration_or_from_rows_asked(score
 # ---- laws and engines ------------------------------------------------------------------------
 
 #: Every engine that compiled code and NumPy have, and every one on tensors.
-LAWS = VARIANTS | {f"engine-{name}": KernelLaw(engine=name) for name in BUILDERS}
-LAWS |= {f"cpu-{name}": KernelLaw(engine=name, device="cpu") for name in tensors.ENGINES}
+LAWS = VARIANTS | {f"engine-{name}": KernelLaw(engine=name) for name in ENGINES}
+LAWS |= {f"cpu-{name}": KernelLaw(engine=name, device="cpu") for name in ENGINES}
 
 
 def with_law(name, model=None):

@@ -144,7 +144,7 @@ REFUSED = [
     (object(), "", {}, r"module is a object; a torch.nn.Module or a fitted skorch net"),
     (nn.Identity(), "", {"batch_size": 0}, r"batch_size is 0; a positive number"),
     (nn.Flatten(0), "", {"batch_size": 8}, r"layer '' gave \(264,\) for 8 rows"),
-    (nn.Linear(33, 2), "", {"device": "nowhere"}, r"device is 'nowhere', on which PyTorch cannot"),
+    (nn.Linear(33, 2), "", {"device": "nowhere"}, r"got device='nowhere', on which PyTorch cannot"),
 ]
 
 

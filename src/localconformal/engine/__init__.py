@@ -37,14 +37,8 @@ class Engine(Protocol):
     def cdf(self, rows: Any, v: Array, side: str) -> Array:
         """F(v) or F(v-): v (m, k) -> (m, k)."""
 
-    def mean(self, rows: Any, absolute: bool = False) -> Array:
-        """E[V] or E[|V|]: (m,)."""
-
-    def effective_sample_size(self, rows: Any) -> Array:
-        """Reference rows that count: (m,)."""
-
-    def fallback(self, rows: Any) -> NDArray[np.bool_]:
-        """Where the law had to widen its neighbourhood: (m,)."""
+    def moments(self, rows: Any) -> Array:
+        """E V, E|V|, effective sample size, and 1 where the law was widened: (m, 4)."""
 
 
 class _Loop:

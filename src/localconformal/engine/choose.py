@@ -2,10 +2,9 @@
 
 ::
 
-    few rows (up to 3,000)                        reference: plain NumPy, no compiler
-    Gaussian, 10,000 rows and more                sketch, if its certificate meets the tolerance
-    low dimension, few references with weight     neighbours
-    else                                          exact
+    few rows (up to 3,000)            plain NumPy, no compiler
+    Gaussian, 10,000 rows and more    sketch, if its certificate meets the tolerance
+    else                              exact
 
 The certificate: on a sample of at most 50,000 references, the sketch's quantiles at held-aside
 rows are looked up in the exact law of the same sample; the 99th percentile of their rank error
@@ -20,13 +19,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from localconformal.engine import Engine
-from localconformal.engine.kernels import CODES, KernelWeights, truncation
+from localconformal.engine.kernels import CODES, KernelWeights
 from localconformal.engine.reference import ReferenceEngine
 from localconformal.quantiles import Array
 
+#: What a user may ask for.
+ENGINES = ("auto", "exact", "sketch", "minibatch")
 FEW = 3_000
 SKETCH_FROM = 10_000
 LANDMARKS = (128, 256, 512, 1024)
@@ -35,9 +35,6 @@ _CERTIFICATE_ROWS, _PROBES = 50_000, 400
 _LEVELS = np.array([0.05, 0.5, 0.95])
 #: A sketch that sends more rows than this to its fallback is no sketch.
 _MOST_LOST = 0.01
-#: Share of references with weight below which a tree pays (one costs as much as some two hundred
-#: in the exact engine), and the largest dimension for it.
-_SPARSE_SHARE, _SPARSE_DIMENSION = 0.003, 8
 
 
 @dataclass(frozen=True)
@@ -51,8 +48,6 @@ class Problem:
     min_effective_samples: float
     seed: int
     n_jobs: int | None = None
-    #: Where tensors are, such as "cuda"; None: compiled code.
-    device: str | None = None
 
     def by_score(self) -> Problem:
         """The same with rows in the order of their scores."""
@@ -68,6 +63,11 @@ class Problem:
     def take(self, rows: Any) -> Problem:
         """Some of the rows."""
         return replace(self, points=self.points[rows], v=self.v[rows])
+
+    def for_engine(self) -> tuple[Array, Array, str, float, float]:
+        """What an exact engine is made of: scores in order, their rows, kernel, h, minimum."""
+        of = self.by_score()
+        return of.v, of.points, of.kernel, of.bandwidth, of.min_effective_samples
 
 
 @dataclass(frozen=True)
@@ -103,31 +103,28 @@ class EngineReport:
 
 def build_engine(name: str, problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
     """The engine of this name, or the one that "auto" chooses, and the report on it."""
-    if problem.device is None:
-        engine, report = BUILDERS[name](problem, tolerance)
-    else:
-        from localconformal.engine.tensors import build_on_tensors
+    engine, report = _BUILDERS[name](problem, tolerance)
+    return engine, timed(report, engine, problem)
 
-        engine, report = build_on_tensors(name, problem, tolerance)
-    probes = problem.points[: min(64, len(problem.points))]
-    engine.quantiles(probes[:1], _LEVELS[[0, -1]], np.zeros(2, dtype=bool))
+
+def timed(report: EngineReport, engine: Engine, problem: Problem) -> EngineReport:
+    """The report with what a query costs."""
+    probes, below = problem.points[:64], np.zeros(2, dtype=bool)
+    engine.quantiles(probes[:1], _LEVELS[[0, -1]], below)
     start = time.perf_counter()
-    engine.quantiles(probes, _LEVELS[[0, -1]], np.zeros(2, dtype=bool))
+    engine.quantiles(probes, _LEVELS[[0, -1]], below)
     spent = (time.perf_counter() - start) / len(probes)
-    return engine, replace(report, microseconds_per_query=1e6 * spent)
+    return replace(report, microseconds_per_query=1e6 * spent)
 
 
 def _reference_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
     """Plain NumPy."""
-    ordered = problem.by_score()
-    weigh = KernelWeights(
-        ordered.points, ordered.kernel, ordered.bandwidth, ordered.min_effective_samples
-    )
+    v, points, kernel, bandwidth, minimum = problem.for_engine()
     reason = f"few reference rows (up to {FEW}) need no compiled code"
     if problem.kernel not in CODES:
         reason = f"the {problem.kernel} kernel has no compiled formula"
-    report = EngineReport("reference", reason, len(ordered.v), n_bytes=ordered.points.nbytes)
-    return ReferenceEngine(ordered.v, weigh), report
+    report = EngineReport("reference", reason, len(v), n_bytes=problem.points.nbytes)
+    return ReferenceEngine(v, KernelWeights(points, kernel, bandwidth, minimum)), report
 
 
 def _exact_engine(
@@ -137,16 +134,8 @@ def _exact_engine(
     from localconformal.engine.exact import ExactEngine, load_loops
 
     load_loops(problem.kernel)
-    ordered = problem.by_score()
-    engine = ExactEngine(
-        ordered.v,
-        ordered.points,
-        ordered.kernel,
-        ordered.bandwidth,
-        ordered.min_effective_samples,
-        ordered.n_jobs,
-    )
-    return engine, EngineReport("exact", reason, len(ordered.v), n_bytes=engine.n_bytes)
+    engine = ExactEngine(*problem.for_engine(), problem.n_jobs)
+    return engine, EngineReport("exact", reason, len(problem.v), n_bytes=engine.n_bytes)
 
 
 def dense_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
@@ -156,33 +145,19 @@ def dense_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineRepo
     return _exact_engine(problem, tolerance)
 
 
-def _neighbors_engine(
-    problem: Problem, tolerance: float, reason: str = "asked for"
-) -> tuple[Engine, EngineReport]:
-    """References with weight, found by a tree."""
-    from localconformal.engine.neighbors import KernelNeighbors, NeighborEngine
-
-    ordered = problem.by_score()
-    dense, report = _exact_engine(problem, tolerance)
-    near = KernelNeighbors(ordered.points, ordered.kernel, ordered.bandwidth)
-    engine = NeighborEngine(ordered.v, near, dense, ordered.min_effective_samples)
-    n_bytes = report.n_bytes + near.points.nbytes
-    return engine, EngineReport("neighbors", reason, len(ordered.v), n_bytes=n_bytes)
-
-
 def sketch_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
     """A sketch with as many landmarks as its certificate needs, or with the most there are."""
     if problem.kernel != "gaussian":
         raise ValueError(
-            f"engine='sketch' came with the {problem.kernel} kernel; a sketch needs the Gaussian: "
-            "choose engine='auto'."
+            f"got engine='sketch' with the {problem.kernel} kernel; expected the Gaussian, which a "
+            "sketch needs: choose engine='auto'."
         )
     return try_sketch(problem, tolerance, insist=True)
 
 
 def _auto_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
     """The table at the head of this file."""
-    n, d = problem.points.shape
+    n = len(problem.v)
     if n <= FEW or problem.kernel not in CODES:
         return _reference_engine(problem, tolerance)
     reason = f"{n} reference rows are too many for plain NumPy and too few for a sketch"
@@ -191,30 +166,16 @@ def _auto_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineRepo
         if made is not None:
             return made, report
         reason = report.reason
-    if d <= _SPARSE_DIMENSION:
-        share = _neighbor_share(problem)
-        if share < _SPARSE_SHARE:
-            why = f"only {share:.2%} of the reference rows have weight at a typical row"
-            return _neighbors_engine(problem, tolerance, why)
     return _exact_engine(problem, tolerance, reason)
 
 
-BUILDERS: dict[str, Any] = {
+_BUILDERS: dict[str, Any] = {
     "auto": _auto_engine,
     "exact": _exact_engine,
-    "minibatch": dense_engine,
     "sketch": sketch_engine,
-    "neighbors": _neighbors_engine,
+    "minibatch": dense_engine,
     "reference": _reference_engine,
 }
-
-
-def _neighbor_share(problem: Problem) -> float:
-    """Mean share of the references that the neighbours engine would look at, at some of them."""
-    part = problem.sample(_CERTIFICATE_ROWS)
-    probes = part.points[np.linspace(0, len(part.v) - 1, min(100, len(part.v))).astype(int)]
-    u2 = cdist(probes, part.points, "sqeuclidean") / part.bandwidth**2
-    return float(np.mean(u2 <= truncation(part.kernel, len(problem.v))))
 
 
 def try_sketch(problem: Problem, tolerance: float, insist: bool) -> tuple[Any, EngineReport]:

@@ -247,18 +247,28 @@ def weigh(kernel: int, u2: Any, offset: Any, w: Any) -> Any:
             w[j] = max(one - u2[j], zero)
 
 
+# In what follows ``held`` is (blocks, n, kernel, needed, unit), and ``space`` what `_space` makes.
+
+
 @jit()
-def _sum_blocks(
-    x: Any, blocks: Any, n: int, kernel: int, scale: Any, u2: Any, w: Any, prefix: Any, near: Any
-) -> Any:
+def _space(blocks: Any) -> Any:
+    """Scratch: u^2 and weights of a block; of each block its prefix sum and smallest u^2."""
+    n_blocks, _, size = blocks.shape
+    u2, w = np.empty(size, blocks.dtype), np.empty(size, blocks.dtype)
+    return u2, w, np.empty(n_blocks), np.empty(n_blocks, blocks.dtype)
+
+
+@jit()
+def _sum_blocks(x: Any, held: Any, scale: Any, space: Any) -> Any:
     """First pass over the references of one query row.
 
-    Fills ``near`` (the smallest u^2 of each block) and ``prefix`` (mass up to the end of each
-    block, on the common scale); returns the effective sample size and the smallest u^2.
+    Fills the smallest u^2 and the prefix sum of each block, on the common scale; returns whether
+    there is mass enough, the effective sample size and the smallest u^2.
     """
+    blocks, n, kernel, needed, _ = held
+    u2, w, prefix, near = space
     n_blocks, _, size = blocks.shape
-    squares = 0.0
-    nearest = np.inf
+    squares, running, nearest = 0.0, 0.0, np.inf
     scaled_squares, ones = np.empty(n_blocks), np.ones(size, u2.dtype)
     for b in range(n_blocks):
         count = min(size, n - b * size)
@@ -269,14 +279,13 @@ def _sum_blocks(
         weigh(kernel, part, low, weight)
         prefix[b], scaled_squares[b] = dot(weight, ones[:count]), dot(weight, weight)
         nearest = min(nearest, low)
-    running = 0.0
     for b in range(n_blocks):
         factor = _factor(kernel, near[b], nearest)
         running += prefix[b] * factor
         squares += scaled_squares[b] * factor * factor
         prefix[b] = running
     sample = running * running / squares if squares > 0.0 else 0.0
-    return sample, nearest
+    return sample >= needed and nearest <= NO_MASS and running > 0.0, sample, nearest
 
 
 @jit()
@@ -299,31 +308,23 @@ def _factor(kernel: int, low: Any, nearest: Any) -> float:
 
 
 @jit()
-def _settle(
-    x: Any,
-    blocks: Any,
-    n: int,
-    kernel: int,
-    needed: float,
-    unit: float,
-    u2: Any,
-    w: Any,
-    prefix: Any,
-    near: Any,
-) -> Any:
-    """First pass at h, or at the least doubling of h that is enough; returns the scale, nearest."""
+def _settle(x: Any, held: Any, space: Any) -> Any:
+    """First pass at h, or at the fewest doublings of h that are enough.
+
+    Returns the scale, the smallest u^2, the effective sample size, and whether h was doubled.
+    """
+    blocks, n, _, _, unit = held
+    u2 = space[0]
     scale = u2.dtype.type(unit)
-    sample, nearest = _sum_blocks(x, blocks, n, kernel, scale, u2, w, prefix, near)
-    if sample >= needed and nearest <= NO_MASS and prefix[-1] > 0.0:
+    enough, sample, nearest = _sum_blocks(x, held, scale, space)
+    if enough:
         return scale, nearest, sample, False
     # Most rows need one or two doublings: gallop up, then bisect.
     most = np.ceil(np.log2(max(FLAT * np.sqrt(unit * _farthest(x, blocks, n, u2)), 2.0)))
     low, high, galloping = 0.0, 1.0, True
     while high - low > 1.0 or galloping:
         middle = high if galloping else np.floor((low + high) / 2.0)
-        scale = u2.dtype.type(unit * 0.25**middle)
-        sample, nearest = _sum_blocks(x, blocks, n, kernel, scale, u2, w, prefix, near)
-        enough = sample >= needed and nearest <= NO_MASS and prefix[-1] > 0.0
+        enough, _, _ = _sum_blocks(x, held, u2.dtype.type(unit * 0.25**middle), space)
         if galloping and not enough and high < most:
             low, high = high, min(2.0 * high, most)
         elif galloping:
@@ -333,19 +334,19 @@ def _settle(
         else:
             low = middle
     scale = u2.dtype.type(unit * 0.25**high)
-    sample, nearest = _sum_blocks(x, blocks, n, kernel, scale, u2, w, prefix, near)
+    _, sample, nearest = _sum_blocks(x, held, scale, space)
     return scale, nearest, sample, True
 
 
 @jit(inline="always")
-def _open_block(
-    x: Any, blocks: Any, n: int, kernel: int, scale: Any, b: int, near: Any, u2: Any, w: Any
-) -> Any:
-    """Weights of block b again, for the second pass."""
+def _open_block(x: Any, held: Any, scale: Any, nearest: Any, b: int, space: Any) -> Any:
+    """Weights of block b again, for the second pass: how many, their factor, the mass before."""
+    blocks, n, kernel, _, _ = held
+    u2, w, prefix, near = space
     count = min(blocks.shape[2], n - b * blocks.shape[2])
     squared_distances(x, blocks[b], scale, u2[:count])
     weigh(kernel, u2[:count], near[b], w[:count])
-    return count
+    return count, _factor(kernel, near[b], nearest), prefix[b - 1] if b > 0 else 0.0
 
 
 @jit()
@@ -363,61 +364,37 @@ def _walk(w: Any, factor: float, before: float, most: int, wanted: float) -> Any
 
 
 @jit()
-def _locate(
-    rows: Any,
-    blocks: Any,
-    n: int,
-    kernel: int,
-    needed: float,
-    unit: float,
-    targets: Any,
-    positions: Any,
-) -> None:
+def _locate(rows: Any, held: Any, targets: Any, positions: Any) -> None:
     """First reference at which the law reaches each target: positions (m, L); n where none is.
 
     Targets are masses in units of the total: (m, L).
     """
-    n_blocks, _, size = blocks.shape
-    u2, w = np.empty(size, blocks.dtype), np.empty(size, blocks.dtype)
-    prefix, near = np.empty(n_blocks), np.empty(n_blocks, blocks.dtype)
+    size, space = held[0].shape[2], _space(held[0])
+    w, prefix = space[1], space[2]
     for i in range(len(rows)):
-        x = rows[i]
-        scale, nearest, _, _ = _settle(x, blocks, n, kernel, needed, unit, u2, w, prefix, near)
+        scale, nearest, _, _ = _settle(rows[i], held, space)
         opened = -1
         for l in range(targets.shape[1]):
             wanted = targets[i, l] * prefix[-1]
             if wanted > prefix[-1]:
-                positions[i, l] = n
+                positions[i, l] = held[1]
                 continue
             b = np.searchsorted(prefix, wanted)
             if b != opened:
-                count = _open_block(x, blocks, n, kernel, scale, b, near, u2, w)
-                factor = _factor(kernel, near[b], nearest)
+                count, factor, before = _open_block(rows[i], held, scale, nearest, b, space)
                 opened = b
-            before = prefix[b - 1] if b > 0 else 0.0
             # The last reference of a block holds the prefix sum, which reaches the target.
             inside, _ = _walk(w, factor, before, count - 1, wanted)
             positions[i, l] = b * size + inside
 
 
 @jit()
-def _mass_up_to(
-    rows: Any,
-    blocks: Any,
-    n: int,
-    kernel: int,
-    needed: float,
-    unit: float,
-    counts: Any,
-    masses: Any,
-) -> None:
+def _mass_up_to(rows: Any, held: Any, counts: Any, masses: Any) -> None:
     """Share of the mass on the first ``counts`` (m, k) references: masses (m, k)."""
-    n_blocks, _, size = blocks.shape
-    u2, w = np.empty(size, blocks.dtype), np.empty(size, blocks.dtype)
-    prefix, near = np.empty(n_blocks), np.empty(n_blocks, blocks.dtype)
+    size, space = held[0].shape[2], _space(held[0])
+    w, prefix = space[1], space[2]
     for i in range(len(rows)):
-        x = rows[i]
-        scale, nearest, _, _ = _settle(x, blocks, n, kernel, needed, unit, u2, w, prefix, near)
+        scale, nearest, _, _ = _settle(rows[i], held, space)
         opened = -1
         for l in range(counts.shape[1]):
             last = counts[i, l] - 1
@@ -426,10 +403,8 @@ def _mass_up_to(
                 continue
             b = last // size
             if b != opened:
-                count = _open_block(x, blocks, n, kernel, scale, b, near, u2, w)
-                factor = _factor(kernel, near[b], nearest)
+                count, factor, before = _open_block(rows[i], held, scale, nearest, b, space)
                 opened = b
-            before = prefix[b - 1] if b > 0 else 0.0
             mass = prefix[b]
             if last - b * size < count - 1:
                 _, running = _walk(w, factor, before, last - b * size + 1, np.inf)
@@ -438,26 +413,24 @@ def _mass_up_to(
 
 
 @jit()
-def _add_moments(
-    rows: Any, blocks: Any, n: int, kernel: int, needed: float, unit: float, v: Any, out: Any
-) -> None:
-    """Mean of v, effective sample size, and whether h was doubled: out (m, 3)."""
-    n_blocks, _, size = blocks.shape
-    u2, w = np.empty(size, blocks.dtype), np.empty(size, blocks.dtype)
-    prefix, near = np.empty(n_blocks), np.empty(n_blocks, blocks.dtype)
+def _moments_of(rows: Any, held: Any, v: Any, out: Any) -> None:
+    """Means of v and |v|, effective sample size, and whether h was doubled: out (m, 4)."""
+    (n_blocks, _, size), space = held[0].shape, _space(held[0])
+    w, prefix = space[1], space[2]
     terms, ones = np.empty(size), np.ones(size)
     for i in range(len(rows)):
-        x = rows[i]
-        scale, nearest, sample, widened = _settle(
-            x, blocks, n, kernel, needed, unit, u2, w, prefix, near
-        )
-        total = 0.0
+        scale, nearest, sample, widened = _settle(rows[i], held, space)
+        mean, absolute = 0.0, 0.0
         for b in range(n_blocks):
-            count = _open_block(x, blocks, n, kernel, scale, b, near, u2, w)
+            count, factor, _ = _open_block(rows[i], held, scale, nearest, b, space)
             for j in range(count):
                 terms[j] = w[j] * v[b * size + j]
-            total += dot(terms[:count], ones[:count]) * _factor(kernel, near[b], nearest)
-        out[i, 0], out[i, 1], out[i, 2] = total / prefix[-1], sample, widened
+            mean += dot(terms[:count], ones[:count]) * factor
+            for j in range(count):
+                terms[j] = abs(terms[j])
+            absolute += dot(terms[:count], ones[:count]) * factor
+        out[i, 0], out[i, 1] = mean / prefix[-1], absolute / prefix[-1]
+        out[i, 2], out[i, 3] = sample, widened
 
 
 class ExactEngine:
@@ -517,22 +490,11 @@ class ExactEngine:
         self._run(_mass_up_to, rows, counts, masses)
         return masses
 
-    def mean(self, rows: Array, absolute: bool = False) -> Array:
-        """E[V] or E[|V|]: (m,)."""
-        return self._moments(rows, np.abs(self.v) if absolute else self.v)[:, 0]
-
-    def effective_sample_size(self, rows: Array) -> Array:
-        """(sum w)^2 / sum w^2: (m,)."""
-        return self._moments(rows, self.v)[:, 1]
-
-    def fallback(self, rows: Array) -> NDArray[np.bool_]:
-        """Where h was doubled: (m,)."""
-        return self._moments(rows, self.v)[:, 2] > 0
-
-    def _moments(self, rows: Array, v: Array) -> Array:
-        out = np.empty((len(rows), 3))
-        # v is the same for all rows; the loop wants one array a row, so it goes in a closure.
-        self._run(lambda *a: _add_moments(*a[:-2], v, a[-1]), rows, out, out)
+    def moments(self, rows: Array) -> Array:
+        """E V, E|V|, effective sample size, and whether h was doubled: (m, 4)."""
+        out = np.empty((len(rows), 4))
+        # v is the same for all rows; what is asked is cut up with them.
+        self._run(lambda x, held, _, answer: _moments_of(x, held, self.v, answer), rows, out, out)
         return out
 
     def _run(self, loop: Callable[..., None], rows: Array, asked: Any, out: Any) -> None:
@@ -552,7 +514,8 @@ class ExactEngine:
             blocks, coordinates, unit, index = job
             points = np.ascontiguousarray(coordinates[index], dtype=blocks.dtype)
             answer = np.empty((len(index), *out.shape[1:]), dtype=out.dtype)
-            loop(points, blocks, len(self.v), self.code, self.needed, unit, asked[index], answer)
+            held = (blocks, len(self.v), self.code, self.needed, unit)
+            loop(points, held, asked[index], answer)
             out[index] = answer
 
         run_in_threads(work, jobs, self.n_jobs, len(rows) * len(self.v) // _PAIRS_PER_THREAD)

@@ -17,7 +17,6 @@ that x alone:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -64,18 +63,6 @@ def absolute_weights(kernel: str, u2: Array) -> Array:
 
 #: Kernels that compiled code knows, and the number by which it does.
 CODES = {"gaussian": 0, "boxcar": 1, "epanechnikov": 2}
-
-
-#: Mass that may be left out where only references with weight are looked at.
-TRUNCATION = 1e-6
-
-
-def truncation(kernel: str, n: int) -> float:
-    """u^2, beyond that of the nearest of n references, where weights may be left out.
-
-    All of a Gaussian's weights beyond add up to less than a millionth of the largest.
-    """
-    return 2.0 * math.log(n / TRUNCATION) if kernel == "gaussian" else 1.0 + EDGE_GUARD
 
 
 def effective_sample_size(weights: Array) -> Array:

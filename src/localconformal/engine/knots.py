@@ -89,25 +89,21 @@ class KnotEngine:
         line = np.minimum(start + np.clip(along, 0.0, 1.0) * (stop - start), stop)
         return np.where(count == 0, 0.0, np.where(inside, line, 1.0))
 
-    def mean(self, rows: Knots, absolute: bool = False) -> Array:
-        """E[V] or E[|V|], the area under the quantile function: (m,)."""
+    def moments(self, rows: Knots) -> Array:
+        """E V, E|V|, effective sample size, and whether any law behind was widened: (m, 4)."""
         left, right = rows.values[:, :-1], rows.values[:, 1:]
-        area = (left + right) / 2.0
-        if absolute:
-            size = np.abs(left) + np.abs(right)
-            across = (left**2 + right**2) / (2.0 * np.where(size > 0.0, size, 1.0))
-            area = np.where(left * right < 0.0, across, size / 2.0)
-        # Neither a matrix product nor a sum over strides: their last bits depend on the rows.
-        return np.ascontiguousarray(area * np.diff(self.levels)).sum(axis=1)
-
-    def effective_sample_size(self, rows: Knots) -> Array:
-        """The weighted mean of the laws behind: (m,)."""
-        sizes = [law.weight * law.engine.effective_sample_size(law.rows) for law in rows.behind]
-        return np.full(len(rows.values), rows.total) + sum(sizes)
-
-    def fallback(self, rows: Knots) -> NDArray[np.bool_]:
-        """Where any law behind had to widen its neighbourhood: (m,)."""
-        flags = np.zeros(len(rows.values), dtype=bool)
+        size = np.abs(left) + np.abs(right)
+        across = (left**2 + right**2) / (2.0 * np.where(size > 0.0, size, 1.0))
+        out = np.zeros((len(left), 4))
+        # Areas under the quantile function, and under its size.
+        for column, area in enumerate(
+            ((left + right) / 2.0, np.where(left * right < 0.0, across, size / 2.0))
+        ):
+            # Neither a matrix product nor a sum over strides: their last bits depend on the rows.
+            out[:, column] = np.ascontiguousarray(area * np.diff(self.levels)).sum(axis=1)
+        out[:, 2] = rows.total
         for law in rows.behind:
-            flags |= law.engine.fallback(law.rows)
-        return flags
+            told = law.engine.moments(law.rows)
+            out[:, 2] += law.weight * told[:, 2]
+            out[:, 3] = np.maximum(out[:, 3], told[:, 3])
+        return out

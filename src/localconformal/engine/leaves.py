@@ -48,6 +48,8 @@ Codes = NDArray[np.int32]
 
 #: Query rows a thread takes at a time: enough to use a tree while it is in the cache.
 _CHUNK_ROWS = 2048
+#: Weights held at once where all are needed.
+_CHUNK_WEIGHTS = 2**21
 #: Rows below which a second thread does not pay.
 _ROWS_PER_THREAD = 256
 #: Bins of ranks, at least and at most, and about how many members one may hold on average.
@@ -82,6 +84,11 @@ class Leaves:
     def sizes(self) -> NDArray[np.int64]:
         """Members of each leaf: (leaves,)."""
         return np.diff(self.starts)
+
+    def table(self) -> Any:
+        """The same as a sparse matrix of ones: (leaves, n)."""
+        ones = np.ones(len(self.members))
+        return sparse.csr_matrix((ones, self.members, self.starts), (len(self.sizes), self.n))
 
     def codes(self) -> Codes:
         """The codes of the references themselves, by rank: (n, T)."""
@@ -169,22 +176,21 @@ class LeafWeights:
     def __call__(self, rows: Any) -> tuple[Array, NDArray[np.bool_]]:
         """Codes (m, T) -> weights (m, n), and where no leaf had members."""
         codes: Codes = rows[:, :-1] if self.own_last else rows
-        sizes = self.leaves.sizes - self.own_last
-        known = (codes >= 0) & (sizes[codes] > 0)
-        columns = codes[known]
-        ends = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
-        shape = (len(rows), len(sizes))
-        query = sparse.csr_matrix((1.0 / sizes[columns], columns, ends), shape=shape)
-        ones = np.ones(len(self.leaves.members))
-        held = sparse.csr_matrix(
-            (ones, self.leaves.members, self.leaves.starts), shape=(len(sizes), self.leaves.n)
-        )
-        weights: Array = (query @ held).toarray()
-        alike = ~np.any(known, axis=1)
+        sizes, members = self.leaves.sizes - self.own_last, self.leaves.table()
+        found, alike = _sparse_weights(codes, sizes, members)
+        weights: Array = found.toarray()
         weights[alike] = 1.0
         if self.own_last:
             weights[np.arange(len(rows)), rows[:, -1]] = 0.0
         return weights, alike
+
+
+def _sparse_weights(codes: Codes, sizes: Any, members: Any) -> tuple[Any, NDArray[np.bool_]]:
+    """Weights (m, n) that add up to the known trees of each row, and where there is none."""
+    known = (codes >= 0) & (sizes[codes] > 0)
+    columns, ends = codes[known], np.concatenate([[0], np.cumsum(known.sum(axis=1))])
+    query = sparse.csr_matrix((1.0 / sizes[columns], columns, ends), (len(codes), len(sizes)))
+    return query @ members, ~np.any(known, axis=1)
 
 
 @jit(inline="always")
@@ -369,18 +375,9 @@ def _scratch(bins: int, trees: int, width: int) -> Any:
 
 
 @jit()
-def _locate(
-    codes: Any,
-    own: Any,
-    starts: Any,
-    records: Any,
-    bins: int,
-    width: int,
-    n: int,
-    targets: Any,
-    positions: Any,
-) -> None:
+def _locate(codes: Any, own: Any, held: Any, targets: Any, positions: Any) -> None:
     """First rank at which the law reaches each target (m, L); n where it never does."""
+    starts, records, bins, width, n = held
     row, bin_ = _scratch(bins, codes.shape[1], width)
     prefix, places, weights = row[0], bin_[2], bin_[3]
     for i in range(len(codes)):
@@ -407,18 +404,9 @@ def _locate(
 
 
 @jit()
-def _mass_up_to(
-    codes: Any,
-    own: Any,
-    starts: Any,
-    records: Any,
-    bins: int,
-    width: int,
-    n: int,
-    counts: Any,
-    masses: Any,
-) -> None:
+def _mass_up_to(codes: Any, own: Any, held: Any, counts: Any, masses: Any) -> None:
     """Share of the mass on references of rank below counts (m, k)."""
+    starts, records, bins, width, n = held
     row, bin_ = _scratch(bins, codes.shape[1], width)
     prefix, places, weights = row[0], bin_[2], bin_[3]
     for i in range(len(codes)):
@@ -438,57 +426,6 @@ def _mass_up_to(
                 j += 1
             mass = prefix[b] if j == count else min(running, prefix[b])
             masses[i, l] = mass / prefix[-1]
-
-
-@jit()
-def _add_moments(
-    codes: Any, starts: Any, records: Any, bins: int, width: int, means: Any, v: Any, out: Any
-) -> None:
-    """Mean of v, effective sample size, and whether no leaf had members: out (m, 3).
-
-    ``means`` (leaves,) has the mean of v in each leaf: that of a row is the mean of its leaves'.
-    """
-    row, _ = _scratch(bins, codes.shape[1], 1)
-    _, share, first = row
-    weight, everywhere = np.zeros(len(v)), v.mean()
-    for i in range(len(codes)):
-        alike = _first_pass(codes[i], starts, records, -1, width, len(v), row)
-        out[i, 0], out[i, 1], out[i, 2] = everywhere, len(v), alike
-        if alike:
-            continue
-        trees, total, squares = 0, 0.0, 0.0
-        for t in range(len(share)):
-            if share[t] > 0.0:
-                trees += 1
-                total += means[codes[i, t]]
-                _add_members(records, np.int64(first[t]), bins, width, share[t], weight)
-        for t in range(len(share)):
-            if share[t] > 0.0:
-                squares += _take_squares(records, np.int64(first[t]), bins, width, weight)
-        out[i, 0], out[i, 1] = total / trees, trees * trees / squares
-
-
-@jit()
-def _add_members(records: Any, start: int, bins: int, width: int, one: float, weight: Any) -> None:
-    """Add a leaf's members to one weight a rank."""
-    j = 0
-    for b in range(bins):
-        while j < records[start + b]:
-            weight[b * width + records[start + bins + j]] += one
-            j += 1
-
-
-@jit()
-def _take_squares(records: Any, start: int, bins: int, width: int, weight: Any) -> float:
-    """Sum of the members' squared weights, set back to 0 where met: each reference counts once."""
-    total, j = 0.0, 0
-    for b in range(bins):
-        while j < records[start + b]:
-            rank = b * width + records[start + bins + j]
-            total += weight[rank] ** 2
-            weight[rank] = 0.0
-            j += 1
-    return total
 
 
 class LeafEngine:
@@ -535,38 +472,30 @@ class LeafEngine:
         self._run(self._law(_locate, own, targets, positions), codes, find=np.asarray)
         return scores_at(self.v, positions, targets)
 
-    def mean(self, rows: Any, absolute: bool = False) -> Array:
-        """E[V] or E[|V|]: (m,)."""
-        return self._moments(rows, np.abs(self.v) if absolute else self.v)[:, 0]
-
-    def effective_sample_size(self, rows: Any) -> Array:
-        """1 / sum w^2: (m,)."""
-        return self._moments(rows, self.v)[:, 1]
-
-    def fallback(self, rows: Any) -> NDArray[np.bool_]:
-        """Where no leaf had members: (m,)."""
-        return self._moments(rows, self.v)[:, 2] > 0
-
-    def _moments(self, rows: Any, v: Array) -> Array:
-        held = self.records
-        means = _leaf_means(held.leaves(len(v)), v)
-        out = np.empty((len(rows), 3))
-
-        def work(codes: Codes, part: slice) -> None:
-            inside = (held.starts, held.words, held.bins, held.width)
-            _add_moments(codes, *inside, means, v, out[part])
-
-        self._run(work, rows)
+    def moments(self, rows: Any) -> Array:
+        """E V, E|V|, effective sample size, and whether no leaf had members: (m, 4)."""
+        n, leaves = len(self.v), self.records.leaves(len(self.v))
+        sizes, members = leaves.sizes, leaves.table()
+        scores = np.column_stack([self.v, np.abs(self.v), np.ones(n)])
+        out = np.empty((len(rows), 4))
+        step = max(1, _CHUNK_WEIGHTS // int(min(n, sizes.max() * (len(leaves.members) // n))))
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            weights, alike = _sparse_weights(self.find(rows[part]), sizes, members)
+            sums, squares = weights @ scores, weights.power(2) @ scores[:, 2]
+            sums[alike], squares[alike] = scores.sum(axis=0), n
+            out[part, :2] = sums[:, :2] / sums[:, 2:]
+            out[part, 2], out[part, 3] = sums[:, 2] ** 2 / squares, alike
         return out
 
     def _law(self, loop: Any, own: Any, asked: Any, out: Any) -> Callable[[Codes, slice], None]:
         """The loop on a chunk of rows; ``own`` None: every reference counts."""
         held = self.records
+        inside = (held.starts, held.words, held.bins, held.width, len(self.v))
 
         def work(codes: Codes, part: slice) -> None:
             mine = np.full(len(codes), -1) if own is None else own[part]
-            inside = (held.starts, held.words, held.bins, held.width, len(self.v))
-            loop(codes, mine, *inside, asked[part], out[part])
+            loop(codes, mine, inside, asked[part], out[part])
 
         return work
 
@@ -582,13 +511,6 @@ def _choose_bins(leaves: Leaves) -> int:
     """More bins for larger leaves: a query opens one bin of each tree's leaf."""
     typical = len(leaves.members) / max(1, int(np.count_nonzero(leaves.sizes)))
     return int(np.clip(typical / _MEMBERS_PER_BIN, _FEWEST_BINS, _MOST_BINS))
-
-
-def _leaf_means(leaves: Leaves, v: Array) -> Array:
-    """Mean of v in each leaf: (leaves,)."""
-    sizes = leaves.sizes
-    totals = np.bincount(np.repeat(np.arange(len(sizes)), sizes), v[leaves.members], len(sizes))
-    return totals / np.maximum(sizes, 1)
 
 
 class TreeWalk:

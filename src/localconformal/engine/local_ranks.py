@@ -32,33 +32,23 @@ the least normal number for masses that underflow): then its rank is smaller in 
 arithmetic too. Counts can only be too small and sets too large, by ties that are none by a
 part in 10^12. Ranks made of equal weights differ by far more; so H = 1 gives exactly the
 conformal quantile.
-
-Few pairs are answered by plain NumPy, many by compiled loops; the same bits either way, so that
-neither the path taken nor the batch can matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.engine import compiling
-from localconformal.engine.choose import FEW
 from localconformal.quantiles import Array, conformal_rank
 
-Kernel = Callable[[Any, Any], Array]
-#: Pairs of rows held at once by a thread: 8 MB an array.
-CHUNK = 2**20
-#: Pairs up to which plain NumPy answers: as many as there are among FEW rows.
-FEW_PAIRS = FEW * FEW
-#: Pairs below which a further thread does not pay.
-PAIRS_PER_THREAD = 2_000_000
-TINY = float(np.finfo(np.float64).tiny)
+_Kernel = Callable[[Any, Any], Array]
+#: Pairs of rows held at once: 8 MB an array.
+_CHUNK = 2**20
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -79,18 +69,15 @@ class LocalRanks:
         a and b.
     symmetric : bool
         Whether H(x, x') = H(x', x).
-    n_jobs : int or None
-        Threads of the compiled loops; None is one for each core.
     """
 
-    kernel: Kernel
+    kernel: _Kernel
     rows: Any
     scores: Array
     below: NDArray[np.int64]
     under: Array
     total: Array
     symmetric: bool
-    n_jobs: int | None
 
     @property
     def n(self) -> int:
@@ -106,22 +93,33 @@ class LocalRanks:
         most = np.array([max(1, conformal_rank(self.n, level)) - 1 for level in levels])
         accepted = np.empty((len(rows), len(levels)), dtype=np.int64)
 
-        def answer(part: slice, loops: Loops) -> None:
+        shrink = 1.0 - (2 * self.n + 16) * np.finfo(np.float64).eps
+        for part in _chunks(len(rows), self.n):
             from_row = self.kernel(rows[part], self.rows)
-            to_row = from_row
-            if not self.symmetric:
-                to_row = np.ascontiguousarray(self.kernel(self.rows, rows[part]).T)
-            shrink = 1.0 - (2 * self.n + 16) * np.finfo(np.float64).eps
-            ranks = (to_row, from_row, self.under, self.total, self.below)
-            loops.last_accepted(*ranks, most, shrink, TINY, accepted[part])
-
-        by_chunk(answer, len(rows), self.n, self.n_jobs)
+            to_row = from_row if self.symmetric else self.kernel(self.rows, rows[part]).T
+            mass = self.total + to_row
+            before, after = (self.under + to_row) / mass, self.under / mass
+            sums = _running_sums(from_row)
+            masses = sums / (sums[:, -1:] + 1.0) * shrink - _TINY
+            for l, allowed in enumerate(most):
+                accepted[part, l] = self._last_accepted(before, after, masses, allowed)
         return self.scores[accepted]
 
+    def _last_accepted(self, before: Array, after: Array, masses: Array, allowed: int) -> Any:
+        """Largest k that each of m rows accepts where so many rows may be below: (m,)."""
+        m, place = len(masses), np.arange(self.n)
+        low, high = np.zeros(m, dtype=np.int64), np.full(m, self.n + 1)
+        # All rows of the chunk need the same number of steps, up to one, which is idle.
+        while (high - low > 1).any():
+            k = (low + high) // 2
+            start = self.below[k]
+            rank = np.where(place < start[:, None], after, before)
+            count = np.count_nonzero(rank < masses[np.arange(m), start][:, None], axis=1)
+            low, high = np.where(count <= allowed, k, low), np.where(count <= allowed, high, k)
+        return low
 
-def rank_locally(
-    kernel: Kernel, rows: Any, scores: Array, *, symmetric: bool, n_jobs: int | None = None
-) -> LocalRanks:
+
+def rank_locally(kernel: _Kernel, rows: Any, scores: Array, *, symmetric: bool) -> LocalRanks:
     """Set up n calibration rows, given in the order of their scores: O(n^2) pairs, in chunks.
 
     Examples
@@ -140,89 +138,20 @@ def rank_locally(
     below = np.append(np.searchsorted(scores, scores, side="left"), n).astype(np.int64)
     under, total = np.empty(n), np.empty(n)
 
-    def add(part: slice, loops: Loops) -> None:
-        loops.sum_up_to(kernel(rows[part], rows), below[part], under[part], total[part])
-
-    by_chunk(add, n, n, n_jobs)
-    ends = np.append(scores, np.inf)
-    return LocalRanks(kernel, rows, ends, below, under, total, symmetric, n_jobs)
+    for part in _chunks(n, n):
+        sums = _running_sums(kernel(rows[part], rows))
+        under[part], total[part] = sums[np.arange(len(sums)), below[part]], sums[:, -1]
+    return LocalRanks(kernel, rows, np.append(scores, np.inf), below, under, total, symmetric)
 
 
-class Loops(NamedTuple):
-    """The two loops over pairs."""
-
-    sum_up_to: Callable[..., None]
-    last_accepted: Callable[..., None]
-
-
-def by_chunk(work: Callable[[slice, Loops], None], m: int, n: int, n_jobs: int | None) -> None:
-    """Work on m rows against n, a bounded number of pairs at a time, by the loops that pay."""
-    step = max(1, CHUNK // max(1, n))
-    parts = [slice(start, min(start + step, m)) for start in range(0, m, step)]
-    if m * n <= FEW_PAIRS:
-        for part in parts:
-            work(part, Loops(sum_up_to, last_accepted))
-        return
-    from localconformal.engine import run_in_threads
-
-    loops = compiled_loops()
-    run_in_threads(lambda part: work(part, loops), parts, n_jobs, m * n // PAIRS_PER_THREAD)
+def _chunks(m: int, n: int) -> list[slice]:
+    """m rows against n, a bounded number of pairs at a time."""
+    step = max(1, _CHUNK // max(1, n))
+    return [slice(start, min(start + step, m)) for start in range(0, m, step)]
 
 
-@cache
-def compiled_loops() -> Loops:
-    """Loops compiled, or loaded from the disk cache, before anything waits for them."""
-    from localconformal.engine import compiled_ranks
-
-    loops = Loops(compiled_ranks.sum_up_to, compiled_ranks.last_accepted)
-    one, zero, out = np.ones((1, 1)), np.zeros(2, dtype=np.int64), np.zeros((1, 1), dtype=np.int64)
-    with compiling():
-        loops.sum_up_to(one, zero[:1], np.empty(1), np.empty(1))
-        loops.last_accepted(one, one, one[0], one[0], zero, zero[:1], 1.0, TINY, out)
-    return loops
-
-
-# ---- the same in plain NumPy -----------------------------------------------------------------
-
-
-def sum_up_to(weights: Array, below: NDArray[np.int64], under: Array, total: Array) -> None:
-    """Sum of the first ``below[i]`` entries of each row, and of all: (m, n) -> (m,), (m,)."""
-    sums = running_sums(weights)
-    under[:] = sums[np.arange(len(sums)), below]
-    total[:] = sums[:, -1]
-
-
-def last_accepted(
-    to_row: Array,
-    from_row: Array,
-    under: Array,
-    total: Array,
-    below: NDArray[np.int64],
-    most: NDArray[np.int64],
-    shrink: float,
-    tiny: float,
-    out: NDArray[np.int64],
-) -> None:
-    """Largest k that each of m rows accepts, for each number of rows that may be below: (m, L)."""
-    mass = total + to_row
-    first, second = (under + to_row) / mass, under / mass
-    sums = running_sums(from_row)
-    masses = sums / (sums[:, -1:] + 1.0) * shrink - tiny
-    place, each = np.arange(len(under)), np.arange(len(out))
-    for l, allowed in enumerate(most):
-        low, high = np.zeros(len(out), dtype=np.int64), np.full(len(out), len(under) + 1)
-        # All rows of the chunk need the same number of steps, up to one, which is idle.
-        while (high - low > 1).any():
-            k = (low + high) // 2
-            start = below[k]
-            rank = np.where(place < start[:, None], second, first)
-            count = np.count_nonzero(rank < masses[each, start][:, None], axis=1)
-            low, high = np.where(count <= allowed, k, low), np.where(count <= allowed, high, k)
-        out[:, l] = low
-
-
-def running_sums(weights: Array) -> Array:
-    """0, w_1, w_1 + w_2, ...: (m, n) -> (m, n + 1); one after the other, as a loop would."""
+def _running_sums(weights: Array) -> Array:
+    """0, w_1, w_1 + w_2, ...: (m, n) -> (m, n + 1); one after the other, in any batch."""
     sums = np.zeros((len(weights), weights.shape[1] + 1))
     np.cumsum(weights, axis=1, out=sums[:, 1:])
     return sums

@@ -61,27 +61,14 @@ class ReferenceEngine:
             v.shape[1],
         )
 
-    def mean(self, rows: Array, absolute: bool = False) -> Array:
-        """E[V | x], or E[|V| | x]: (m,)."""
-        v = np.abs(self.v) if absolute else self.v
-        out = np.empty(len(rows))
-        for part, weights, _ in self._weights(rows):
+    def moments(self, rows: Array) -> Array:
+        """E V, E|V|, (sum w)^2 / sum w^2, and where the fallback was used: (m, 4)."""
+        out = np.empty((len(rows), 4))
+        for part, weights, widened in self._weights(rows):
             # einsum, unlike a BLAS product, sums each row the same way in any batch.
-            out[part] = np.einsum("ij,j->i", weights, v) / weights.sum(axis=1)
-        return out
-
-    def effective_sample_size(self, rows: Array) -> Array:
-        """(sum w)^2 / sum w^2 at each row: (m,)."""
-        out = np.empty(len(rows))
-        for part, weights, _ in self._weights(rows):
-            out[part] = effective_sample_size(weights)
-        return out
-
-    def fallback(self, rows: Array) -> NDArray[np.bool_]:
-        """Where the weights come from the fallback: (m,)."""
-        out = np.empty(len(rows), dtype=bool)
-        for part, _, widened in self._weights(rows):
-            out[part] = widened
+            for column, v in enumerate((self.v, np.abs(self.v))):
+                out[part, column] = np.einsum("ij,j->i", weights, v) / weights.sum(axis=1)
+            out[part, 2], out[part, 3] = effective_sample_size(weights), widened
         return out
 
     def _weights(self, rows: Array) -> Iterator[tuple[slice, Array, NDArray[np.bool_]]]:

@@ -85,15 +85,17 @@ def _sample_size(k: Any, total: Any, squares: Any, u2: Any) -> float:
     return total * total / below if total > 0 and below > 0 else 0.0
 
 
+# In what follows ``held`` is (landmarks, A, squares, needed, least).
+
+
 @jit()
-def _read(
-    x: Any, landmarks: Any, A: Any, squares: Any, needed: float, least: float, u2: Any, k: Any
-) -> Any:
+def _read(x: Any, held: Any, u2: Any, k: Any) -> Any:
     """Fill k(x, Z): the total mass, the effective sample size, and whether x is lost.
 
     A row is lost where the sketch cannot speak for it: no landmark is near, or the effective
     sample size is below what is needed.
     """
+    landmarks, A, squares, needed, least = held
     squared_distances(x, landmarks, k.dtype.type(1.0), u2)
     largest = exp(k.dtype.type(-0.5) * smallest(u2, k))
     weigh(0, u2, k.dtype.type(0.0), k)
@@ -121,45 +123,25 @@ def _walk(k: Any, A: Any, total: Any, target: float, wanted: int) -> Any:
 
 
 @jit()
-def _locate_edges(
-    rows: Any,
-    landmarks: Any,
-    A: Any,
-    squares: Any,
-    needed: float,
-    least: float,
-    targets: Any,
-    positions: Any,
-    lost: Any,
-) -> None:
+def _locate(rows: Any, held: Any, targets: Any, positions: Any, lost: Any) -> None:
     """First edge whose value reaches each target (m, L); G where none does."""
-    G, r = A.shape
+    A, r = held[1], held[1].shape[1]
     u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
     for i in range(len(rows)):
-        total, _, lost[i] = _read(rows[i], landmarks, A, squares, needed, least, u2, k)
+        total, _, lost[i] = _read(rows[i], held, u2, k)
         if not lost[i]:
             for l in range(targets.shape[1]):
                 target = targets[i, l]
-                positions[i, l] = G if target > 1.0 else _walk(k, A, total, target, -1)[0]
+                positions[i, l] = len(A) if target > 1.0 else _walk(k, A, total, target, -1)[0]
 
 
 @jit()
-def _values_at(
-    rows: Any,
-    landmarks: Any,
-    A: Any,
-    squares: Any,
-    needed: float,
-    least: float,
-    edges: Any,
-    values: Any,
-    lost: Any,
-) -> None:
+def _values_at(rows: Any, held: Any, edges: Any, values: Any, lost: Any) -> None:
     """Value of the law at given edges (m, k); 0 below the first."""
-    r = A.shape[1]
+    A, r = held[1], held[1].shape[1]
     u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
     for i in range(len(rows)):
-        total, _, lost[i] = _read(rows[i], landmarks, A, squares, needed, least, u2, k)
+        total, _, lost[i] = _read(rows[i], held, u2, k)
         if not lost[i]:
             for l in range(edges.shape[1]):
                 edge = edges[i, l]
@@ -167,23 +149,13 @@ def _values_at(
 
 
 @jit()
-def _moments_at(
-    rows: Any,
-    landmarks: Any,
-    A: Any,
-    squares: Any,
-    needed: float,
-    least: float,
-    numerator: Any,
-    out: Any,
-    lost: Any,
-) -> None:
-    """Mean of the score and effective sample size: out (m, 2)."""
-    r = A.shape[1]
+def _moments_of(rows: Any, held: Any, means: Any, out: Any, lost: Any) -> None:
+    """Means of the score and of its size, and effective sample size: out (m, 3)."""
+    r = held[1].shape[1]
     u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
     for i in range(len(rows)):
-        total, out[i, 1], lost[i] = _read(rows[i], landmarks, A, squares, needed, least, u2, k)
-        out[i, 0] = dot(k, numerator) / total
+        total, out[i, 2], lost[i] = _read(rows[i], held, u2, k)
+        out[i, 0], out[i, 1] = dot(k, means[0]) / total, dot(k, means[1]) / total
 
 
 class Sketch:
@@ -259,9 +231,6 @@ class Sketch:
 class SketchEngine:
     """Answers from a sketch; rows it cannot speak for go to the fallback engine."""
 
-    #: Unit of the means, a power of two: scores of any size fit into float32. 1 in older files.
-    unit = 1.0
-
     def __init__(
         self,
         sketch: Sketch,
@@ -278,10 +247,11 @@ class SketchEngine:
         self.needed = min(min_effective_samples, sketch.n) / sketch.n
         squared = cdist(sketch.landmarks, sketch.landmarks, "sqeuclidean") / sketch.bandwidth**2
         prefix = np.cumsum(sketch.sums, axis=0)
+        # Of the means, a power of two: scores of any size fit into float32.
         self.unit = float(2.0 ** np.frexp(np.abs(self.v).max())[1])
         stacked = np.vstack([prefix, sketch.extra[1:] / self.unit]) / sketch.n
         solved = _solve(np.exp(-0.5 * squared), stacked)
-        self.A, self.mean_vector, self.size_vector = solved[:-2], solved[-2], solved[-1]
+        self.A, self.means = solved[:-2], solved[-2:]
         self.squares = _solve(np.exp(-squared), sketch.extra[:1] / sketch.n)[0]
 
     def update(self, rows: Array, v: Array) -> SketchEngine:
@@ -320,60 +290,46 @@ class SketchEngine:
             values[lost] = self.fallback_engine.cdf(rows[lost], v[lost], side)
         return values
 
-    def mean(self, rows: Array, absolute: bool = False) -> Array:
-        """E[V] or E[|V|]: (m,)."""
-        moments, lost = self._moments(rows, self.size_vector if absolute else self.mean_vector)
-        mean = self.unit * moments[:, 0]
+    def moments(self, rows: Array) -> Array:
+        """E V, E|V|, effective sample size, and whether the fallback engine widened: (m, 4)."""
+        out, lost = self._moments(rows)
+        units = [self.unit, self.unit, self.sketch.n]
+        moments = np.hstack([out * units, np.zeros((len(rows), 1))])
         if lost.any():
-            mean[lost] = self.fallback_engine.mean(rows[lost], absolute)
-        return mean
-
-    def effective_sample_size(self, rows: Array) -> Array:
-        """(sum w)^2 / sum w^2: (m,)."""
-        moments, lost = self._moments(rows, self.mean_vector)
-        sample = moments[:, 1] * self.sketch.n
-        if lost.any():
-            sample[lost] = self.fallback_engine.effective_sample_size(rows[lost])
-        return sample
-
-    def fallback(self, rows: Array) -> NDArray[np.bool_]:
-        """Where the fallback engine had to double h: (m,)."""
-        lost = self.lost(rows)
-        lost[lost] = self.fallback_engine.fallback(rows[lost])
-        return lost
+            moments[lost] = self.fallback_engine.moments(rows[lost])
+        return moments
 
     def lost(self, rows: Array) -> NDArray[np.bool_]:
         """Rows that the sketch cannot speak for: (m,)."""
-        return self._moments(rows, self.mean_vector)[1]
+        return self._moments(rows)[1]
 
     def _locate(self, rows: Array, targets: Array) -> tuple[Any, NDArray[np.bool_]]:
         """First edge whose value reaches each target (m, L), and which rows are lost."""
         positions = np.zeros(targets.shape, dtype=np.int64)
-        return positions, self._run(_locate_edges, rows, targets, positions)
+        return positions, self._run(_locate, rows, targets, positions)
 
     def _values(self, rows: Array, edges: Any) -> tuple[Array, NDArray[np.bool_]]:
         """Value of the law at given edges (m, k), and which rows are lost."""
         values = np.zeros(edges.shape)
         return values, self._run(_values_at, rows, edges, values)
 
-    def _moments(self, rows: Array, numerator: Any) -> tuple[Array, NDArray[np.bool_]]:
-        out = np.empty((len(rows), 2))
+    def _moments(self, rows: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Means in units, effective sample size over n: (m, 3); and which rows are lost."""
+        out = np.empty((len(rows), 3))
 
-        def loop(*args: Any) -> None:
-            *shared, _, answer, lost = args
-            _moments_at(*shared, numerator, answer, lost)
+        def loop(points: Any, held: Any, _: Any, answer: Any, lost: Any) -> None:
+            _moments_of(points, held, self.means, answer, lost)
 
-        lost = self._run(loop, rows, out, out)
-        return out, lost
+        return out, self._run(loop, rows, out, out)
 
     def _run(self, loop: Callable[..., None], rows: Array, asked: Any, out: Any) -> Any:
         lost = np.zeros(len(rows), dtype=bool)
-        shared = self.sketch.columns, self.A, self.squares, self.needed, LEAST
+        held = self.sketch.columns, self.A, self.squares, self.needed, LEAST
 
         def work(start: int) -> None:
             part = slice(start, start + _CHUNK_ROWS)
             points = self.sketch.scale(rows[part])
-            loop(points, *shared, asked[part], out[part], lost[part])
+            loop(points, held, asked[part], out[part], lost[part])
 
         starts = list(range(0, len(rows), _CHUNK_ROWS))
         run_in_threads(work, starts, self.n_jobs, len(starts))
@@ -390,7 +346,7 @@ def load_loops() -> None:
         exact.cdf(row, row, "right")
         engine = SketchEngine(sketch, exact, 1.0, 1)
         engine.quantiles(row, np.array([0.5]), np.array([False]))
-        engine.mean(row)
+        engine.moments(row)
 
 
 @one_blas_thread

@@ -29,7 +29,6 @@ from localconformal.calibration import Calibration
 from localconformal.engine.exact import BLOCK, ExactEngine
 from localconformal.engine.kernels import KernelWeights
 from localconformal.engine.leaves import LeafEngine, Records, TreeWalk
-from localconformal.engine.neighbors import KernelNeighbors, NearestNeighbors, NeighborEngine
 from localconformal.engine.reference import ReferenceEngine
 from localconformal.engine.sketch import Sketch, SketchEngine
 from localconformal.laws.neighbors import NeighborWeights
@@ -38,7 +37,7 @@ from localconformal.laws.neighbors import NeighborWeights
 PLAIN = (str, bytes, int, float, complex, bool, type(None), type, np.dtype, np.generic)
 
 #: What engines hold their references in.
-_ENGINE_PARTS = (KernelNeighbors, KernelWeights, NearestNeighbors, NeighborWeights, Sketch)
+_ENGINE_PARTS = (KernelWeights, NeighborWeights, Sketch)
 
 
 def is_own(value: Any) -> bool:
@@ -198,10 +197,8 @@ def _fills(engine: Any, n: int) -> bool:
     if isinstance(engine, SketchEngine):
         # Sums at each of n edges and r landmarks.
         r = engine.sketch.columns.shape[1]
-        vectors = (engine.squares, engine.mean_vector, engine.size_vector)
-        return engine.A.shape == (n, r) and {len(one) for one in vectors} == {r}
-    if isinstance(engine, NeighborEngine):
-        return len(engine.neighbors.points) == n
+        shapes = engine.A.shape, engine.means.shape, engine.squares.shape
+        return shapes == ((n, r), (2, r), (r,))
     # An engine without references of its own needs none.
     holder = engine.weigh if isinstance(engine, ReferenceEngine) else engine
     return len(getattr(holder, "references", engine.v)) == n

@@ -74,17 +74,17 @@ class BaseLaw(BaseEstimator):
     def mean(self, X: Any, absolute: bool = False) -> Array:
         """E[V | x], or E[|V| | x] where ``absolute``: (n,)."""
         check_is_fitted(self)
-        return self.engine_.mean(self.rows(X), absolute)
+        return self.engine_.moments(self.rows(X))[:, int(absolute)]
 
     def effective_sample_size(self, X: Any) -> Array:
         """How many equally weighted reference rows would be as informative: (n,)."""
         check_is_fitted(self)
-        return self.engine_.effective_sample_size(self.rows(X))
+        return self.engine_.moments(self.rows(X))[:, 2]
 
     def fallback(self, X: Any) -> NDArray[np.bool_]:
         """Where the law had to widen its neighbourhood: (n,)."""
         check_is_fitted(self)
-        return self.engine_.fallback(self.rows(X))
+        return self.engine_.moments(self.rows(X))[:, 3] > 0
 
     def _quantiles(self, X: Any, levels: ArrayLike, upper: bool) -> Array:
         check_is_fitted(self)

@@ -130,7 +130,6 @@ class Trial:
     calibration: Rows
     queries: Rows
     resamples: Rows
-    n_jobs: int | None
 
     def thresholds(self, bandwidth: float, calibration: Rows) -> Array:
         """Threshold at each query row, from these calibration rows."""
@@ -140,7 +139,7 @@ class Trial:
             return absolute_weights(self.kernel, squared / bandwidth**2)
 
         ordered = calibration[np.argsort(self.v[calibration], kind="stable")]
-        ranks = rank_locally(kernel, ordered, self.v[ordered], symmetric=True, n_jobs=self.n_jobs)
+        ranks = rank_locally(kernel, ordered, self.v[ordered], symmetric=True)
         return ranks.thresholds(self.queries, np.array([self.level]))[:, 0]
 
 
@@ -166,7 +165,6 @@ def make_trial(problem: BandwidthProblem, level: float, number: int) -> Trial:
         np.arange(n_calibration),
         np.arange(n_calibration, len(looked_at)),
         rng.integers(n_calibration, size=(RESAMPLES, n_calibration)),
-        problem.n_jobs,
     )
 
 

@@ -65,19 +65,7 @@ class ForeignEngine:
         columns = [np.asarray(self.law.cdf(rows, column, side=side)) for column in v.T]
         return np.stack(columns, axis=1)
 
-    def mean(self, rows: Any, absolute: bool = False) -> Array:
-        """E[V]; E[|V|] is not among a law's methods."""
-        if absolute:
-            raise ValueError(
-                f"{type(self.law).__name__} has no mean of |V|, which this adjustment needs; "
-                "subclass localconformal.laws.BaseLaw instead."
-            )
-        return np.asarray(self.law.mean(rows), dtype=np.float64)
-
-    def effective_sample_size(self, rows: Any) -> Array:
-        """As the object says."""
-        return np.asarray(self.law.effective_sample_size(rows), dtype=np.float64)
-
-    def fallback(self, rows: Any) -> NDArray[np.bool_]:
-        """Not known: never."""
-        return np.zeros(len(rows), dtype=bool)
+    def moments(self, rows: Any) -> Array:
+        """As the object says; it knows of no mean of |V| (NaN), and never widens."""
+        mean, size = self.law.mean(rows), self.law.effective_sample_size(rows)
+        return np.column_stack([mean, np.full(len(mean), np.nan), size, np.zeros(len(mean))])

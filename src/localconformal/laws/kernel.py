@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from localconformal.engine.choose import BUILDERS, Problem, build_engine
+from localconformal.engine.choose import ENGINES, Problem, build_engine
 from localconformal.engine.kernels import KERNELS
 from localconformal.laws.bandwidth import BandwidthProblem, choose_bandwidth
 from localconformal.laws.base import BaseLaw, check_reference_scores
@@ -48,7 +48,7 @@ class KernelLaw(BaseLaw):
         "metric" and "hidden-metric" (a linear map of the features, or of that layer, learned from
         the responses: see `LearnedMetric`), a transformer (such as `HiddenLayer` or
         `localconformal.torch.TorchEmbedding`), a fitted model or a callable.
-    engine : {"auto", "exact", "sketch", "neighbors", "reference", "minibatch"}, default="auto"
+    engine : {"auto", "exact", "sketch", "minibatch"}, default="auto"
         How the law is computed: see `localconformal.engine.choose`. "auto" chooses from the
         reference rows, at fit. "minibatch" keeps a random subset of them, drawn once, at fit.
     batch_size : float or int, default=None
@@ -62,8 +62,8 @@ class KernelLaw(BaseLaw):
     n_jobs : int or None, default=None
         Threads of the compiled engines; None is one for each core.
     device : str or None, default=None
-        Where PyTorch computes the law, such as "cuda" or "cpu" (needs the extra ``torch``); engines
-        "auto", "exact", "sketch" and "minibatch" know how. None: compiled code.
+        Where PyTorch computes the law, such as "cuda" or "cpu" (needs the extra ``torch``). None:
+        compiled code.
 
     Attributes
     ----------
@@ -84,7 +84,8 @@ class KernelLaw(BaseLaw):
 
     _parameter_constraints = {  # noqa: RUF012
         "kernel": [StrOptions(set(KERNELS))],
-        "engine": [StrOptions(set(BUILDERS))],
+        # "reference" is for methods that use the kernel alone: nothing is compiled for them.
+        "engine": [StrOptions(set(ENGINES)), Hidden(StrOptions({"reference"}))],
         "batch_size": [
             None,
             Interval(Real, 0, 1, closed="neither"),
@@ -143,18 +144,15 @@ class KernelLaw(BaseLaw):
         minimum = float(self.min_effective_samples)
         rule = BandwidthProblem(points, scores, self.kernel, minimum, seed, self.n_jobs)
         self.bandwidth_ = choose_bandwidth(self.bandwidth, rule)
-        problem = Problem(
-            points,
-            scores,
-            self.kernel,
-            self.bandwidth_,
-            minimum,
-            seed,
-            self.n_jobs,
-            self.device,
-        )
+        problem = Problem(points, scores, self.kernel, self.bandwidth_, minimum, seed, self.n_jobs)
         self.n_updates_ = 0
-        self.engine_, self.engine_report_ = build_engine(self.engine, problem, self.tolerance)
+        if self.device is None:
+            built = build_engine(self.engine, problem, self.tolerance)
+        else:
+            from localconformal.torch.tensors import build_on_tensors
+
+            built = build_on_tensors(self.engine, problem, self.tolerance, self.device)
+        self.engine_, self.engine_report_ = built
         return self
 
     def update(self, X: Any, v: ArrayLike) -> KernelLaw:

@@ -43,9 +43,9 @@ def build_engine(v: Array, references: Array, n_neighbors: int) -> Engine:
     """Plain NumPy for few reference rows, a tree for many."""
     if len(v) <= FEW:
         return ReferenceEngine(v, NeighborWeights(references, n_neighbors))
-    from localconformal.engine.neighbors import NearestNeighbors, NeighborEngine
+    from localconformal.engine.neighbors import NeighborEngine
 
-    return NeighborEngine(v, NearestNeighbors(references, n_neighbors), None, 0.0)
+    return NeighborEngine(v, references, n_neighbors)
 
 
 class NeighborsLaw(BaseLaw):

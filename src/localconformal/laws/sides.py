@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from localconformal.laws.base import BaseLaw
@@ -91,25 +90,23 @@ class LocalLaw:
         sides = zip(self.sided.laws, self.rows, v.T, strict=True)
         return np.hstack([law.engine_.cdf(rows, col[:, None], side) for law, rows, col in sides])
 
+    def moments(self) -> Array:
+        """E V, E|V|, effective sample size, and 1 where the law was widened: (n, S, 4)."""
+        sides = zip(self.sided.laws, self.rows, strict=True)
+        told = [law.engine_.moments(rows) for law, rows in sides]
+        if self.sided.mirrored:
+            told = [told[0] * [-1.0, 1.0, 1.0, 1.0], told[0]]
+        return np.stack(told, axis=1)
+
     def mean(self, absolute: bool = False) -> Array:
         """E[V | x], or E[|V| | x]: (n, S)."""
-        means = [
-            law.engine_.mean(rows, absolute)
-            for law, rows in zip(self.sided.laws, self.rows, strict=True)
-        ]
-        if self.sided.mirrored:
-            means = [means[0] if absolute else -means[0], means[0]]
-        return np.stack(means, axis=1)
-
-    def effective_sample_size(self) -> Array:
-        """The smaller of the sides': (n,)."""
-        sides = zip(self.sided.laws, self.rows, strict=True)
-        return np.min([law.engine_.effective_sample_size(rows) for law, rows in sides], axis=0)
-
-    def fallback(self) -> NDArray[np.bool_]:
-        """Where either side's law had to widen: (n,)."""
-        sides = zip(self.sided.laws, self.rows, strict=True)
-        return np.any([law.engine_.fallback(rows) for law, rows in sides], axis=0)
+        means = self.moments()[:, :, int(absolute)]
+        if np.isnan(means).any():
+            raise ValueError(
+                "the law has no mean of |V|, which this adjustment needs; subclass "
+                "localconformal.laws.BaseLaw instead."
+            )
+        return means
 
     def side(self, index: int, level: float) -> OneSide:
         """The law of one side, as plain vectors: what a user's own adjustment works with."""

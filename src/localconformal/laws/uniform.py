@@ -57,14 +57,7 @@ class UniformEngine:
         """Share of scores up to, or below, v."""
         return np.searchsorted(self.v, v, side="right" if side == "right" else "left") / len(self.v)
 
-    def mean(self, rows: int, absolute: bool = False) -> Array:
-        """Mean score."""
-        return np.full(rows, np.mean(np.abs(self.v) if absolute else self.v))
-
-    def effective_sample_size(self, rows: int) -> Array:
-        """All of them."""
-        return np.full(rows, float(len(self.v)))
-
-    def fallback(self, rows: int) -> NDArray[np.bool_]:
-        """Never."""
-        return np.zeros(rows, dtype=bool)
+    def moments(self, rows: int) -> Array:
+        """Means of V and |V|, all scores, and never widened."""
+        told = [np.mean(self.v), np.mean(np.abs(self.v)), len(self.v), 0.0]
+        return np.tile(np.array(told, dtype=np.float64), (rows, 1))

@@ -241,7 +241,8 @@ class ComposedRegressor(CalibratedRegressor, WithPredictiveDistribution):
         if self.adjustment_.uses_law:
             quantile = F.quantile(self.side_rule_.local_levels(levels))[:, :, 0]
             lower, upper = -quantile[:, 0], quantile[:, -1]
-            size, fallback = F.effective_sample_size(), F.fallback()
+            told = F.moments()
+            size, fallback = told[:, :, 2].min(axis=1), told[:, :, 3].max(axis=1) > 0
         return {
             "effective_sample_size": size,
             "local_lower": lower,

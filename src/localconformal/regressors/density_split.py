@@ -204,7 +204,11 @@ class DensitySplitRegressor(CalibratedRegressor):
             theta[rows] = self.calibration_.correction(levels, self._cells(mass))[:, 0, 0]
             if self.density_.law.laws:
                 F = self.density_.law.at(some)
-                size[rows], fallback[rows] = F.effective_sample_size(), F.fallback()
+                told = F.moments()
+                size[rows], fallback[rows] = (
+                    told[:, :, 2].min(axis=1),
+                    told[:, :, 3].max(axis=1) > 0,
+                )
         return {
             "effective_sample_size": size,
             "local_lower": lower,

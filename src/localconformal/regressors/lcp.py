@@ -43,7 +43,7 @@ class LCPRegressor(LocalizingRegressor):
         How the training rows that H is learned from are scored.
     random_state : int or None, default=None
     n_jobs : int or None, default=None
-        Processes for cross-fitting (None is one) and threads of the ranks (None is one per core).
+        Processes for cross-fitting; None is one.
 
     Attributes
     ----------
@@ -81,7 +81,6 @@ class LCPRegressor(LocalizingRegressor):
             rows[order],
             V[order],
             symmetric=self.localizer_.symmetric,
-            n_jobs=self.n_jobs,
         )
         return replace(calibration, view=ranks)
 

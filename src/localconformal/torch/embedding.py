@@ -20,9 +20,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from localconformal.engine.tensors import check_device
 from localconformal.laws.once import ask_once
 from localconformal.models import unwrap
+from localconformal.torch.tensors import check_device
 
 #: Hooks, modes and devices belong to the module: one caller at a time.
 _one_at_a_time = RLock()

@@ -1,0 +1,469 @@
+"""Engines on tensors, for a kernel law with ``device=``: on a GPU where there is one.
+
+::
+
+    Gaussian, 10,000 rows and more    sketch, if its certificate meets the tolerance
+    else                              exact
+
+The same laws as those of the compiled engines, decided the same way. The engines use functions of
+the array API standard alone, so that they run on the arrays of any module that has it; PyTorch is
+named where a device is chosen, and nowhere else. Rows come and go as NumPy arrays; references stay
+on the device.
+
+Every block of query rows has the same shape, the last one filled up, and rows of a block begin at
+_aligned addresses: how a device cuts up its work then never depends on the number of queries, and
+one by one or in a batch a row gets the same bits.
+
+The exact engine weighs every reference, as `engine.reference` does in NumPy. A sketch is filled
+and certified by compiled code; a block of queries is then one matrix of kernel values at the
+landmarks and one matrix product, which gives the ratios of all edges at once. Either way the law
+is read off a tree (see `engine.sketch`) that is walked for all rows and levels together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localconformal.engine import Engine, choose, scores_at, targets_by_row
+from localconformal.engine.kernels import EDGE_GUARD, NO_MASS, fewest_doublings
+from localconformal.engine.sketch import LEAST, Sketch, SketchEngine
+from localconformal.quantiles import Array
+
+#: Columns come in multiples of this, so that every row of a block is _aligned alike.
+_ALIGNED = 64
+#: Query rows of a block at most, and numbers in one of its arrays (16 MB in float64).
+_MOST_ROWS, _CHUNK = 64, 2**21
+#: What each block of rows yields: which rows, running sums (block, N) of their weights in the order
+#: of V, the sums of all weights (block,), and a flag for each row (block,).
+_Laws = Iterator[tuple[slice, Any, Any, Any]]
+
+
+def _load(module: str) -> Any:
+    """A module of the extra, or an error that says what to do."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"device= needs {error.name or module}, which this environment lacks: run "
+            "pip install 'localconformal[torch]', or leave device=None."
+        ) from error
+
+
+def check_device(device: str | None, kind: str = "float64") -> None:
+    """A device that exists and knows numbers of this kind, or an error that says what to do."""
+    torch = _load("torch")
+    try:
+        torch.zeros(1, dtype=getattr(torch, kind), device=device)
+    except (AssertionError, NotImplementedError, RuntimeError, TypeError) as error:
+        reason = str(error).split("\n")[0]
+        raise ValueError(
+            f"got device={device!r}, on which PyTorch cannot put {kind} numbers ({reason}); "
+            "expected 'cpu', 'cuda' or another device that it has."
+        ) from error
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an engine has its arrays.
+
+    Parameters
+    ----------
+    device : str or object
+        As the module calls it: "cpu", "cuda", ...
+    module : str
+        Name of a module with the functions of the array API standard.
+    host : str or object
+        The device of that module whose arrays NumPy can read.
+    """
+
+    device: Any
+    module: str = "array_api_compat.torch"
+    host: Any = "cpu"
+
+    def put(self, values: Any) -> Any:
+        """A copy of the numbers on the device."""
+        return _load(self.module).asarray(np.array(values), device=self.device)
+
+    def fetch(self, values: Any) -> NDArray[Any]:
+        """The numbers, for NumPy."""
+        return np.asarray(_load("array_api_compat").to_device(values, self.host))
+
+    def fill(self, out: Array, *columns: Any) -> None:
+        """Write columns of the device into those of an array (m, ...), as far as it goes."""
+        for into, values in zip(out.T, columns, strict=True):
+            into[:] = self.fetch(values[: len(into)])
+
+
+def _namespace(values: Any) -> Any:
+    """The functions of the array API standard for these arrays."""
+    return _load("array_api_compat").array_namespace(values)
+
+
+def _device_of(values: Any) -> Any:
+    """The device on which these arrays are."""
+    return _load("array_api_compat").device(values)
+
+
+def _number(value: float, like: Any) -> Any:
+    """An array () of this number, of the same type and on the same device as another."""
+    return _namespace(like).full((), value, dtype=like.dtype, device=_device_of(like))
+
+
+def _aligned(n: int) -> int:
+    """The next multiple of `ALIGNED`."""
+    return -(-n // _ALIGNED) * _ALIGNED
+
+
+def _blocks(rows: Array, columns: int) -> Iterator[tuple[slice, Array]]:
+    """Rows in blocks of one shape, whatever their number; the last is filled up with zeros."""
+    size = max(1, min(_MOST_ROWS, _CHUNK // columns))
+    for start in range(0, len(rows), size):
+        part = slice(start, min(start + size, len(rows)))
+        block = np.zeros((size, rows.shape[1]))
+        block[: part.stop - start] = rows[part]
+        yield part, block
+
+
+def _squared_distances(rows: Any, columns: Any) -> Any:
+    """|x_i - t_j|^2 for rows (m, d) and columns (d, n), feature by feature: (m, n)."""
+    shape = rows.shape[0], columns.shape[1]
+    squared = _namespace(rows).zeros(shape, dtype=rows.dtype, device=_device_of(rows))
+    for feature in range(rows.shape[1]):
+        difference = rows[:, feature, None] - columns[feature, ...]
+        difference *= difference
+        squared += difference
+    return squared
+
+
+def _ratio(numerator: Any, denominator: Any) -> Any:
+    """a / b, and a where b is 0."""
+    xp = _namespace(denominator)
+    return numerator / xp.where(denominator == 0.0, xp.ones_like(denominator), denominator)
+
+
+def _locate(laws: _Laws, targets: Array, n: int, place: Place) -> tuple[Any, NDArray[np.bool_]]:
+    """First of n positions where F reaches each target (m, L), n where none does; flags (m,)."""
+    positions, _, flags = _walk(laws, targets, n, place, by_position=False)
+    positions[targets > 1.0] = n
+    return positions, flags
+
+
+def _values_at(
+    laws: _Laws, positions: Any, n: int, place: Place
+) -> tuple[Array, NDArray[np.bool_]]:
+    """F at given positions (m, k), 0 below the first; flags (m,)."""
+    _, values, flags = _walk(laws, positions, n, place, by_position=True)
+    return np.where(positions >= 0, values, 0.0), flags
+
+
+def _walk(
+    laws: _Laws, asked: Any, n: int, place: Place, by_position: bool
+) -> tuple[Any, Array, NDArray[np.bool_]]:
+    """Positions and values (m, L) that `descend` reaches from what is asked (m, L); flags (m,)."""
+    positions, values = np.zeros(asked.shape, dtype=np.int64), np.zeros(asked.shape)
+    flags = np.zeros(len(asked), dtype=bool)
+    for part, masses, total, of_rows in _gather(laws):
+        reached, value = _descend(masses, total[:, None], place.put(asked[part]), n, by_position)
+        positions[part], values[part] = place.fetch(reached), place.fetch(value)
+        flags[part] = place.fetch(of_rows)
+    return positions, values, flags
+
+
+def _gather(laws: _Laws) -> _Laws:
+    """The laws of several blocks together, up to `CHUNK` numbers, without what fills them up.
+
+    The descent is many small steps, each of which costs the same for a few rows or a thousand.
+    """
+    held: list[tuple[slice, Any, Any, Any]] = []
+    for part, masses, *of_rows in laws:
+        m = part.stop - part.start
+        held.append((part, masses[:m, ...], *(values[:m] for values in of_rows)))
+        if (len(held) + 1) * masses.shape[0] * masses.shape[1] > _CHUNK:
+            yield _join(held)
+            held = []
+    if held:
+        yield _join(held)
+
+
+def _join(laws: list[tuple[slice, Any, Any, Any]]) -> tuple[slice, Any, Any, Any]:
+    """The laws of blocks that follow each other, as those of one."""
+    if len(laws) == 1:
+        return laws[0]
+    parts, masses, total, flags = zip(*laws, strict=True)
+    concat = _namespace(masses[0]).concat
+    return slice(parts[0].start, parts[-1].stop), concat(masses), concat(total), concat(flags)
+
+
+def _descend(masses: Any, total: Any, asked: Any, n: int, by_position: bool) -> tuple[Any, Any]:
+    """Down the tree over n positions, to the first value to reach a target, or to a position.
+
+    Values are masses (m, N) in units of the total (m, 1), held between those of the two positions
+    that they lie between in the tree: so they rise, in whatever order a device adds up. Quantiles
+    and CDF both come through here, and stay inverses.
+    """
+    xp = _namespace(masses)
+    right = xp.full_like(asked, n - 1, dtype=xp.int64)
+    left = xp.full_like(right, -1)
+    floor = xp.zeros_like(right, dtype=masses.dtype)
+    ceiling = xp.ones_like(floor)
+    for _ in range(n.bit_length()):
+        middle = (left + right) // 2
+        value = xp.take_along_axis(masses, middle, axis=1) / total
+        value = xp.minimum(xp.maximum(value, floor), ceiling)
+        # At the end of a path the middle is its left, which may be -1, and its value plays no part.
+        below = (middle > left) & ((middle >= asked) if by_position else (value >= asked))
+        right, ceiling = xp.where(below, middle, right), xp.where(below, value, ceiling)
+        left, floor = xp.where(below, left, middle), xp.where(below, floor, value)
+    return right, ceiling
+
+
+def _gaussian(u2: Any) -> Any:
+    """exp(-u^2 / 2), relative to the largest of the row."""
+    xp = _namespace(u2)
+    return xp.exp(-0.5 * (u2 - xp.min(u2, axis=1, keepdims=True)))
+
+
+def _boxcar(u2: Any) -> Any:
+    """1{u <= 1}."""
+    return _namespace(u2).astype(u2 <= 1.0 + EDGE_GUARD, u2.dtype)
+
+
+def _epanechnikov(u2: Any) -> Any:
+    """(1 - u^2)+."""
+    return _namespace(u2).maximum(1.0 - u2, _number(0.0, u2))
+
+
+#: The formulas of `kernels.KERNELS`, of arrays u^2 (m, n).
+_KERNELS: dict[str, Callable[[Any], Any]] = {
+    "gaussian": _gaussian,
+    "boxcar": _boxcar,
+    "epanechnikov": _epanechnikov,
+}
+
+
+class TensorExactEngine:
+    """Kernel laws of sorted reference scores, in float64 on a device.
+
+    Parameters
+    ----------
+    v : array of shape (n,)
+        Reference scores, sorted.
+    references : array of shape (n, d)
+        Their rows, in the same order.
+    kernel : name in `KERNELS`
+    bandwidth : float
+    min_effective_samples : float
+    place : Place
+        Where it computes.
+    """
+
+    def __init__(
+        self,
+        v: Array,
+        references: Array,
+        kernel: str,
+        bandwidth: float,
+        min_effective_samples: float,
+        place: Place,
+    ) -> None:
+        self.v = v
+        self.references = references
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.needed = min(min_effective_samples, len(v)) * (1.0 - 1e-6)
+        self.place = place
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without tensors, which come back by themselves."""
+        return {name: value for name, value in vars(self).items() if name != "_columns"}
+
+    @cached_property
+    def _columns(self) -> Any:
+        """References as columns (d, N), N aligned; those that fill up are infinitely far."""
+        columns = np.full((self.references.shape[1], _aligned(len(self.v))), np.inf)
+        columns[:, : len(self.v)] = self.references.T
+        return self.place.put(columns)
+
+    def quantiles(self, rows: Array, levels: Array, upper: NDArray[np.bool_]) -> Array:
+        """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
+        targets = targets_by_row(levels, upper, len(rows))
+        positions, _ = _locate(self._laws(rows), targets, len(self.v), self.place)
+        return scores_at(self.v, positions, targets)
+
+    def cdf(self, rows: Array, v: Array, side: str) -> Array:
+        """F(v) or F(v-): v (m, k) -> (m, k)."""
+        positions = np.searchsorted(self.v, v, side="right" if side == "right" else "left") - 1
+        return _values_at(self._laws(rows), positions, len(self.v), self.place)[0]
+
+    def moments(self, rows: Array) -> Array:
+        """E V, E|V|, effective sample size, and whether h was doubled: (m, 4)."""
+        scores = np.zeros((2, _aligned(len(self.v))))
+        scores[:, : len(self.v)] = self.v, np.abs(self.v)
+        columns = self.place.put(scores)
+        out = np.empty((len(rows), 4))
+        for part, weights, thin in self._blocks(rows):
+            xp = _namespace(weights)
+            total = xp.sum(weights, axis=1)
+            means = (xp.sum(weights * columns[i, ...], axis=1) / total for i in (0, 1))
+            self.place.fill(out[part], *means, _sample_size(weights), thin)
+        return out
+
+    def _laws(self, rows: Array) -> _Laws:
+        """Running sums of the weights; rows where h was doubled have the flag."""
+        for part, weights, thin in self._blocks(rows):
+            masses = _namespace(weights).cumulative_sum(weights, axis=1)
+            yield part, masses, masses[:, len(self.v) - 1], thin
+
+    def _blocks(self, rows: Array) -> Iterator[tuple[slice, Any, Any]]:
+        """Each block: which rows, their weights (block, N), and where h was doubled (block,)."""
+        kernel = _KERNELS[self.kernel]
+        for part, block in _blocks(rows, self._columns.shape[1]):
+            squared = _squared_distances(self.place.put(block), self._columns)
+            xp = _namespace(squared)
+            u2 = self._in_units(squared, np.zeros(len(block)))
+            weights = kernel(u2)
+            thin = ~_is_enough(u2, weights, self.needed)
+            if bool(xp.any(thin)):
+                widened = kernel(self._in_units(squared, self._doublings(squared)))
+                weights = xp.where(thin[:, None], widened, weights)
+            yield part, weights, thin
+
+    def _in_units(self, squared: Any, doublings: Array) -> Any:
+        """Squared distances in units of h 2^k, k (block,)."""
+        if np.isinf(self.bandwidth):
+            xp = _namespace(squared)
+            return xp.where(xp.isfinite(squared), _number(0.0, squared), squared)
+        return squared / self.place.put((self.bandwidth * 2.0**doublings) ** 2)[:, None]
+
+    def _doublings(self, squared: Any) -> Array:
+        """The smallest number of doublings that is enough at each row: (block,)."""
+
+        def enough(doublings: Array) -> NDArray[np.bool_]:
+            u2 = self._in_units(squared, doublings)
+            return self.place.fetch(_is_enough(u2, _KERNELS[self.kernel](u2), self.needed))
+
+        farthest = self.place.fetch(_namespace(squared).max(squared[:, : len(self.v)], axis=1))
+        return fewest_doublings(np.sqrt(farthest) / self.bandwidth, enough)
+
+
+def _sample_size(weights: Any) -> Any:
+    """(sum w)^2 / sum w^2 of each row; 0 where all weights are 0."""
+    xp = _namespace(weights)
+    total = xp.sum(weights, axis=1)
+    return _ratio(total * total, xp.sum(weights * weights, axis=1))
+
+
+def _is_enough(u2: Any, weights: Any, needed: float) -> Any:
+    """Whether each row has mass, and the needed effective sample size."""
+    xp = _namespace(u2)
+    has_mass = (xp.min(u2, axis=1) <= NO_MASS) & (xp.max(weights, axis=1) > 0.0)
+    return has_mass & (_sample_size(weights) >= needed)
+
+
+class TensorSketchEngine(SketchEngine):
+    """Answers from a sketch on a device; rows it cannot speak for go to the fallback engine.
+
+    Parameters
+    ----------
+    engine : SketchEngine
+        The compiled engine of the same sketch, whose fallback engine stays.
+    place : Place
+        Where it computes.
+    """
+
+    def __init__(self, engine: SketchEngine, place: Place) -> None:
+        vars(self).update(vars(engine))
+        self.place = place
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without tensors, which come back by themselves."""
+        return {name: value for name, value in vars(self).items() if name != "_tables"}
+
+    def with_sketch(self, sketch: Sketch) -> TensorSketchEngine:
+        """The same engine on another sketch."""
+        return TensorSketchEngine(super().with_sketch(sketch), self.place)
+
+    @cached_property
+    def _tables(self) -> tuple[Any, Any, Any]:
+        """Landmarks as columns (d, R), A (G, R) and squares (R,), R and G _aligned."""
+        r, G = len(self.squares), len(self.A)
+        columns = np.full((len(self.sketch.columns), _aligned(r)), np.inf, dtype=np.float32)
+        columns[:, :r] = self.sketch.columns
+        A = np.zeros((_aligned(G), _aligned(r)), dtype=np.float32)
+        A[:G, :r] = self.A
+        return self.place.put(columns), self.place.put(A), self._padded(self.squares)
+
+    def _padded(self, vector: Any) -> Any:
+        padded = np.zeros(_aligned(len(vector)), dtype=np.float32)
+        padded[: len(vector)] = vector
+        return self.place.put(padded)
+
+    def _read(self, block: Array) -> tuple[Any, Any, Any, Any, Any]:
+        """Of a block of rows: k(x, Z), masses up to all edges and in all, sample sizes, the lost.
+
+        All sums are in units of n, as `needed` is.
+        """
+        columns, A, squares = self._tables
+        u2 = _squared_distances(self.place.put(self.sketch.scale(block)), columns)
+        xp = _namespace(u2)
+        k = xp.exp(-0.5 * u2)
+        masses = k @ A.T
+        total = masses[:, len(self.A) - 1]
+        below = xp.sum(k * k * squares, axis=1)
+        known = (total > 0.0) & (below > 0.0)
+        sample = xp.where(known, _ratio(total * total, below), xp.zeros_like(total))
+        lost = (xp.max(k, axis=1) < LEAST) | (sample < self.needed)
+        return k, masses, xp.where(known, total, xp.ones_like(total)), sample, lost
+
+    def _locate(self, rows: Array, targets: Array) -> tuple[Any, NDArray[np.bool_]]:
+        return _locate(self._laws(rows), targets, len(self.A), self.place)
+
+    def _values(self, rows: Array, edges: Any) -> tuple[Array, NDArray[np.bool_]]:
+        return _values_at(self._laws(rows), edges, len(self.A), self.place)
+
+    def _laws(self, rows: Array) -> _Laws:
+        """Masses up to all edges; rows that are lost have the flag."""
+        for part, block in _blocks(rows, _aligned(len(self.A))):
+            _, masses, total, _, lost = self._read(block)
+            yield part, masses, total, lost
+
+    def _moments(self, rows: Array) -> tuple[Array, NDArray[np.bool_]]:
+        out = np.empty((len(rows), 4))
+        vectors = [self._padded(vector) for vector in (*self.means, self.A[-1])]
+        for part, block in _blocks(rows, _aligned(len(self.A))):
+            k, _, _, sample, lost = self._read(block)
+            mean, size, total = (_namespace(k).sum(k * vector, axis=1) for vector in vectors)
+            self.place.fill(out[part], _ratio(mean, total), _ratio(size, total), sample, lost)
+        return out[:, :3], out[:, 3] > 0
+
+
+def build_on_tensors(
+    name: str, problem: choose.Problem, tolerance: float, device: str
+) -> tuple[Engine, choose.EngineReport]:
+    """The engine of this name on a device, or the one that "auto" chooses, and the report on it."""
+    check_device(device)
+    _load("array_api_compat")
+    place, reason = Place(device), "asked for"
+    sketch: Any = None
+    if name == "sketch":
+        sketch, report = choose.sketch_engine(problem, tolerance)
+    elif name == "auto" and problem.kernel == "gaussian" and len(problem.v) >= choose.SKETCH_FROM:
+        sketch, report = choose.try_sketch(problem, tolerance, insist=False)
+        reason = report.reason
+    elif name == "auto":
+        reason = "a sketch is for Gaussian kernels and many rows"
+    if sketch is not None:
+        engine: Engine = TensorSketchEngine(sketch, place)
+    else:
+        engine = TensorExactEngine(*problem.for_engine(), place)
+        n, n_bytes = len(problem.v), problem.points.nbytes
+        report = choose.EngineReport("exact", reason, n, n_bytes=n_bytes)
+    report = replace(report, reason=f"{report.reason}; on {device}")
+    return engine, choose.timed(report, engine, problem)
