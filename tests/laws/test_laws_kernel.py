@@ -222,7 +222,7 @@ def test_an_infinite_bandwidth_is_no_localization(data):
     ],
 )
 def test_bad_parameters_are_refused(data, law):
-    known = r"n_neighbors is .*at least 1|The '(batch_size|kernel|engine)' param|expected the Gaussian"
+    known = r"n_neighbors is .*at least 1|The '(batch_size|kernel|engine)' param|the Gaussian"
     with pytest.raises(ValueError, match=known):
         law.fit(*data[:2])
 
