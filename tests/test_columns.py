@@ -1,4 +1,4 @@
-"""Columns are read value by value: what holds them decides nothing once kinds are known."""
+"""Columns are read in one way: by their values, whatever holds them, under the same names."""
 
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -10,8 +10,23 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+from sklearn.dummy import DummyRegressor
 
-from localconformal.columns import EMPTY, LABEL, NUMBER, TIME, label_of, split_columns
+from localconformal import MondrianConformalRegressor, metrics, plots
+from localconformal.audit import audit
+from localconformal.columns import (
+    DURATION,
+    EMPTY,
+    LABEL,
+    NUMBER,
+    TIME,
+    column_of,
+    label_of,
+    name_of,
+    read_columns,
+    split_columns,
+)
 
 MISSING = [None, np.nan, pd.NaT, pd.NA, Decimal("NaN"), np.datetime64("NaT")]
 
@@ -137,3 +152,120 @@ def test_arrays_read_texts_as_numbers_where_all_of_them_are():
         assert kinds == [NUMBER, LABEL]
         np.testing.assert_array_equal(numbers[:, 0], [1.0, 2.5])
         assert labels[:, 0].tolist() == ["a", "b"]
+
+
+# ---- the names of cells --------------------------------------------------------------------------
+
+#: Kind of label -> two labels of it, and the name of each cell.
+LABELS = {
+    "bool": ([True, False], ["True", "False"]),
+    "int": ([2, 10], ["2", "10"]),
+    "float": ([0.5, 2.0], ["0.5", "2"]),
+    "text": (["b", "a"], ["b", "a"]),
+    "digits": (["02", "1"], ["02", "1"]),
+    "category": (pd.Categorical([3, 4]), ["3", "4"]),
+    "date": (np.array(["2024-01-02", "2024-03-01"], "M8[ns]"), ["2024-01-02", "2024-03-01"]),
+    "moment": (pd.to_datetime(["2024-01-02T12:00Z", "2024-01-03"], utc=True, format="mixed"),
+               ["2024-01-02T12:00", "2024-01-03"]),
+    "missing": (["missing", None], ["'missing'", "missing"]),
+    "mixed": (np.array([(1, 2), 7], dtype=object), ["(1, 2)", "7"]),
+    "awkward": (["a\0", " a"], ["'a\\x00'", "' a'"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("make", [np.asarray, pd.Series], ids=["array", "series"])
+def test_metrics_audit_plots_and_mondrian_name_a_cell_alike(kind, make):
+    given, names = LABELS[kind]
+    codes = np.arange(60) % 2
+    held = pd.Series(given, dtype=object) if kind in ("text", "missing") else pd.Series(given)
+    labels = make(held.take(codes).reset_index(drop=True))
+    y, intervals = np.zeros(60), np.tile([-1.0, 1.0], (60, 1))
+    found = [name_of(label) for label in metrics.group_coverage(y, intervals, labels).group]
+    assert sorted(found) == sorted(names)
+    X = pd.DataFrame({"x": np.arange(60.0)})
+    assert [cell.label for cell in audit(X, y, intervals, labels).groups] == found
+    ax, frame = plots.plot_group_coverage(y, intervals, labels)
+    assert frame["group"].tolist() == found
+    assert [tick.get_text().strip() for tick in ax.get_yticklabels()] == found
+    model = MondrianConformalRegressor(DummyRegressor(), calibration_size=0.5, random_state=0)
+    cells = model.fit(X, y, groups=labels)._cells(X, labels)
+    assert cells.tolist() == [names[code] for code in codes]
+
+
+def test_columns_of_labels_have_the_names_of_groups():
+    for kind in ("text", "category", "missing", "mixed", "awkward"):
+        given, names = LABELS[kind]
+        (column,) = read_columns(pd.DataFrame({"a": pd.Series(given)}), 2)
+        known = [name for name in names if name != "missing"]
+        assert (column.kind, sorted(column.labels)) == (LABEL, sorted(known))
+
+
+# ---- columns of numbers, and labels by their places ----------------------------------------------
+
+DAY, NAN = 86_400.0, np.nan
+TABLE = pd.DataFrame(
+    {
+        "whole": pd.array([1, 2, None, 4], dtype="Int64"),
+        "flag": pd.array([True, None, False, True], dtype="boolean"),
+        "time": pd.to_datetime(["1970-01-02", None, "1970-01-04", "1970-01-02"]),
+        "span": pd.to_timedelta([1, 2, None, 3], unit="D"),
+        "label": pd.Categorical(["a", "b", None, "b"]),
+        "text": ["x", None, "y", "x"],
+    }
+)
+
+
+@pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas, lambda X: X.astype(object)])
+def test_columns_of_every_kind(convert):
+    found = read_columns(convert(TABLE), 4)
+    assert [column.name for column in found] == list(TABLE.columns)
+    assert [column.kind for column in found] == [NUMBER, LABEL, TIME, DURATION, LABEL, LABEL]
+    assert [column.is_flag for column in found] == [False, True, False, False, False, False]
+    # The most frequent label is 0.
+    numbers = [[1, 2, NAN, 4], [1, NAN, 0, 1], [DAY, NAN, 3 * DAY, DAY], [DAY, 2 * DAY, NAN]]
+    numbers[3].append(3 * DAY)
+    expected = [*numbers, [1, 0, NAN, 0], [0, NAN, 1, 0]]
+    np.testing.assert_array_equal([column.numbers for column in found], expected)
+    assert [column.labels for column in found[4:]] == [("b", "a"), ("x", "y")]
+    assert found[2].codes.tolist() == [0, -1, 1, 0]
+    assert found[2].values.tolist() == [DAY, 3 * DAY]
+    assert all(column.n_missing == 1 for column in found)
+
+
+def test_arrays_lists_and_rare_labels():
+    for mixed in ([[1, "a"], [None, "b"], [3.5, None]], [[1, "a"], [None, "b"], [np.inf, None]]):
+        first, second = read_columns(np.array(mixed, dtype=object), 3)
+        assert (first.name, first.n_missing) == ("x0", 1 + (mixed[2][0] == np.inf))
+        np.testing.assert_array_equal(second.numbers, [0, 1, NAN])
+    assert read_columns(["a", None, "b"], 3)[0].n_missing == 1
+    (names,) = read_columns([str(i) + "!" for i in range(400)] + ["0!"], 401)
+    assert (names.numbers.max(), names.labels[0], len(names.labels)) == (250, "0!", 250)
+    # Columns that were read are taken as they are.
+    assert read_columns([names], 401) == [names]
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (None, "it is None"),
+        (csr_matrix(np.eye(3)), r"pass X\.toarray\(\)"),
+        (np.zeros((3, 1, 1)), r"got shape \(3, 1, 1\)"),
+        (np.zeros((2, 1)), "got 2 rows and 1 columns; expected 3 rows"),
+        (np.ma.masked_array(np.zeros((3, 1)), mask=[[1], [0], [0]]), "masked array"),
+    ],
+)
+def test_what_is_no_table_is_refused_by_name(X, message):
+    with pytest.raises(ValueError, match=message):
+        read_columns(X, 3)
+
+
+def test_a_column_is_found_by_its_name_or_its_place():
+    frame = pd.DataFrame({"a": [1, 2], 0: [3, 4]})
+    for X, name, values in ((frame, "a", [1, 2]), (frame, 0, [3, 4]), (frame, -2, [1, 2])):
+        assert column_of(X, name).tolist() == values
+    for name in ("x1", 1, -1):
+        assert column_of(frame.to_numpy(), name).tolist() == [3, 4]
+    for X, name in ((frame, "b"), (frame, 2), (frame.to_numpy(), "a")):
+        with pytest.raises(ValueError, match="expected one of the 2 columns of X"):
+            column_of(X, name)

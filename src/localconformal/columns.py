@@ -1,14 +1,16 @@
-"""Columns of a table, told apart once: numbers, times and labels.
+"""Columns of a table, read in one way: numbers, times, labels, and the names of cells.
 
-Which is which is learned from training rows and kept: what later rows hold is read value by value,
-whatever types they come in, or refused by name. So a row has the same numbers and labels alone and
-among others, though frames choose the type of a column by all the rows they hold.
+Laws, metrics, audit, plots and Mondrian's cells read here, so that a label has one name everywhere.
+Which column is which is learned from training rows and kept: what later rows hold is read value by
+value, whatever types they come in, or refused by name. So a row has the same numbers and labels
+alone and among others, though frames choose the type of a column by all the rows they hold.
 
 * Numbers, booleans and durations are numbers, also in columns of objects (decimals too). Texts are
   labels, also those of digits, unless they come in an array, which has one type for all columns.
 * Categories are labels, also those of whole numbers: whoever made the column said so.
 * All missing values are one: None, NaN, NaT, pandas.NA. A column that has nothing else in training
   rows tells nothing about later ones.
+* Labels are told apart by their text: 1, 1.0 and "1" are one label. Times with a zone are in UTC.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from functools import cached_property
+from hashlib import blake2b
 from numbers import Integral, Real
 from typing import Any
 
@@ -26,8 +30,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from localconformal.frames import check_frame, columns_of, is_frame
+from localconformal.frames import check_frame, check_unmasked, column_names, columns_of, is_frame
 from localconformal.quantiles import Array
+from localconformal.text import listing
 
 NUMBER, TIME, LABEL, EMPTY = "number", "time", "label", "empty"
 #: A kind of numbers, in seconds, told apart by `Column` alone.
@@ -35,7 +40,11 @@ DURATION = "duration"
 #: The code of a missing value.
 MISSING = -1
 #: What HistGradientBoosting takes of a column of labels; rarer labels are one together.
-MAX_LABELS = 250
+_MAX_LABELS = 250
+#: The name of missing labels.
+MISSING_NAME = "missing"
+#: Arrays of names are as wide as the longest: longer ones are told by their digest.
+_LONGEST_NAME, _KEPT = 100, 40
 _TIMES, _DURATIONS = (date, np.datetime64), (timedelta, np.timedelta64)
 _BOOLEANS = (bool, np.bool_)
 
@@ -50,19 +59,19 @@ def split_columns(X: Any, kinds: list[str] | None = None) -> tuple[Array, NDArra
         # Not -1: it cannot be told from no rows.
         array = array.reshape(len(array), math.prod(array.shape[1:]))
         if array.dtype.kind in "biuf" and set(kinds or ()) <= {NUMBER}:
-            check_width(array.shape[1], kinds)
+            _check_width(array.shape[1], kinds)
             nothing = np.empty((len(array), 0), dtype=object)
             return array.astype(np.float64), nothing, [NUMBER] * array.shape[1]
         columns: list[tuple[Any, Any]] = list(enumerate(array.T))
     else:
         columns = [(column.name, column) for column in columns_of(X)]
-    check_width(len(columns), kinds)
+    _check_width(len(columns), kinds)
     found: list[str] = []
     numbers: list[Array] = []
     labels: list[NDArray[Any]] = []
     for place, (name, column) in enumerate(columns):
         kind = kind_of(column) if kinds is None else kinds[place]
-        read = as_labels(column) if kind == LABEL else as_numbers(name, column, kind)
+        read = _as_labels(column) if kind == LABEL else _as_numbers(name, column, kind)
         if kinds is None and _is_empty(read):
             kind, read = EMPTY, np.full(len(read), np.nan)
         found.append(kind)
@@ -75,10 +84,10 @@ def split_columns(X: Any, kinds: list[str] | None = None) -> tuple[Array, NDArra
     )
 
 
-def check_width(width: int, kinds: list[str] | None) -> None:
+def _check_width(width: int, kinds: list[str] | None) -> None:
     """As many columns as at fit, or refused."""
     if kinds is not None and width != len(kinds):
-        raise ValueError(f"X has {width} columns; {len(kinds)} were expected, as at fit.")
+        raise ValueError(f"X: got {width} columns; expected {len(kinds)}, as at fit.")
 
 
 def kind_of(column: Any) -> str:
@@ -124,7 +133,7 @@ def _is_empty(read: NDArray[Any]) -> bool:
     return bool(np.isnan(read).all())
 
 
-def as_numbers(name: Any, column: Any, kind: str = NUMBER) -> Array:
+def _as_numbers(name: Any, column: Any, kind: str = NUMBER) -> Array:
     """The column as floats, missing values as NaN; times and durations in seconds."""
     if kind == EMPTY:
         return np.full(len(column), np.nan)
@@ -134,7 +143,7 @@ def as_numbers(name: Any, column: Any, kind: str = NUMBER) -> Array:
         plain = {NUMBER: "biufm", TIME: "M"}[kind]
         if isinstance(column, np.ndarray) and column.dtype.kind in plain:
             is_time = column.dtype.kind in "mM"
-            return seconds(column) if is_time else column.astype(np.float64)
+            return _seconds(column) if is_time else column.astype(np.float64)
         return _floats(column, kind)
     except (TypeError, ValueError) as error:
         raise ValueError(
@@ -167,7 +176,7 @@ def _as_float(value: Any, kind: str) -> float:
     if isinstance(value, _TIMES) != (kind == TIME):
         raise TypeError(f"got {value!r}")
     if isinstance(value, (*_TIMES, *_DURATIONS)):
-        return float(seconds(np.array([_exact_time(value)]))[0])
+        return float(_seconds(np.array([_exact_time(value)]))[0])
     return float(value)
 
 
@@ -182,14 +191,14 @@ def _exact_time(value: Any) -> Any:
     return np.timedelta64(value) if is_duration else np.datetime64(value)
 
 
-def seconds(times: NDArray[Any]) -> Array:
+def _seconds(times: NDArray[Any]) -> Array:
     """Times since 1970, or durations, in seconds; NaN where missing."""
     whole = times.astype(f"{times.dtype.kind}8[s]")
     rest = (times - whole) / np.timedelta64(1, "s")
     return np.where(np.isnat(times), np.nan, whole.astype(np.float64) + rest)
 
 
-def as_labels(column: Any) -> NDArray[Any]:
+def _as_labels(column: Any) -> NDArray[Any]:
     """The labels of a column (n,): texts, None where missing."""
     values = column.to_list() if isinstance(column, nw.Series) else column
     labels = np.empty(len(column), dtype=object)
@@ -213,10 +222,9 @@ def label_of(value: Any) -> str | None:
         return None
     # Before numbers: numpy.timedelta64 passes for one.
     if isinstance(value, _DURATIONS):
-        return f"{seconds(np.array([_exact_time(value)]))[0]} s"
+        return f"{_seconds(np.array([_exact_time(value)]))[0]} s"
     if isinstance(value, _TIMES):
-        zone = "Z" if getattr(value, "tzinfo", None) is not None else ""
-        return f"{np.datetime_as_string(_exact_time(value), unit='auto')}{zone}"
+        return str(np.datetime_as_string(_exact_time(value), unit="auto"))
     if isinstance(value, Integral) and not isinstance(value, bool):
         return str(int(value))
     if isinstance(value, (Real, Decimal)) and not isinstance(value, bool):
@@ -235,97 +243,86 @@ def is_missing(value: Any) -> bool:
         return True
 
 
-@dataclass(frozen=True, eq=False)
-class Features:
-    """d columns of numbers; labels are coded 0, 1, ... from the most frequent on."""
+def name_of(label: Any) -> str:
+    """The name of a label wherever cells are named: its text, "missing" where it is missing.
 
-    #: (n, d), NaN where missing.
-    values: Array
-    names: list[str]
-    #: What the codes stand for; None for a column of numbers.
-    labels: list[list[str] | None]
+    A text that would be taken for another, or has what no line shows, is in quotes.
 
-
-def read_features(X: Any, n: int) -> Features:
-    """The columns of an array or frame of n rows; numbers, booleans and times are numbers."""
-    columns: list[tuple[str, Any]]
-    if is_frame(X):
-        columns = [(str(column.name), column) for column in columns_of(X)]
-    else:
-        columns = [(str(j), column) for j, column in enumerate(_as_array(X).T)]
-    if not columns or len(X) != n:
-        raise ValueError(
-            f"X has {len(X)} rows and {len(columns)} columns; {n} rows, as many as intervals, and "
-            "at least one column were expected."
-        )
-    values, labels = zip(*(_read_column(*each) for each in columns), strict=True)
-    return Features(np.stack(values, axis=1), [name for name, _ in columns], list(labels))
-
-
-def _as_array(X: Any) -> NDArray[Any]:
-    """An array with two axes, or refused by what it is."""
-    if X is None or issparse(X):
-        given = "None" if X is None else f"a sparse {type(X).__name__}: pass X.toarray()"
-        raise ValueError(f"X must be a frame or an array of shape (n, d); it is {given}.")
-    array = np.asarray(X)
-    if array.ndim != 2:
-        raise ValueError(
-            f"X has shape {array.shape}; (n, d) was expected: one row for each interval."
-        )
-    return array
-
-
-def _read_column(name: str, column: Any) -> tuple[Array, list[str] | None]:
-    """Numbers (n,), NaN where missing, and None; or codes and their labels."""
-    kind = kind_of(column)
-    if kind == LABEL:
-        return _code_labels(as_labels(column))
-    numbers = as_numbers(name, column, kind)
-    return np.where(np.isfinite(numbers), numbers, np.nan), None
-
-
-def _code_labels(texts: NDArray[Any]) -> tuple[Array, list[str]]:
-    """Codes (n,), NaN where there is no text, and the text of each code, most frequent first."""
-    known = np.array([text is not None for text in texts], dtype=bool)
-    labels, place, counts = np.unique(texts[known], return_inverse=True, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    rank = np.empty(len(order))
-    rank[order] = np.arange(len(order))
-    codes = np.full(len(texts), np.nan)
-    codes[known] = np.minimum(rank[place], MAX_LABELS) if len(order) else np.nan
-    return codes, [str(label) for label in labels[order][:MAX_LABELS]]
+    Examples
+    --------
+    >>> [name_of(label) for label in ("a", 1.0, True, None, float("nan"), "missing", "a ")]
+    ['a', '1', 'True', 'missing', 'missing', "'missing'", "'a '"]
+    """
+    text = label_of(label)
+    if text is None:
+        return MISSING_NAME
+    is_plain = text[:1] not in ("", "'", '"') and text.isprintable() and text == text.strip()
+    return text if is_plain and text != MISSING_NAME else repr(text)
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column of n rows, by the order of its values."""
+    """One column of n rows.
+
+    ``numbers`` (n,) are floats, times and durations in seconds; of labels, their places in
+    ``labels``, which holds their names from the most frequent on, rarer ones sharing the place
+    after the last. NaN is missing, and so are infinite numbers. Flags are labels that can be
+    computed with. ``is_collapsed``: numbers that differ are all the same as float64.
+    """
 
     name: str
     #: "number", "time", "duration" or "label".
     kind: str
-    #: Place of each row's value among the distinct ones; -1 where missing. A label beyond those
-    #: in ``labels`` has the code ``len(labels)``.
-    codes: NDArray[np.int32]
-    #: The distinct numbers, ascending; times in seconds. Empty for labels.
-    values: Array
-    #: From the most frequent on; empty for numbers.
-    labels: tuple[str, ...]
-    #: Whether rows hold numbers that differ, and all of them are the same as float64.
+    numbers: Array
+    labels: tuple[str, ...] = ()
+    is_flag: bool = False
     is_collapsed: bool = False
+
+    @cached_property
+    def values(self) -> Array:
+        """The distinct numbers, ascending; none of labels."""
+        known = self.numbers[~np.isnan(self.numbers)]
+        return np.empty(0) if self.kind == LABEL else np.unique(known)
+
+    @cached_property
+    def codes(self) -> NDArray[np.int32]:
+        """Place of each row among the values, or the labels; -1 where missing."""
+        known, codes = ~np.isnan(self.numbers), np.full(len(self.numbers), MISSING, dtype=np.int32)
+        found = self.numbers[known]
+        codes[known] = found if self.kind == LABEL else np.searchsorted(self.values, found)
+        return codes
 
     @property
     def n_missing(self) -> int:
         """Rows without a value."""
-        return int(np.sum(self.codes == MISSING))
+        return int(np.isnan(self.numbers).sum())
 
     @property
     def is_constant(self) -> bool:
         """Whether all rows hold the same, missing values included."""
         return bool(np.all(self.codes == self.codes[0]))
 
+    def take(self, rows: NDArray[np.intp]) -> Column:
+        """Some of the rows."""
+        return replace(self, numbers=self.numbers[rows])
+
+
+def read_columns(X: Any, n: int) -> list[Column]:
+    """The columns of a table of n rows; a list of columns as it is."""
+    if isinstance(X, list) and X and isinstance(X[0], Column):
+        return X
+    table = as_table(X)
+    given: list[Any] = columns_of(table) if is_frame(table) else list(table.T)
+    if not given or len(table) != n:
+        raise ValueError(
+            f"X: got {len(table)} rows and {len(given)} columns; expected {n} rows, as many as "
+            "intervals, and at least one column."
+        )
+    return [_read_column(*each) for each in zip(_unique_names(table), given, strict=True)]
+
 
 def as_table(X: Any) -> Any:
-    """A frame as it is; a series as a frame of one column; an array with two axes."""
+    """A frame, or an array with two axes; a series or an array (n,) is one column."""
     if is_frame(check_frame(X)):
         return X
     if nw.dependencies.is_into_series(X):
@@ -333,26 +330,24 @@ def as_table(X: Any) -> Any:
         name = "x0" if series.name in (None, "") else series.name
         return series.alias(name).to_frame().to_native()
     if X is None or issparse(X):
-        # Refused by name where columns are read.
-        return X
-    array = np.asarray(X)
+        given = "None" if X is None else f"a sparse {type(X).__name__}: pass X.toarray()"
+        raise ValueError(f"X must be a frame or an array of shape (n, d); it is {given}.")
+    array = _as_array(X)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"X: got shape {array.shape}; expected (n, d), one row per interval.")
     return array.reshape(-1, 1) if array.ndim == 1 else array
 
 
-def read_columns(X: Any, n: int) -> list[Column]:
-    """Every column of an array (n, d) or a frame; infinite values are missing."""
-    features = read_features(X, n)
-    given = columns_of(X) if is_frame(X) else np.asarray(X).T
-    names = _unique_names(X, features.names)
-    read = zip(names, given, features.values.T, features.labels, strict=True)
-    return [_order_column(*each) for each in read]
+def _as_array(given: Any) -> NDArray[Any]:
+    """An array; of objects where NumPy would make texts of what is missing beside texts."""
+    array = np.asarray(given)
+    is_made_text = array.dtype.kind in "US" and not isinstance(given, np.ndarray)
+    return np.array(list(given), dtype=object) if is_made_text else array
 
 
-def _unique_names(X: Any, names: list[str]) -> list[str]:
-    """Names of a frame's columns as unique texts; x0, x1, ... for an array."""
-    if not is_frame(X):
-        return [f"x{j}" for j in range(len(names))]
+def _unique_names(table: Any) -> list[str]:
     # Names such as 1 and "1" differ only before they are texts.
+    names = [str(name) for name in table_names(table)]
     repeated = {name for name in names if names.count(name) > 1}
     return [
         f"{name} (column {j})" if name in repeated or not name.strip() else name
@@ -360,38 +355,72 @@ def _unique_names(X: Any, names: list[str]) -> list[str]:
     ]
 
 
-def _order_column(name: str, given: Any, values: Array, labels: list[str] | None) -> Column:
-    """A column of numbers (n,), or of codes of labels, by its order."""
-    known = np.isfinite(values)
-    codes = np.full(len(values), MISSING, dtype=np.int32)
-    kind = LABEL if labels is not None else _kind_of_numbers(given)
+def table_names(X: Any) -> list[Any]:
+    """Names of a frame's columns; x0, x1, ... for an array."""
+    return column_names(X) or [f"x{j}" for j in range(np.shape(X)[1])]
+
+
+def _read_column(name: str, given: Any) -> Column:
+    kind = kind_of(given)
     if kind == LABEL:
-        texts = ("False", "True") if labels is None else tuple(labels)
-        codes[known] = values[known]
-        return Column(name, kind, codes, np.empty(0), texts)
-    distinct, codes[known] = np.unique(values[known], return_inverse=True)
-    found = Column(name, kind, codes, distinct, ())
-    if found.is_constant and len({value for value in given if not is_missing(value)}) > 1:
-        return replace(found, is_collapsed=True)
-    return found
+        return Column(name, LABEL, *_code_labels(_as_labels(given)))
+    numbers = _as_numbers(name, given, kind)
+    numbers = np.where(np.isfinite(numbers), numbers, np.nan)
+    if kind == NUMBER and _holds(given, nw.Boolean, "b", _BOOLEANS):
+        return Column(name, LABEL, numbers, ("False", "True"), is_flag=True)
+    if kind == NUMBER and _holds(given, nw.Duration, "m", _DURATIONS):
+        kind = DURATION
+    is_same = bool(np.all(numbers == numbers[0]))
+    known = {value for value in given if not is_missing(value)} if is_same else ()
+    return Column(name, kind, numbers, is_collapsed=len(known) > 1)
 
 
-def _kind_of_numbers(column: Any) -> str:
-    """How the numbers of a column are to be read; those of booleans are two labels."""
-    kind = kind_of(column)
-    if kind != NUMBER:
-        return kind
-    dtype = column.dtype
-    if isinstance(column, nw.Series):
-        types = (nw.Boolean, nw.Duration, nw.Object)
-        is_flag, is_duration, is_open = (dtype == one for one in types)
-    else:
-        is_flag, is_duration, is_open = (dtype.kind == letter for letter in "bmO")
-    if is_open:
-        known = [value for value in column if not is_missing(value)]
-        is_flag = all(isinstance(value, (bool, np.bool_)) for value in known)
-        is_duration = all(isinstance(value, (timedelta, np.timedelta64)) for value in known)
-    return LABEL if is_flag else DURATION if is_duration else NUMBER
+def _holds(column: Any, dtype: Any, letter: str, types: tuple[type, ...]) -> bool:
+    """Whether the column is of this type, or its values are where it does not say."""
+    if isinstance(column, nw.Series) and column.dtype != nw.Object:
+        return bool(column.dtype == dtype)
+    if not isinstance(column, nw.Series) and column.dtype.kind != "O":
+        return bool(column.dtype.kind == letter)
+    return all(isinstance(value, types) for value in column if not is_missing(value))
+
+
+def _code_labels(texts: NDArray[Any]) -> tuple[Array, tuple[str, ...]]:
+    """Codes (n,), NaN where there is no text, and the name of each code, most frequent first."""
+    known = np.array([text is not None for text in texts], dtype=bool)
+    labels, place, counts = np.unique(texts[known], return_inverse=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    rank = np.empty(len(order))
+    rank[order] = np.arange(len(order))
+    codes = np.full(len(texts), np.nan)
+    codes[known] = np.minimum(rank[place], _MAX_LABELS) if len(order) else np.nan
+    return codes, tuple(name_of(label) for label in labels[order][:_MAX_LABELS])
+
+
+def place_of(X: Any, name: Any, asked: str) -> int:
+    """The place of a column of a table, by its name or its place; ``asked`` is the parameter."""
+    names = table_names(X)
+    if name in names:
+        return names.index(name)
+    if isinstance(name, (int, np.integer)) and -len(names) <= name < len(names):
+        return range(len(names))[name]
+    raise ValueError(
+        f"{asked}: got {name!r}; expected one of the {len(names)} columns of X ({listing(names)}), "
+        "or the place of one."
+    )
+
+
+def column_of(X: Any, name: Any) -> NDArray[Any]:
+    """The labels of one column of a table, by its name or its place."""
+    place = place_of(X, name, "groups")
+    if not is_frame(X):
+        return np.asarray(X)[:, place]
+    column = columns_of(X)[place]
+    if column.dtype.is_numeric() and not column.is_null().any():
+        return column.to_numpy()
+    # One by one where an array would round them.
+    values = np.empty(len(column), dtype=object)
+    values[:] = column.to_list()
+    return values
 
 
 def group_codes(groups: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -399,20 +428,39 @@ def group_codes(groups: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int
 
     All that is missing (None, NaN, NaT, pandas.NA) is one label, the last: None among texts.
     """
-    given = np.asarray(groups)
-    if given.shape != (n,):
-        raise ValueError(
-            f"groups have shape {given.shape}; ({n},) was expected, one label for each row."
-        )
-    if given.dtype.kind in "US" and not isinstance(groups, np.ndarray):
-        # NumPy makes texts of what is missing in a list of texts.
-        given = np.array(list(groups), dtype=object)  # type: ignore[arg-type]
+    check_unmasked(groups, "groups")
+    given = _check_labels(_as_array(groups), n)
     if given.dtype.kind != "O":
         return np.unique(given, return_inverse=True)
-    named = as_labels(given)
-    missing = np.array([label is None for label in named], dtype=bool)
-    texts = named[~missing].astype(np.str_)
-    labels, place = np.unique(texts, return_inverse=True)
+    texts = _as_labels(given)
+    missing = np.array([text is None for text in texts], dtype=bool)
+    labels, place = np.unique(texts[~missing], return_inverse=True)
     codes = np.full(n, len(labels), dtype=np.intp)
     codes[~missing] = place
     return (np.array([*labels.tolist(), None], dtype=object) if missing.any() else labels), codes
+
+
+def check_cells(labels: Any, n: int) -> NDArray[Any]:
+    """The name of each row's cell (n,); missing labels are a cell."""
+    check_unmasked(labels, "groups")
+    # A list as it is: NumPy would make texts of numbers beside texts, all as wide as the longest.
+    is_list = isinstance(labels, (list, tuple))
+    cells = _check_labels(np.asarray(labels, dtype=object if is_list else None), n)
+    if cells.dtype.kind not in "biufmM":
+        return np.array([_narrow(name_of(label)) for label in cells], dtype=np.str_)
+    distinct, place = np.unique(cells, return_inverse=True)
+    return np.array([name_of(label) for label in distinct], dtype=np.str_)[place.reshape(n)]
+
+
+def _check_labels(labels: NDArray[Any], n: int) -> NDArray[Any]:
+    if labels.shape != (n,):
+        raise ValueError(f"groups: got shape {labels.shape}; expected ({n},), one label per row.")
+    return labels
+
+
+def _narrow(name: str) -> str:
+    """The name itself, or the beginning of a long one and its digest."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = blake2b(name.encode("utf-8", "replace"), digest_size=16).hexdigest()
+    return f"{name[:_KEPT]}... {digest}"

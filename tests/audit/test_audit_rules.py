@@ -9,14 +9,14 @@ from scipy.stats import binom
 
 from localconformal.audit.cells import Rows, range_condition
 from localconformal.audit.rules import find_rules
-from localconformal.columns import as_table, read_columns
+from localconformal.columns import read_columns
 from localconformal.metrics.intervals import is_covered, lengths
 
 
 def search(X, y, intervals, seed=0):
     """Rules and notes."""
     rows = Rows(is_covered(y, intervals), lengths(intervals), LEVEL)
-    return find_rules(read_columns(as_table(X), len(y)), rows, seed)
+    return find_rules(read_columns(X, len(y)), rows, seed)
 
 
 def is_significant(rule):
@@ -140,7 +140,7 @@ numbers = st.floats(allow_nan=False, allow_infinity=False)
 
 @given(st.lists(numbers, min_size=2, max_size=30, unique=True), st.data())
 def test_a_condition_holds_for_the_very_values_it_was_made_for(values, data):
-    column = read_columns(as_table(np.array([*values, np.nan])), len(values) + 1)[0]
+    column = read_columns(np.array([*values, np.nan]), len(values) + 1)[0]
     last = len(column.values) - 1
     start = data.draw(st.integers(0, last))
     end = data.draw(st.integers(start, last))

@@ -78,8 +78,8 @@ def cells(position):
         (SLCPRegressor(Particular(), law="kernel"), NO_B, Y, NO_VALUES.format("'b'")),
         (ConformalizedQuantileRegressor(quantiles=("a", "b")), X, Y, "a pair of levels"),
         (ConformalizedQuantileRegressor(quantiles=(np.nan, 0.9)), X, Y, "a pair of levels"),
-        (cells(2), X, Y, "groups is column 2; X has 2 columns"),
-        (cells(-3), pl.DataFrame(X), Y, "groups is column -3; X has 2 columns"),
+        (cells(2), X, Y, "groups: got 2; expected one of the 2 columns"),
+        (cells(-3), pl.DataFrame(X), Y, "groups: got -3; expected one of the 2 columns"),
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )

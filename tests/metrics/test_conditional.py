@@ -70,7 +70,7 @@ def test_group_coverage_is_the_coverage_of_each_group(problem):
         assert coverage_gap(y, intervals, one, 0.8) == pytest.approx(whole)
     both = coverage_gap(y, np.stack([intervals, 2 * intervals], axis=2), None, [0.8, 0.9])
     assert both[0] == pytest.approx(whole)
-    with pytest.raises(ValueError, match=r"groups have shape \(3,\); \(200,\) was expected"):
+    with pytest.raises(ValueError, match=r"groups: got shape \(3,\); expected \(200,\)"):
         group_coverage(y, intervals, [1, 2, 3])
 
 
@@ -312,7 +312,7 @@ def test_slabs_of_few_rows():
     ("X", "options", "told"),
     [
         (np.zeros((3, 1)), {}, "3 rows"),
-        (np.zeros(4), {}, r"shape \(4,\)"),
+        (np.zeros((4, 1, 1)), {}, r"shape \(4, 1, 1\)"),
         (np.zeros((4, 0)), {}, "at least one column"),
         (np.zeros((4, 1)), {"delta": 0.0}, "delta=0.0"),
         (np.zeros((4, 1)), {"n_directions": -1}, "n_directions=-1"),

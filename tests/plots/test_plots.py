@@ -343,7 +343,10 @@ BANDS = {"true quantiles": INTERVALS}
         (lambda: weights_of(KERNEL, TABLE.iloc[0], TABLE), "same kind was expected"),
         (lambda: weights_of(KERNEL, ROWS[0], ROWS, V, feature=(0, 1)), "v is drawn upwards"),
         (lambda: weights_of(KERNEL, ROWS[0], ROWS, feature=(0, 1, 0)), "one column, or two"),
-        (lambda: weights_of(KERNEL, TABLE[:1], TABLE, feature="z"), "a column of X was expected"),
+        (
+            lambda: weights_of(KERNEL, TABLE[:1], TABLE, feature="z"),
+            "feature: got 'z'",
+        ),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(call, message):

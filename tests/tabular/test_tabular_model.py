@@ -11,9 +11,9 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import localconformal
+from localconformal.columns import check_cells
 from localconformal.io.models import ModelFileError, load_model, save_model
 from localconformal.io.tables import TableError, read_table
-from localconformal.regressors.cells import check_cells
 from localconformal.tabular import fit_table_model
 from localconformal.tabular.model import (
     METHODS,

@@ -25,7 +25,6 @@ from localconformal.audit.cells import (
 )
 from localconformal.audit.rules import Rule, find_rules
 from localconformal.audit.summary import Summary, say_slab, summarise, summary_lines
-from localconformal.columns import as_table
 from localconformal.frames import at_ends, make_frame
 from localconformal.io.files import write_whole
 from localconformal.metrics import WorstSlab
@@ -288,7 +287,7 @@ def audit(
     table = read_table(X, len(y_checked))
     level = float(check_levels(target, bounds)[0])
     rows = Rows(is_covered(y_checked, bounds), lengths(bounds), level)
-    named = group_partitions(as_table(X), groups, len(y_checked))
+    named = group_partitions(X, groups, len(y_checked))
     tasks: list[Callable[[], Any]] = [
         lambda: find_rules(table.columns, rows, random_state),
         lambda: summarise(table, y_checked, bounds, level, y_pred, random_state, n_calibration),

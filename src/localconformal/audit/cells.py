@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -20,11 +19,14 @@ from localconformal.columns import (
     TIME,
     Column,
     as_table,
+    column_of,
     group_codes,
     is_missing,
+    name_of,
     read_columns,
+    table_names,
 )
-from localconformal.frames import column_names, columns_of, is_frame
+from localconformal.frames import columns_of, is_frame
 from localconformal.metrics.intervals import (
     binomial_band,
     coverage_p_values,
@@ -62,8 +64,6 @@ LEAST_PARTED = 10_000
 class Table:
     """The columns of X that tell rows apart, each once."""
 
-    #: Those columns as they were given; a column of zeros if there are none.
-    X: Any
     columns: list[Column]
     #: What was left out, and where values are missing.
     notes: tuple[str, ...]
@@ -71,12 +71,10 @@ class Table:
 
 def read_table(X: Any, n: int) -> Table:
     """What an audit looks at, of an array (n,) or (n, d), a series or a frame."""
-    given = as_table(X)
-    columns = read_columns(given, n)
     left_out: dict[str, list[str]] = {reason: [] for reason in REASONS}
     first: dict[bytes, str] = {}
     kept = []
-    for j, column in enumerate(columns):
+    for column in read_columns(X, n):
         # Equal codes part the rows alike, whatever the values are.
         key, said = column.codes.tobytes(), column.name
         labelled = column.codes[(column.codes != MISSING) & (column.codes < len(column.labels))]
@@ -90,22 +88,15 @@ def read_table(X: Any, n: int) -> Table:
             reason, said = REPEATED, f"{said} (as {first[key]})"
         else:
             first[key] = said
-            kept.append(j)
+            kept.append(column)
             continue
         left_out[reason].append(said)
-    remaining = [columns[j] for j in kept]
     told = [(reason, listing(names)) for reason, names in left_out.items() if names]
     notes = [f"Left out, as {reason}: {names}." for reason, names in told]
-    missing = [f"{c.name} ({c.n_missing:,})" for c in remaining if c.n_missing]
+    missing = [f"{c.name} ({c.n_missing:,})" for c in kept if c.n_missing]
     if missing:
         notes.append(f"Missing (or infinite) values are a bin of their own in {listing(missing)}.")
-    if not kept:
-        given = np.zeros((n, 1))
-    elif is_frame(given):
-        given = nw.from_native(given, eager_only=True)[:, kept].to_native()
-    else:
-        given = given[:, kept]
-    return Table(given, remaining, tuple(notes))
+    return Table(kept, tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -427,10 +418,11 @@ def group_partitions(X: Any, groups: Any, n: int) -> list[Partition]:
     """One partition for each kind of groups that was named, of what `audit` takes as groups."""
     if groups is None:
         return []
-    names = column_names(X) or [f"x{j}" for j in range(np.shape(X)[1])]
+    table = as_table(X)
+    named = _named_groups(groups, n, table_names(table))
     return [
-        _partition(name, _column_named(X, given, names) if _is_name(given) else given, n, names)
-        for name, given in _named_groups(groups, n, names).items()
+        _partition(name, column_of(table, given) if _is_name(given) else given, n)
+        for name, given in named.items()
     ]
 
 
@@ -442,13 +434,14 @@ def _named_groups(groups: Any, n: int, names: list[Any]) -> dict[str, Any]:
         return {str(column.name): column.to_native() for column in columns_of(groups)}
     if _is_name(groups):
         return {str(groups): groups}
-    listed = isinstance(groups, list | tuple) and len(groups) != n and all(map(_is_name, groups))
-    if listed and set(groups) <= set(names):
+    is_list = isinstance(groups, list | tuple) and len(groups) != n
+    # Numbers may be labels of other rows, passed by mistake.
+    if is_list and all(isinstance(one, str) or one in names for one in groups):
         return {str(name): name for name in groups}
     if np.ndim(groups) > 1:
         raise ValueError(
-            f"groups have shape {np.shape(groups)}; labels of shape ({n},) were expected: pass "
-            "several of them as a frame, or as a dict of name -> labels."
+            f"groups: got shape {np.shape(groups)}; expected labels of shape ({n},): pass several "
+            "of them as a frame, or as a dict of name -> labels."
         )
     name = getattr(groups, "name", None)
     return {"group" if name in (None, "") else str(name): groups}
@@ -459,40 +452,15 @@ def _is_name(given: Any) -> bool:
     return isinstance(given, str) or (np.ndim(given) == 0 and not isinstance(given, Mapping))
 
 
-def _partition(by: str, labels: ArrayLike, n: int, names: list[Any]) -> Partition:
-    """Rows by their labels; ``names`` is what could have been meant."""
-    if np.shape(labels) != (n,):
-        raise ValueError(
-            f"groups have shape {np.shape(labels)}; one label for each row ({n},) was expected, or "
-            f"names of columns of X ({listing(names)})."
-        )
+def _partition(by: str, labels: ArrayLike, n: int) -> Partition:
+    """Rows by their labels."""
     distinct, codes = group_codes(labels, n)
-    name = shorten(by)
-    said = [
-        # Numbers without needless digits.
-        shorten(_say_exact(float(label)) if isinstance(label, np.number) else label)
-        if not is_missing(label)
-        else None
-        for label in distinct
+    name, said = shorten(by), [shorten(name_of(label)) for label in distinct]
+    texts = [
+        f"{name} is missing" if is_missing(label) else f"{name} = {text}"
+        for label, text in zip(distinct, said, strict=True)
     ]
-    return Partition(
-        by,
-        codes,
-        # A label may be called so too.
-        ["(missing)" if text is None else text for text in said],
-        [f"{name} is missing" if text is None else f"{name} = {text}" for text in said],
-    )
-
-
-def _column_named(X: Any, name: Any, names: list[Any]) -> NDArray[Any]:
-    """The values of one column of X."""
-    if name not in names:
-        raise ValueError(
-            f"groups is {name!r}; a column of X was expected ({listing(names)}), "
-            "or labels, one for each row."
-        )
-    place = names.index(name)
-    return np.asarray(columns_of(X)[place].to_numpy() if is_frame(X) else np.asarray(X)[:, place])
+    return Partition(by, codes, said, texts)
 
 
 def group_cells(partitions: list[Partition], rows: Rows) -> tuple[tuple[Cell, ...], list[str]]:

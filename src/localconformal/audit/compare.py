@@ -28,7 +28,6 @@ from localconformal.audit.cells import (
     read_table,
 )
 from localconformal.audit.summary import Summary, summarise
-from localconformal.columns import as_table
 from localconformal.frames import at_ends, make_frame
 from localconformal.metrics import interval_score
 from localconformal.metrics.intervals import check_levels, is_covered, lengths
@@ -305,7 +304,7 @@ def compare(
     }
     y_checked, bounds = next(iter(asked.values()))
     level, n = float(check_levels(level, bounds)[0]), len(y_checked)
-    table, parts = read_table(X, n), group_partitions(as_table(X), groups, n)
+    table, parts = read_table(X, n), group_partitions(X, groups, n)
     described = in_threads(
         partial(_describe, name, table, parts, pair, level, random_state)
         for name, pair in asked.items()

@@ -41,7 +41,7 @@ from localconformal.audit.cells import (
     range_condition,
     stands_out,
 )
-from localconformal.columns import LABEL, MISSING, Column, as_table, read_columns
+from localconformal.columns import LABEL, MISSING, Column, read_columns
 from localconformal.quantiles import Array
 from localconformal.text import listing
 
@@ -103,7 +103,7 @@ adjusted_rest_p_value, mean_length
 
     def rows(self, X: Any) -> NDArray[np.bool_]:
         """Which rows of X lie in the region; X with the columns of the audit."""
-        columns = {column.name: column for column in read_columns(as_table(X), len(X))}
+        columns = {column.name: column for column in read_columns(X, len(X))}
         lost = [one.feature for one in self.conditions if one.feature not in columns]
         if lost:
             raise ValueError(

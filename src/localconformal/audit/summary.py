@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from localconformal import metrics
 from localconformal.audit.cells import ALPHA, Table, label_condition, missing_condition, say_rounded
-from localconformal.columns import LABEL, Column
-from localconformal.frames import is_frame
+from localconformal.columns import LABEL, Column, read_columns
 from localconformal.metrics import HSIC, ExcessRisk, WorstSlab, binomial_band
 from localconformal.metrics.intervals import (
     check_prediction,
@@ -21,7 +20,6 @@ from localconformal.metrics.intervals import (
     lengths,
 )
 from localconformal.metrics.slab import MAX_FIND_ROWS
-from localconformal.models import take_rows
 from localconformal.quantiles import Array
 from localconformal.text import (
     listing,
@@ -35,7 +33,7 @@ from localconformal.text import (
 )
 
 #: Rows that the excess risk learns from; more take time and change it little.
-MAX_RISK_ROWS = 100_000
+_MAX_RISK_ROWS = 100_000
 FEW_ROWS = 100
 #: Metrics that are fields of `Summary`, by their names.
 PLAIN = "mean_length", "median_length", "share_infinite", "share_empty", "length_coverage_corr"
@@ -139,8 +137,11 @@ def summarise(
     hits = int(is_covered(y, bounds).sum())
     lower, upper = binomial_band(hits, n)
     dependence = cast(HSIC, metrics.hsic(y, bounds, random_state=random_state))
-    slab = _find_slab(table, y, bounds, random_state)
-    risk = _find_risk(table.X, y, bounds, confidence_level, random_state)
+    # Without columns that tell rows apart, one that does not.
+    columns = table.columns or read_columns(np.zeros(n), n)
+    found = metrics.worst_slab_coverage(y, bounds, columns, random_state=random_state)
+    slab = cast(WorstSlab, found)
+    risk = _find_risk(columns, y, bounds, confidence_level, random_state)
     summary = Summary(
         n=n,
         confidence_level=confidence_level,
@@ -169,24 +170,12 @@ def summarise(
     return summary, slab, _summary_notes(summary, dependence.n)
 
 
-def _find_slab(table: Table, y: Array, bounds: Array, random_state: int) -> WorstSlab:
-    """The worst slab; the columns of an array are called x0, x1, ... as everywhere in an audit."""
-    found = metrics.worst_slab_coverage(y, bounds, table.X, random_state=random_state)
-    slab = cast(WorstSlab, found)
-    if is_frame(table.X) or not table.columns:
-        return slab
-    # Positions among the columns kept, with the label of an indicator behind an equals sign.
-    parts = [name.partition("=") for name in slab.columns]
-    names = (f"{table.columns[int(j)].name}{sign}{label}" for j, sign, label in parts)
-    return replace(slab, columns=tuple(names))
-
-
 def _find_risk(X: Any, y: Array, bounds: Array, level: float, random_state: int) -> ExcessRisk:
     """Excess risk of all rows, or of a seeded sample of many."""
-    if len(y) > MAX_RISK_ROWS:
-        drawn = np.random.default_rng(random_state).permutation(len(y))[:MAX_RISK_ROWS]
-        rows: NDArray[np.intp] = np.sort(drawn)
-        X, y, bounds = take_rows(X, rows), y[rows], bounds[rows]
+    if len(y) > _MAX_RISK_ROWS:
+        drawn = np.random.default_rng(random_state).permutation(len(y))[:_MAX_RISK_ROWS]
+        rows = np.sort(drawn)
+        X, y, bounds = [column.take(rows) for column in X], y[rows], bounds[rows]
     return cast(ExcessRisk, metrics.excess_risk(y, bounds, X, level, random_state=random_state))
 
 
@@ -302,11 +291,10 @@ def _say_label(slab: WorstSlab, j: int, column: Column) -> str:
     has_zero, has_one = bool(ends[0] < 0.5), bool(ends[1] > 0.5)
     if has_zero and has_one:
         return f"{shorten(column.name)} is known"
-    same = np.flatnonzero(slab.source == slab.source[j])
-    if len(same) < min(len(column.labels), 2):
-        # A boolean is one column of 0 and 1; labels have an indicator each, in their order.
+    if column.is_flag:
         return label_condition(column, int(has_one)).text
-    return label_condition(column, int(j - same[0]), negated=has_zero).text
+    first = np.flatnonzero(slab.source == slab.source[j])[0]
+    return label_condition(column, int(j - first), negated=has_zero).text
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from localconformal.columns import read_features
+from localconformal.columns import LABEL, read_columns
 from localconformal.frames import make_frame
 from localconformal.metrics.intervals import each_level, is_covered
 from localconformal.quantiles import Array
@@ -93,7 +93,7 @@ def excess_risk(
     ----------
     y_true : array of shape (n,)
     intervals : array of shape (n, 2) or (n, 2, L)
-    X : array or frame of shape (n, d)
+    X : array or frame of shape (n, d), or columns that were read before
         What misses may be foreseen from.
     confidence_level : float or array of shape (L,), default=0.9
     classifier : classifier with predict_proba, default=None
@@ -148,8 +148,9 @@ def _cross_fit(
 
 def _default_learner(X: Any, n: int, random_state: int) -> _Learner:
     """Boosted small trees on the numeric view of X."""
-    features = read_features(X, n)
-    is_label = np.array([labels is not None for labels in features.labels])
+    columns = read_columns(X, n)
+    numbers = np.stack([column.numbers for column in columns], axis=1)
+    is_label = np.array([column.kind == LABEL and not column.is_flag for column in columns])
 
     def learn(others: NDArray[np.intp], seen: NDArray[np.bool_], fold: NDArray[np.intp]) -> Array:
         from sklearn.ensemble import HistGradientBoostingClassifier
@@ -168,8 +169,8 @@ def _default_learner(X: Any, n: int, random_state: int) -> _Learner:
             random_state=random_state,
         )
         # Boosting cannot bin a column of which it knows nothing.
-        known = np.isfinite(features.values[others]).any(axis=0)
-        values = np.where(known, features.values, 0.0)
+        known = np.isfinite(numbers[others]).any(axis=0)
+        values = np.where(known, numbers, 0.0)
         with few_threads(values):
             model.fit(values[others], seen)
         return _probability_of_cover(model, values[fold])

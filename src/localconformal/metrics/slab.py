@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from localconformal.columns import Features, read_features
+from localconformal.columns import LABEL, Column, read_columns
 from localconformal.frames import make_frame
 from localconformal.metrics.intervals import binomial_band, each_level, is_covered
 from localconformal.quantiles import Array
@@ -44,9 +44,9 @@ class WorstSlab:
     ``coverage``, with its exact binomial band ``lower`` to ``upper``, is that of the ``n``
     held-out rows in the slab; NaN where there are none. ``found_coverage``, of the ``found_n``
     rows that found it, is biased low. The slab is low <= v'x <= high, with v = ``direction`` (d,)
-    of unit length and x standardised ``columns``: names, or positions; ``name=label`` for the
-    indicator of a label; ``source`` is the position in X behind each. Along one column it runs,
-    in its own unit, from center + scale * low to center + scale * high.
+    of unit length and x standardised ``columns``: names, x0, x1, ... of an array, ``name=label``
+    for the indicator of a label; ``source`` is the position in X behind each. Along one column it
+    runs, in its own unit, from center + scale * low to center + scale * high.
     """
 
     coverage: float
@@ -94,7 +94,7 @@ def worst_slab_coverage(
     ----------
     y_true : array of shape (n,)
     intervals : array of shape (n, 2) or (n, 2, L)
-    X : array or frame of shape (n, d)
+    X : array or frame of shape (n, d), or columns that were read before
         Standardised here; missing values are at the mean, labels become indicators.
     delta : float, default=0.1
         Least share of the finding rows in a slab.
@@ -120,7 +120,7 @@ def worst_slab_coverage(
         )
 
     def of_level(y: Array, bounds: Array) -> WorstSlab:
-        seen, inside = _standardised(read_features(X, len(y))), is_covered(y, bounds)
+        seen, inside = _standardised(read_columns(X, len(y))), is_covered(y, bounds)
         rng, points = np.random.default_rng(random_state), seen.points
         directions = _draw_directions(points.shape[1], n_directions, rng)
         order = rng.permutation(len(y))
@@ -162,25 +162,21 @@ class _Standardised:
     scale: Array
 
 
-def _standardised(features: Features) -> _Standardised:
-    columns, names, source = [], [], []
-    for j, labels in enumerate(features.labels):
-        values, name = features.values[:, j], features.names[j]
-        if labels is None:
-            columns.append(values)
-            names.append(name)
-            source.append(j)
+def _standardised(columns: list[Column]) -> _Standardised:
+    found: list[tuple[str, int, Array]] = []
+    for j, column in enumerate(columns):
+        values = column.numbers
+        if column.kind != LABEL or column.is_flag:
+            found.append((column.name, j, values))
             continue
-        for code, label in enumerate(labels[:_MAX_INDICATORS]):
-            columns.append(np.where(np.isnan(values), np.nan, values == code))
-            names.append(f"{name}={label}")
-            source.append(j)
-    if not columns:
-        columns, names, source = [np.zeros(len(features.values))], features.names[:1], [0]
-    points, center, scale = zip(*(_standardise(column) for column in columns), strict=True)
-    return _Standardised(
-        np.stack(points, axis=1), names, np.array(source), np.array(center), np.array(scale)
-    )
+        for code, label in enumerate(column.labels[:_MAX_INDICATORS]):
+            is_it = np.where(np.isnan(values), np.nan, values == code)
+            found.append((f"{column.name}={label}", j, is_it))
+    found = found or [(columns[0].name, 0, np.zeros(len(columns[0].numbers)))]
+    names, source, given = zip(*found, strict=True)
+    points, center, scale = zip(*map(_standardise, given), strict=True)
+    arrays = np.array(source), np.array(center), np.array(scale)
+    return _Standardised(np.stack(points, axis=1), list(names), *arrays)
 
 
 def _standardise(column: Array) -> tuple[Array, float, float]:

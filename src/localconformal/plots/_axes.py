@@ -12,12 +12,21 @@ from itertools import cycle, islice
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from localconformal.audit.cells import say_value
-from localconformal.columns import DURATION, LABEL, MISSING, TIME, Column, as_table, read_columns
+from localconformal.columns import (
+    DURATION,
+    LABEL,
+    MISSING,
+    MISSING_NAME,
+    TIME,
+    Column,
+    place_of,
+    read_columns,
+    table_names,
+)
 from localconformal.frames import columns_of, is_frame
 from localconformal.metrics.intervals import is_empty, lengths
 from localconformal.quantiles import Array
@@ -48,7 +57,7 @@ MAX_POINTS = 5000
 #: Labels with a strip of their own; the others share one.
 MAX_STRIPS = 12
 NOT_A_STRIP = -1
-MISSING_STRIP, OTHER_STRIP = "missing", "other labels"
+OTHER_STRIP = "other labels"
 #: Of the labels of an axis, side by side.
 LETTERS_PER_INCH = 14.0
 #: Half of the width of a label's strip, of which there is one a unit.
@@ -294,19 +303,12 @@ def read_feature(X: Any, n: int, name: str | None = None) -> Feature:
     known = column.codes != MISSING
     if column.kind == LABEL or len(column.values) <= MAX_STRIPS < known.sum():
         return _label_feature(column)
-    numbers = numbers_of(column)
-    if column.kind == TIME:
-        numbers /= SECONDS_PER_DAY
+    numbers = column.numbers / (SECONDS_PER_DAY if column.kind == TIME else 1.0)
     strip = np.where(known, NOT_A_STRIP, 0)
-    strips = () if known.all() else (MISSING_STRIP,)
+    strips = () if known.all() else (MISSING_NAME,)
     name = f"{column.name} (s)" if column.kind == DURATION else column.name
     ends = (float(np.nanmin(numbers)), float(np.nanmax(numbers))) if known.any() else (0.0, 0.0)
     return Feature(name, column.kind, numbers, strip, strips, ends)
-
-
-def numbers_of(column: Column) -> Array:
-    """The numbers of a column (n,), NaN where missing."""
-    return np.append(column.values, np.nan)[column.codes]
 
 
 def _label_feature(column: Column) -> Feature:
@@ -321,48 +323,27 @@ def _label_feature(column: Column) -> Feature:
     strip = np.minimum(column.codes, n_own).astype(np.intp)
     if column.n_missing:
         strip[column.codes == MISSING] = len(labels)
-        labels.append(MISSING_STRIP)
+        labels.append(MISSING_NAME)
     return Feature(column.name, LABEL, np.full(len(strip), np.nan), strip, tuple(labels))
 
 
 def read_one_column(X: Any, n: int, name: str | None = None) -> Column:
     """The column and its name: that of the series or frame, or "x"."""
-    own_name = getattr(X, "name", None)
-    if is_frame(X):
-        own_name = next((column.name for column in columns_of(X)), None)
-    elif not nw.dependencies.is_into_series(X):
-        import pandas as pd
-
-        # A list of labels and missing values is told apart by pandas, not by NumPy.
-        X = np.asarray(X, dtype=object if isinstance(X, (list, tuple)) else None)
-        X, own_name = pd.DataFrame(X).infer_objects() if X.ndim in (1, 2) else X, None
-    columns = read_columns(table, n) if is_frame(table := as_table(X)) else []
+    columns = read_columns(X, n)
     if len(columns) != 1:
         raise ValueError(
-            f"X has shape {np.shape(X)}; one feature, (n,) or (n, 1), was expected: pass one "
-            "column."
+            f"X: got {len(columns)} columns; expected one feature, (n,) or (n, 1): pass one column."
         )
+    own_name = table_names(X)[0] if is_frame(X) else getattr(X, "name", None)
     return replace(columns[0], name=str(name or own_name or "x"))
 
 
 def pick_feature(X: Any, feature: int | str) -> Feature:
     """A column of an array or frame, by its place or its name."""
-    if not is_frame(X):
-        if isinstance(feature, str):
-            raise ValueError(
-                f"feature is {feature!r} and X an array; the place of a column was expected, such "
-                "as 0."
-            )
-        return read_feature(np.asarray(X)[:, feature], len(X), f"x{feature}")
-    columns = columns_of(X)
-    names = [column.name for column in columns]
-    if feature in names:
-        place = names.index(feature)
-    elif not isinstance(feature, str) and feature < len(names):
-        place = int(feature)
-    else:
-        raise ValueError(f"feature is {feature!r}; a column of X was expected: {names}.")
-    return read_feature(columns[place].to_frame().to_native(), len(X))
+    place = place_of(X, feature, "feature")
+    if is_frame(X):
+        return read_feature(columns_of(X)[place].to_frame().to_native(), len(X))
+    return read_feature(np.asarray(X)[:, place], len(X), f"x{place}")
 
 
 def dress_axis(ax: Axes, feature: Feature, which: Any = "x") -> None:
@@ -404,4 +385,4 @@ def _mark_missing(ax: Axes, ends: Array, which: str) -> None:
     if which == "y":
         (xy, text, coords), align = place, {"ha": "right", "va": "center"}
         place = xy[::-1], text[::-1], coords[::-1]
-    ax.annotate(MISSING_STRIP, *place, "offset points", color=INK, fontsize=SMALL_SIZE, **align)
+    ax.annotate(MISSING_NAME, *place, "offset points", color=INK, fontsize=SMALL_SIZE, **align)

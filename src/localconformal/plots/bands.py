@@ -364,7 +364,7 @@ def _regions_frame(
             f"{column.name} has labels; numbers were expected for regions between edges: use "
             "plot_feature_coverage."
         )
-    x, y = art.numbers_of(column), np.asarray(y, dtype=np.float64)
+    x, y = column.numbers, np.asarray(y, dtype=np.float64)
     cuts = np.asarray(edges, dtype=np.float64)
     region = np.searchsorted(cuts, x, side="right") - 1
     region[x == cuts[-1]] = len(cuts) - 2

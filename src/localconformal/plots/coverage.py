@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 from localconformal.audit.audit import check_one_level
 from localconformal.audit.cells import number_bins
 from localconformal.audit.compare import paired_mean, row_values
-from localconformal.columns import LABEL, MISSING
+from localconformal.columns import LABEL, MISSING, MISSING_NAME, name_of
 from localconformal.metrics import binomial_band, coverage_length_curve, group_coverage
 from localconformal.plots import _axes as art
 from localconformal.quantiles import Array
@@ -125,8 +125,7 @@ def plot_group_coverage(
         *check_one_level(y, intervals), groups, confidence_level, probability=probability
     )
     table = counted.frame()
-    if (missing := table["group"].isna()).any():
-        table["group"] = table["group"].astype(object).mask(missing, art.MISSING_STRIP)
+    table["group"] = [name_of(label) for label in counted.group]
     name = getattr(groups, "name", None)
     return _draw_coverage(ax, table, "group" if name is None else str(name), probability)
 
@@ -178,7 +177,7 @@ def plot_feature_coverage(
         codes, conditions = number_bins(column)
         names = [condition.short for condition in conditions]
     codes = np.where(column.codes == MISSING, len(names), codes)
-    names.append(art.MISSING_STRIP)
+    names.append(MISSING_NAME)
     counted: Any = group_coverage(
         response, bounds, codes, confidence_level, probability=probability
     )

@@ -7,17 +7,15 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from localconformal.adjustments import Plain
 from localconformal.calibration import SideRule
-from localconformal.frames import columns_of, is_frame
+from localconformal.columns import check_cells, column_of
 from localconformal.quantiles import Array
 from localconformal.regressors.base import COMMON_CONSTRAINTS
-from localconformal.regressors.cells import check_cells
 from localconformal.regressors.composed import ComposedRegressor, Composition
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.scores import AbsoluteScore
@@ -201,32 +199,3 @@ class MondrianConformalRegressor(ComposedRegressor):
         lost = "small cells borrow the correction of all rows, which voids the promise there"
         average, *others = super()._caveats()
         return (lost if self.small_cells == "pool" else f"within a cell, {average}", *others)
-
-
-def column_of(X: Any, name: str | int) -> NDArray[Any]:
-    """One column of a frame by name (or position), or of an array by position."""
-    if is_frame(X):
-        columns = columns_of(X)
-        names = [column.name for column in columns]
-        if name in names:
-            return _values(columns[names.index(name)])
-        if not isinstance(name, Integral):
-            raise ValueError(f"groups is {name!r}; one of the columns {names} was expected.")
-    elif isinstance(name, str):
-        raise ValueError(
-            f"groups is the column name {name!r}, but X is an array; pass a frame, or the "
-            "position of the column."
-        )
-    width = np.shape(X)[1]
-    if not -width <= name < width:
-        raise ValueError(f"groups is column {name}; X has {width} columns.")
-    return _values(columns[name]) if is_frame(X) else np.asarray(X)[:, name]
-
-
-def _values(column: nw.Series[Any]) -> NDArray[Any]:
-    """The labels of a frame's column; one by one where an array would round them."""
-    if column.dtype.is_numeric() and not column.is_null().any():
-        return column.to_numpy()
-    values = np.empty(len(column), dtype=object)
-    values[:] = column.to_list()
-    return values

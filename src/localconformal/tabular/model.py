@@ -27,7 +27,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import localconformal
-from localconformal.columns import is_missing
+from localconformal.columns import is_missing, name_of
 from localconformal.frames import check_frame, is_frame, make_frame
 from localconformal.io.files import write_whole
 from localconformal.io.models import load_model
@@ -46,7 +46,6 @@ from localconformal.io.tables import (
 from localconformal.laws import LAWS
 from localconformal.preparation import TablePreparation, as_pandas, read_target
 from localconformal.quantiles import Array
-from localconformal.regressors.cells import name_of
 from localconformal.regressors.mondrian import N_BINS
 from localconformal.splitting import Rows, split_rows
 from localconformal.text import listing, unknown_choice
@@ -568,8 +567,9 @@ def cell_labels(table: Any, columns: Sequence[str]) -> list[str | None]:
     ]
     if len(texts) == 1:
         return texts[0]
-    # Names have quotes, which a text of their own would have escaped: no two rows of labels agree.
-    return [" | ".join(map(name_of, row)) for row in zip(*texts, strict=True)]
+    # A bar within a name is doubled: no two rows of labels agree.
+    rows = zip(*texts, strict=True)
+    return [" | ".join(name_of(text).replace("|", "||") for text in row) for row in rows]
 
 
 def _label_text(value: Any) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from localconformal.audit import Audit, audit
 from localconformal.audit.summary import Accuracy, accuracy
+from localconformal.columns import name_of
 from localconformal.io.files import write_together
 from localconformal.io.models import save_model
 from localconformal.io.tables import (
@@ -30,7 +31,6 @@ from localconformal.metrics import coverage, coverage_band, interval_score, mean
 from localconformal.models import take_rows
 from localconformal.preparation import as_pandas, in_time, read_target
 from localconformal.quantiles import Array
-from localconformal.regressors.cells import name_of
 from localconformal.report import write_report
 from localconformal.splitting import Rows
 from localconformal.tabular.model import (
