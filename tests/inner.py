@@ -1,14 +1,21 @@
 """What tests use of inner modules, in one place: oracles, sizes, parts without a public name."""
 
 # ruff: noqa: F401
-from localconformal.engine.choose import FEW
-from localconformal.laws import SidedLaw
+import numpy as np
+import pytest
+
+from localconformal.adjustments import ADJUSTMENTS, make_adjustment
+from localconformal.columns import split_columns
+from localconformal.engine.choose import FEW, Problem, build_engine
+from localconformal.laws import LAWS, SidedLaw, make_law
 from localconformal.laws.features import FeatureEmbedding
 from localconformal.laws.leaves import LeafFinder
 from localconformal.laws.noise import draw
+from localconformal.laws.outputs import Outputs
 from localconformal.regressors.cdsplit import profiles
 from localconformal.regressors.chr import run_mass
 from localconformal.regressors.hpdsplit import denser_mass
+from localconformal.scores import SCORES, make_score
 
 
 def embedded(model, X):
@@ -35,3 +42,28 @@ def seen(law, X):
 def features(X):
     """The columns of a table as points (n, d)."""
     return FeatureEmbedding().fit(X).transform(X)
+
+
+def told(point, X, v):
+    """What a law is told of a point model whose scores v = y - mu are; nothing without one."""
+    if point is None:
+        return {}
+    mu = point(X) if len(X) else np.empty(0)
+    return {"outputs": Outputs(point, mu, mu + np.resize(v, len(mu)))}
+
+
+def local_laws(law, X, V, asked, point=None, more=None):
+    """The laws of the columns of V (n, S) at rows, once more (n, S) was added."""
+    sided = SidedLaw.fit(law, X, V, told(point, X, V[:, -1]).get("outputs"))
+    if more is not None:
+        sided.update(X, more)
+    return sided.at(asked)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_trees():
+    """Small forests wherever a spread is learned, in the files that import this."""
+    with pytest.MonkeyPatch.context() as patch:
+        forests = ((20, 5, 0.5), (10, 30, 1.0))
+        patch.setattr("localconformal.laws.outputs.SPREAD_FORESTS", forests)
+        yield

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
+from inner import local_laws
 from localconformal import (
     AdditiveExpectation,
     AdditiveQuantile,
@@ -13,14 +14,11 @@ from localconformal import (
     MultiplicativeExpectation,
     MultiplicativeQuantile,
     NeighborsLaw,
-    Plain,
     ScaledQuantile,
     StackedLaw,
     ThetaQuantile,
     UniformLaw,
 )
-from localconformal.adjustments.monotone import LADDER, first_true
-from localconformal.laws import SidedLaw
 
 LEVELS = np.array([[0.9, 0.6], [0.8, 0.95]])
 N = 20
@@ -31,7 +29,7 @@ def problem():
     rng = np.random.default_rng(0)
     X, v = rng.normal(size=(120, 2)), rng.normal(size=120)
     V = np.column_stack([-v, v])
-    F = SidedLaw.fit(KernelLaw(bandwidth=0.5), X, V, None).at(rng.normal(size=(N, 2)))
+    F = local_laws(KernelLaw(bandwidth=0.5), X, V, rng.normal(size=(N, 2)))
     return V, F, rng.normal(size=(N, 2))
 
 
@@ -41,7 +39,6 @@ def medians(V):
 
 #: p = (v - a) / b: name -> (adjustment, (Q, Q below, E v, E |v|, eps) -> a, b).
 FORMULAS = {
-    "plain": (Plain(), lambda *known: (0.0, 1.0)),
     "additive": (AdditiveQuantile(), lambda Q, *known: (Q, 1.0)),
     "scaled": (ScaledQuantile(floor=0.1), lambda Q, below, m, s, eps: (Q, eps + Q - below)),
     "multiplicative": (
@@ -142,7 +139,7 @@ LAWS = {
 @pytest.mark.parametrize("level", [1.0, 1.0 - 1e-14, 1.0 - 1e-9, 1e-3])
 def test_extreme_levels_stay_finite(law, level):
     V = np.random.default_rng(0).normal(size=(40, 1))
-    F = SidedLaw.fit(LAWS[law], V, V, None).at(V[:5])
+    F = local_laws(LAWS[law], V, V, V[:5])
     adjustment, levels = ScaledQuantile().fit(V), np.array([[level]])
     p = adjustment.score(V[:5], F, levels)
     assert np.all(np.isfinite(p))
@@ -151,13 +148,13 @@ def test_extreme_levels_stay_finite(law, level):
 
 def test_where_there_is_no_width_the_unit_is_the_floor():
     V = np.random.default_rng(0).normal(size=(40, 1))
-    F, low = SidedLaw.fit(UniformLaw(), V, V, None).at(V[:5]), np.array([[0.3]])
+    F, low = local_laws(UniformLaw(), V, V, V[:5]), np.array([[0.3]])
     adjustment = ScaledQuantile().fit(V)
     # Below one half the width is never negative.
     expected = (V[:5, :, None] - F.quantile(low)) / adjustment.eps_[0]
     np.testing.assert_allclose(adjustment.score(V[:5], F, low), expected, rtol=1e-12)
     V = np.full((20, 1), 3.0)
-    F = SidedLaw.fit(UniformLaw(), V, V, None).at(V[:1])
+    F = local_laws(UniformLaw(), V, V, V[:1])
     p = ScaledQuantile(floor=0.1).fit(V).score(np.array([[3.3]]), F, np.array([[0.9]]))
     assert p.item() == pytest.approx(1.0, abs=1e-9)
 
@@ -219,19 +216,6 @@ def test_infinite_corrections_and_unreachable_scores(problem):
     assert np.all(never.score(v, F, LEVELS) == np.inf)
     always = MonotoneAdjustment(lambda v, F, theta: np.full_like(v, 1.0))
     assert np.all(always.threshold(np.zeros((2, 2)), F, LEVELS) == np.inf)
-
-
-@pytest.mark.parametrize("strict", [False, True])
-def test_the_first_place_where_a_condition_holds_is_found_from_above(strict):
-    known = [-np.inf, LADDER[0] / 2, -3e20, -7.0, -1e-5, 1e-5, 0.3, 1.0, 1e5, 3e20, LADDER[-2] * 3]
-    roots = np.concatenate([known, LADDER[1:-1:7]])
-    found = first_true(lambda z: z > roots if strict else z >= roots, len(roots))
-    assert np.all(found > roots if strict else found >= roots)
-    assert found[0] == LADDER[0]
-    # Around zero the bracket is as narrow as the lowest rung asks, elsewhere relative.
-    size = np.maximum(np.abs(roots), LADDER[LADDER > 0][0])[1:]
-    assert np.all((found - roots)[1:] <= 1.01e-10 * size)
-    assert first_true(lambda z: z >= np.inf, 1)[0] == np.inf
 
 
 def test_all_of_a_stretch_on_which_m_is_zero_is_accepted(problem):

@@ -3,7 +3,6 @@
 from functools import partial
 
 import numpy as np
-import pytest
 from sklearn.base import clone
 from sklearn.ensemble import (
     ExtraTreesRegressor,
@@ -13,23 +12,25 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from localconformal import DistanceQuantile, KernelLaw, NeighborsLaw
-from localconformal.engine.kernels import KERNELS
-from localconformal.laws import (
-    LAWS,
+from inner import LAWS, told
+from localconformal import (
+    DistanceQuantile,
     ForestLaw,
-    LeafQuantilesLaw,
+    KernelLaw,
     LearnedLaw,
+    LearnedMetric,
+    NeighborsLaw,
     ResponseLaw,
     ScaledLaw,
     ShiftedLaw,
     StackedLaw,
+    UniformLaw,
 )
-from localconformal.laws.bandwidth import BANDWIDTHS
-from localconformal.laws.forest import TARGETS
-from localconformal.laws.metric import LearnedMetric
-from localconformal.laws.outputs import Outputs
 
+KERNELS = ("gaussian", "boxcar", "epanechnikov")
+BANDWIDTHS, TARGETS = ("median", "median-log", "rate", "cv"), ("scores", "size", "both", "response")
+#: Their quantiles are reference scores; those of the others lie on lines between knots.
+DISCRETE = (ForestLaw, KernelLaw, NeighborsLaw, UniformLaw)
 FOREST = RandomForestRegressor(6, min_samples_leaf=4)
 BOOSTING = HistGradientBoostingRegressor(max_iter=4, random_state=0)
 LINE, TREE = LinearRegression(), DecisionTreeRegressor(min_samples_leaf=5, random_state=0)
@@ -59,7 +60,6 @@ VARIANTS = {
     "response-alone": ResponseLaw(),
     "shifted": ShiftedLaw("kernel", models={"line": LINE, "tree": TREE}, n_jobs=1),
     "shifted-outputs": ShiftedLaw(models={"tree": TREE}, n_jobs=1),
-    "leaf-quantiles": LeafQuantilesLaw(6, min_samples_leaf=15, n_jobs=1),
     "stacked": StackedLaw(),
     "stacked-fixed": StackedLaw(["uniform", "neighbors"], weights=[1, 3]),
     "stacked-models": StackedLaw([*LIGHT.values(), ScaledLaw(), ResponseLaw()]),
@@ -75,20 +75,10 @@ SLOW = {
 }
 #: Fitted with what a point model says; the others are told nothing.
 WITH_OUTPUTS = {name for name in VARIANTS if "outputs" in name} | {"response", "nested"}
-#: Small forests wherever a spread is learned.
-FEW_TREES = ((20, 5, 0.5), (10, 30, 1.0))
 #: Linear algebra inside the models: last bits depend on how many rows are asked together.
 LAST_BITS = dict.fromkeys(["learned-lines", "shifted", "nested"], 1e-12)
 #: Models with a tolerance of their own, which is in no unit.
-WITH_TOLERANCE = {"learned-lines", "leaf-quantiles", "stacked-models"}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def few_trees():
-    """In the files that import it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("localconformal.laws.outputs.SPREAD_FORESTS", FEW_TREES)
-        yield
+WITH_TOLERANCE = {"learned-lines", "stacked-models"}
 
 
 def point(X, unit=1.0):
@@ -102,8 +92,5 @@ def fit(name, X, v, unit=1.0):
     law = clone(VARIANTS[name])
     if "random_state" in law.get_params():
         law.set_params(random_state=0)
-    if name not in WITH_OUTPUTS:
-        return law.fit(X, v)
-    mu = point(X, unit) if len(X) else np.empty(0)
-    response = mu + np.resize(v, len(mu))
-    return law.fit(X, v, outputs=Outputs(partial(point, unit=unit), mu, response))
+    known = partial(point, unit=unit) if name in WITH_OUTPUTS else None
+    return law.fit(X, v, **told(known, X, v))

@@ -6,6 +6,8 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
+from inner import ADJUSTMENTS, SCORES, local_laws, make_adjustment, make_law, make_score
+from inner import LAWS as LAWS_BY_NAME
 from localconformal import (
     KernelLaw,
     LearnedLaw,
@@ -17,11 +19,6 @@ from localconformal import (
     StackedLaw,
     UniformLaw,
 )
-from localconformal.adjustments import ADJUSTMENTS, make_adjustment
-from localconformal.laws import LAWS as LAWS_BY_NAME
-from localconformal.laws import SidedLaw, make_law
-from localconformal.laws.outputs import Outputs
-from localconformal.scores import SCORES, make_score
 from registry import ci_but
 
 #: The closed forms, and the user's own functions m(v, F, theta).
@@ -66,12 +63,11 @@ def local_problem(law, seed=0, scale=1.0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(80, 2))
     v = scale * rng.integers(-8, 9, 80) / 3.0
-    V, mu = np.column_stack([-v, v]), point(X)
-    sided = SidedLaw.fit(law, X, V, Outputs(point, mu, mu + v))
-    if law is WIDER["updated"]:
-        with pytest.warns(UserWarning, match="lie above all those that the sketch was made for"):
-            sided.update(X, 3.0 * V)
-    return V, sided.at(2.0 * rng.normal(size=(N, 2)))
+    V, asked = np.column_stack([-v, v]), 2.0 * rng.normal(size=(N, 2))
+    if law is not WIDER["updated"]:
+        return V, local_laws(law, X, V, asked, point)
+    with pytest.warns(UserWarning, match="lie above all those that the sketch was made for"):
+        return V, local_laws(law, X, V, asked, point, more=3.0 * V)
 
 
 @pytest.fixture(scope="module", params=ci_but(["neighbors", "stacked"], LAWS))

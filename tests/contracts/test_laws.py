@@ -8,20 +8,20 @@ from pkgutil import iter_modules
 import numpy as np
 import pytest
 from law_variants import (
+    DISCRETE,
     LAST_BITS,
     SLOW,
     VARIANTS,
     WITH_OUTPUTS,
     WITH_TOLERANCE,
-    few_trees,  # noqa: F401
     fit,
     point,
 )
 
 import localconformal.engine
 import localconformal.laws
+from inner import few_trees, told  # noqa: F401
 from localconformal import KernelLaw
-from localconformal.laws.outputs import Outputs
 from localconformal.quantiles import MASS_GUARD
 from registry import ci_but
 
@@ -50,27 +50,21 @@ def law(name):
     return fit(name, REFERENCES, SCORES)
 
 
-def is_discrete(law):
-    """Whether the law is one of reference scores; else it is one of knots, joined by lines."""
-    return hasattr(law.engine_, "v")
-
-
 def ends(law, X):
     """The smallest and the largest value of the law at each row: (n, 2)."""
-    if is_discrete(law):
-        return np.tile(law.engine_.v[[0, -1]], (len(X), 1))
-    return law.rows(X).values[:, [0, -1]]
+    return np.hstack([law.upper_quantile(X, [0.0]), law.quantile(X, [1.0])])
 
 
 def rounding(law, X):
     """Units of v that rounding of a line may cost at each row: (n, 1)."""
-    return 0.0 if is_discrete(law) else 1e-12 * np.abs(ends(law, X)).max(axis=1, keepdims=True)
+    of_lines = not isinstance(law, DISCRETE)
+    return of_lines * 1e-12 * np.abs(ends(law, X)).max(axis=1, keepdims=True)
 
 
 def some_values(law, X):
     """Values at, between and beyond those of the law: (n, k)."""
     v = np.tile(np.unique(np.append(SCORES, [-9.0, 0.25, 9.0])), (len(X), 1))
-    return v if is_discrete(law) else np.sort(np.hstack([v, law.rows(X).values[:, ::5]]), axis=1)
+    return np.sort(np.hstack([v, law.quantile(X, np.linspace(0.02, 0.98, 9))]), axis=1)
 
 
 def answers(law, X):
@@ -95,8 +89,8 @@ def assert_same(got, expected, rtol=0.0):
             np.testing.assert_allclose(got[key], value, rtol=rtol, atol=1e-12, err_msg=key)
 
 
-def assert_proper(law, X):
-    """A finite law whose quantiles are reference scores, or between its knots."""
+def assert_proper(law, X, v=SCORES):
+    """A finite law whose quantiles are reference scores, or between its ends."""
     found = answers(law, X)
     for key, value in found.items():
         inner = value[:, 1:-1] if "quantile" in key else value
@@ -104,8 +98,7 @@ def assert_proper(law, X):
     lowest, highest = ends(law, X).T[:, :, None]
     inner = found["quantile"][:, 1:]
     assert np.all((lowest <= inner) & (inner <= highest))
-    if is_discrete(law):
-        assert np.isin(inner, law.engine_.v).all()
+    assert np.isin(inner, v).all() or not isinstance(law, DISCRETE)
     assert np.all(found["effective_sample_size"] >= 1 - 1e-9)
 
 
@@ -171,8 +164,7 @@ def test_the_order_of_reference_rows_does_not_matter_and_a_refit_forgets(name, l
     order = np.random.default_rng(0).permutation(len(REFERENCES))
     again = fit(name, REFERENCES[order], SCORES[order])
     assert_same(answers(again, QUERIES), expected, rtol=1e-9)
-    mu = point(REFERENCES)
-    known = {"outputs": Outputs(point, mu, mu + SCORES)} if name in WITH_OUTPUTS else {}
+    known = told(point if name in WITH_OUTPUTS else None, REFERENCES, SCORES)
     assert again.fit(REFERENCES, SCORES, **known) is again
     assert_same(answers(again, QUERIES), expected)
     assert vars(again).keys() == vars(law).keys()
@@ -220,17 +212,17 @@ def test_neither_layout_nor_precision_matters_and_nothing_is_written_to(name, la
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_few_reference_rows_are_enough(name, n):
-    assert_proper(fit(name, REFERENCES[:n], SCORES[:n]), QUERIES)
+    assert_proper(fit(name, REFERENCES[:n], SCORES[:n]), QUERIES, SCORES[:n])
 
 
 def test_equal_scores_give_a_point_mass(name):
     law = fit(name, REFERENCES, np.full(len(REFERENCES), 3.0))
     quantiles = law.quantile(QUERIES, LEVELS[1:])
-    if name in WITH_OUTPUTS and not is_discrete(law) and name != "learned-outputs":
+    if name in WITH_OUTPUTS and not isinstance(law, DISCRETE) and name != "learned-outputs":
         # y - mu(x) = 3 at reference rows only: laws of y see no point mass.
         assert np.all(np.isfinite(quantiles))
         return
-    np.testing.assert_allclose(quantiles, 3.0, rtol=1e-9 if not is_discrete(law) else 0.0)
+    np.testing.assert_allclose(quantiles, 3.0, rtol=0.0 if isinstance(law, DISCRETE) else 1e-9)
     np.testing.assert_allclose(law.mean(QUERIES), 3.0)
 
 
@@ -239,7 +231,7 @@ def test_coinciding_rows_share_the_law_of_all_scores(name):
     assert_proper(law, QUERIES)
     if name not in ("minibatch", "outputs-spread"):
         # Between two scores; knots are at few levels, so that a line between two may be long.
-        share, error = np.mean(SCORES <= 0.25), 1e-9 if is_discrete(law) else 0.08
+        share, error = np.mean(SCORES <= 0.25), 1e-9 if isinstance(law, DISCRETE) else 0.08
         np.testing.assert_allclose(law.cdf(np.ones((1, 3)), [0.25]), share, atol=error)
 
 

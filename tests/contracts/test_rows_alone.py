@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from law_variants import LAST_BITS, SLOW, VARIANTS, few_trees  # noqa: F401
+from law_variants import LAST_BITS, SLOW, VARIANTS
 from law_variants import fit as fit_law
 from sklearn.base import BaseEstimator, RegressorMixin
 from table_frames import ALONE, PANDAS, frame
 
+from inner import few_trees, split_columns  # noqa: F401
 from localconformal import KernelLaw, MondrianConformalRegressor, SLCPRegressor
-from localconformal.columns import is_missing, split_columns
 from registry import ESTIMATORS, ci_but
 
 KINDS = {MondrianConformalRegressor, SLCPRegressor}
@@ -65,12 +65,12 @@ class MeanOfCity(RegressorMixin, BaseEstimator):
     """A model that reads columns itself: the mean response of the city."""
 
     def fit(self, X, y):
-        city = ["" if is_missing(one) else one for one in X["text 0"]]
+        city = ["" if pd.isna(one) else one for one in X["text 0"]]
         self.means_ = pd.Series(y).groupby(city).mean().to_dict()
         return self
 
     def predict(self, X):
-        return np.array([self.means_["" if is_missing(one) else one] for one in X["text 0"]])
+        return np.array([self.means_["" if pd.isna(one) else one] for one in X["text 0"]])
 
 
 @LIBRARIES
