@@ -7,8 +7,6 @@ and the union bound only add coverage: there the lower end alone is asked for. T
 band, four standard errors and more, allows for the number of cells tested here.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +16,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.tree import DecisionTreeRegressor
 
+from inner import ADJUSTMENTS, SCORES
 from localconformal import (
     ForestLaw,
     KernelLaw,
@@ -33,31 +32,23 @@ from localconformal import (
     SplitConformalRegressor,
     StackedLaw,
 )
-from localconformal.adjustments import ADJUSTMENTS
-from localconformal.scores import SCORES
 from registry import ESTIMATORS, awkward_data, light, smooth_data
 
 CELLS = 185
 Z = norm.isf(0.001 / CELLS)
 # Rounded data repeat rows by chance; Mondrian cells may be too small.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-LAW = KernelLaw(bandwidth=0.4)
-SIDES = ["joint", "union", "absolute"]
-
-
-def slcp_by_hand(v, F, theta):
-    return F.quantile(F.level) + theta - v
+LAW, SIDES = KernelLaw(bandwidth=0.4), ["joint", "union", "absolute"]
+LINE, LINES = LinearRegression(), QuantileRegressor(alpha=0)
 
 
 def name_of(part):
     return part if isinstance(part, str) else getattr(part, "__name__", type(part).__name__)
 
 
-def local(estimator=None, **params):
-    estimator = LinearRegression() if estimator is None else estimator
-    return LocalizedConformalRegressor(
-        estimator, **{"calibration_size": None, "random_state": 0, "n_jobs": 1, **params}
-    )
+def local(estimator=LINE, law=LAW, **params):
+    own = {"calibration_size": None, "random_state": 0, "n_jobs": 1, **params}
+    return LocalizedConformalRegressor(estimator, law=law, **own)
 
 
 def check(model, data, two_sided):
@@ -82,51 +73,40 @@ def with_and_without_ties(quick, values):
 
 #: Whose coverage is looked at whenever tests are run; the others have shorter tests of their own.
 ALWAYS = [LocalizedConformalRegressor, SLCPRegressor, SplitConformalRegressor]
-
-
 #: Two corrections, several cells or a mass at infinity for each row round up more than once; the
 #: hull of a region is larger than it.
-CONSERVATIVE = {
-    "CDSplitRegressor",
-    "DistSplitRegressor",
-    "HPDSplitRegressor",
-    "LVDRegressor",
-    "LocartRegressor",
-    "MondrianConformalRegressor",
-    "RLCPRegressor",
-}
+CONSERVATIVE = ["CDSplit", "DistSplit", "HPDSplit", "LVD", "Locart", "MondrianConformal", "RLCP"]
 
 
 @pytest.mark.parametrize(("cls", "data"), with_and_without_ties(ALWAYS, ESTIMATORS))
 def test_every_estimator(cls, data):
-    model = light(cls, calibration_size=None)
-    check(model, data, data is smooth_data and cls.__name__ not in CONSERVATIVE)
+    conservative = cls.__name__.removesuffix("Regressor") in CONSERVATIVE
+    check(light(cls, calibration_size=None), data, data is smooth_data and not conservative)
 
 
 #: The last one is inverted numerically.
-EVERY = [*ADJUSTMENTS, MonotoneAdjustment(slcp_by_hand)]
+EVERY = [*ADJUSTMENTS, MonotoneAdjustment(lambda v, F, theta: F.quantile(F.level) + theta - v)]
 
 
 @pytest.mark.parametrize("sides", SIDES)
 @pytest.mark.parametrize(("adjustment", "data"), with_and_without_ties(["additive"], EVERY))
 def test_every_adjustment_and_side(adjustment, sides, data):
-    model = local(law=LAW, adjustment=adjustment, sides=sides)
+    model = local(adjustment=adjustment, sides=sides)
     # F(v-) has atoms, so that the theta-quantile covers more than asked.
     check(model, data, data is smooth_data and sides != "union" and adjustment != "theta")
 
 
 FOREST = ForestLaw(RandomForestRegressor(10, min_samples_leaf=5), n_jobs=1)
-LINES = LearnedLaw(QuantileRegressor(alpha=0), n_jobs=1)
 TREE = {"tree": DecisionTreeRegressor(min_samples_leaf=5)}
 LEARNING = {
     "forest": FOREST,
     "forest-response": ForestLaw(RandomForestRegressor(10), "response", n_jobs=1),
     "learned": LearnedLaw(HistGradientBoostingRegressor(max_iter=5), n_jobs=1),
-    "learned-lines": LINES,
+    "learned-lines": LearnedLaw(LINES, n_jobs=1),
     "scaled": ScaledLaw(),
     "response": ResponseLaw(FOREST),
     "shifted": ShiftedLaw(FOREST, models=TREE, n_jobs=1),
-    "stacked": StackedLaw([FOREST, LINES, ScaledLaw(), "uniform"]),
+    "stacked": StackedLaw([FOREST, LearnedLaw(LINES, n_jobs=1), ScaledLaw(), "uniform"]),
     "outputs-spread": KernelLaw(bandwidth=0.4, embedding="outputs-spread"),
 }
 
@@ -151,58 +131,45 @@ def table_data(n, seed):
     """Frames with labels, numbers in objects, days and gaps; the types differ from draw to draw."""
     rng = np.random.default_rng(seed)
     kind, size = rng.integers(0, 3, n), rng.normal(size=n)
-    X = pd.DataFrame(
-        {
-            "kind": np.array(["a", "b", None], dtype=object)[kind],
-            "code": np.array([1, 2.0, None], dtype=object)[rng.integers(0, 3, n)],
-            "size": size.astype(object),
-            "day": np.datetime64("2024-01-01") + rng.integers(0, 99, n).astype("m8[D]"),
-        }
-    )
+    columns = {
+        "kind": np.array(["a", "b", None], dtype=object)[kind],
+        "code": np.array([1, 2.0, None], dtype=object)[rng.integers(0, 3, n)],
+        "size": size.astype(object),
+        "day": np.datetime64("2024-01-01") + rng.integers(0, 99, n).astype("m8[D]"),
+    }
+    X = pd.DataFrame(columns)
     X.loc[rng.uniform(size=n) < 0.2, ["size", "day"]] = None
     return X if seed % 2 else X.convert_dtypes(), size + (1 + 2 * kind) * rng.normal(size=n)
 
 
-EMPTY = KernelLaw("boxcar", bandwidth=1e-3)
-#: In-sample scores are too small, and laws that learn reach beyond the largest of them.
-BEYOND = {"adjustment": "theta", "sides": "union", "reference": "train"}
-FURTHER = [
-    *(
-        (
-            local(
-                QuantileRegressor(alpha=0) if score == "quantile" else None,
-                conformity_score=score,
-                law=LAW,
-            ).set_params(sides=sides),
-            smooth_data,
-            sides != "union" or score == "absolute",
-        )
-        for score in SCORES
-        for sides in SIDES
-    ),
-    *(
-        (local(Terrible(), law=law, sides=sides), smooth_data, sides != "union")
-        for law in (KernelLaw(bandwidth=1e-6), KernelLaw(bandwidth=1e6), EMPTY)
-        for sides in SIDES
-    ),
-    *((local(law=law), noise_features, True) for law in (LAW, NeighborsLaw(30))),
-    *(
-        (local(law=LEARNING[law], adjustment="scaled"), smooth_data, True)
-        for law in ("forest", "learned-lines", "stacked")
-    ),
-    *(
-        (local(law=LEARNING[law], **BEYOND), smooth_data, False)
-        for law in ("learned-lines", "response", "scaled", "shifted", "stacked")
-    ),
-    *((local(law=LAW, reference=name), smooth_data, True) for name in ("holdout", "train")),
-    *(
-        (local(law=law).set_params(estimator=None), table_data, True)
-        for law in ("forest", "kernel")
-    ),
-]
+#: Bandwidths next to nothing and next to everything, and neighbourhoods that are empty.
+ODD = [KernelLaw(bandwidth=1e-6), KernelLaw(bandwidth=1e6), KernelLaw("boxcar", bandwidth=1e-3)]
 
 
-@pytest.mark.parametrize(("model", "data", "two_sided"), FURTHER)
+def further():
+    """(model, data, whether the upper end is asked for)."""
+    for sides in SIDES:
+        for score in SCORES:
+            base = LINES if score == "quantile" else LINE
+            model = local(base, conformity_score=score, sides=sides)
+            yield model, smooth_data, sides != "union" or score == "absolute"
+        for law in ODD:
+            yield local(Terrible(), law, sides=sides), smooth_data, sides != "union"
+    for law in (LAW, NeighborsLaw(30)):
+        yield local(law=law), noise_features, True
+    for name in ("forest", "learned-lines", "stacked"):
+        yield local(law=LEARNING[name], adjustment="scaled"), smooth_data, True
+    # In-sample scores are too small, and laws that learn reach beyond the largest of them.
+    beyond = {"adjustment": "theta", "sides": "union", "reference": "train"}
+    for name in ("learned-lines", "response", "scaled", "shifted", "stacked"):
+        yield local(law=LEARNING[name], **beyond), smooth_data, False
+    for reference in ("holdout", "train"):
+        yield local(reference=reference), smooth_data, True
+    for law in ("forest", "kernel"):
+        yield local(None, law), table_data, True
+
+
+@pytest.mark.parametrize(("model", "data", "two_sided"), list(further()))
 @pytest.mark.ci
 def test_further_settings(model, data, two_sided):
     check(model, data, two_sided)
