@@ -6,16 +6,20 @@ import pytest
 
 from localconformal.adjustments import ADJUSTMENTS, make_adjustment
 from localconformal.columns import split_columns
-from localconformal.engine.choose import FEW, Problem, build_engine
+from localconformal.engine.choose import ENGINES, FEW, Problem, build_engine
+from localconformal.engine.exact import run_in_threads
 from localconformal.laws import LAWS, SidedLaw, make_law
 from localconformal.laws.features import FeatureEmbedding
 from localconformal.laws.leaves import LeafFinder
 from localconformal.laws.noise import draw
 from localconformal.laws.outputs import Outputs
+from localconformal.parallel import in_threads
 from localconformal.regressors.cdsplit import profiles
 from localconformal.regressors.chr import run_mass
 from localconformal.regressors.hpdsplit import denser_mass
 from localconformal.scores import SCORES, make_score
+from localconformal.selection.cost import FEWEST
+from localconformal.splitting import split_rows
 
 
 def embedded(model, X):
@@ -29,9 +33,27 @@ def drawn_centres(model, X):
     return points + localizer.bandwidth * draw(localizer.kernel, model.noise_seed_, points)
 
 
+def laws_of(model):
+    """The laws of the sides of a fitted model: none, one (of both, a mirrored pair), or two."""
+    return model.law_.laws
+
+
 def law_of(model):
-    """The law of the upper side, or of both where one is the mirror of the other."""
-    return model.law_.laws[-1]
+    """The law of the upper side."""
+    return laws_of(model)[-1]
+
+
+def held_on_dask(seed, n):
+    """The quarter of n rows on Dask that `fit` calibrates on."""
+    from localconformal.distributed.graph import SPLIT, uniforms
+
+    numbers = uniforms(seed, SPLIT, 0, n)
+    return np.flatnonzero(numbers <= np.sort(numbers)[int(np.ceil(0.25 * n)) - 1])
+
+
+def rows_at_a_time(monkeypatch, most):
+    """Let models answer so many rows at a time."""
+    monkeypatch.setattr("localconformal.regressors.row_parts.ROWS_AT_A_TIME", most)
 
 
 def seen(law, X):

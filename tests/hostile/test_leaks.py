@@ -16,14 +16,18 @@ from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.neighbors import KDTree
 from sklearn.utils import check_random_state
 
-from contracts.law_variants import FEW_TREES, VARIANTS
+from contracts.law_variants import VARIANTS
+from inner import (
+    ADJUSTMENTS,
+    ENGINES,
+    FEWEST,
+    SCORES,
+    few_trees,  # noqa: F401
+    held_on_dask,
+    laws_of,
+    split_rows,
+)
 from localconformal import KernelLaw, LocalizedConformalRegressor, SLCPRegressor
-from localconformal.adjustments import ADJUSTMENTS
-from localconformal.engine.choose import ENGINES
-from localconformal.laws import outputs
-from localconformal.scores import SCORES
-from localconformal.selection.cost import FEWEST
-from localconformal.splitting import split_rows
 from registry import ESTIMATORS, ci_but, light, optional, smooth_data
 
 LEVELS = [0.5, 0.9]
@@ -32,14 +36,6 @@ TRAIN, HELD, OTHER = (smooth_data(n, seed) for n, seed in [(160, 0), (60, 1), (5
 
 # Small calibration sets, wild rows: bounds may well be infinite, and a sketch of few rows poor.
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning")]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def few_trees():
-    """A small forest wherever a spread is learned."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outputs, "SPREAD_FORESTS", FEW_TREES)
-        yield
 
 
 def one_wild_row(X, y):
@@ -55,8 +51,8 @@ def all_others(X, y):
 def of_laws(model):
     """What the local laws and the base model say of the probe."""
     v = np.tile(np.linspace(-3, 3, 13), (len(PROBE), 1))
-    quantiles = [(law.quantile(PROBE, [0.05, 0.5]), law.mean(PROBE)) for law in model.law_.laws]
-    others = [(law.upper_quantile(PROBE, [0.9]), law.cdf(PROBE, v)) for law in model.law_.laws]
+    quantiles = [(law.quantile(PROBE, [0.05, 0.5]), law.mean(PROBE)) for law in laws_of(model)]
+    others = [(law.upper_quantile(PROBE, [0.9]), law.cdf(PROBE, v)) for law in laws_of(model)]
     return joblib.hash([quantiles, others]), model.predict(PROBE).tobytes()
 
 
@@ -105,10 +101,7 @@ def held_inside(n):
 
 def held_by_position(n):
     """The same when they are on Dask."""
-    from localconformal.distributed.graph import SPLIT, uniforms
-
-    numbers = uniforms(seed_of_split(), SPLIT, 0, n)
-    return np.flatnonzero(numbers <= np.sort(numbers)[int(np.ceil(0.25 * n)) - 1])
+    return held_on_dask(seed_of_split(), n)
 
 
 def with_rows_changed(X, y, rows, change):
@@ -210,7 +203,7 @@ def test_labels_and_missing_values_of_calibration_rows_teach_a_law_nothing(name)
     other.iloc[rows] = mixed_frame(3.0 * X[rows] + 2.0, new_labels=True)
     models = [with_law(name, FirstColumn()).fit(table, y) for table in (frame, other)]
     asked = mixed_frame(PROBE), [0.1, 0.5, 0.9]
-    np.testing.assert_array_equal(*([F.quantile(*asked) for F in m.law_.laws] for m in models))
+    np.testing.assert_array_equal(*([F.quantile(*asked) for F in laws_of(m)] for m in models))
 
 
 # ---- rows on Dask, networks ------------------------------------------------------------------
@@ -238,12 +231,10 @@ def test_nothing_on_dask_learns_from_calibration_rows(name, cut):
 
 @pytest.mark.ci
 def test_a_sketch_summed_on_dask_knows_nothing_of_calibration_rows(monkeypatch, cut):
-    from localconformal.distributed import laws
-
     # A sample chooses the law, all rows are summed.
-    monkeypatch.setattr(laws, "LAW_ROWS", 100)
+    monkeypatch.setattr("localconformal.distributed.laws.LAW_ROWS", 100)
     fitted = assert_inner_split_is_kept(with_law("engine-sketch"), cut=cut, held=held_by_position)
-    assert fitted.law_.laws[0].engine_.sketch.n == 150
+    assert laws_of(fitted)[0].engine_report_.n_references == 150
 
 
 @pytest.mark.ci

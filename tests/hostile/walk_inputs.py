@@ -16,10 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
+from inner import ADJUSTMENTS, SCORES
 from localconformal import ForestLaw, KernelLaw, LearnedLaw, NeighborsLaw, StackedLaw
-from localconformal.adjustments import ADJUSTMENTS
-from localconformal.densities import DENSITIES
-from localconformal.scores import SCORES
 
 # ---- tables ----------------------------------------------------------------------------------
 
@@ -260,7 +258,6 @@ PARAMETERS = {
     "small_cells": (["infinite", "pool"], ["nonsense"]),
     "weights": ([None, one_each], [3, two_each, negative]),
     "clip": ([0.01, 0.4], [0.0, 0.5]),
-    "density": (sorted(DENSITIES), ["nonsense"]),
     "n_cells": ([None, 1, 3], [0, 1.5]),
 }
 #: Instead of defaults that take seconds.
