@@ -6,20 +6,26 @@ import pytest
 
 from localconformal.adjustments import ADJUSTMENTS, make_adjustment
 from localconformal.columns import split_columns
+from localconformal.densities import DENSITIES, Grid, Sample
+from localconformal.densities.base import EVERYWHERE
+from localconformal.densities.grid import BINS
+from localconformal.densities.histogram import law_mass
 from localconformal.engine.choose import ENGINES, FEW, Problem, build_engine
 from localconformal.engine.exact import run_in_threads
+from localconformal.intervals import collapse_crossed, crossed, nest, round_up
 from localconformal.laws import LAWS, SidedLaw, make_law
 from localconformal.laws.features import FeatureEmbedding
 from localconformal.laws.leaves import LeafFinder
 from localconformal.laws.noise import draw
-from localconformal.laws.outputs import Outputs
+from localconformal.laws.outputs import Outputs, blank_outputs
+from localconformal.models import default_estimator, fit_model, may_share_process
 from localconformal.parallel import in_threads
 from localconformal.regressors.cdsplit import profiles
 from localconformal.regressors.chr import run_mass
 from localconformal.regressors.hpdsplit import denser_mass
-from localconformal.scores import SCORES, make_score
+from localconformal.scores import SCORES, Band, make_score
 from localconformal.selection.cost import FEWEST
-from localconformal.splitting import split_rows
+from localconformal.splitting import fold_rows, split_rows
 
 
 def embedded(model, X):
@@ -89,3 +95,14 @@ def few_trees():
         forests = ((20, 5, 0.5), (10, 30, 1.0))
         patch.setattr("localconformal.laws.outputs.SPREAD_FORESTS", forests)
         yield
+
+
+def fit_score(score, estimator, X, y, **params):
+    """The score fitted around a model: it answers point(X), band(X), values(band, y), bounds(.)."""
+    return score.fit(estimator, X, y, **params)
+
+
+def density_of(law, X, v):
+    """The density of scores v around a law, on its grid; None is the default law."""
+    v = np.asarray(v, dtype=np.float64)
+    return DENSITIES["law"](Sample(X, v, blank_outputs(v), 0, n_jobs=1), law)

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from inner import default_estimator
 from localconformal import (
     ConformalizedQuantileRegressor,
     ForestLaw,
@@ -19,8 +20,7 @@ from localconformal import (
     SplitConformalRegressor,
 )
 from localconformal.default_model import MOST_CODES, TableBoostingRegressor, TableCodes
-from localconformal.io.models import load_model, save_model
-from localconformal.models import default_estimator
+from localconformal.io import load_model, save_model
 
 
 @parametrize_with_checks([TableBoostingRegressor()])

@@ -8,21 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import QuantileRegressor
 
-from localconformal import KernelLaw, LearnedLaw, UniformLaw
-from localconformal.densities import DENSITIES, Grid, Sample
-from localconformal.densities.base import EVERYWHERE, cde_loss
-from localconformal.densities.grid import BINS
-from localconformal.densities.histogram import law_mass, smooth
-from localconformal.laws.outputs import blank_outputs
+from inner import BINS, EVERYWHERE, Grid, density_of, law_mass
+from localconformal import LearnedLaw, UniformLaw
 from registry import ci_but
-
-KINDS = pytest.mark.parametrize("kind", DENSITIES)
-
-
-def sample_of(v, X=None, seed=0):
-    v = np.asarray(v, dtype=np.float64)
-    X = np.zeros((len(v), 1)) if X is None else X
-    return Sample(X, v, blank_outputs(v), seed, n_jobs=1)
 
 
 def grid_of(v):
@@ -51,10 +39,9 @@ ODD = {
 }
 
 
-@KINDS
 @pytest.mark.parametrize("case", ci_but(["one", "constant", "mostly-zero", "wild"], ODD))
-def test_masses_are_positive_sum_to_one_and_the_grid_holds_the_scores(kind, case):
-    density = DENSITIES[kind](sample_of(ODD[case]), UniformLaw() if kind == "law" else None)
+def test_masses_are_positive_sum_to_one_and_the_grid_holds_the_scores(case):
+    density = density_of(UniformLaw(), np.zeros((len(ODD[case]), 1)), ODD[case])
     mass = density.mass(np.array([[0.0], [1e9]]))
     assert mass.shape == (2, BINS)
     assert (mass >= 0.99 * EVERYWHERE / BINS).all()
@@ -113,9 +100,8 @@ def test_bins_are_closed(v, edge):
         assert sorted({int(left), int(right)} - {-1}) == holding
 
 
-@KINDS
-def test_two_modes_are_kept_apart(kind):
-    density = DENSITIES[kind](sample_of(*two_modes(1000, seed=1)[::-1]), None)
+def test_two_modes_are_kept_apart():
+    density = density_of(None, *two_modes(1000, seed=1))
     one, two = density.mass(np.array([[0.2], [3.5]])) / density.grid.widths
     at = {v: density.grid.bins(np.array([v]))[0][0] for v in (-3.5, 0.0, 3.5)}
     assert two[at[0.0]] < 0.2 * min(two[at[-3.5]], two[at[3.5]])
@@ -128,26 +114,3 @@ def test_mass_beyond_the_grid_counts_for_its_ends():
     mass = law_mass(law, grid_of(v), X[:5])
     np.testing.assert_allclose(mass.sum(axis=1), 1.0)
     assert (mass[:, [0, -1]].sum(axis=1) > 0.3).all()
-
-
-@pytest.mark.parametrize("bandwidth", [0.0, 0.5, 8.0, 32.0])
-def test_smoothing_keeps_the_mass(bandwidth):
-    spread = smooth(np.eye(BINS)[[0, 200]], bandwidth)
-    np.testing.assert_allclose(spread.sum(axis=1), 1.0)
-    assert (spread.argmax(axis=1) == [0, 200]).all()
-
-
-def test_the_loss_is_least_at_the_truth():
-    v = np.random.default_rng(0).normal(size=4000)
-    grid = grid_of(v)
-    counts = np.bincount(grid.bins(v[:2000])[0], minlength=BINS) / 2000
-    masses = {b: np.tile(smooth(counts[None], b), (2000, 1)) for b in (0.0, 12.0, 150.0)}
-    loss = {b: cde_loss(mass, grid, v[2000:]) for b, mass in masses.items()}
-    assert loss[12.0] < min(loss[0.0], loss[150.0])
-    # int f^2 of a standard normal is 1 / (2 sqrt(pi)), and the loss its negative.
-    assert abs(loss[12.0] + 0.5 / np.sqrt(np.pi)) < 0.02
-
-
-def test_a_basis_has_no_law():
-    with pytest.raises(ValueError, match="density is 'basis', which has no law"):
-        DENSITIES["basis"](sample_of([0.0, 1.0]), KernelLaw())

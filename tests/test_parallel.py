@@ -13,8 +13,8 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import SVR
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from inner import fit_model, may_share_process
 from localconformal import MADSplitRegressor, SLCPRegressor
-from localconformal.models import fit_model, may_share_process
 from localconformal.parallel import SMALL_FIT, asked_jobs, in_threads, jobs_of
 from registry import smooth_data
 

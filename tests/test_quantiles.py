@@ -1,4 +1,4 @@
-"""Order statistics against exact arithmetic and the definitions written as loops."""
+"""Order statistics against exact arithmetic and the definitions written as loops; bounds."""
 
 import math
 from fractions import Fraction
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inner import collapse_crossed, crossed, nest, round_up
 from localconformal.quantiles import (
     MASS_GUARD,
     cdf_targets,
@@ -81,14 +82,6 @@ def test_levels_that_come_from_arithmetic_do_not_flip_a_rank():
             assert weighted_quantile(values, weights, level) == math.ceil(n * exact)
             upper = upper_weighted_quantile(values, weights, level)
             assert upper == math.floor(n * exact) + 1
-
-
-def test_the_required_size_is_the_smallest_whose_rank_exists():
-    for level in (1e-10, 1e-7, 0.1, 0.5, 0.75, 0.9, 0.95, 0.999):
-        for shifted in level + np.array([0.0, 5e-11, 1e-9, 1e-8, 1e-7]):
-            n = required_calibration_size(shifted)
-            assert n >= max(1, conformal_rank(n, shifted))
-            assert n == 1 or conformal_rank(n - 1, shifted) > n - 1
 
 
 def test_the_conformal_quantile_is_the_kth_of_the_sorted_scores_with_one_more_at_infinity():
@@ -276,3 +269,35 @@ def test_constant_responses_are_their_own_unit_and_scores_may_have_another():
     y, v = np.array([0.0, 1.0, 2.0]), [1e-9, 0.0, 0.0]
     np.testing.assert_array_equal(clear_of_rounding(v, y, unit=1e9), v)
     np.testing.assert_array_equal(clear_of_rounding(v, y, unit=2.0), np.full(3, 0.5))
+
+
+# ---- bounds ----------------------------------------------------------------------------------
+
+
+def test_crossed_bounds_collapse_to_their_midpoint_and_others_stay():
+    lower, upper = np.random.default_rng(1).normal(size=(2, 50, 3))
+    got, middle = collapse_crossed(np.stack([lower, upper], axis=1)), (lower + upper) / 2
+    expected = np.where(lower > upper, middle, [lower, upper])
+    np.testing.assert_array_equal(got, expected.swapaxes(0, 1))
+    assert not crossed(got).any()
+    largest = np.finfo(float).max
+    huge = np.array([[[largest], [0.9 * largest]], [[largest], [-largest]]])
+    assert np.all(np.isfinite(collapse_crossed(huge)))
+
+
+def test_infinite_bounds_and_sums_stay_infinite_without_a_warning():
+    inf = np.inf
+    intervals = np.array([[[-inf], [inf]], [[0.0], [inf]], [[-inf], [0.0]]])
+    np.testing.assert_array_equal(collapse_crossed(intervals), intervals)
+    np.testing.assert_array_equal(round_up(np.array([-inf, 1.0]), -inf), [-inf, -inf])
+    np.testing.assert_array_equal(round_up(np.array([-inf, 0.0, inf])), [-inf, 0.0, inf])
+
+
+def test_nested_intervals_are_hulls_of_the_lower_levels_in_any_order():
+    levels = np.array([0.8, 0.5, 0.95, 0.9])
+    intervals = np.random.default_rng(2).normal(size=(30, 2, 4))
+    got = nest(intervals, levels)
+    for asked, level in enumerate(levels):
+        inside = intervals[:, :, levels <= level]
+        np.testing.assert_array_equal(got[:, 0, asked], inside[:, 0].min(axis=1))
+        np.testing.assert_array_equal(got[:, 1, asked], inside[:, 1].max(axis=1))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from localconformal.regions import Region
+from localconformal import Region
 
 EDGES = np.array([-2.0, -1.5, 0.0, 0.25, 3.0, 3.5, 7.0])
 KEPT = hnp.arrays(bool, st.tuples(st.integers(1, 6), st.just(6))).filter(

@@ -3,18 +3,15 @@
 import numpy as np
 import pytest
 
-from localconformal.splitting import fold_rows, split_rows
+from inner import fold_rows, split_rows
 
 
-@pytest.mark.parametrize("n", [2, 3, 10, 101])
-@pytest.mark.parametrize("share", [0.25, 0.5, 1])
-def test_the_two_parts_are_disjoint_and_complete(n, share):
-    first, second = split_rows(n, share, seed=3)
-    assert sorted([*first, *second]) == list(range(n))
-    assert min(len(first), len(second)) >= 1
-
-
-def test_sizes_are_kept_and_the_seed_fixes_the_split():
+def test_parts_are_disjoint_and_complete_of_the_asked_size_and_fixed_by_the_seed():
+    for n in (2, 3, 10, 101):
+        for share in (0.25, 0.5, 1):
+            first, second = split_rows(n, share, seed=3)
+            assert sorted([*first, *second]) == list(range(n))
+            assert min(len(first), len(second)) >= 1
     assert len(split_rows(100, 17, seed=0)[1]) == 17
     assert abs(len(split_rows(1_001, 0.25, seed=0)[1]) - 250) <= 1
     first, second = split_rows(5, None, seed=0)
