@@ -84,7 +84,7 @@ def make_frame(columns: Mapping[str, Any], like: Any) -> Any:
     For arrays and None it is pandas, or polars where only that is installed.
     """
     if not is_frame(like):
-        return installed_frame()(dict(columns))
+        return _installed_frame()(dict(columns))
     native = nw.from_dict(
         dict(columns), backend=nw.get_native_namespace(nw.from_native(like))
     ).to_native()
@@ -93,7 +93,7 @@ def make_frame(columns: Mapping[str, Any], like: Any) -> Any:
     return native
 
 
-def installed_frame() -> Any:
+def _installed_frame() -> Any:
     """The class of data frames that is there to be used."""
     for name in ("pandas", "polars"):
         try:

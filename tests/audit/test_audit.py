@@ -278,7 +278,7 @@ def test_few_values_of_few_features_are_audited(n, half_width):
         ({"X": None}, "it is None"),
         ({"X": csr_matrix(np.eye(70))}, r"pass X\.toarray\(\)"),
         ({"X": np.zeros((5, 2))}, "5 rows"),
-        ({"intervals": np.zeros((70, 2, 3))}, "3 levels; one level was expected"),
+        ({"intervals": np.zeros((70, 2, 3))}, "3 levels; expected one level"),
         ({"confidence_level": [0.8, 0.9]}, "as many levels as intervals have"),
         ({"confidence_level": 1.0}, r"in \(0, 1\)"),
         ({"n_calibration": 0}, "n_calibration=0"),

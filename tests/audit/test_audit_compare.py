@@ -95,11 +95,11 @@ MODELS = {level: SplitConformalRegressor(confidence_level=level) for level in (0
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda split: compare([INTERVALS], X, Y), "candidates is a list; a dict of name"),
+        (lambda split: compare([INTERVALS], X, Y), "candidates: got a list; expected a dict of name"),
         (lambda split: compare({}, X, Y), "at least one method"),
         (lambda split: compare({"a": INTERVALS[:5]}, X, Y), "as many rows as intervals"),
-        (lambda split: compare(MODELS, X, Y), "one was expected"),
-        (lambda split: split.paired("b"), "one of one, other was expected"),
+        (lambda split: compare(MODELS, X, Y), "expected one"),
+        (lambda split: split.paired("b"), "expected one of one, other"),
         (lambda split: Comparison.over([], SHARE), "the same methods in each"),
         (lambda split: Comparison.over([split, ALONE], SHARE), "the same methods in each"),
     ],

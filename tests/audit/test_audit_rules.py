@@ -42,7 +42,7 @@ def share_found(repeats, make=planted):
 @pytest.fixture
 def all_regions(monkeypatch):
     """Ten regions are tested, however little they stand out."""
-    monkeypatch.setattr("localconformal.audit.rules.LEAST_SCORE", -1e6)
+    monkeypatch.setattr("localconformal.audit.rules._LEAST_SCORE", -1e6)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_rule_counts_the_rows_it_describes_of_a_table_with_its_columns():
         assert len(rule.conditions) <= 3
         assert rule.lower <= rule.coverage <= rule.upper
     for other in (X[["b"]], X.to_numpy()):
-        with pytest.raises(ValueError, match="the columns of the audit were expected"):
+        with pytest.raises(ValueError, match="expected the columns of the audit"):
             rules[0].rows(other)
 
 
@@ -129,7 +129,7 @@ def test_the_seed_decides():
 
 
 def test_a_wide_table_is_searched_on_fewer_rows(monkeypatch):
-    monkeypatch.setattr("localconformal.audit.rules.MAX_FIND_ROWS", 2_000)
+    monkeypatch.setattr("localconformal.audit.rules._MAX_FIND_ROWS", 2_000)
     rules, notes = search(*planted(6_000, 6)[:3])
     assert "found on 2,000 rows and tested on the other 4,000" in notes[0]
     assert is_significant(rules[0])

@@ -107,7 +107,7 @@ def test_a_plot_uses_the_axes_it_is_given_and_reads_no_text_as_mathematics(name)
         assert not re.search(r"(?<!\\)\$", text.get_text())
     assert plt.get_fignums() == []
     if name in PANELS:
-        with pytest.raises(ValueError, match=r"ax has 1 axes; \d were expected"):
+        with pytest.raises(ValueError, match=r"ax: got 1 axes; expected \d"):
             PLOTS[name](*make(50), ax=given[0])
 
 
@@ -122,10 +122,10 @@ def test_infinite_and_empty_intervals_are_counted_and_end_at_the_edge(name):
 @pytest.mark.parametrize("name", [name for name in PLOTS if "weights" not in name])
 def test_no_rows_are_refused_and_several_levels_where_one_is_drawn(name):
     X, y, intervals = make(5)
-    with pytest.raises(ValueError, match=r"at least one|empty"):
+    with pytest.raises(ValueError, match=r"at least one|got none|got 0 rows|empty|0 sample"):
         PLOTS[name](X[:0], y[:0], intervals[:0])
     if name != "calibration":
-        with pytest.raises(ValueError, match=r"those of one level|one level was expected"):
+        with pytest.raises(ValueError, match="expected one level"):
             PLOTS[name](X, y, several(intervals))
 
 

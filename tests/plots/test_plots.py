@@ -333,14 +333,14 @@ BANDS = {"true quantiles": INTERVALS}
     [
         (lambda: plots.plot_bands(np.column_stack([X_, X_]), Y, BANDS), "one feature"),
         (lambda: plots.plot_bands(X_, Y, BANDS, oracle=INTERVALS), "the name of oracle"),
-        (lambda: plots.plot_regions(["a", "b"] * 300, Y, BANDS, EDGES), "numbers were expected"),
+        (lambda: plots.plot_regions(["a", "b"] * 300, Y, BANDS, EDGES), "expected numbers"),
         (lambda: plots.plot_sorted(Y, INTERVALS, by="y"), "'length' or 'prediction'"),
-        (lambda: plots.plot_methods(Y, BANDS, baseline="z"), "baseline is 'z'"),
+        (lambda: plots.plot_methods(Y, BANDS, baseline="z"), "baseline 'z'"),
         (lambda: weights_of(SPLIT.fit(ROWS, V), ROWS[0], ROWS), "no law with a kernel"),
         (lambda: weights_of(slcp(LINES), ROWS[0], ROWS), "no kernel between two rows"),
         (lambda: weights_of(KernelLaw(), ROWS[0], ROWS), "not fitted"),
         (lambda: weights_of(KERNEL, ROWS[:2], ROWS), "one row x"),
-        (lambda: weights_of(KERNEL, TABLE.iloc[0], TABLE), "same kind was expected"),
+        (lambda: weights_of(KERNEL, TABLE.iloc[0], TABLE), "expected the same kind"),
         (lambda: weights_of(KERNEL, ROWS[0], ROWS, V, feature=(0, 1)), "v is drawn upwards"),
         (lambda: weights_of(KERNEL, ROWS[0], ROWS, feature=(0, 1, 0)), "one column, or two"),
         (

@@ -51,38 +51,29 @@ from localconformal.text import (
 )
 
 #: What `Audit.frame` knows.
-PARTS = ("summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes")
-LEVEL = "confidence_level"
-DEFAULT_LEVEL = 0.9
+_PARTS = ("summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes")
+_LEVEL = "confidence_level"
+_DEFAULT_LEVEL = 0.9
 #: Parts that are families of tests, and how they are called.
-TITLES = {
+_TITLES = {
     "rules": "Rules",
     "features": "Bins of features",
     "groups": "Groups",
     "sizes": "Strata of the length",
 }
 #: Lines of a part of the text, and rows of a table in HTML, before the rest is only counted.
-MOST_LINES, MOST_ROWS = 10, 20
+_MOST_LINES, _MOST_ROWS = 10, 20
 #: Conditions are three at most, of names and labels that are cut where they are made.
-WIDEST_SENTENCE = 400
+_WIDEST_SENTENCE = 400
 
 
 @dataclass(frozen=True)
 class Failure:
     """A part of the rows whose coverage is off the target by more than chance.
 
-    Attributes
-    ----------
-    part : str
-        "rules", "features", "groups", "sizes" or "slab".
-    text : str
-        Which rows.
-    n : int
-    coverage, gap, lower, upper : float
-    adjusted_p_value : float
-        For the number of tests in its part.
-    rest_gap, adjusted_rest_p_value : float
-        The same against the coverage of the other rows; NaN for the slab.
+    ``part`` is "rules", "features", "groups", "sizes" or "slab", and ``text`` says which rows.
+    The p-value is adjusted for the number of tests in its part; ``rest_gap`` and its p-value
+    compare with the coverage of the other rows, and are NaN for the slab.
     """
 
     part: str
@@ -111,27 +102,13 @@ class Failure:
 class Audit:
     """What an audit found; every part is plain data, and a frame by ``frame(part)``.
 
-    Attributes
-    ----------
-    summary : Summary
-        Coverage, length and conditional coverage over all rows.
-    features : tuple of Cell
-        Bins of every feature, the most significant first.
-    groups : tuple of Cell
-        Groups as they were named.
-    sizes : tuple of Cell
-        Strata of the length, from the shortest on.
-    slab : WorstSlab
-        The slab of the features that covers worst, on rows that did not find it.
-    slab_text : str
-        Which rows it holds, in words.
-    rules : tuple of Rule
-        Regions found on one half of the rows and tested on the other, the most significant first;
-        where all rows are off the target, those that differ from the other rows too.
-    notes : tuple of str
-        What was small, missing, undefined, left out or drawn.
-    random_state : int
-        The seed that the audit was made with: the same rows and seed find the same.
+    ``summary`` is over all rows. ``features`` are the bins of every feature, the most significant
+    first; ``groups`` those that were named; ``sizes`` strata of the length, from the shortest on.
+    ``slab`` is the slab of the features that covers worst, on rows that did not find it, and
+    ``slab_text`` the same in words. ``rules`` are regions found on one half of the rows and tested
+    on the other, the most significant first; where all rows are off the target, those that differ
+    from the other rows too. ``notes`` say what was small, missing, undefined, left out or drawn.
+    The same rows and ``random_state`` find the same.
     """
 
     summary: Summary
@@ -163,14 +140,10 @@ class Audit:
 
         Each of the five parts errs, even once, with probability ``alpha`` at most. Where
         ``is_shifted``, most parts are off with the whole: those with ``stands_out`` say more.
-
-        Parameters
-        ----------
-        alpha : float, default=0.05
         """
         found: list[Failure] = []
         names = [field.name for field in fields(Failure) if field.name != "part"]
-        for part in TITLES:
+        for part in _TITLES:
             hits = [one for one in getattr(self, part) if one.adjusted_p_value <= alpha]
             found += [
                 Failure(part, **{name: getattr(one, name) for name in names})
@@ -186,13 +159,10 @@ class Audit:
     def frame(self, part: str = "summary") -> Any:
         """One part as a frame: pandas, or polars where only that is installed.
 
-        Parameters
-        ----------
-        part : str, default="summary"
-            "summary", "rules", "features", "groups", "sizes", "slab", "failures" or "notes".
+        It is "summary", "rules", "features", "groups", "sizes", "slab", "failures" or "notes".
         """
-        if part not in PARTS:
-            raise ValueError(f"part is {part!r}; one of {', '.join(PARTS)} was expected.")
+        if part not in _PARTS:
+            raise ValueError(f"part: got {part!r}; expected one of {', '.join(_PARTS)}.")
         if part == "summary":
             values = asdict(self.summary)
             numbers = [float(value) for value in values.values()]
@@ -215,12 +185,7 @@ class Audit:
         return sections_html(_sections(self)) if has_jinja2() else None
 
     def to_html(self, path: str | Path) -> Path:
-        """Write a self-contained page; the file is whole or not there. It needs jinja2.
-
-        Parameters
-        ----------
-        path : str or Path
-        """
+        """Write a self-contained page; the file is whole or not there. It needs jinja2."""
         page = sections_html(_sections(self), is_page=True)
         return write_whole(Path(path), lambda part: part.write_text(page, encoding="utf-8"))
 
@@ -265,10 +230,6 @@ def audit(
         said too.
     random_state : int, default=0
         Seed of the halves behind the rules, and of all that is drawn.
-
-    Returns
-    -------
-    Audit
 
     Examples
     --------
@@ -327,7 +288,9 @@ def intervals_of(candidate: Any, X: Any, confidence_level: float | None) -> Any:
     found = candidate
     if hasattr(candidate, "predict_interval"):
         takes = inspect.signature(candidate.predict_interval).parameters
-        asked = {LEVEL: confidence_level} if confidence_level is not None and LEVEL in takes else {}
+        asked = (
+            {_LEVEL: confidence_level} if confidence_level is not None and _LEVEL in takes else {}
+        )
         found = candidate.predict_interval(X, **asked)
     # MAPIE returns (predictions, intervals).
     beside = isinstance(found, tuple) and len(found) == 2 and np.ndim(found[1]) > 1
@@ -339,18 +302,18 @@ def common_level(candidates: Iterable[Any], confidence_level: float | None) -> f
     if confidence_level is not None:
         return confidence_level
     asked = [one for one in candidates if hasattr(one, "predict_interval")]
-    unknown = [one for one in asked if np.ndim(getattr(one, LEVEL, [])) != 0]
+    unknown = [one for one in asked if np.ndim(getattr(one, _LEVEL, [])) != 0]
     if unknown:
         raise ValueError(
-            f"{type(unknown[0]).__name__} does not say in {LEVEL} which one level its intervals "
-            f"were made for; pass {LEVEL}=."
+            f"{type(unknown[0]).__name__} does not say in {_LEVEL} which one level its intervals "
+            f"were made for; pass {_LEVEL}=."
         )
-    levels = {float(getattr(one, LEVEL)) for one in asked}
+    levels = {float(getattr(one, _LEVEL)) for one in asked}
     if len(levels) > 1:
         raise ValueError(
-            f"the candidates were set to {LEVEL} {sorted(levels)}; one was expected: pass {LEVEL}=."
+            f"{_LEVEL}: got candidates of levels {sorted(levels)}; expected one: pass {_LEVEL}=."
         )
-    return levels.pop() if levels else DEFAULT_LEVEL
+    return levels.pop() if levels else _DEFAULT_LEVEL
 
 
 def check_one_level(y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
@@ -358,8 +321,8 @@ def check_one_level(y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
     bounds = np.asarray(intervals, dtype=np.float64)
     if bounds.ndim == 3 and bounds.shape[2] != 1:
         raise ValueError(
-            f"intervals have shape {bounds.shape}, {bounds.shape[2]} levels; one level was "
-            "expected: pass intervals[:, :, k] for each."
+            f"intervals: got shape {bounds.shape}, {bounds.shape[2]} levels; expected one level: "
+            "pass intervals[:, :, k] for each."
         )
     y_checked, bounds = check_pair(y, bounds[:, :, 0] if bounds.ndim == 3 else bounds, "y")
     return y_checked.reshape(-1), bounds
@@ -368,7 +331,7 @@ def check_one_level(y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
 def audit_text(audit: Audit, rest: str = 'frame("failures")') -> str:
     """The whole audit as text; ``rest`` is where failures stand that it only counts."""
     lines = [_heading(audit), *aligned(summary_lines(audit.summary)), ""]
-    for part in TITLES:
+    for part in _TITLES:
         lines += _part_lines(audit, part, rest)
     if audit.slab.n:
         lines += [_slab_sentence(audit), ""]
@@ -390,11 +353,11 @@ def _part_lines(audit: Audit, part: str, rest: str) -> list[str]:
         return []
     level = audit.summary.confidence_level
     told = _told_failures(audit, part)
-    lines = [f"{TITLES[part]}: {part_verdict(audit, part)}"]
-    for one in told[:MOST_LINES]:
-        lines.append(f"  {one_line(one.text, WIDEST_SENTENCE)}: {coverage_phrase(one, level)}")
-    if len(told) > MOST_LINES:
-        lines.append(f"  and {len(told) - MOST_LINES:,} more: see {rest}")
+    lines = [f"{_TITLES[part]}: {part_verdict(audit, part)}"]
+    for one in told[:_MOST_LINES]:
+        lines.append(f"  {one_line(one.text, _WIDEST_SENTENCE)}: {coverage_phrase(one, level)}")
+    if len(told) > _MOST_LINES:
+        lines.append(f"  and {len(told) - _MOST_LINES:,} more: see {rest}")
     return [*lines, ""]
 
 
@@ -420,7 +383,7 @@ def part_verdict(audit: Audit, part: str) -> str:
 def _slab_sentence(audit: Audit) -> str:
     """Which rows the worst slab holds, and their coverage."""
     phrase = coverage_phrase(audit.slab, audit.summary.confidence_level)
-    return f"Worst slab: {one_line(audit.slab_text, WIDEST_SENTENCE)}: {phrase}"
+    return f"Worst slab: {one_line(audit.slab_text, _WIDEST_SENTENCE)}: {phrase}"
 
 
 def _verdict(n_under: int, n_over: int, n_tested: int) -> str:
@@ -485,7 +448,7 @@ def sections_html(sections: Sequence[Section], is_page: bool = False) -> str:
 def _sections(audit: Audit) -> list[Section]:
     lines = summary_lines(audit.summary)
     sections = [Section(_heading(audit), ("", "value", ""), lines, text_column=2)]
-    sections += [_part_section(audit, part) for part in TITLES if getattr(audit, part)]
+    sections += [_part_section(audit, part) for part in _TITLES if getattr(audit, part)]
     if audit.slab.n:
         sections.append(Section("", below=_slab_sentence(audit)))
     if audit.notes:
@@ -496,7 +459,7 @@ def _sections(audit: Audit) -> list[Section]:
 def _part_section(audit: Audit, part: str) -> Section:
     """The table of one part; where all rows are off, bold is what stands out from them as well."""
     tested, rows, marked = getattr(audit, part), [], []
-    for i, region in enumerate(tested[:MOST_ROWS]):
+    for i, region in enumerate(tested[:_MOST_ROWS]):
         band, gap = say_band(region.lower, region.upper), f"{100 * region.gap:+.1f}"
         coverage = [f"{region.n:,}", say_share(region.coverage), band, gap]
         p_value = say_p_value(region.adjusted_p_value)
@@ -505,7 +468,7 @@ def _part_section(audit: Audit, part: str) -> Section:
             marked.append(i)
     rest = len(tested) - len(rows)
     return Section(
-        f"{TITLES[part]}: {part_verdict(audit, part)}",
+        f"{_TITLES[part]}: {part_verdict(audit, part)}",
         ("which rows", "rows", "coverage", "95 % band", "gap", "mean length", "adjusted p"),
         rows,
         marked=marked,

@@ -42,36 +42,35 @@ from localconformal.text import listing, say_number, shorten
 #: What is called significant.
 ALPHA = 0.05
 #: Bins of one feature, and rows of each.
-MAX_BINS, FEWEST_ROWS = 10, 15
+_MAX_BINS, _FEWEST_ROWS = 10, 15
 #: Labels with a bin of their own, and rows of each; the others share one.
-MAX_LABEL_BINS, FEWEST_LABEL_ROWS = 20, 10
+_MAX_LABEL_BINS, _FEWEST_LABEL_ROWS = 20, 10
 #: Why a column is left out: the third is an identifier, say.
-REASONS = CONSTANT, COLLAPSED, SCATTERED, REPEATED = (
+_REASONS = _CONSTANT, _COLLAPSED, _SCATTERED, _REPEATED = (
     "all rows hold the same value",
     "float64 cannot tell their numbers apart",
     "no label has enough rows",
     "the rows are ordered as by another column",
 )
 #: Fewer rows than these tell little of a coverage.
-SMALL_GROUP = 30
+_SMALL_GROUP = 30
 #: Seconds of the units in which a time is said, the coarsest first.
-UNITS = {"D": 86_400, "h": 3_600, "m": 60, "s": 1}
+_UNITS = {"D": 86_400, "h": 3_600, "m": 60, "s": 1}
 #: Thousands stand apart from here on: below, a number may be a year.
-LEAST_PARTED = 10_000
+_LEAST_PARTED = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns of X that tell rows apart, each once."""
+    """The columns of X that tell rows apart, each once; what was left out, and what is missing."""
 
     columns: list[Column]
-    #: What was left out, and where values are missing.
     notes: tuple[str, ...]
 
 
 def read_table(X: Any, n: int) -> Table:
     """What an audit looks at, of an array (n,) or (n, d), a series or a frame."""
-    left_out: dict[str, list[str]] = {reason: [] for reason in REASONS}
+    left_out: dict[str, list[str]] = {reason: [] for reason in _REASONS}
     first: dict[bytes, str] = {}
     kept = []
     for column in read_columns(X, n):
@@ -79,13 +78,13 @@ def read_table(X: Any, n: int) -> Table:
         key, said = column.codes.tobytes(), column.name
         labelled = column.codes[(column.codes != MISSING) & (column.codes < len(column.labels))]
         if column.is_collapsed:
-            reason = COLLAPSED
+            reason = _COLLAPSED
         elif column.is_constant:
-            reason = CONSTANT
-        elif column.kind == LABEL and np.bincount(labelled).max(initial=0) < FEWEST_LABEL_ROWS:
-            reason = SCATTERED
+            reason = _CONSTANT
+        elif column.kind == LABEL and np.bincount(labelled).max(initial=0) < _FEWEST_LABEL_ROWS:
+            reason = _SCATTERED
         elif key in first:
-            reason, said = REPEATED, f"{said} (as {first[key]})"
+            reason, said = _REPEATED, f"{said} (as {first[key]})"
         else:
             first[key] = said
             kept.append(column)
@@ -103,21 +102,9 @@ def read_table(X: Any, n: int) -> Table:
 class Condition:
     """low < value <= high, or a label that is or is not, or a missing value that is or is not.
 
-    Attributes
-    ----------
-    feature : str
-    text : str
-        The condition in words.
-    short : str
-        The same without the name of the feature.
-    low, high : float
-        Of a number; infinite where there is no bound, or where it is not about a number.
-    label : str or None
-        Of a condition about a label.
-    missing : bool
-        Whether the condition is about missing values.
-    negated : bool
-        Whether the label, or the missing value, must not be there.
+    ``text`` has the condition in words, ``short`` the same without the name of the feature. The
+    bounds are infinite where there is none, or where it is not about a number; ``negated`` means
+    that the label, or the missing value, must not be there.
     """
 
     feature: str
@@ -145,8 +132,8 @@ class Condition:
 def range_condition(column: Column, first: int, last: int) -> Condition:
     """That the value is the ``first`` to the ``last`` of the column's distinct ones."""
     values, final = column.values, len(column.values) - 1
-    low = -math.inf if first == 0 else between(values[first - 1], values[first], column.kind)
-    high = math.inf if last == final else between(values[last], values[last + 1], column.kind)
+    low = -math.inf if first == 0 else _between(values[first - 1], values[first], column.kind)
+    high = math.inf if last == final else _between(values[last], values[last + 1], column.kind)
     feature, name = column.name, shorten(column.name)
     if first == last:
         value = say_value(values[first], column.kind)
@@ -176,19 +163,19 @@ def missing_condition(column: Column, negated: bool = False) -> Condition:
     return Condition(column.name, text, state, missing=True, negated=negated)
 
 
-def between(a: float, b: float, kind: str = NUMBER) -> float:
+def _between(a: float, b: float, kind: str = NUMBER) -> float:
     """The number t with a <= t < b that takes the fewest digits to say.
 
     Examples
     --------
-    >>> between(6.0, 7.0), between(0.31287, 0.33521), between(9.0, 12.0)
+    >>> _between(6.0, 7.0), _between(0.31287, 0.33521), _between(9.0, 12.0)
     (6.0, 0.32, 10.0)
-    >>> between(59.0, 61.0, "duration"), between(0.25, 0.75, "duration")
+    >>> _between(59.0, 61.0, "duration"), _between(0.25, 0.75, "duration")
     (60.0, 0.25)
     """
     a, b = float(a), float(b)
     if kind in (TIME, DURATION):
-        return next((t for u in UNITS.values() if (t := float(math.ceil(a / u) * u)) < b), a)
+        return next((t for u in _UNITS.values() if (t := float(math.ceil(a / u) * u)) < b), a)
     largest, middle = max(abs(a), abs(b)), a / 2 + b / 2
     if largest > 1e300:
         # Rounded up it may be too large to be a number.
@@ -215,14 +202,14 @@ def say_value(value: float, kind: str) -> str:
     if kind == TIME:
         if value % 1:
             return str(np.datetime64(round(value * 1e6), "us")).replace("T", " ")
-        unit = next(unit for unit, size in UNITS.items() if value % size == 0)
+        unit = next(unit for unit, size in _UNITS.items() if value % size == 0)
         # A date with an hour alone reads as something else.
         time = np.datetime64(int(value), "s").astype(f"M8[{'m' if unit == 'h' else unit}]")
         return str(time).replace("T", " ")
     if kind == DURATION:
         return str(timedelta(seconds=value))
     text = _say_exact(value)
-    if abs(value) < LEAST_PARTED or "e" in text:
+    if abs(value) < _LEAST_PARTED or "e" in text:
         return text
     thousands, point, rest = text.partition(".")
     return f"{int(thousands):,}{point}{rest}"
@@ -244,31 +231,13 @@ def _say_exact(value: float) -> str:
 class Cell:
     """Coverage of the rows of one bin, one group or one stratum of lengths.
 
-    Attributes
-    ----------
-    by : str
-        What parts the rows: a feature, the name of the groups, "length".
-    label : str
-        Which of the parts it is, in short.
-    text : str
-        The same as a condition in words.
-    position : int
-        Its place among the parts, from 0 on.
-    n : int
-        Rows.
-    coverage, gap : float
-        And its difference from the target.
-    lower, upper : float
-        Exact 95 % binomial band of the coverage.
-    p_value : float
-        Of the exact two-sided test that the coverage is the target.
-    adjusted_p_value : float
-        The same by Holm's method, for all cells of the part of the audit it stands in.
-    rest_gap : float
-        Coverage less that of all other rows; NaN where there are none.
-    adjusted_rest_p_value : float
-        Of the exact two-sided test that the two are equal, by Holm's method too.
-    mean_length : float
+    ``by`` is what parts the rows: a feature, the name of the groups, "length". ``label`` says in
+    short which part it is, ``text`` as a condition in words, ``position`` by its place, from 0 on.
+    ``gap`` is the difference of the ``coverage`` of the ``n`` rows from the target, ``lower`` and
+    ``upper`` its exact 95 % binomial band, ``p_value`` that of the exact two-sided test that the
+    coverage is the target, ``adjusted_p_value`` the same by Holm's method, for all cells of the
+    part of the audit it stands in. ``rest_gap`` is the coverage less that of all other rows, NaN
+    where there are none, with the exact test that the two are equal, by Holm's method too.
     """
 
     by: str
@@ -383,10 +352,10 @@ def number_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:
     """Bin of each row, equal values together; and the range of each bin."""
     is_known = column.codes != MISSING
     known = column.codes[is_known]
-    if len(column.values) <= MAX_BINS:
+    if len(column.values) <= _MAX_BINS:
         bins = known.astype(np.intp)
     else:
-        n_bins = int(np.clip(len(known) // FEWEST_ROWS, 2, MAX_BINS))
+        n_bins = int(np.clip(len(known) // _FEWEST_ROWS, 2, _MAX_BINS))
         bins = size_bins(known.astype(np.float64), n_bins)
     codes = np.zeros(len(column.codes), dtype=np.intp)
     codes[is_known] = bins
@@ -401,7 +370,7 @@ def _label_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:
     known = column.codes[column.codes != MISSING]
     counts = np.bincount(known, minlength=len(column.labels) + 1)
     order = np.argsort(-counts[:-1], kind="stable")
-    n_frequent = min(int(np.sum(counts[:-1] >= FEWEST_LABEL_ROWS)), MAX_LABEL_BINS)
+    n_frequent = min(int(np.sum(counts[:-1] >= _FEWEST_LABEL_ROWS)), _MAX_LABEL_BINS)
     if np.sum(counts > 0) == n_frequent + 1 and counts[-1] == 0:
         # One label left is no crowd.
         n_frequent += 1
@@ -471,9 +440,9 @@ def group_cells(partitions: list[Partition], rows: Rows) -> tuple[tuple[Cell, ..
         for part in partitions
         if len(part.labels) == 1
     ]
-    small = [cell.text for cell in cells if cell.n < SMALL_GROUP]
+    small = [cell.text for cell in cells if cell.n < _SMALL_GROUP]
     if small:
-        notes.append(f"Groups of fewer than {SMALL_GROUP} rows have wide bands: {listing(small)}.")
+        notes.append(f"Groups of fewer than {_SMALL_GROUP} rows have wide bands: {listing(small)}.")
     return cells, notes
 
 

@@ -36,7 +36,7 @@ from localconformal.quantiles import Array
 from localconformal.text import aligned, has_jinja2, one_line, say_difference, say_level, say_number
 
 #: Columns of the text, by their fields of `Method`.
-SHOWN = {
+_SHOWN = {
     "coverage": "coverage",
     "mean_length": "length",
     "interval_score": "score",
@@ -45,12 +45,12 @@ SHOWN = {
     "excess_risk_l1": "excess risk",
 }
 METRICS = ("interval_score", "length", "coverage")
-FEW_ROWS = 30
+_FEW_ROWS = 30
 BOTH_FINITE = "Differences of score and length are those of rows where both methods are finite."
 #: Characters of a method's name in the text.
-WIDEST = 90
+_WIDEST = 90
 #: Endings of fields of `Summary` that have no mean over splits.
-NO_MEAN = ("p_value", "_lower", "_upper", "_error")
+_NO_MEAN = ("p_value", "_lower", "_upper", "_error")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,14 +110,8 @@ class Comparison:
         With R splits, the interval of a mean is mean ± t_{R-1} sqrt((1 / R + n_test / n_fit) s^2)
         with s^2 the variance over splits: they share rows, so that 1 / R alone would be too sure
         (Nadeau and Bengio 2003). The band of a coverage is that of its mean. A single split is
-        returned as it is, with the bands and intervals of its rows.
-
-        Parameters
-        ----------
-        splits : sequence of Comparison
-            The same methods in each.
-        test_over_fit : float
-            Test rows over rows fitted on.
+        returned as it is, with the bands and intervals of its rows. ``test_over_fit`` is
+        n_test / n_fit.
 
         Examples
         --------
@@ -134,8 +128,8 @@ class Comparison:
         named = [{method.name: method for method in split.methods} for split in splits]
         if not splits or any(list(split) != list(named[0]) for split in named):
             raise ValueError(
-                f"the splits have the methods {[list(split) for split in named]}; at least one "
-                "split, and the same methods in each, in one order, were expected."
+                f"splits: got the methods {[list(split) for split in named]}; expected at least "
+                "one split, and the same methods in each, in one order."
             )
         if len(splits) == 1:
             return splits[0]
@@ -168,17 +162,11 @@ class Comparison:
         return make_frame(at_ends(columns, ["method", "coverage"], last), None)
 
     def paired(self, reference: str | None = None) -> tuple[Difference, ...]:
-        """Every other method less the reference, metric by metric.
-
-        Parameters
-        ----------
-        reference : str, default=None
-            Name of a method; None is the one of the lowest interval score.
-        """
+        """Every other method less the reference (None: the best one), metric by metric."""
         by_name = {method.name: method for method in self.methods}
         chosen = self.best if reference is None else reference
         if chosen not in by_name:
-            raise ValueError(f"reference is {chosen!r}; one of {', '.join(by_name)} was expected.")
+            raise ValueError(f"reference: got {chosen!r}; expected one of {', '.join(by_name)}.")
         if self.splits:
             by_split = zip(*(split.paired(chosen) for split in self.splits), strict=True)
             return tuple(_mean_difference(rows, self.test_over_fit) for rows in by_split)
@@ -205,13 +193,13 @@ class Comparison:
 
     def differences_heading(self) -> str:
         """What the differences are from."""
-        best = one_line(self.best, WIDEST)
+        best = one_line(self.best, _WIDEST)
         return f"Differences from {best}, with their 95 % confidence intervals"
 
     def texts(self) -> tuple[list[list[str]], list[list[str]]]:
         """The two tables as texts, the names of their columns first."""
         methods = [
-            [method.name, *(say_number(getattr(method.summary, name)) for name in SHOWN)]
+            [method.name, *(say_number(getattr(method.summary, name)) for name in _SHOWN)]
             for method in self.methods
         ]
         found: dict[str, list[str]] = {}
@@ -219,10 +207,10 @@ class Comparison:
             cell = say_difference(row.difference, row.lower, row.upper)
             found.setdefault(row.method, [row.method]).append(cell)
         methods, paired = (
-            [[one_line(name, WIDEST), *cells] for name, *cells in rows]
+            [[one_line(name, _WIDEST), *cells] for name, *cells in rows]
             for rows in (methods, found.values())
         )
-        return [["method", *SHOWN.values()], *methods], [["method", *METRICS], *paired]
+        return [["method", *_SHOWN.values()], *methods], [["method", *METRICS], *paired]
 
     def __str__(self) -> str:
         methods, paired = self.texts()
@@ -274,10 +262,6 @@ def compare(
         As in `audit`; adds the coverage of the worst group and the mean gap over groups.
     random_state : int, default=0
 
-    Returns
-    -------
-    Comparison
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -292,11 +276,11 @@ def compare(
     """
     if not isinstance(candidates, Mapping):
         raise ValueError(
-            f"candidates is a {type(candidates).__name__}; a dict of name -> estimator or "
-            'intervals was expected: pass {"mine": ...}.'
+            f"candidates: got a {type(candidates).__name__}; expected a dict of name -> estimator "
+            'or intervals: pass {"mine": ...}.'
         )
     if not candidates:
-        raise ValueError("candidates is empty; at least one method was expected.")
+        raise ValueError("candidates: got none; expected at least one method.")
     level = common_level(candidates.values(), confidence_level)
     asked = {
         str(name): check_one_level(y, intervals_of(candidate, X, confidence_level))
@@ -311,7 +295,7 @@ def compare(
     )
     methods = tuple(method for method, _ in described)
     notes = [*table.notes, *(note for _, found in described for note in found)]
-    if len(methods[0].length) < FEW_ROWS:
+    if len(methods[0].length) < _FEW_ROWS:
         notes.append("Confidence intervals of so few rows are rough.")
     if any(method.summary.share_infinite > 0 for method in methods):
         notes.append(BOTH_FINITE)
@@ -377,7 +361,7 @@ def _mean_method(methods: Sequence[Method], test_over_fit: float) -> Method:
     }
     means: dict[str, Any] = {}
     for name, values in of_splits.items():
-        mean = math.nan if name.endswith(NO_MEAN) else float(np.mean(values))
+        mean = math.nan if name.endswith(_NO_MEAN) else float(np.mean(values))
         means[name] = round(mean) if isinstance(values[0], int) else mean
     shown = ("interval_score", "mean_length", "coverage")
     score, length, coverages = (np.array(of_splits[name]) for name in shown)

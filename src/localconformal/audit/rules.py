@@ -46,44 +46,36 @@ from localconformal.quantiles import Array
 from localconformal.text import listing
 
 #: Regions are not found better with more rows than these, only more slowly.
-MAX_FIND_ROWS, MAX_FIND_CELLS = 50_000, 4_000_000
-MAX_DEPTH, MAX_RULES = 3, 10
+_MAX_FIND_ROWS, _MAX_FIND_CELLS = 50_000, 4_000_000
+_MAX_DEPTH, _MAX_RULES = 3, 10
 #: Least share of the finding rows in a region, and least number of them.
-LEAF_SHARES, FEWEST_ROWS = (0.02, 0.05, 0.1), 20
+_LEAF_SHARES, _FEWEST_ROWS = (0.02, 0.05, 0.1), 20
 #: A region of nearly all rows is what the summary tells.
-LARGEST_SHARE = 0.9
-TREES_OF_A_KIND = 8
+_LARGEST_SHARE = 0.9
+_TREES_OF_A_KIND = 8
 #: Boxes of either side whose bounds are searched anew, and places tried for a bound.
-MAX_REFINED, PLACES = 20, 40
+_MAX_REFINED, _PLACES = 20, 40
 #: Labels that a rule may name, of one column.
-MAX_LABELS = 20
+_MAX_LABELS = 20
 #: What a bound must add to the log-likelihood ratio: as much as a p-value of 0.005.
-COST = 4.0
+_COST = 4.0
 #: A region less unlikely than this on the rows that found it is not worth a test.
-LEAST_SCORE = 0.0
+_LEAST_SCORE = 0.0
 
 #: (axis, low, high) of each condition low < point <= high, by axis
-Box = tuple[tuple[int, int, int], ...]
+_Box = tuple[tuple[int, int, int], ...]
 #: A box and the side of the target that it is on: -1 below, 1 above.
-Sided = tuple[Box, int]
-Mask = NDArray[np.bool_]
+_Sided = tuple[_Box, int]
+_Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Rule:
     """A region of the features, and its coverage on rows that did not find it.
 
-    Attributes
-    ----------
-    text : str
-        Its conditions in words.
-    conditions : tuple of Condition
-    n, coverage, gap, lower, upper, p_value, adjusted_p_value, rest_gap, \
-adjusted_rest_p_value, mean_length
-        As of a `Cell`, of rows that did not find the region: valid whatever was found.
-    found_n : int
-    found_coverage : float
-        Of the rows that found it: biased, for comparison only.
+    ``text`` has its ``conditions`` in words. The numbers are as those of a `Cell`, of rows that did
+    not find the region: valid whatever was found. ``found_coverage``, of the ``found_n`` rows that
+    found it, is biased: for comparison only.
     """
 
     text: str
@@ -107,8 +99,8 @@ adjusted_rest_p_value, mean_length
         lost = [one.feature for one in self.conditions if one.feature not in columns]
         if lost:
             raise ValueError(
-                f"X has the columns {listing(columns)} and not {listing(lost)}; the columns "
-                "of the audit were expected, under their names."
+                f"X: got the columns {listing(columns)}, without {listing(lost)}; expected the "
+                "columns of the audit, under their names."
             )
         return _holds(self.conditions, columns)
 
@@ -118,10 +110,10 @@ def find_rules(
 ) -> tuple[tuple[Rule, ...], list[str]]:
     """Rules, the most significant first, and what to know about them."""
     n = len(rows.covered)
-    most = int(np.clip(MAX_FIND_CELLS // max(len(columns), 1), 2_000, MAX_FIND_ROWS))
+    most = int(np.clip(_MAX_FIND_CELLS // max(len(columns), 1), 2_000, _MAX_FIND_ROWS))
     n_find, notes = min(n // 2, most), []
-    if n_find < 2 * FEWEST_ROWS:
-        return (), [f"Rules were not looked for: {4 * FEWEST_ROWS} rows are needed."]
+    if n_find < 2 * _FEWEST_ROWS:
+        return (), [f"Rules were not looked for: {4 * _FEWEST_ROWS} rows are needed."]
     if rows.covered.all() or not rows.covered.any():
         return (), ["Rules were not looked for: coverage is the same in all rows."]
     order = np.random.default_rng(random_state).permutation(n)
@@ -206,7 +198,7 @@ def _find_regions(
 ) -> list[tuple[Condition, ...]]:
     """Conditions of the regions found on the rows at ``find``, the most conspicuous first."""
     covered, level = rows.covered[find], rows.confidence_level
-    fewest = max(FEWEST_ROWS, int(np.ceil(LEAF_SHARES[0] * len(find))))
+    fewest = max(_FEWEST_ROWS, int(np.ceil(_LEAF_SHARES[0] * len(find))))
     axes = _make_axes(columns, find, fewest)
     if not axes:
         return []
@@ -225,27 +217,27 @@ def _make_axes(columns: list[Column], rows: NDArray[np.intp], fewest: int) -> li
         if column.kind != LABEL:
             axes.append(_Axis(codes, len(column.values) - 1, column))
         counts = np.bincount(codes + 1, minlength=len(column.labels) + 1)
-        for marked in (MISSING, *range(min(len(column.labels), MAX_LABELS))):
+        for marked in (MISSING, *range(min(len(column.labels), _MAX_LABELS))):
             if fewest <= counts[marked + 1] <= len(rows) - fewest:
                 points = (codes == marked).astype(np.int32)
                 axes.append(_Axis(points, 1, column, marked))
     return axes
 
 
-def _propose_boxes(axes: list[_Axis], target: Array, random_state: int) -> set[Box]:
+def _propose_boxes(axes: list[_Axis], target: Array, random_state: int) -> set[_Box]:
     """The nodes of shallow trees of the target (m,) on the axes."""
     # Missing numbers go with the median here, and fulfil no condition on their order later.
     points = np.stack([axis.points for axis in axes], axis=1).astype(np.float32)
     for column in points.T:
         if (known := column[column != MISSING]).size < len(column):
             column[column == MISSING] = int(np.median(known)) if len(known) else 0
-    boxes: set[Box] = set()
+    boxes: set[_Box] = set()
     rng = np.random.default_rng(random_state)
-    for share in LEAF_SHARES:
-        for max_features in (None, *(TREES_OF_A_KIND * (1 / 3,))):
+    for share in _LEAF_SHARES:
+        for max_features in (None, *(_TREES_OF_A_KIND * (1 / 3,))):
             tree = DecisionTreeRegressor(
-                max_depth=MAX_DEPTH,
-                min_samples_leaf=max(FEWEST_ROWS, int(np.ceil(share * len(target)))),
+                max_depth=_MAX_DEPTH,
+                min_samples_leaf=max(_FEWEST_ROWS, int(np.ceil(share * len(target)))),
                 max_features=max_features,
                 random_state=int(rng.integers(2**31)),
             ).fit(points, target)
@@ -253,7 +245,7 @@ def _propose_boxes(axes: list[_Axis], target: Array, random_state: int) -> set[B
     return boxes
 
 
-def _boxes_of(tree: Any, last: list[int]) -> Iterator[Box]:
+def _boxes_of(tree: Any, last: list[int]) -> Iterator[_Box]:
     """The box of every node below the root."""
     nodes: list[tuple[int, dict[int, tuple[int, int]]]] = [(0, {})]
     while nodes:
@@ -273,12 +265,12 @@ class _Search:
     """Boxes judged on the rows that find them."""
 
     axes: list[_Axis]
-    covered: Mask
+    covered: _Mask
     confidence_level: float
     fewest: int
     shifted: bool
 
-    def mask(self, box: Box) -> Mask:
+    def mask(self, box: _Box) -> _Mask:
         """Which rows lie in the box."""
         inside = np.ones(len(self.covered), dtype=bool)
         for j, low, high in box:
@@ -286,10 +278,10 @@ class _Search:
             inside &= (points > low) & (points <= high)
         return inside
 
-    def cost(self, box: Box) -> float:
+    def cost(self, box: _Box) -> float:
         """What its bounds cost; to leave missing numbers out costs as much as one bound."""
         bounds = [max(1, (low > -1) + (high < self.axes[j].last)) for j, low, high in box]
-        return COST * float(sum(bounds))
+        return _COST * float(sum(bounds))
 
     def evidence(self, n: Any, hits: Any, side: Any) -> Array:
         """n KL(coverage, target) for each count of rows on this side of the target.
@@ -306,30 +298,30 @@ class _Search:
             apart = n * _divergence(share, overall) + n_others * _divergence(others, overall)
             found = np.minimum(found, apart)
             beyond = np.minimum(beyond, side * (share - others))
-        fits = (n >= self.fewest) & (n <= LARGEST_SHARE * len(self.covered)) & (beyond > 0)
+        fits = (n >= self.fewest) & (n <= _LARGEST_SHARE * len(self.covered)) & (beyond > 0)
         return np.where(fits, found, -np.inf)
 
-    def scores(self, boxes: list[Box], masks: Mask, sides: Any) -> Array:
+    def scores(self, boxes: list[_Box], masks: _Mask, sides: Any) -> Array:
         """Evidence less cost of each box, by its mask (K, m) and its side."""
         costs = np.array([self.cost(box) for box in boxes])
         return self.evidence(masks.sum(axis=1), (masks & self.covered).sum(axis=1), sides) - costs
 
-    def best(self, boxes: set[Box]) -> list[Sided]:
+    def best(self, boxes: set[_Box]) -> list[_Sided]:
         """The boxes worth refining, of either side."""
         if not boxes:
             return []
         ordered = sorted(boxes)
         masks = np.stack([self.mask(box) for box in ordered])
-        found: list[Sided] = []
+        found: list[_Sided] = []
         for side in (-1, 1):
             scores = self.scores(ordered, masks, side)
-            first = np.argsort(-scores, kind="stable")[:MAX_REFINED]
+            first = np.argsort(-scores, kind="stable")[:_MAX_REFINED]
             found += [(ordered[i], side) for i in first if scores[i] > -np.inf]
         return found
 
-    def refine(self, box: Box, side: int) -> Box:
+    def refine(self, box: _Box, side: int) -> _Box:
         """The box with the bounds of each condition searched anew, until nothing is gained."""
-        for _ in range(MAX_DEPTH):
+        for _ in range(_MAX_DEPTH):
             before = box
             for j, _, _ in before:
                 box = self.search_axis(tuple(part for part in box if part[0] != j), j, side)
@@ -337,14 +329,14 @@ class _Search:
                 break
         return box
 
-    def search_axis(self, others: Box, j: int, side: int) -> Box:
+    def search_axis(self, others: _Box, j: int, side: int) -> _Box:
         """The other conditions with the best bounds on one axis, or with none."""
         inside, axis = self.mask(others), self.axes[j]
         known = inside & (axis.points > -1)
         points = axis.points[known]
         if len(points) == 0:
             return others
-        edges = np.unique(np.quantile(points, np.linspace(0, 1, PLACES + 1), method="lower"))
+        edges = np.unique(np.quantile(points, np.linspace(0, 1, _PLACES + 1), method="lower"))
         edges = np.unique([-1, *edges, axis.last])
         place = np.searchsorted(edges, points)
         n, hits = (
@@ -353,24 +345,24 @@ class _Search:
         )
         gains = self.evidence(n - n[:, None], hits - hits[:, None], side)
         bounds = (edges > -1)[:, None] + (edges < axis.last).astype(np.float64)
-        gains -= COST * np.maximum(1.0, bounds)
+        gains -= _COST * np.maximum(1.0, bounds)
         low, high = np.unravel_index(int(np.argmax(gains)), gains.shape)
         alone = self.evidence(inside.sum(), (inside & self.covered).sum(), side)
         if not gains[low, high] > alone:
             return others
         return tuple(sorted([*others, (j, int(edges[low]), int(edges[high]))]))
 
-    def choose(self, found: list[Sided]) -> list[Box]:
+    def choose(self, found: list[_Sided]) -> list[_Box]:
         """The best box, then the best of what is left, and so on."""
         if not found:
             return []
         boxes, sides = [box for box, _ in found], np.array([side for _, side in found])
         masks = np.stack([self.mask(box) for box in boxes])
-        chosen: list[Box] = []
-        while len(chosen) < MAX_RULES:
+        chosen: list[_Box] = []
+        while len(chosen) < _MAX_RULES:
             scores = self.scores(boxes, masks, sides)
             best = int(np.argmax(scores))
-            if not scores[best] >= LEAST_SCORE:
+            if not scores[best] >= _LEAST_SCORE:
                 break
             chosen.append(boxes[best])
             masks &= ~masks[best]

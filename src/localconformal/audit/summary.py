@@ -34,55 +34,27 @@ from localconformal.text import (
 
 #: Rows that the excess risk learns from; more take time and change it little.
 _MAX_RISK_ROWS = 100_000
-FEW_ROWS = 100
+_FEW_ROWS = 100
 #: Metrics that are fields of `Summary`, by their names.
-PLAIN = "mean_length", "median_length", "share_infinite", "share_empty", "length_coverage_corr"
+_PLAIN = "mean_length", "median_length", "share_infinite", "share_empty", "length_coverage_corr"
 #: With fewer rows, the standard error of the excess risk is too small: by a third at 100.
-FEWEST_RISK_ROWS = 500
+_FEWEST_RISK_ROWS = 500
 #: Columns named of the direction of a slab.
-MOST_NAMED = 3
+_MOST_NAMED = 3
 #: By how much a value may be off its place in a slab, in standard deviations.
-ROUNDING = 1e-9
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Summary:
     """Coverage, size and conditional coverage of all rows; NaN where undefined.
 
-    Attributes
-    ----------
-    n : int
-    confidence_level : float
-        The target.
-    coverage : float
-    lower, upper : float
-        Exact 95 % binomial band of the coverage.
-    p_value : float
-        Of the exact two-sided test that it is the target.
-    n_calibration : int
-        Rows that calibrated the intervals; 0 where it is not known.
-    expected_lower, expected_upper : float
-        Where 95 % of calibration sets of this size, together with as many test rows as these, put
-        the coverage of split conformal intervals (`coverage_band`); NaN where it is not known.
-    mean_length, median_length : float
-        Of all intervals; infinite as the metrics of these names say.
-    mean_finite_length, median_finite_length : float
-        Of the finite ones.
-    share_infinite, share_empty : float
-    interval_score : float
-    length_coverage_corr : float
-        0 is ideal.
-    length_error_corr : float
-        The higher, the better hard rows are told from easy ones.
-    hsic, hsic_p_value : float
-        Dependence of length and coverage; 0 is ideal.
-    worst_slab_coverage, worst_slab_lower, worst_slab_upper : float
-        On rows that did not find the slab, with its exact 95 % band.
-    worst_slab_n : int
-    excess_risk_l1, excess_risk_l1_error : float
-        Lower bound of the distance of P(covered | x) from the target; 0 is ideal.
-    excess_risk_n : int
-        Rows that it was learned from.
+    ``lower`` and ``upper`` are the exact 95 % binomial band of the coverage, ``p_value`` that of
+    the exact two-sided test that it is the target, ``confidence_level``. ``n_calibration`` is 0
+    where it is not known; 95 % of calibration sets of this size, together with as many test rows
+    as these, put the coverage of split conformal intervals between ``expected_lower`` and
+    ``expected_upper`` (`coverage_band`). The other numbers are those of the metrics of their
+    names; ``excess_risk_n`` rows were drawn for the excess risk where there are many.
     """
 
     n: int
@@ -152,7 +124,7 @@ def summarise(
         n_calibration=n_calibration or 0,
         expected_lower=expected[0],
         expected_upper=expected[1],
-        **{name: float(getattr(metrics, name)(y, bounds)) for name in PLAIN},
+        **{name: float(getattr(metrics, name)(y, bounds)) for name in _PLAIN},
         mean_finite_length=float(finite.mean()) if len(finite) else math.nan,
         median_finite_length=float(np.median(finite)) if len(finite) else math.nan,
         interval_score=float(metrics.interval_score(y, bounds, confidence_level)),
@@ -185,7 +157,7 @@ def _summary_notes(summary: Summary, hsic_n: int) -> list[str]:
     empty = say_number(100 * summary.share_empty)
     said = {
         f"With so few rows ({n}) coverage is known to about ± "
-        f"{50 * (summary.upper - summary.lower):.0f} points.": n < FEW_ROWS,
+        f"{50 * (summary.upper - summary.lower):.0f} points.": n < _FEW_ROWS,
         f"{infinite} % of the intervals are infinite: they make "
         "the mean length and the interval score infinite.": summary.share_infinite > 0,
         f"{empty} % of the intervals are empty, the lower bound being "
@@ -231,7 +203,7 @@ def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
         lines.append(("infinite", f"{say_number(100 * summary.share_infinite)} %", finite))
     dependence = f"0 is ideal, {_p_phrase(summary.hsic_p_value)}"
     error = f"± {say_number(summary.excess_risk_l1_error)}"
-    if summary.excess_risk_n < FEWEST_RISK_ROWS:
+    if summary.excess_risk_n < _FEWEST_RISK_ROWS:
         error = "too few rows to tell its error"
     risk = f"{error}; 0 is ideal, below 0 is noise"
     return [
@@ -262,7 +234,7 @@ def say_slab(slab: WorstSlab, columns: list[Column]) -> str:
         return "all rows"
     if len(used) > 1:
         order = used[np.argsort(-np.abs(slab.direction[used]), kind="stable")]
-        names = [shorten(slab.columns[j]) for j in order[:MOST_NAMED]]
+        names = [shorten(slab.columns[j]) for j in order[:_MOST_NAMED]]
         return f"a range of a weighted sum of {len(used)} columns, above all {listing(names)}"
     j = int(used[0])
     column = columns[slab.source[j]]
@@ -277,7 +249,7 @@ def _say_range(slab: WorstSlab, j: int, column: Column) -> str:
     """The least and the largest of the column's values in the slab; nothing if there are none."""
     scale = slab.scale[j] or 1.0
     points = (column.values - slab.center[j]) / scale
-    inside = column.values[(points >= slab.low - ROUNDING) & (points <= slab.high + ROUNDING)]
+    inside = column.values[(points >= slab.low - _ROUNDING) & (points <= slab.high + _ROUNDING)]
     if len(inside) == 0:
         return ""
     low, high = (say_rounded(float(value), column.kind) for value in inside[[0, -1]])

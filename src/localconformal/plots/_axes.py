@@ -41,35 +41,35 @@ FAINT = "#c9ccd6"
 POINT = "#8d93a5"
 MISS = "#d62246"
 #: Told apart by colour-blind readers too; in the order in which methods are drawn.
-METHOD_COLOURS = ("#0f7b6c", "#3566b8", "#e08a1e", "#8e4ea8", "#5b6770")
-MAIN, SECOND = METHOD_COLOURS[:2]
+_METHOD_COLOURS = ("#0f7b6c", "#3566b8", "#e08a1e", "#8e4ea8", "#5b6770")
+MAIN, SECOND = _METHOD_COLOURS[:2]
 #: Of the level that was promised, the diagonal, the true quantiles: what is ideal.
 IDEAL = (0, (4, 2))
 #: Light for little, dark for much; even in grey and for colour-blind readers.
 WEIGHT_COLOURS = "viridis_r"
 LABEL_SIZE, SMALL_SIZE = 9.5, 8.5
 #: Mean width of a letter, as a share of the size of the font.
-LETTER = 0.54
+_LETTER = 0.54
 POINTS_PER_INCH = 72.0
-CAPTION = "caption"
+_CAPTION = "caption"
 #: More points than this hide one another, and take long to draw.
 MAX_POINTS = 5000
 #: Labels with a strip of their own; the others share one.
-MAX_STRIPS = 12
+_MAX_STRIPS = 12
 NOT_A_STRIP = -1
 OTHER_STRIP = "other labels"
 #: Of the labels of an axis, side by side.
-LETTERS_PER_INCH = 14.0
+_LETTERS_PER_INCH = 14.0
 #: Half of the width of a label's strip, of which there is one a unit.
-HALF_STRIP = 0.38
+_HALF_STRIP = 0.38
 #: Where the strip of missing numbers begins and ends, beyond their range, in units of it.
-MISSING_BEGINS, MISSING_ENDS = 0.06, 0.14
-SECONDS_PER_DAY = 86_400.0
+_MISSING_BEGINS, _MISSING_ENDS = 0.06, 0.14
+_SECONDS_PER_DAY = 86_400.0
 
 
 def method_colours(n: int) -> list[str]:
     """One colour for each of n methods."""
-    return list(islice(cycle(METHOD_COLOURS), n))
+    return list(islice(cycle(_METHOD_COLOURS), n))
 
 
 def clean(ax: Axes) -> None:
@@ -121,7 +121,7 @@ def make_panels(ax: Any, n: int, size: tuple[float, float], **layout: Any) -> li
     given = list(np.ravel(np.asarray(ax, dtype=object)))
     if len(given) != n:
         raise ValueError(
-            f"ax has {len(given)} axes; {n} were expected: pass figure.subplots(1, {n}), or None."
+            f"ax: got {len(given)} axes; expected {n}: pass figure.subplots(1, {n}), or None."
         )
     return given
 
@@ -147,8 +147,8 @@ def caption(ax: Axes, sentences: Sequence[str], n_panels: int = 1) -> None:
     text = " ".join(sentence for sentence in sentences if sentence)
     if not text:
         return
-    letters = int(n_panels * panel_inches(ax) * POINTS_PER_INCH / (LETTER * SMALL_SIZE))
-    look: dict[str, Any] = {"va": "top", "fontsize": SMALL_SIZE, "color": INK, "gid": CAPTION}
+    letters = int(n_panels * panel_inches(ax) * POINTS_PER_INCH / (_LETTER * SMALL_SIZE))
+    look: dict[str, Any] = {"va": "top", "fontsize": SMALL_SIZE, "color": INK, "gid": _CAPTION}
     corner, lines = (ax.yaxis.label, ax.xaxis.label), fill(text, max(letters, 24))
     place: dict[str, Any] = {"xycoords": corner, "textcoords": "offset points"}
     note = ax.annotate(lines, (0, 0), (3, -5), annotation_clip=False, **place, **look)
@@ -230,7 +230,7 @@ def drawn_rows(n: int, max_points: int, random_state: int) -> NDArray[np.intp]:
     (array([0, 1, 2]), 5)
     """
     if max_points < 1:
-        raise ValueError(f"max_points is {max_points}; at least 1 was expected.")
+        raise ValueError(f"max_points: got {max_points}; expected at least 1.")
     if n <= max_points:
         return np.arange(n)
     return np.sort(np.random.default_rng(random_state).choice(n, max_points, replace=False))
@@ -272,7 +272,7 @@ class Feature:
             return np.array(self.strips, dtype=object)[self.strip]
         if self.kind == TIME:
             days = np.where(np.isnan(self.numbers), 0.0, self.numbers)
-            times = np.rint(days * SECONDS_PER_DAY).astype(np.int64).astype("datetime64[s]")
+            times = np.rint(days * _SECONDS_PER_DAY).astype(np.int64).astype("datetime64[s]")
             times[np.isnan(self.numbers)] = np.datetime64("NaT")
             return times
         return self.numbers
@@ -280,10 +280,10 @@ class Feature:
     def strip_ends(self) -> Array:
         """Left and right end of each strip: (strips, 2)."""
         if self.kind == LABEL:
-            return np.arange(len(self.strips))[:, None] + np.array([-HALF_STRIP, HALF_STRIP])
+            return np.arange(len(self.strips))[:, None] + np.array([-_HALF_STRIP, _HALF_STRIP])
         low, high = self.range
         width = (high - low) or 1.0
-        ends = high + width * np.array([[MISSING_BEGINS, MISSING_ENDS]])
+        ends = high + width * np.array([[_MISSING_BEGINS, _MISSING_ENDS]])
         return ends[: len(self.strips)]
 
     def positions(self, order_by: NDArray[Any] | None = None) -> Array:
@@ -301,9 +301,9 @@ def read_feature(X: Any, n: int, name: str | None = None) -> Feature:
     """One column of n rows: an array (n,) or (n, 1), a series or a frame."""
     column = read_one_column(X, n, name)
     known = column.codes != MISSING
-    if column.kind == LABEL or len(column.values) <= MAX_STRIPS < known.sum():
+    if column.kind == LABEL or len(column.values) <= _MAX_STRIPS < known.sum():
         return _label_feature(column)
-    numbers = column.numbers / (SECONDS_PER_DAY if column.kind == TIME else 1.0)
+    numbers = column.numbers / (_SECONDS_PER_DAY if column.kind == TIME else 1.0)
     strip = np.where(known, NOT_A_STRIP, 0)
     strips = () if known.all() else (MISSING_NAME,)
     name = f"{column.name} (s)" if column.kind == DURATION else column.name
@@ -318,7 +318,7 @@ def _label_feature(column: Column) -> Feature:
     """
     names = column.labels or [say_value(value, column.kind) for value in column.values]
     counts = np.bincount(column.codes[column.codes != MISSING], minlength=1)
-    n_own = len(counts) if len(counts) <= MAX_STRIPS else MAX_STRIPS - 1
+    n_own = len(counts) if len(counts) <= _MAX_STRIPS else _MAX_STRIPS - 1
     labels = [*names, OTHER_STRIP][:n_own] + [OTHER_STRIP] * (n_own < len(counts))
     strip = np.minimum(column.codes, n_own).astype(np.intp)
     if column.n_missing:
@@ -356,7 +356,7 @@ def dress_axis(ax: Axes, feature: Feature, which: Any = "x") -> None:
         axis.set_ticks(ends.mean(axis=1), [plain(label, most) for label in feature.strips])
         limit(ends.min() - 0.2, ends.max() + 0.2)
         letters = sum(min(len(label), most) + 2 for label in feature.strips)
-        if which == "x" and letters > LETTERS_PER_INCH * (panel_inches(ax) - 0.8):
+        if which == "x" and letters > _LETTERS_PER_INCH * (panel_inches(ax) - 0.8):
             ax.tick_params(axis="x", rotation=30)
             for label in axis.get_majorticklabels():
                 label.set(ha="right", rotation_mode="anchor")

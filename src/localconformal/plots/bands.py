@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ORACLE = "true quantiles"
-LINE, BARS, BINS = "line", "bars", "bins"
+_ORACLE = "true quantiles"
+_LINE, _BARS, _BINS = "line", "bars", "bins"
 #: A tenth: jumps of a quarter of the deviation along x.
-MOST_ROUGH = 0.1
+_MOST_ROUGH = 0.1
 #: Below so many rows a smooth curve has a large ratio too, and its zigzag can be read.
-FEWEST_ROWS = 20
+_FEWEST_ROWS = 20
 #: More bars than this hide one another.
-MAX_BARS = 150
-MAX_BINS, ROWS_PER_BIN = 40, 25
+_MAX_BARS = 150
+_MAX_BINS, _ROWS_PER_BIN = 40, 25
 #: Rows of a comparison drawn as points: more of them hide the band. Coverage counts every row.
-COMPARED_POINTS = 500
+_COMPARED_POINTS = 500
 
 
 def plot_bands(
@@ -55,6 +55,12 @@ def plot_bands(
     to row, since they depend on more than this feature, up to 150 rows have a bar each; of more,
     the band is the median of the bounds in at most 40 bins of x, and the caption says so.
 
+    The frame has one row for each method and row drawn: method, x, position (on the axis,
+    ascending; days since 1970 for times), y, lower, upper, covered, strip (its number, -1 for rows at their
+    number), shape, band_lower, band_upper. ``shape`` is how the band is drawn there: "line" or
+    "bars" at the bounds, or "bins", a line at the medians of the bounds of a bin, which
+    ``band_lower`` and ``band_upper`` then have.
+
     Parameters
     ----------
     X : array of shape (n,) or (n, 1), series, or frame of one column
@@ -68,16 +74,6 @@ def plot_bands(
     max_points, random_state : int
         Rows drawn, at random with this seed if there are more.
     ax : matplotlib axes, default=None
-
-    Returns
-    -------
-    ax : matplotlib axes
-    frame : pandas.DataFrame
-        One row for each method and row drawn: method, x, position (on the axis, ascending; days
-        since 1970 for times), y, lower, upper, covered, strip (its number, -1 for rows at their
-        number), shape, band_lower, band_upper. ``shape`` is how the band is drawn there: "line"
-        or "bars" at the bounds, or "bins", a line at the medians of the bounds of a bin, which
-        ``band_lower`` and ``band_upper`` then have.
 
     Examples
     --------
@@ -111,13 +107,13 @@ def _check_bands(
 ) -> dict[str, Array]:
     """The bands by name, the true quantiles last; all checked."""
     if not bands:
-        raise ValueError("bands are empty; at least one method's intervals were expected.")
-    if oracle is not None and ORACLE in bands:
+        raise ValueError("bands: got none; expected at least one method's intervals.")
+    if oracle is not None and _ORACLE in bands:
         raise ValueError(
-            f"bands have a method called {ORACLE!r}, the name of oracle; another was expected: "
-            "rename the method, or leave out one of the two."
+            f"bands: got a method called {_ORACLE!r}, the name of oracle; expected another: rename "
+            "the method, or leave out one of the two."
         )
-    named = {**bands, **({} if oracle is None else {ORACLE: oracle})}
+    named = {**bands, **({} if oracle is None else {_ORACLE: oracle})}
     return {name: check_one_level(y, intervals)[1] for name, intervals in named.items()}
 
 
@@ -143,7 +139,7 @@ def _frame_of_rows(
 
 def _say_shapes(frame: Any) -> str:
     """A sentence on bands that are medians in bins, if there are any."""
-    binned = frame[frame["shape"] == BINS]
+    binned = frame[frame["shape"] == _BINS]
     if len(binned) == 0:
         return ""
     names = [art.plain(name, 24) for name in binned["method"].unique()]
@@ -160,9 +156,9 @@ def _draw_bands(ax: Axes, frame: Any, colours: Mapping[str, str]) -> None:
     for name, colour in colours.items():
         band = frame[frame["method"] == name]
         _draw_band(ax, band, low, high, art.plain(name), color=colour, lw=1.1)
-    ideal = frame[frame["method"] == ORACLE]
-    if len(ideal) and ORACLE not in colours:
-        _draw_band(ax, ideal, low, high, ORACLE, shade=False, color=art.INK, lw=1.3, ls=art.IDEAL)
+    ideal = frame[frame["method"] == _ORACLE]
+    if len(ideal) and _ORACLE not in colours:
+        _draw_band(ax, ideal, low, high, _ORACLE, shade=False, color=art.INK, lw=1.3, ls=art.IDEAL)
     _draw_rows(ax, frame, mark_misses=len(colours) == 1)
     if np.isinf(frame[["lower", "upper"]].to_numpy()).any():
         ax.set_ylim(low, high)
@@ -175,7 +171,7 @@ def _draw_band(
     """A line through the rows that are joined; a bar for each of the others."""
     x = band["position"].to_numpy()
     ends = art.drawable(band[["band_lower", "band_upper"]].to_numpy(), low, high).T
-    joined = (band["shape"] != BARS).to_numpy()
+    joined = (band["shape"] != _BARS).to_numpy()
     lines, bars = (x[joined], *ends[:, joined]), (x[~joined], *ends[:, ~joined])
     if joined.any():
         if shade:
@@ -221,14 +217,14 @@ def _band_shape(
 
     Rows that are not at a number, and a single one that is, are bars.
     """
-    shape = np.full(len(position), BARS, dtype=object)
+    shape = np.full(len(position), _BARS, dtype=object)
     rows = np.flatnonzero(numbered)
     if len(rows) < 2:
         return shape, bounds
     if not _is_rough(bounds[rows]):
-        shape[rows] = LINE
-    elif len(rows) > MAX_BARS:
-        shape[rows] = BINS
+        shape[rows] = _LINE
+    elif len(rows) > _MAX_BARS:
+        shape[rows] = _BINS
         bounds = bounds.copy()
         bounds[rows] = _median_bounds(position[rows], bounds[rows])
     return shape, bounds
@@ -244,13 +240,13 @@ def _is_rough(bounds: Array) -> bool:
     (False, True)
     """
     ends = bounds[np.isfinite(bounds).all(axis=1)].T
-    if ends.shape[1] < FEWEST_ROWS:
+    if ends.shape[1] < _FEWEST_ROWS:
         return False
     # In units of the largest: squares of large numbers overflow.
     ends = ends / (np.abs(ends).max() or 1.0)
     jumps = np.square(np.diff(ends)).sum(axis=1)
     spread = np.square(ends - ends.mean(axis=1, keepdims=True)).sum(axis=1)
-    return bool((jumps > MOST_ROUGH * spread).any())
+    return bool((jumps > _MOST_ROUGH * spread).any())
 
 
 def _median_bounds(position: Array, bounds: Array) -> Array:
@@ -258,7 +254,7 @@ def _median_bounds(position: Array, bounds: Array) -> Array:
 
     Bins lie between quantiles of the position, equal ones together; empty intervals do not count.
     """
-    n_bins = min(MAX_BINS, len(position) // ROWS_PER_BIN)
+    n_bins = min(_MAX_BINS, len(position) // _ROWS_PER_BIN)
     edges = np.unique(np.quantile(position, np.linspace(0.0, 1.0, n_bins + 1)[1:-1]))
     bins = np.searchsorted(edges, position, side="left")
     medians = np.full_like(bounds, np.nan)
@@ -285,6 +281,8 @@ def plot_regions(
 ) -> tuple[Axes, Any]:
     """Draw each method's coverage in each region as bars, in per cent, and the level as a line.
 
+    The frame has the columns method, left, right, rows, coverage (NaN if no rows).
+
     Parameters
     ----------
     X : array of shape (n,) or (n, 1), series, or frame of one column
@@ -297,12 +295,6 @@ def plot_regions(
     colours : list of str, default=None
         Of the methods; None takes the library's own.
     ax : matplotlib axes, default=None
-
-    Returns
-    -------
-    ax : matplotlib axes
-    frame : pandas.DataFrame
-        What is drawn: method, left, right, rows, coverage (NaN if no rows).
 
     Examples
     --------
@@ -361,7 +353,7 @@ def _regions_frame(
     column = art.read_one_column(X, len(next(iter(named.values()))))
     if column.kind == LABEL:
         raise ValueError(
-            f"{column.name} has labels; numbers were expected for regions between edges: use "
+            f"{column.name}: got labels; expected numbers, for regions between edges: use "
             "plot_feature_coverage."
         )
     x, y = column.numbers, np.asarray(y, dtype=np.float64)
@@ -391,6 +383,9 @@ def plot_comparison(
 ) -> tuple[NDArray[Any], Any]:
     """Draw a column for each method: its band over one feature, and its coverage by region.
 
+    The axes are an array of shape (2, methods); ``frame.loc["bands"]`` has the columns of
+    `plot_bands` for the first 500 rows, ``frame.loc["regions"]`` those of `plot_regions` for all.
+
     Parameters
     ----------
     X : array of shape (n,) or (n, 1)
@@ -404,13 +399,6 @@ def plot_comparison(
     title : str, default=""
     figure : matplotlib.figure.Figure, default=None
         Made by the caller with ``layout="constrained"``; None makes one.
-
-    Returns
-    -------
-    axes : array of axes, of shape (2, methods)
-    frame : pandas.DataFrame
-        What is drawn: ``frame.loc["bands"]`` has the columns of `plot_bands` for the first 500
-        rows, ``frame.loc["regions"]`` those of `plot_regions` for all.
 
     Examples
     --------
@@ -428,7 +416,7 @@ def plot_comparison(
         2, len(bands), squeeze=False, sharex=True, sharey="row", height_ratios=(3, 1)
     )
     X, y, bands = np.asarray(X), np.asarray(y, dtype=np.float64), dict(bands)
-    shown = np.arange(min(len(y), COMPARED_POINTS))
+    shown = np.arange(min(len(y), _COMPARED_POINTS))
     feature = art.read_feature(X[shown], len(shown))
     drawn, counted = [], []
     colours = art.method_colours(len(bands))[::-1]

@@ -21,10 +21,10 @@ from localconformal.text import say_level, say_number, say_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MAX_LINES, MAX_LETTERS, LETTERS_PER_INCH = 30, 36, 5.6
-UNDER, WITHIN, OVER = "below the level", "band holds the level", "above the level"
+_MAX_LINES, _MAX_LETTERS, _LETTERS_PER_INCH = 30, 36, 5.6
+_UNDER, _WITHIN, _OVER = "below the level", "band holds the level", "above the level"
 #: name -> (colour, marker): told apart without colour too.
-VERDICTS = {UNDER: (art.MISS, "v"), WITHIN: (art.POINT, "o"), OVER: (art.SECOND, "^")}
+_VERDICTS = {_UNDER: (art.MISS, "v"), _WITHIN: (art.POINT, "o"), _OVER: (art.SECOND, "^")}
 
 
 def _draw_rows(ax: Axes, frame: Any, looks: Any, texts: Any, size: float = art.SMALL_SIZE) -> None:
@@ -46,12 +46,12 @@ def _draw_rows(ax: Axes, frame: Any, looks: Any, texts: Any, size: float = art.S
 def _verdicts(frame: Any) -> Any:
     """Which side of the level each band lies on: (n,) names in `VERDICTS`."""
     level = frame["confidence_level"]
-    return np.select([frame["upper"] < level, frame["lower"] > level], [UNDER, OVER], WITHIN)
+    return np.select([frame["upper"] < level, frame["lower"] > level], [_UNDER, _OVER], _WITHIN)
 
 
 def _draw_coverage(ax: Axes | None, table: Any, title: str, probability: float) -> tuple[Axes, Any]:
     """Lines of the table of `group_coverage` that fit, in their order, and the level."""
-    kept = table.nlargest(MAX_LINES, "n").index.sort_values()
+    kept = table.nlargest(_MAX_LINES, "n").index.sort_values()
     frame = table.loc[kept].reset_index(drop=True)
     ax = art.make_axes(ax, (6.4, 1.5 + 0.29 * len(frame)))
     level, named = frame["confidence_level"].iloc[0], _verdicts(frame)
@@ -62,9 +62,9 @@ def _draw_coverage(ax: Axes | None, table: Any, title: str, probability: float) 
     # A font for as many lines as the axes are to hold.
     points = ax.get_window_extent().height / ax.figure.dpi * art.POINTS_PER_INCH / len(frame)
     size = float(np.clip(0.8 * points, 4.0, art.SMALL_SIZE))
-    counts, looks = [f"{n:,}" for n in frame["n"]], [VERDICTS[name] for name in named]
+    counts, looks = [f"{n:,}" for n in frame["n"]], [_VERDICTS[name] for name in named]
     _draw_rows(ax, frame.rename(columns={"coverage": "value"}), looks, counts, size)
-    most = int(np.clip(LETTERS_PER_INCH * art.panel_inches(ax), 8, MAX_LETTERS))
+    most = int(np.clip(_LETTERS_PER_INCH * art.panel_inches(ax), 8, _MAX_LETTERS))
     ax.set_yticks(np.arange(len(frame)), [art.plain(label, most) for label in frame["group"]])
     ax.annotate(
         "rows", (1.0, 1.0), (8, 2), "axes fraction", "offset points",
@@ -75,11 +75,11 @@ def _draw_coverage(ax: Axes | None, table: Any, title: str, probability: float) 
     ax.tick_params(axis="y", length=0, labelsize=size)
     said = [
         f"Bars: exact {say_level(probability)} bands, each on its own. Dashed: the level, "
-        f"{say_level(level)}. Below it ▼: {np.sum(named == UNDER)} of {len(frame)}; above ▲: "
-        f"{np.sum(named == OVER)}."
+        f"{say_level(level)}. Below it ▼: {np.sum(named == _UNDER)} of {len(frame)}; above ▲: "
+        f"{np.sum(named == _OVER)}."
     ]
-    if len(table) > MAX_LINES:
-        said.append(f"Shown: the {MAX_LINES} of {len(table):,} with the most rows.")
+    if len(table) > _MAX_LINES:
+        said.append(f"Shown: the {_MAX_LINES} of {len(table):,} with the most rows.")
     art.caption(ax, said)
     return ax, frame
 
@@ -95,6 +95,9 @@ def plot_group_coverage(
 ) -> tuple[Axes, Any]:
     """Draw the coverage of each group with its exact binomial band, and the level promised.
 
+    Each band holds with this probability on its own. The frame is that of
+    `localconformal.metrics.group_coverage`, of the groups drawn, by their names.
+
     Parameters
     ----------
     y : array of shape (n,)
@@ -104,14 +107,7 @@ def plot_group_coverage(
         most rows are drawn.
     confidence_level : float, default=0.9
     probability : float, default=0.95
-        With which each band holds, on its own.
     ax : matplotlib axes, default=None
-
-    Returns
-    -------
-    ax : matplotlib axes
-    frame : pandas.DataFrame
-        That of `localconformal.metrics.group_coverage`, of the groups drawn.
 
     Examples
     --------
@@ -143,7 +139,7 @@ def plot_feature_coverage(
 
     The bins of numbers and times are those of the audit: at most ten, between quantiles, equal
     values together. Labels are taken as they are, the most frequent first. Missing values are
-    the last bin.
+    the last bin. The frame is as that of `plot_group_coverage`, of the bins drawn.
 
     Parameters
     ----------
@@ -152,14 +148,7 @@ def plot_feature_coverage(
     intervals : array of shape (n, 2)
     confidence_level : float, default=0.9
     probability : float, default=0.95
-        With which each band holds, on its own.
     ax : matplotlib axes, default=None
-
-    Returns
-    -------
-    ax : matplotlib axes
-    frame : pandas.DataFrame
-        As that of `localconformal.metrics.group_coverage`, of the bins drawn.
 
     Examples
     --------
@@ -196,6 +185,8 @@ def plot_calibration(
 ) -> tuple[list[Axes], Any]:
     """Draw the coverage observed against the level asked, with its band; and the length beside.
 
+    The axes are two, and the frame is that of `localconformal.metrics.coverage_length_curve`.
+
     Parameters
     ----------
     y : array of shape (n,)
@@ -205,12 +196,6 @@ def plot_calibration(
     probability : float, default=0.95
         With which the band of each level holds, on its own.
     ax : pair of matplotlib axes, default=None
-
-    Returns
-    -------
-    ax : list of two matplotlib axes
-    frame : pandas.DataFrame
-        That of `localconformal.metrics.coverage_length_curve`, level by level.
 
     Examples
     --------
@@ -271,11 +256,11 @@ def _draw_lengths(ax: Axes, frame: Any) -> None:
 
 # ---- methods side by side ----------------------------------------
 
-COVERAGE, LENGTH, SCORE = "coverage", "mean length", "interval score"
+_COVERAGE, _LENGTH, _SCORE = "coverage", "mean length", "interval score"
 #: What the panels show, by the names of `row_values`.
-METRICS = {COVERAGE: "coverage", LENGTH: "length", SCORE: "interval_score"}
+_METRICS = {_COVERAGE: "coverage", _LENGTH: "length", _SCORE: "interval_score"}
 #: (colour, marker) of the baseline, of a lower number (better), a higher one, and one alike.
-STANDINGS = (art.INK, "D"), (art.MAIN, "<"), (art.MISS, ">"), (art.POINT, "o")
+_STANDINGS = (art.INK, "D"), (art.MAIN, "<"), (art.MISS, ">"), (art.POINT, "o")
 
 
 def plot_methods(
@@ -292,7 +277,9 @@ def plot_methods(
     The band of a coverage is the exact binomial one. Those of lengths and scores are paired:
     d_i is the difference of row i from the baseline, and the bar is the value of the method
     plus or minus t_{n-1} sd(d) / sqrt(n), so that where it does not reach the baseline's line
-    the two differ by more than chance. Rows are taken as independent.
+    the two differ by more than chance. Rows are taken as independent. The axes are three; the
+    frame has one row for each method and metric: method, metric, value, lower, upper (the bar),
+    difference (from the baseline), baseline, confidence_level.
 
     Parameters
     ----------
@@ -305,13 +292,6 @@ def plot_methods(
         With which each band holds, on its own.
     ax : three matplotlib axes, default=None
 
-    Returns
-    -------
-    ax : list of three matplotlib axes
-    frame : pandas.DataFrame
-        One row for each method and metric: method, metric, value, lower, upper (the bar),
-        difference (from the baseline), baseline, confidence_level.
-
     Examples
     --------
     >>> methods = {"a": [[0.0, 1.0], [0.0, 1.0]], "b": [[0.0, 3.0], [0.0, 2.0]]}
@@ -322,14 +302,14 @@ def plot_methods(
     art.check_packages("plot_methods")
     if not methods or (baseline is not None and baseline not in methods):
         raise ValueError(
-            f"methods are {list(methods)} and baseline is {baseline!r}; at least one method, and "
-            "one of them as the baseline, were expected."
+            f"got the methods {list(methods)} and the baseline {baseline!r}; expected at least one "
+            "method, and one of them as the baseline."
         )
     checked = {name: check_one_level(y, intervals) for name, intervals in methods.items()}
     base = next(iter(methods)) if baseline is None else baseline
     frame = _methods_frame(checked, base, confidence_level, probability)
     panels = art.make_panels(ax, 3, (9.6, 1.6 + 0.36 * len(methods)), sharey=True)
-    for panel, metric in zip(panels, METRICS, strict=True):
+    for panel, metric in zip(panels, _METRICS, strict=True):
         _draw_metric(panel, frame[frame["metric"] == metric], metric)
     panels[0].set_yticks(np.arange(len(methods)), [art.plain(name, 24) for name in methods])
     share = say_level(probability)
@@ -353,11 +333,11 @@ def _methods_frame(
 
     parts = {name: row_values(y, bounds, level) for name, (y, bounds) in checked.items()}
     records = []
-    for metric, key in METRICS.items():
+    for metric, key in _METRICS.items():
         reference = parts[base][key]
         for name, numbers in parts.items():
             values, value = numbers[key], float(numbers[key].mean())
-            if metric == COVERAGE:
+            if metric == _COVERAGE:
                 ends = binomial_band(int(values.sum()), len(values), probability)
             else:
                 _, error, _, _, n = paired_mean(values, reference)
@@ -376,9 +356,9 @@ def _draw_metric(ax: Axes, part: Any, metric: str) -> None:
     low, high = art.extent(*(part[column].to_numpy() for column in ("value", "lower", "upper")))
     line: tuple[float, Any]
     inside = part.assign(value=part["value"].clip(upper=high))
-    if metric == COVERAGE:
+    if metric == _COVERAGE:
         texts = [f"{100 * value:.1f}" for value in part["value"]]
-        looks, level = [VERDICTS[v] for v in _verdicts(part)], part["confidence_level"].iloc[0]
+        looks, level = [_VERDICTS[v] for v in _verdicts(part)], part["confidence_level"].iloc[0]
         line = level, art.IDEAL
         low, high = min(low, level - 0.02), min(max(high, level + 0.02), 1.005)
         art.in_percent(ax.xaxis)
@@ -389,7 +369,7 @@ def _draw_metric(ax: Axes, part: Any, metric: str) -> None:
     ax.set_xlim(low, high)
     ax.set_ylim(len(part) - 0.5, -0.5)
     _draw_rows(ax, inside, looks, texts)
-    art.finish(ax, "coverage, %" if metric == COVERAGE else metric, "")
+    art.finish(ax, "coverage, %" if metric == _COVERAGE else metric, "")
     ax.tick_params(axis="y", length=0)
 
 
@@ -400,4 +380,4 @@ def _standings(part: Any) -> list[tuple[str, str]]:
     # An infinite value is worse, or better than an infinite one, without a band.
     apart = (np.abs(difference) > room) | np.isinf(difference)
     places = np.select([is_base, apart & (difference < 0), apart & (difference > 0)], [0, 1, 2], 3)
-    return [STANDINGS[place] for place in places]
+    return [_STANDINGS[place] for place in places]

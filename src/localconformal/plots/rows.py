@@ -23,9 +23,9 @@ from localconformal.text import say_level, say_number, say_share
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LENGTH, PREDICTION = "length", "prediction"
-ROW, MEAN, QUANTILE = "row", "mean", "quantile"
-MAX_BINS, FEWEST_ROWS = 10, 20
+_LENGTH, _PREDICTION = "length", "prediction"
+_ROW, _MEAN, _QUANTILE = "row", "mean", "quantile"
+_MAX_BINS, _FEWEST_ROWS = 10, 20
 
 
 def plot_sorted(
@@ -42,7 +42,8 @@ def plot_sorted(
 
     Sorted by length, intervals and y are drawn relative to the prediction: the fan shows how far
     lengths differ; intervals of one length, up to rounding, stand as they were given. Sorted by
-    prediction they are drawn as they are.
+    prediction they are drawn as they are. The frame has one row for each row drawn, in their order:
+    row (its place in y), y, prediction, lower, upper, length, covered.
 
     Parameters
     ----------
@@ -56,13 +57,6 @@ def plot_sorted(
         Rows drawn, at random with this seed if there are more.
     ax : matplotlib axes, default=None
 
-    Returns
-    -------
-    ax : matplotlib axes
-    frame : pandas.DataFrame
-        One row for each row drawn, in their order: row (its place in y), y, prediction, lower,
-        upper, length, covered.
-
     Examples
     --------
     >>> ax, frame = plot_sorted([0.5, 3.0, 1.0], [[0, 3], [0, 2], [0, 1]])
@@ -71,8 +65,8 @@ def plot_sorted(
     """
     art.check_packages("plot_sorted")
     response, bounds = check_one_level(y, intervals)
-    if by not in (LENGTH, PREDICTION):
-        raise ValueError(f"by is {by!r}; 'length' or 'prediction' was expected.")
+    if by not in (_LENGTH, _PREDICTION):
+        raise ValueError(f"by: got {by!r}; expected 'length' or 'prediction'.")
     import pandas as pd
 
     rows, length = art.drawn_rows(len(response), max_points, random_state), tied_lengths(bounds)
@@ -93,9 +87,9 @@ def plot_sorted(
         f"{share} of {len(response):,} rows are covered.",
         art.say_drawn(len(rows), len(response)),
     ]
-    if by == LENGTH and len(length) > 1 and np.isfinite(length[0]) and len(set(length)) == 1:
+    if by == _LENGTH and len(length) > 1 and np.isfinite(length[0]) and len(set(length)) == 1:
         said.append("All intervals are of one length: rows stand as given.")
-    centred = by != LENGTH or y_pred is not None
+    centred = by != _LENGTH or y_pred is not None
     where = "" if centred else " and seen from y, for want of a centre"
     art.caption(ax, [*said, art.say_odd(bounds, f"drawn to the edge{where}")])
     return ax, frame
@@ -113,7 +107,7 @@ def _centres(y: Array, bounds: Array, y_pred: ArrayLike | None) -> Array:
 
 def _draw_sorted(ax: Axes, frame: Any, by: str) -> None:
     """Intervals as lines, y as points."""
-    base = frame["prediction"].to_numpy() if by == LENGTH else np.zeros(len(frame))
+    base = frame["prediction"].to_numpy() if by == _LENGTH else np.zeros(len(frame))
     y = frame["y"].to_numpy() - base
     bounds = frame[["lower", "upper"]].to_numpy() - base[:, None]
     low, high = art.extent(y, bounds)
@@ -131,7 +125,7 @@ def _draw_sorted(ax: Axes, frame: Any, by: str) -> None:
     ax.set_ylim(low, high)
     ax.set_xlim(0.0, len(frame) + 1.0)
     ax.locator_params(axis="x", integer=True)
-    upwards = "y - prediction" if by == LENGTH else "y"
+    upwards = "y - prediction" if by == _LENGTH else "y"
     above: dict[str, Any] = {"ncols": 2, "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.0}
     art.finish(ax, f"rows, sorted by {by}", upwards, loc="lower left", **above)
 
@@ -151,7 +145,8 @@ def plot_length_error(
     Intervals that adapt well have a quantile curve, at the confidence level, on the line
     error = length / 2; rows above that line are missed, where intervals are symmetric around
     the prediction. Infinite intervals are left out, as in
-    `localconformal.metrics.length_error_corr`.
+    `localconformal.metrics.length_error_corr`. The frame has the columns kind ("row", or "mean" and
+    "quantile" of a bin), length (the mean of the bin), error, n (rows), coverage (0 or 1 of a row).
 
     Parameters
     ----------
@@ -164,13 +159,6 @@ def plot_length_error(
     max_points, random_state : int
         Rows drawn, at random with this seed if there are more; the curves are those of all rows.
     ax : matplotlib axes, default=None
-
-    Returns
-    -------
-    ax : matplotlib axes
-    frame : pandas.DataFrame
-        kind ("row", or "mean" and "quantile" of a bin), length (the mean of the bin), error, n
-        (rows), coverage (0 or 1 of a row).
 
     Examples
     --------
@@ -202,7 +190,7 @@ def _error_frame(
     """Rows that are drawn, then mean and quantile of the errors in bins of all rows."""
     import pandas as pd
 
-    n_bins = int(np.clip(len(length) // FEWEST_ROWS, 1, MAX_BINS))
+    n_bins = int(np.clip(len(length) // _FEWEST_ROWS, 1, _MAX_BINS))
     # No bins where every interval is infinite.
     bins = size_bins(length, n_bins) if len(length) else np.full(1, -1)
     records = []
@@ -210,17 +198,17 @@ def _error_frame(
         inside = bins == code
         errors, n = error[inside], int(inside.sum())
         quantile = float(weighted_quantile(errors, np.ones(n), level))
-        for kind, value in ((MEAN, errors.mean()), (QUANTILE, quantile)):
+        for kind, value in ((_MEAN, errors.mean()), (_QUANTILE, quantile)):
             records.append((kind, length[inside].mean(), value, n, covered[inside].mean()))
     drawn = {"length": length[rows], "error": error[rows], "n": 1, "coverage": covered[rows] + 0.0}
     binned = pd.DataFrame(records, columns=["kind", *drawn]).sort_values("kind", kind="stable")
-    parts = [pd.DataFrame({"kind": ROW, **drawn}), binned]
+    parts = [pd.DataFrame({"kind": _ROW, **drawn}), binned]
     return pd.concat(parts[: 1 + bool(records)], ignore_index=True)
 
 
 def _draw_errors(ax: Axes, frame: Any, level: float) -> None:
     """Points, curves, and the line that parts covered rows from missed ones."""
-    rows = frame[frame["kind"] == ROW]
+    rows = frame[frame["kind"] == _ROW]
     for inside, colour, size, marker, label in (
         (1.0, art.POINT, 6, "o", None),
         (0.0, art.MISS, 12, "X", "missed"),
@@ -230,8 +218,8 @@ def _draw_errors(ax: Axes, frame: Any, level: float) -> None:
             look: dict[str, Any] = {"color": colour, "s": size, "marker": marker, "label": label}
             ax.scatter(part["length"], part["error"], alpha=0.5, lw=0, **look)
     for kind, colour, marker, label in (
-        (MEAN, art.MAIN, "o", "mean error"),
-        (QUANTILE, art.SECOND, "s", f"{say_level(level)} quantile"),
+        (_MEAN, art.MAIN, "o", "mean error"),
+        (_QUANTILE, art.SECOND, "s", f"{say_level(level)} quantile"),
     ):
         bins = frame[frame["kind"] == kind]
         if len(bins):
@@ -249,7 +237,7 @@ def _draw_errors(ax: Axes, frame: Any, level: float) -> None:
 # ---- which rows speak for one x ----------------------------------------
 
 #: Its multiples, modulo 1, spread evenly.
-GOLDEN = 0.6180339887498949
+_GOLDEN = 0.6180339887498949
 
 
 def plot_local_weights(
@@ -268,7 +256,9 @@ def plot_local_weights(
     The weight is H(x, X_i) / sum_j H(x, X_j), with H the kernel behind the fitted law: its
     kernel at the distance of two rows, whether X_i is among the neighbours of x, the share of
     trees in which the two are in one leaf. Models keep no reference rows, so that X has the
-    rows to show, such as those of training. The effective sample size is (sum w)^2 / sum w^2.
+    rows to show, such as those of training. The effective sample size is (sum w)^2 / sum w^2. The
+    frame has one row for each row drawn, the lightest first: row (its place in X), x and position
+    (on the axis), x2 and position2 of a second feature, v if given, weight.
 
     Parameters
     ----------
@@ -285,13 +275,6 @@ def plot_local_weights(
         Rows drawn: the heaviest half, and others at random with this seed. All rows are weighed.
     ax : matplotlib axes, default=None
 
-    Returns
-    -------
-    ax : matplotlib axes
-    frame : pandas.DataFrame
-        One row for each row drawn, the lightest first: row (its place in X), x and position (on
-        the axis), x2 and position2 of a second feature, v if given, weight.
-
     Examples
     --------
     >>> from localconformal import KernelLaw
@@ -307,13 +290,13 @@ def plot_local_weights(
     # x is the first row of each column on the axes.
     asked: list[Any] = [feature] if np.ndim(feature) == 0 else list(feature)  # type: ignore[arg-type]
     if len(asked) not in (1, 2):
-        raise ValueError(f"feature is {feature!r}; one column, or two, were expected.")
+        raise ValueError(f"feature: got {feature!r}; expected one column, or two.")
     shown = [art.pick_feature(stack_rows(query, X), name) for name in asked]
     scores = None if v is None else np.asarray(v, dtype=np.float64)
     if scores is not None and (len(shown) == 2 or scores.shape != (len(X),)):
         raise ValueError(
-            f"v has shape {scores.shape} beside {len(X)} rows and {len(shown)} feature(s); "
-            f"({len(X)},) and one feature were expected: v is drawn upwards."
+            f"v: got shape {scores.shape} beside {len(X)} rows and {len(shown)} feature(s); "
+            f"expected ({len(X)},) and one feature: v is drawn upwards."
         )
     rows = _heavy_rows(weights, max_points, random_state)
     frame = _weights_frame([column.take(rows + 1) for column in shown], rows, weights, scores)
@@ -344,8 +327,8 @@ def _find_localizer(model: Any) -> Localizer:
     laws = getattr(getattr(model, "law_", None), "laws", ())
     if not laws or not isinstance(laws[-1], BaseLaw):
         raise ValueError(
-            f"{type(model).__name__} has no law with a kernel between rows; a regressor such as "
-            "SLCPRegressor(law='kernel'), 'neighbors' or 'forest', or such a law, was expected."
+            f"{type(model).__name__} has no law with a kernel between rows; expected a regressor "
+            "such as SLCPRegressor(law='kernel'), 'neighbors' or 'forest', or such a law."
         )
     # The law of the upper side, where there are two.
     return laws[-1].localizer()
@@ -355,14 +338,14 @@ def _one_row(x: Any, X: Any) -> Any:
     """x as a table of one row, of the kind of X."""
     if is_frame(X) != is_frame(x):
         raise ValueError(
-            f"x is a {type(x).__name__} and X a {type(X).__name__}; the same kind was expected: "
+            f"got x as a {type(x).__name__} and X as a {type(X).__name__}; expected the same kind: "
             "pass one row of a frame as X[:1], not as a series."
         )
     row = x if is_frame(x) else np.atleast_2d(np.asarray(x))
     if len(row) != 1 or len(X) == 0 or np.shape(row)[1] != np.shape(X)[1]:
         raise ValueError(
-            f"x has shape {np.shape(row)} and X {np.shape(X)}; one row x, and at least one row of "
-            "X with the same columns, were expected."
+            f"got x of shape {np.shape(row)} and X of shape {np.shape(X)}; expected one row x, and "
+            "at least one row of X with the same columns."
         )
     return row
 
@@ -398,7 +381,7 @@ def _weights_frame(
 
     columns: dict[str, Any] = {"row": rows}
     # Two orders that have nothing to do with each other: where strips cross, rows spread.
-    orders = rows, (rows * GOLDEN) % 1.0
+    orders = rows, (rows * _GOLDEN) % 1.0
     for suffix, column, order in zip(("", "2"), shown, orders, strict=False):
         columns[f"x{suffix}"] = column.values
         columns[f"position{suffix}"] = column.positions(order_by=order)
