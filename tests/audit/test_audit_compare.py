@@ -95,7 +95,7 @@ MODELS = {level: SplitConformalRegressor(confidence_level=level) for level in (0
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda split: compare([INTERVALS], X, Y), "candidates: got a list; expected a dict of name"),
+        (lambda split: compare([INTERVALS], X, Y), "got a list; expected a dict of name"),
         (lambda split: compare({}, X, Y), "at least one method"),
         (lambda split: compare({"a": INTERVALS[:5]}, X, Y), "as many rows as intervals"),
         (lambda split: compare(MODELS, X, Y), "expected one"),

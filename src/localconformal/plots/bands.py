@@ -56,9 +56,9 @@ def plot_bands(
     the band is the median of the bounds in at most 40 bins of x, and the caption says so.
 
     The frame has one row for each method and row drawn: method, x, position (on the axis,
-    ascending; days since 1970 for times), y, lower, upper, covered, strip (its number, -1 for rows at their
-    number), shape, band_lower, band_upper. ``shape`` is how the band is drawn there: "line" or
-    "bars" at the bounds, or "bins", a line at the medians of the bounds of a bin, which
+    ascending; days since 1970 for times), y, lower, upper, covered, strip (its number, -1 for rows
+    at their number), shape, band_lower, band_upper. ``shape`` is how the band is drawn there:
+    "line" or "bars" at the bounds, or "bins", a line at the medians of the bounds of a bin, which
     ``band_lower`` and ``band_upper`` then have.
 
     Parameters
