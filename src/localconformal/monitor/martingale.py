@@ -27,21 +27,21 @@ Part = tuple[int, str]
 # its row, and what rounding makes equal is told apart at random: p-values stay exact.
 
 #: Steps between two powers of two.
-STEPS = 256
+_STEPS = 256
 #: Beyond the exponent of the smallest number there is, so that codes keep the sign.
-BIAS = 1_100
+_BIAS = 1_100
 #: Turns the grid away from round numbers: halfway between two of its points the last bit of a
 #: prediction decides, and that depends on how many rows were asked for at once.
-TURN = 0.5**0.5
-LARGEST = np.finfo(np.float64).max
+_TURN = 0.5**0.5
+_LARGEST = np.finfo(np.float64).max
 
 
 def grid_codes(scores: Array) -> Codes:
     """The nearest point of the grid, as a whole number that rises with the score; same shape."""
-    value = np.clip(scores, -LARGEST, LARGEST) * TURN
+    value = np.clip(scores, -_LARGEST, _LARGEST) * _TURN
     mantissa, exponent = np.frexp(np.abs(value))
-    step = np.rint((mantissa - 0.5) * (2 * STEPS)).astype(np.int64)
-    size = (exponent.astype(np.int64) + BIAS) * STEPS + step
+    step = np.rint((mantissa - 0.5) * (2 * _STEPS)).astype(np.int64)
+    size = (exponent.astype(np.int64) + _BIAS) * _STEPS + step
     return np.sign(value).astype(np.int64) * size
 
 
@@ -122,32 +122,32 @@ def p_values(seen: Tally, codes: Codes, u: Array) -> Array:
 # * none, b = 1: waits.
 
 #: Factors in the odds of a miss.
-ODDS = (0.25, 0.5, 1.5, 2.0, 3.0)
+_ODDS = (0.25, 0.5, 1.5, 2.0, 3.0)
 #: k p^(k - 1), by square roots: unlike powers they are the same to the last bit in any batch.
-POWERS: tuple[Callable[[Array], Array], ...] = (
+_POWERS: tuple[Callable[[Array], Array], ...] = (
     lambda p: 0.5 / np.sqrt(p),
     lambda p: 0.75 / np.sqrt(np.sqrt(p)),
     lambda p: 1.5 * np.sqrt(p),
 )
-SLOPES = (-1.0, 1.0)
+_SLOPES = (-1.0, 1.0)
 #: Parts of the wealth that move at every row: (J, 1).
-JUMPS = np.array([[1e-3], [1e-4], [1e-5]])
+_JUMPS = np.array([[1e-3], [1e-4], [1e-5]])
 #: Share of the bet that waits, at the start and among what moves.
-WAITING = 0.3
+_WAITING = 0.3
 
-N_BETS = 1 + len(ODDS) + len(POWERS) + len(SLOPES)
-SHARES = np.array([WAITING] + [(1.0 - WAITING) / (N_BETS - 1)] * (N_BETS - 1))
-STAYING, ARRIVING = 1.0 - JUMPS, JUMPS * SHARES
+N_BETS = 1 + len(_ODDS) + len(_POWERS) + len(_SLOPES)
+SHARES = np.array([_WAITING] + [(1.0 - _WAITING) / (N_BETS - 1)] * (N_BETS - 1))
+_STAYING, _ARRIVING = 1.0 - _JUMPS, _JUMPS * SHARES
 
 
 def bets(p: Array, alpha: Array) -> Array:
     """What each bet multiplies its wealth by: p (m, C) and alpha (C,) -> (m, C, K)."""
     columns = [np.ones(p.shape)]
-    for odds in ODDS:
+    for odds in _ODDS:
         miss = odds * alpha / (odds * alpha + 1.0 - alpha)
         columns.append(np.where(p <= alpha, miss / alpha, (1.0 - miss) / (1.0 - alpha)))
-    columns += [power(p) for power in POWERS]
-    columns += [1.0 + slope * (p - 0.5) for slope in SLOPES]
+    columns += [power(p) for power in _POWERS]
+    columns += [1.0 + slope * (p - 0.5) for slope in _SLOPES]
     return np.stack(columns, axis=-1)
 
 
@@ -165,14 +165,14 @@ class Martingales:
     @classmethod
     def start(cls, count: int) -> Martingales:
         """Wealth 1 for each sequence, the same for every part that moves."""
-        return cls(np.tile(SHARES / len(JUMPS), (count, len(JUMPS), 1)), np.zeros(count))
+        return cls(np.tile(SHARES / len(_JUMPS), (count, len(_JUMPS), 1)), np.zeros(count))
 
     def bet(self, p: Array, alpha: Array) -> Array:
         """Bet on these p-values (m, C) in turn; log-martingales after each: (m, C)."""
         logs = np.empty(p.shape)
         for t, factors in enumerate(bets(p, alpha)):
-            moved = ARRIVING * self.wealth.sum(axis=2, keepdims=True)
-            wealth = (STAYING * self.wealth + moved) * factors[:, None]
+            moved = _ARRIVING * self.wealth.sum(axis=2, keepdims=True)
+            wealth = (_STAYING * self.wealth + moved) * factors[:, None]
             total = wealth.sum(axis=(1, 2))
             self.wealth = wealth / total[:, None, None]
             self.logs = self.logs + np.log(total)
@@ -193,8 +193,8 @@ class Martingales:
 # is below 2 / delta are the ones above a lower bound. Rows that are missed give the upper one.
 
 #: The numbers a: for a handful of rows to hundreds of millions.
-RATES = 2.0 ** np.arange(2.0, -12.0, -0.5)
-HALVINGS = 50
+_RATES = 2.0 ** np.arange(2.0, -12.0, -0.5)
+_HALVINGS = 50
 
 
 def anytime_band(n_covered: ArrayLike, n: ArrayLike, probability: float) -> tuple[Array, Array]:
@@ -216,7 +216,7 @@ def anytime_band(n_covered: ArrayLike, n: ArrayLike, probability: float) -> tupl
 def _lower_bound(k: Array, n: Array, log_limit: float) -> Array:
     """The largest q, by bisection, below which the mixture is at the limit: (m,)."""
     low, high = np.zeros(len(k)), np.ones(len(k))
-    for _ in range(HALVINGS):
+    for _ in range(_HALVINGS):
         q = (low + high) / 2.0
         reached = log_mixture(k, n, q) >= log_limit
         low, high = np.where(reached, q, low), np.where(reached, high, q)
@@ -225,8 +225,8 @@ def _lower_bound(k: Array, n: Array, log_limit: float) -> Array:
 
 def log_mixture(k: Array, n: Array, q: Array) -> Array:
     """Logarithm of the mean over the grid of exp(a k) / (1 + q (e^a - 1))^n: (m,)."""
-    growth = np.log1p(q[:, None] * np.expm1(RATES))
-    terms = RATES * k[:, None] - n[:, None] * growth
+    growth = np.log1p(q[:, None] * np.expm1(_RATES))
+    terms = _RATES * k[:, None] - n[:, None] * growth
     largest = terms.max(axis=1)
     return np.asarray(largest + np.log(np.exp(terms - largest[:, None]).mean(axis=1)))
 
@@ -236,7 +236,7 @@ def log_mixture(k: Array, n: Array, q: Array) -> Array:
 #: Rows that are ranked among each other at a time, each against each.
 RANKED_AT_A_TIME = 256
 #: Points beyond which every other one is dropped.
-MOST_POINTS = 256
+_MOST_POINTS = 256
 
 
 @dataclass(frozen=True)
@@ -253,40 +253,13 @@ class Scored:
 
 
 @dataclass
-class History:
-    """Points (row from 1, rows covered so far, log-martingale) at every ``stride``-th row.
-
-    The stride doubles when there are too many.
-
-    Examples
-    --------
-    >>> history = History()
-    >>> for row in range(1, 1_001):
-    ...     history.add(row, row, 0.0)
-    >>> history.stride, len(history.points), history.points[-1][0]
-    (4, 250, 1000)
-    """
-
-    stride: int = 1
-    points: list[tuple[int, int, float]] = field(default_factory=list)
-
-    def add(self, row: int, n_covered: int, log_martingale: float) -> None:
-        """Take note of this row, if it is its turn."""
-        if row % self.stride:
-            return
-        self.points.append((row, n_covered, log_martingale))
-        if len(self.points) > MOST_POINTS:
-            self.stride *= 2
-            self.points = [point for point in self.points if point[0] % self.stride == 0]
-
-
-@dataclass
 class Stream:
     """Rows so far, in a few thousand numbers at most for each cell of the calibration.
 
     ``seed`` is that of the numbers that tell equal scores apart, ``seen`` has the scores of
     calibration and stream, ``alphas`` (C,) the shares of rows that should miss, and ``alarm`` row
-    (from 1) and log-martingale at which the alarm came.
+    (from 1) and log-martingale at which the alarm came. ``points`` are (row, rows covered so far,
+    log-martingale) at every ``stride``-th row; the stride doubles when there are too many.
     """
 
     seed: int
@@ -296,7 +269,8 @@ class Stream:
     rows: int = 0
     n_covered: int = 0
     alarm: tuple[int, float] | None = None
-    history: History = field(default_factory=History)
+    stride: int = 1
+    points: list[tuple[int, int, float]] = field(default_factory=list)
 
     @property
     def log_martingale(self) -> float:
@@ -316,9 +290,17 @@ class Stream:
             for is_in, log in zip(scored.covered[part].tolist(), evidence.tolist(), strict=True):
                 self.rows += 1
                 self.n_covered += is_in
-                self.history.add(self.rows, self.n_covered, log)
+                self._note(log)
                 if self.alarm is None and log >= log_limit:
                     self.alarm = (self.rows, log)
+
+    def _note(self, log: float) -> None:
+        """Keep the last row for the history, if it is its turn."""
+        if self.rows % self.stride == 0:
+            self.points.append((self.rows, self.n_covered, log))
+        if len(self.points) > _MOST_POINTS:
+            self.stride *= 2
+            self.points = [point for point in self.points if point[0] % self.stride == 0]
 
     def _p_values(self, codes: Codes, cells: NDArray[Any]) -> Array:
         """p-values of these rows (m, C), which are counted."""
@@ -326,7 +308,7 @@ class Stream:
         bits = np.random.PCG64(self.seed).advance(self.rows * len(self.alphas))
         u = 1.0 - np.random.Generator(bits).random(codes.shape)
         p = np.empty(codes.shape)
-        for key, column, rows in parts_of(codes, cells):
+        for key, column, rows in _parts_of(codes, cells):
             seen, some = self.seen.setdefault(key, Tally()), codes[rows, column]
             p[rows, column] = p_values(seen, some, u[rows, column])
             seen.add(some)
@@ -338,7 +320,7 @@ def _combined(logs: Array) -> Array:
     return np.asarray(logs.max(axis=-1) - math.log(logs.shape[-1]))
 
 
-def parts_of(codes: Codes, cells: NDArray[Any]) -> Iterator[tuple[Part, int, NDArray[np.intp]]]:
+def _parts_of(codes: Codes, cells: NDArray[Any]) -> Iterator[tuple[Part, int, NDArray[np.intp]]]:
     """Each part that has some of these rows: its key, its column and its rows."""
     for column in range(codes.shape[1]):
         for cell in np.unique(cells):
@@ -348,6 +330,6 @@ def parts_of(codes: Codes, cells: NDArray[Any]) -> Iterator[tuple[Part, int, NDA
 def tallies_of(codes: Codes, cells: NDArray[Any]) -> dict[Part, Tally]:
     """Counts of scores (n, C) by column and cell (n,)."""
     found: dict[Part, Tally] = {}
-    for key, column, rows in parts_of(codes, cells):
+    for key, column, rows in _parts_of(codes, cells):
         found.setdefault(key, Tally()).add(codes[rows, column])
     return found

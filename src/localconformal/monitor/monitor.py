@@ -24,7 +24,6 @@ from localconformal.metrics.intervals import is_covered
 from localconformal.models import take_rows
 from localconformal.monitor.martingale import (
     Codes,
-    History,
     Martingales,
     Part,
     Scored,
@@ -39,9 +38,9 @@ from localconformal.regressors.base import BaseConformalRegressor
 from localconformal.regressors.response import check_target
 
 #: Rows that are scored at a time.
-ROWS_AT_A_TIME = 1_024
+_ROWS_AT_A_TIME = 1_024
 #: Of the file. Raised when its content or the bets change: wealth of other bets cannot go on.
-FORMAT = 3
+_FORMAT = 4
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,6 @@ class CoverageMonitor:
         Parameters
         ----------
         X : array or frame of shape (n, d)
-            One row, (1, d), or many.
         y : array of shape (n,)
         groups : array of shape (n,), default=None
             Cell of each row, for a `MondrianConformalRegressor` whose `fit` was given them.
@@ -254,7 +252,7 @@ class CoverageMonitor:
         """
         with self._lock:
             stream = self._stream
-            points = list(stream.history.points)
+            points = list(stream.points)
             if stream.rows and (not points or points[-1][0] != stream.rows):
                 points.append((stream.rows, stream.n_covered, stream.log_martingale))
         row, covered, log = np.array(points, dtype=np.float64).reshape(-1, 3).T
@@ -272,10 +270,8 @@ class CoverageMonitor:
         state = f"Coverage {running}, target {level:.4g}; "
         if alarm is not None:
             return f"{state}{alarm}."
-        return (
-            f"{state}no alarm: the log-martingale is {log:.1f}, and the alarm comes at "
-            f"{self._log_limit:.1f}."
-        )
+        limit = f"and the alarm comes at {self._log_limit:.1f}"
+        return f"{state}no alarm: the log-martingale is {log:.1f}, {limit}."
 
     def __repr__(self) -> str:
         """The summary."""
@@ -287,7 +283,7 @@ class CoverageMonitor:
         """Write the state, not the model, to a small JSON file; it is whole or not there."""
         with self._lock:
             content = {
-                "format": FORMAT,
+                "format": _FORMAT,
                 "false_alarm": self.false_alarm,
                 "probability": self.probability,
                 "confidence_level": self.confidence_level,
@@ -301,17 +297,8 @@ class CoverageMonitor:
     def load(cls, path: str | Path, model: Any) -> CoverageMonitor:
         """Go on where a saved monitor stopped.
 
-        Parameters
-        ----------
-        path : str or Path
-            Of a file from `save`.
-        model : fitted and calibrated estimator
-            The model that was monitored, itself or loaded again; one with other training rows,
-            another calibration or level is refused.
-
-        Returns
-        -------
-        CoverageMonitor
+        ``path`` is that of a file from `save`, ``model`` the one that was monitored, itself or
+        loaded again; one with other training rows, another calibration or level is refused.
         """
         content = _read_state(path)
         monitor = cls(model, false_alarm=content["false_alarm"], probability=content["probability"])
@@ -328,7 +315,7 @@ class CoverageMonitor:
 def _check_chance(name: str, value: Any) -> float:
     """A number inside (0, 1), or refused."""
     if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
-        raise ValueError(f"{name} is {value!r}; a number inside (0, 1) was expected.")
+        raise ValueError(f"{name} is {value!r}; expected a number inside (0, 1).")
     return float(value)
 
 
@@ -342,8 +329,8 @@ def _check_model(model: Any) -> None:
     """Calibrated, and of a kind whose new rows should look like its calibration rows."""
     if not isinstance(model, BaseConformalRegressor):
         raise ValueError(
-            f"model is {model!r}; a fitted estimator of localconformal was expected, whose "
-            "calibration scores can be read."
+            f"model is {model!r}; expected a fitted estimator of localconformal, whose calibration "
+            "scores can be read."
         )
     model._check_calibrated()
     if not isinstance(model.calibration_, Calibration):
@@ -365,7 +352,7 @@ def _model_level(model: BaseConformalRegressor) -> float:
     level = model._levels(None, None)
     if level.ndim:
         raise ValueError(
-            f"the model's confidence_level is {model.confidence_level!r}; one number was expected: "
+            f"the model's confidence_level is {model.confidence_level!r}; expected one number, as "
             "a monitor watches one level."
         )
     return float(level)
@@ -390,8 +377,8 @@ def score_rows(model: BaseConformalRegressor, X: Any, y: Any, groups: Any, level
     rows, target = model._check_rows(X), check_target(y)
     check_consistent_length(rows, target, groups)
     parts = []
-    for start in range(0, len(target), ROWS_AT_A_TIME):
-        part = np.arange(start, min(start + ROWS_AT_A_TIME, len(target)))
+    for start in range(0, len(target), _ROWS_AT_A_TIME):
+        part = np.arange(start, min(start + _ROWS_AT_A_TIME, len(target)))
         extra = None if groups is None else take_rows(groups, part)
         some, y_part = take_rows(rows, part), target[part]
         codes, cells = calibration_codes(model._calibrate(some, y_part, extra), level)
@@ -432,34 +419,31 @@ def _tallies_as_lists(tallies: dict[Part, Tally]) -> list[list[Any]]:
 
 def _stream_content(stream: Stream) -> dict[str, Any]:
     """What a stream holds, as a copy, which rows do not change."""
+    martingales = [stream.martingales.wealth.tolist(), stream.martingales.logs.tolist()]
     return {
-        "seed": stream.seed,
+        **vars(stream),
         "seen": _tallies_as_lists(stream.seen),
         "alphas": stream.alphas.tolist(),
-        "martingales": [stream.martingales.wealth.tolist(), stream.martingales.logs.tolist()],
-        "rows": stream.rows,
-        "n_covered": stream.n_covered,
-        "alarm": stream.alarm,
-        "history": [stream.history.stride, list(stream.history.points)],
+        "martingales": martingales,
+        "points": list(stream.points),
     }
 
 
 def _read_stream(content: dict[str, Any]) -> Stream:
     """The stream as its content has it."""
-    stride, points = content["history"]
     seen = {
         (column, cell): Tally(np.array(codes, dtype=np.int64), np.array(counts, dtype=np.int64))
         for column, cell, codes, counts in content["seen"]
     }
     return Stream(
-        content["seed"],
-        seen,
-        np.array(content["alphas"]),
-        Martingales(*map(np.array, content["martingales"])),
-        content["rows"],
-        content["n_covered"],
-        None if content["alarm"] is None else tuple(content["alarm"]),
-        History(stride, [tuple(point) for point in points]),
+        **{
+            **content,
+            "seen": seen,
+            "alphas": np.array(content["alphas"]),
+            "martingales": Martingales(*map(np.array, content["martingales"])),
+            "alarm": None if content["alarm"] is None else tuple(content["alarm"]),
+            "points": [tuple(point) for point in content["points"]],
+        }
     )
 
 
@@ -480,9 +464,9 @@ def _read_state(path: str | Path) -> dict[str, Any]:
             f"{path} is not a whole state of a CoverageMonitor, or was altered; start a new "
             "monitor, or restore the file."
         )
-    if content.get("format") != FORMAT:
+    if content.get("format") != _FORMAT:
         raise ValueError(
-            f"{path} has format {content.get('format')!r} and this version reads {FORMAT}; start a "
-            "new monitor."
+            f"{path} has format {content.get('format')!r}; expected {_FORMAT}, which this version "
+            "reads: start a new monitor."
         )
     return dict(content)
