@@ -187,7 +187,6 @@ def _draw_third(rng: np.random.Generator, X: Array) -> Array:
 
 
 def _third_parts(X: Array) -> _Parts:
-    """Outliers have the noise of the others and their own."""
     plain = 0.08 * X[:, 0]
     return _with_counts(X, plain, 0.0, np.hypot(plain, _OUTLIER_SIZE))
 
@@ -200,7 +199,6 @@ def _draw_third_printed(rng: np.random.Generator, X: Array) -> Array:
 
 
 def _third_printed_parts(X: Array) -> _Parts:
-    """Outliers are shifted."""
     plain = 0.08 * X[:, 0] + 1.0
     return _with_counts(X, plain, _OUTLIER_SIZE, plain)
 
@@ -313,11 +311,6 @@ def load_simulation(name: str) -> Simulation:
     return SIMULATIONS[name]
 
 
-def _beta_features(a: float) -> _Features:
-    """X = -1 + 2 B, B ~ Beta(a, a): uniform for a = 1, at both ends for a near 0."""
-    return lambda rng, n: -1.0 + 2.0 * rng.beta(a, a, size=(n, 1))
-
-
 def shifted_simulation(a: float) -> Simulation:
     """``covariate_shift`` as test rows see it: the same law of y given x, X = -1 + 2 Beta(a, a).
 
@@ -332,4 +325,7 @@ def shifted_simulation(a: float) -> Simulation:
     """
     if not 0.0 < a <= 1.0:
         raise ValueError(f"a is {a!r}; expected a number in (0, 1], 1 for no shift.")
-    return replace(SIMULATIONS["covariate_shift"], draw_features=_beta_features(a))
+    return replace(
+        SIMULATIONS["covariate_shift"],
+        draw_features=lambda rng, n: -1.0 + 2.0 * rng.beta(a, a, size=(n, 1)),
+    )

@@ -84,17 +84,7 @@ def _codes_of(labels: NDArray[Any]) -> dict[str, float]:
 class TableBoostingRegressor(RegressorMixin, BaseEstimator):
     """HistGradientBoostingRegressor for frames with labels, times and missing values too.
 
-    Parameters
-    ----------
-    loss : {"squared_error", "quantile"}, default="squared_error"
-    quantile : float or None, default=None
-        Level of the quantile loss.
-    random_state : int or None, default=None
-
-    Attributes
-    ----------
-    regressor_ : Pipeline
-        `TableCodes` and the fitted `HistGradientBoostingRegressor`.
+    Its parameters are passed on; ``regressor_`` is the fitted Pipeline, `TableCodes` first.
 
     Examples
     --------

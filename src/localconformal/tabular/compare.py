@@ -33,21 +33,19 @@ from localconformal.tabular.model import (
 from localconformal.tabular.run import KnownRows, known_rows
 from localconformal.text import one_line
 
-#: Those that need no further input.
-DEFAULT_METHODS = tuple(name for name in METHODS if name not in NEEDS_MORE)
-MOST_REPEATS = 100
+_MOST_REPEATS = 100
 #: Characters of a reason before it is cut.
-LONGEST = 2_000
-ON_READING = (
+_LONGEST = 2_000
+_ON_READING = (
     "The interval score is the mean length plus a price for every miss; lower is better.",
     "The best is the best on these test rows: on others its lead will be a little smaller.",
 )
-#: Numbers of a ranking -> what they are in a summary.
-SHOWN = {
+#: Numbers of a summary that a ranking has, most under their own names.
+_SHOWN = {
     "interval_score": "interval_score",
     "coverage": "coverage",
-    "coverage_lower": "lower",
-    "coverage_upper": "upper",
+    "lower": "coverage_lower",
+    "upper": "coverage_upper",
     "mean_length": "mean_length",
     "mean_finite_length": "mean_finite_length",
     "share_infinite": "share_infinite",
@@ -57,7 +55,7 @@ SHOWN = {
 }
 
 
-class Attempt(NamedTuple):
+class _Attempt(NamedTuple):
     """A method that worked on a split: model, intervals (n_test, 2), times, its own warnings."""
 
     model: TableModel
@@ -67,21 +65,14 @@ class Attempt(NamedTuple):
     warnings: tuple[str, ...]
 
 
-class Trial(NamedTuple):
+class _Trial(NamedTuple):
     """One split: raw test rows (n_test, d), their y, and what became of each method."""
 
     test: Any
     y: Array
     n_fit: int
-    attempts: dict[str, Attempt]
+    attempts: dict[str, _Attempt]
     failed: dict[str, str]
-
-    def prepared(self, name: str) -> tuple[Any, dict[str, int]]:
-        """The test rows as the model of this method reads them, and the values that are lost.
-
-        All methods of a split learned the same preparation, from the same rows.
-        """
-        return self.attempts[name].model.preparation.read(self.test)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +84,7 @@ class Ranking:
     comparison : Comparison
         Of the methods that worked on every split, over the splits, the best first.
     failed : dict of method -> why, in one sentence
-    trials : tuple of Trial
+    trials : tuple
         The splits: test rows, models, intervals, times.
     notes : tuple of str
         What was done to the table, and what the methods warned of on the first split.
@@ -102,7 +93,7 @@ class Ranking:
 
     comparison: Comparison
     failed: dict[str, str]
-    trials: tuple[Trial, ...]
+    trials: tuple[_Trial, ...]
     notes: tuple[str, ...]
     random_state: int
 
@@ -117,7 +108,7 @@ class Ranking:
         rows = []
         for rank, method in enumerate(self.comparison.ranked, start=1):
             row = {"rank": rank, "method": method.name}
-            row |= {shown: getattr(method.summary, name) for shown, name in SHOWN.items()}
+            row |= {shown: getattr(method.summary, name) for name, shown in _SHOWN.items()}
             tried = [trial.attempts[method.name] for trial in self.trials]
             for stage in ("fit_seconds", "predict_seconds"):
                 row[stage] = float(np.mean([getattr(attempt, stage) for attempt in tried]))
@@ -147,20 +138,16 @@ class Ranking:
             "rows": {"fit": first.n_fit, "test": len(first.y)},
             "standings": self.standings(),
             "failed": self.failed,
-            "notes": [*self.notes, *ON_READING, *on_comparison],
+            "notes": [*self.notes, *_ON_READING, *on_comparison],
         }
 
     def write_report(self, path: str | Path) -> None:
         """The audit of the best method on the first split, and all methods as ranked, as a page."""
         first, name = self.trials[0], self.comparison.best
-        best = first.attempts[name]
-        (X, _), level = first.prepared(name), self.confidence_level
-        # What the model predicts from, before its days become dates.
-        y_pred = best.model.predict_prepared(X, first.test)["predicted"].to_numpy()
-        X = best.model.preparation.with_dates(X)
-        audited = audit(
-            X, first.y, best.intervals, confidence_level=level, random_state=self.random_state
-        )
+        best, seed = first.attempts[name], self.random_state
+        prepared, level = best.model.preparation.transform(first.test), self.confidence_level
+        X = best.model.preparation.with_dates(prepared)
+        audited = audit(X, first.y, best.intervals, confidence_level=level, random_state=seed)
         write_report(
             replace(audited, notes=(*self.notes, *audited.notes)),
             path,
@@ -170,8 +157,8 @@ class Ranking:
             X=X,
             y=first.y,
             intervals=best.intervals,
-            y_pred=y_pred,
-            random_state=self.random_state,
+            y_pred=best.model.regressor.predict(prepared),
+            random_state=seed,
             group_hint="",
         )
 
@@ -223,10 +210,9 @@ def compare_methods(
     >>> found.frame()["rank"].tolist()
     [1, 2]
     """
-    if not 1 <= repeats <= MOST_REPEATS:
-        raise ValueError(f"repeats is {repeats}; expected a number from 1 to {MOST_REPEATS}.")
-    asked = as_names(methods) or DEFAULT_METHODS
-    names = list(dict.fromkeys(method_name(name) for name in asked))
+    if not 1 <= repeats <= _MOST_REPEATS:
+        raise ValueError(f"repeats is {repeats}; expected a number from 1 to {_MOST_REPEATS}.")
+    names = list(dict.fromkeys(map(method_name, _asked(methods))))
     chosen, levels = as_names(features), as_levels(confidence_level)
     if len(levels) > 1:
         raise ValueError(f"got {len(levels)} levels; expected one confidence_level to compare at.")
@@ -241,18 +227,20 @@ def compare_methods(
     kept = [name for name in names if name not in failed]
     if not kept:
         raise ValueError(_why_none_worked(failed))
+    # All methods of a split learned the same preparation, from the same rows.
+    prepared = [trial.attempts[kept[0]].model.preparation.read(trial.test) for trial in trials]
     splits = [
         compare(
             {name: trial.attempts[name].intervals for name in kept},
-            trial.prepared(kept[0])[0],
+            X,
             trial.y,
             confidence_level=levels[0],
             random_state=random_state,
         )
-        for trial in trials
+        for trial, (X, _) in zip(trials, prepared, strict=True)
     ]
     first = trials[0]
-    done = first.attempts[kept[0]].model.notes(first.prepared(kept[0])[1])
+    done = first.attempts[kept[0]].model.notes(prepared[0][1])
     warned = (f"{name}: {said}" for name, one in first.attempts.items() for said in one.warnings)
     together = Comparison.over(splits, len(first.y) / first.n_fit)
     ranked = _in_order(together, [method.name for method in together.ranked])
@@ -268,7 +256,11 @@ def _in_order(comparison: Comparison, names: Sequence[str]) -> Comparison:
 
 def count_steps(methods: str | Sequence[str], repeats: int) -> int:
     """How often `compare_methods` announces a step."""
-    return len(as_names(methods) or DEFAULT_METHODS) * repeats + 1
+    return len(_asked(methods)) * repeats + 1
+
+
+def _asked(methods: str | Sequence[str]) -> Sequence[str]:
+    return as_names(methods) or [name for name in METHODS if name not in NEEDS_MORE]
 
 
 def split_seeds(seed: int, repeats: int) -> list[int]:
@@ -279,10 +271,10 @@ def split_seeds(seed: int, repeats: int) -> list[int]:
 
 def _try_methods(
     rows: KnownRows, names: Sequence[str], seed: int, on_step: Callable[[str], None]
-) -> Trial:
+) -> _Trial:
     """Every method on one split, which the seed decides as in `run_table`."""
     fit, held = rows.split(seed)
-    trial = Trial(take_rows(rows.table, held), rows.y[held], len(fit), {}, {})
+    trial = _Trial(take_rows(rows.table, held), rows.y[held], len(fit), {}, {})
     to_fit, y = take_rows(rows.table, fit), rows.y[fit]
     for name in names:
         on_step(name)
@@ -291,11 +283,11 @@ def _try_methods(
             task = replace(rows.task, method=name, seed=seed)
             trial.attempts[name] = _attempt(task, to_fit, y, trial.test)
         except Exception as error:
-            trial.failed[name] = one_line(error, LONGEST) or type(error).__name__
+            trial.failed[name] = one_line(error, _LONGEST) or type(error).__name__
     return trial
 
 
-def _attempt(task: Task, rows: Any, y: Array, test: Any) -> Attempt:
+def _attempt(task: Task, rows: Any, y: Array, test: Any) -> _Attempt:
     """Fit and predict, how long each takes, and what was warned of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
@@ -306,8 +298,8 @@ def _attempt(task: Task, rows: Any, y: Array, test: Any) -> Attempt:
         end = time.perf_counter()
     # Other categories are those of packages below, and mean nothing to who reads the ranking.
     said = (warning.message for warning in caught if warning.category is UserWarning)
-    warned = tuple(dict.fromkeys(one_line(text, LONGEST) for text in said))
-    return Attempt(model, intervals, fitted - start, end - fitted, warned)
+    warned = tuple(dict.fromkeys(one_line(text, _LONGEST) for text in said))
+    return _Attempt(model, intervals, fitted - start, end - fitted, warned)
 
 
 def _why_none_worked(failed: Mapping[str, str]) -> str:
