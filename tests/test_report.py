@@ -105,7 +105,9 @@ def test_the_page_holds_its_parts_in_order_and_every_table_has_a_name(page):
     assert all(attrs["aria-label"] for attrs in tables)
 
 
-def test_the_promise_is_the_models_own_words(arguments, summary, page):
+def test_the_promise_is_the_models_own_words_and_what_is_not_there_is_said(
+    arguments, summary, page
+):
     promised = str(arguments["model"].guarantee_).splitlines()
     assert summary["guarantee"] == {"known": True, "lines": promised}
     assert promised[0] in page
@@ -113,6 +115,11 @@ def test_the_promise_is_the_models_own_words(arguments, summary, page):
     assert not alone["guarantee"]["known"]
     assert "made elsewhere: nothing is promised here" in render(alone)
     assert "intervals" not in alone["charts"]
+    found = audit(*rows(60))
+    assert "groups" not in report_content(found)["charts"]
+    for hint in ({}, {"group_hint": "use -g"}):
+        said = hint.get("group_hint", "pass groups= to the audit")
+        assert f">No groups were named: {said}.<" in render(report_content(found, **hint))
 
 
 def test_how_the_intervals_were_made_and_from_what(arguments, summary):
@@ -150,13 +157,6 @@ def test_rows_that_were_not_audited_are_refused(arguments, shorter):
     given = {name: arguments[name] for name in ("X", "y", "intervals")}
     with pytest.raises(ValueError, match="pass what was audited"):
         report_content(arguments["audit"], **{**given, **{n: given[n][:50] for n in shorter}})
-
-
-def test_without_groups_the_page_says_how_to_get_them():
-    found = audit(*rows(60))
-    assert "groups" not in report_content(found)["charts"]
-    assert ">No groups were named: pass groups= to the audit.<" in render(report_content(found))
-    assert ">No groups were named: use -g.<" in render(report_content(found, group_hint="use -g"))
 
 
 # ---- parts too rarely and too often covered ---------------------------------------------------
@@ -357,12 +357,17 @@ def test_infinite_and_empty_intervals_are_said_and_stretch_no_axis():
     assert np.isfinite(summary["charts"]["predictions"]["ends"]).all()
 
 
-@pytest.mark.parametrize("bounds", [[-np.inf, np.inf], [-1.0, 1.0], [-1e-300, 1e300], [5.0, 6.0]])
-def test_intervals_that_are_all_alike(bounds):
-    X, y, _ = rows(60)
-    summary = content_of_rows(X, y, np.tile(bounds, (60, 1)))
-    assert "lengths" not in summary["charts"]
-    render(summary)
+def test_intervals_that_are_all_alike_and_few_rows():
+    for bounds in ([-np.inf, np.inf], [-1.0, 1.0], [-1e-300, 1e300], [5.0, 6.0]):
+        X, y, _ = rows(60)
+        content = content_of_rows(X, y, np.tile(bounds, (60, 1)))
+        assert "lengths" not in content["charts"], bounds
+        render(content)
+    for n in (1, 2, 30):
+        X, y, intervals = rows(n)
+        page = render(content_of_rows(X[["hour"]], y, intervals))
+        assert "1 row lie " not in page
+        assert f"{n} row" in page
 
 
 def test_intervals_of_one_length_are_not_sorted_by_rounding_and_rows_at_the_edge_are_counted():
@@ -372,14 +377,6 @@ def test_intervals_of_one_length_are_not_sorted_by_rounding_and_rows_at_the_edge
     assert columns_of(charts, "intervals")["row"] == list(range(100))
     assert charts["charts"]["intervals"]["title"] == "Intervals, all of one length"
     assert "1 row beyond the axes stands at their edge." in charts["charts"]["errors"]["note"]
-
-
-@pytest.mark.parametrize("n", [1, 2, 30])
-def test_few_rows(n):
-    X, y, intervals = rows(n)
-    page = render(content_of_rows(X[["hour"]], y, intervals))
-    assert "1 row lie " not in page
-    assert f"{n} row" in page
 
 
 # ---- size, file, and the same page again ------------------------------------------------------
@@ -429,13 +426,10 @@ def test_the_file_is_whole_or_not_there(arguments, tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["a.html"]
 
 
-def test_the_same_arguments_give_the_same_page(arguments, summary):
+def test_the_same_arguments_give_the_same_page_without_addresses_of_objects(arguments, summary):
     assert report_content(**arguments) == summary
     other = report_content(**arguments, random_state=1)
     assert other["charts"]["errors"] != summary["charts"]["errors"]
-
-
-def test_no_address_of_an_object_is_on_the_page():
     X, y, _ = rows(600)
     model = MondrianConformalRegressor(
         LinearRegression(),

@@ -184,20 +184,6 @@ def test_features_rescue_a_table_that_is_too_wide_or_has_pictures(tmp_path):
         assert call_json("run", data, *options, "--features", "size")["features"] == ["size"]
 
 
-def test_columns_that_tell_nothing_gaps_and_odd_names_do_no_harm(tmp_path):
-    frame = homes(200).assign(**{'a "b", c': 1.5, "<b>": "x", "gaps": np.nan})
-    frame.loc[::3, "price"] = np.nan
-    frame.loc[1::50, "size"] = np.inf
-    frame["rooms"] = [f"{rooms},5" for rooms in frame["rooms"]]
-    data = write(frame, tmp_path / "odd.parquet")
-    document = call_json("run", data, "-t", "price", *QUICK, "--out", tmp_path / "out")
-    assert document["rows"]["with a target"] == frame["price"].notna().sum()
-    notes = document["preparation"]
-    assert any("values of 'size' could not be used, being infinite" in note for note in notes)
-    assert any("decimal comma" in note and "'rooms'" in note for note in notes)
-    assert "<b>" not in page_of(tmp_path / "out").replace("<body>", "")
-
-
 DATA = Path(os.environ.get("LOCALCONFORMAL_DATA", "../shared/data"))
 BIKE = "datetime,season,holiday,workingday,weather,temp,atemp,humidity,windspeed"
 #: name -> (target, options): what each set is used for.

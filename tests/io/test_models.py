@@ -87,10 +87,12 @@ def test_every_law_and_score_does_on_frames_with_categories_and_gaps(setting, tm
 
 
 @pytest.mark.parametrize("name", ci_but(["kernel-ridge"], default_models(0)))
-def test_every_model_that_auto_may_blend_does(name, tmp_path):
+def test_every_model_that_auto_may_blend_does_also_as_skops_writes_it(name, tmp_path):
     X, y = smooth_data(120, 0)
-    model = default_models(0)[name].fit(X, y)
+    model, path = default_models(0)[name].fit(X, y), tmp_path / "model.skops"
     np.testing.assert_array_equal(round_trip(model, tmp_path).predict(X), model.predict(X))
+    path.write_bytes(skops.io.dumps(model))
+    np.testing.assert_array_equal(load_model(path).predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize(
@@ -148,14 +150,6 @@ def test_what_is_shared_is_written_once_and_shared_again(tmp_path):
     again = round_trip(model, tmp_path)
     assert len(list(parts_of(again))) == len(list(parts_of(model))) == before
     assert len(model_bytes(model)) < 0.7 * len(skops.io.dumps(model, compression=8))
-
-
-def test_a_model_that_skops_itself_wrote_is_loaded(tmp_path):
-    X, y = smooth_data(50, 0)
-    model = LinearRegression().fit(X, y)
-    (tmp_path / "model.skops").write_bytes(skops.io.dumps(model))
-    again = load_model(tmp_path / "model.skops")
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
 # ---- saving -------------------------------------------------------------------------------------
@@ -247,16 +241,13 @@ def test_damage_is_refused_or_means_nothing(tmp_path, saved, times):
     assert "\n" not in "".join(said)
 
 
-def test_a_pickle_is_not_opened(tmp_path, saved):
+def test_a_pickle_is_not_opened_and_a_schema_that_is_none_is_refused(tmp_path, saved):
     assert "not a whole model file" in refusal(tmp_path, pickle.dumps(Tells()))
     harm = io.BytesIO()
     np.save(harm, np.array([Tells()], dtype=object), allow_pickle=True)
     data = rewritten(saved, lambda name, old: harm.getvalue() if name.endswith("npy") else old)
     assert "was altered" in refusal(tmp_path, data)
     assert EXECUTED == []
-
-
-def test_a_schema_that_is_none_is_refused(tmp_path, saved):
     deep = "[" * 100_000 + "]" * 100_000
     for schema in (deep, "", "{}", json.dumps(node("NoNode", "a.b"))):
         data = rewritten(saved, lambda name, old, new=schema: new if name == "schema.json" else old)

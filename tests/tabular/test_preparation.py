@@ -33,6 +33,7 @@ def table(seed=0, n=N):
             "name": [f"person {i} {seed}" for i in range(n)],
             "id": np.arange(n),
             "almost": np.where(np.arange(n) % 10 == 0, "?", (np.arange(n) % 7).astype(str)),
+            "comma": [f"{i % 5},5" for i in range(n)],
         }
     )
 
@@ -55,7 +56,7 @@ class TestWhatIsLearned:
                 "id": "numbers the rows", "number": "Missing values are kept",
                 "flag": "1 (true) and 0 (false)", "label": "categories", "time": "Read as a time",
                 "written": "written %d/%m/%Y %H:%M",
-                "almost": "most of the texts are numbers"}  # fmt: skip
+                "almost": "most of the texts are numbers", "comma": "decimal comma"}  # fmt: skip
         learned = learn(table())
         for name, words in said.items():
             assert words in note_about(learned, name)
