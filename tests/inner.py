@@ -12,6 +12,9 @@ from localconformal.densities.grid import BINS
 from localconformal.densities.histogram import law_mass
 from localconformal.engine.choose import ENGINES, FEW, Problem, build_engine
 from localconformal.engine.exact import run_in_threads
+from localconformal.engine.kernels import KernelWeights
+from localconformal.engine.reference import ReferenceEngine
+from localconformal.engine.sketch import Sketch, SketchEngine
 from localconformal.intervals import collapse_crossed, crossed, nest, round_up
 from localconformal.laws import LAWS, SidedLaw, make_law
 from localconformal.laws.features import FeatureEmbedding
@@ -55,6 +58,11 @@ def held_on_dask(seed, n):
 
     numbers = uniforms(seed, SPLIT, 0, n)
     return np.flatnonzero(numbers <= np.sort(numbers)[int(np.ceil(0.25 * n)) - 1])
+
+
+def calibrates(model, n):
+    """Which of n rows on Dask calibrate a model that was fitted on them."""
+    return model.calibration_.find.roles.calibrates(0, n)
 
 
 def rows_at_a_time(monkeypatch, most):

@@ -26,6 +26,7 @@ from localconformal import (
     StackedLaw,
     UniformLaw,
 )
+from registry import optional
 
 KERNELS = ("gaussian", "boxcar", "epanechnikov")
 BANDWIDTHS, TARGETS = ("median", "median-log", "rate", "cv"), ("scores", "size", "both", "response")
@@ -43,6 +44,7 @@ VARIANTS = {
     "bandwidth-quantile": KernelLaw(bandwidth=DistanceQuantile(0.1)),
     "bandwidth-narrow": KernelLaw("boxcar", bandwidth=1e-3, min_effective_samples=1),
     "bandwidth-infinite": KernelLaw(bandwidth=np.inf),
+    "cpu-tensors": KernelLaw(bandwidth=0.6, device="cpu"),
     "minibatch": KernelLaw(engine="minibatch", batch_size=0.5),
     "outputs": KernelLaw(embedding="outputs"),
     "metric": KernelLaw(embedding=LearnedMetric(n_iter=5)),
@@ -69,7 +71,14 @@ VARIANTS = {
 SLOW = {
     *(f"bandwidth-{name}" for name in BANDWIDTHS),
     *(f"forest-{target}" for target in TARGETS),
-    *("bandwidth-quantile", "forest-extra", "kernel-gaussian", "learned-outputs", "neighbors-7"),
+    *(
+        "bandwidth-quantile",
+        "cpu-tensors",
+        "forest-extra",
+        "kernel-gaussian",
+        "learned-outputs",
+        "neighbors-7",
+    ),
     *("nested", "outputs", "response-alone", "scaled-kernel", "shifted-outputs"),
     *("stacked-fixed", "stacked-models"),
 }
@@ -90,6 +99,8 @@ def point(X, unit=1.0):
 def fit(name, X, v, unit=1.0):
     """The law fitted to these rows, with a seed where it takes one; responses in this unit."""
     law = clone(VARIANTS[name])
+    if name.startswith("cpu-"):
+        optional("torch")
     if "random_state" in law.get_params():
         law.set_params(random_state=0)
     known = partial(point, unit=unit) if name in WITH_OUTPUTS else None

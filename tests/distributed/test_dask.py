@@ -28,6 +28,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
 from docs.test_pages import DOCS, blocks
+from inner import law_of
 from localconformal import (
     ConformalizedQuantileRegressor,
     DistSplitRegressor,
@@ -117,10 +118,9 @@ def test_every_method_of_the_split_family_covers(model):
 def test_small_tables_are_fitted_as_in_memory():
     X, y = rows(3_000, 0)
     model = SLCPRegressor(FirstColumn(), law=KernelLaw(random_state=0), calibration_size=None)
-    lazy = model.fit(*cut(X, y, (1_000,) * 3)).law_
-    model.fit(X, y)
-    new, levels = rows(100, 1)[0], np.array([[0.9], [0.9]])
-    np.testing.assert_allclose(lazy.at(new).quantile(levels), model.law_.at(new).quantile(levels))
+    lazy, whole = (law_of(model.fit(*data)) for data in (cut(X, y, (1_000,) * 3), (X, y)))
+    new = rows(100, 1)[0]
+    np.testing.assert_allclose(lazy.quantile(new, [0.1, 0.9]), whole.quantile(new, [0.1, 0.9]))
 
 
 def test_labels_that_only_some_partitions_know():

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from dask_rows import SOURCES, Deadly, check_fit, cut, distributed, frames, rows, slcp, workers
 
+from inner import Sketch, SketchEngine, calibrates, law_of
 from localconformal.distributed.graph import ClusterError
-from localconformal.engine.sketch import Sketch, SketchEngine
 from localconformal.metrics import coverage, coverage_band
 from registry import optional
 
@@ -41,10 +41,8 @@ def fitted(client, data):
 
 
 def test_bounds_are_those_of_the_sketch_in_memory(fitted, data):
-    law = fitted.law_.laws[0]
-    made = law.engine_.sketch
-    calibrates = fitted.calibration_.find.roles.calibrates(0, N)
-    X, y = data[0][~calibrates], data[1][~calibrates]
+    law, held = law_of(fitted), calibrates(fitted, N)
+    made, X, y = law.engine_.sketch, data[0][~held], data[1][~held]
     whole = Sketch(made.landmarks, made.edges, made.bandwidth)
     whole.update(law.embedding_.transform(X), y - X[:, 0])
     assert whole.n == made.n == fitted.fit_report_["rows"]["reference"] == N - N // 4
@@ -55,11 +53,11 @@ def test_bounds_are_those_of_the_sketch_in_memory(fitted, data):
 
 
 def test_the_correction_is_the_conformal_quantile_of_all_rows(fitted, data):
-    calibrates = fitted.calibration_.find.roles.calibrates(0, N)
-    again = copy.copy(fitted).conformalize(data[0][calibrates], data[1][calibrates])
-    levels, cell = np.array([0.5, 0.9, 0.99]), np.zeros(1)
-    ours = fitted.calibration_.correction(levels, cell)
-    np.testing.assert_array_equal(ours, again.calibration_.correction(levels, cell.astype(int)))
+    held = calibrates(fitted, N)
+    again = copy.copy(fitted).conformalize(data[0][held], data[1][held])
+    for level in (0.5, 0.9, 0.99):
+        ours, theirs = (one.diagnose(NEW[:1], level)["correction"] for one in (fitted, again))
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_worker_killed_during_fit_or_predict_changes_nothing(client, fitted, data, tmp_path):
@@ -150,8 +148,7 @@ def test_a_booster_trains_on_the_cluster_and_predicts_here(client, name, kind):
     assert low <= coverage(RESPONSE, model.predict_interval(asked)) <= high
     # Out of fold: residuals of the law are not those of rows that the model has seen.
     in_sample = np.abs(y - model.predict(lazy[0]).compute())
-    law = model.law_.laws[0]
-    assert law.mean(NEW[:500], absolute=True).mean() > 1.2 * in_sample.mean()
+    assert law_of(model).mean(NEW[:500], absolute=True).mean() > 1.2 * in_sample.mean()
 
 
 @pytest.mark.parametrize("name", ["xgboost", "lightgbm"])

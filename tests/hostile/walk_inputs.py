@@ -14,12 +14,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeRegressor
 
 from inner import ADJUSTMENTS, SCORES
 from localconformal import ForestLaw, KernelLaw, LearnedLaw, NeighborsLaw, StackedLaw
-
-# ---- tables ----------------------------------------------------------------------------------
 
 #: Standard normal numbers (n, d) -> numbers of a pattern.
 VALUES = {
@@ -42,13 +39,6 @@ def converted(dtype):
     """To this type, whatever is lost on the way."""
     whole = np.dtype(dtype).kind in "iub"
     return lambda a: (np.nan_to_num(a) if whole else a).astype(dtype)
-
-
-def strided(a):
-    """Every second row and column of a larger array."""
-    large = np.full((2 * a.shape[0], 2 * a.shape[1]), np.nan)
-    large[::2, ::2] = a
-    return large[::2, ::2]
 
 
 def read_only(a):
@@ -94,7 +84,7 @@ KINDS = {
     **{name: converted(name) for name in ("float32", "float16", "longdouble", ">f8")},
     **{name: converted(name) for name in ("int64", "int8", "bool", "object")},
     "fortran": np.asfortranarray,
-    "strided": strided,
+    "strided": lambda a: np.repeat(np.repeat(a, 2, axis=0), 2, axis=1)[::2, ::2],
     "reversed": lambda a: a[::-1, ::-1],
     "read-only": read_only,
     "memory-mapped": memory_mapped,
@@ -124,14 +114,11 @@ BAD_KINDS = {
     "records": lambda a: [{"x": 1.0}] * len(a),
     **{str(value): lambda a, value=value: value for value in (None, 3.0, "word")},
 }
-
-
 #: (n,) float64 -> what a response may be,
 TARGETS = {
     "plain": lambda y: y,
     **{name: converted(name) for name in ("float32", "int64", "bool", "object")},
     "read-only": read_only,
-    "strided": lambda y: np.repeat(y, 2)[::2],
     "list": lambda y: y.tolist(),
     "series": lambda y: pd.Series(y, index=np.arange(len(y)) + 5),
     "polars": pl.Series,
@@ -144,7 +131,6 @@ BAD_TARGETS = {
     "largest": lambda y: np.finfo(float).max * np.sign(y),
     "two-columns": lambda y: np.column_stack([y, y]),
     "too-short": lambda y: y[1:],
-    "too-long": lambda y: np.append(y, 1.0),
     "text": lambda y: np.full(len(y), "a"),
     "masked": lambda y: np.ma.array(y, mask=np.ones(len(y))),
     "times": lambda y: np.full(len(y), np.datetime64("2020-01-01")),
@@ -195,9 +181,6 @@ def tables(good=False):
     )
 
 
-# ---- parameters ------------------------------------------------------------------------------
-
-
 @dataclass
 class OnlyPredicts:
     """A model from elsewhere: it cannot be fitted or cloned, only asked."""
@@ -209,25 +192,23 @@ class OnlyPredicts:
         return np.full((len(X), *self.outputs), self.answer)
 
 
-def one_each(X):
-    return np.ones(len(X))
+@dataclass
+class Numbers:
+    """A function of rows that gives this number so many times for each."""
 
+    value: float
+    each: int = 1
 
-def negative(X):
-    return -np.ones(len(X))
-
-
-def two_each(X):
-    return np.ones(2 * len(X))
+    def __call__(self, X):
+        return np.full(self.each * len(X), self.value)
 
 
 LINE, FOREST = LinearRegression(), RandomForestRegressor(5, random_state=0)
 BOOSTING = HistGradientBoostingRegressor(max_iter=4, min_samples_leaf=3, random_state=0)
 MODELS = [LINE, LINE, BOOSTING, FOREST, QuantileRegressor(alpha=0), DummyRegressor()]
-MODELS += [DecisionTreeRegressor(max_depth=3, random_state=0), OnlyPredicts()]
-MODELS += [make_pipeline(StandardScaler(), Ridge()), FrozenEstimator(LINE.fit(np.eye(2), [0, 1]))]
-BAD_MODELS = [3, "model", LinearRegression, (LINE,), OnlyPredicts(np.nan)]
-BAD_MODELS += [OnlyPredicts(0.0, outputs=(2,))]
+MODELS += [OnlyPredicts(), make_pipeline(StandardScaler(), Ridge())]
+MODELS += [FrozenEstimator(LINE.fit(np.eye(2), [0, 1]))]
+BAD_MODELS = [3, "model", LinearRegression, (LINE,), OnlyPredicts(np.nan), OnlyPredicts(0.0, (2,))]
 LAWS = ["kernel", "neighbors", "uniform", "auto", StackedLaw(["uniform", "neighbors"])]
 LAWS += [KernelLaw("boxcar", bandwidth=1e-3, min_effective_samples=1)]
 LAWS += [KernelLaw("epanechnikov", bandwidth="cv"), KernelLaw(embedding="outputs")]
@@ -242,7 +223,7 @@ PARAMETERS = {
     "n_jobs": ([None, 1], ["two", 1.5]),
     "law": (LAWS, ["nonsense", 3, KernelLaw(bandwidth=-1.0), NeighborsLaw(n_neighbors=0)]),
     "conformity_score": (sorted(SCORES), ["nonsense", 3, None]),
-    "adjustment": (sorted(ADJUSTMENTS), ["nonsense", 3, None]),
+    "adjustment": (sorted(ADJUSTMENTS), ["nonsense", 3]),
     "reference": (["cross-fit", "holdout", "train", "oob"], ["nonsense", None]),
     "sides": (["joint", "union", "absolute"], ["both", None]),
     "upper_share": ([0.5, 0.1], [0.0, 1.0, "all"]),
@@ -254,9 +235,9 @@ PARAMETERS = {
     "partition": (["tree", "forest"], ["nonsense"]),
     "min_samples_leaf": ([1, 5, 100], [0, 1.5]),
     "n_estimators": ([1, 5], [0, "few"]),
-    "groups": ([None, 0, "x0", one_each], ["nowhere", 9, 1.5, two_each]),
+    "groups": ([None, 0, "x0", Numbers(1.0)], ["nowhere", 9, 1.5, Numbers(1.0, each=2)]),
     "small_cells": (["infinite", "pool"], ["nonsense"]),
-    "weights": ([None, one_each], [3, two_each, negative]),
+    "weights": ([None, Numbers(1.0)], [3, Numbers(1.0, each=2), Numbers(-1.0)]),
     "clip": ([0.01, 0.4], [0.0, 0.5]),
     "n_cells": ([None, 1, 3], [0, 1.5]),
 }
