@@ -35,8 +35,8 @@ from localconformal.quantiles import Array
 from localconformal.text import listing
 
 NUMBER, TIME, LABEL, EMPTY = "number", "time", "label", "empty"
-#: A kind of numbers, in seconds, told apart by `Column` alone.
-DURATION = "duration"
+#: Kinds of numbers, told apart by `Column` alone.
+DURATION, _FLAG = "duration", "flag"
 #: The code of a missing value.
 MISSING = -1
 #: What HistGradientBoosting takes of a column of labels; rarer labels are one together.
@@ -92,16 +92,21 @@ def _check_width(width: int, kinds: list[str] | None) -> None:
 
 def kind_of(column: Any) -> str:
     """Numbers, times or labels: by the type of the column, or by its values where that is open."""
+    kind = _exact_kind(column)
+    return NUMBER if kind in (_FLAG, DURATION) else kind
+
+
+def _exact_kind(column: Any) -> str:
+    """The same, with flags and durations apart from other numbers."""
     if isinstance(column, nw.Series):
         dtype = column.dtype
-        if dtype.is_numeric() or dtype in (nw.Boolean, nw.Duration):
-            return NUMBER
-        if dtype in (nw.Datetime, nw.Date):
-            return TIME
-        return _kind_of_values(column) if dtype in (nw.Object, nw.Unknown) else LABEL
-    if column.dtype.kind in "biufmM":
-        return TIME if column.dtype.kind == "M" else NUMBER
-    kind = _kind_of_values(column)
+        if dtype in (nw.Object, nw.Unknown):
+            return _kind_of_values(column)
+        known = {nw.Boolean: _FLAG, nw.Duration: DURATION, nw.Datetime: TIME, nw.Date: TIME}
+        found = [kind for one, kind in known.items() if dtype == one]
+        return found[0] if found else NUMBER if dtype.is_numeric() else LABEL
+    kinds = {"b": _FLAG, "m": DURATION, "M": TIME, **dict.fromkeys("iuf", NUMBER)}
+    kind = kinds.get(column.dtype.kind) or _kind_of_values(column)
     if kind == LABEL:
         # An array has one type for all its columns: numbers beside texts may be texts too.
         try:
@@ -114,14 +119,13 @@ def kind_of(column: Any) -> str:
 
 def _kind_of_values(values: Iterable[Any]) -> str:
     known = [value for value in values if not is_missing(value)]
-    if known and all(isinstance(value, _TIMES) for value in known):
-        return TIME
-    durations = [isinstance(value, _DURATIONS) for value in known]
-    numbers = [isinstance(value, (Real, Decimal, *_BOOLEANS)) for value in known]
+    for kind, types in ((TIME, _TIMES), (_FLAG, _BOOLEANS), (DURATION, _DURATIONS)):
+        if known and all(isinstance(value, types) for value in known):
+            return kind
+    numbers = (Real, Decimal, *_BOOLEANS)
     # Durations of NumPy pass for numbers.
-    if known and (all(durations) or (all(numbers) and not any(durations))):
-        return NUMBER
-    return LABEL
+    are_numbers = [isinstance(v, numbers) and not isinstance(v, _DURATIONS) for v in known]
+    return NUMBER if known and all(are_numbers) else LABEL
 
 
 def _is_empty(read: NDArray[Any]) -> bool:
@@ -209,8 +213,6 @@ def _as_labels(column: Any) -> NDArray[Any]:
 def label_of(value: Any) -> str | None:
     """The text of a label: equal numbers and equal times have one; None where it is missing.
 
-    Examples
-    --------
     >>> [label_of(value) for value in ("a", 1, 1.0, "1", 0.5, True, None, float("nan"))]
     ['a', '1', '1', '1', '0.5', 'True', None, None]
     >>> label_of(np.datetime64("2020-01-01T00:00:00")), label_of(timedelta(hours=36))
@@ -248,8 +250,6 @@ def name_of(label: Any) -> str:
 
     A text that would be taken for another, or has what no line shows, is in quotes.
 
-    Examples
-    --------
     >>> [name_of(label) for label in ("a", 1.0, True, None, float("nan"), "missing", "a ")]
     ['a', '1', 'True', 'missing', 'missing', "'missing'", "'a '"]
     """
@@ -361,27 +361,16 @@ def table_names(X: Any) -> list[Any]:
 
 
 def _read_column(name: str, given: Any) -> Column:
-    kind = kind_of(given)
+    kind = _exact_kind(given)
     if kind == LABEL:
         return Column(name, LABEL, *_code_labels(_as_labels(given)))
-    numbers = _as_numbers(name, given, kind)
+    numbers = _as_numbers(name, given, TIME if kind == TIME else NUMBER)
     numbers = np.where(np.isfinite(numbers), numbers, np.nan)
-    if kind == NUMBER and _holds(given, nw.Boolean, "b", _BOOLEANS):
+    if kind == _FLAG:
         return Column(name, LABEL, numbers, ("False", "True"), is_flag=True)
-    if kind == NUMBER and _holds(given, nw.Duration, "m", _DURATIONS):
-        kind = DURATION
     is_same = bool(np.all(numbers == numbers[0]))
     known = {value for value in given if not is_missing(value)} if is_same else ()
     return Column(name, kind, numbers, is_collapsed=len(known) > 1)
-
-
-def _holds(column: Any, dtype: Any, letter: str, types: tuple[type, ...]) -> bool:
-    """Whether the column is of this type, or its values are where it does not say."""
-    if isinstance(column, nw.Series) and column.dtype != nw.Object:
-        return bool(column.dtype == dtype)
-    if not isinstance(column, nw.Series) and column.dtype.kind != "O":
-        return bool(column.dtype.kind == letter)
-    return all(isinstance(value, types) for value in column if not is_missing(value))
 
 
 def _code_labels(texts: NDArray[Any]) -> tuple[Array, tuple[str, ...]]:

@@ -34,8 +34,8 @@ def check_frame(X: Any) -> Any:
         names = [column.name for column in columns_of(X)]
         if not names or len(X) == 0:
             raise ValueError(
-                f"X has {len(X)} row(s) and {len(names)} column(s), 0 sample(s) or features; at "
-                "least 1 of each was expected."
+                f"X: got {len(X)} row(s) and {len(names)} column(s), 0 sample(s) or features; "
+                "expected at least 1 of each."
             )
     elif hasattr(X, "collect"):
         raise ValueError(
@@ -69,8 +69,6 @@ def at_ends(
 ) -> dict[str, Any]:
     """The columns with these at both ends: a narrow terminal leaves out those between.
 
-    Examples
-    --------
     >>> list(at_ends({"a": 1, "b": 2, "c": 3, "d": 4}, first=["c"], last=["a"]))
     ['c', 'b', 'd', 'a']
     """

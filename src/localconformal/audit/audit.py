@@ -389,8 +389,6 @@ def _slab_sentence(audit: Audit) -> str:
 def _verdict(n_under: int, n_over: int, n_tested: int) -> str:
     """How many of how many are significant, on either side of the target.
 
-    Examples
-    --------
     >>> _verdict(2, 1, 80)
     '2 of 80 are below the target and 1 above it by more than chance (5 %, Holm)'
     """

@@ -166,8 +166,6 @@ def missing_condition(column: Column, negated: bool = False) -> Condition:
 def _between(a: float, b: float, kind: str = NUMBER) -> float:
     """The number t with a <= t < b that takes the fewest digits to say.
 
-    Examples
-    --------
     >>> _between(6.0, 7.0), _between(0.31287, 0.33521), _between(9.0, 12.0)
     (6.0, 0.32, 10.0)
     >>> _between(59.0, 61.0, "duration"), _between(0.25, 0.75, "duration")
@@ -192,8 +190,6 @@ def _between(a: float, b: float, kind: str = NUMBER) -> float:
 def say_value(value: float, kind: str) -> str:
     """The number in as few digits as name it, thousands apart; a time as a date.
 
-    Examples
-    --------
     >>> say_value(2011, "number"), say_value(293712.5, "number"), say_value(1e-9, "number")
     ('2011', '293,712.5', '1e-09')
     >>> say_value(1230768000.25, "time")

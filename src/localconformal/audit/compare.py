@@ -113,8 +113,6 @@ class Comparison:
         returned as it is, with the bands and intervals of its rows. ``test_over_fit`` is
         n_test / n_fit.
 
-        Examples
-        --------
         >>> rng = np.random.default_rng(0)
         >>> def one_split():
         ...     X = rng.uniform(size=(200, 1))

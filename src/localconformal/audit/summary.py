@@ -308,8 +308,6 @@ class Accuracy:
 def accuracy(y: ArrayLike, y_pred: ArrayLike) -> Accuracy:
     """Errors of point predictions (n,) of rows that the model has not seen.
 
-    Examples
-    --------
     >>> found = accuracy([1.0, 2.0, 3.0, 6.0], [1.5, 2.0, 2.5, 5.0])
     >>> found.mae, found.constant_mae, found.warning
     (0.5, 1.5, '')

@@ -118,8 +118,6 @@ class _Table:
 def coverage(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
     """Share of rows with lower <= y <= upper.
 
-    Examples
-    --------
     >>> coverage([0.0, 2.0], [[0.0, 1.0], [0.0, 1.0]])
     0.5
     """
@@ -140,8 +138,6 @@ def coverage_band(
     row with probability Beta(k, n + 1 - k), k = ceil((n + 1) tau); so the number of test rows
     covered is Beta-binomial.
 
-    Examples
-    --------
     >>> low, high = coverage_band(500, 1000, 0.9)
     >>> round(low, 3), round(high, 3)
     (0.866, 0.93)
@@ -181,8 +177,6 @@ def binomial_band(
     with at least this probability, whatever n. Counts are whole numbers or arrays of them;
     without rows the band is (0, 1).
 
-    Examples
-    --------
     >>> low, high = binomial_band(90, 100)
     >>> round(low, 3), round(high, 3)
     (0.824, 0.951)
@@ -209,8 +203,6 @@ def coverage_p_values(n_covered: ArrayLike, n: ArrayLike, confidence_level: floa
     binomial tests this is the one that agrees with `binomial_band`: it is below 0.05 exactly when
     the 95 % band leaves tau out.
 
-    Examples
-    --------
     >>> coverage_p_values([90, 80], 100, 0.9).round(4)
     array([1.   , 0.004])
     """
@@ -229,8 +221,6 @@ def rest_p_values(n_covered: ArrayLike, n: ArrayLike, all_covered: int, n_all: i
     the coverage that the rows share; the smaller tail is doubled, as in `coverage_p_values`.
     Without other rows the p-value is 1.
 
-    Examples
-    --------
     >>> rest_p_values([80, 70], 100, 800, 1000).round(3)
     array([1.   , 0.016])
     """
@@ -242,8 +232,6 @@ def rest_p_values(n_covered: ArrayLike, n: ArrayLike, all_covered: int, n_all: i
 def rest_gaps(n_covered: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> Array:
     """Coverage of each part less that of the other rows; NaN where there are none.
 
-    Examples
-    --------
     >>> rest_gaps([8, 9], [10, 20], 9, 20)
     array([0.7, nan])
     """
@@ -259,8 +247,6 @@ def holm(p_values: ArrayLike) -> Array:
     significant what is below alpha then errs at all, even once, with probability alpha at most,
     whatever the dependence: bins of many features hold the same rows.
 
-    Examples
-    --------
     >>> holm([0.01, 0.04, 0.03])
     array([0.03, 0.06, 0.06])
     """
@@ -278,8 +264,6 @@ def holm(p_values: ArrayLike) -> Array:
 def mean_length(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
     """Mean of upper - lower; +inf as soon as one interval is infinite.
 
-    Examples
-    --------
     >>> mean_length(None, [[0.0, 1.0], [0.0, 3.0]])
     2.0
     """
@@ -289,8 +273,6 @@ def mean_length(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
 def median_length(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
     """Median of upper - lower; +inf once half of the intervals are infinite.
 
-    Examples
-    --------
     >>> median_length(None, [[0.0, 1.0], [0.0, 3.0], [0.0, float("inf")]])
     3.0
     """
@@ -300,8 +282,6 @@ def median_length(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
 def share_infinite(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
     """Share of intervals of infinite length.
 
-    Examples
-    --------
     >>> share_infinite(None, [[0.0, 1.0], [0.0, float("inf")]])
     0.5
     """
@@ -311,8 +291,6 @@ def share_infinite(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
 def share_empty(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
     """Share of intervals that hold no number.
 
-    Examples
-    --------
     >>> share_empty(None, [[0.0, 1.0], [2.0, 1.0], [1.0, 1.0], [3.0, 4.0]])
     0.25
     """
@@ -337,8 +315,6 @@ def tied_lengths(bounds: Array) -> Array:
     Intervals mu(x) +- q are of one length, and upper - lower is not: its last digits would be
     taken for a difference by whatever ranks or standardises lengths.
 
-    Examples
-    --------
     >>> mu = np.array([0.1, 0.7, 1234.5])
     >>> bounds = np.stack([mu - 0.3, mu + 0.3], axis=1)
     >>> len(set(lengths(bounds))), len(set(tied_lengths(bounds)))
@@ -368,8 +344,6 @@ def interval_score(
     Crossed bounds are scored as the two quantiles they stand for: their length counts as
     negative, and y misses one of them, or both. Infinite intervals score +inf.
 
-    Examples
-    --------
     >>> interval_score([2.0], [[0.0, 1.0]], confidence_level=0.5)
     5.0
     """
@@ -457,8 +431,6 @@ def length_coverage_corr(y_true: ArrayLike, intervals: ArrayLike) -> float | Arr
     Negative where long intervals miss more often than short ones. Rows of infinite length are
     left out; NaN where undefined: constant lengths, all rows covered or none.
 
-    Examples
-    --------
     >>> intervals = [[0.0, 1.0], [0.0, 1.0], [0.0, 2.0], [0.0, 2.0]]
     >>> length_coverage_corr([0.5, 3.0, 1.0, 3.0], intervals)
     0.0
@@ -478,8 +450,6 @@ def length_error_corr(
     It says nothing about validity. ``y_pred`` (n,) are point predictions; None is the centre of
     each interval. Rows of infinite length are left out; NaN where undefined.
 
-    Examples
-    --------
     >>> intervals = [[-1.0, 1.0], [-2.0, 2.0], [-3.0, 3.0]]
     >>> round(length_error_corr([0.5, -1.0, 1.5], intervals), 12)
     1.0
@@ -524,8 +494,6 @@ def mean_squared_conditional_error(
     pi(x) = P(lower(x) <= Y <= upper(x) | x), (n,) or (n, L), is known in simulations; on real
     data `excess_risk` estimates lower bounds of such distances.
 
-    Examples
-    --------
     >>> round(mean_squared_conditional_error([0.8, 1.0]), 12)
     0.01
     """
@@ -537,8 +505,6 @@ def mean_absolute_conditional_gap(
 ) -> float | Array:
     """Mean of |pi(x) - confidence_level|, as in `mean_squared_conditional_error`; 0 is ideal.
 
-    Examples
-    --------
     >>> round(mean_absolute_conditional_gap([0.8, 1.0]), 12)
     0.1
     """
@@ -599,8 +565,6 @@ def group_coverage(
     labels of any kind; missing ones of whatever kind are one group, and labels of mixed kinds are
     told apart by their text.
 
-    Examples
-    --------
     >>> intervals = [[0.0, 1.0]] * 4
     >>> result = group_coverage([0.5, 0.6, 0.7, 2.0], intervals, ["a", "a", "b", "b"])
     >>> result.coverage, result.n
@@ -628,8 +592,6 @@ def coverage_gap(
     |coverage - confidence_level|, by which a search finds intervals that cover what they should:
     the `coverage` itself is highest for the widest.
 
-    Examples
-    --------
     >>> intervals = [[0.0, 1.0]] * 4
     >>> coverage_gap([0.5, 0.6, 0.7, 2.0], intervals, ["a", "a", "b", "b"], 0.75)
     0.25
@@ -689,8 +651,6 @@ def size_stratified_coverage(
     intervals of one length are one bin. Infinite lengths are a bin of their own, the last.
     A list, one per level, for several.
 
-    Examples
-    --------
     >>> intervals = [[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0]]
     >>> result = size_stratified_coverage([0.5, 3.0, 1.0, 1.0], intervals, n_bins=2)
     >>> result.coverage, result.longest
@@ -717,8 +677,6 @@ def size_stratified_coverage_score(
 
     Being a minimum over bins it lies below the level by noise too; see the bands.
 
-    Examples
-    --------
     >>> intervals = [[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0]]
     >>> size_stratified_coverage_score([0.5, 3.0, 1.0, 1.0], intervals, n_bins=2)
     0.5
@@ -774,8 +732,6 @@ def coverage_length_curve(
     ``intervals`` (n, 2, L) are what ``predict_interval(X, confidence_level=levels)`` gives; the
     band of each level holds with this probability, given the intervals.
 
-    Examples
-    --------
     >>> intervals = np.array([[[0.4, 0.0], [0.6, 1.0]]] * 4)
     >>> curve = coverage_length_curve([0.5, 0.5, 0.1, 0.8], intervals, [0.5, 0.9])
     >>> curve.coverage, curve.median_length.round(1)

@@ -120,8 +120,8 @@ def worst_slab_coverage(
         )
 
     def of_level(y: Array, bounds: Array) -> WorstSlab:
-        seen, inside = _standardised(read_columns(X, len(y))), is_covered(y, bounds)
-        rng, points = np.random.default_rng(random_state), seen.points
+        points, described = _standardised(read_columns(X, len(y)))
+        inside, rng = is_covered(y, bounds), np.random.default_rng(random_state)
         directions = _draw_directions(points.shape[1], n_directions, rng)
         order = rng.permutation(len(y))
         n_find = min(int(np.ceil(_FIND_SHARE * len(y))), MAX_FIND_ROWS)
@@ -129,40 +129,18 @@ def worst_slab_coverage(
         v, low, high = find_slab(points[find], inside[find], directions, delta)
         found, held = (inside[r][_in_slab(points[r], v, low, high)] for r in (find, report))
         lower, upper = binomial_band(int(held.sum()), len(held), probability)
-        return WorstSlab(
-            coverage=float(held.mean()) if len(held) else float("nan"),
-            lower=float(lower),
-            upper=float(upper),
-            n=len(held),
-            found_coverage=float(found.mean()),
-            found_n=len(found),
-            direction=v,
-            low=low,
-            high=high,
-            columns=tuple(seen.names),
-            source=seen.source,
-            center=seen.center,
-            scale=seen.scale,
-        )
+        share = float(held.mean()) if len(held) else float("nan")
+        counted = share, float(lower), float(upper), len(held), float(found.mean()), len(found)
+        return WorstSlab(*counted, v, low, high, *described)
 
     return each_level(of_level, y_true, intervals)
 
 
-@dataclass(frozen=True, eq=False)
-class _Standardised:
-    """d columns of mean 0 and variance 1; a value is center + scale * point.
+def _standardised(columns: list[Column]) -> tuple[Array, tuple[Any, ...]]:
+    """Points (n, d) of mean 0 and variance 1; the name, source, center and scale of each column.
 
     Missing values are at the mean, 0, and so is every value of a constant column.
     """
-
-    points: Array
-    names: list[str]
-    source: NDArray[np.intp]
-    center: Array
-    scale: Array
-
-
-def _standardised(columns: list[Column]) -> _Standardised:
     found: list[tuple[str, int, Array]] = []
     for j, column in enumerate(columns):
         values = column.numbers
@@ -175,8 +153,8 @@ def _standardised(columns: list[Column]) -> _Standardised:
     found = found or [(columns[0].name, 0, np.zeros(len(columns[0].numbers)))]
     names, source, given = zip(*found, strict=True)
     points, center, scale = zip(*map(_standardise, given), strict=True)
-    arrays = np.array(source), np.array(center), np.array(scale)
-    return _Standardised(np.stack(points, axis=1), list(names), *arrays)
+    described = names, np.array(source), np.array(center), np.array(scale)
+    return np.stack(points, axis=1), described
 
 
 def _standardise(column: Array) -> tuple[Array, float, float]:
@@ -244,8 +222,6 @@ def worst_segment(
     ``covered`` is (M, n); ``breaks`` (M, n + 1) says where a segment may begin and end, which is
     not between equal projections; only a mean below ``known`` is looked for.
 
-    Examples
-    --------
     >>> covered = np.array([[True, True, True, False, True, False]])
     >>> worst_segment(covered, 3, np.ones((1, 7), dtype=bool))
     (0.3333333333333333, 3, 6, 0)

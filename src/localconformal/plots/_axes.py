@@ -129,8 +129,6 @@ def make_panels(ax: Any, n: int, size: tuple[float, float], **layout: Any) -> li
 def plain(text: Any, most: int = 32) -> str:
     r"""Text from data as it is to be read: in one line, not too long, never as mathematics.
 
-    Examples
-    --------
     >>> print(plain("a $x_1$\n b"), plain("_hidden"), plain("long" * 20, most=10))
     a \$x_1\$ b  _hidden longlo…ong
     """
@@ -224,8 +222,6 @@ def check_packages(plot: str) -> None:
 def drawn_rows(n: int, max_points: int, random_state: int) -> NDArray[np.intp]:
     """All rows, or ``max_points`` of them at random, ascending.
 
-    Examples
-    --------
     >>> drawn_rows(3, 5, 0), len(drawn_rows(1000, 5, 0))
     (array([0, 1, 2]), 5)
     """

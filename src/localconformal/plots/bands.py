@@ -233,8 +233,6 @@ def _band_shape(
 def _is_rough(bounds: Array) -> bool:
     """Whether a line through these bounds (n, 2), in the order of x, would be a zigzag.
 
-    Examples
-    --------
     >>> x = np.linspace(0, 1, 200)
     >>> _is_rough(np.stack([x, x + 1], axis=1)), _is_rough(np.stack([x, x % 0.02], axis=1))
     (False, True)
