@@ -15,8 +15,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from registry import ESTIMATORS, KINDS, NOT_VALID, awkward_data, ci_but, light, smooth_data
@@ -218,11 +216,3 @@ def test_seen_rows_are_noticed(estimator_class):
     model = light(estimator_class, calibration_size=None).fit(X, y)
     with pytest.warns(UserWarning, match="10 of 30 calibration rows are identical"):
         model.conformalize(np.vstack([X[:10], X_new]), np.append(y[:10], y_new))
-
-
-def test_pipeline_goes_inside(estimator_class):
-    X, y = smooth_data(200, seed=0)
-    last = light(estimator_class).estimator
-    inside = light(estimator_class, estimator=make_pipeline(StandardScaler(), last)).fit(X, y)
-    inside.set_params(estimator__standardscaler__with_mean=False)
-    assert inside.predict_interval(X_NEW).shape == (40, 2)

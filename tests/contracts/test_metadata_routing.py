@@ -70,14 +70,6 @@ def test_a_base_model_that_requests_none_gets_none(estimator_class):
         np.testing.assert_array_equal(one.predict(NEW), other.predict(NEW))
 
 
-def test_weights_go_through_searches():
-    model = asking(light(SplitConformalRegressor)).set_score_request(sample_weight=False)
-    search = GridSearchCV(model, {"confidence_level": [0.8, 0.9]}, cv=2)
-    best = search.fit(X, Y, sample_weight=WEIGHT).best_estimator_
-    expected = without_routing(light(SplitConformalRegressor), sample_weight=WEIGHT)
-    np.testing.assert_array_equal(best.predict(NEW), expected)
-
-
 class Mute:
     """A model that cannot request anything: the weighted mean."""
 
@@ -152,14 +144,3 @@ def test_what_a_method_takes_beside_x_is_routed_to_it(kind, name):
     found = cross_validate(asked, X, Y, params={name: value}, cv=2, return_estimator=True)
     for one in found["estimator"]:
         assert np.isfinite(one.predict_interval(NEW, **{name: value[:20]})).any()
-
-
-@pytest.mark.ci
-def test_a_model_that_requested_weights_can_be_saved(tmp_path):
-    from localconformal.io.models import load_model, save_model
-
-    model = SplitConformalRegressor(piped(True), random_state=0).fit(X, Y, sample_weight=WEIGHT)
-    again = load_model(save_model(model, tmp_path / "model.skops"))
-    np.testing.assert_array_equal(again.predict_interval(NEW), model.predict_interval(NEW))
-    # The model itself still asks for weights.
-    model.fit(X, Y, sample_weight=WEIGHT)

@@ -3,26 +3,17 @@
 import warnings
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.exceptions import NotFittedError
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor
-from walk_inputs import BOOSTING
 
 from localconformal import (
     CDSplitRegressor,
-    ConformalizedQuantileRegressor,
     ForestLaw,
-    LCPRegressor,
-    LearnedLaw,
     LocalizedConformalRegressor,
     MADSplitRegressor,
-    MondrianConformalRegressor,
     NormalisedScore,
     SLCPRegressor,
-    SplitConformalRegressor,
 )
 from registry import ESTIMATORS, light, smooth_data
 
@@ -47,48 +38,6 @@ class Flat(QuantileRegressor):
         return np.where(away, self.far, 0.0).astype(float)
 
 
-class Particular(HistGradientBoostingRegressor):
-    """Takes missing values, but not all of a column, as boosting of some versions does."""
-
-    def fit(self, X, y):
-        if np.isnan(np.asarray(X)).all(axis=0).any():
-            raise ValueError("window shape cannot be larger\nthan input array shape")
-        return super().fit(X, y)
-
-
-# ---- refused in one sentence -----------------------------------------------------------------
-
-LEARNED = LearnedLaw(BOOSTING, levels=(0.1, 0.5, 0.9))
-NO_B = pd.DataFrame({"a": X[:, 0], "b": np.nan})
-NO_VALUES = r"^Particular .* the columns {} have no .*; leave them out"
-
-
-def cells(position):
-    return MondrianConformalRegressor(LINE, groups=position)
-
-
-@pytest.mark.parametrize(
-    ("model", "rows", "y", "words"),
-    [
-        (SLCPRegressor((LINE, LINE)), X, Y, "has no predict; one regression model"),
-        (MADSplitRegressor(LINE, spread_estimator="m"), X, Y, "has no predict"),
-        (LCPRegressor(LINE, law=LEARNED), X, Y, "no kernel between two rows"),
-        (SplitConformalRegressor(LINE), X, [10**400] * 60, "as large as inf"),
-        (SplitConformalRegressor(Particular()), NO_B.to_numpy(), Y, NO_VALUES.format("1")),
-        (SLCPRegressor(Particular(), law="kernel"), NO_B, Y, NO_VALUES.format("'b'")),
-        (ConformalizedQuantileRegressor(quantiles=("a", "b")), X, Y, "a pair of levels"),
-        (ConformalizedQuantileRegressor(quantiles=(np.nan, 0.9)), X, Y, "a pair of levels"),
-        (cells(2), X, Y, "groups: got 2; expected one of the 2 columns"),
-        (cells(-3), pl.DataFrame(X), Y, "groups: got -3; expected one of the 2 columns"),
-    ],
-    ids=lambda one: one if isinstance(one, str) else "",
-)
-def test_what_is_refused_in_one_sentence(model, rows, y, words):
-    with pytest.raises(ValueError, match=words) as refused:
-        model.fit(rows, y)
-    assert "\n" not in str(refused.value)
-
-
 @pytest.mark.filterwarnings("ignore:Some intervals are infinite")
 def test_every_estimator_refuses_numbers_and_levels_out_of_range(estimator_class):
     with warnings.catch_warnings():
@@ -106,25 +55,6 @@ def test_every_estimator_refuses_numbers_and_levels_out_of_range(estimator_class
         with pytest.raises(ValueError, match=r"confidence_level is .* a number inside \(0, 1\)"):
             model.conformalize(X[40:], Y[40:])
         np.testing.assert_array_equal(model.predict_interval(X, 0.5), before)
-
-
-def test_a_calibration_that_fails_within_fit_leaves_no_model():
-    model = SplitConformalRegressor(Flat(None), random_state=0).fit(X, Y)
-    with pytest.raises(ValueError, match="beyond this model"):
-        model.fit(np.full_like(X, 1e7), Y)
-    for ask in (model.predict, model.predict_interval):
-        with pytest.raises(NotFittedError):
-            ask(X)
-
-
-# ---- answered --------------------------------------------------------------------------------
-
-
-def test_truth_values_are_numbers_for_every_model():
-    flags = X > 0
-    model = light(ConformalizedQuantileRegressor)
-    expected = model.fit(flags.astype(float), Y).predict_interval(flags.astype(float))
-    np.testing.assert_array_equal(model.fit(flags, Y).predict_interval(flags), expected)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -7,7 +7,6 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
-from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
     GradientBoostingRegressor,
     HistGradientBoostingRegressor,
@@ -16,7 +15,7 @@ from sklearn.ensemble import (
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 
 from localconformal import (
@@ -176,10 +175,3 @@ def test_categoricals_and_missing_values(make, law):
     length, snow = np.diff(intervals)[:, 0], X_new["weather"] == "snow"
     if law == "forest":
         assert length[snow].mean() > 1.3 * length[~snow].mean()
-
-
-def test_a_frame_reaches_a_pipeline_that_names_its_columns():
-    X, y = table(600, seed=0)
-    columns = make_column_transformer((OneHotEncoder(), ["weather"]), ("passthrough", ["holiday"]))
-    model = SLCPRegressor(make_pipeline(columns, Ridge()), law="kernel", random_state=0).fit(X, y)
-    assert model.predict_interval(X).shape == (600, 2)

@@ -59,12 +59,6 @@ def test_infinite_bandwidth_with_union_is_signed_split():
     np.testing.assert_allclose(wide, np.stack([lower, upper], axis=1))
 
 
-def test_upper_share_moves_the_miscoverage():
-    low, high = (intervals(composed(law=WIDE, sides="union", upper_share=s)) for s in (0.2, 0.8))
-    assert (low[:, 1] > high[:, 1]).all()
-    assert (low[:, 0] > high[:, 0]).all()
-
-
 def test_joint_by_hand():
     """The definition in docs/guide/equation.md, written out with loops."""
     law = KernelLaw(bandwidth=0.7, min_effective_samples=1)
