@@ -33,8 +33,6 @@ class Flat(QuantileRegressor):
 
     def predict(self, X):
         away = np.abs(np.asarray(X)).max(axis=1) > 1e6
-        if away.any() and self.far is None:
-            raise ValueError("these rows are beyond this model.")
         return np.where(away, self.far, 0.0).astype(float)
 
 
