@@ -44,7 +44,7 @@ def test_output_frames_are_of_the_kind_of_the_input_with_its_index():
 
 
 def in_a_process_without(*names):
-    """What a fitted model tells of arrays where these libraries cannot be imported."""
+    """What models and audits of arrays say where these libraries cannot be imported."""
     source = f"""
 import sys
 
@@ -55,17 +55,22 @@ class Missing:
 
 sys.meta_path.insert(0, Missing())
 import numpy as np
-from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from localconformal import SLCPRegressor
+from localconformal.audit import audit, compare
 
-X, y = np.random.default_rng(0).normal(size=(2, 60, 1))
-model = SLCPRegressor(LinearRegression(), random_state=0).fit(X, y[:, 0])
-print(model.predict_interval(X[:3]).shape)
-asked = {{
+y, x = np.random.default_rng(0).normal(size=(2, 60))
+X = x[:, None]
+model = SLCPRegressor(LinearRegression(), random_state=0).fit(X, y)
+intervals = model.predict_interval(X)
+print(intervals.shape)
+found = audit(X, y, intervals, "x0")
+asked = {{part: lambda part=part: found.frame(part) for part in {PARTS!r}}}
+asked |= {{
     "diagnose": lambda: model.diagnose(X[:3]),
     "selection_": lambda: model.selection_,
     "predict_interval": lambda: model.predict_interval(X[:3], output="frame"),
+    "differences": lambda: compare({{"a": intervals, "b": 2 * intervals}}, X, y).differences(),
 }}
 for name, ask in asked.items():
     try:
@@ -77,15 +82,18 @@ for name, ask in asked.items():
     return ran.stdout.splitlines()
 
 
+PARTS = ["summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes"]
+
+
 @pytest.mark.ci
 def test_without_pandas_arrays_are_answered_in_polars_and_without_both_the_extra_is_named():
-    names = ("diagnose", "selection_", "predict_interval")
-    assert in_a_process_without("pandas") == ["(3, 2)", *(f"{name} polars" for name in names)]
+    names = [*PARTS, "diagnose", "selection_", "predict_interval", "differences"]
+    assert in_a_process_without("pandas") == ["(60, 2)", *(f"{name} polars" for name in names)]
     plots = project()["optional-dependencies"]["plots"]
     assert any(requirement.startswith("pandas") for requirement in plots)
     shape, *refused = in_a_process_without("pandas", "polars")
-    assert shape == "(3, 2)"
-    assert len(refused) == 3
+    assert shape == "(60, 2)"
+    assert len(refused) == len(names)
     assert all("pip install 'localconformal[plots]'" in line for line in refused)
 
 

@@ -1,8 +1,5 @@
 """The audit: parts that agree with the metrics, awkward rows, and what may be passed."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -10,7 +7,6 @@ import pytest
 from audit_data import LEVEL, oracle, planted
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse import csr_matrix
 from scipy.stats import binom, binomtest, fisher_exact
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_absolute_error, r2_score
@@ -137,17 +133,6 @@ def test_groups_are_those_of_the_metric_and_are_named_in_many_ways():
     assert [cell.text for cell in renamed] == ["sky = clear", "sky = rain", "sky = snow"]
 
 
-def test_missing_labels_are_one_group_under_one_name():
-    labels = np.array(["a", None, np.nan, pd.NA, "nan", "(missing)", "missing"] * 10, dtype=object)
-    for groups in (labels, list(labels), pd.Series(labels)):
-        cells = {cell.text: cell.n for cell in audit(*FEW, groups).groups}
-        assert cells["group is missing"] == 30
-        assert cells["group = nan"] == cells["group = 'missing'"] == 10
-    times = np.array(["2024-01-01", "NaT"] * 35, dtype="M8[D]")
-    for groups in (times, np.array([1.0, np.nan] * 35), pl.Series(["x", None] * 35)):
-        assert audit(*FEW, groups).groups[-1].text == "group is missing"
-
-
 def test_sizes_and_summary_are_those_of_the_metrics(found):
     expected = metrics.size_stratified_coverage(Y, INTERVALS)
     for name in ("n", "coverage", "lower", "upper"):
@@ -243,12 +228,10 @@ def test_infinite_bounds():
     X, y, intervals = plain(300)
     intervals[:30] = [5.0, np.inf]
     intervals[30:33] = [-np.inf, np.inf]
-    found = audit(X, y, intervals)
     assert "11 % of the intervals are infinite" in notes(X, y, intervals)
-    assert "they cover" not in " ".join(found.notes)
+    found = audit(X, y, intervals)
     assert found.summary.mean_length == np.inf
     assert found.summary.median_finite_length == np.median(np.diff(intervals[33:], axis=1))
-    assert f"median {found.summary.median_finite_length:.4g}" in str(found)
     assert found.sizes[-1].label == "infinite"
 
 
@@ -275,12 +258,8 @@ def test_few_values_of_few_features_are_audited(n, half_width):
     [
         ({"y": [np.nan] * 70}, "^y: got NaN or infinity"),
         ({"y": np.zeros(5)}, r"^y: got shape \(5,\)"),
-        ({"X": None}, "it is None"),
-        ({"X": csr_matrix(np.eye(70))}, r"pass X\.toarray\(\)"),
-        ({"X": np.zeros((5, 2))}, "5 rows"),
         ({"intervals": np.zeros((70, 2, 3))}, "3 levels; expected one level"),
         ({"confidence_level": [0.8, 0.9]}, "as many levels as intervals have"),
-        ({"confidence_level": 1.0}, r"in \(0, 1\)"),
         ({"n_calibration": 0}, "n_calibration=0"),
         ({"y_pred": [1.0]}, "one for each row"),
         ({"groups": {"c": [1, 2]}}, "one label per row"),
@@ -350,7 +329,7 @@ def bins_of(X, n=70):
     return audit(X, np.zeros(n), np.tile([-1.0, 1.0], (n, 1))).features
 
 
-def test_polars_pandas_and_arrays_agree():
+def test_polars_pandas_and_arrays_agree_and_columns_have_names_of_their_own():
     X, *rest = oracle(200, 3)
     table = X.assign(weather=X["weather"].astype(str))
     assert str(audit(table, *rest)) == str(audit(pl.from_pandas(table), *rest))
@@ -358,60 +337,25 @@ def test_polars_pandas_and_arrays_agree():
     framed, plain = audit(numbers, *rest), audit(numbers.to_numpy(), *rest)
     assert [c.p_value for c in framed.features] == [c.p_value for c in plain.features]
     assert {c.by for c in plain.features} == set(plain.slab.columns) == {f"x{j}" for j in range(5)}
-
-
-def test_columns_have_names_of_their_own():
     a = FEW[0]["a"]
-    for series in (a, pl.Series("a", a)):
-        assert {cell.by for cell in bins_of(series)} == {"a"}
-    for series in (a.rename(None), pl.Series(a.to_numpy()), a.to_numpy(), list(a)):
-        assert {cell.by for cell in bins_of(series)} == {"x0"}
+    for name, series in (("a", a), ("a", pl.Series("a", a)), ("x0", a.rename(None)), ("x0", [*a])):
+        assert {cell.by for cell in bins_of(series)} == {name}
     table = FEW[0][list("abcd")].set_axis([1, "1", ("a", 2), " "], axis=1)
     names = {cell.by for cell in audit(table, *FEW[1:], groups=1).features}
     assert names == {"1 (column 0)", "1 (column 1)", "('a', 2)", "  (column 3)"}
 
 
-@pytest.mark.parametrize("make", [np.asarray, pd.Series, pl.Series])
-def test_whole_numbers_that_floats_cannot_tell_apart_are_not_called_the_same(make):
-    said = notes(make(2**60 + np.arange(60) % 2), np.zeros(60), np.tile([-1.0, 1.0], (60, 1)))
-    assert "Left out, as float64 cannot tell their numbers apart: x0." in said
-    assert "same value" not in said
-
-
-def test_times_are_dates_and_objects_are_read_by_their_values():
+def test_numbers_that_floats_cannot_tell_apart_are_said_and_times_are_dates():
+    ids = 2**60 + np.arange(60) % 2
+    for held in (ids, pd.Series(ids), pl.Series(ids)):
+        said = notes(held, np.zeros(60), np.tile([-1.0, 1.0], (60, 1)))
+        assert "Left out, as float64 cannot tell their numbers apart: x0." in said
+        assert "same value" not in said
     steps = np.arange(70)
     days, spans = np.datetime64("2024-01-01", "ns") + steps.astype("m8[D]"), steps * 10**9
     table = pd.DataFrame({"day": days, "span": pd.to_timedelta(spans[::-1])})
     assert bins_of(table.astype(object)) == bins_of(table)
     assert "day <= 2024-01-18" in {cell.text for cell in bins_of(table)}
-    assert "x0 <= 2024-01-18" in {cell.text for cell in bins_of(days)}
-
-
-WITHOUT_PANDAS = """
-import sys
-
-class NoPandas:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "pandas":
-            raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
-
-sys.meta_path.insert(0, NoPandas())
-import numpy as np
-import polars as pl
-from localconformal.audit import audit, compare
-
-y, intervals = np.random.default_rng(0).normal(size=90), np.tile([-1.6, 1.6], (90, 1))
-X = pl.DataFrame({"a": y, "b": ["x", None, "y"] * 30})
-found = audit(X, y, intervals, "b")
-assert all(isinstance(found.frame(part), pl.DataFrame) for part in %s)
-assert found.frame("groups")["label"].to_list() == ["x", "y", "missing"]
-assert compare({"a": intervals, "b": 2 * intervals}, X, y).differences().height == 3
-"""
-
-
-@pytest.mark.ci
-def test_frames_where_only_polars_is_installed():
-    subprocess.run([sys.executable, "-c", WITHOUT_PANDAS % PARTS], check=True)
 
 
 # ---- the worst slab in words ---------------------------------------------------------------------
@@ -495,6 +439,5 @@ def test_one_value_has_no_r2_and_predictions_of_other_rows_are_refused():
     same = accuracy(np.ones(5), np.ones(5))
     assert np.isnan(same.r2)
     assert same.warning == ""
-    for y_pred in (np.ones(3), np.full(500, np.nan), np.ones((500, 1))):
-        with pytest.raises(ValueError, match="y_pred: got shape"):
-            accuracy(GAMMA, y_pred)
+    with pytest.raises(ValueError, match="y_pred: got shape"):
+        accuracy(GAMMA, np.full(500, np.nan))

@@ -26,13 +26,9 @@ def model():
 
 
 def by_hand(model, X, y, metric, **options):
+    folds = ((clone(model).fit(X[train], y[train]), test) for train, test in FOLDS.split(X))
     return np.array(
-        [
-            metric(
-                y[test], clone(model).fit(X[train], y[train]).predict_interval(X[test]), **options
-            )
-            for train, test in FOLDS.split(X)
-        ]
+        [metric(y[test], own.predict_interval(X[test]), **options) for own, test in folds]
     )
 
 

@@ -122,7 +122,7 @@ def test_infinite_and_empty_intervals_are_counted_and_end_at_the_edge(name):
 @pytest.mark.parametrize("name", [name for name in PLOTS if "weights" not in name])
 def test_no_rows_are_refused_and_several_levels_where_one_is_drawn(name):
     X, y, intervals = make(5)
-    with pytest.raises(ValueError, match=r"at least one|got none|got 0 rows|empty|0 sample"):
+    with pytest.raises(ValueError, match=r"at least (one|1)"):
         PLOTS[name](X[:0], y[:0], intervals[:0])
     if name != "calibration":
         with pytest.raises(ValueError, match="expected one level"):
