@@ -116,15 +116,6 @@ def test_signed_additive_expectation_has_constant_width(sides):
     assert np.std((lower + upper) / 2 - model.predict(X)) > 0.1
 
 
-def test_a_negative_mean_size_leaves_p_rising_in_v(problem, monkeypatch):
-    """A sketch may answer so, where its landmarks are few."""
-    V, F, _ = problem
-    monkeypatch.setattr(type(F), "mean", lambda self, absolute=False: np.full((N, 2), -5.0))
-    adjustment = MultiplicativeExpectation().fit(V)
-    low, high = (adjustment.score(np.full((N, 2), v), F, LEVELS) for v in (1.0, 2.0))
-    assert np.all(low < high)
-
-
 # ---- in units of the local width --------------------------------------------------------------
 
 LAWS = {
@@ -182,27 +173,6 @@ def test_scaled_intervals_adapt_and_scale_with_y(sides):
 
 
 # ---- the user's own ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "m",
-    [
-        lambda v, F, theta: F.upper_quantile(theta) - v,
-        lambda v, F, theta: theta - F.cdf(v, side="left"),
-    ],
-    ids=["by-quantile", "by-cdf"],
-)
-def test_two_ways_to_write_the_theta_quantile_agree_with_it_inside_the_support(m, problem):
-    V, F, _ = problem
-    v = np.random.default_rng(3).choice(V[:, 1], (N, 2))
-    closed, own = ThetaQuantile().fit(V), MonotoneAdjustment(m).fit(V)
-    p = closed.score(v, F, LEVELS)
-    inside = (p > 1e-6) & (p < 1 - 1e-6)
-    np.testing.assert_allclose(own.score(v, F, LEVELS)[inside], p[inside], rtol=0, atol=1e-9)
-    theta = np.clip(p, 0.01, 0.99) + 1e-7
-    np.testing.assert_allclose(
-        own.threshold(theta, F, LEVELS), closed.threshold(theta, F, LEVELS), atol=1e-8
-    )
 
 
 def test_infinite_corrections_and_unreachable_scores(problem):

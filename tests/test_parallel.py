@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from joblib import Parallel, effective_n_jobs
+from joblib import effective_n_jobs
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
@@ -14,8 +14,8 @@ from sklearn.svm import SVR
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from inner import fit_model, may_share_process
-from localconformal import MADSplitRegressor, SLCPRegressor
-from localconformal.parallel import SMALL_FIT, asked_jobs, in_threads, jobs_of
+from localconformal import SLCPRegressor
+from localconformal.parallel import SMALL_FIT, in_threads
 from registry import smooth_data
 
 JOBS = pytest.mark.parametrize("n_jobs", [1, 2, None])
@@ -100,12 +100,6 @@ def test_a_task_among_several_starts_no_threads_of_its_own(two_threads):
         assert len(set(threads)) == 1
 
 
-def test_a_number_of_threads_holds_for_all_within():
-    with jobs_of(3):
-        assert (asked_jobs(None), asked_jobs(2)) == (3, 2)
-    assert asked_jobs(None) == -1
-
-
 # ---- models that bring their own threads -----------------------------------------------------
 
 
@@ -130,25 +124,6 @@ def watched(two_threads):
 def test_small_fits_have_one_openmp_thread_and_large_ones_all(rows, allowed, watched):
     fit_model(watched, np.zeros((rows, 2)), np.zeros(rows))
     assert watched.seen == [allowed]
-
-
-@pytest.mark.parametrize(("n_jobs", "threads"), [(None, [2]), (1, [])])
-def test_folds_of_small_tables_run_side_by_side_in_one_thread_each(
-    n_jobs, threads, watched, monkeypatch
-):
-    started = []
-
-    class Counted(Parallel):
-        def __init__(self, n_jobs, prefer):
-            started.append(n_jobs)
-            super().__init__(n_jobs, prefer=prefer)
-
-    monkeypatch.setattr("localconformal.parallel.Parallel", Counted)
-    monkeypatch.setattr("localconformal.parallel.effective_n_jobs", lambda n: 2 if n == -1 else n)
-    MADSplitRegressor(watched, n_jobs=n_jobs, random_state=0).fit(*smooth_data(60, seed=0))
-    assert started == threads
-    # mu itself and its five folds.
-    assert watched.seen == [{1}] * 6
 
 
 def test_folds_side_by_side_give_the_bits_of_folds_in_turn():

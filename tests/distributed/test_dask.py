@@ -175,7 +175,7 @@ def test_conformalize_replaces_the_calibration_rows():
     with pytest.raises(NotFittedError, match="conformalize"):
         model.predict_interval(lazy[0])
     model.conformalize(*cut(X[2_000:], y[2_000:], (700, 1_300)))
-    assert model.calibration_.n == 2_000
+    assert model.guarantee_.n_calibration == 2_000
     bounds = model.predict_interval(X)
     model.conformalize(X[2_000:], y[2_000:])
     np.testing.assert_array_equal(bounds, model.predict_interval(X))

@@ -12,7 +12,6 @@ import pytest
 
 import localconformal
 from localconformal import plots
-from registry import optional
 
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES, RESULTS = ROOT / "docs", ROOT / "examples", ROOT / "benchmarks" / "results"
@@ -127,39 +126,6 @@ def test_no_text_refers_to_a_document_outside_the_repository():
     for folder in ("src", "tests", "benchmarks", "paper"):
         texts += (ROOT / folder).rglob("*.py")
     assert [str(path) for path in texts if outside.search(path.read_text("utf-8"))] == []
-
-
-# ---- names of the peers ----------------------------------------------------------------------
-
-
-def words_of(*namespaces):
-    """Names that modules hold, with the methods and arguments of what they hold."""
-    known = {"True", "None"}
-    for namespace in namespaces:
-        for name, value in vars(namespace).items():
-            known.add(name)
-            for method, function in vars(value).items() if inspect.isclass(value) else ():
-                known.add(method)
-                if inspect.isfunction(function):
-                    known.update(inspect.signature(function).parameters)
-    return known
-
-
-@pytest.mark.ci
-def test_names_of_the_peers_exist():
-    mapie = ("mapie.regression", "mapie.conformity_scores", "mapie.metrics.regression")
-    theirs = [words_of(*map(optional, names)) for names in (mapie, ("crepes", "crepes.extras"))]
-    # Rows (MAPIE, crepes, ours) of the table of names.
-    text = (EXAMPLES / "plot_moving.py").read_text(encoding="utf-8").partition("list-table::")[2]
-    rows = re.split(r"^#    \* -", text, flags=re.MULTILINE)[2:]
-    assert len(rows) > 10
-    for row in rows:
-        cells = re.split(r"^#      -", row, flags=re.MULTILINE)
-        assert len(cells) == 3
-        for cell, known in zip(cells, theirs, strict=False):
-            spans = re.findall(r"``(.*?)``", cell, re.DOTALL)
-            names = {name for span in spans for name in re.findall(r"[A-Za-z_]\w{2,}", span)}
-            assert names <= known
 
 
 # ---- figures of the committed measurements ---------------------------------------------------

@@ -331,17 +331,6 @@ def test_what_a_pipeline_handles_reaches_it():
         SLCPRegressor(Ridge()).fit(holes, Y)
 
 
-@pytest.mark.parametrize("columns", [[0, 1], ["a", "b"]], ids=str)
-def test_columns_in_another_order_or_of_another_name(columns):
-    frame = FRAME.set_axis(columns, axis=1)
-    model = fit(frame)
-    for other in (frame[columns[::-1]], frame.rename(columns={columns[0]: "z"})):
-        with pytest.raises((ValueError, TypeError)):
-            model.predict_interval(other)
-    with pytest.raises(TypeError):  # scikit-learn refuses names of mixed types.
-        fit(FRAME.set_axis(["a", 1], axis=1))
-
-
 def test_the_law_reads_later_rows_as_it_read_the_first():
     frame = pd.DataFrame({"number": X[:, 0], "label": np.where(X[:, 1] > 0, "u", "v")})
     model = SLCPRegressor(ZERO, law="kernel", random_state=0).fit(frame, Y)

@@ -152,16 +152,6 @@ def test_permuting_a_calibration_row_with_the_new_one_keeps_the_promise(law):
     assert covered >= conformal_rank(30, 0.9)
 
 
-@pytest.mark.ci
-def test_intervals_of_lcp_adapt_and_are_seldom_infinite_by_default():
-    X_new, _ = smooth_data(500, seed=1)
-    model = local(LCPRegressor).fit(*smooth_data(2_000, seed=0))
-    length = np.diff(model.predict_interval(X_new), axis=1)[:, 0]
-    assert np.mean(np.isinf(length)) <= 0.08
-    quiet, loud = np.abs(X_new[:, 0]) < 0.3, np.abs(X_new[:, 0]) > 1.0
-    assert 1.5 * np.median(length[quiet]) < np.median(length[loud])
-
-
 # ---- RLCP ------------------------------------------------------------------------------------
 
 

@@ -281,16 +281,6 @@ def test_distributions_are_calibrated_and_no_tail_is_understated_with_ties(varia
 # ---- laws by themselves --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "law", [LearnedLaw(), *(ForestLaw(target=name) for name in ("scores", "size", "both"))], ids=str
-)
-def test_laws_of_models_follow_the_noise(law):
-    (X, y), (Q, _) = smooth_data(600, seed=0), smooth_data(300, seed=1)
-    law.set_params(random_state=0, n_jobs=1).fit(X, y - X[:, 0])
-    width, x = np.ptp(law.quantile(Q, [0.1, 0.9]), axis=1), np.abs(Q[:, 0])
-    assert width[x > 0.8].mean() > 1.5 * width[x < 0.2].mean()
-
-
 def test_levels_beyond_the_learned_curves_cover_about_as_often_as_they_say():
     (X, y), (X_new, y_new) = smooth_data(600, seed=0), smooth_data(2_000, seed=1)
     law = LearnedLaw(QuantileRegressor(alpha=0), levels=(0.25, 0.75), n_jobs=1).fit(X, y)

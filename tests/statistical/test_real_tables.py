@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
 
-from localconformal import ConformalizedQuantileRegressor, SLCPRegressor
-from localconformal.metrics import coverage, coverage_band, interval_score
+from localconformal.metrics import coverage, coverage_band
 from registry import ESTIMATORS
 
 pytestmark = pytest.mark.ci
@@ -60,17 +58,3 @@ def test_coverage_on_real_tables(cls, load):
     frame = model.predict_interval(X_new, output="frame")
     assert (frame.index == X_new.index).all()
     assert coverage(y_new, frame.to_numpy()) >= low
-
-
-def test_localizing_pays_on_energy():
-    """A local law around a point model beats the quantile models of CQR here."""
-    X, X_new, y, y_new = split(energy)
-    base = HistGradientBoostingRegressor(random_state=0)
-    scores = [
-        interval_score(y_new, model.fit(X, y).predict_interval(X_new))
-        for model in (
-            SLCPRegressor(base, law="forest", random_state=0),
-            ConformalizedQuantileRegressor(base, random_state=0),
-        )
-    ]
-    assert scores[0] < 0.8 * scores[1]
