@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-from localconformal.engine.leaves import (
-    LeafEngine,
-    LeafWeights,
-    collect_leaves,
-    few_quantiles_without_own,
-)
+from localconformal.engine.leaves import LeafEngine, LeafWeights, collect_leaves
 from localconformal.engine.reference import ReferenceEngine
 from localconformal.laws.leaves import ForestTrees
 from localconformal.quantiles import upper_weighted_quantile, weighted_quantile
@@ -128,7 +123,9 @@ def test_a_reference_left_out_does_not_count(n, trees, leaves):
         expected = [weighted_quantile(v, w, levels) for w in weights]
         got = compiled(v, held).quantiles_without_own(asked, own, levels)
         np.testing.assert_array_equal(got, expected)
-        got = few_quantiles_without_own(v, held, asked, own, levels)
+        without = ReferenceEngine(v, LeafWeights(held, own_last=True))
+        below = np.zeros(len(levels), dtype=bool)
+        got = without.quantiles(np.column_stack([asked, own]), levels, below)
         np.testing.assert_array_equal(got, expected)
 
 

@@ -76,8 +76,7 @@ class EngineReport:
 
     Attributes
     ----------
-    engine : str
-    reason : str
+    engine, reason : str
     n_references : int
     n_landmarks : int or None
         Of the sketch.
@@ -217,7 +216,11 @@ def _choose_sketch(
     """An empty sketch with enough landmarks, its rank error, whether it is certified, in words."""
     from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
 
-    probes, rest = _hold_aside(part)
+    order = np.random.default_rng(part.seed).permutation(len(part.v))
+    held = min(_PROBES, len(order) // 4)
+    probes, rest = part.points, part
+    if held:
+        probes, rest = part.points[order[:held]], part.take(np.sort(order[held:]))
     exact, _ = _exact_engine(rest, tolerance)
     edges = choose_edges(problem.v, problem.seed)
     for r in LANDMARKS:
@@ -235,15 +238,6 @@ def _choose_sketch(
         "held-aside rows outside it"
     )
     return Sketch(landmarks, edges, problem.bandwidth), error, certified, words
-
-
-def _hold_aside(part: Problem) -> tuple[Array, Problem]:
-    """Points to judge a sketch at, and the rows that it is then built on, by score."""
-    order = np.random.default_rng(part.seed).permutation(len(part.v))
-    held = min(_PROBES, len(order) // 4)
-    if held == 0:
-        return part.points, part
-    return part.points[order[:held]], part.take(np.sort(order[held:]))
 
 
 def rank_error(engine: Engine, exact: Engine, rows: Array) -> float:

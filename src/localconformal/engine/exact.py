@@ -57,8 +57,7 @@ from localconformal.quantiles import Array
 BLOCK = 512
 _FLOAT32_REACH = 500.0
 #: Query rows a thread takes at a time, and pairs below which threads do not pay.
-_CHUNK_ROWS = 256
-_PAIRS_PER_THREAD = 2_000_000
+_CHUNK_ROWS, _PAIRS_PER_THREAD = 256, 2_000_000
 _cgutils: Any = untyped_tools
 #: Running sums of `dot`, side by side.
 _LANES = 64
@@ -82,10 +81,8 @@ def _dot(typing_context: Any, a: Any, b: Any) -> Any:
 
         def add_product(total: Any, j: Any, kind: Any) -> None:
             places = [builder.gep(array.data, [j]) for array in arrays]
-            x, y = (
-                builder.load(builder.bitcast(place, kind.as_pointer()), align=a.dtype.bitwidth // 8)
-                for place in places
-            )
+            vectors = [builder.bitcast(place, kind.as_pointer()) for place in places]
+            x, y = (builder.load(one, align=a.dtype.bitwidth // 8) for one in vectors)
             builder.store(builder.fadd(builder.load(total), builder.fmul(x, y)), total)
 
         sums = _cgutils.alloca_once_value(builder, ir.Constant(lanes, [0.0] * _LANES))
@@ -172,18 +169,9 @@ def _exp64(x: Any) -> Any:
     whole = np.rint(y)
     f = (y - whole) * 0.6931471805599453
     # Taylor polynomial on |f| <= ln 2 / 2: the next term is 6e-15.
-    p = 1.0 / 39916800.0
-    p = p * f + 1.0 / 3628800.0
-    p = p * f + 1.0 / 362880.0
-    p = p * f + 1.0 / 40320.0
-    p = p * f + 1.0 / 5040.0
-    p = p * f + 1.0 / 720.0
-    p = p * f + 1.0 / 120.0
-    p = p * f + 1.0 / 24.0
-    p = p * f + 1.0 / 6.0
-    p = p * f + 0.5
-    p = p * f + 1.0
-    p = p * f + 1.0
+    p = ((1.0 / 39916800.0 * f + 1.0 / 3628800.0) * f + 1.0 / 362880.0) * f + 1.0 / 40320.0
+    p = (((p * f + 1.0 / 5040.0) * f + 1.0 / 720.0) * f + 1.0 / 120.0) * f + 1.0 / 24.0
+    p = (((p * f + 1.0 / 6.0) * f + 0.5) * f + 1.0) * f + 1.0
     return p * _power_of_two64(whole)  # type: ignore[call-arg]
 
 
@@ -192,12 +180,9 @@ def _exp32(x: Any) -> Any:
     whole = np.floor(y)
     f = y - whole
     # Minimax polynomial of 2^f on [0, 1).
-    p = np.float32(1.8775767e-3)
-    p = p * f + np.float32(8.9893397e-3)
-    p = p * f + np.float32(5.5826318e-2)
-    p = p * f + np.float32(2.4015361e-1)
-    p = p * f + np.float32(6.9315308e-1)
-    p = p * f + np.float32(9.9999994e-1)
+    p = (np.float32(1.8775767e-3) * f + np.float32(8.9893397e-3)) * f + np.float32(5.5826318e-2)
+    p = ((p * f + np.float32(2.4015361e-1)) * f + np.float32(6.9315308e-1)) * f
+    p += np.float32(9.9999994e-1)
     return p * _power_of_two32(np.int32(whole))  # type: ignore[call-arg]
 
 
@@ -434,19 +419,9 @@ def _moments_of(rows: Any, held: Any, v: Any, out: Any) -> None:
 
 
 class ExactEngine:
-    """Kernel laws of sorted reference scores, compiled.
+    """Kernel laws of sorted reference scores v (n,) and their rows (n, d), compiled.
 
-    Parameters
-    ----------
-    v : array of shape (n,)
-        Reference scores, sorted.
-    references : array of shape (n, d)
-        Their rows, in the same order.
-    kernel : str
-    bandwidth : float
-    min_effective_samples : float
-    n_jobs : int or None, default=None
-        Threads; None is one for each core.
+    ``n_jobs`` None is one thread for each core.
     """
 
     def __init__(
@@ -504,11 +479,11 @@ class ExactEngine:
         if self.narrow is not None:
             near = np.einsum("ij,ij->i", scaled, scaled) <= _FLOAT32_REACH
         narrow, wide = (self.narrow, scaled, 1.0), (self.wide, rows, self.bandwidth**-2)
-        jobs = []
-        for precision, wanted in ((narrow, near), (wide, ~near)):
-            index = np.flatnonzero(wanted)
-            for start in range(0, len(index), _CHUNK_ROWS):
-                jobs.append((*precision, index[start : start + _CHUNK_ROWS]))
+        jobs = [
+            (*precision, index[start : start + _CHUNK_ROWS])
+            for precision, index in ((narrow, np.flatnonzero(near)), (wide, np.flatnonzero(~near)))
+            for start in range(0, len(index), _CHUNK_ROWS)
+        ]
 
         def work(job: Any) -> None:
             blocks, coordinates, unit, index = job

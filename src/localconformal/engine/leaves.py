@@ -41,7 +41,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from localconformal.engine import compiling, jit, run_in_threads, scores_at, targets_by_row
-from localconformal.engine.reference import ReferenceEngine
 from localconformal.quantiles import Array
 
 Codes = NDArray[np.int32]
@@ -434,9 +433,8 @@ class LeafEngine:
     Parameters
     ----------
     v : array of shape (n,)
-        Reference scores, sorted.
     leaves : Leaves
-        Their leaves, by rank.
+        Those of the references, by rank.
     find : callable
         Rows (m, ...) -> codes (m, T); called on chunks of rows, in threads.
     n_jobs : int or None, default=None
@@ -529,15 +527,6 @@ class TreeWalk:
             some = np.ascontiguousarray(points[part])
             _walk_trees(some, self.words, reals, self.roots, codes[part])
         return codes
-
-
-def few_quantiles_without_own(
-    v: Array, leaves: Leaves, codes: Codes, own: NDArray[np.int64], levels: Array
-) -> Array:
-    """As `LeafEngine.quantiles_without_own`, by plain NumPy."""
-    engine = ReferenceEngine(v, LeafWeights(leaves, own_last=True))
-    rows: Any = np.column_stack([codes, own])
-    return engine.quantiles(rows, levels, np.zeros(levels.shape[-1], dtype=bool))
 
 
 @cache

@@ -20,7 +20,6 @@ from localconformal.engine.leaves import (
     LeafWeights,
     Leaves,
     collect_leaves,
-    few_quantiles_without_own,
     load_loops,
 )
 from localconformal.engine.reference import ReferenceEngine
@@ -231,11 +230,12 @@ class ForestLaw(BaseLaw):
         leaves = engine.weigh.leaves if few else engine.records.leaves(n)
         codes, own = out_of_bag_codes(leaves.codes(), self.model_.estimators_samples_), np.arange(n)
         answer = np.empty((n, len(t)))
-        answer[self.order_] = (
-            few_quantiles_without_own(v, leaves, codes, own, t)
-            if few
-            else engine.quantiles_without_own(codes, own, t)
-        )
+        if few:
+            plain = ReferenceEngine(v, LeafWeights(leaves, own_last=True))
+            rows: Any = np.column_stack([codes, own])
+            answer[self.order_] = plain.quantiles(rows, t, np.zeros(len(t), dtype=bool))
+        else:
+            answer[self.order_] = engine.quantiles_without_own(codes, own, t)
         return answer
 
 
