@@ -115,7 +115,7 @@ def test_a_skorch_net_and_what_wraps_it():
     X = numbers(*IMAGES).astype(np.float32)
     network = nn.Sequential(nn.Conv2d(2, 5, 3), nn.ReLU(), nn.Flatten(), nn.Linear(245, 1))
     net = skorch.NeuralNetRegressor(network, max_epochs=1, verbose=0)
-    with pytest.raises(ValueError, match=r"NeuralNetRegressor; .* fitted skorch net"):
+    with pytest.raises(ValueError, match=r"NeuralNetRegressor as module; .* fitted skorch net"):
         TorchEmbedding(net, "1").fit(X)
     net.fit(X, np.zeros((90, 1), dtype=np.float32))
     expected = TorchEmbedding(net.module_, "1").fit_transform(X)
@@ -125,10 +125,10 @@ def test_a_skorch_net_and_what_wraps_it():
 
 
 REFUSED = [
-    (nn.Identity(), "nothing", {}, r"layer is 'nothing'; a name of module.named_modules\(\)"),
-    (object(), "", {}, r"module is a object; a torch.nn.Module or a fitted skorch net"),
-    (nn.Identity(), "", {"batch_size": 0}, r"batch_size is 0; a positive number"),
-    (nn.Flatten(0), "", {"batch_size": 8}, r"layer '' gave \(264,\) for 8 rows"),
+    (nn.Identity(), "nothing", {}, r"got layer='nothing'; expected a name of module.named"),
+    (object(), "", {}, r"got a object as module; expected a torch.nn.Module"),
+    (nn.Identity(), "", {"batch_size": 0}, r"got batch_size=0; expected a positive number"),
+    (nn.Flatten(0), "", {"batch_size": 8}, r"got \(264,\) from layer '' for 8 rows"),
     (nn.Linear(33, 2), "", {"device": "nowhere"}, r"got device='nowhere', on which PyTorch cannot"),
 ]
 

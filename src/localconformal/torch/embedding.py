@@ -86,81 +86,81 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
         """Check the settings; nothing is learned."""
         if self.batch_size < 1:
             raise ValueError(
-                f"batch_size is {self.batch_size!r}; a positive number of rows was expected."
+                f"got batch_size={self.batch_size!r}; expected a positive number of rows."
             )
         check_device(self.device, "float32")
-        _, module = network_of(self.module)
-        layer_of(module, self.layer)
+        _, module = _network_of(self.module)
+        _layer_of(module, self.layer)
         self.is_fitted_ = True
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
         """The layer's values at each row, flattened: (n, units), in the network's precision."""
         check_is_fitted(self)
-        before, module = network_of(self.module)
+        before, module = _network_of(self.module)
         settings = self.layer, self.batch_size, self.device
         points: NDArray[Any] = ask_once(
-            module, X, lambda: self._points(module, through(before, X)), *settings
+            module, X, lambda: self._points(module, _through(before, X)), *settings
         )
         return points
 
     def _points(self, module: nn.Module, rows: Any) -> NDArray[Any]:
         if len(rows) == 0:
-            raise ValueError("X has 0 rows; at least 1 was expected.")
+            raise ValueError("got X with 0 rows; expected at least 1.")
         parts = []
-        with at_work(module, self.device):
+        with _at_work(module, self.device):
             for start in range(0, len(rows), self.batch_size):
                 members = np.arange(start, min(start + self.batch_size, len(rows)))
                 # Free places hold a row too: what they hold does not matter, but it is valid.
                 filled = np.pad(members, (0, self.batch_size - len(members)), mode="edge")
-                parts.append(as_numpy(self._run(module, rows, filled))[: len(members)])
+                parts.append(_as_numpy(self._run(module, rows, filled))[: len(members)])
         return np.concatenate(parts)
 
     def _run(self, module: nn.Module, rows: Any, members: NDArray[np.intp]) -> Tensor:
         """The layer's values, (batch_size, units), for these rows."""
         found: list[Any] = []
-        layer = layer_of(module, self.layer)
+        layer = _layer_of(module, self.layer)
         with layer.register_forward_hook(lambda _, __, output: found.append(output)):
-            module(as_input(rows[members], module).to(first_number(module).device))
+            module(_as_input(rows[members], module).to(_first_number(module).device))
         if not found:
             raise ValueError(
-                f"layer {self.layer!r} took no part in the network's answer; another was expected."
+                f"layer {self.layer!r} takes no part in the network's answer; choose another."
             )
         output = found[-1][0] if isinstance(found[-1], tuple) else found[-1]
         if not isinstance(output, Tensor) or len(output) != len(members):
             shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
             raise ValueError(
-                f"layer {self.layer!r} gave {shape} for {len(members)} rows; a tensor with one "
-                "entry a row was expected: choose another layer."
+                f"got {shape} from layer {self.layer!r} for {len(members)} rows; expected a tensor "
+                "with one entry per row: choose another layer."
             )
         return output.reshape(len(members), -1)
 
 
-def network_of(model: Any) -> tuple[list[Any], nn.Module]:
+def _network_of(model: Any) -> tuple[list[Any], nn.Module]:
     """The transformers before a network, and its module."""
     before, network = unwrap(model)
     module = getattr(network, "module_", network)
     if not isinstance(module, nn.Module):
         raise ValueError(
-            f"module is a {type(network).__name__}; a torch.nn.Module or a fitted skorch net was "
-            "expected."
+            f"got a {type(network).__name__} as module; expected a torch.nn.Module or a fitted "
+            "skorch net."
         )
     return before, module
 
 
-def layer_of(module: nn.Module, name: str) -> nn.Module:
+def _layer_of(module: nn.Module, name: str) -> nn.Module:
     """The layer of this name, or an error that tells some of those there are."""
     layers = dict(module.named_modules())
     if name not in layers:
         known = ", ".join(map(repr, [*layers][-8:]))
         raise ValueError(
-            f"layer is {name!r}; a name of module.named_modules() was expected, which ends with "
+            f"got layer={name!r}; expected a name of module.named_modules(), which ends with "
             f"{known}."
         )
     return layers[name]
 
 
-def through(before: list[Any], X: Any) -> Any:
+def _through(before: list[Any], X: Any) -> Any:
     """What the transformers make of X, as an array or a tensor."""
     for step in before:
         X = step.transform(X)
@@ -168,11 +168,11 @@ def through(before: list[Any], X: Any) -> Any:
 
 
 @contextmanager
-def at_work(module: nn.Module, device: str | None) -> Iterator[None]:
+def _at_work(module: nn.Module, device: str | None) -> Iterator[None]:
     """The module in evaluation mode, on the device, without gradients; then all as it was."""
     with _one_at_a_time, torch.no_grad():
         modes = [(part, part.training) for part in module.modules()]
-        home = first_number(module).device
+        home = _first_number(module).device
         try:
             module.to(device or home).eval()
             yield
@@ -182,7 +182,7 @@ def at_work(module: nn.Module, device: str | None) -> Iterator[None]:
                 part.training = training
 
 
-def first_number(module: nn.Module) -> Tensor:
+def _first_number(module: nn.Module) -> Tensor:
     """A parameter or buffer that tells the network's device and precision."""
     for tensor in (*module.parameters(), *module.buffers()):
         if tensor.is_floating_point():
@@ -190,7 +190,7 @@ def first_number(module: nn.Module) -> Tensor:
     return torch.empty(0)
 
 
-def as_input(rows: Any, module: nn.Module) -> Tensor:
+def _as_input(rows: Any, module: nn.Module) -> Tensor:
     """Rows in the network's precision.
 
     Whole numbers stay whole for a network that looks something up by them.
@@ -198,10 +198,10 @@ def as_input(rows: Any, module: nn.Module) -> Tensor:
     tensor = torch.as_tensor(rows)
     looks_up = any(isinstance(part, (nn.Embedding, nn.EmbeddingBag)) for part in module.modules())
     whole = looks_up and not tensor.is_floating_point()
-    return tensor.to(torch.int64 if whole else first_number(module).dtype)
+    return tensor.to(torch.int64 if whole else _first_number(module).dtype)
 
 
-def as_numpy(points: Tensor) -> NDArray[Any]:
+def _as_numpy(points: Tensor) -> NDArray[Any]:
     """The same numbers; NumPy has no bfloat16."""
     points = points.float() if points.dtype == torch.bfloat16 else points
     return np.asarray(points.cpu().numpy())
