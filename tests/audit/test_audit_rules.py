@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from localconformal.audit.cells import Rows, range_condition
+from localconformal.audit.cells import Outcomes, range_condition
 from localconformal.audit.rules import find_rules
 from localconformal.columns import read_columns
 from localconformal.metrics.intervals import is_covered, lengths
@@ -15,7 +15,7 @@ from localconformal.metrics.intervals import is_covered, lengths
 
 def search(X, y, intervals, seed=0):
     """Rules and notes."""
-    rows = Rows(is_covered(y, intervals), lengths(intervals), LEVEL)
+    rows = Outcomes(is_covered(y, intervals), lengths(intervals), LEVEL)
     return find_rules(read_columns(X, len(y)), rows, seed)
 
 

@@ -1,7 +1,7 @@
 """Where coverage fails, of anyone's intervals; and methods side by side."""
 
 from localconformal.audit.audit import Audit, Failure, audit
-from localconformal.audit.cells import Cell, Condition
+from localconformal.audit.cells import Cell, Condition, Counted
 from localconformal.audit.compare import Comparison, Difference, Method, compare
 from localconformal.audit.rules import Rule
 from localconformal.audit.summary import Summary
@@ -11,6 +11,7 @@ __all__ = [
     "Cell",
     "Comparison",
     "Condition",
+    "Counted",
     "Difference",
     "Failure",
     "Method",

@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike
 from localconformal.audit.cells import (
     ALPHA,
     Cell,
-    Rows,
+    Counted,
+    Outcomes,
     feature_cells,
     group_cells,
     group_partitions,
     read_table,
     size_cells,
-    stands_out,
 )
 from localconformal.audit.rules import Rule, find_rules
 from localconformal.audit.summary import Summary, say_slab, summarise, summary_lines
@@ -67,35 +67,15 @@ _MOST_LINES, _MOST_ROWS = 10, 20
 _WIDEST_SENTENCE = 400
 
 
-@dataclass(frozen=True)
-class Failure:
+@dataclass(frozen=True, kw_only=True)
+class Failure(Counted):
     """A part of the rows whose coverage is off the target by more than chance.
 
-    ``part`` is "rules", "features", "groups", "sizes" or "slab", and ``text`` says which rows.
-    The p-value is adjusted for the number of tests in its part; ``rest_gap`` and its p-value
-    compare with the coverage of the other rows, and are NaN for the slab.
+    ``part`` of the audit is "rules", "features", "groups", "sizes" or "slab"; the numbers are
+    explained at `Counted`, and those in comparison with the other rows are NaN for the slab.
     """
 
     part: str
-    text: str
-    n: int
-    coverage: float
-    gap: float
-    lower: float
-    upper: float
-    adjusted_p_value: float
-    rest_gap: float
-    adjusted_rest_p_value: float
-
-    @property
-    def is_under(self) -> bool:
-        """Whether the rows are covered too rarely; otherwise too often."""
-        return self.gap < 0.0
-
-    @property
-    def stands_out(self) -> bool:
-        """Whether the coverage also is beyond that of the other rows, on the same side."""
-        return stands_out(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,18 +122,19 @@ class Audit:
         ``is_shifted``, most parts are off with the whole: those with ``stands_out`` say more.
         """
         found: list[Failure] = []
-        names = [field.name for field in fields(Failure) if field.name != "part"]
+        names = [field.name for field in fields(Counted)]
         for part in _TITLES:
             hits = [one for one in getattr(self, part) if one.adjusted_p_value <= alpha]
             found += [
-                Failure(part, **{name: getattr(one, name) for name in names})
+                Failure(part=part, **{name: getattr(one, name) for name in names})
                 for one in sorted(hits, key=lambda one: one.gap)
             ]
-        slab, p_value = self.slab, self.slab_p_value
-        if p_value <= alpha:
-            gap = slab.coverage - self.summary.confidence_level
-            known = self.slab_text, slab.n, slab.coverage, gap, slab.lower, slab.upper, p_value
-            found.append(Failure("slab", *known, rest_gap=nan, adjusted_rest_p_value=nan))
+        if self.slab_p_value <= alpha:
+            known: dict[str, Any] = {name: getattr(self.slab, name, nan) for name in names}
+            known |= {"text": self.slab_text, "adjusted_p_value": self.slab_p_value}
+            known["gap"] = self.slab.coverage - self.summary.confidence_level
+            known["p_value"] = self.slab_p_value
+            found.append(Failure(part="slab", **known))
         return tuple(found)
 
     def frame(self, part: str = "summary") -> Any:
@@ -173,7 +154,9 @@ class Audit:
             return make_frame({"note": list(self.notes)}, None)
         kinds: dict[str, Any] = {"rules": Rule, "failures": Failure}
         rows = self.failures() if part == "failures" else getattr(self, part)
-        names = [f.name for f in fields(kinds.get(part, Cell)) if f.name != "conditions"]
+        shared = [field.name for field in fields(Counted)]
+        own = [field.name for field in fields(kinds.get(part, Cell)) if field.name not in shared]
+        names = [name for name in (*own, *shared) if name != "conditions"]
         columns = {name: [getattr(row, name) for row in rows] for name in names}
         return make_frame(at_ends(columns, ["text", "coverage"], ["n", "adjusted_p_value"]), None)
 
@@ -247,7 +230,7 @@ def audit(
     y_checked, bounds = check_one_level(y, intervals_of(intervals, X, confidence_level))
     table = read_table(X, len(y_checked))
     level = float(check_levels(target, bounds)[0])
-    rows = Rows(is_covered(y_checked, bounds), lengths(bounds), level)
+    rows = Outcomes(is_covered(y_checked, bounds), lengths(bounds), level)
     named = group_partitions(X, groups, len(y_checked))
     tasks: list[Callable[[], Any]] = [
         lambda: find_rules(table.columns, rows, random_state),
@@ -462,7 +445,7 @@ def _part_section(audit: Audit, part: str) -> Section:
         coverage = [f"{region.n:,}", say_share(region.coverage), band, gap]
         p_value = say_p_value(region.adjusted_p_value)
         rows.append([region.text, *coverage, say_number(region.mean_length), p_value])
-        if region.adjusted_p_value <= ALPHA and (stands_out(region) or not audit.is_shifted):
+        if region.adjusted_p_value <= ALPHA and (region.stands_out or not audit.is_shifted):
             marked.append(i)
     rest = len(tested) - len(rows)
     return Section(

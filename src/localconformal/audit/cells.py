@@ -223,23 +223,18 @@ def _say_exact(value: float) -> str:
     return str(int(value)) if whole else repr(float(value))
 
 
-@dataclass(frozen=True)
-class Cell:
-    """Coverage of the rows of one bin, one group or one stratum of lengths.
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """A part of the rows and its coverage; ``text`` says which rows.
 
-    ``by`` is what parts the rows: a feature, the name of the groups, "length". ``label`` says in
-    short which part it is, ``text`` as a condition in words, ``position`` by its place, from 0 on.
     ``gap`` is the difference of the ``coverage`` of the ``n`` rows from the target, ``lower`` and
     ``upper`` its exact 95 % binomial band, ``p_value`` that of the exact two-sided test that the
-    coverage is the target, ``adjusted_p_value`` the same by Holm's method, for all cells of the
-    part of the audit it stands in. ``rest_gap`` is the coverage less that of all other rows, NaN
-    where there are none, with the exact test that the two are equal, by Holm's method too.
+    coverage is the target, ``adjusted_p_value`` the same by Holm's method, for all parts of its
+    family. ``rest_gap`` is the coverage less that of all other rows, NaN where there are none,
+    with the exact test that the two are equal, by Holm's method too.
     """
 
-    by: str
-    label: str
     text: str
-    position: int
     n: int
     coverage: float
     gap: float
@@ -251,9 +246,33 @@ class Cell:
     adjusted_rest_p_value: float
     mean_length: float
 
+    @property
+    def is_under(self) -> bool:
+        """Whether the rows are covered too rarely; otherwise too often."""
+        return self.gap < 0.0
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether the coverage also is beyond that of the other rows, on the same side."""
+        return self.adjusted_rest_p_value <= ALPHA and self.gap * self.rest_gap > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell(Counted):
+    """Coverage of the rows of one bin, one group or one stratum of lengths.
+
+    ``by`` is what parts the rows: a feature, the name of the groups, "length"; ``label`` says in
+    short which part it is, ``position`` by its place, from 0 on. The numbers are explained at
+    `Counted`.
+    """
+
+    by: str
+    label: str
+    position: int
+
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Outcomes:
     """What is counted: whether each row is covered, and how long its interval is."""
 
     covered: NDArray[np.bool_]
@@ -266,9 +285,9 @@ class Rows:
         hits, n = int(self.covered.sum()), len(self.covered)
         return bool(coverage_p_values(hits, n, self.confidence_level) < ALPHA)
 
-    def take(self, places: NDArray[np.intp]) -> Rows:
+    def take(self, places: NDArray[np.intp]) -> Outcomes:
         """Some of the rows, by position."""
-        return Rows(self.covered[places], self.length[places], self.confidence_level)
+        return Outcomes(self.covered[places], self.length[places], self.confidence_level)
 
     def describe(
         self, n: ArrayLike, n_covered: ArrayLike, total_length: ArrayLike
@@ -294,11 +313,6 @@ class Rows:
         return [dict(zip(found, part, strict=True)) for part in parts]
 
 
-def stands_out(part: Any) -> bool:
-    """Whether a rule, cell or failure is beyond the other rows too, on its side of the target."""
-    return bool(part.adjusted_rest_p_value <= ALPHA and part.gap * part.rest_gap > 0)
-
-
 @dataclass(frozen=True, eq=False)
 class Partition:
     """Rows in parts: the code of each row, and what to call each code."""
@@ -309,20 +323,21 @@ class Partition:
     texts: Sequence[str]
 
 
-def _count_cells(partitions: Sequence[Partition], rows: Rows) -> tuple[Cell, ...]:
+def _count_cells(partitions: Sequence[Partition], rows: Outcomes) -> tuple[Cell, ...]:
     """The cells of all partitions as one family of tests."""
-    names, counts, hits, totals = [], [], [], []
+    names: list[dict[str, Any]] = []
+    counts, hits, totals = [], [], []
     for one in partitions:
-        said = enumerate(zip(one.labels, one.texts, strict=True))
-        names += [(one.by, label, text, position) for position, (label, text) in said]
+        for position, (label, text) in enumerate(zip(one.labels, one.texts, strict=True)):
+            names.append({"by": one.by, "label": label, "text": text, "position": position})
         counts += np.bincount(one.codes).tolist()
         hits += np.bincount(one.codes[rows.covered], minlength=len(one.labels)).tolist()
         totals += np.bincount(one.codes, weights=rows.length).tolist()
     described = zip(names, rows.describe(counts, hits, totals), strict=True)
-    return tuple(Cell(*name, **fields) for name, fields in described)
+    return tuple(Cell(**name, **numbers) for name, numbers in described)
 
 
-def feature_cells(columns: list[Column], rows: Rows) -> tuple[Cell, ...]:
+def feature_cells(columns: list[Column], rows: Outcomes) -> tuple[Cell, ...]:
     """The bins of all features as one family of tests, the most significant first.
 
     Among equals it is the largest gap. Where all rows are off the target, those that stand out from
@@ -331,7 +346,7 @@ def feature_cells(columns: list[Column], rows: Rows) -> tuple[Cell, ...]:
     partitions = [_bin_column(column) for column in columns]
     cells = _count_cells([p for p in partitions if len(p.labels) > 1], rows)
     shifted = rows.is_off
-    order = [(shifted and not stands_out(cell), cell.p_value, -abs(cell.gap)) for cell in cells]
+    order = [(shifted and not cell.stands_out, cell.p_value, -abs(cell.gap)) for cell in cells]
     return tuple(cells[i] for i in sorted(range(len(cells)), key=order.__getitem__))
 
 
@@ -428,7 +443,7 @@ def _partition(by: str, labels: ArrayLike, n: int) -> Partition:
     return Partition(by, codes, said, texts)
 
 
-def group_cells(partitions: list[Partition], rows: Rows) -> tuple[tuple[Cell, ...], list[str]]:
+def group_cells(partitions: list[Partition], rows: Outcomes) -> tuple[tuple[Cell, ...], list[str]]:
     """The groups of all kinds as one family of tests, and what to know about them."""
     cells = _count_cells(partitions, rows)
     notes = [
@@ -442,7 +457,7 @@ def group_cells(partitions: list[Partition], rows: Rows) -> tuple[tuple[Cell, ..
     return cells, notes
 
 
-def size_cells(bounds: Array, rows: Rows) -> tuple[tuple[Cell, ...], list[str]]:
+def size_cells(bounds: Array, rows: Outcomes) -> tuple[tuple[Cell, ...], list[str]]:
     """Strata of the length, from the shortest on, as one family of tests."""
     length = tied_lengths(bounds)
     codes = size_bins(length, n_bins=5)

@@ -20,8 +20,8 @@ from localconformal.audit.audit import (
     sections_html,
 )
 from localconformal.audit.cells import (
+    Outcomes,
     Partition,
-    Rows,
     Table,
     group_cells,
     group_partitions,
@@ -307,7 +307,7 @@ def _describe(
     y, bounds = pair
     summary, _, notes = summarise(table, y, bounds, level, None, seed)
     values = row_values(y, bounds, level)
-    cells, _ = group_cells(parts, Rows(values["coverage"] > 0, values["length"], level))
+    cells, _ = group_cells(parts, Outcomes(values["coverage"] > 0, values["length"], level))
     worst = min((cell.coverage for cell in cells), default=math.nan)
     gap = float(np.mean([abs(cell.gap) for cell in cells])) if cells else math.nan
     return Method(name, summary, worst, gap, **values), [f"{name}: {note}" for note in notes]

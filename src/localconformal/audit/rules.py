@@ -35,11 +35,11 @@ from sklearn.tree import DecisionTreeRegressor
 
 from localconformal.audit.cells import (
     Condition,
-    Rows,
+    Counted,
+    Outcomes,
     label_condition,
     missing_condition,
     range_condition,
-    stands_out,
 )
 from localconformal.columns import LABEL, MISSING, Column, read_columns
 from localconformal.quantiles import Array
@@ -69,27 +69,16 @@ _Sided = tuple[_Box, int]
 _Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Rule:
+@dataclass(frozen=True, kw_only=True)
+class Rule(Counted):
     """A region of the features, and its coverage on rows that did not find it.
 
-    ``text`` has its ``conditions`` in words. The numbers are as those of a `Cell`, of rows that did
-    not find the region: valid whatever was found. ``found_coverage``, of the ``found_n`` rows that
-    found it, is biased: for comparison only.
+    ``text`` has its ``conditions`` in words. The numbers, explained at `Counted`, are of rows that
+    did not find the region: valid whatever was found. ``found_coverage``, of the ``found_n`` rows
+    that found it, is biased: for comparison only.
     """
 
-    text: str
     conditions: tuple[Condition, ...]
-    n: int
-    coverage: float
-    gap: float
-    lower: float
-    upper: float
-    p_value: float
-    adjusted_p_value: float
-    rest_gap: float
-    adjusted_rest_p_value: float
-    mean_length: float
     found_n: int
     found_coverage: float
 
@@ -106,7 +95,7 @@ class Rule:
 
 
 def find_rules(
-    columns: list[Column], rows: Rows, random_state: int
+    columns: list[Column], rows: Outcomes, random_state: int
 ) -> tuple[tuple[Rule, ...], list[str]]:
     """Rules, the most significant first, and what to know about them."""
     n = len(rows.covered)
@@ -127,7 +116,7 @@ def find_rules(
     if not rows.is_off:
         return rules, notes
     # Only a region that differs from the other rows says more than the summary does.
-    apart = tuple(rule for rule in rules if stands_out(rule))
+    apart = tuple(rule for rule in rules if rule.stands_out)
     if len(apart) < len(rules):
         notes.append(
             f"{len(rules) - len(apart)} of {len(rules)} regions found are not told as rules: they "
@@ -139,7 +128,7 @@ def find_rules(
 def _judge_regions(
     regions: list[tuple[Condition, ...]],
     columns: list[Column],
-    rows: Rows,
+    rows: Outcomes,
     find: NDArray[np.intp],
     test: NDArray[np.intp],
 ) -> tuple[Rule, ...]:
@@ -194,7 +183,7 @@ class _Axis:
 
 
 def _find_regions(
-    columns: list[Column], find: NDArray[np.intp], rows: Rows, random_state: int
+    columns: list[Column], find: NDArray[np.intp], rows: Outcomes, random_state: int
 ) -> list[tuple[Condition, ...]]:
     """Conditions of the regions found on the rows at ``find``, the most conspicuous first."""
     covered, level = rows.covered[find], rows.confidence_level

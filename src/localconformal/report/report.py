@@ -23,7 +23,7 @@ from localconformal.audit.audit import (
     intervals_of,
     part_verdict,
 )
-from localconformal.audit.cells import ALPHA, say_rounded, stands_out
+from localconformal.audit.cells import ALPHA, say_rounded
 from localconformal.audit.summary import Accuracy, accuracy, summary_lines
 from localconformal.columns import LABEL as LABELS
 from localconformal.columns import MISSING, as_table, read_columns
@@ -455,7 +455,7 @@ def _outstanding_first(
 ) -> list[Any]:
     """In this order; where all rows are off the target, first what differs from the others."""
     shifted = audit.is_shifted
-    return sorted(parts, key=lambda one: (shifted and not stands_out(one), order(one)))
+    return sorted(parts, key=lambda one: (shifted and not one.stands_out, order(one)))
 
 
 # ---- the worst slab ---------------------------------------------------------------------------
