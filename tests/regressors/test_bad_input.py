@@ -295,11 +295,6 @@ def test_an_estimator_that_cannot_predict(estimator_class):
         refuses(lambda bad=estimator: estimator_class(bad).fit(X, Y), "predict")
 
 
-def test_sparse_embeddings_are_made_dense():
-    model = fit(np.round(X), law=KernelLaw(embedding=OneHotEncoder(handle_unknown="ignore")))
-    assert np.isfinite(model.predict_interval(np.round(X))).all()
-
-
 def test_a_fit_that_fails_leaves_no_model_behind(estimator_class):
     class Fails(LinearRegression):
         def fit(self, X, y):

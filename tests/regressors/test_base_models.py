@@ -36,16 +36,9 @@ LEAST = coverage_band(200, 400, 0.9, probability=0.9998)[0]
 ONLY_PREDICT = type("OnlyPredict", (), {"predict": lambda self, X: np.asarray(X)[:, 0]})
 
 
-def lightgbm():
-    return optional("lightgbm").LGBMRegressor(n_estimators=30, verbose=-1, n_jobs=1)
-
-
-def xgboost():
-    return optional("xgboost").XGBRegressor(n_estimators=30, n_jobs=1)
-
-
-def quantile_forest():
-    return optional("quantile_forest").RandomForestQuantileRegressor(30, random_state=0)
+def peer(package, name, n=30, **params):
+    """A model with so many trees of a package that need not be there."""
+    return lambda: getattr(optional(package), name)(n_estimators=n, **params)
 
 
 def lines(*levels):
@@ -56,30 +49,29 @@ def frozen(model):
     return FrozenEstimator(model.fit(*smooth_data(200, seed=5)))
 
 
-POINT_MODELS = {
+BOOSTING = {
     "default": lambda: None,
+    "boosting": lambda: HistGradientBoostingRegressor(max_iter=30),
+    "lightgbm": peer("lightgbm", "LGBMRegressor", verbose=-1, n_jobs=1),
+    "xgboost": peer("xgboost", "XGBRegressor", n_jobs=1),
+}
+POINT_MODELS = BOOSTING | {
     "linear": LinearRegression,
     "forest": lambda: RandomForestRegressor(30, random_state=0),
-    "boosting": lambda: HistGradientBoostingRegressor(max_iter=30),
     "pipeline": lambda: make_pipeline(StandardScaler(), Ridge()),
     "frozen": lambda: frozen(LinearRegression()),
     "only predict": ONLY_PREDICT,
-    "lightgbm": lightgbm,
-    "xgboost": xgboost,
 }
-QUANTILE_MODELS = {
-    "default": lambda: None,
-    "boosting": lambda: HistGradientBoostingRegressor(max_iter=30),
+FOREST = peer("quantile_forest", "RandomForestQuantileRegressor", random_state=0)
+QUANTILE_MODELS = BOOSTING | {
     "old boosting": lambda: GradientBoostingRegressor(n_estimators=30),
     "linear": lambda: QuantileRegressor(alpha=0),
     "pipeline": lambda: make_pipeline(StandardScaler(), QuantileRegressor(alpha=0)),
     "pair": lambda: lines(0.05, 0.95),
     "triple": lambda: tuple(lines(0.05, 0.5, 0.95)),
     "frozen pair": lambda: [frozen(model) for model in lines(0.05, 0.95)],
-    "lightgbm": lightgbm,
-    "xgboost": xgboost,
-    "quantile forest": quantile_forest,
-    "frozen forest": lambda: frozen(quantile_forest()),
+    "quantile forest": FOREST,
+    "frozen forest": lambda: frozen(FOREST()),
 }
 #: Those that need packages beyond the extra `test`, and many trees that are fitted several times.
 PEERS = {"lightgbm", "xgboost", "quantile forest", "frozen forest"}
@@ -116,11 +108,8 @@ def test_quantile_models(name, method):
     "name", ci_but(["pair"], ["boosting", "pair", "quantile forest", "frozen pair"])
 )
 def test_slcp_on_quantile_models(name):
-    check(
-        SLCPRegressor(
-            QUANTILE_MODELS[name](), conformity_score="quantile", law="kernel", random_state=0
-        )
-    )
+    own = {"conformity_score": "quantile", "law": "kernel", "random_state": 0}
+    check(SLCPRegressor(QUANTILE_MODELS[name](), **own))
 
 
 def test_out_of_bag_reference():

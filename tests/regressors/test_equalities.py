@@ -14,12 +14,9 @@ from localconformal import (
     KernelLaw,
     LocalizedConformalRegressor,
     MADSplitRegressor,
-    MonotoneAdjustment,
     SLCPRegressor,
     SplitConformalRegressor,
 )
-from localconformal.datasets import SIMULATIONS
-from localconformal.metrics import mean_length
 from localconformal.quantiles import conformal_quantile
 from registry import ci_but, optional, smooth_data
 
@@ -84,23 +81,6 @@ def test_joint_by_hand():
     np.testing.assert_allclose(ours, expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "m"),
-    [
-        ("additive", lambda v, F, theta: F.quantile(F.level) + theta - v),
-        ("additive-expectation", lambda v, F, theta: F.mean() + theta - v),
-    ],
-)
-@pytest.mark.parametrize("sides", ["joint", "union", "absolute"])
-def test_monotone_adjustment_by_hand_at_any_scale(name, m, sides):
-    for scale in (1e-20, 1.0, 1e20):
-        by_hand, closed = (
-            intervals(composed(sides=sides, adjustment=adjustment), scale)
-            for adjustment in (MonotoneAdjustment(m), name)
-        )
-        np.testing.assert_allclose(by_hand, closed, rtol=1e-6, atol=1e-7 * scale)
-
-
 def test_methods_are_compositions():
     dist = DistSplitRegressor(LinearRegression(), law="kernel", random_state=0)
     same = composed(adjustment="theta", sides="union")
@@ -158,22 +138,3 @@ def test_normalised_equals_crepes():
     crepes.calibrate(*CAL, de=difficulty)
     theirs = crepes.predict_int(NEW[0], confidence=0.9)
     np.testing.assert_allclose(intervals(ours), theirs, atol=1e-9)
-
-
-# ---- the truth -----------------------------------------------------------------------------
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("name", ["sim1", "sim2"])
-def test_length_is_near_the_oracle(name):
-    """True mean, 2,000 rows for the law, cross-validated bandwidth."""
-    simulation, lengths = SIMULATIONS[name], []
-    true_mean = type("TrueMean", (), {"predict": lambda self, X: simulation.mean(X)})()
-    law = KernelLaw(bandwidth="cv")
-    for seed in range(2):
-        model = SLCPRegressor(true_mean, law=law, calibration_size=2000, random_state=seed)
-        X_new, _ = simulation.sample(2000, 100 + seed)
-        intervals = model.fit(*simulation.sample(4000, seed)).predict_interval(X_new)
-        lengths.append(mean_length(None, intervals))
-    low, high = simulation.quantile(X_new, [0.05, 0.95]).T
-    assert np.mean(lengths) == pytest.approx(np.mean(high - low), rel=0.1)

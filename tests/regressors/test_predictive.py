@@ -239,23 +239,24 @@ def test_the_promise_in_words_and_fields(kernel):
 # ---- bad input ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("call", "argument", "told"),
-    [
-        *(
-            ("predict_quantiles", bad, r"levels are .*inside \(0, 1\)")
-            for bad in (0.0, 1.0, [0.5, 1.5], [], [[0.5]], "half", np.nan, None)
-        ),
-        ("predict_cdf", np.full(25, np.nan), "NaN or infinity"),
-        ("predict_cdf", np.inf, "NaN or infinity"),
-        ("predict_cdf", ["a"] * 25, "finite numbers"),
-        ("predict_cdf", np.zeros(24), r"\(24,\) and X has 25 rows"),
-        ("predict_cdf", np.zeros((25, 2, 2)), r"\(25, k\) was expected"),
-        *(("sample", bad, r"n_samples is .*whole number") for bad in (0, -1, 2.5, "many")),
-        ("crps", np.zeros(3), "inconsistent numbers"),
-        ("crps", np.full(25, np.nan), "contains NaN"),
-    ],
-)
-def test_bad_levels_responses_and_sizes(kernel, call, argument, told):
-    with pytest.raises(ValueError, match=told):
-        getattr(kernel, call)(X_NEW, argument)
+BAD = {
+    "predict_quantiles": {
+        r"levels are .*inside \(0, 1\)": (0.0, 1.0, [0.5, 1.5], [], [[0.5]], "half", np.nan, None)
+    },
+    "predict_cdf": {
+        "NaN or infinity": (np.full(25, np.nan), np.inf),
+        "finite numbers": (["a"] * 25,),
+        r"\(24,\) and X has 25 rows": (np.zeros(24),),
+        r"\(25, k\) was expected": (np.zeros((25, 2, 2)),),
+    },
+    "sample": {r"n_samples is .*whole number": (0, -1, 2.5, "many")},
+    "crps": {"inconsistent numbers": (np.zeros(3),), "contains NaN": (np.full(25, np.nan),)},
+}
+
+
+@pytest.mark.parametrize("call", BAD)
+def test_bad_levels_responses_and_sizes(kernel, call):
+    for told, arguments in BAD[call].items():
+        for argument in arguments:
+            with pytest.raises(ValueError, match=told):
+                getattr(kernel, call)(X_NEW, argument)
