@@ -29,8 +29,9 @@ from pandas.api import types as kinds
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from localconformal.columns import NUMBER, TIME
 from localconformal.frames import check_frame, is_frame
-from localconformal.io.tables import NUMBER, TEXT, TIME, TableError, check_columns, why_no_number
+from localconformal.io.tables import TEXT, TableError, check_columns, why_no_number
 from localconformal.quantiles import Array
 from localconformal.text import listing
 

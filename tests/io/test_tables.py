@@ -10,10 +10,10 @@ import pytest
 
 from localconformal.io.tables import (
     TableError,
-    column_names,
     harmless,
     read_table,
     table_batches,
+    table_columns,
     write_table,
 )
 
@@ -220,7 +220,7 @@ def folder(tmp_path):
 
 
 def test_the_files_of_a_folder_are_one_table_in_the_order_of_their_names(folder):
-    assert column_names(folder) == ["a", "b", "c"]
+    assert table_columns(folder) == ["a", "b", "c"]
     whole = read_table(folder, columns=["b", "a"])
     assert list(whole) == ["b", "a"]
     assert whole["a"].tolist() == list(range(900))
@@ -238,9 +238,9 @@ def test_what_is_wrong_with_a_folder_is_one_sentence(folder, tmp_path):
     refused("cannot be read as one table", read_table, folder)
     refused("cannot be read as one table", read_batches, folder, b="number")
     pd.DataFrame({"a": [1], "c": "x"}).to_parquet(last)
-    refused("4.parquet has no column 'b'", column_names, folder)
+    refused("4.parquet has no column 'b'", table_columns, folder)
     save(last, (folder / "1.parquet").read_bytes()[:-99])
-    refused("4.parquet is not a whole Parquet file", column_names, folder)
+    refused("4.parquet is not a whole Parquet file", table_columns, folder)
     (tmp_path / "none").mkdir()
     save_mixed(tmp_path / "none" / "t.csv")
     refused("expected a folder of Parquet files", read_table, tmp_path / "none")

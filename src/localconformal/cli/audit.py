@@ -115,10 +115,10 @@ def _read_rows(
     """The rows with numbers in y, lower and upper; names are checked before the file is read."""
     import numpy as np
 
-    from localconformal.io.tables import about, check_columns, column_names, read_table
+    from localconformal.io.tables import about, check_columns, read_table, table_columns
     from localconformal.preparation import as_floats, with_times
 
-    columns = column_names(path)
+    columns = table_columns(path)
     by, among = split_names(groups, columns), split_names(features, columns)
     check_columns([*named, *by, *among], columns, str(path))
     table = read_table(path, columns=[*named, *by, *among] if among else None)

@@ -46,7 +46,7 @@ def compare(
     Example:  localconformal compare homes.csv --target price --out compared
               localconformal compare homes.csv -t price --methods slcp,cqr,split
     """
-    from localconformal.io.tables import column_names, read_table, write_table
+    from localconformal.io.tables import read_table, table_columns, write_table
     from localconformal.tabular.compare import compare_methods, count_steps
     from localconformal.tabular.model import model_file
 
@@ -55,7 +55,7 @@ def compare(
     page, ranking, numbers = (out / name for name in _FILES)
     check_inputs_stay([page, ranking, numbers], [data, model_file(model)])
     names = console.split_names(methods, [])
-    chosen = console.split_names(features, column_names(data))
+    chosen = console.split_names(features, table_columns(data))
     table = read_table(data, columns=[target, *chosen] if chosen else None)
     with console.steps(count_steps(names, repeats)) as on_step:
         found = compare_methods(

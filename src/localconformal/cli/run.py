@@ -67,7 +67,7 @@ def run(
               localconformal run homes.csv -t price --groups region --new new.csv
     """
     from localconformal.io.models import skops_io
-    from localconformal.io.tables import check_columns, column_names, read_table
+    from localconformal.io.tables import check_columns, read_table, table_columns
     from localconformal.tabular.model import model_file
     from localconformal.tabular.run import STEPS, run_paths, run_table, write_run
 
@@ -77,7 +77,7 @@ def run(
     check_folder(out)
     # Intervals of new rows too: those of a run before are removed where there are none now.
     check_inputs_stay(run_paths(out, new=True).values(), [data, new, model_file(model)])
-    new_columns = [] if new is None else column_names(new)
+    new_columns = [] if new is None else table_columns(new)
 
     def check_new(types: Mapping[str, str]) -> None:
         if new is not None:
@@ -85,7 +85,7 @@ def run(
 
     with console.log_lines(verbose), console.steps(len(STEPS)) as on_step:
         on_step(STEPS[0])
-        columns = column_names(data)
+        columns = table_columns(data)
         chosen, by = console.split_names(features, columns), console.split_names(groups, columns)
         others = [name for name in (identifier, time) if name is not None]
         wanted = [target, *others, *chosen, *by] if chosen else None

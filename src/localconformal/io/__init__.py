@@ -11,7 +11,7 @@ from typing import Any
 _HOMES = {
     "files": ("check_folder", "write_together", "write_whole"),
     "models": ("ModelFileError", "load_model", "save_model"),
-    "tables": ("TableError", "column_names", "read_table", "table_batches", "write_table"),
+    "tables": ("TableError", "table_columns", "read_table", "table_batches", "write_table"),
 }
 _HOME_OF = {name: f"localconformal.io.{home}" for home, names in _HOMES.items() for name in names}
 

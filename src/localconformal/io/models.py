@@ -140,7 +140,7 @@ def model_bytes(model: Any) -> bytes:
     skops = skops_io()
     try:
         check_inside(model)
-        data = _stamped(bytes(skops.dumps(flatten(without_requests(model)), **_COMPRESSION)))
+        data = _stamped(bytes(skops.dumps(_flatten(without_requests(model)), **_COMPRESSION)))
         _, unknown = _named_types(data)
     except Exception as error:
         why = _said(error)
@@ -224,7 +224,7 @@ def _construct(path: Path, data: bytes, types: list[str]) -> Any:
     """The model of a file whose types are all on the list."""
     try:
         loaded = skops_io().loads(data, trusted=types)
-        model = restore(loaded) if isinstance(loaded, Flat) else loaded
+        model = _restore(loaded) if isinstance(loaded, Flat) else loaded
         drop_caches(model)
         check_model(model)
     except ImportError as error:
@@ -340,7 +340,7 @@ class Flat:
     parts: list[Any]
 
 
-def flatten(model: Any) -> Flat:
+def _flatten(model: Any) -> Flat:
     """The model with each of its objects standing once; the model itself is not changed."""
     parts: list[Any] = []
     places: dict[int, int] = {}
@@ -363,7 +363,7 @@ def flatten(model: Any) -> Flat:
     return Flat(write(model), parts)
 
 
-def restore(flat: Flat) -> Any:
+def _restore(flat: Flat) -> Any:
     """The model of a `Flat`, whose objects are used, not copied."""
     done: set[int] = set()
 

@@ -28,6 +28,7 @@ import pyarrow.types as kinds
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 from pyarrow.fs import LocalFileSystem
 
+from localconformal.columns import NUMBER, TIME
 from localconformal.text import listing, one_line
 
 #: Rows of a batch.
@@ -35,8 +36,8 @@ DEFAULT_ROWS = 65_536
 #: More columns are no table of features but a matrix; those wanted are to be named.
 _MOST_COLUMNS = 2_000
 
-#: What a column of a batch is read as; a name is copied and not computed with.
-NUMBER, TEXT, TIME, NAME = "number", "text", "time", "name"
+#: A column of a batch that is neither numbers nor times; a name is copied, not computed with.
+TEXT, NAME = "text", "name"
 #: What CSV is parsed as; a time is parsed later, by the format that was learned.
 _CSV_TYPES = {NUMBER: pa.float64(), TEXT: pa.string(), TIME: pa.string(), NAME: pa.string()}
 #: Bytes of CSV that are parsed at once; a row must fit.
@@ -102,7 +103,7 @@ def read_table(
     1    80    NaN
     """
     path = Path(path)
-    present = column_names(path)
+    present = table_columns(path)
     wanted = list(present if columns is None else dict.fromkeys(columns))
     check_columns(wanted, present, str(path))
     if len(wanted) > _MOST_COLUMNS:
@@ -173,7 +174,7 @@ def table_batches(
     [[1.0, 2.0], [3.0]]
     """
     path = Path(path)
-    check_columns(types, column_names(path), str(path))
+    check_columns(types, table_columns(path), str(path))
     read = _csv_batches(path, types) if _is_csv(path) else _parquet_batches(path, types, rows)
     return _frames(path, _regrouped(read, rows), types)
 
@@ -289,7 +290,7 @@ def _seconds(column: Any) -> Any:
 # ---- the files behind a table -------------------------------------------------------------------
 
 
-def column_names(path: str | Path) -> list[str]:
+def table_columns(path: str | Path) -> list[str]:
     """Names of the columns of a file, or a folder of Parquet files, in their order, each once."""
     path = Path(path)
     _check_path(path)

@@ -17,7 +17,7 @@ from localconformal.quantiles import Array
 from localconformal.text import say_number, say_rows, shorten
 
 #: Characters of a name in a chart, and of a text in a table.
-LABEL, TEXT = 56, 120
+NARROW, _WIDE = 56, 120
 UNDER, OVER, _WITHIN = "under", "over", "within"
 #: What stands before the words for a part, by its kind; those told first come first.
 KINDS = {
@@ -28,7 +28,7 @@ KINDS = {
     "features": "Bin: ",
 }
 #: Metric -> what it is called; coverage is in points of a hundred, as on the rest of the page.
-METRICS = {
+METRIC_NAMES = {
     "interval_score": "interval score",
     "length": "length",
     "coverage": "coverage, in points",
@@ -45,7 +45,7 @@ _READING = (
 )
 
 
-def short(text: Any, width: int = TEXT) -> str:
+def short(text: Any, width: int = _WIDE) -> str:
     """Text from data on one line, and not endless."""
     return shorten(" ".join(str(text).split()), width)
 
@@ -89,7 +89,7 @@ def _forest(title: str, lead: str, level: float, columns: Any, **more: Any) -> d
 def _forest_columns(rows: Iterable[tuple[str, int, float, float, float, str]]) -> dict[str, Any]:
     names = ("label", "rows", "value", "lower", "upper", "state")
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    return {**columns, "label": [short(label, LABEL) for label in columns["label"]]}
+    return {**columns, "label": [short(label, NARROW) for label in columns["label"]]}
 
 
 def _coverage_columns(regions: Iterable[tuple[str, Any, str]]) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def _choice(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
     for cell in sorted(cells, key=lambda one: one.p_value):
         by.setdefault(cell.by, []).append(cell)
     options = [
-        (short(label, LABEL), _cell_columns(sorted(parts[:_MAX_PARTS], key=lambda c: c.position)))
+        (short(label, NARROW), _cell_columns(sorted(parts[:_MAX_PARTS], key=lambda c: c.position)))
         for label, parts in list(by.items())[:_MAX_OPTIONS]
     ]
     notes = []
@@ -186,7 +186,7 @@ def _slab_chart(audit: Audit) -> dict[str, Any]:
         "bars",
         "Weights of its direction",
         "Of the features in units of their standard deviation.",
-        {"label": [short(name, LABEL) for name in names], "weight": largest},
+        {"label": [short(name, NARROW) for name in names], "weight": largest},
         note=f"The {_MAX_WEIGHTS} largest of {len(used):,}." if len(used) > _MAX_WEIGHTS else "",
     )
     return {"slab": chart}
@@ -220,7 +220,7 @@ def paired_in_points(comparison: Comparison) -> list[Difference]:
 
 def _differences_chart(paired: list[Difference], each: str) -> dict[str, Any]:
     options = []
-    for metric, name in METRICS.items():
+    for metric, name in METRIC_NAMES.items():
         rows = [row for row in paired if row.metric == metric][:MAX_METHODS]
         apart = ["apart" if row.lower > 0 or row.upper < 0 else _WITHIN for row in rows]
         columns = _forest_columns(

@@ -25,8 +25,7 @@ from localconformal.audit.audit import (
 )
 from localconformal.audit.cells import ALPHA, say_rounded
 from localconformal.audit.summary import Accuracy, accuracy, summary_lines
-from localconformal.columns import LABEL as LABELS
-from localconformal.columns import MISSING, as_table, read_columns
+from localconformal.columns import LABEL, MISSING, as_table, read_columns
 from localconformal.frames import columns_of, is_frame
 from localconformal.io.files import write_whole
 from localconformal.metrics import CoverageLengthCurve, coverage_band
@@ -34,9 +33,9 @@ from localconformal.metrics.intervals import is_covered
 from localconformal.quantiles import Array
 from localconformal.report.charts import (
     KINDS,
-    LABEL,
     MAX_METHODS,
-    METRICS,
+    METRIC_NAMES,
+    NARROW,
     OVER,
     UNDER,
     all_charts,
@@ -232,7 +231,7 @@ def _say(value: Any) -> str:
 
 def _table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> dict[str, Any]:
     texts = [[_say(value) for value in row] for row in rows]
-    return {"title": title, "columns": [short(name, LABEL) for name in columns], "rows": texts}
+    return {"title": title, "columns": [short(name, NARROW) for name in columns], "rows": texts}
 
 
 # ---- what was audited, and how it was calibrated ----------------------------------------------
@@ -501,14 +500,14 @@ def _methods(comparison: Comparison) -> dict[str, Any]:
     for row in paired_in_points(comparison):
         cell = typeset(say_difference(row.difference, row.lower, row.upper))
         paired.setdefault(row.method, [row.method]).append(cell)
-    differences = list(paired.values())[:MAX_METHODS]
+    apart = list(paired.values())[:MAX_METHODS]
     is_cut = len(comparison.methods) > MAX_METHODS
     cut = [f"The first {MAX_METHODS} methods are shown."] if is_cut else []
     return {
         "heading": comparison.heading(),
         "tables": [
             _table("Methods", ("method", *_COLUMNS), methods),
-            _table(comparison.differences_heading(), ("method", *METRICS.values()), differences),
+            _table(comparison.differences_heading(), ("method", *METRIC_NAMES.values()), apart),
         ],
         "notes": cut + [short(note, _PARAGRAPH) for note in comparison.notes[:MAX_METHODS]],
     }
@@ -573,8 +572,8 @@ def _column_rows(X: Any, n: int) -> list[tuple[Any, ...]]:
         )
     rows: list[tuple[Any, ...]] = []
     for column in read_columns(as_table(X), n):
-        name, kind = short(column.name, LABEL), column.kind
-        if kind == LABELS:
+        name, kind = short(column.name, NARROW), column.kind
+        if kind == LABEL:
             distinct = len(set(column.codes[column.codes != MISSING].tolist()))
             range_ = column.labels[0] if column.labels else ""
         else:

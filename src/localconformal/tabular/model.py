@@ -39,8 +39,8 @@ from localconformal.io.tables import (
     about,
     check_columns,
     check_suffix,
-    column_names,
     table_batches,
+    table_columns,
     write_table,
 )
 from localconformal.laws import LAWS
@@ -79,7 +79,7 @@ _QUANTILE_METHOD = "cqr"
 #: Groups decide the cells of this method, and only of this.
 _CELL_METHOD = "mondrian"
 #: Base models by name; any other name is the path of a model file.
-MODELS = ("hgb", "forest", "linear")
+_MODELS = ("hgb", "forest", "linear")
 #: Share of the rows to fit that calibrate.
 CALIBRATION_SHARE = 0.25
 
@@ -104,7 +104,7 @@ def method_name(name: str) -> str:
 
 def model_file(name: str) -> Path | None:
     """The file that the name of a model stands for, if it is none of those known."""
-    return None if name in MODELS else Path(name)
+    return None if name in _MODELS else Path(name)
 
 
 def make_base_model(name: Any, method: str, seed: int) -> Any:
@@ -132,7 +132,7 @@ def make_base_model(name: Any, method: str, seed: int) -> Any:
     if name == "forest":
         return _encoded(RandomForestRegressor(random_state=seed))
     if not Path(name).suffix and not Path(name).exists():
-        raise unknown_choice("model", str(name), [*MODELS, "the path of a .skops file"])
+        raise unknown_choice("model", str(name), [*_MODELS, "the path of a .skops file"])
     return _own_model(load_model(name), f"{name} holds")
 
 
@@ -371,7 +371,7 @@ class TableModel:
         """
         data, out = Path(data), Path(out)
         done, lost = 0, Counter[str]()
-        present = column_names(data)
+        present = table_columns(data)
         if identifier is None and self.identifier in present:
             identifier = self.identifier
         levels = as_levels(confidence_level, self.levels)

@@ -23,8 +23,8 @@ from localconformal.io.tables import (
     NAME,
     TableError,
     about,
-    column_names,
     table_batches,
+    table_columns,
     write_table,
 )
 from localconformal.metrics import coverage, coverage_band, interval_score, mean_length
@@ -431,7 +431,7 @@ def write_run(
     def copied(part: Path) -> None:
         # Predicted once, into Parquet: the rows as they are.
         source = made[0].path
-        write_table(table_batches(source, dict.fromkeys(column_names(source), NAME)), part)
+        write_table(table_batches(source, dict.fromkeys(table_columns(source), NAME)), part)
 
     writers: dict[str, Callable[[Path], object]] = {
         "intervals": lambda part: write_table([run.table], part),
