@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from localconformal.cli.console import Columns, Json, Seed, check_shares, show, split_names, steps
-from localconformal.io.files import check_folder, check_inputs_stay, write_together
+from localconformal.io.files import check_outputs, write_together
 from localconformal.text import json_text, say_level, say_rows
 
 if TYPE_CHECKING:
@@ -66,9 +66,8 @@ def audit(
 
     target = _DEFAULT_LEVEL if level is None else level
     check_shares([target])
-    check_folder(out)
     page, data = out / "report.html", out / "audit.json"
-    check_inputs_stay([page, data], [predictions])
+    check_outputs([page, data], [predictions])
     with steps(3) as on_step:
         on_step("reading")
         rows = _read_rows(predictions, (y, lower, upper), groups, features)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from localconformal.cli import console
-from localconformal.io.files import check_folder, check_inputs_stay, write_together
+from localconformal.io.files import check_outputs, write_together
 from localconformal.text import json_text, say_difference, say_level, say_number
 
 if TYPE_CHECKING:
@@ -51,9 +51,8 @@ def compare(
     from localconformal.tabular.model import model_file
 
     console.check_shares([level], test_size)
-    check_folder(out)
     page, ranking, numbers = (out / name for name in _FILES)
-    check_inputs_stay([page, ranking, numbers], [data, model_file(model)])
+    check_outputs([page, ranking, numbers], [data, model_file(model)])
     names = console.split_names(methods, [])
     chosen = console.split_names(features, table_columns(data))
     table = read_table(data, columns=[target, *chosen] if chosen else None)

@@ -90,17 +90,13 @@ def answering(command: Callable[..., None]) -> Callable[..., None]:
         except (ValueError, OSError) as error:
             if os.environ.get(_TRACEBACK):
                 raise
-            _complain(_sentence(error))
+            said = one_line(error, _LONGEST) or type(error).__name__
+            if isinstance(error, OSError) and error.strerror and error.filename:
+                said = f"{error.filename}: {error.strerror}."
+            _complain(said)
             raise typer.Exit(_BAD_INPUT) from error
 
     return answered
-
-
-def _sentence(error: Exception) -> str:
-    """What an exception says, on one line."""
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror}."
-    return one_line(error, _LONGEST) or type(error).__name__
 
 
 def _complain(text: str) -> None:
@@ -127,22 +123,6 @@ def _one_line_warnings() -> Iterator[None]:
                 _complain(f"Note: {text}")
 
 
-def _print_parts(parts: Iterable[Any]) -> None:
-    """Sentences, paths (``"Report: a/b.html"``) and rich tables, on standard output.
-
-    Texts are printed as they are: no markup, no wrapping, so that a path can be copied; but what
-    a terminal would obey is shown (`visible`). `prose` makes a text that is wrapped.
-    """
-    from rich.console import Console
-
-    console = Console()
-    for part in parts:
-        if isinstance(part, str):
-            console.print(visible(part), soft_wrap=True, highlight=False, markup=False)
-        else:
-            console.print(part)
-
-
 def prose(text: str) -> Any:
     """A paragraph, to be wrapped at the width of the terminal."""
     from rich.text import Text
@@ -151,15 +131,23 @@ def prose(text: str) -> Any:
 
 
 def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> None:
-    """The result: as one JSON document, or as sentences and tables.
+    """The result: as one JSON document, or as sentences, paths and rich tables.
 
-    It comes after the files, so that output that leads nowhere is another error than theirs.
+    Texts are printed as they are: no markup, no wrapping, so that a path can be copied; but what a
+    terminal would obey is shown. It comes after the files, so that output that leads nowhere is
+    another error than theirs.
     """
+    from rich.console import Console
+
+    console = Console()
     try:
         if as_json:
             typer.echo(json_text(document))
-        else:
-            _print_parts(parts)
+        for part in () if as_json else parts:
+            if isinstance(part, str):
+                console.print(visible(part), soft_wrap=True, highlight=False, markup=False)
+            else:
+                console.print(part)
         sys.stdout.flush()
     except OSError as error:
         # Python would try the rest again at exit, and complain.

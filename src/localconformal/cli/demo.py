@@ -57,17 +57,18 @@ def demo(
     Example:  localconformal demo --out my-demo
     """
     from localconformal.audit import compare
-    from localconformal.io.files import check_folder, write_together
+    from localconformal.io.files import check_outputs, write_together
 
-    check_folder(out)
+    paths = [out / name for name in ("demo.png", "report.html")]
+    check_outputs(paths)
     with steps(5) as on_step:
         fits = fit_methods(seed, on_step)
         on_step("measuring")
         bands = {**fits.intervals, ORACLE: fits.oracle}
         compared = compare(bands, fits.X, fits.y, confidence_level=_CONFIDENCE_LEVEL)
         on_step("writing")
-        pages = {"demo.png": partial(_draw, fits), "report.html": partial(_report, fits, compared)}
-        plot, report = write_together({out / name: write for name, write in pages.items()})
+        writers = (partial(_draw, fits), partial(_report, fits, compared))
+        plot, report = write_together(dict(zip(paths, writers, strict=True)))
     x = fits.X[:, 0]
     inside = [(x >= left) & (x < right) for left, right in pairwise(EDGES)]
     rows = {

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from localconformal.cli.console import Json, check_shares, counting, show
-from localconformal.io.files import check_folder, check_inputs_stay
+from localconformal.io.files import check_outputs
 from localconformal.text import say_rows
 
 
@@ -53,8 +53,7 @@ def predict(
 
     check_shares(level or [])
     check_suffix(out)
-    check_folder(out.parent)
-    check_inputs_stay([out], [model, data])
+    check_outputs([out], [model, data])
     fitted = load_model(model)
     if not isinstance(fitted, TableModel):
         raise ModelFileError(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from localconformal.cli import console
-from localconformal.io.files import check_folder, check_inputs_stay
+from localconformal.io.files import check_outputs
 from localconformal.text import say_level, say_number, say_share
 
 if TYPE_CHECKING:
@@ -74,9 +74,8 @@ def run(
     console.check_shares(level, test_size)
     # What the model will be saved with, before it is fitted.
     skops_io()
-    check_folder(out)
     # Intervals of new rows too: those of a run before are removed where there are none now.
-    check_inputs_stay(run_paths(out, new=True).values(), [data, new, model_file(model)])
+    check_outputs(run_paths(out, new=True).values(), [data, new, model_file(model)])
     new_columns = [] if new is None else table_columns(new)
 
     def check_new(types: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "files": ("check_folder", "write_together", "write_whole"),
+    "files": ("check_outputs", "write_together", "write_whole"),
     "models": ("ModelFileError", "load_model", "save_model"),
     "tables": ("TableError", "table_columns", "read_table", "table_batches", "write_table"),
 }

@@ -123,7 +123,7 @@ def _uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
-def check_folder(folder: Path) -> None:
+def _check_folder(folder: Path) -> None:
     """A folder is there to be written to, or can be made; nothing is made yet."""
     there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
     if not there.is_dir():
@@ -134,11 +134,13 @@ def check_folder(folder: Path) -> None:
         raise UnwritableError(f"Cannot write to {folder}: {there} is closed; choose another place.")
 
 
-def check_inputs_stay(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
-    """No output is an input, or lies in a folder that is one; links are followed."""
+def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None] = ()) -> None:
+    """Files can be written there, and none is an input or lies in a folder that is one."""
     given = [path for path in inputs if path is not None and path.exists()]
     for output in outputs:
+        _check_folder(output.parent)
         for one in given:
+            # Links are followed.
             places = (output, *(output.resolve().parents if one.is_dir() else ()))
             if any(place.exists() and place.samefile(one) for place in places):
                 kind = "a file in the input folder" if one.is_dir() else "the input"

@@ -519,37 +519,32 @@ def _raw_table(rows: Any, wanted: Iterable[str]) -> Any:
     """A pandas frame of these rows; of dicts, the columns wanted and no others, as objects."""
     if isinstance(rows, Mapping):
         check_columns(wanted, list(map(str, rows)), "The row")
-        return _object_frame(_listed({name: rows[name] for name in wanted}))
-    if isinstance(rows, Sequence) and rows and all(isinstance(row, Mapping) for row in rows):
+        columns = {name: rows[name] for name in wanted}
+        lengths = {len(v) if isinstance(v, _COLUMNS) else None for v in columns.values()}
+        if len(lengths) > 1:
+            raise TableError(
+                "got a dict with lists of several lengths, or with lists and single values; "
+                "expected one value per column, or lists of the same length."
+            )
+        if lengths == {None}:
+            columns = {name: [value] for name, value in columns.items()}
+    elif isinstance(rows, Sequence) and rows and all(isinstance(row, Mapping) for row in rows):
         for position, row in enumerate(rows):
             check_columns(wanted, list(map(str, row)), f"Row {position}")
-        return _object_frame({name: [row[name] for row in rows] for name in wanted})
-    if not is_frame(check_frame(rows)):
+        columns = {name: [row[name] for row in rows] for name in wanted}
+    elif is_frame(check_frame(rows)):
+        table = as_pandas(rows)
+        check_columns(wanted, list(table.columns), "The table")
+        return table
+    else:
         got = "an empty list" if isinstance(rows, list) and not rows else type(rows).__name__
         raise TableError(
             f"got {got}; expected a dict, a list of dicts or a frame, with the columns that the "
             "model was fitted on."
         )
-    table = as_pandas(rows)
-    check_columns(wanted, list(table.columns), "The table")
-    return table
-
-
-def _listed(row: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """A list for each column: of one value, or those given, which are all of one length."""
-    lengths = {len(value) if isinstance(value, _COLUMNS) else None for value in row.values()}
-    if len(lengths) > 1:
-        raise TableError(
-            "got a dict with lists of several lengths, or with lists and single values; expected "
-            "one value per column, or lists of the same length."
-        )
-    return {name: [value] if lengths == {None} else list(value) for name, value in row.items()}
-
-
-def _object_frame(columns: Mapping[str, list[Any]]) -> Any:
-    """A frame whose values stay the objects that they are; missing ones are None."""
-    table = pd.DataFrame(columns, dtype=object)
-    return table.where(table.notna(), None)
+    # Values stay the objects that they are; missing ones are None.
+    made = pd.DataFrame({name: list(values) for name, values in columns.items()}, dtype=object)
+    return made.where(made.notna(), None)
 
 
 def _like_rows(made: Any, rows: Any) -> Any:
