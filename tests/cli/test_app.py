@@ -47,7 +47,11 @@ def test_help_has_exit_codes_an_example_and_whole_sentences():
 @pytest.mark.parametrize("given", [{}, {"OMP_WAIT_POLICY": "ACTIVE"}])
 def test_help_loads_no_heavy_package_and_threads_that_wait_do_not_spin_unless_asked_to(given):
     done = python(
-        "import os, sys, localconformal.cli as cli\n"
+        "import os, signal, sys, localconformal.cli as cli\n"
+        "ending = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)\n"
+        "before = [signal.getsignal(one) for one in ending]\n"
+        "import localconformal.cli.app\n"
+        "assert before == [signal.getsignal(one) for one in ending], 'only main has handlers'\n"
         "sys.argv = ['localconformal', 'run', '--help']\n"
         "try: cli.main()\n"
         "except SystemExit: print(os.environ['OMP_WAIT_POLICY'])\n"

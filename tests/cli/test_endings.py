@@ -81,19 +81,6 @@ def test_two_signals_leave_nothing_either_and_nohup_stays_in_force(tmp_path, noh
 
 
 @pytest.mark.ci
-def test_the_library_installs_no_handlers():
-    code = (
-        "import signal\n"
-        "ending = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)\n"
-        "before = [signal.getsignal(one) for one in ending]\n"
-        "import localconformal.cli.app, localconformal.tabular\n"
-        "print(before == [signal.getsignal(one) for one in ending])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
-
-
-@pytest.mark.ci
 @pytest.mark.parametrize("how", [[], ["--json"]])
 def test_files_are_there_though_the_result_cannot_be_printed(tmp_path, model, data, how):
     out = tmp_path / "made.csv"

@@ -40,18 +40,13 @@ def test_parts_add_up_and_rows_keep_their_position_and_their_name(done):
     assert named.model.identifier == "key"
 
 
-def test_the_record_is_plain_and_says_what_was_done(done):
-    run, _ = done
+def test_the_record_and_the_files_agree_with_the_run(done, tmp_path):
+    run, table = done
     record = json.loads(json_text(run.record()))
     assert [row["level"] for row in record["coverage"]] == [0.9, 0.5]
     assert any("10 of 400 rows" in note for note in record["preparation"])
-    assert record["accuracy"] == pytest.approx(
-        vars(accuracy(run.table["actual"], run.table["predicted"]))
-    )
-
-
-def test_the_files_agree_with_the_run(done, tmp_path):
-    run, table = done
+    found = accuracy(run.table["actual"], run.table["predicted"])
+    assert record["accuracy"] == pytest.approx(vars(found))
     table.to_parquet(tmp_path / "new.parquet")
     paths, notes = write_run(run, tmp_path / "out", new=tmp_path / "new.parquet")
     assert sorted(paths.values()) == sorted((tmp_path / "out").iterdir())
@@ -77,15 +72,6 @@ def test_held_out_rows_change_nothing_that_was_learned():
     np.testing.assert_array_equal(
         second.model.predict_interval(rest), first.model.predict_interval(rest)
     )
-
-
-@pytest.mark.ci
-def test_the_level_is_kept_within_its_band_on_most_seeds():
-    inside = []
-    for seed in range(8):
-        (row,) = run_table(homes(600, seed), "price", **QUICK).coverage()
-        inside.append(row["band"][0] <= row["coverage"] <= row["band"][1])
-    assert sum(inside) >= 6
 
 
 def test_groups_are_audited_and_are_the_cells_of_mondrian_in_any_spelling():

@@ -62,7 +62,7 @@ def demo(
     paths = [out / name for name in ("demo.png", "report.html")]
     check_outputs(paths)
     with steps(5) as on_step:
-        fits = fit_methods(seed, on_step)
+        fits = _fit_methods(seed, on_step)
         on_step("measuring")
         bands = {**fits.intervals, ORACLE: fits.oracle}
         compared = compare(bands, fits.X, fits.y, confidence_level=_CONFIDENCE_LEVEL)
@@ -91,7 +91,7 @@ def demo(
     show(document, parts, as_json)
 
 
-def fit_methods(seed: int, on_step: Callable[[str], None]) -> _Fits:
+def _fit_methods(seed: int, on_step: Callable[[str], None]) -> _Fits:
     """Every method on the same rows, and its intervals of the same new ones."""
     import numpy as np
     from sklearn.ensemble import HistGradientBoostingRegressor
