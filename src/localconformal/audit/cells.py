@@ -204,7 +204,8 @@ def say_value(value: float, kind: str) -> str:
         return str(time).replace("T", " ")
     if kind == DURATION:
         return str(timedelta(seconds=value))
-    text = _say_exact(value)
+    whole = float(value).is_integer() and abs(value) < 1e15
+    text = str(int(value)) if whole else repr(float(value))
     if abs(value) < _LEAST_PARTED or "e" in text:
         return text
     thousands, point, rest = text.partition(".")
@@ -215,12 +216,6 @@ def say_rounded(value: float, kind: str) -> str:
     """The same with five digits of a number that is not whole: to be read, not computed with."""
     whole = kind != NUMBER or value.is_integer()
     return say_value(value if whole else float(f"{value:.5g}"), kind)
-
-
-def _say_exact(value: float) -> str:
-    """A number in the shortest digits that read back as the same."""
-    whole = float(value).is_integer() and abs(value) < 1e15
-    return str(int(value)) if whole else repr(float(value))
 
 
 @dataclass(frozen=True, kw_only=True)

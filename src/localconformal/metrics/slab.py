@@ -127,7 +127,7 @@ def worst_slab_coverage(
         n_find = min(int(np.ceil(_FIND_SHARE * len(y))), MAX_FIND_ROWS)
         find, report = order[:n_find], order[n_find:]
         v, low, high = find_slab(points[find], inside[find], directions, delta)
-        found, held = (inside[r][_in_slab(points[r], v, low, high)] for r in (find, report))
+        found, held = (inside[r][in_slab(points[r], v, low, high)] for r in (find, report))
         lower, upper = binomial_band(int(held.sum()), len(held), probability)
         share = float(held.mean()) if len(held) else float("nan")
         counted = share, float(lower), float(upper), len(held), float(found.mean()), len(found)
@@ -183,7 +183,8 @@ def _draw_directions(d: int, n_directions: int, rng: np.random.Generator) -> Arr
     return np.concatenate([np.eye(d), drawn])
 
 
-def _in_slab(points: Array, v: Array, low: float, high: float) -> NDArray[np.bool_]:
+def in_slab(points: Array, v: Array, low: float, high: float) -> NDArray[np.bool_]:
+    """Which rows lie in the slab."""
     projected = points @ v
     return (projected >= low - _TIE) & (projected <= high + _TIE)
 
