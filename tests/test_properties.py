@@ -47,7 +47,7 @@ def problems(draw, kernels):
 @SETTINGS
 def test_engines_miss_the_oracle_by_no_more_than_rounding(drawn):
     problem, rows = drawn
-    engine, oracle = (build_engine(e, problem, 0.005)[0] for e in ("exact", "reference"))
+    engine, oracle = (build_engine(e, problem)[0] for e in ("exact", "reference"))
     tolerance = TOLERANCE if problem.min_effective_samples < len(problem.v) else ALL_ROWS
     answer = engine.quantiles(rows, LEVELS, LOWER)
     assert np.isin(answer, problem.v).all()
@@ -70,7 +70,7 @@ def test_engines_miss_the_oracle_by_no_more_than_rounding(drawn):
 @SETTINGS
 def test_any_engine_is_a_law_however_poor(name, drawn, t, v):
     problem, rows = drawn
-    engine, _ = build_engine(name, problem, 0.005)
+    engine, _ = build_engine(name, problem)
     upper = engine.quantiles(rows, np.array([t]), np.array([True]))[:, 0]
     left = engine.cdf(rows, np.full((len(rows), 1), v), "left")[:, 0]
     assert np.all(v <= upper[left <= t])

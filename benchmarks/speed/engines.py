@@ -103,7 +103,7 @@ def bare_exp(elements, piece_size):
 def exact_against_exp_and_naive(n=20_000, m=10_000, rounds=7):
     """Nanoseconds a pair, at d = 10; exact and bare exp take turns, to share the machine's mood."""
     (X, v), (Q, _) = rows(n, "reference"), rows(m, "query")
-    engine, _ = build_engine("exact", Problem(X, v, "gaussian", bandwidth(), 20.0, 0), 0.005)
+    engine, _ = build_engine("exact", Problem(X, v, "gaussian", bandwidth(), 20.0, 0))
     below = np.zeros(len(LEVELS), dtype=bool)
     engine.quantiles(Q[:10], LEVELS, below)
     seconds = dict.fromkeys(("exact", *PIECES), np.inf)

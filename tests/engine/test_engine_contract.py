@@ -60,7 +60,7 @@ def problem(
 def build(name, of):
     if name == "neighbors":
         return NeighborEngine(*of.for_engine()[:2], k=60)
-    return build_engine(name, of, 0.005)[0]
+    return build_engine(name, of)[0]
 
 
 def engine_and_oracle(name, of):
@@ -151,7 +151,7 @@ WIDE = {
 @pytest.mark.parametrize("case", ci_but(["3 columns", "bandwidth 1.5, offset"], WIDE))
 def test_a_sketch_that_meets_its_certificate_agrees_with_the_oracle(case):
     of = problem(3500, **WIDE[case])
-    engine, report = build_engine("sketch", of, 0.005)
+    engine, report = build_engine("sketch", of)
     oracle, rows = build("reference", of), queries(of, 100)
     assert report.certified_error <= 0.005
     assert missed_mass(engine.quantiles(rows, LEVELS, LOWER), LEVELS, oracle, rows) <= 0.01

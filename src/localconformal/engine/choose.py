@@ -29,8 +29,7 @@ from localconformal.quantiles import Array
 ENGINES = ("auto", "exact", "sketch", "minibatch")
 FEW = 3_000
 SKETCH_FROM = 10_000
-LANDMARKS = (128, 256, 512, 1024)
-_TOLERANCE = 0.005
+_LANDMARKS = (128, 256, 512, 1024)
 _CERTIFICATE_ROWS, _PROBES = 50_000, 400
 _LEVELS = np.array([0.05, 0.5, 0.95])
 #: A sketch that sends more rows than this to its fallback is no sketch.
@@ -48,6 +47,8 @@ class Problem:
     min_effective_samples: float
     seed: int
     n_jobs: int | None = None
+    #: Rank error that a sketch may have.
+    tolerance: float = 0.005
 
     def by_score(self) -> Problem:
         """The same with rows in the order of their scores."""
@@ -94,15 +95,15 @@ class EngineReport:
     reason: str
     n_references: int
     n_landmarks: int | None = None
-    tolerance: float = _TOLERANCE
+    tolerance: float = Problem.tolerance
     certified_error: float = 0.0
     n_bytes: int = 0
     microseconds_per_query: float = float("nan")
 
 
-def build_engine(name: str, problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
+def build_engine(name: str, problem: Problem) -> tuple[Engine, EngineReport]:
     """The engine of this name, or the one that "auto" chooses, and the report on it."""
-    engine, report = _BUILDERS[name](problem, tolerance)
+    engine, report = _BUILDERS[name](problem)
     return engine, timed(report, engine, problem)
 
 
@@ -116,7 +117,7 @@ def timed(report: EngineReport, engine: Engine, problem: Problem) -> EngineRepor
     return replace(report, microseconds_per_query=1e6 * spent)
 
 
-def _reference_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
+def _reference_engine(problem: Problem) -> tuple[Engine, EngineReport]:
     """Plain NumPy."""
     v, points, kernel, bandwidth, minimum = problem.for_engine()
     reason = f"few reference rows (up to {FEW}) need no compiled code"
@@ -126,9 +127,7 @@ def _reference_engine(problem: Problem, tolerance: float) -> tuple[Engine, Engin
     return ReferenceEngine(v, KernelWeights(points, kernel, bandwidth, minimum)), report
 
 
-def _exact_engine(
-    problem: Problem, tolerance: float, reason: str = "asked for"
-) -> tuple[Engine, EngineReport]:
+def _exact_engine(problem: Problem, reason: str = "asked for") -> tuple[Engine, EngineReport]:
     """Every weight of every reference, compiled."""
     from localconformal.engine.exact import ExactEngine, load_loops
 
@@ -137,53 +136,48 @@ def _exact_engine(
     return engine, EngineReport("exact", reason, len(problem.v), n_bytes=engine.n_bytes)
 
 
-def dense_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
+def dense_engine(problem: Problem) -> tuple[Engine, EngineReport]:
     """Every weight of every reference, compiled where there are many."""
     if len(problem.v) <= FEW or problem.kernel not in CODES:
-        return _reference_engine(problem, tolerance)
-    return _exact_engine(problem, tolerance)
+        return _reference_engine(problem)
+    return _exact_engine(problem)
 
 
-def sketch_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
-    """A sketch with as many landmarks as its certificate needs, or with the most there are."""
-    if problem.kernel != "gaussian":
-        raise ValueError(
-            f"got engine='sketch' with the {problem.kernel} kernel; expected the Gaussian, which a "
-            "sketch needs: choose engine='auto'."
-        )
-    return try_sketch(problem, tolerance, insist=True)
-
-
-def _auto_engine(problem: Problem, tolerance: float) -> tuple[Engine, EngineReport]:
+def _auto_engine(problem: Problem) -> tuple[Engine, EngineReport]:
     """The table at the head of this file."""
     n = len(problem.v)
     if n <= FEW or problem.kernel not in CODES:
-        return _reference_engine(problem, tolerance)
+        return _reference_engine(problem)
     reason = f"{n} reference rows are too many for plain NumPy and too few for a sketch"
     if problem.kernel == "gaussian" and n >= SKETCH_FROM:
-        made, report = try_sketch(problem, tolerance, insist=False)
+        made, report = try_sketch(problem, insist=False)
         if made is not None:
             return made, report
         reason = report.reason
-    return _exact_engine(problem, tolerance, reason)
+    return _exact_engine(problem, reason)
 
 
 _BUILDERS: dict[str, Any] = {
     "auto": _auto_engine,
     "exact": _exact_engine,
-    "sketch": sketch_engine,
+    "sketch": lambda problem: try_sketch(problem, insist=True),
     "minibatch": dense_engine,
     "reference": _reference_engine,
 }
 
 
-def try_sketch(problem: Problem, tolerance: float, insist: bool) -> tuple[Any, EngineReport]:
+def try_sketch(problem: Problem, insist: bool) -> tuple[Any, EngineReport]:
     """A certified sketch; without one, None and the reason, or (``insist``) the last tried."""
     from localconformal.engine.sketch import SketchEngine, load_loops
 
+    if problem.kernel != "gaussian":
+        raise ValueError(
+            f"got engine='sketch' with the {problem.kernel} kernel; expected the Gaussian, which a "
+            "sketch needs: choose engine='auto'."
+        )
     load_loops()
     part = problem.sample(_CERTIFICATE_ROWS)
-    sketch, error, certified, words = _choose_sketch(problem, part, tolerance, insist)
+    sketch, error, certified, words = _choose_sketch(problem, part, insist)
     n_landmarks = len(sketch.landmarks)
     if not certified and not insist:
         reason = f"a sketch with {n_landmarks} landmarks missed its certificate: {words}"
@@ -196,23 +190,21 @@ def try_sketch(problem: Problem, tolerance: float, insist: bool) -> tuple[Any, E
             stacklevel=2,
         )
     sketch.update(problem.points, problem.v, problem.n_jobs)
-    fallback, _ = _exact_engine(part, tolerance)
+    fallback, _ = _exact_engine(part)
     engine = SketchEngine(sketch, fallback, problem.min_effective_samples, problem.n_jobs)
     report = EngineReport(
         "sketch",
         f"certificate {'met' if certified else 'missed, but a sketch was asked for'}: {words}",
         len(problem.v),
         n_landmarks=n_landmarks,
-        tolerance=tolerance,
+        tolerance=problem.tolerance,
         certified_error=error,
         n_bytes=sketch.n_bytes,
     )
     return engine, report
 
 
-def _choose_sketch(
-    problem: Problem, part: Problem, tolerance: float, insist: bool
-) -> tuple[Any, float, bool, str]:
+def _choose_sketch(problem: Problem, part: Problem, insist: bool) -> tuple[Any, float, bool, str]:
     """An empty sketch with enough landmarks, its rank error, whether it is certified, in words."""
     from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
 
@@ -221,16 +213,16 @@ def _choose_sketch(
     probes, rest = part.points, part
     if held:
         probes, rest = part.points[order[:held]], part.take(np.sort(order[held:]))
-    exact, _ = _exact_engine(rest, tolerance)
-    edges = choose_edges(problem.v, problem.seed)
-    for r in LANDMARKS:
+    exact, _ = _exact_engine(rest)
+    edges, tolerance = choose_edges(problem.v, problem.seed), problem.tolerance
+    for r in _LANDMARKS:
         landmarks = choose_landmarks(rest.points, r, problem.seed)
         small = Sketch(landmarks, edges, problem.bandwidth).update(rest.points, rest.v)
         trial = SketchEngine(small, exact, problem.min_effective_samples, problem.n_jobs)
         error, lost = rank_error(trial, exact, probes), float(trial.lost(probes).mean())
         certified = error <= tolerance and lost <= _MOST_LOST
         # Both fall slowly with r: far from the mark, more landmarks are wasted.
-        hopeless = lost > 10 * _MOST_LOST or (r >= LANDMARKS[1] and error > 2 * tolerance)
+        hopeless = lost > 10 * _MOST_LOST or (r >= _LANDMARKS[1] and error > 2 * tolerance)
         if certified or (hopeless and not insist):
             break
     words = (

@@ -480,7 +480,9 @@ class LeafEngine:
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             weights, alike = _sparse_weights(self.find(rows[part]), sizes, members)
-            sums, squares = weights @ scores, weights.power(2) @ scores[:, 2]
+            sums = weights @ scores
+            weights.data **= 2
+            squares = weights @ scores[:, 2]
             sums[alike], squares[alike] = scores.sum(axis=0), n
             out[part, :2] = sums[:, :2] / sums[:, 2:]
             out[part, 2], out[part, 3] = sums[:, 2] ** 2 / squares, alike

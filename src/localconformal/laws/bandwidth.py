@@ -185,7 +185,7 @@ class CrossValidated(BaseEstimator):
         losses, widened = [], []
         for held in range(fold.max() + 1):
             out, rest = asked & (fold == held), fold != held
-            engine, _ = dense_engine(problem.at(bandwidth, points[rest], v[rest]), 0.0)
+            engine, _ = dense_engine(problem.at(bandwidth, points[rest], v[rest]))
             local = engine.quantiles(points[out], levels, np.zeros(len(levels), dtype=bool))
             error = v[out][:, None] - local
             losses.append(np.maximum(levels * error, (levels - 1.0) * error))

@@ -144,14 +144,15 @@ class KernelLaw(BaseLaw):
         minimum = float(self.min_effective_samples)
         rule = BandwidthProblem(points, scores, self.kernel, minimum, seed, self.n_jobs)
         self.bandwidth_ = choose_bandwidth(self.bandwidth, rule)
-        problem = Problem(points, scores, self.kernel, self.bandwidth_, minimum, seed, self.n_jobs)
+        of_kernel = self.kernel, self.bandwidth_, minimum
+        problem = Problem(points, scores, *of_kernel, seed, self.n_jobs, self.tolerance)
         self.n_updates_ = 0
         if self.device is None:
-            built = build_engine(self.engine, problem, self.tolerance)
+            built = build_engine(self.engine, problem)
         else:
             from localconformal.torch.tensors import build_on_tensors
 
-            built = build_on_tensors(self.engine, problem, self.tolerance, self.device)
+            built = build_on_tensors(self.engine, problem, self.device)
         self.engine_, self.engine_report_ = built
         return self
 

@@ -445,7 +445,7 @@ class TensorSketchEngine(SketchEngine):
 
 
 def build_on_tensors(
-    name: str, problem: choose.Problem, tolerance: float, device: str
+    name: str, problem: choose.Problem, device: str
 ) -> tuple[Engine, choose.EngineReport]:
     """The engine of this name on a device, or the one that "auto" chooses, and the report on it."""
     check_device(device)
@@ -453,9 +453,9 @@ def build_on_tensors(
     place, reason = Place(device), "asked for"
     sketch: Any = None
     if name == "sketch":
-        sketch, report = choose.sketch_engine(problem, tolerance)
+        sketch, report = choose.try_sketch(problem, insist=True)
     elif name == "auto" and problem.kernel == "gaussian" and len(problem.v) >= choose.SKETCH_FROM:
-        sketch, report = choose.try_sketch(problem, tolerance, insist=False)
+        sketch, report = choose.try_sketch(problem, insist=False)
         reason = report.reason
     elif name == "auto":
         reason = "a sketch is for Gaussian kernels and many rows"
