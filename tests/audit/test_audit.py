@@ -197,20 +197,20 @@ def test_few_rows(n):
     assert f"so few rows ({n})" in said
     assert ("Rules were not looked for" in said) == (n < 80)
     # Of more rows, chance decides whether one that did not find the slab lies in it.
-    assert n > 1 or "No row was left to report the worst slab on" in said
+    assert n > 1 or "No row was left on which to report the worst slab" in said
 
 
 A, A_Y, A_BOUNDS = plain(300)
 THIRD = np.where(np.arange(300) % 3, 1.0, np.nan)[:, None]
-#: What is said -> the argument that is to be said it of.
+#: What is said -> the arguments that make the audit say it.
 AWKWARD = {
     "a bin of their own in x0 (100), x1 (100)": {"X": A * THIRD},
     "all rows hold the same value: x0": {"X": A * [np.nan, 1, 1]},
-    "ordered as by another column: x1 (as x0)": {"X": A[:, [0, 0]] * [1, 2]},
+    "order the rows as another column does: x1 (as x0)": {"X": A[:, [0, 0]] * [1, 2]},
     "no label has enough rows: name": {"X": pd.DataFrame({"name": np.arange(300).astype(str)})},
     "All rows are in one group, group = a": {"groups": ["a"] * 300},
     "fewer than 30 rows": {"groups": ["a"] * 290 + ["b"] * 10},
-    "All intervals are of one length": {"intervals": A[:, :1] + [-2.0, 2.0]},
+    "All intervals have the same length": {"intervals": A[:, :1] + [-2.0, 2.0]},
     "correlation of length and coverage is undefined": {"intervals": A[:, :1] + [-2.0, 2.0]},
     "100 % of the intervals are infinite": {"intervals": 0 * A_BOUNDS + [-np.inf, np.inf]},
     "33 % of the intervals are empty": {"intervals": np.where(THIRD > 0, A_BOUNDS, -A_BOUNDS)},
@@ -349,7 +349,7 @@ def test_numbers_that_floats_cannot_tell_apart_are_said_and_times_are_dates():
     ids = 2**60 + np.arange(60) % 2
     for held in (ids, pd.Series(ids), pl.Series(ids)):
         said = notes(held, np.zeros(60), np.tile([-1.0, 1.0], (60, 1)))
-        assert "Left out, as float64 cannot tell their numbers apart: x0." in said
+        assert "Left out because float64 cannot tell their numbers apart: x0." in said
         assert "same value" not in said
     steps = np.arange(70)
     days, spans = np.datetime64("2024-01-01", "ns") + steps.astype("m8[D]"), steps * 10**9

@@ -82,7 +82,7 @@ def test_coverage_that_is_off_everywhere_is_no_rule():
 def test_regions_that_are_covered_as_the_others_are_told_of(all_regions):
     rules, notes = search(*shifted(3_000, 0)[:3])
     assert rules == ()
-    assert "regions found are not told as rules" in notes[0]
+    assert "regions found are not listed as rules" in notes[0]
 
 
 def test_at_most_ten_rules_of_regions_that_have_rows(all_regions):

@@ -50,7 +50,7 @@ _REASONS = _CONSTANT, _COLLAPSED, _SCATTERED, _REPEATED = (
     "all rows hold the same value",
     "float64 cannot tell their numbers apart",
     "no label has enough rows",
-    "the rows are ordered as by another column",
+    "they order the rows as another column does",
 )
 #: Fewer rows than these tell little of a coverage.
 _SMALL_GROUP = 30
@@ -91,7 +91,7 @@ def read_table(X: Any, n: int) -> Table:
             continue
         left_out[reason].append(said)
     told = [(reason, listing(names)) for reason, names in left_out.items() if names]
-    notes = [f"Left out, as {reason}: {names}." for reason, names in told]
+    notes = [f"Left out because {reason}: {names}." for reason, names in told]
     missing = [f"{c.name} ({c.n_missing:,})" for c in kept if c.n_missing]
     if missing:
         notes.append(f"Missing (or infinite) values are a bin of their own in {listing(missing)}.")
@@ -442,7 +442,7 @@ def group_cells(partitions: list[Partition], rows: Outcomes) -> tuple[tuple[Cell
     """The groups of all kinds as one family of tests, and what to know about them."""
     cells = _count_cells(partitions, rows)
     notes = [
-        f"All rows are in one group, {part.texts[0]}: it tells what the summary tells."
+        f"All rows are in one group, {part.texts[0]}: it repeats the summary."
         for part in partitions
         if len(part.labels) == 1
     ]
@@ -464,7 +464,7 @@ def size_cells(bounds: Array, rows: Outcomes) -> tuple[tuple[Cell, ...], list[st
         labels.append("infinite" if np.isinf(inside.min()) else finite)
     if len(labels) == 1:
         return (), [
-            "All intervals are of one length: they do not adapt, and there are no strata of the "
+            "All intervals have the same length: they do not adapt, and there are no strata of the "
             "length to tell apart."
         ]
     part = Partition("length", codes, labels, [f"length {label}" for label in labels])

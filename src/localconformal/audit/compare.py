@@ -46,7 +46,7 @@ _SHOWN = {
 }
 METRICS = ("interval_score", "length", "coverage")
 _FEW_ROWS = 30
-BOTH_FINITE = "Differences of score and length are those of rows where both methods are finite."
+BOTH_FINITE = "Differences of score and length use only rows where both methods are finite."
 #: Characters of a method's name in the text.
 _WIDEST = 90
 #: Endings of fields of `Summary` that have no mean over splits.

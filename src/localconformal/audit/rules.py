@@ -119,8 +119,8 @@ def find_rules(
     apart = tuple(rule for rule in rules if rule.stands_out)
     if len(apart) < len(rules):
         notes.append(
-            f"{len(rules) - len(apart)} of {len(rules)} regions found are not told as rules: they "
-            "are covered as the other rows are."
+            f"{len(rules) - len(apart)} of {len(rules)} regions found are not listed as rules: "
+            "their coverage is that of the other rows."
         )
     return apart, notes
 

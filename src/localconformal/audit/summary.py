@@ -167,7 +167,7 @@ def _summary_notes(summary: Summary, hsic_n: int) -> list[str]:
         f"HSIC was measured on {hsic_n:,} rows drawn at random.": hsic_n < n,
         f"The worst slab was found on {MAX_FIND_ROWS:,} rows and reported on the others.": n
         > 4 * MAX_FIND_ROWS,
-        "No row was left to report the worst slab on.": summary.worst_slab_n == 0,
+        "No row was left on which to report the worst slab.": summary.worst_slab_n == 0,
         f"The excess risk was learned from {summary.excess_risk_n:,} rows drawn at "
         f"random.": summary.excess_risk_n < n,
     }
@@ -176,7 +176,7 @@ def _summary_notes(summary: Summary, hsic_n: int) -> list[str]:
 
 def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
     """Name, value and how to read it, of each number worth a line."""
-    slab = "no row was left to report it on"
+    slab = "no row was left on which to report it"
     if summary.worst_slab_n:
         band = _brackets(summary.worst_slab_lower, summary.worst_slab_upper)
         slab = f"{band} on {say_rows(summary.worst_slab_n)} that did not find it"
@@ -210,7 +210,7 @@ def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
         *lines,
         ("interval score", say_number(summary.interval_score), "lower is better"),
         ("corr(length, covered)", say_number(summary.length_coverage_corr), "0 is ideal"),
-        ("corr(length, error)", say_number(summary.length_error_corr), "higher tells more"),
+        ("corr(length, error)", say_number(summary.length_error_corr), "higher is better"),
         ("HSIC(length, covered)", say_number(summary.hsic), dependence),
         ("worst slab", say_share(summary.worst_slab_coverage), slab),
         ("excess risk, L1", say_number(summary.excess_risk_l1), risk),

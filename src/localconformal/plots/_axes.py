@@ -60,7 +60,7 @@ NOT_A_STRIP = -1
 OTHER_STRIP = "other labels"
 #: Of the labels of an axis, side by side.
 _LETTERS_PER_INCH = 14.0
-#: Half of the width of a label's strip, of which there is one a unit.
+#: Half of the width of a label's strip; strips are one unit apart.
 _HALF_STRIP = 0.38
 #: Where the strip of missing numbers begins and ends, beyond their range, in units of it.
 _MISSING_BEGINS, _MISSING_ENDS = 0.06, 0.14

@@ -41,7 +41,7 @@ def plot_sorted(
     """Draw each row's interval as a line and its y as a point, rows sorted, missed rows marked.
 
     Sorted by length, intervals and y are drawn relative to the prediction: the fan shows how far
-    lengths differ; intervals of one length, up to rounding, stand as they were given. Sorted by
+    lengths differ; intervals of one length, up to rounding, keep their order. Sorted by
     prediction they are drawn as they are. The frame has one row for each row drawn, in their order:
     row (its place in y), y, prediction, lower, upper, length, covered.
 
@@ -88,9 +88,9 @@ def plot_sorted(
         art.say_drawn(len(rows), len(response)),
     ]
     if by == _LENGTH and len(length) > 1 and np.isfinite(length[0]) and len(set(length)) == 1:
-        said.append("All intervals are of one length: rows stand as given.")
+        said.append("All intervals have the same length: rows keep their order.")
     centred = by != _LENGTH or y_pred is not None
-    where = "" if centred else " and seen from y, for want of a centre"
+    where = "" if centred else ", relative to y, as they have no centre"
     art.caption(ax, [*said, art.say_odd(bounds, f"drawn to the edge{where}")])
     return ax, frame
 
