@@ -226,15 +226,18 @@ def _walk_trees(points: Any, words: Any, reals: Any, roots: Any, codes: Any) -> 
             codes[k, t], codes[l, t] = words[c, 2], words[d, 2]
 
 
-@jit()
-def _sum_tables(codes: Any, starts: Any, records: Any, own: int, width: int, row: Any) -> bool:
-    """First pass: mass up to the end of each bin; each tree's record and one member's mass.
+# In what follows ``held`` is (starts, records, bins, width, n), ``row`` and ``bin_`` are made by
+# `_scratch`, and ``own`` is the rank of a reference that must not count, -1 where all do.
 
-    Empty and unknown leaves have mass 0. Where all are, the answer is True.
-    ``own`` is the rank of a reference that must not count, -1 where all do.
+
+@jit()
+def _first_pass(codes: Any, held: Any, own: int, row: Any) -> bool:
+    """Mass up to the end of each bin; each tree's record and one member's mass.
+
+    Empty and unknown leaves have mass 0. Where all are, every reference counts alike: True.
     """
+    starts, records, bins, width, n = held
     prefix, share, first = row
-    bins = len(prefix)
     own_bin, left_out = (own // width, 1) if own >= 0 else (bins, 0)
     prefix[:] = 0.0
     for t in range(len(codes)):
@@ -251,18 +254,9 @@ def _sum_tables(codes: Any, starts: Any, records: Any, own: int, width: int, row
             prefix[b] += records[start + np.uint64(b)] * one
         for b in range(own_bin, bins):
             prefix[b] += (np.int64(records[start + np.uint64(b)]) - 1) * one
-    return prefix[-1] == 0.0
-
-
-@jit()
-def _first_pass(
-    codes: Any, starts: Any, records: Any, own: int, width: int, n: int, row: Any
-) -> bool:
-    """Mass up to the end of each bin; whether every reference counts alike."""
-    if not _sum_tables(codes, starts, records, own, width, row):
+    if prefix[-1] != 0.0:
         return False
-    prefix = row[0]
-    for b in range(len(prefix)):
+    for b in range(bins):
         end = min((b + 1) * width, n)
         prefix[b] = end - 1 if 0 <= own < end else end
     return True
@@ -343,24 +337,17 @@ def _open_bin(records: Any, b: int, own: int, row: Any, bin_: Any) -> int:
 
 
 @jit()
-def _open_alike(width: int, n: int, b: int, own: int, bin_: Any) -> int:
-    """The members of bin b where every reference counts alike."""
+def _open(held: Any, b: int, own: int, alike: bool, row: Any, bin_: Any) -> int:
+    """The members of bin b, or all references in it where they count alike; how many."""
+    _, records, _, width, n = held
+    if not alike:
+        return _open_bin(records, b, own, row, bin_)
     places, weights, count = bin_[2], bin_[3], 0
     for rank in range(b * width, min((b + 1) * width, n)):
         if rank != own:
             places[count], weights[count] = rank - b * width, 1.0
             count += 1
     return count
-
-
-@jit()
-def _open(
-    records: Any, b: int, own: int, width: int, n: int, alike: bool, row: Any, bin_: Any
-) -> int:
-    """The members of bin b; how many."""
-    if alike:
-        return _open_alike(width, n, b, own, bin_)
-    return _open_bin(records, b, own, row, bin_)
 
 
 @jit()
@@ -376,11 +363,11 @@ def _scratch(bins: int, trees: int, width: int) -> Any:
 @jit()
 def _locate(codes: Any, own: Any, held: Any, targets: Any, positions: Any) -> None:
     """First rank at which the law reaches each target (m, L); n where it never does."""
-    starts, records, bins, width, n = held
-    row, bin_ = _scratch(bins, codes.shape[1], width)
+    width, n = held[3], held[4]
+    row, bin_ = _scratch(held[2], codes.shape[1], width)
     prefix, places, weights = row[0], bin_[2], bin_[3]
     for i in range(len(codes)):
-        alike = _first_pass(codes[i], starts, records, own[i], width, n, row)
+        alike = _first_pass(codes[i], held, own[i], row)
         opened, count = -1, 0
         for l in range(targets.shape[1]):
             wanted = targets[i, l] * prefix[-1]
@@ -390,7 +377,7 @@ def _locate(codes: Any, own: Any, held: Any, targets: Any, positions: Any) -> No
             # A bin without members can only be found for a target of 0, whose answer is -inf.
             b = np.searchsorted(prefix, wanted)
             if b != opened:
-                count = _open(records, b, own[i], width, n, alike, row, bin_)
+                count = _open(held, b, own[i], alike, row, bin_)
             opened = b
             running, j = prefix[b - 1] if b > 0 else 0.0, 0
             # The last member of a bin holds the sum of the first pass, which reaches the target.
@@ -405,11 +392,11 @@ def _locate(codes: Any, own: Any, held: Any, targets: Any, positions: Any) -> No
 @jit()
 def _mass_up_to(codes: Any, own: Any, held: Any, counts: Any, masses: Any) -> None:
     """Share of the mass on references of rank below counts (m, k)."""
-    starts, records, bins, width, n = held
-    row, bin_ = _scratch(bins, codes.shape[1], width)
+    width = held[3]
+    row, bin_ = _scratch(held[2], codes.shape[1], width)
     prefix, places, weights = row[0], bin_[2], bin_[3]
     for i in range(len(codes)):
-        alike = _first_pass(codes[i], starts, records, own[i], width, n, row)
+        alike = _first_pass(codes[i], held, own[i], row)
         opened, count = -1, 0
         for l in range(counts.shape[1]):
             if counts[i, l] <= 0:
@@ -417,7 +404,7 @@ def _mass_up_to(codes: Any, own: Any, held: Any, counts: Any, masses: Any) -> No
                 continue
             b = (counts[i, l] - 1) // width
             if b != opened:
-                count = _open(records, b, own[i], width, n, alike, row, bin_)
+                count = _open(held, b, own[i], alike, row, bin_)
             opened = b
             running, j = prefix[b - 1] if b > 0 else 0.0, 0
             while j < count and b * width + places[j] < counts[i, l]:
