@@ -12,8 +12,9 @@ from localconformal.frames import make_frame
 from localconformal.metrics.intervals import each_level, is_covered, tied_lengths
 from localconformal.quantiles import Array
 
-#: The kernel of the lengths has as many rows and columns: 200 MB.
 _MAX_ROWS = 5_000
+#: Beyond this many distinct lengths the kernel takes seconds, and they are rounded.
+_MAX_PLACES = 1_000
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,11 @@ def hsic(
         HSIC = trace(K H L H) / (n - 1)^2,  K_ij = exp(-(u_i - u_j)^2),  L_ij = exp(-(c_i - c_j)^2),
 
     u being the lengths divided by their standard deviation, c whether y is covered. Of more than
-    5,000 rows, 5,000 drawn at random are used, the same ones for the same seed. All infinite
-    lengths are one place, infinitely far from the finite ones. Constant lengths, and rows that
-    are all covered or all missed, have value 0 and p-value 1. MAPIE's ``hsic`` is the square root
-    of this, of lengths as they come. A list, one per level, for intervals of shape (n, 2, L).
+    5,000 rows, 5,000 drawn at random are used, the same ones for the same seed; where more than
+    1,000 lengths differ, u is rounded to hundredths. All infinite lengths are one place,
+    infinitely far from the finite ones. Constant lengths, and rows that are all covered or all
+    missed, have value 0 and p-value 1. MAPIE's ``hsic`` is the square root of this, of lengths as
+    they come. A list, one per level, for intervals of shape (n, 2, L).
 
     Parameters
     ----------
@@ -93,10 +95,13 @@ def _dependence(
     n, n_missed = len(length), int(missed.sum())
     if n == 1:
         return HSIC(float("nan"), 1.0, n_permutations, n)
-    places, rows, counts = np.unique(length, return_inverse=True, return_counts=True)
+    u = _in_deviations(length)
+    if len(np.unique(u)) > _MAX_PLACES:
+        u = np.round(u, 2)
+    places, rows, counts = np.unique(u, return_inverse=True, return_counts=True)
     if len(places) == 1 or n_missed in (0, n):
         return HSIC(0.0, 1.0, n_permutations, n)
-    kernel = _kernel(places, length)
+    kernel = np.exp(-((places[:, None] - places) ** 2))
     observed = np.bincount(rows[missed], minlength=len(places))[None]
     draws = rng.multivariate_hypergeometric(counts, n_missed, size=n_permutations, method="count")
     a = np.concatenate([observed, draws]) - counts * (n_missed / n)
@@ -107,15 +112,10 @@ def _dependence(
     return HSIC(float(values[0]), (1 + as_large) / (1 + n_permutations), n_permutations, n)
 
 
-def _kernel(places: Array, length: Array) -> Array:
-    """exp(-(u_i - u_j)^2) of the distinct lengths (G, G), in standard deviations."""
+def _in_deviations(length: Array) -> Array:
+    """Lengths (n,) over the standard deviation of the finite ones; infinite ones far away."""
     finite = length[np.isfinite(length)]
     unit = float(finite.max(initial=0.0)) or 1.0
-    spread = unit * float(np.std(finite / unit)) if len(finite) else 0.0
-    # Exp of minus 1e6 squared is 0: as far as infinity.
-    last = places[np.isfinite(places)].max(initial=0.0)
-    u = np.where(np.isinf(places), last + 1e6 * (spread or 1.0), places) / (spread or 1.0)
-    kernel = u[:, None] - u
-    np.square(kernel, out=kernel)
-    np.negative(kernel, out=kernel)
-    return np.exp(kernel, out=kernel)
+    spread = (unit * float(np.std(finite / unit)) if len(finite) else 0.0) or 1.0
+    # The kernel is 0 at this distance, as at infinity.
+    return np.where(np.isinf(length), finite.max(initial=0.0) / spread + 1e3, length / spread)
