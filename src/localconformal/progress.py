@@ -130,12 +130,7 @@ if hasattr(os, "register_at_fork"):
 def stage(name: str, total: int | None = None) -> Iterator[Callable[[str], None]]:
     """Say what is being done while it is; the value is to be called with each step begun.
 
-    Parameters
-    ----------
-    name : str
-        Empty where the steps say it all.
-    total : int, default=None
-        Steps.
+    The name is empty where the steps, of which there are ``total``, say it all.
 
     Examples
     --------

@@ -24,12 +24,6 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     """Let ``write`` fill a temporary file beside ``path``, then rename it; return the path.
 
     Whatever interrupts the writing, Ctrl-C too, leaves the previous file or none.
-
-    Examples
-    --------
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> write_whole(folder / "made" / "note.txt", lambda part: part.write_text("whole")).read_text()
-    'whole'
     """
     return write_together({path: write})[0]
 

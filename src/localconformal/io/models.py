@@ -144,7 +144,8 @@ def model_bytes(model: Any) -> bytes:
         _, unknown = _named_types(data)
     except Exception as error:
         why = _said(error)
-        if any(map(_is_network, parts_of(model))):
+        kinds = (kind for part in parts_of(model) for kind in type(part).__mro__)
+        if any(kind.__module__.partition(".")[0] in ("torch", "skorch") for kind in kinds):
             why = "it holds a network of PyTorch, whose layers are code that no such file has"
         raise ModelFileError(
             f"{type(model).__name__} cannot be saved ({why}); use models and settings "
@@ -157,12 +158,6 @@ def model_bytes(model: Any) -> bytes:
             "it yourself."
         )
     return data
-
-
-def _is_network(part: Any) -> bool:
-    """Whether the object is one of PyTorch's or skorch's, or of a class derived from theirs."""
-    homes = {kind.__module__.partition(".")[0] for kind in type(part).__mro__}
-    return not homes.isdisjoint({"torch", "skorch"})
 
 
 def load_model(path: str | Path) -> Any:
@@ -178,10 +173,6 @@ def load_model(path: str | Path) -> Any:
     ----------
     path : str or Path
         Of a file from `save_model`, or of a scikit-learn model that skops wrote.
-
-    Returns
-    -------
-    fitted estimator
 
     Raises
     ------

@@ -85,13 +85,6 @@ def p_values(seen: Tally, codes: Codes, u: Array) -> Array:
 
     so that a large score has a small p. If all scores are exchangeable and u is uniform on (0, 1],
     independent of them, then the p-values are independent and uniform. It takes O(m^2).
-
-    Examples
-    --------
-    >>> seen = Tally()
-    >>> seen.add(np.array([1, 2, 3]))
-    >>> p_values(seen, np.array([3, 9]), np.array([0.5, 1.0]))
-    array([0.25, 0.2 ])
     """
     earlier = np.tri(len(codes), k=-1, dtype=bool)
     larger = np.count_nonzero((codes > codes[:, None]) & earlier, axis=1)

@@ -40,19 +40,11 @@ _ON_READING = (
     "The interval score is the mean length plus a price for every miss; lower is better.",
     "The best is the best on these test rows: on others its lead will be a little smaller.",
 )
-#: Numbers of a summary that a ranking has, most under their own names.
-_SHOWN = {
-    "interval_score": "interval_score",
-    "coverage": "coverage",
-    "lower": "coverage_lower",
-    "upper": "coverage_upper",
-    "mean_length": "mean_length",
-    "mean_finite_length": "mean_finite_length",
-    "share_infinite": "share_infinite",
-    "length_coverage_corr": "length_coverage_corr",
-    "worst_slab_coverage": "worst_slab_coverage",
-    "excess_risk_l1": "excess_risk_l1",
-}
+#: Numbers of a summary that a ranking has; the bounds are those of the coverage.
+_SHOWN = (
+    *("interval_score", "coverage", "lower", "upper", "mean_length", "mean_finite_length"),
+    *("share_infinite", "length_coverage_corr", "worst_slab_coverage", "excess_risk_l1"),
+)
 
 
 class _Attempt(NamedTuple):
@@ -107,8 +99,10 @@ class Ranking:
         paired = {(row.method, row.metric): row for row in self.comparison.paired()}
         rows = []
         for rank, method in enumerate(self.comparison.ranked, start=1):
-            row = {"rank": rank, "method": method.name}
-            row |= {shown: getattr(method.summary, name) for name, shown in _SHOWN.items()}
+            row: dict[str, Any] = {"rank": rank, "method": method.name}
+            for name in _SHOWN:
+                shown = f"coverage_{name}" if name in ("lower", "upper") else name
+                row[shown] = getattr(method.summary, name)
             tried = [trial.attempts[method.name] for trial in self.trials]
             for stage in ("fit_seconds", "predict_seconds"):
                 row[stage] = float(np.mean([getattr(attempt, stage) for attempt in tried]))
