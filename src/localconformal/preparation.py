@@ -360,7 +360,7 @@ def _learn_labels(name: str, texts: Any, missing: list[str]) -> _Learned:
     mostly = "though most of the texts are numbers"
     said.append(f"Read as categories, {mostly if is_mostly_number else later}")
     if len(counts) > MOST_LABELS:
-        kept = f"the {MOST_LABELS} most frequent labels are told apart"
+        kept = f"the {MOST_LABELS} most frequent labels are distinguished"
         said.append(f"Only {kept}, the others count as missing")
     return _Reader(name, "labels", labels), [*said, *missing]
 

@@ -44,7 +44,7 @@ OPTIONS = {
         (["--method", "split"], "has no law"),
         (["--features", "sise"], "did you mean 'size'"),
         (["--id", "kye"], "did you mean 'key'"),
-        (["--out", "{data}/below"], "is no folder"),
+        (["--out", "{data}/below"], "is not a folder"),
     ],
     "compare": [
         (["--methods", "slpc"], "did you mean slcp?"),

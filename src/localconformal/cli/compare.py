@@ -132,7 +132,7 @@ def ranking_lines(found: Ranking) -> Iterator[str]:
         if math.isfinite(row["interval_score"]) and not row["interval_score_difference_lower"] > 0.0
     ]
     if others:
-        tail = f", not to be told apart from {', '.join(alike)}" if alike else ""
+        tail = f", not distinguishable from {', '.join(alike)}" if alike else ""
         yield f"Best by the interval score: {best['method']}{tail} (95 % confidence, same rows)."
     for name, why in found.failed.items():
         yield f"Failed: {name}: {why}"

@@ -60,7 +60,7 @@ Columns = list[str] | None
 Features = Annotated[
     Columns, typer.Option(help="Columns to predict from: a,b or repeated.", show_default="all")
 ]
-Model = Annotated[str, typer.Option(help="hgb, forest, linear, or a .skops file to fit anew.")]
+Model = Annotated[str, typer.Option(help="hgb, forest, linear, or a .skops file to refit.")]
 TestSize = Annotated[float, typer.Option(help="Share of rows to check on.")]
 Out = Annotated[
     Path, typer.Option(help="Folder of results; files there are replaced.", file_okay=False)

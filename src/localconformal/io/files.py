@@ -122,10 +122,12 @@ def _check_folder(folder: Path) -> None:
     there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
     if not there.is_dir():
         raise UnwritableError(
-            f"Cannot write to {folder}: {there} is no folder; choose another place."
+            f"Cannot write to {folder}: {there} is not a folder; choose another place."
         )
     if not os.access(there, os.W_OK | os.X_OK):
-        raise UnwritableError(f"Cannot write to {folder}: {there} is closed; choose another place.")
+        raise UnwritableError(
+            f"Cannot write to {folder}: {there} is not writable; choose another place."
+        )
 
 
 def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None] = ()) -> None:
@@ -139,7 +141,7 @@ def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None] = ()) -
             if any(place.exists() and place.samefile(one) for place in places):
                 kind = "a file in the input folder" if one.is_dir() else "the input"
                 raise UnwritableError(
-                    f"Cannot write {output}: it would be {kind} {one}, which is only read; choose "
+                    f"Cannot write {output}: it is {kind} {one}, which is only read; choose "
                     "another place."
                 )
 

@@ -339,7 +339,7 @@ def check_columns(wanted: Iterable[str], present: list[str], source: str) -> Non
 def _check_path(path: Path) -> None:
     """The file or folder is there, of a known format and not empty."""
     if any("\ud800" <= character <= "\udfff" for character in str(path)):
-        raise TableError(f"{str(path)!r} is no name in UTF-8; rename the file.")
+        raise TableError(f"{str(path)!r} is not a valid UTF-8 name; rename the file.")
     if not path.exists():
         raise TableError(f"{path} does not exist; check the path of the table.")
     if not path.is_dir() and _format_of(path) and path.stat().st_size == 0:
@@ -493,7 +493,8 @@ def _what_happened(path: Path, message: str) -> str:
         return _not_utf8(path)
     said = repr(one_line(message, 120))
     if path.is_dir():
-        return f"{path} cannot be read as one table ({said}); write its files alike, and again."
+        remedy = "write its files with the same columns and types"
+        return f"{path} cannot be read as one table ({said}); {remedy}."
     if not _is_csv(path):
         return f"{path} is not a whole Parquet file ({said}); write it again."
     return f"{path} cannot be read as CSV: {message.removeprefix('CSV parse error: ').rstrip('.')}."

@@ -158,9 +158,9 @@ class CoverageMonitor:
     # ---- taking rows in --------------------------------------------------------------------
 
     def reset(self) -> CoverageMonitor:
-        """Forget the stream and read the model's calibration anew, as after `conformalize`.
+        """Forget the stream and read the model's calibration again, as after `conformalize`.
 
-        The promise about false alarms starts anew too.
+        The promise about false alarms starts again too.
         """
         _check_model(self.model)
         level, calibration = _model_level(self.model), self.model.calibration_
@@ -208,7 +208,7 @@ class CoverageMonitor:
         """The model calibrates and answers as when the stream began."""
         if self.model.calibration_ is not self._calibration:
             raise ValueError(
-                "the model was calibrated anew since this monitor began; call reset() first, which "
+                "the model was recalibrated since this monitor began; call reset() first, which "
                 "starts a new stream."
             )
         level = _model_level(self.model)
@@ -371,7 +371,7 @@ def score_rows(model: BaseConformalRegressor, X: Any, y: Any, groups: Any, level
     # Mondrian models say themselves whether they know labels.
     if groups is not None and not isinstance(model, MondrianConformalRegressor):
         raise ValueError(
-            f"groups were given, but {type(model).__name__} has no use for labels; leave them out, "
+            f"got groups for a {type(model).__name__}, which does not use labels; leave them out, "
             "or monitor a MondrianConformalRegressor whose fit was given them."
         )
     rows, target = model._check_rows(X), check_target(y)

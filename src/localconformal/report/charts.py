@@ -243,7 +243,7 @@ def _curve_chart(curve: CoverageLengthCurve) -> dict[str, Any]:
     names = ("confidence_level", "coverage", "lower", "upper", "mean_length")
     return _chart(
         "curve",
-        "Is what is asked for what is got?",
+        "Does the coverage match the level asked for?",
         "Coverage observed at each confidence level, with its 95 % band; on the dashed line they "
         "are equal.",
         {name: getattr(curve, name)[kept] for name in names},
@@ -316,8 +316,8 @@ def _sorted_intervals(
     with np.errstate(invalid="ignore"):
         centre = lower / 2 + upper / 2
     endless = ~np.isfinite(centre)
-    one = "with an infinite bound has no centre, and is seen from y"
-    many = "with infinite bounds have no centre, and are seen from y"
+    one = "with an infinite bound has no centre, and is drawn around y"
+    many = "with infinite bounds have no centre, and are drawn around y"
     centre = np.where(endless, y[rows], centre)
     away = np.abs(np.concatenate([lower, upper, y[rows]]) - np.tile(centre, 3))
     tied = np.isfinite(length[0]) and bool((length == length[0]).all())
@@ -325,7 +325,7 @@ def _sorted_intervals(
     return _chart(
         "intervals",
         "Intervals, all of one length" if tied else "Intervals, the shortest first",
-        "Each line is the interval of one row, seen from its centre; each dot is its y.",
+        "Each line is the interval of one row, drawn around its centre; each dot is its y.",
         {**columns, "covered": covered[rows]},
         note=_say_drawn(len(rows), len(y), seed) + _say_rows_that(int(endless.sum()), one, many),
         end=float(np.quantile(away[np.isfinite(away)], _EDGE)),

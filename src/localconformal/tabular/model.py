@@ -110,7 +110,7 @@ def model_file(name: str) -> Path | None:
 def make_base_model(name: Any, method: str, seed: int) -> Any:
     """The unfitted point model of this name for a method, that of a model file, or the one given.
 
-    A model of one's own is fitted anew, so that what it saw before cannot spoil the guarantee.
+    Your own model is refitted, so that what it saw before cannot spoil the guarantee.
     Gradient boosting takes categories and missing values as they are, and a Pipeline is trusted to;
     others stand behind an encoder.
     """
@@ -452,8 +452,8 @@ def fit_table_model(
     method : str, default="slcp"
         A short name such as "slcp", "cqr", "split", or that of an estimator.
     model : str, Path or regressor of scikit-learn, default="hgb"
-        The base model: "hgb", "forest", "linear", the path of a model file, or a model; those of
-        one's own are fitted anew.
+        The base model: "hgb", "forest", "linear", the path of a model file, or a model; your own
+        is refitted.
     confidence_level : float or sequence of float, default=0.9
         Answered where no others are asked for.
     law : str or None, default=None
