@@ -181,34 +181,28 @@ def test_nan_and_infinity_in_y_and_in_predictions(bad):
     refuses(lambda: later.predict_interval([[100.0, 0.0]]), "predicts NaN")
 
 
-@pytest.mark.parametrize(
-    "level",
-    [0.0, 1.0, -0.1, 1.5, np.nan, [], [0.5, 1.0], [[0.5]], "0.9", True, {0.9}, object()],
-)
-def test_what_is_no_level(level):
-    refuses(lambda: fitted(SPLIT).predict_interval(X, level), r"inside \(0, 1\)")
-    refuses(lambda: fitted(SPLIT).predict_interval(X, alpha=level), "alpha")
+LEVELS = [0.0, 1.0, -0.1, 1.5, np.nan, [], [0.5, 1.0], [[0.5]], "0.9", True, {0.9}, object()]
+WRONG = {
+    "confidence_level": [1.5],
+    "calibration_size": [0],
+    "conformity_score": ["squared", object()],
+    "law": ["fuzzy", object(), KernelLaw(batch_size=10)],
+    "adjustment": ["divide", object()],
+    "reference": ["leave-one-out", "oob"],
+    "sides": ["left"],
+    "upper_share": [1.0],
+}
+WRONG["law"] += [KernelLaw(embedding=embedding) for embedding in ("pixels", 3, Ridge())]
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"confidence_level": 1.5},
-        {"calibration_size": 0},
-        {"conformity_score": "squared"},
-        {"law": "fuzzy"},
-        {"adjustment": "divide"},
-        {"reference": "leave-one-out"},
-        {"reference": "oob"},
-        {"sides": "left"},
-        {"upper_share": 1.0},
-        *({"law": KernelLaw(embedding=embedding)} for embedding in ("pixels", 3, Ridge())),
-        {"law": KernelLaw(batch_size=10)},
-        *({part: object()} for part in ("conformity_score", "adjustment", "law")),
-    ],
-)
-def test_wrong_parameters_name_the_value_and_what_was_expected(params):
-    refuses(lambda: fit(**params), "expected|must be|choose|Pass|known|is for")
+def test_wrong_levels_and_parameters_name_the_value_and_what_was_expected():
+    for level in LEVELS:
+        refuses(lambda bad=level: fitted(SPLIT).predict_interval(X, bad), r"inside \(0, 1\)")
+        refuses(lambda bad=level: fitted(SPLIT).predict_interval(X, alpha=bad), "alpha")
+    for name, values in WRONG.items():
+        for value in values:
+            params = {name: value}
+            refuses(lambda bad=params: fit(**bad), "expected|must be|choose|Pass|known|is for")
 
 
 # ---- arrays ----------------------------------------------------------------------------------
