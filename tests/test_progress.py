@@ -2,11 +2,8 @@
 
 import io
 import logging
-import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from threading import Event
 
 import numpy as np
@@ -114,34 +111,3 @@ def test_fit_logs_its_stages_and_touches_no_other_logger(caplog):
     assert "SplitConformalRegressor: calibrate" in said
     assert (list(logging.root.handlers), logging.root.level) == (handlers, level)
     assert any(isinstance(one, logging.NullHandler) for one in progress.logger.handlers)
-
-
-def on_a_terminal(command):
-    """What the command writes on standard error if that is a terminal."""
-    pty = pytest.importorskip("pty")
-    reader, writer = pty.openpty()
-    environment, written = {**os.environ, "TERM": "xterm"}, b""
-    running = subprocess.Popen(command, stderr=writer, stdout=subprocess.DEVNULL, env=environment)
-    os.close(writer)
-    # Linux says so when nobody has the other end open any more.
-    with running, suppress(OSError):
-        while chunk := os.read(reader, 4096):
-            written += chunk
-    os.close(reader)
-    assert running.returncode == 0, written
-    return written.decode()
-
-
-@pytest.mark.ci
-def test_run_and_the_fit_in_it_move_on_a_terminal(tmp_path):
-    data = tmp_path / "rows.csv"
-    rows = np.random.default_rng(0).normal(size=(300, 3))
-    np.savetxt(data, rows, delimiter=",", header="x,z,y", comments="")
-    command = "from localconformal.cli import main; main()"
-    options = ["run", str(data), "-t", "y", "--out", str(tmp_path / "out")]
-    written = on_a_terminal([sys.executable, "-c", command, *options])
-    shown = {line for line in written.split(progress.CLEAR) if "2/4 fitting" in line}
-    assert len(shown) > 2
-    assert any("SLCPRegressor: law" in line for line in shown)
-    assert any("compare laws" in line for line in shown)
-    assert written.rstrip().endswith(progress.CLEAR.strip())

@@ -136,14 +136,6 @@ def test_a_fitted_mean_is_not_trained_again(data):
         assert make_score(name).is_frozen(LinearRegression()) == (name == "response")
 
 
-@pytest.mark.parametrize("mean", [Says(0.0), LinearRegression()], ids=["fitted", "to fit"])
-@pytest.mark.parametrize("spread", [None, Says(1.0)], ids=["to fit", "fitted"])
-def test_what_comes_fitted_of_the_mean_and_the_spread(mean, spread):
-    fitted = [isinstance(mean, Says), isinstance(spread, Says)]
-    assert NormalisedScore(spread).is_frozen(mean) == all(fitted)
-    assert NormalisedScore(spread).comes_fitted(mean) == any(fitted)
-
-
 # ---- the normalised residual ------------------------------------------------------------------
 
 
@@ -269,13 +261,6 @@ def test_pairs_and_triples_equal_the_single_model_and_fitted_ones_are_used_as_th
         np.testing.assert_allclose(other.band(X).upper, single.band(X).upper, atol=1e-9)
     np.testing.assert_allclose(three.point(X), single.point(X), atol=1e-9)
     np.testing.assert_allclose(two.point(X), (two.band(X).lower + two.band(X).upper) / 2)
-    for models, all_fitted, some_fitted in (
-        (frozen, True, True),
-        ([Says(1.0), LINE], False, True),
-        (LINE, False, False),
-    ):
-        assert QuantileScore().is_frozen(models) == all_fitted
-        assert QuantileScore().comes_fitted(models) == some_fitted
 
 
 @pytest.mark.parametrize(
@@ -315,10 +300,10 @@ BAD_QUANTILES = [
 ]
 
 
-@pytest.mark.parametrize("quantiles", BAD_QUANTILES, ids=repr)
-def test_what_is_no_pair_around_the_median_is_refused(quantiles, data):
-    with pytest.raises(ValueError, match=r"quantiles are .*inside \(0, 1\).*each side of 0.5"):
-        fit_score(QuantileScore(quantiles), Says([1.0, 3.0]), *data)
+def test_what_is_no_pair_around_the_median_is_refused(data):
+    for quantiles in BAD_QUANTILES:
+        with pytest.raises(ValueError, match=r"quantiles are .*inside \(0, 1\).*each side of 0.5"):
+            fit_score(QuantileScore(quantiles), Says([1.0, 3.0]), *data)
 
 
 SHAPE = r"Says.predict returned an array of shape .*\(lower, upper\)"
