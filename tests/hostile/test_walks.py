@@ -118,11 +118,9 @@ def of_levels(level):
     return (len(level),) if isinstance(level, list) else ()
 
 
-def fitted_with(*methods):
-    """A rule for fitted estimators that have these methods."""
-    return precondition(
-        lambda self: self.fitted is not None and all(hasattr(self.model, one) for one in methods)
-    )
+def fitted_with(method="predict"):
+    """A rule for fitted estimators that have this method."""
+    return precondition(lambda self: self.fitted is not None and hasattr(self.model, method))
 
 
 class PublicInterface(RuleBasedStateMachine):
@@ -246,21 +244,21 @@ class PublicInterface(RuleBasedStateMachine):
             assert len(answer) == table.n
             assert not np.isnan(np.asarray(answer, dtype=float)).any()
 
-    @fitted_with("predict_quantiles")
-    @rule(table=tables(), levels=LEVELS, same=SAME)
-    def predict_quantiles(self, table, levels, same):
-        """Quantiles of rising levels do not fall."""
-        X = self.like_fitted(table, same).X()
+    @fitted_with("predict_cdf")
+    @rule(
+        table=tables(),
+        levels=LEVELS,
+        same=SAME,
+        n_samples=mostly([1, 3, np.int64(2)], [0, -1, 1.5, "few", None]),
+        seed=mostly([0, None], [-1, "seed"]),
+    )
+    def predict_distribution(self, table, levels, same, n_samples, seed):
+        """Quantiles that do not fall, probabilities and their score, draws that are finite."""
+        X, y = self.like_fitted(table, same).X(), table.y()
         answer, warned = self.reading("predict_quantiles", X, levels=levels)
         if answer is not None:
             check_numbers(answer, (table.n, *of_levels(levels)), warned)
             assert answer.ndim == 1 or np.all(np.diff(answer) >= 0), "quantiles cross"
-
-    @fitted_with("predict_cdf", "crps")
-    @rule(table=tables(), same=SAME)
-    def predict_cdf_and_crps(self, table, same):
-        """Probabilities of any responses, and their score."""
-        X, y = self.like_fitted(table, same).X(), table.y()
         answer, _ = self.reading("predict_cdf", X, y)
         if answer is not None:
             # One number stands for all rows, and a column of them for a table of one column.
@@ -268,16 +266,6 @@ class PublicInterface(RuleBasedStateMachine):
             assert np.all((answer >= 0) & (answer <= 1))
         answer, _ = self.reading("crps", X, y)
         assert answer is None or answer >= 0
-
-    @fitted_with("sample")
-    @rule(
-        table=tables(),
-        n_samples=mostly([1, 3, np.int64(2)], [0, -1, 1.5, "few", None]),
-        seed=mostly([0, None], [-1, "seed"]),
-    )
-    def sample(self, table, n_samples, seed):
-        """Draws at any rows, all of them finite."""
-        X = self.like_fitted(table).X()
         answer, _ = self.reading("sample", X, n_samples=n_samples, random_state=seed)
         if answer is not None:
             check_numbers(answer, (table.n, n_samples), warned=False)
