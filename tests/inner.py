@@ -114,3 +114,8 @@ def density_of(law, X, v):
     """The density of scores v around a law, on its grid; None is the default law."""
     v = np.asarray(v, dtype=np.float64)
     return DENSITIES["law"](Sample(X, v, blank_outputs(v), 0, n_jobs=1), law)
+
+
+def fit_adjustment(adjustment, V):
+    """The adjustment fitted to reference scores V (n, S)."""
+    return adjustment.fit(V)

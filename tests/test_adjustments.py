@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from inner import local_laws
+from inner import fit_adjustment, local_laws
 from localconformal import (
     AdditiveExpectation,
     AdditiveQuantile,
@@ -57,7 +57,7 @@ FORMULAS = {
 def test_scores_thresholds_and_the_user_s_own_are_the_formula(name, problem):
     V, F, v = problem
     adjustment, formula = FORMULAS[name]
-    adjustment.fit(V)
+    adjustment = fit_adjustment(adjustment, V)
     eps = 0.1 * medians(V)
 
     def own(v, F, theta):
@@ -69,7 +69,7 @@ def test_scores_thresholds_and_the_user_s_own_are_the_formula(name, problem):
     means = (F.mean(absolute)[:, :, None] for absolute in (False, True))
     a, b = formula(F.quantile(LEVELS), F.quantile(1 - LEVELS), *means, eps[:, None])
     p = np.broadcast_to((v[:, :, None] - a) / b, (N, 2, 2))
-    for one in (adjustment, MonotoneAdjustment(own).fit(V)):
+    for one in (adjustment, fit_adjustment(MonotoneAdjustment(own), V)):
         np.testing.assert_allclose(one.score(v, F, LEVELS), p, rtol=1e-9, atol=1e-9)
         for theta in (p, p - 0.3, p + 2.0):
             T = one.threshold(theta, F, LEVELS)
@@ -78,7 +78,7 @@ def test_scores_thresholds_and_the_user_s_own_are_the_formula(name, problem):
 
 def test_the_theta_quantile_is_the_rank_below_and_finite_beyond_the_support(problem):
     V, F, v = problem
-    adjustment = ThetaQuantile().fit(V)
+    adjustment = fit_adjustment(ThetaQuantile(), V)
     within = np.clip(v, V.min(axis=0), V.max(axis=0))
     np.testing.assert_array_equal(
         adjustment.score(within, F, LEVELS)[:, :, 0], F.cdf(within, side="left")
@@ -97,11 +97,13 @@ def test_the_theta_quantile_is_the_rank_below_and_finite_beyond_the_support(prob
 def test_floors_are_relative_to_the_scores_and_must_be_positive(problem):
     V = problem[0]
     for kind in (MultiplicativeQuantile, MultiplicativeExpectation, ScaledQuantile):
-        np.testing.assert_allclose(kind(floor=0.2).fit(8 * V).eps_, 8 * 0.2 * medians(V))
-        assert np.all(kind().fit(np.zeros((5, 2))).eps_ > 0)
+        np.testing.assert_allclose(
+            fit_adjustment(kind(floor=0.2), 8 * V).eps_, 8 * 0.2 * medians(V)
+        )
+        assert np.all(fit_adjustment(kind(), np.zeros((5, 2))).eps_ > 0)
         for floor in (0.0, -1.0, float("nan")):
             with pytest.raises(ValueError, match=r"floor is .*positive"):
-                kind(floor=floor).fit(V)
+                fit_adjustment(kind(floor=floor), V)
 
 
 @pytest.mark.parametrize("sides", ["joint", "union"])
@@ -131,7 +133,7 @@ LAWS = {
 def test_extreme_levels_stay_finite(law, level):
     V = np.random.default_rng(0).normal(size=(40, 1))
     F = local_laws(LAWS[law], V, V, V[:5])
-    adjustment, levels = ScaledQuantile().fit(V), np.array([[level]])
+    adjustment, levels = fit_adjustment(ScaledQuantile(), V), np.array([[level]])
     p = adjustment.score(V[:5], F, levels)
     assert np.all(np.isfinite(p))
     assert np.all(V[:5, :, None] <= adjustment.threshold(p, F, levels))
@@ -140,13 +142,13 @@ def test_extreme_levels_stay_finite(law, level):
 def test_where_there_is_no_width_the_unit_is_the_floor():
     V = np.random.default_rng(0).normal(size=(40, 1))
     F, low = local_laws(UniformLaw(), V, V, V[:5]), np.array([[0.3]])
-    adjustment = ScaledQuantile().fit(V)
+    adjustment = fit_adjustment(ScaledQuantile(), V)
     # Below one half the width is never negative.
     expected = (V[:5, :, None] - F.quantile(low)) / adjustment.eps_[0]
     np.testing.assert_allclose(adjustment.score(V[:5], F, low), expected, rtol=1e-12)
     V = np.full((20, 1), 3.0)
     F = local_laws(UniformLaw(), V, V, V[:1])
-    p = ScaledQuantile(floor=0.1).fit(V).score(np.array([[3.3]]), F, np.array([[0.9]]))
+    p = fit_adjustment(ScaledQuantile(floor=0.1), V).score(np.array([[3.3]]), F, np.array([[0.9]]))
     assert p.item() == pytest.approx(1.0, abs=1e-9)
 
 
@@ -211,7 +213,7 @@ def test_all_of_a_stretch_on_which_m_is_zero_is_accepted(problem):
 def test_what_is_no_monotone_function_is_refused(m, message, problem):
     V, F, v = problem
     with pytest.raises(ValueError, match=message):
-        MonotoneAdjustment(m).fit(V).score(v, F, LEVELS)
+        fit_adjustment(MonotoneAdjustment(m), V).score(v, F, LEVELS)
 
 
 def test_a_user_s_function_sees_one_side_and_its_level(problem):

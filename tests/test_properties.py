@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from inner import ADJUSTMENTS, Problem, build_engine, local_laws, make_adjustment
+from inner import ADJUSTMENTS, Problem, build_engine, fit_adjustment, local_laws, make_adjustment
 from localconformal import KernelLaw, NeighborsLaw
 
 KERNELS = ["boxcar", "epanechnikov", "gaussian"]
@@ -115,7 +115,7 @@ def references(draw):
 @SETTINGS
 def test_p_at_most_theta_implies_v_at_most_the_threshold(name, law, data, X, v, theta):
     V = np.column_stack([-data[1], data[1]])
-    adjustment, F = make_adjustment(name).fit(V), local_laws(law, data[0], V, X)
+    adjustment, F = fit_adjustment(make_adjustment(name), V), local_laws(law, data[0], V, X)
     levels = np.array([[0.95], [0.9]])
     p = adjustment.score(v, F, levels)
     for limit in (np.full((2, 1), theta), p[0], p):

@@ -6,7 +6,15 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
-from inner import ADJUSTMENTS, SCORES, local_laws, make_adjustment, make_law, make_score
+from inner import (
+    ADJUSTMENTS,
+    SCORES,
+    fit_adjustment,
+    local_laws,
+    make_adjustment,
+    make_law,
+    make_score,
+)
 from inner import LAWS as LAWS_BY_NAME
 from localconformal import (
     KernelLaw,
@@ -76,7 +84,7 @@ def problem(request):
     V, F = local_problem(LAWS[request.param])
     if request.param in WIDER:
         assert np.any(end_of(F) > V.max(axis=0) + 0.1)
-    return V, F, {name: clone(one).fit(V) for name, one in ALL.items()}
+    return V, F, {name: fit_adjustment(clone(one), V) for name, one in ALL.items()}
 
 
 def end_of(F):
@@ -152,7 +160,7 @@ def test_levels_are_answered_as_if_alone(problem):
 def test_rounding_enlarges_at_any_scale(scale):
     V, F = local_problem(LAWS["kernel"], seed=1, scale=scale)
     for name, adjustment in ALL.items():
-        fitted = clone(adjustment).fit(V)
+        fitted = fit_adjustment(clone(adjustment), V)
         v = some_scores(V, 0, scale)
         T = fitted.threshold(fitted.score(v, F, LEVELS), F, LEVELS)
         assert np.all(v[:, :, None] <= T), name
