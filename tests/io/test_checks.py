@@ -131,7 +131,11 @@ CALLING = {
         {**METHOD, "__id__": 7}, dict_of(node("TypeNode", "builtins.str", __id__=7))
     ),
     "a constructor": node("ConstructorFromReduceNode", LISTED, content=PATH),
-    "a partial": dict_of(node("PartialNode", "functools.partial", content=PARTIAL)),
+    "an id twice": listed(
+        node("TypeNode", "builtins.str", __id__=7), node("ObjectNode", LISTED, __id__=7)
+    ),
+    "a key by a partial": dict_of(node("PartialNode", "functools.partial", content=PARTIAL)),
+    "a partial": node("PartialNode", "functools.partial", content=PARTIAL),
     "a key": dict_of(node("TypeNode", "localconformal.calibration.SideRule")),
 }
 
@@ -286,18 +290,21 @@ def test_paths_hosts_and_callbacks_of_boosting_libraries_are_refused(tmp_path):
 # ---- numbers that compiled loops follow ---------------------------------------------------------
 
 
-def test_a_tree_that_leads_outside_itself_is_refused(tmp_path):
+def test_a_tree_that_leads_outside_itself_or_its_features_is_refused(tmp_path):
     X, y = smooth_data(120, 0)
     forest = SplitConformalRegressor(RandomForestRegressor(2), random_state=0).fit(X, y)
-    tree = forest.score_.model_.estimators_[0].tree_
-    state = tree.__getstate__()
-    state["nodes"]["left_child"][0] = 10**6
-    tree.__setstate__(state)
     boosting = HistGradientBoostingRegressor(max_iter=2)
     boosted = SplitConformalRegressor(boosting, random_state=0).fit(X, y)
-    boosted.score_.model_._predictors[0][0].nodes["left"][0] = 10**6
-    for model in (forest, boosted):
-        assert "outside itself" in refusal(tmp_path, model_bytes(model))
+    tree, nodes = forest.score_.model_.estimators_[0].tree_, boosted.score_.model_._predictors[0][0]
+    for names, words in (
+        (("feature", "feature_idx"), "a feature that does not exist"),
+        (("left_child", "left"), "outside itself"),
+    ):
+        state = tree.__getstate__()
+        state["nodes"][names[0]][0] = nodes.nodes[names[1]][0] = 10**6
+        tree.__setstate__(state)
+        for model in (forest, boosted):
+            assert words in refusal(tmp_path, model_bytes(model))
 
 
 def filled(name, old):
