@@ -30,13 +30,12 @@ from localconformal.io.files import write_whole
 from localconformal.metrics import WorstSlab
 from localconformal.metrics.intervals import (
     check_levels,
-    check_pair,
+    check_one_level,
     coverage_p_values,
     is_covered,
     lengths,
 )
 from localconformal.parallel import in_threads
-from localconformal.quantiles import Array
 from localconformal.text import (
     aligned,
     has_jinja2,
@@ -297,18 +296,6 @@ def common_level(candidates: Iterable[Any], confidence_level: float | None) -> f
             f"{_LEVEL}: got candidates of levels {sorted(levels)}; expected one: pass {_LEVEL}=."
         )
     return levels.pop() if levels else _DEFAULT_LEVEL
-
-
-def check_one_level(y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
-    """y (n,) and bounds (n, 2) of one level."""
-    bounds = np.asarray(intervals, dtype=np.float64)
-    if bounds.ndim == 3 and bounds.shape[2] != 1:
-        raise ValueError(
-            f"intervals: got shape {bounds.shape}, {bounds.shape[2]} levels; expected one level: "
-            "pass intervals[:, :, k] for each."
-        )
-    y_checked, bounds = check_pair(y, bounds[:, :, 0] if bounds.ndim == 3 else bounds, "y")
-    return y_checked.reshape(-1), bounds
 
 
 def audit_text(audit: Audit, rest: str = 'frame("failures")') -> str:

@@ -14,7 +14,6 @@ from scipy.special import ndtri, stdtrit
 
 from localconformal.audit.audit import (
     Section,
-    check_one_level,
     common_level,
     intervals_of,
     sections_html,
@@ -30,7 +29,7 @@ from localconformal.audit.cells import (
 from localconformal.audit.summary import Summary, summarise
 from localconformal.frames import at_ends, make_frame
 from localconformal.metrics import interval_score
-from localconformal.metrics.intervals import check_levels, is_covered, lengths
+from localconformal.metrics.intervals import check_levels, check_one_level, is_covered, lengths
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
 from localconformal.text import aligned, has_jinja2, one_line, say_difference, say_level, say_number

@@ -67,6 +67,18 @@ def check_pair(
     return y.reshape(y.shape + (1,) * (bounds.ndim - 2)), bounds
 
 
+def check_one_level(y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
+    """y (n,) and bounds (n, 2) of one level."""
+    bounds = np.asarray(intervals, dtype=np.float64)
+    if bounds.ndim == 3 and bounds.shape[2] != 1:
+        raise ValueError(
+            f"intervals: got shape {bounds.shape}, {bounds.shape[2]} levels; expected one level: "
+            "pass intervals[:, :, k] for each."
+        )
+    y_checked, bounds = check_pair(y, bounds[:, :, 0] if bounds.ndim == 3 else bounds, "y")
+    return y_checked.reshape(-1), bounds
+
+
 def check_levels(confidence_level: ArrayLike, bounds: Array) -> Array:
     """One level in (0, 1) for each of those in bounds: (1,) for (n, 2), else (L,)."""
     levels = np.asarray(confidence_level, dtype=np.float64)

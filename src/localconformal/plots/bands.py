@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from localconformal.audit.audit import check_one_level
 from localconformal.columns import LABEL
 from localconformal.metrics import coverage, mean_length, share_infinite
-from localconformal.metrics.intervals import is_covered, is_empty, tied_lengths
+from localconformal.metrics.intervals import check_one_level, is_covered, is_empty, tied_lengths
 from localconformal.plots import _axes as art
 from localconformal.quantiles import Array, weighted_quantile
 from localconformal.text import say_level, say_number, say_rows, say_share

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
-from localconformal.audit.audit import check_one_level
 from localconformal.audit.cells import number_bins
 from localconformal.audit.compare import paired_mean, row_values
 from localconformal.columns import LABEL, MISSING, MISSING_NAME, name_of
 from localconformal.metrics import binomial_band, coverage_length_curve, group_coverage
+from localconformal.metrics.intervals import check_one_level
 from localconformal.plots import _axes as art
 from localconformal.quantiles import Array
 from localconformal.text import say_level, say_number, say_rows

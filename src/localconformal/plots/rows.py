@@ -9,13 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from localconformal.audit.audit import check_one_level
 from localconformal.engine.kernels import effective_sample_size
 from localconformal.frames import is_frame, stack_rows
 from localconformal.laws.base import BaseLaw
 from localconformal.laws.localizer import Localizer, NeighborsLocalizer
 from localconformal.metrics import coverage, length_error_corr
-from localconformal.metrics.intervals import check_prediction, is_covered, size_bins, tied_lengths
+from localconformal.metrics.intervals import (
+    check_one_level,
+    check_prediction,
+    is_covered,
+    size_bins,
+    tied_lengths,
+)
 from localconformal.plots import _axes as art
 from localconformal.quantiles import Array, weighted_quantile
 from localconformal.text import say_level, say_number, say_share

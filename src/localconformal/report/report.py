@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 
 from localconformal.audit import Audit, Comparison, Failure, Summary
 from localconformal.audit.audit import (
-    check_one_level,
     coverage_phrase,
     intervals_of,
     part_verdict,
@@ -29,7 +28,7 @@ from localconformal.columns import LABEL, MISSING, as_table, read_columns
 from localconformal.frames import columns_of, is_frame
 from localconformal.io.files import write_whole
 from localconformal.metrics import CoverageLengthCurve, coverage_band
-from localconformal.metrics.intervals import is_covered
+from localconformal.metrics.intervals import check_one_level, is_covered
 from localconformal.quantiles import Array
 from localconformal.report.charts import (
     KINDS,
