@@ -46,7 +46,7 @@ def _check_intervals(intervals: ArrayLike) -> Array:
     return bounds
 
 
-def check_pair(
+def _check_pair(
     y_true: ArrayLike, intervals: ArrayLike, name: str = "y_true"
 ) -> tuple[Array, Array]:
     """y, shaped to be compared with the bounds of each level, and the bounds.
@@ -75,7 +75,7 @@ def check_one_level(y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
             f"intervals: got shape {bounds.shape}, {bounds.shape[2]} levels; expected one level: "
             "pass intervals[:, :, k] for each."
         )
-    y_checked, bounds = check_pair(y, bounds[:, :, 0] if bounds.ndim == 3 else bounds, "y")
+    y_checked, bounds = _check_pair(y, bounds[:, :, 0] if bounds.ndim == 3 else bounds, "y")
     return y_checked.reshape(-1), bounds
 
 
@@ -100,7 +100,7 @@ def each_level(
     confidence_level: ArrayLike | None = None,
 ) -> _Result | list[_Result]:
     """judge(y (n,), bounds (n, 2), level if given); a list, one per level, for (n, 2, L)."""
-    y, bounds = check_pair(y_true, intervals)
+    y, bounds = _check_pair(y_true, intervals)
     parts = bounds.reshape(len(bounds), 2, -1)
     given: list[tuple[Any, ...]] = [(y.reshape(-1), part) for part in np.moveaxis(parts, 2, 0)]
     if confidence_level is not None:
@@ -133,7 +133,7 @@ def coverage(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
     >>> coverage([0.0, 2.0], [[0.0, 1.0], [0.0, 1.0]])
     0.5
     """
-    return _number_or_array(is_covered(*check_pair(y_true, intervals)).mean(axis=0))
+    return _number_or_array(is_covered(*_check_pair(y_true, intervals)).mean(axis=0))
 
 
 def is_covered(y: Array, bounds: Array) -> NDArray[np.bool_]:
@@ -359,7 +359,7 @@ def interval_score(
     >>> interval_score([2.0], [[0.0, 1.0]], confidence_level=0.5)
     5.0
     """
-    y, bounds = check_pair(y_true, intervals)
+    y, bounds = _check_pair(y_true, intervals)
     lower, upper = bounds[:, 0], bounds[:, 1]
     alpha = 1.0 - check_levels(confidence_level, bounds)
     outside = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
@@ -749,7 +749,7 @@ def coverage_length_curve(
     >>> curve.coverage, curve.median_length.round(1)
     (array([0.5, 1. ]), array([0.2, 1. ]))
     """
-    y, bounds = check_pair(y_true, intervals)
+    y, bounds = _check_pair(y_true, intervals)
     bounds = bounds.reshape(len(y), 2, -1)
     levels = check_levels(confidence_level, bounds)
     order = np.argsort(levels, kind="stable")
