@@ -76,7 +76,7 @@ _TRIED_FIRST = 200
 _SECONDS_PER_DAY = 86_400.0
 _DAYS = "days"
 
-_CONSTANT = "Left out, as all training rows hold the same value"
+_CONSTANT = "Left out because all training rows hold the same value"
 
 
 class TablePreparation(TransformerMixin, BaseEstimator):
@@ -95,7 +95,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     >>> table = pd.DataFrame({"day": days, "same": 1, "kind": ["a", "b"]})
     >>> learned = TablePreparation().fit(table)
     >>> learned.notes_[1]
-    "Left out, as all training rows hold the same value: 'same'."
+    "Left out because all training rows hold the same value: 'same'."
     >>> prepared, lost = learned.read(pd.DataFrame({"day": ["2020-03-01"], "kind": ["z"]}))
     >>> list(prepared), lost
     (['day.days', 'day.month', 'day.day', 'day.weekday', 'kind'], {'kind': 1})
@@ -276,7 +276,7 @@ def _learn_column(column: Any) -> _Learned:
     # Beside a missing value, pandas keeps true and false as objects.
     known = column.dropna().infer_objects()
     if not len(known):
-        return None, ["Left out, as training rows have no value there"]
+        return None, ["Left out because training rows have no value there"]
     missing = ["Missing values are kept as such"] if len(known) < len(column) else []
     if known.nunique() == 1 and not missing:
         return None, [_CONSTANT]
@@ -301,11 +301,11 @@ def _learn_number(name: str, known: Any, missing: list[str]) -> _Learned:
     values = as_floats(known)
     if not missing and np.all(values == values[0]):
         same = "its values differ only in digits beyond the 15 or so that numbers keep here"
-        return None, [f"Left out, as {same}"]
+        return None, [f"Left out because {same}"]
     whole = np.isfinite(values) & (np.trunc(values) == values)
     if _names_rows(name) and whole.all() and known.nunique() == len(known):
         numbers = "whole numbers, all different, under the name of an identifier"
-        return None, [f"Left out, as it numbers the rows: {numbers}"]
+        return None, [f"Left out because it numbers the rows: {numbers}"]
     # Few columns pass the first condition, which is quicker than to read texts.
     is_near = known.between(10_000 * _DAY_YEARS[0], 10_000 * _DAY_YEARS[1] + 9_999).all()
     if not (is_near and _parse_times(_day_texts(known), _DAY_NUMBER).notna().all()):
@@ -351,7 +351,7 @@ def _learn_labels(name: str, texts: Any, missing: list[str]) -> _Learned:
         said.append("Not read as numbers, for a decimal comma or marks between thousands")
     if len(counts) > max(_IDENTIFIER_LABELS, _IDENTIFIER_SHARE * len(texts)):
         why = "most training rows hold a text of their own there, like an identifier"
-        return None, [*said, f"Left out, as {why}"]
+        return None, [*said, f"Left out because {why}"]
     # Ties go by the label, so that the order of rows decides nothing.
     ordered = sorted(counts.index, key=lambda label: (-counts[label], label))
     labels = tuple(sorted(str(label) for label in ordered[:MOST_LABELS]))
