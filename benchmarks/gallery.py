@@ -13,7 +13,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import localconformal
 from benchmarks.harness import Rows, predict_sets
-from localconformal.regressors.table import METHODS
+from localconformal.regressors.methods import METHODS
 
 BRANCHES_FROM = 3.0
 

@@ -22,7 +22,7 @@ from sklearn.linear_model import LinearRegression
 from benchmarks.harness import describe_machine
 from localconformal import KernelLaw, SLCPRegressor
 from localconformal.laws import ForestLaw, LearnedLaw, NeighborsLaw, StackedLaw
-from localconformal.regressors.row_parts import ROWS_AT_A_TIME
+from localconformal.rows import ROWS_AT_A_TIME
 
 RESULTS = Path(__file__).parent / "results" / "resources.json"
 COLUMNS = 5

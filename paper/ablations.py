@@ -26,8 +26,7 @@ from benchmarks.harness import (
 )
 from benchmarks.tables import Mean, excess, means_table, over_repeats, ratio, relative, select
 from localconformal.datasets import SIMULATIONS
-from localconformal.laws import KernelLaw
-from localconformal.laws.bandwidth import DistanceQuantile
+from localconformal.laws import DistanceQuantile, KernelLaw
 from localconformal.metrics import interval_score
 from paper.data import real_split, simulated_split
 from paper.methods import named_arms, share_models, slcp
@@ -181,9 +180,9 @@ def percents() -> list[int]:
 
 
 def law_of(kernel: str, percent: int, bandwidth: str = "median") -> KernelLaw:
-    """The law on a mini-batch, which is drawn once, at fit; plain NumPy on all rows."""
+    """The law on a mini-batch, which is drawn once, at fit; the exact engine on all rows."""
     batch = {"engine": "minibatch", "batch_size": percent / 100}
-    engine = {"engine": "reference"} if percent == ALL_ROWS else batch
+    engine = {"engine": "exact"} if percent == ALL_ROWS else batch
     return KernelLaw(kernel, bandwidth=bandwidth, n_jobs=1, **engine)
 
 
@@ -211,14 +210,14 @@ def law_seconds(split: Split, models: Models, seed: int) -> dict[tuple[str, int]
     """Processor seconds of the Gaussian law alone: to build it, and to ask it about all rows.
 
     The bandwidth is that of all rows and is not timed; the least of a few timings counts. A
-    mini-batch is asked in plain NumPy, whatever its size, for one engine's times to compare.
+    mini-batch is asked by the exact engine, whatever its size, for one engine's times to compare.
     """
     train = split.train
     fitted = models.memory.fit("quantile", models.quantile.model, train.X, train.y)
     upper = fitted.predict(train.X, quantiles=[(1 + LEVEL) / 2])[:, 0]
     v, asked = train.y - upper, np.vstack([split.calibration.X, split.test.X])
-    h = KernelLaw(engine="reference", random_state=seed).fit(train.X, v).bandwidth_
-    engines = {("SLCP-RBF", percent): "reference" for percent in percents()}
+    h = KernelLaw(random_state=seed).fit_localizer(train.X, v).bandwidth
+    engines = {("SLCP-RBF", percent): "exact" for percent in percents()}
     engines.update({(name, ALL_ROWS): engine for name, engine in ENGINES.items()})
     found = {}
     for (name, percent), engine in engines.items():

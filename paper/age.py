@@ -34,8 +34,7 @@ from benchmarks.harness import (
 )
 from benchmarks.tables import below_bands, difference, means_table, over_repeats, select
 from localconformal.io.files import write_whole
-from localconformal.laws import KernelLaw
-from localconformal.laws.bandwidth import DistanceQuantile
+from localconformal.laws import DistanceQuantile, KernelLaw
 from localconformal.metrics import binomial_band, interval_score
 from localconformal.quantiles import Array
 from localconformal.regressors import (

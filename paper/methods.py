@@ -60,7 +60,7 @@ def lvd_law(models: Models, preset: Preset) -> dict[str, Any]:
     """Distances in a network's last hidden layer, otherwise of features."""
     has_layers = hasattr(models.mean.model, "hidden_layer_sizes")
     embedding = "hidden-metric" if has_layers else "metric"
-    return {"law": KernelLaw(bandwidth=1.0, embedding=embedding, engine="reference")}
+    return {"law": KernelLaw(bandwidth=1.0, embedding=embedding)}
 
 
 class PlusOne(RegressorMixin, BaseEstimator):

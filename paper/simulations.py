@@ -44,8 +44,7 @@ from benchmarks.tables import (
     select,
 )
 from localconformal.datasets import Simulation, load_simulation, shifted_simulation
-from localconformal.laws import KernelLaw, NeighborsLaw
-from localconformal.laws.bandwidth import DistanceQuantile
+from localconformal.laws import DistanceQuantile, KernelLaw, NeighborsLaw
 from localconformal.metrics.intervals import tied_lengths
 from localconformal.quantiles import Array
 from localconformal.regressors import WeightedConformalRegressor

@@ -146,7 +146,6 @@ def laws() -> Iterator[tuple[str, int, Any]]:
     yield "neighbors engine", 12_000, kernel(bandwidth=0.05, engine="exact", **one)
     yield "neighbors law", 5_000, lc.NeighborsLaw(50)
     yield "forest", 5_000, lc.ForestLaw(grown, **one)
-    yield "leaf quantiles", 500, lc.LeafQuantilesLaw(20, random_state=0)
     yield "learned", 500, lc.LearnedLaw(**one)
     yield "stacked", 500, lc.StackedLaw(["uniform", "kernel", "forest"], **one)
 

@@ -1,45 +1,78 @@
 """What tests use of inner modules, in one place: oracles, sizes, parts without a public name."""
 
 # ruff: noqa: F401
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from localconformal.adjustments import ADJUSTMENTS, make_adjustment
 from localconformal.columns import split_columns
-from localconformal.densities import DENSITIES, Grid, Sample
-from localconformal.densities.base import EVERYWHERE
-from localconformal.densities.grid import BINS
-from localconformal.densities.histogram import law_mass
-from localconformal.engine.choose import ENGINES, FEW, Problem, build_engine
-from localconformal.engine.exact import run_in_threads
-from localconformal.engine.kernels import KernelWeights
-from localconformal.engine.reference import ReferenceEngine
+from localconformal.densities import _BINS as BINS
+from localconformal.densities import _EVERYWHERE as EVERYWHERE
+from localconformal.densities import Grid, HighestDensity, denser_mass, density_law, run_mass
+from localconformal.densities import _law_mass as law_mass
+from localconformal.densities import _profiles as profiles
+from localconformal.engine import FEW, run_in_threads
+from localconformal.engine.choose import Problem
 from localconformal.engine.sketch import Sketch, SketchEngine
-from localconformal.intervals import collapse_crossed, crossed, nest, round_up
 from localconformal.laws import LAWS, SidedLaw, make_law
-from localconformal.laws.features import FeatureEmbedding
-from localconformal.laws.leaves import LeafFinder
-from localconformal.laws.noise import draw
-from localconformal.laws.outputs import Outputs, blank_outputs
-from localconformal.models import default_estimator, fit_model, may_share_process
+from localconformal.laws.auto import _FEWEST as FEWEST
+from localconformal.laws.base import ReferenceEngine
+from localconformal.laws.blend import default_models
+from localconformal.laws.features import Features
+from localconformal.laws.forest import LeafFinder
+from localconformal.laws.kernel import (
+    KERNELS,
+    Bandwidth,
+    KernelWeights,
+    NeighborWeights,
+    _build_engine,
+)
+from localconformal.localizing import draw
+from localconformal.models import _may_share_process as may_share_process
+from localconformal.models import default_estimator
 from localconformal.parallel import in_threads
-from localconformal.regressors.cdsplit import profiles
-from localconformal.regressors.chr import run_mass
-from localconformal.regressors.hpdsplit import denser_mass
+from localconformal.quantiles import _collapse_crossed as collapse_crossed
+from localconformal.quantiles import _nest as nest
+from localconformal.quantiles import crossed, round_up
+from localconformal.rows import (
+    RESPONSE,
+    SMALL_FIT,
+    Curve,
+    Reference,
+    Rows,
+    fit_model,
+    fold_rows,
+    split_rows,
+)
 from localconformal.scores import SCORES, Band, make_score
-from localconformal.selection.cost import FEWEST
-from localconformal.splitting import fold_rows, split_rows
+
+#: What a user may ask a kernel law for.
+ENGINES = ("auto", "exact", "sketch", "minibatch")
+
+
+def build_engine(name, problem):
+    """The engine of a kernel law for this problem, and the report on it; "reference" is NumPy."""
+    if name == "reference":
+        v, points, *kernel = problem.for_engine()
+        return ReferenceEngine(v, KernelWeights(points, *kernel)), None
+    given = (problem.kernel, problem.min_effective_samples, problem.seed, problem.n_jobs)
+    asked = Bandwidth(problem.points, problem.v, *given)
+    return _build_engine(name, asked, problem.bandwidth, problem.tolerance)
 
 
 def embedded(model, X):
     """Rows as the kernel of an LCP, RLCP or LVD model sees them."""
-    return model.localizer_.view(X)
+    return model.localizer_.view(Rows(X))
 
 
 def drawn_centres(model, X):
     """The points that a fitted RLCP model draws around embedded rows."""
     points, localizer = embedded(model, X), model.localizer_
-    return points + localizer.bandwidth * draw(localizer.kernel, model.noise_seed_, points)
+    return points + localizer.bandwidth * draw(
+        localizer.kernel, model.parts_.correction.seed_, points
+    )
 
 
 def laws_of(model):
@@ -67,33 +100,45 @@ def calibrates(model, n):
 
 def rows_at_a_time(monkeypatch, most):
     """Let models answer so many rows at a time."""
-    monkeypatch.setattr("localconformal.regressors.row_parts.ROWS_AT_A_TIME", most)
+    monkeypatch.setattr("localconformal.composition.ROWS_AT_A_TIME", most)
 
 
 def seen(law, X):
     """Rows as the models inside a forest law or a learned law see them."""
-    return law.view_(X)
+    return law.view_(Rows(X))
 
 
 def features(X):
     """The columns of a table as points (n, d)."""
-    return FeatureEmbedding().fit(X).transform(X)
+    return Features().fit(X).transform(X)
+
+
+class PointModel(Curve):
+    """mu(x) given by a function, where a fitted score would speak of the rows."""
+
+    def __init__(self, point):
+        self.point = point
+
+    def compute(self, rows):
+        return Band.around(np.asarray(self.point(rows.X), dtype=float))
 
 
 def told(point, X, v):
-    """What a law is told of a point model whose scores v = y - mu are; nothing without one."""
-    if point is None:
-        return {}
-    mu = point(X) if len(X) else np.empty(0)
-    return {"outputs": Outputs(point, mu, mu + np.resize(v, len(mu)))}
+    """Reference rows that know a point model, whose scores v = y - mu are; X itself without one."""
+    if point is None or not len(X):
+        return X
+    rows = Rows(X, model=PointModel(point))
+    rows.known[RESPONSE] = rows.point + np.resize(v, len(X))
+    return rows
 
 
 def local_laws(law, X, V, asked, point=None, more=None):
     """The laws of the columns of V (n, S) at rows, once more (n, S) was added."""
-    sided = SidedLaw.fit(law, X, V, told(point, X, V[:, -1]).get("outputs"))
+    rows = told(point, X, V[:, -1])
+    sided = SidedLaw.fit(law, rows if isinstance(rows, Rows) else Rows(rows), V)
     if more is not None:
         sided.update(X, more)
-    return sided.at(asked)
+    return sided.at(Rows(asked))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -101,21 +146,58 @@ def few_trees():
     """Small forests wherever a spread is learned, in the files that import this."""
     with pytest.MonkeyPatch.context() as patch:
         forests = ((20, 5, 0.5), (10, 30, 1.0))
-        patch.setattr("localconformal.laws.outputs.SPREAD_FORESTS", forests)
+        patch.setattr("localconformal.laws.transformed._SPREAD_FORESTS", forests)
         yield
 
 
+def fit_adjustment(adjustment, V):
+    """The adjustment with its constants learned from reference scores (n, S)."""
+    return adjustment.fit(SimpleNamespace(sizes=np.asarray(V, dtype=float)))
+
+
+class FittedScore:
+    """A fitted score, asked about tables: point(X), band(X) and all that it has itself."""
+
+    def __init__(self, score):
+        self.score = score
+
+    def __getattr__(self, name):
+        return getattr(self.score, name)
+
+    def band(self, X):
+        return self.score(Rows(X))
+
+    def point(self, X):
+        return self.band(X).point
+
+    def spread(self, X):
+        return self.band(X).upper_unit
+
+
 def fit_score(score, estimator, X, y, **params):
-    """The score fitted around a model: it answers point(X), band(X), values(band, y), bounds(.)."""
-    return score.fit(estimator, X, y, **params)
+    """The score fitted around a model."""
+    return FittedScore(score.fit(estimator, X, y, **params))
+
+
+class Density:
+    """A law's density of scores v: masses (n, M) at any rows, on a grid."""
+
+    def __init__(self, law, X, v):
+        from localconformal.composition import Sides
+
+        v, rows = np.asarray(v, dtype=np.float64), Rows(X)
+        law = density_law(len(v), 0, 1) if law is None else make_law(law, 0, 1)
+        signed = SimpleNamespace(values=lambda band, y: np.stack([-y, y], axis=1))
+        score = PointModel(lambda X: np.zeros(len(X)))
+        score.values = signed.values
+        reference = Reference(rows, v, score, Sides("signed"), 0, 1, law)
+        self.rank, self.laws = HighestDensity().fit(reference), SidedLaw.fit(law, rows, reference.V)
+        self.grid, self.law = self.rank.grid_, self.laws.laws[0]
+
+    def mass(self, X):
+        return self.rank.masses(self.laws.at(Rows(X)))
 
 
 def density_of(law, X, v):
-    """The density of scores v around a law, on its grid; None is the default law."""
-    v = np.asarray(v, dtype=np.float64)
-    return DENSITIES["law"](Sample(X, v, blank_outputs(v), 0, n_jobs=1), law)
-
-
-def fit_adjustment(adjustment, V):
-    """The adjustment fitted to reference scores V (n, S)."""
-    return adjustment.fit(V)
+    """The density of scores v around a law; None is the default law."""
+    return Density(law, X, v)

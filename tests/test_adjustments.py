@@ -102,7 +102,7 @@ def test_floors_are_relative_to_the_scores_and_must_be_positive(problem):
         )
         assert np.all(fit_adjustment(kind(), np.zeros((5, 2))).eps_ > 0)
         for floor in (0.0, -1.0, float("nan")):
-            with pytest.raises(ValueError, match=r"floor is .*positive"):
+            with pytest.raises(ValueError, match=r"floor=.*positive"):
                 fit_adjustment(kind(floor=floor), V)
 
 
@@ -203,9 +203,9 @@ def test_all_of_a_stretch_on_which_m_is_zero_is_accepted(problem):
 @pytest.mark.parametrize(
     ("m", "message"),
     [
-        (3, r"m is 3; a function m\(v, F, theta\) was expected"),
-        (lambda v, F, t: 1.0, r"m\(v, F, theta\) returned .*one number a row"),
-        (lambda v, F, t: np.ones((len(v), 1)), r"m\(v, F, theta\) returned .*one number a row"),
+        (3, r"m=3; expected a function m\(v, F, theta\)"),
+        (lambda v, F, t: 1.0, r"m\(v, F, theta\) returned .*one number per row"),
+        (lambda v, F, t: np.ones((len(v), 1)), r"m\(v, F, theta\) returned .*one number per row"),
         (lambda v, F, t: t + v, r"rises in v or falls in theta"),
         (lambda v, F, t: np.cos(9 * v) + t - v, r"rises in v or falls in theta"),
     ],

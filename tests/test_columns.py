@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from sklearn.dummy import DummyRegressor
 
+from inner import Rows
 from localconformal import MondrianConformalRegressor, metrics, plots
 from localconformal.audit import audit
 from localconformal.columns import (
@@ -189,7 +190,7 @@ def test_metrics_audit_plots_and_mondrian_name_a_cell_alike(kind, make):
     assert frame["group"].tolist() == found
     assert [tick.get_text().strip() for tick in ax.get_yticklabels()] == found
     model = MondrianConformalRegressor(DummyRegressor(), calibration_size=0.5, random_state=0)
-    cells = model.fit(X, y, groups=labels)._cells(X, labels)
+    cells = model.fit(X, y, groups=labels).parts_.correction.cell(Rows(X, labels))
     assert cells.tolist() == [names[code] for code in codes]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import QuantileRegressor
 
-from inner import BINS, EVERYWHERE, Grid, density_of, law_mass
+from inner import BINS, EVERYWHERE, Grid, Rows, density_of, law_mass
 from localconformal import LearnedLaw, UniformLaw
 from registry import ci_but
 
@@ -111,6 +111,6 @@ def test_two_modes_are_kept_apart():
 def test_mass_beyond_the_grid_counts_for_its_ends():
     X, v = two_modes(200, seed=0)
     law = LearnedLaw(QuantileRegressor(alpha=0), n_jobs=1).fit(X, 100.0 * v)
-    mass = law_mass(law, grid_of(v), X[:5])
+    mass = law_mass(law.at(Rows(X[:5])), grid_of(v), 5)
     np.testing.assert_allclose(mass.sum(axis=1), 1.0)
     assert (mass[:, [0, -1]].sum(axis=1) > 0.3).all()

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
@@ -126,9 +127,10 @@ def test_a_narrow_terminal_shows_the_columns_that_matter(monkeypatch):
     y = X[:, 0] * noise
     model = SLCPRegressor(LinearRegression(), law="kernel", random_state=0).fit(X, y)
     intervals, selection = model.predict_interval(X), clone(model).fit(X, y)
-    selection._selection = {"law": ["spread x learned"], "location": ["point"], "side": [1]}
-    selection._selection |= {"correction": ["additive"], "interval_score": [2.238455]}
-    selection._selection |= {"weight": [0.130183], "chosen": [False]}
+    table = {"law": ["spread x learned"], "location": ["point"], "side": [1]}
+    table |= {"correction": ["additive"], "interval_score": [2.238455]}
+    table |= {"weight": [0.130183], "chosen": [False]}
+    selection.parts_ = replace(selection.parts_, selection=table)
     found = audit(X, y, intervals, np.repeat(["a", "b"], 150))
     shown = {
         "local_lower local_upper correction effective_sample_size": model.diagnose(X),

@@ -13,9 +13,9 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import SVR
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from inner import fit_model, may_share_process
+from inner import SMALL_FIT, fit_model, may_share_process
 from localconformal import SLCPRegressor
-from localconformal.parallel import SMALL_FIT, in_threads
+from localconformal.parallel import in_threads
 from registry import smooth_data
 
 JOBS = pytest.mark.parametrize("n_jobs", [1, 2, None])

@@ -18,6 +18,7 @@ from matplotlib.text import Text
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
+from inner import Rows
 from localconformal import (
     ForestLaw,
     KernelLaw,
@@ -411,7 +412,7 @@ def test_weights_are_those_of_the_kernel_between_rows(law):
     law = model.law_.laws[-1]
     ax, frame = weights_of(model, ROWS[3], ROWS, V)
     kernel = law.localizer()
-    found = kernel(kernel.view(ROWS[3:4]), kernel.view(ROWS))[0]
+    found = kernel.weigh(kernel.view(Rows(ROWS[3:4])), kernel.view(Rows(ROWS)))[0]
     np.testing.assert_allclose(frame["weight"], (found / found.sum())[frame["row"]])
     np.testing.assert_array_equal(frame["v"], V[frame["row"]])
     assert (np.diff(frame["weight"]) >= 0).all()

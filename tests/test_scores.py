@@ -96,11 +96,11 @@ def test_every_level_is_answered_as_if_alone_and_infinity_is_the_whole_line(scor
 
 
 def test_values_are_distances_from_the_edges_in_their_units():
-    band = Band(*np.array([[1.0, 1.0], [3.0, 3.0], [2.0, 2.0], [4.0, 4.0]]))
+    band = Band(*np.array([[2.0, 2.0], [1.0, 1.0], [3.0, 3.0], [2.0, 2.0], [4.0, 4.0]]))
     values = make_score("residual").values(band, np.array([0.0, 7.0]))
     np.testing.assert_array_equal(values, [[0.5, -0.75], [-3.0, 1.0]])
     # Scores beyond all numbers come without a warning.
-    band = Band.around(np.array([-1e308, 0.0]), np.array([1e-5, 1.0]))
+    band = Band.around(np.array([-1e308, 0.0]), unit=np.array([1e-5, 1.0]))
     values = make_score("residual").values(band, np.array([1e308, np.inf]))
     assert not np.isfinite(values).any()
 
@@ -113,17 +113,17 @@ def test_out_of_bag_bands_are_those_of_the_forest(data):
     residual, response = (
         fit_score(make_score(name), forest, *data) for name in ("residual", "response")
     )
-    band = residual.out_of_bag_band()
+    band = residual.out_of_bag()
     for edge in (band.lower, band.upper):
         np.testing.assert_array_equal(edge, residual.model_.oob_prediction_)
-    np.testing.assert_array_equal(response.out_of_bag_band().lower, np.zeros(200))
+    np.testing.assert_array_equal(response.out_of_bag().lower, np.zeros(200))
 
 
 @pytest.mark.parametrize("name", ["quantile", "normalised", "residual"])
 def test_out_of_bag_references_are_refused_with_a_remedy(name, data):
     score = fit_score(make_score(name), SMALL_TREES, *data)
-    with pytest.raises(ValueError, match=r"reference='oob' came with .*cross-fit"):
-        score.out_of_bag_band()
+    with pytest.raises(ValueError, match=r"reference='oob' with .*cross-fit"):
+        score.out_of_bag()
 
 
 def test_a_fitted_mean_is_not_trained_again(data):
@@ -191,7 +191,7 @@ def test_the_seed_makes_the_folds_is_zero_by_default_and_weights_reach_them(data
 
 @pytest.mark.parametrize("beta", [-0.1, float("nan")])
 def test_a_bad_beta_is_refused(data, beta):
-    with pytest.raises(ValueError, match=r"beta is .*at least 0"):
+    with pytest.raises(ValueError, match=r"beta=.*at least 0"):
         fit_score(NormalisedScore(beta=beta), LinearRegression(), *data)
 
 
@@ -302,7 +302,7 @@ BAD_QUANTILES = [
 
 def test_what_is_no_pair_around_the_median_is_refused(data):
     for quantiles in BAD_QUANTILES:
-        with pytest.raises(ValueError, match=r"quantiles are .*inside \(0, 1\).*each side of 0.5"):
+        with pytest.raises(ValueError, match=r"quantiles=.*inside \(0, 1\).*each side of 0.5"):
             fit_score(QuantileScore(quantiles), Says([1.0, 3.0]), *data)
 
 
@@ -315,7 +315,7 @@ SHAPE = r"Says.predict returned an array of shape .*\(lower, upper\)"
         *(({}, Says(answer), SHAPE) for answer in (1.0, [1.0], [1.0] * 4, [[1.0, 2.0]] * 2)),
         *(({}, [Says(1.0)] * n, rf"{n} quantile models came; a pair .* triple") for n in (1, 4)),
         ({}, LinearRegression(), r"LinearRegression came .*no quantile parameter; pass"),
-        ({"unit": "metre"}, LINE, r"unit is 'metre'.*median.*one.*width"),
+        ({"unit": "metre"}, LINE, r"unit='metre'.*median.*one.*width"),
     ],
 )
 def test_models_and_units_that_cannot_be_used_are_refused_with_remedies(

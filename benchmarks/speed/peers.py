@@ -175,7 +175,7 @@ NAIVE_LCP_ROWS, NAIVE_ROWS, SLOW_ROWS = 1, 500, 100
 
 def time_ours(kind, calibration, X):
     """Seconds to calibrate and to answer, after a first call that may compile."""
-    law = KernelLaw(bandwidth=bandwidth(), engine="reference")
+    law = KernelLaw(bandwidth=bandwidth())
     made = kind(FrozenEstimator(model()), law=law, calibration_size=None, random_state=0)
     made.fit(*regression(REFERENCES, "reference")).conformalize(*calibration)
     made.predict_interval(X[:10])

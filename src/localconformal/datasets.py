@@ -88,7 +88,7 @@ _TINY = 1e-12
 _HALVINGS = 60
 
 
-def _gaussian(name: str, features: _Features, mean: _Curve, deviation: _Curve) -> Simulation:
+def gaussian(name: str, features: _Features, mean: _Curve, deviation: _Curve) -> Simulation:
     """y = mean(x) + deviation(x) e with e standard normal; deviation may be negative."""
 
     def spread(X: Array) -> Array:
@@ -148,7 +148,7 @@ def _mixture(
     )
 
 
-def _uniform_features(low: float, high: float, d: int = 1) -> _Features:
+def uniform_features(low: float, high: float, d: int = 1) -> _Features:
     """X uniform on [low, high]^d."""
     return lambda rng, n: rng.uniform(low, high, size=(n, d))
 
@@ -231,7 +231,7 @@ def _shape(X: Array) -> Array:
 
 _asymmetric = Simulation(
     "asymmetric",
-    draw_features=_uniform_features(-5.0, 5.0, _D_IZBICKI),
+    draw_features=uniform_features(-5.0, 5.0, _D_IZBICKI),
     draw_response=lambda rng, X: 5.0 * X[:, 0] + rng.gamma(_shape(X), 1.0 / _shape(X)),
     conditional_mean=lambda X: 5.0 * X[:, 0] + 1.0,
     conditional_cdf=lambda X, y: gammainc(
@@ -250,45 +250,45 @@ def _first_feature(X: Array) -> Array:
 
 def _izbicki_gaussian(name: str, deviation: Callable[[Array], Array]) -> Simulation:
     """y ~ N(x1, deviation(x1)^2), X uniform on [-5, 5]^20."""
-    features = _uniform_features(-5.0, 5.0, _D_IZBICKI)
-    return _gaussian(name, features, _first_feature, lambda X: deviation(X[:, 0]))
+    features = uniform_features(-5.0, 5.0, _D_IZBICKI)
+    return gaussian(name, features, _first_feature, lambda X: deviation(X[:, 0]))
 
 
 #: To add a simulation, add it here.
 SIMULATIONS: dict[str, Simulation] = {
     simulation.name: simulation
     for simulation in (
-        _gaussian(
+        gaussian(
             "sim1",
-            _uniform_features(0.0, 5.0),
+            uniform_features(0.0, 5.0),
             mean=lambda X: np.sin(X[:, 0]) ** 2 + 0.1,
             deviation=lambda X: 0.6 * np.sin(2.0 * X[:, 0]),
         ),
-        _gaussian(
+        gaussian(
             "sim2",
-            _uniform_features(0.0, 5.0),
+            uniform_features(0.0, 5.0),
             mean=lambda X: 2.0 * np.sin(X[:, 0]) ** 2 + 0.1,
             deviation=lambda X: 0.15 * X[:, 0],
         ),
-        _mixture("sim3", _uniform_features(0.0, 5.0), _draw_third, _third_parts),
-        _gaussian(
+        _mixture("sim3", uniform_features(0.0, 5.0), _draw_third, _third_parts),
+        gaussian(
             "sim1_printed",
-            _uniform_features(0.0, 5.0),
+            uniform_features(0.0, 5.0),
             mean=lambda X: np.sin(X[:, 0]) ** 2 + 0.6 * np.sin(2.0 * X[:, 0]),
             deviation=lambda X: np.ones(len(X)),
         ),
-        _gaussian(
+        gaussian(
             "sim2_printed",
-            _uniform_features(0.0, 5.0),
+            uniform_features(0.0, 5.0),
             mean=lambda X: 2.0 * np.sin(X[:, 0]) ** 2,
             deviation=lambda X: 0.15 * X[:, 0],
         ),
         _mixture(
-            "sim3_printed", _uniform_features(0.0, 5.0), _draw_third_printed, _third_printed_parts
+            "sim3_printed", uniform_features(0.0, 5.0), _draw_third_printed, _third_printed_parts
         ),
-        _gaussian(
+        gaussian(
             "covariate_shift",
-            _uniform_features(-1.0, 1.0),
+            uniform_features(-1.0, 1.0),
             mean=_first_feature,
             deviation=lambda X: np.abs(X[:, 0]) / (1.0 + np.abs(X[:, 0])),
         ),
@@ -296,9 +296,7 @@ SIMULATIONS: dict[str, Simulation] = {
         _izbicki_gaussian("heteroscedastic", np.abs),
         _izbicki_gaussian("heteroscedastic_plus_one", lambda x: 1.0 + np.abs(x)),
         _izbicki_gaussian("homoscedastic", np.ones_like),
-        _mixture(
-            "bimodal", _uniform_features(-1.5, 1.5, _D_IZBICKI), _draw_bimodal, _bimodal_parts
-        ),
+        _mixture("bimodal", uniform_features(-1.5, 1.5, _D_IZBICKI), _draw_bimodal, _bimodal_parts),
         _asymmetric,
     )
 }

@@ -104,10 +104,10 @@ def _installed_frame() -> Any:
     )
 
 
-def row_hashes(X: Any, y: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """One 64-bit hash of each row of (X, y), equal for rows that hold equal values."""
-    mixed = np.zeros(len(y), dtype=np.uint64)
-    for position, column in enumerate([*_columns(X), y]):
+def row_hashes(X: Any, *beside: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """One 64-bit hash of each row of (X, ...), equal for rows that hold equal values."""
+    mixed = np.zeros(len(X), dtype=np.uint64)
+    for position, column in enumerate([*_columns(X), *beside]):
         mixed = _mix(mixed ^ (_bits(column) + np.uint64(position)))
     return mixed
 

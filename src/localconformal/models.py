@@ -1,32 +1,44 @@
-"""How a base model is made, fitted and asked.
-
-Three kinds come in: an estimator to train (it is cloned first), a ``FrozenEstimator``, and any
-object with only ``predict``. The last two are never fitted here.
-"""
+"""Base models: the default, several fits at once, quantile models, what wraps a model."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from itertools import product
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, get_tags
 
 from localconformal.columns import LABEL, TIME, is_missing, kind_of
 from localconformal.default_model import TableBoostingRegressor
-from localconformal.frames import check_unmasked, columns_of, is_frame
-from localconformal.parallel import SMALL_PREDICTION, few_threads, in_threads, is_small
+from localconformal.frames import columns_of, is_frame
+from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
+from localconformal.rows import (
+    SMALL_PREDICTION,
+    accepts_missing,
+    few_threads,
+    is_composite,
+    is_frozen,
+    is_small,
+    predict_column,
+    shown,
+)
 
 T = TypeVar("T")
 #: Attributes under which a fitted model keeps the one that it wraps.
-WRAPPED = ("best_estimator_", "regressor_")
+_WRAPPED = ("best_estimator_", "regressor_")
+
+#: (parameters that tell the kind, the one that holds the level, what makes it a quantile model).
+_LEVEL_PARAMETERS: tuple[tuple[set[str], str, dict[str, str]], ...] = (
+    ({"num_leaves", "objective"}, "alpha", {"objective": "quantile"}),  # LightGBM
+    ({"booster", "objective"}, "quantile_alpha", {"objective": "reg:quantileerror"}),  # XGBoost
+    ({"alpha", "loss", "n_estimators"}, "alpha", {"loss": "quantile"}),  # GradientBoosting
+    ({"quantile", "loss"}, "quantile", {"loss": "quantile"}),  # HistGradientBoosting
+    ({"quantile"}, "quantile", {}),  # QuantileRegressor
+)
 
 
 def default_estimator(random_state: int | None = None) -> TableBoostingRegressor:
@@ -34,37 +46,10 @@ def default_estimator(random_state: int | None = None) -> TableBoostingRegressor
     return TableBoostingRegressor(random_state=random_state)
 
 
-def is_frozen(model: Any) -> bool:
-    """Whether the model comes fitted: a FrozenEstimator, or an object that cannot be fitted."""
-    return isinstance(model, FrozenEstimator) or not hasattr(model, "fit")
-
-
-def comes_fitted(estimator: Any) -> bool:
-    """Whether any of the models that the user passed comes fitted."""
-    return any(map(is_frozen, models_given(estimator)))
-
-
-def models_given(estimator: Any) -> list[Any]:
-    """The models that the user passed: one, or several for several quantiles."""
-    return list(estimator) if isinstance(estimator, (tuple, list)) else [estimator]
-
-
-def fit_model(model: Any, X: Any, y: Array, fit_params: Mapping[str, Any] | None = None) -> Any:
-    """A fitted clone of the model; a frozen one as it is."""
-    if not hasattr(model, "predict"):
-        raise ValueError(
-            f"a model came as {shown(model)}, which has no predict; one regression model, fitted "
-            "or not, was expected."
-        )
-    if is_frozen(model):
-        return model
-    try:
-        with few_threads(X):
-            return clone(model).fit(X, y, **(fit_params or {}))
-    except (TypeError, ValueError) as problem:
-        reason = _why_unfit(model, X)
-        if reason is None:
-            raise
+def explain_failed_fit(model: Any, X: Any, problem: Exception) -> None:
+    """Raise a sentence about a model that could not be fitted, where X may be the cause."""
+    reason = _why_unfit(model, X)
+    if reason is not None:
         words = " ".join(str(problem).split())
         raise ValueError(
             f"{type(model).__name__} could not be fitted to {len(X)} rows in which {reason[0]} "
@@ -89,7 +74,7 @@ def _why_unfit(model: Any, X: Any) -> tuple[str, str] | None:
             f"if it takes numbers alone, pass make_pipeline({columns}, {given})",
         )
     # Boosting says nothing of columns in its message, and folds leave out the few known values.
-    names = ", ".join(map(repr, empty_columns(X)[:3]))
+    names = ", ".join(map(repr, _empty_columns(X)[:3]))
     if not names:
         return None
     return f"the columns {names} have no known value", "leave them out, or fill them"
@@ -101,12 +86,13 @@ def fit_all(fits: Sequence[Callable[[], T]], estimator: Any, X: Any) -> list[T]:
     Small tables side by side, in one thread each; else one after the other, each with the threads
     that it brings: copies of a large table side by side would fill the memory.
     """
-    if is_small(X) and all(map(may_share_process, models_given(estimator))):
+    given = list(estimator) if isinstance(estimator, (tuple, list)) else [estimator]
+    if is_small(X) and all(map(_may_share_process, given)):
         return in_threads(fits)
     return [fit() for fit in fits]
 
 
-def may_share_process(model: Any) -> bool:
+def _may_share_process(model: Any) -> bool:
     """Whether fits side by side give what they give one after the other.
 
     True of scikit-learn's models with seeds. Others may use what all threads share, such as
@@ -126,7 +112,7 @@ def may_share_process(model: Any) -> bool:
     return known and not own_code and not any(name.endswith("random_state") for name in free)
 
 
-def empty_columns(X: Any) -> list[Any]:
+def _empty_columns(X: Any) -> list[Any]:
     """Names, or positions, of columns without any known value."""
     if is_frame(X):
         return [one.name for one in columns_of(X) if all(map(is_missing, one.to_list()))]
@@ -136,43 +122,11 @@ def empty_columns(X: Any) -> list[Any]:
     return [place for place, one in enumerate(rows.T) if all(map(is_missing, one))]
 
 
-def predict_column(model: Any, X: Any) -> Array:
-    """Point predictions of the model as a float64 array of shape (n,)."""
-    with few_threads(X, SMALL_PREDICTION):
-        prediction = np.asarray(model.predict(X), dtype=np.float64)
-    if prediction.size != len(X):
-        raise ValueError(
-            f"{type(model).__name__}.predict returned an array of shape {prediction.shape} for "
-            f"{len(X)} rows; one number a row was expected: wrap a single-output model."
-        )
-    return prediction.reshape(len(X))
-
-
-def check_finite(*predictions: Array) -> None:
-    """Predictions of a base model, finite or refused."""
-    if not all(np.all(np.isfinite(column)) for column in predictions):
-        raise ValueError(
-            "the base model predicts NaN or infinite values for some rows; finite numbers were "
-            "expected: check those rows, or the model."
-        )
-
-
-def shown(value: Any) -> str:
-    """How a message shows a value; a model's own text may run over several lines.
-
-    Examples
-    --------
-    >>> print(shown(np.eye(2)))
-    array([[1., 0.], [0., 1.]])
-    """
-    return " ".join(repr(value).split())
-
-
 def unwrap(model: Any) -> tuple[list[Any], Any]:
     """The transformers before a fitted model, and the model itself, whatever wraps them."""
     if isinstance(model, FrozenEstimator):
         return unwrap(model.estimator)
-    for name in WRAPPED:
+    for name in _WRAPPED:
         if hasattr(model, name):
             return unwrap(getattr(model, name))
     if isinstance(model, Pipeline):
@@ -181,90 +135,53 @@ def unwrap(model: Any) -> tuple[list[Any], Any]:
     return [], model
 
 
-def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
-    """The given rows of an array or a frame."""
-    return _safe_indexing(X, rows)
-
-
-def check_params(params: Mapping[str, Any], n_rows: int, estimator: Any) -> None:
-    """Fit parameters that cannot be meant are refused."""
-    if params and comes_fitted(estimator):
-        raise ValueError(
-            f"fit got {sorted(params)}, but the model is already fitted and takes no fit "
-            "parameters; leave them out."
-        )
-    for name, model in product(params, models_given(estimator)):
-        if not takes_param(model, name):
-            hint = " (for intervals within groups: MondrianConformalRegressor)"
-            raise TypeError(
-                f"fit got {name}, which the base model {type(model).__name__} does not take; "
-                f"leave it out{hint if name == 'groups' else ''}."
+def quantile_models(estimator: Any, levels: Sequence[float]) -> list[Any]:
+    """The models to fit: as given when several or multi-quantile, else one copy a level."""
+    if isinstance(estimator, (tuple, list)):
+        if len(estimator) not in (2, 3):
+            raise ValueError(
+                f"{len(estimator)} quantile models came; a pair (lower, upper) or a triple "
+                "(lower, median, upper) was expected."
             )
-    weight: Any = params.get("sample_weight")
-    check_unmasked(weight, "sample_weight")
-    if weight is not None and np.ndim(weight) and len(weight) != n_rows:
+        return list(estimator)
+    if is_frozen(estimator) or takes_quantiles(estimator):
+        return [estimator]
+    return [at_level(estimator, level) for level in levels]
+
+
+def takes_quantiles(model: Any) -> bool:
+    """Whether one fitted model answers any quantile: ``predict(X, quantiles=[...])``."""
+    return "quantiles" in inspect.signature(model.predict).parameters
+
+
+def at_level(estimator: Any, level: float) -> Any:
+    """A copy of the estimator that predicts this quantile."""
+    model = clone(estimator)
+    # A Pipeline keeps the parameters of its last step under that step's name.
+    prefix = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
+    known = model.get_params()
+    for marks, parameter, others in _LEVEL_PARAMETERS:
+        if all(f"{prefix}{mark}" in known for mark in marks):
+            settings = {**others, parameter: level}
+            return model.set_params(**{f"{prefix}{name}": settings[name] for name in settings})
+    raise ValueError(
+        f"{type(estimator).__name__} came as a quantile model, but it has no quantile parameter; "
+        "pass a model with one (such as HistGradientBoostingRegressor), a pair (lower, upper), "
+        "or a multi-quantile model."
+    )
+
+
+def predict_quantiles(models: Sequence[Any], X: Any, levels: Sequence[float]) -> Array:
+    """Columns lower, (median,) upper: (n, 2) or (n, 3)."""
+    if len(models) > 1:
+        return np.stack([predict_column(model, X) for model in models], axis=1)
+    model = models[0]
+    asked = {"quantiles": list(levels)} if takes_quantiles(model) else {}
+    with few_threads(X, SMALL_PREDICTION):
+        columns = np.asarray(model.predict(X, **asked), dtype=np.float64)
+    if columns.ndim != 2 or columns.shape[1] not in (2, 3):
         raise ValueError(
-            f"sample_weight has {len(weight)} entries and X has {n_rows} rows; one per row was "
-            "expected, calibration rows included."
+            f"{type(model).__name__}.predict returned an array of shape {columns.shape}; columns "
+            "(lower, upper) or (lower, median, upper) were expected from one quantile model."
         )
-
-
-def takes_param(estimator: Any, name: str) -> bool:
-    """Whether ``fit`` of a model takes a parameter of this name; true where that cannot be told."""
-    try:
-        known = inspect.signature(estimator.fit).parameters
-    except (AttributeError, TypeError, ValueError):
-        return True
-    return name in known or any(one.kind is one.VAR_KEYWORD for one in known.values())
-
-
-def take_params(params: Mapping[str, Any], rows: NDArray[np.intp], n_rows: int) -> dict[str, Any]:
-    """Fit parameters with one entry a row (such as sample_weight) cut to the given rows."""
-    return {
-        name: take_rows(value, rows)
-        if not isinstance(value, str) and hasattr(value, "__len__") and len(value) == n_rows
-        else value
-        for name, value in params.items()
-    }
-
-
-def accepts_missing(model: Any) -> bool:
-    """Whether NaN may go to the model: unless its tags refuse it, the model decides for itself."""
-    return is_composite(model) or bool(getattr(_input_tags(model), "allow_nan", True))
-
-
-def is_composite(model: Any) -> bool:
-    """Whether the model wraps others (Pipeline, search, ...): its own tags say little then."""
-    model = model.estimator if isinstance(model, FrozenEstimator) else model
-    # Parameters, not attributes: a forest keeps the tree that it grows as its estimator.
-    known = model.get_params(deep=False) if hasattr(model, "get_params") else ()
-    return any(part in known for part in ("steps", "estimator", "regressor", "estimators"))
-
-
-def accepts_more_dimensions(model: Any) -> bool:
-    """Whether X of more than two dimensions may go to the model, or what comes first in it.
-
-    Its tags decide; a model without tags, and a skorch net, decide for themselves.
-    """
-    for name in ("estimator", "regressor"):
-        if hasattr(model, name):
-            return accepts_more_dimensions(getattr(model, name))
-    if isinstance(model, Pipeline):
-        return accepts_more_dimensions(model.steps[0][1])
-    if is_skorch(model):
-        return True
-    return bool(getattr(_input_tags(model), "three_d_array", model is not None))
-
-
-def is_skorch(model: Any) -> bool:
-    """Whether the model is a skorch net, whose tags say nothing of what its module takes."""
-    return any(kind.__module__.partition(".")[0] == "skorch" for kind in type(model).__mro__)
-
-
-def _input_tags(model: Any) -> Any:
-    model = model.estimator if isinstance(model, FrozenEstimator) else model
-    if isinstance(model, (tuple, list)):
-        model = model[0]
-    if model is None:
-        model = default_estimator()
-    return get_tags(model).input_tags if hasattr(model, "__sklearn_tags__") else None
+    return columns

@@ -7,31 +7,23 @@ a barrier, and on a busy machine a barrier can cost a hundred times the work.
 
 from __future__ import annotations
 
-import math
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
 from threading import Lock
 from typing import Any, TypeVar
 
-import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from joblib.parallel import get_active_backend
 from sklearn import config_context, get_config
-from threadpoolctl import ThreadpoolController
+
+from localconformal.rows import thread_pools
 
 T = TypeVar("T")
 #: Rows up to which a prediction is over before another thread has started.
 FEW_ROWS = 500
-#: Numbers in a table up to which a model is fitted, or predicts, in one OpenMP thread. Boosting on
-#: a million takes a second alone; with threads on a busy machine it took thirty.
-SMALL_FIT, SMALL_PREDICTION = 1_000_000, 100_000
-#: Packages with threads of their own, which may be imported after we have looked.
-LATECOMERS = ("torch", "lightgbm", "xgboost", "catboost")
 _asked: ContextVar[int | None] = ContextVar("n_jobs", default=None)
 
 
@@ -103,7 +95,7 @@ class _Shared(ContextDecorator):
 
 
 def _limit_blas() -> Callable[[], None]:
-    end: Callable[[], None] = _pools("blas").limit(limits=1).restore_original_limits
+    end: Callable[[], None] = thread_pools("blas").limit(limits=1).restore_original_limits
     return end
 
 
@@ -124,21 +116,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=kept_filters.forget)
 
 
-def is_small(X: Any, most: int = SMALL_FIT) -> bool:
-    """Whether a table has at most so many numbers; threads would wait longer than they work."""
-    return math.prod(np.shape(X)) <= most
-
-
-@contextmanager
-def few_threads(X: Any, most: int = SMALL_FIT) -> Iterator[None]:
-    """One OpenMP thread while a model meets a small table; as many as it likes on a large one."""
-    if not is_small(X, most):
-        yield
-        return
-    with _pools("openmp").limit(limits=1):
-        yield
-
-
 @contextmanager
 def jobs_of(n_jobs: int | None) -> Iterator[None]:
     """``n_jobs`` for all within that are not told another."""
@@ -154,20 +131,6 @@ def _alone(task: Callable[[], T], config: Mapping[str, Any] | None = None) -> T:
     with (
         config_context(**(config or {})),
         parallel_config(backend="sequential"),
-        _pools("openmp").limit(limits=1),
+        thread_pools("openmp").limit(limits=1),
     ):
         return task()
-
-
-def _pools(user_api: str) -> Any:
-    """The controller of the libraries that are loaded, of one kind."""
-    return _pools_among(user_api, tuple(name for name in LATECOMERS if name in sys.modules))
-
-
-@lru_cache(maxsize=8)
-def _pools_among(user_api: str, loaded: tuple[str, ...]) -> Any:
-    # Looking for the loaded libraries takes milliseconds, so once for each set of them.
-    import sklearn.ensemble  # noqa: F401
-
-    # Selected first: a limit restores whatever its controller knows, of other kinds too.
-    return ThreadpoolController().select(user_api=user_api)

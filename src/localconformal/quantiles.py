@@ -1,4 +1,4 @@
-"""Order statistics of scores: the only place in the library where one is chosen.
+"""Order statistics of scores, and what may be done to bounds: the only place for either.
 
 Four functions, for a law F = sum_i w_i delta(v_i):
 
@@ -25,10 +25,12 @@ Array = NDArray[np.float64]
 
 RANK_GUARD = 1e-9
 MASS_GUARD = 1e-12
+#: A distance equal to the bandwidth up to rounding is inside: the guard may only enlarge.
+EDGE_GUARD = 1e-9
 #: Errors below this share of the spread of y are none: R2 is one in all its digits.
-SPREAD_GUARD = 2.0**-26
+_SPREAD_GUARD = 2.0**-26
 #: Nor are those within a few units in the last place of y.
-SIZE_GUARD = 2.0**-46
+_SIZE_GUARD = 2.0**-46
 
 
 def conformal_rank(n: int, level: float) -> int:
@@ -241,9 +243,66 @@ def clear_of_rounding(v: ArrayLike, y: ArrayLike, unit: float = 1.0) -> Array:
     (array([0. , 0.5, 0. ]), array([1., 1., 1.]))
     """
     response, sizes = np.asarray(y, dtype=np.float64), np.asarray(v, dtype=np.float64)
-    rounding = SIZE_GUARD * float(np.median(np.abs(response)))
+    rounding = _SIZE_GUARD * float(np.median(np.abs(response)))
     away = np.abs(response - np.median(response))
     away = np.where(away > rounding, away, 0.0)
     spread = typical_size(away if away.any() else response)
-    clear = np.where(np.abs(sizes) > max(rounding, SPREAD_GUARD * spread) / unit, sizes, 0.0)
+    clear = np.where(np.abs(sizes) > max(rounding, _SPREAD_GUARD * spread) / unit, sizes, 0.0)
     return np.where(clear.any(axis=0), clear, spread / unit)
+
+
+# ---- bounds: each step only enlarges the sets, so that coverage is kept -------------------------
+
+
+def finish(raw: Array, levels: Array) -> Array:
+    """Raw bounds (n, 2, L) as users get them: crossed ones at their midpoint, nested over levels.
+
+    Examples
+    --------
+    >>> finish(np.array([[[3.0, 1.0], [1.0, 2.0]]]), np.array([0.5, 0.9]))[0]
+    array([[2., 1.],
+           [2., 2.]])
+    """
+    return _nest(_collapse_crossed(raw), levels)
+
+
+def round_up(a: Array, b: Array | float = 0.0) -> Array:
+    """a + b, moved up by a few units in the last place of its terms.
+
+    theta* is the score of a calibration row. On discrete data new rows have that very score, and
+    fl(v - q) <= theta does not imply v <= fl(q + theta): such rows must not fall out by rounding.
+
+    Examples
+    --------
+    >>> v, q = 0.1, 0.4
+    >>> theta = v - q
+    >>> bool(v <= q + theta), bool(v <= round_up(q, theta))
+    (False, True)
+    """
+    total = np.asarray(a + b)
+    slack = 4.0 * np.finfo(np.float64).eps * (np.abs(a) + np.abs(b))
+    # An infinite sum has no last place, and its slack could turn it into NaN.
+    return total + np.where(np.isfinite(total), slack, 0.0)
+
+
+def crossed(intervals: Array) -> NDArray[np.bool_]:
+    """Where lower > upper, that is, where the set is empty; (n, 2, L) -> (n, L)."""
+    return intervals[:, 0] > intervals[:, 1]
+
+
+def _collapse_crossed(intervals: Array) -> Array:
+    """Empty sets become the midpoint of their bounds: a point encloses the empty set."""
+    row, level = np.nonzero(crossed(intervals))
+    uncrossed = intervals.copy()
+    # Halves first: a sum of huge bounds would overflow.
+    uncrossed[row, :, level] = (0.5 * intervals[row, :, level]).sum(axis=1, keepdims=True)
+    return uncrossed
+
+
+def _nest(intervals: Array, levels: Array) -> Array:
+    """The hull of each interval and those of the lower levels; (n, 2, L), levels (L,)."""
+    order = np.argsort(levels, kind="stable")
+    nested = np.empty_like(intervals)
+    nested[:, 0, order] = np.minimum.accumulate(intervals[:, 0, order], axis=1)
+    nested[:, 1, order] = np.maximum.accumulate(intervals[:, 1, order], axis=1)
+    return nested

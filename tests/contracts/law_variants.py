@@ -104,4 +104,4 @@ def fit(name, X, v, unit=1.0):
     if "random_state" in law.get_params():
         law.set_params(random_state=0)
     known = partial(point, unit=unit) if name in WITH_OUTPUTS else None
-    return law.fit(X, v, **told(known, X, v))
+    return law.fit(told(known, X, v), v)

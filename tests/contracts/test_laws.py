@@ -165,7 +165,7 @@ def test_the_order_of_reference_rows_does_not_matter_and_a_refit_forgets(name, l
     again = fit(name, REFERENCES[order], SCORES[order])
     assert_same(answers(again, QUERIES), expected, rtol=1e-9)
     known = told(point if name in WITH_OUTPUTS else None, REFERENCES, SCORES)
-    assert again.fit(REFERENCES, SCORES, **known) is again
+    assert again.fit(known, SCORES) is again
     assert_same(answers(again, QUERIES), expected)
     assert vars(again).keys() == vars(law).keys()
 
@@ -256,11 +256,11 @@ def test_what_cannot_be_fitted_is_refused(name):
 def test_what_cannot_be_asked_is_refused(law):
     for levels in ([-0.1], [1.1], [np.nan], [0.5, 2.0], 2.0):
         for ask in (law.quantile, law.upper_quantile):
-            with pytest.raises(ValueError, match=r"levels are .*\[0, 1\]"):
+            with pytest.raises(ValueError, match=r"levels=.*\[0, 1\]"):
                 ask(QUERIES, levels)
-    with pytest.raises(ValueError, match=r"side is 'middle'.*'right' or 'left'"):
+    with pytest.raises(ValueError, match=r"side='middle'.*'right' or 'left'"):
         law.cdf(QUERIES, np.zeros(len(QUERIES)), side="middle")
-    with pytest.raises(ValueError, match="v has NaN"):
+    with pytest.raises(ValueError, match="NaN in v"):
         law.cdf(QUERIES, np.full(len(QUERIES), np.nan))
 
 

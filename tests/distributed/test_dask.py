@@ -192,7 +192,7 @@ def test_a_model_fitted_in_memory_predicts_lazily():
 def test_too_few_rows_are_said_before_anything_is_computed():
     X, y = cut(*rows(40, 0), (20, 20))
     model = SplitConformalRegressor(FirstColumn(), calibration_size=5, random_state=0).fit(X, y)
-    with pytest.warns(UserWarning, match="5 calibration rows came"):
+    with pytest.warns(UserWarning, match="got 5 calibration rows"):
         bounds = model.predict_interval(X)
     assert np.isinf(bounds.compute()).all()
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from dask_rows import SOURCES, Deadly, check_fit, cut, distributed, frames, rows, slcp, workers
 
-from inner import Sketch, SketchEngine, calibrates, law_of
+from inner import Rows, Sketch, SketchEngine, calibrates, law_of
 from localconformal.distributed.graph import ClusterError
 from localconformal.metrics import coverage, coverage_band
 from registry import optional
@@ -44,10 +44,10 @@ def test_bounds_are_those_of_the_sketch_in_memory(fitted, data):
     law, held = law_of(fitted), calibrates(fitted, N)
     made, X, y = law.engine_.sketch, data[0][~held], data[1][~held]
     whole = Sketch(made.landmarks, made.edges, made.bandwidth)
-    whole.update(law.embedding_.transform(X), y - X[:, 0])
+    whole.update(law.view_(Rows(X)), y - X[:, 0])
     assert whole.n == made.n == fitted.fit_report_["rows"]["reference"] == N - N // 4
     in_memory = SketchEngine(whole, law.engine_.fallback_engine, law.min_effective_samples)
-    asked = law.rows(NEW), np.array([0.05, 0.5, 0.95]), np.zeros(3, dtype=bool)
+    asked = law.view_(Rows(NEW)), np.array([0.05, 0.5, 0.95]), np.zeros(3, dtype=bool)
     ours, theirs = (engine.quantiles(*asked) for engine in (law.engine_, in_memory))
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
 

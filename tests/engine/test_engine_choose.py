@@ -12,18 +12,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from localconformal import KernelLaw
+from inner import FEW, KERNELS, Problem, build_engine
+from localconformal import KernelLaw, LearnedMetric
 from localconformal.engine import exact, jit, leaves, sketch
-from localconformal.engine.choose import (
-    FEW,
-    SKETCH_FROM,
-    Problem,
-    build_engine,
-    rank_error,
-)
-from localconformal.engine.kernels import KERNELS
+from localconformal.engine.choose import SKETCH_FROM, rank_error
 from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
-from localconformal.laws.metric import LearnedMetric
 from localconformal.quantiles import weighted_quantile
 from registry import ci_but, smooth_data
 

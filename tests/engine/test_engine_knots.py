@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.integrate import trapezoid
 
-from localconformal.engine.knots import KnotEngine, Knots
-from localconformal.laws.knots import GRID
+from localconformal.laws.knots import GRID, Knots
 from localconformal.quantiles import MASS_GUARD
 
 SETTINGS = settings(max_examples=60, deadline=None)
@@ -17,10 +16,10 @@ VALUE = st.floats(-50, 50).map(lambda v: round(v, 6)) | st.integers(-2, 2).map(f
 SCALE = st.sampled_from([1e-9, 1.0, 3.7, 1e9])
 
 
-def rows_of(values):
+def rows_of(values, levels=GRID):
     """Knots of one or several rows, sorted."""
     table = np.sort(np.atleast_2d(np.asarray(values, dtype=float)), axis=1)
-    return Knots(table, total=5.0)
+    return Knots(np.asarray(levels), table, total=5.0)
 
 
 @st.composite
@@ -31,39 +30,39 @@ def problems(draw):
     knots = draw(arrays(float, len(levels), elements=VALUE)) * draw(SCALE)
     twin = draw(st.integers(0, len(knots) - 1))
     knots = np.append(knots[:-1], np.nextafter(knots[twin], np.inf))
-    rows = rows_of(knots)
+    rows = rows_of(knots, levels)
     other = draw(arrays(float, 5, elements=VALUE))
     share = draw(st.floats(0, 1))
     between = rows.values[0, :-1] + share * np.diff(rows.values[0])
     near = [np.nextafter(knots, side) for side in (-np.inf, np.inf)]
-    return KnotEngine(levels), rows, np.concatenate([knots, *near, between, other])
+    return rows, np.concatenate([knots, *near, between, other])
 
 
 @given(problems(), st.floats(0, 1))
 @SETTINGS
 def test_quantiles_and_cdf_are_monotone_inverses_under_any_rounding(problem, t):
-    engine, rows, v = problem
+    rows, v = problem
     v = np.sort(np.append(v, [-np.inf, np.inf]))
-    F = {side: engine.cdf(rows, v[None], side)[0] for side in ("left", "right")}
+    F = {side: rows.cdf(v[None], side)[0] for side in ("left", "right")}
     assert all(np.all(np.diff(side) >= 0) for side in F.values())
     assert np.all(F["left"] <= F["right"] + MASS_GUARD)
     assert (F["right"][0], F["right"][-1]) == (0.0, 1.0)
     left, right = (np.append(side, t) for side in F.values())
-    upper = engine.quantiles(rows, left, np.ones(len(left), dtype=bool))[0]
+    upper = rows.quantiles(left, np.ones(len(left), dtype=bool))[0]
     assert np.all((v <= upper[:, None])[left[:-1] <= left[:, None]])
-    lower = engine.quantiles(rows, right, np.zeros(len(right), dtype=bool))[0]
+    lower = rows.quantiles(right, np.zeros(len(right), dtype=bool))[0]
     assert np.all((lower[:, None] <= v)[right[:-1] >= right[:, None]])
 
 
 @given(problems(), st.lists(st.floats(0, 1), min_size=2, max_size=8))
 @SETTINGS
 def test_quantiles_are_monotone_within_the_knots_and_ordered(problem, drawn):
-    engine, rows, _ = problem
+    rows, _ = problem
     # Levels at, just below and just above the knots' own.
-    edges = [engine.levels, engine.levels - 2 * MASS_GUARD, engine.levels + 2 * MASS_GUARD]
+    edges = [rows.levels, rows.levels - 2 * MASS_GUARD, rows.levels + 2 * MASS_GUARD]
     t = np.sort(np.clip(np.concatenate([drawn, *edges]), 0.0, 1.0))
-    lower = engine.quantiles(rows, t, np.zeros(len(t), dtype=bool))[0]
-    upper = engine.quantiles(rows, t, np.ones(len(t), dtype=bool))[0]
+    lower = rows.quantiles(t, np.zeros(len(t), dtype=bool))[0]
+    upper = rows.quantiles(t, np.ones(len(t), dtype=bool))[0]
     assert np.all(lower[1:] >= lower[:-1])
     assert np.all(upper[1:] >= upper[:-1])
     assert np.all(lower <= upper)
@@ -75,9 +74,9 @@ def test_quantiles_are_monotone_within_the_knots_and_ordered(problem, drawn):
 @given(problems())
 @SETTINGS
 def test_the_mean_is_the_area_under_the_quantile_function(problem):
-    engine, rows, _ = problem
-    a, g = rows.values[0], engine.levels
-    mean, size = engine.moments(rows)[0, :2]
+    rows, _ = problem
+    a, g = rows.values[0], rows.levels
+    mean, size = rows.moments()[0, :2]
     # Straight pieces: the trapezoid rule is exact, for |v| after a cut where v changes its sign.
     unit = 1e-12 * np.abs(a).max() + 1e-300
     np.testing.assert_allclose(mean, trapezoid(a, g), rtol=1e-9, atol=unit)
@@ -92,23 +91,23 @@ def test_the_mean_is_the_area_under_the_quantile_function(problem):
 def test_laws_by_hand(upper):
     asked = np.array([upper])
     t = np.array([0.1, 0.5, 0.75])
-    uniform, straight = KnotEngine(np.array([0.0, 0.5, 1.0])), rows_of([0.0, 1.0, 2.0])
-    np.testing.assert_allclose(uniform.quantiles(straight, t, asked)[0], 2 * t, rtol=1e-9)
-    np.testing.assert_allclose(uniform.cdf(straight, 2 * t[None], "right")[0], t, rtol=1e-12)
-    np.testing.assert_allclose(uniform.moments(straight), [[1.0, 1.0, 5.0, 0.0]])
+    straight = rows_of([0.0, 1.0, 2.0], [0.0, 0.5, 1.0])
+    np.testing.assert_allclose(straight.quantiles(t, asked)[0], 2 * t, rtol=1e-9)
+    np.testing.assert_allclose(straight.cdf(2 * t[None], "right")[0], t, rtol=1e-12)
+    np.testing.assert_allclose(straight.moments(), [[1.0, 1.0, 5.0, 0.0]])
     # Half of the mass is at 1.
-    engine, atom = KnotEngine(np.array([0.0, 0.25, 0.75, 1.0])), rows_of([0.0, 1.0, 1.0, 2.0])
-    sides = [engine.cdf(atom, np.array([[1.0]]), side).item() for side in ("left", "right")]
+    atom = rows_of([0.0, 1.0, 1.0, 2.0], [0.0, 0.25, 0.75, 1.0])
+    sides = [atom.cdf(np.array([[1.0]]), side).item() for side in ("left", "right")]
     assert sides == pytest.approx([0.25, 0.75])
-    np.testing.assert_array_equal(engine.quantiles(atom, np.array([0.3, 0.5, 0.7]), asked), 1.0)
+    np.testing.assert_array_equal(atom.quantiles(np.array([0.3, 0.5, 0.7]), asked), 1.0)
     # All of it is at 0.1.
-    engine, point = KnotEngine(GRID), rows_of(np.full(len(GRID), 0.1))
-    np.testing.assert_array_equal(engine.quantiles(point, np.array([0.01, 0.3, 0.999]), asked), 0.1)
-    sides = [engine.cdf(point, np.array([[0.1]]), side).item() for side in ("left", "right")]
+    point = rows_of(np.full(len(GRID), 0.1))
+    np.testing.assert_array_equal(point.quantiles(np.array([0.01, 0.3, 0.999]), asked), 0.1)
+    sides = [point.cdf(np.array([[0.1]]), side).item() for side in ("left", "right")]
     assert sides == [0.0, 1.0]
     # The ends are infinite by definition.
     line = rows_of(np.linspace(-1, 1, len(GRID)))
-    ends = engine.quantiles(line, np.array([0.0, 1.0]), asked)[0]
+    ends = line.quantiles(np.array([0.0, 1.0]), asked)[0]
     assert ends == pytest.approx([-1.0, np.inf] if upper else [-np.inf, 1.0])
 
 

@@ -5,8 +5,8 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 from localconformal.engine.leaves import LeafEngine, LeafWeights, collect_leaves
-from localconformal.engine.reference import ReferenceEngine
-from localconformal.laws.leaves import ForestTrees
+from localconformal.laws.base import ReferenceEngine
+from localconformal.laws.forest import ForestTrees
 from localconformal.quantiles import upper_weighted_quantile, weighted_quantile
 
 LEVELS = np.array([0.05, 0.3, 0.5, 0.95])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from localconformal.engine import local_ranks
-from localconformal.engine.local_ranks import rank_locally
+from localconformal.localizing import rank_locally
 from localconformal.quantiles import conformal_quantile, conformal_rank
 from registry import ci_but
 
@@ -61,7 +62,8 @@ def threshold_by_definition(weights, scores, level):
 
 def in_order(kernel, rows, scores):
     order = np.argsort(scores, kind="stable")
-    return rank_locally(kernel, rows[order], scores[order], symmetric=kernel not in ASYMMETRIC)
+    ranks = rank_locally(kernel, rows[order], scores[order])
+    return partial(ranks.thresholds, kernel, symmetric=kernel not in ASYMMETRIC)
 
 
 def random_case(seed):
@@ -89,7 +91,7 @@ def definition(kernel, rows, scores, queries, levels, unit=UNIT):
 def test_equal_to_the_definition(kernel, cases):
     for seed in cases:
         rows, scores, queries, levels = random_case(seed)
-        answer = in_order(kernel, rows, scores).thresholds(queries, levels)
+        answer = in_order(kernel, rows, scores)(queries, levels)
         expected = definition(kernel, rows, scores, queries, levels)
         np.testing.assert_array_equal(answer, expected, err_msg=f"case {seed}")
         if kernel is uniform:
@@ -113,7 +115,7 @@ def test_ranks_that_tie_but_for_rounding_do_not_count_as_smaller(ratio):
         rows, scores = rng.integers(0, 3, size=60) * 1.0, rng.integers(0, 8, size=60) * 1.0
         queries, levels = np.arange(3.0), np.arange(1, 61, 3) / 61.0
         expected = definition(kernel, rows, scores, queries, levels, unit=1.0 / ratio)
-        answer = in_order(kernel, rows, scores).thresholds(queries, levels)
+        answer = in_order(kernel, rows, scores)(queries, levels)
         np.testing.assert_array_equal(answer, expected, err_msg=f"case {seed}")
 
 
@@ -123,18 +125,18 @@ def test_one_by_one_equals_batch_in_chunks(kernel, monkeypatch):
     rows, scores, queries = rng.normal(size=200), rng.exponential(size=200), rng.normal(size=60)
     levels = np.array([0.3, 0.8, 0.9])
     ranks = in_order(kernel, rows, scores)
-    batch = ranks.thresholds(queries, levels)
-    single = [ranks.thresholds(x[None], levels) for x in queries]
+    batch = ranks(queries, levels)
+    single = [ranks(x[None], levels) for x in queries]
     np.testing.assert_array_equal(batch, np.concatenate(single))
-    monkeypatch.setattr(local_ranks, "_CHUNK", 1_000)
+    monkeypatch.setattr("localconformal.localizing._CHUNK", 1_000)
     again = in_order(kernel, rows, scores)
-    np.testing.assert_array_equal(batch, again.thresholds(queries, levels))
+    np.testing.assert_array_equal(batch, again(queries, levels))
 
 
 def test_thresholds_rise_with_the_level_and_without_any_weight_every_score_is_accepted():
     rng = np.random.default_rng(2)
     ranks = in_order(real_gaussian, rng.normal(size=80), rng.exponential(size=80))
     levels = np.linspace(0.01, 0.99, 40)
-    answer = ranks.thresholds(np.append(rng.normal(size=30), 1e6), levels)
+    answer = ranks(np.append(rng.normal(size=30), 1e6), levels)
     assert (answer[:, 1:] >= answer[:, :-1]).all()
     assert np.isinf(answer[-1]).all()

@@ -358,7 +358,7 @@ def localized(n=200, **law):
 
 
 def engine_of(model):
-    return model.calibration_.F.sided.laws[0].engine_
+    return model.law_.laws[0].engine_
 
 
 def put(holder, **values):
@@ -371,7 +371,7 @@ def put(holder, **values):
 SPOILT = [
     (lambda c, e: put(c, V=np.full_like(c.V, np.nan)), "V of Calibration holds NaN"),
     (lambda c, e: put(c, V=c.V[:-1]), "do not fit their rows"),
-    (lambda c, e: put(c, cells=c.cells[:-1]), "do not fit their rows"),
+    (lambda c, e: put(c, kept=np.zeros(c.n - 1)), "do not fit their rows"),
     (lambda c, e: put(c, V=c.V[:, :1]), "do not fit their rows"),
     (lambda c, e: put(e, v=np.append(e.v[:-1], np.nan)), "holds NaN"),
     (lambda c, e: put(e, v=e.v[::-1].copy()), "not in order"),

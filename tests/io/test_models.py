@@ -19,6 +19,7 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import FunctionTransformer
 
+from inner import default_models
 from localconformal import ForestLaw, KernelLaw, SLCPRegressor, SplitConformalRegressor
 from localconformal.io.checks import parts_of
 from localconformal.io.models import (
@@ -29,7 +30,6 @@ from localconformal.io.models import (
     model_bytes,
     save_model,
 )
-from localconformal.laws.blend_models import default_models
 from localconformal.versions import versions
 from registry import ESTIMATORS, KINDS, ci_but, light, optional, smooth_data
 

@@ -130,7 +130,7 @@ def test_the_default_blend_says_no_word_and_answers_row_by_row(n):
 def test_laws_and_models_that_are_none_are_refused():
     for law in ("foo", "auto", 3, ForestLaw):
         for outer in (ResponseLaw(law), StackedLaw(["uniform", law])):
-            with pytest.raises(ValueError, match=r"law is .*'forest', 'kernel'"):
+            with pytest.raises(ValueError, match=r"law=.*'forest', 'kernel'"):
                 outer.fit(*rows(20, 0))
     for models in ({"point": LinearRegression()}, [LinearRegression()], {"a": 3}):
         with pytest.raises(ValueError, match="estimators by name"):

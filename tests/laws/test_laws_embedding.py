@@ -144,7 +144,7 @@ def test_transformers_are_cloned_and_frozen_ones_are_not_fitted_again(data):
 
 def test_the_name_outputs_needs_a_regressor_and_other_names_are_unknown(data):
     for name in ("outputs", "layers"):
-        with pytest.raises(ValueError, match=rf"embedding is '{name}'; only 'outputs', "):
+        with pytest.raises(ValueError, match=rf"embedding='{name}'; only 'outputs', "):
             KernelLaw(embedding=name).fit(*data)
 
 
@@ -305,9 +305,9 @@ def test_the_last_hidden_layer_of_the_regressors_own_network(network):
 
 def test_layers_that_are_not_there_are_refused(network):
     for model, layer, message in (
-        (network, 2, "the network has 2 hidden layers; a number from -2"),
-        (network, -3, "the network has 2 hidden layers; a number from -2"),
-        (LinearRegression().fit(X, Y), 0, "a fitted MLPRegressor was expected"),
+        (network, 2, "a network with 2 hidden layers; expected a number from -2"),
+        (network, -3, "a network with 2 hidden layers; expected a number from -2"),
+        (LinearRegression().fit(X, Y), 0, "expected a fitted MLPRegressor"),
     ):
         with pytest.raises(ValueError, match=message):
             HiddenLayer(model, layer).transform(X)

@@ -172,15 +172,17 @@ def test_out_of_bag_refuses_what_it_cannot_answer():
         ForestLaw(small(bootstrap=False), target="size"),
         ForestLaw(FrozenEstimator(small().fit(X, v))),
     ):
-        with pytest.raises(ValueError, match="no out-of-bag rows; a forest with bootstrap=True"):
+        with pytest.raises(
+            ValueError, match="no out-of-bag rows; expected a forest with bootstrap=True"
+        ):
             law.fit(X, v).out_of_bag_quantile([0.5])
-    with pytest.raises(ValueError, match="1 reference row came"):
+    with pytest.raises(ValueError, match="got 1 reference row"):
         ForestLaw(small()).fit(X[:1], v[:1]).out_of_bag_quantile([0.5])
 
 
 FITTED = small().fit(*rows(30, 0))
 REFUSED = [
-    (ForestLaw(target="spread"), r"target is 'spread'; one of 'scores', 'size'"),
+    (ForestLaw(target="spread"), r"target='spread'; expected one of 'scores', 'size'"),
     (ForestLaw("forest"), "only 'model' is known by name"),
     (
         ForestLaw(FrozenEstimator(LinearRegression().fit(*rows(30, 0)))),
@@ -188,7 +190,7 @@ REFUSED = [
     ),
     (
         ForestLaw(GradientBoostingRegressor()),
-        "GradientBoostingRegressor takes one column; choose",
+        "GradientBoostingRegressor, which takes one column; choose",
     ),
     (
         ForestLaw(FrozenEstimator(FITTED), embedding=StandardScaler()),

@@ -153,15 +153,15 @@ def test_numbers_and_a_user_s_own_rule_are_asked():
 
 
 BAD_BANDWIDTHS = [
-    *((bad, r"bandwidth is .*positive number") for bad in (0, np.nan, True, "wide", [1.0], None)),
-    (DistanceQuantile(1.5), r"is .*; "),
-    (Rate(np.nan), r"beta is .*positive"),
-    *((EffectiveSize(bad), r"target is .*positive") for bad in (0, np.nan, "many")),
+    *((bad, r"bandwidth=.*positive number") for bad in (0, np.nan, True, "wide", [1.0], None)),
+    (DistanceQuantile(1.5), r"q=.*; "),
+    (Rate(np.nan), r"beta=.*positive"),
+    *((EffectiveSize(bad), r"target=.*positive") for bad in (0, np.nan, "many")),
     (CrossValidated(n_folds=1), "n_folds"),
     (CrossValidated(n_candidates=0), "n_candidates"),
     (CrossValidated(levels=(1.5,)), "levels"),
-    (FiniteThresholds(level=1.0), r"level is .* expected"),
-    (FiniteThresholds(most_infinite=1.1), r"most_infinite .* expected"),
+    (FiniteThresholds(level=1.0), r"level=.*expected"),
+    (FiniteThresholds(most_infinite=1.1), r"most_infinite=.*expected"),
 ]
 
 
@@ -222,7 +222,7 @@ def test_an_infinite_bandwidth_is_no_localization(data):
     ],
 )
 def test_bad_parameters_are_refused(data, law):
-    known = r"n_neighbors is .*at least 1|The '(batch_size|kernel|engine)' param|the Gaussian"
+    known = r"n_neighbors=.*at least 1|The '(batch_size|kernel|engine)' param|the Gaussian"
     with pytest.raises(ValueError, match=known):
         law.fit(*data[:2])
 

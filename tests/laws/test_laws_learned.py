@@ -86,13 +86,13 @@ def test_between_two_curves_the_line_is_straight_on_the_normal_scale():
 
 @pytest.mark.parametrize("levels", [(), (0.5,), (0.0, 0.5), (0.5, 1.0), (0.9, 0.1), ("a", "b")])
 def test_bad_levels_are_refused(levels):
-    with pytest.raises(ValueError, match=r"levels are .*at least two increasing numbers inside"):
+    with pytest.raises(ValueError, match=r"levels=.*at least two increasing numbers inside"):
         LearnedLaw(levels=levels).fit(*rows(20, 0))
 
 
 def test_models_that_cannot_learn_quantiles_are_refused():
     X, v = rows(20, 0)
-    with pytest.raises(ValueError, match="comes fitted; a law learns from the scores"):
+    with pytest.raises(ValueError, match="is fitted already; a law learns from the scores"):
         LearnedLaw(FrozenEstimator(QuantileRegressor().fit(X, v))).fit(X, v)
     with pytest.raises(ValueError, match=r"LinearRegression .* no quantile parameter"):
         LearnedLaw(LinearRegression()).fit(X, v)

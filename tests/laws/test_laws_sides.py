@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from inner import SidedLaw
+from inner import Rows, SidedLaw
 from localconformal import KernelLaw, NeighborsLaw, UniformLaw
 
 LAWS = {
@@ -23,10 +23,10 @@ def pair(request):
     X, v = rng.normal(size=(100, 2)), rng.integers(-5, 6, 100).astype(float)
     queries, V = rng.normal(size=(20, 2)), np.column_stack([-v, v])
     law = LAWS[request.param]
-    mirrored = SidedLaw.fit(law, X, V, None)
+    mirrored = SidedLaw.fit(law, Rows(X), V)
     assert mirrored.mirrored
     separate = SidedLaw(tuple(type(law)(**law.get_params()).fit(X, c) for c in V.T), False)
-    return mirrored.at(queries), separate.at(queries)
+    return mirrored.at(Rows(queries)), separate.at(Rows(queries))
 
 
 def test_answers_agree_on_both_sides_also_at_atoms(pair):
@@ -46,8 +46,8 @@ def test_answers_agree_on_both_sides_also_at_atoms(pair):
 def test_columns_that_are_no_mirror_get_their_own_laws():
     rng = np.random.default_rng(0)
     X, V = rng.normal(size=(50, 2)), rng.normal(size=(50, 2))
-    sided = SidedLaw.fit(KernelLaw(bandwidth=0.7), X, V, None)
+    sided = SidedLaw.fit(KernelLaw(bandwidth=0.7), Rows(X), V)
     assert not sided.mirrored
     for index in range(2):
         alone = KernelLaw(bandwidth=0.7).fit(X, V[:, index])
-        np.testing.assert_array_equal(sided.at(X).mean()[:, index], alone.mean(X))
+        np.testing.assert_array_equal(sided.at(Rows(X)).mean()[:, index], alone.mean(X))

@@ -95,10 +95,13 @@ def test_a_law_from_elsewhere_and_leaves_of_a_fitted_forest_can_be_members():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        *(({"laws": laws}, r"was expected\.$") for laws in ([], "kernel", (), 3)),
-        *(({"n_folds": n_folds}, r"was expected\.$") for n_folds in (1, 2.5)),
+        *(({"laws": laws}, r"; expected .*\.$") for laws in ([], "kernel", (), 3)),
+        *(({"n_folds": n_folds}, r"; expected .*\.$") for n_folds in (1, 2.5)),
         *(
-            ({"laws": ["uniform", "kernel"], "weights": weights}, "for 2 laws; one finite number")
+            (
+                {"laws": ["uniform", "kernel"], "weights": weights},
+                "for 2 laws; expected one finite number",
+            )
             for weights in ([1.0], [1.0, -1.0], [0.0, 0.0], [np.nan, 1.0], [1, 1, 1])
         ),
     ],

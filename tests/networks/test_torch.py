@@ -179,7 +179,7 @@ def test_intervals_cover_follow_the_noise_and_are_those_of_rows_alone_and_of_a_p
     np.testing.assert_array_equal(again, intervals)
 
 
-def test_each_call_runs_the_network_once(module):
+def test_each_call_runs_the_network_once_for_the_model_and_once_for_the_law(module):
     model, (X, y), later = localized(module, calibration_size=None), draw(128), draw(128, seed=1)
     seen = []
     module.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
@@ -192,7 +192,7 @@ def test_each_call_runs_the_network_once(module):
     ):
         seen.clear()
         call()
-        assert seen == [32] * 4
+        assert seen == [32] * 8
 
 
 def test_auto_takes_embedded_rows_and_asks_for_an_embedding_of_large_images(module):
@@ -239,7 +239,7 @@ def test_images_that_cannot_be_taken_are_refused_and_those_seen_recognised(fitte
     X, y = draw(90)
     with pytest.raises(ValueError, match="dim 4"):
         SplitConformalRegressor(LinearRegression()).fit(X, y)
-    with pytest.raises(ValueError, match=r"rows of shape \(1, 5, 6\); \(1, 6, 6\) was expected"):
+    with pytest.raises(ValueError, match=r"rows of shape \(1, 5, 6\); expected \(1, 6, 6\)"):
         fitted.predict_interval(X[:, :, :5])
     model = SplitConformalRegressor(Brightness(), calibration_size=None).fit(X, y)
     new, y_new = draw(25, seed=1)

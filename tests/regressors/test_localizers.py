@@ -84,8 +84,8 @@ def test_no_localization_is_split_conformal(cls, law, data):
     ("cls", "law", "told"),
     [
         (LCPRegressor, "learned", "no kernel between two rows"),
-        (RLCPRegressor, "forest", "a KernelLaw was expected, with a kernel from which"),
-        (RLCPRegressor, UniformLaw(), "a KernelLaw was expected, with a kernel from which"),
+        (RLCPRegressor, "forest", "expected a KernelLaw, with a kernel from which"),
+        (RLCPRegressor, UniformLaw(), "expected a KernelLaw, with a kernel from which"),
     ],
 )
 def test_laws_without_the_kernel_that_is_needed_are_refused(cls, law, told):

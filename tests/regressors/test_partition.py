@@ -112,7 +112,8 @@ def test_small_cells_are_infinite_and_named_or_pooled():
     assert model.guarantee_.conditional_on == "cell"
     with pytest.warns(UserWarning, match="0 calibration rows.*cells unseen"):
         assert np.isinf(model.predict_interval(X[:1], groups=["unseen"])).all()
-    model.set_params(small_cells="pool")
+    model.set_params(small_cells="pool").fit(X, Y, groups=groups)
+    model.conformalize(*smooth_data(100, seed=1), groups=["many"] * 96 + ["few"] * 4)
     assert np.isfinite(model.predict_interval(X[:2], groups=["many", "few"])).all()
     assert not model.guarantee_.marginal
     assert "borrow" in str(model.guarantee_)

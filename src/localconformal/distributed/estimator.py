@@ -22,10 +22,16 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from localconformal.calibration import SideRule, adjusted_scores
+from localconformal.composition import (
+    WITHOUT_LAW,
+    Correction,
+    Method,
+    Parts,
+    Task,
+    say_shortage,
+)
 from localconformal.distributed.graph import (
     SPLIT,
     Blocks,
@@ -42,18 +48,15 @@ from localconformal.distributed.graph import (
 )
 from localconformal.distributed.models import Training, make_scorers
 from localconformal.distributed.ranks import smallest
-from localconformal.laws import SidedLaw
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array, conformal_rank
-from localconformal.regressors.base import intervals_frame
-from localconformal.regressors.composed import ComposedRegressor, Composition, calibration_scores
+from localconformal.regressors.base import BaseConformalRegressor, intervals_frame
+from localconformal.rows import Rows
 
 __all__ = ["conformalize", "fit", "predict", "predict_interval"]
 
 #: No row calibrates; every row does.
 NONE, ALL = -1.0, 2.0
-#: What a composition on Dask leaves as it is: one cell, one correction for all rows.
-PLAIN = ("_cells", "_view", "_correction", "_calibrate", "_fit_parts")
 _learning = Lock()
 
 
@@ -64,7 +67,6 @@ def fit(estimator: Any, X: Any, y: Any, extra: Any, fit_params: Mapping[str, Any
     """Split, train and calibrate on Dask; return the estimator."""
     estimator._validate_params()
     estimator.__dict__.pop("_training_hashes", None)
-    parts = check_method(estimator)
     _check_nothing_else(estimator, extra, fit_params)
     blocks = make_blocks(X, y)
     estimator._check_rows(_first_rows(blocks), reset=True)
@@ -73,11 +75,10 @@ def fit(estimator: Any, X: Any, y: Any, extra: Any, fit_params: Mapping[str, Any
     )
     n_cal = _calibration_count(blocks.n, estimator.calibration_size)
     roles = Roles(split_seed, _split_threshold(blocks, n_cal, split_seed))
-    estimator._extra_given, estimator.calibration_ = False, None
     n_train = blocks.n - n_cal
-    rows = {"train": n_train, "reference": 0, "calibration": 0}
-    estimator.fit_report_ = {"seconds": {}, "rows": rows}
-    _fit_parts(estimator, parts, blocks, roles, n_train, seed)
+    estimator._beside_given = False
+    estimator._start_report(n_train)
+    _fit_parts(estimator, blocks, roles, n_train, seed)
     if n_cal:
         _set_calibration(estimator, blocks, roles)
     # Rows are not remembered one by one here: `conformalize` cannot say which it has seen.
@@ -85,20 +86,22 @@ def fit(estimator: Any, X: Any, y: Any, extra: Any, fit_params: Mapping[str, Any
     return estimator
 
 
-def check_method(estimator: Any) -> Composition:
-    """The composition of a method whose rows are calibrated alike, or a refusal."""
+def check_method(estimator: Any, rows: Any, seed: int = 0) -> tuple[Method, Any]:
+    """The terms of a method whose rows are calibrated alike, and its model, or a refusal."""
     kind = type(estimator)
-    plain = isinstance(estimator, ComposedRegressor) and all(
-        getattr(kind, name) is getattr(ComposedRegressor, name) for name in PLAIN
-    )
-    parts = estimator._composition() if plain else None
-    if parts is None or parts.localizer is not None or parts.learns_more:
+    plain = isinstance(estimator, BaseConformalRegressor) and kind.beside is None
+    model = estimator._base_estimator(seed)
+    level = estimator.confidence_level
+    task = Task(model, Rows(rows), np.empty(0), level, seed, n_jobs=estimator.n_jobs)
+    method = estimator._method(task) if plain else None
+    whole = method is not None and type(method.correction) is Correction
+    if method is None or not whole or method.sides.name == "signed":
         raise ValueError(
             f"{kind.__name__} cannot be fitted to Dask rows; fit it to a sample in memory, or "
             "choose SLCPRegressor, LocalizedConformalRegressor, SplitConformalRegressor, "
             "ConformalizedQuantileRegressor, MADSplitRegressor or DistSplitRegressor."
         )
-    return parts
+    return method, model
 
 
 def _check_nothing_else(estimator: Any, extra: Any, fit_params: Mapping[str, Any]) -> None:
@@ -155,30 +158,27 @@ def _one_rank(rank: int, n: int) -> list[int]:
     return [rank]
 
 
-def _fit_parts(
-    estimator: Any, parts: Composition, blocks: Blocks, roles: Roles, n_train: int, seed: int
-) -> None:
+def _fit_parts(estimator: Any, blocks: Blocks, roles: Roles, n_train: int, seed: int) -> None:
     """Everything that training rows decide."""
-    model = estimator._base_estimator(seed)
-    estimator._selection = None
-    estimator._frozen = parts.score.comes_fitted(model)
-    estimator.side_rule_, estimator.adjustment_ = parts.rule, parts.adjustment
-    estimator.law_ = SidedLaw((), mirrored=False)
+    method, model = check_method(estimator, _first_rows(blocks), seed)
+    estimator._frozen = method.score.comes_fitted(model)
     shell = _light_copy(estimator)
-    training = Training(shell, parts.score, model, blocks, roles, n_train, seed)
+    training = Training(shell, method.score, model, blocks, roles, n_train, seed)
     with estimator._stage("train"):
-        scorers = make_scorers(parts.reference, training, parts.needs_reference)
-    estimator.score_ = shell.score_ = scorers.final
-    if not parts.needs_reference:
+        scorers = make_scorers(method.reference, training, method.needs_reference)
+    estimator.parts_ = Parts(scorers.final, WITHOUT_LAW, None, method.sides, method.correction)
+    if not method.needs_reference:
         return
     # Loaded here: the sketch brings the compiler.
     from localconformal.distributed.laws import fit_laws
 
     with estimator._stage("law"):
-        fitted, count = fit_laws(shell, parts, scorers, blocks, n_train, seed)
-    for name in ("law_", "adjustment_", "_selection"):
-        setattr(estimator, name, getattr(fitted, name))
-    estimator.fit_report_["rows"] |= {**fitted.fit_report_["rows"], "reference": count}
+        parts = fit_laws(shell, method, scorers, blocks, n_train, seed)
+    estimator.parts_ = parts
+    counts = estimator.fit_report_["rows"]
+    counts["reference"] = parts.n_reference
+    if parts.selection is not None:
+        counts["selection"] = parts.n_selection
 
 
 def _light_copy(estimator: Any) -> Any:
@@ -194,10 +194,11 @@ def _light_copy(estimator: Any) -> Any:
 
 def conformalize(estimator: Any, X: Any, y: Any, extra: Any) -> Any:
     """Replace the calibration set by all rows of X."""
-    check_method(estimator)
     _check_nothing_else(estimator, extra, {})
     blocks = make_blocks(X, y)
-    estimator._check_rows(_first_rows(blocks))
+    first = _first_rows(blocks)
+    estimator._check_rows(first)
+    check_method(estimator, first)
     _set_calibration(estimator, blocks, Roles(0, ALL))
     return estimator
 
@@ -208,10 +209,7 @@ def _set_calibration(estimator: Any, blocks: Blocks, roles: Roles) -> None:
         rows = CalibrationRows(_light_copy(estimator), blocks, roles)
         level = float(estimator.confidence_level)
         n, theta = rows.solve(np.array([level]))
-    made = KnownCalibration(
-        n, estimator.side_rule_, estimator.law_.version, rows, [level], [*theta.T]
-    )
-    estimator.calibration_ = made
+    estimator.calibration_ = KnownCalibration(n, estimator.parts_, rows, [level], [*theta.T])
     estimator.fit_report_["rows"]["calibration"] = n
 
 
@@ -229,12 +227,12 @@ class CalibrationRows:
 
     def solve(self, levels: Array) -> tuple[int, Array]:
         """How many rows there are, and theta* (S, L): one pass over the rows."""
-        rule: SideRule = self.shell.side_rule_
-        local = rule.local_levels(levels).ravel() if rule.separate else levels
+        sides = self.shell.parts_.sides
+        local = sides.levels(levels).ravel() if sides.separate else levels
         columns = self.blocks.map(_adjusted_columns, self.shell, self.roles, levels)
         ((n, theta),) = compute(smallest(columns, partial(_conformal_ranks, local.tolist())))
         by_side = theta.reshape(-1, len(levels))
-        return n, np.array(np.broadcast_to(by_side, (rule.n_sides, len(levels))))
+        return n, np.array(np.broadcast_to(by_side, (sides.n_sides, len(levels))))
 
 
 def _conformal_ranks(levels: list[float], n: int) -> list[int]:
@@ -247,13 +245,12 @@ def _adjusted_columns(
 ) -> Array:
     """Adjusted scores of a block's calibration rows: (n, L), or (n, 2 L) by side."""
     X, y = kept_rows(X, y, roles.calibrates(start, len(y)))
-    rule: SideRule = shell.side_rule_
+    separate = shell.parts_.sides.separate
     if len(y) == 0:
-        return np.empty((0, len(levels) * (2 if rule.separate else 1)))
-    X = shell._check_rows(X)
-    V = rule.fold(calibration_scores(shell.score_, X, y))
-    adjusted = adjusted_scores(shell.adjustment_, V, shell.law_.at(X), rule.local_levels(levels))
-    return adjusted.reshape(len(y), -1) if rule.separate else adjusted.max(axis=1)
+        return np.empty((0, len(levels) * (2 if separate else 1)))
+    placed = shell.parts_.at(Rows(shell._check_rows(X)))
+    adjusted = placed.adjusted(placed.folded(y), levels)
+    return adjusted.reshape(len(y), -1) if separate else adjusted.max(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,8 +262,7 @@ class KnownCalibration:
     """
 
     n: int
-    rule: SideRule
-    version: tuple[int, ...]
+    parts: Parts
     find: Callable[[Array], Array] | None = None
     _levels: list[float] = field(default_factory=list)
     _thetas: list[Array] = field(default_factory=list)
@@ -292,22 +288,17 @@ class KnownCalibration:
         self._thetas.extend(found.T)
         self._levels.extend(new)
 
-    def correction(self, levels: Array, cells: NDArray[Any]) -> Array:
-        """theta* for as many rows as there are cells: (n, S, L)."""
+    def once(self, key: tuple[str, float], compute: Any, level: float) -> Array:
+        """theta* (S,) at a level, which is all that a correction of everyone asks for."""
+        return self.theta(np.array([level]))[:, 0]
+
+    def theta(self, levels: Array) -> Array:
+        """theta* (S, L)."""
         if self._unknown(levels):
             # One at a time: levels and corrections of two learners would come to stand crosswise.
             with _learning:
                 self._learn(self._unknown(levels))
-        theta = np.stack([self._thetas[self._levels.index(float(level))] for level in levels], 1)
-        return np.array(np.broadcast_to(theta, (len(cells), *theta.shape)))
-
-    def count(self, cell: Any) -> int:
-        """All calibration rows: there is one cell."""
-        return self.n
-
-    def counts(self, cells: NDArray[Any]) -> Array:
-        """The same for each query row: (m,)."""
-        return np.full(len(cells), float(self.n))
+        return np.stack([self._thetas[self._levels.index(float(level))] for level in levels], 1)
 
     @property
     def V(self) -> Array:
@@ -386,9 +377,9 @@ def _learn_levels(estimator: Any, levels: Array) -> None:
     calibration = estimator.calibration_
     if not isinstance(calibration, KnownCalibration):
         return
-    theta = calibration.correction(levels, np.zeros(1))
-    if np.isinf(theta).any():
-        reason = estimator._why_infinite(np.isinf(theta), levels, np.zeros(1))
+    theta = calibration.theta(levels)[None]
+    if np.isposinf(theta).any():
+        reason = say_shortage(calibration.parts.sides, calibration.n, "", theta, levels)
         warnings.warn(reason, UserWarning, stacklevel=5)
 
 

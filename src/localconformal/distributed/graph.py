@@ -18,10 +18,10 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.models import take_rows
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
-from localconformal.regressors.response import check_target
+from localconformal.regressors.base import check_target
+from localconformal.rows import take_rows
 
 #: Results added up by one task: enough to keep the tree flat, few enough to hold at a time.
 FAN_IN = 8

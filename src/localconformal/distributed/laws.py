@@ -17,13 +17,13 @@ Wolfowitz; Massart): 0.009 for m = 50,000 and p = 0.001. The sums between the ed
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from localconformal.composition import Method, Parts, Sides
 from localconformal.distributed.graph import (
     Blocks,
     Step,
@@ -37,9 +37,8 @@ from localconformal.distributed.models import Scorers
 from localconformal.engine.sketch import Sketch, SketchEngine
 from localconformal.laws import KernelLaw
 from localconformal.quantiles import Array
-from localconformal.regressors.composed import Composition, check_scores
-from localconformal.regressors.reference import Reference
-from localconformal.scores import BaseScore
+from localconformal.rows import RESPONSE, Curve, Reference, Rows
+from localconformal.scores import Band, Score
 
 #: Rows that choose the law, at most: as many as a certificate looks at.
 LAW_ROWS = 50_000
@@ -47,48 +46,41 @@ LAW_ROWS = 50_000
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """Reference rows of a block: X, scores (n, S), responses and folds (n,).
-
-    ``point`` has what models say that have not seen the row, where that is asked for.
-    """
+    """Reference rows of a block: X, what models that have not seen them say, responses (n,)."""
 
     X: Any
-    V: Array
+    band: Band
     y: Array
-    folds: NDArray[np.intp]
-    point: Array | None = None
 
 
 def fit_laws(
-    shell: Any, parts: Composition, scorers: Scorers, blocks: Blocks, n_train: int, seed: int
-) -> tuple[Any, int]:
-    """The shell with its law and adjustment fitted, and the number of rows behind the law."""
+    shell: Any, method: Method, scorers: Scorers, blocks: Blocks, n_train: int, seed: int
+) -> Parts:
+    """The parts with their law and adjustment fitted, and the number of rows behind the law."""
     share = LAW_ROWS / (n_train * scorers.share)
-    drawn = blocks.map(_sample_rows, shell, scorers, share)
-    (found,) = compute(Step(_choose_laws, held(shell), drawn, held(parts), seed))
-    chosen, sampled = found
-    n = sampled if share >= 1.0 else _sum_sketches(chosen, scorers, blocks)
-    return chosen, n or sampled
+    drawn = blocks.map(_score_rows, shell, scorers, share)
+    (parts,) = compute(Step(_choose_laws, held(shell), drawn, held((method, scorers.final)), seed))
+    n = 0 if share >= 1.0 else _sum_sketches(shell, parts, scorers, blocks)
+    return replace(parts, n_reference=n or parts.n_reference)
 
 
 def _score_rows(
     X: Any, y: Array, start: int, shell: Any, scorers: Scorers, share: float
 ) -> ScoredRows:
-    """Reference rows of a block that are in the sample, each scored by who has not seen it."""
+    """Reference rows of a block that are in the sample, each answered by who has not seen it."""
     roles = scorers.roles
     folds = roles.folds(start, len(y))
     flags = roles.drawn(share, start, len(y)) & np.isin(folds, list(scorers.by_fold))
     rows, kept = kept_rows(X, y, flags)
-    V = np.empty((len(kept), shell.side_rule_.n_sides))
+    band = Band(*np.empty((len(Band._fields), len(kept))))
     for score, mine in _by_scorer(scorers, folds[flags]):
-        of_fold, y_fold = kept_rows(rows, kept, mine)
-        of_fold = shell._check_rows(of_fold)
-        raw = check_scores(score.values(score.band(of_fold), y_fold))
-        V[mine] = shell.side_rule_.fold(raw)
-    return ScoredRows(rows, V, kept, folds[flags])
+        answer = score(Rows(shell._check_rows(kept_rows(rows, kept, mine)[0])))
+        for column, values in zip(band, answer, strict=True):
+            column[mine] = values
+    return ScoredRows(rows, band, kept)
 
 
-def _by_scorer(scorers: Scorers, folds: NDArray[np.intp]) -> Iterator[tuple[BaseScore, Any]]:
+def _by_scorer(scorers: Scorers, folds: NDArray[np.intp]) -> Iterator[tuple[Score, Any]]:
     """Those who score some of the rows, and which."""
     for fold, score in scorers.by_fold.items():
         mine = folds == fold
@@ -96,36 +88,27 @@ def _by_scorer(scorers: Scorers, folds: NDArray[np.intp]) -> Iterator[tuple[Base
             yield score, mine
 
 
-def _sample_rows(
-    X: Any, y: Array, start: int, shell: Any, scorers: Scorers, share: float
-) -> ScoredRows:
-    """The same with point predictions, which some laws look at."""
-    scored = _score_rows(X, y, start, shell, scorers, share)
-    point = np.empty(len(scored.y))
-    for score, mine in _by_scorer(scorers, scored.folds):
-        point[mine] = score.point(kept_rows(scored.X, scored.y, mine)[0])
-    return replace(scored, point=point)
-
-
 def _choose_laws(
-    shell: Any, drawn: list[ScoredRows], parts: Composition, seed: int
-) -> tuple[Any, int]:
-    """A copy of the shell with laws fitted to the sample, and the sample's size."""
-    V = np.concatenate([part.V for part in drawn])
-    point, y = (np.concatenate([getattr(part, name) for part in drawn]) for name in ("point", "y"))
+    shell: Any, drawn: list[ScoredRows], terms: tuple[Method, Score], seed: int
+) -> Parts:
+    """The parts with laws fitted to the sample."""
+    method, score = terms
+    y = np.concatenate([part.y for part in drawn])
+    columns = zip(*(part.band for part in drawn), strict=True)
+    band = Band(*map(np.concatenate, columns))
     X = stack_parts([part.X for part in drawn])
-    fitted = copy(shell)
-    fitted._fit_laws(parts, Reference(shell.score_, X, V, point, y), V, seed)
-    return fitted, len(y)
+    rows = Rows(X, model=score, known={score: band, RESPONSE: y})
+    reference = Reference(rows, y, score, method.sides, seed, shell.n_jobs)
+    return method.learn(reference, shell.confidence_level)
 
 
-def _sum_sketches(shell: Any, scorers: Scorers, blocks: Blocks) -> int:
+def _sum_sketches(shell: Any, parts: Parts, scorers: Scorers, blocks: Blocks) -> int:
     """Have sketches of all reference rows where laws run on sketches; how many rows, or 0."""
-    laws = shell.law_.laws
+    laws = parts.law.laws
     empty = [_emptied(law) for law in laws]
     if not any(empty):
         return 0
-    sums = blocks.map(_sum_block, shell, scorers, empty)
+    sums = blocks.map(_sum_block, shell, parts.sides, scorers, empty)
     (sketches,) = compute(add_up(sums, _merge_sketches))
     for law, sketch in zip(laws, sketches, strict=True):
         if sketch is not None:
@@ -137,7 +120,7 @@ def _sum_sketches(shell: Any, scorers: Scorers, blocks: Blocks) -> int:
 class Frame:
     """What a block needs to fill a sketch, without the rows behind its fallback."""
 
-    embedding: Any
+    view: Curve
     landmarks: Array
     edges: Array
     bandwidth: float
@@ -148,15 +131,22 @@ def _emptied(law: Any) -> Frame | None:
     if not (isinstance(law, KernelLaw) and isinstance(law.engine_, SketchEngine)):
         return None
     sketch = law.engine_.sketch
-    return Frame(law.embedding_, sketch.landmarks, sketch.edges, sketch.bandwidth)
+    return Frame(law.view_, sketch.landmarks, sketch.edges, sketch.bandwidth)
 
 
 def _sum_block(
-    X: Any, y: Array, start: int, shell: Any, scorers: Scorers, empty: list[Frame | None]
+    X: Any,
+    y: Array,
+    start: int,
+    shell: Any,
+    sides: Sides,
+    scorers: Scorers,
+    empty: list[Frame | None],
 ) -> list[Sketch | None]:
     """Sketches of the reference rows of one block, law by law."""
-    rows = _score_rows(X, y, start, shell, scorers, 1.0)
-    columns = rows.V.T[-len(empty) :]
+    scored = _score_rows(X, y, start, shell, scorers, 1.0)
+    rows = Rows(scored.X, model=scorers.final, known={scorers.final: scored.band})
+    columns = sides.fold(scorers.final.values(scored.band, scored.y)).T[-len(empty) :]
     made: list[Sketch | None] = []
     for frame, v in zip(empty, columns, strict=True):
         if frame is None:
@@ -164,7 +154,7 @@ def _sum_block(
             continue
         sketch = Sketch(frame.landmarks, frame.edges, frame.bandwidth)
         if len(v):
-            sketch.update(frame.embedding.transform(rows.X), np.ascontiguousarray(v), 1)
+            sketch.update(frame.view(rows), np.ascontiguousarray(v), 1)
         made.append(sketch)
     return made
 

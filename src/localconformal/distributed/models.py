@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from localconformal.composition import N_FOLDS
 from localconformal.distributed.graph import (
     Blocks,
     Roles,
@@ -34,10 +35,9 @@ from localconformal.distributed.graph import (
     load,
     stack_parts,
 )
-from localconformal.models import is_frozen
 from localconformal.quantiles import Array
-from localconformal.regressors.reference import N_FOLDS
-from localconformal.scores import BaseScore, ResidualScore
+from localconformal.rows import is_frozen
+from localconformal.scores import ResidualScore, Score
 
 #: Rows that a model trains on in memory, at most.
 MODEL_ROWS = 200_000
@@ -56,7 +56,7 @@ class Training:
     """What is to be trained, and on which rows; ``shell`` is the regressor, which checks rows."""
 
     shell: Any
-    score: BaseScore
+    score: Score
     estimator: Any
     blocks: Blocks
     roles: Roles
@@ -68,8 +68,8 @@ class Training:
 class Scorers:
     """The final score, and by whom the training rows of each fold are scored; others are not."""
 
-    final: BaseScore
-    by_fold: dict[int, BaseScore]
+    final: Score
+    by_fold: dict[int, Score]
     roles: Roles
 
     @property
@@ -96,7 +96,7 @@ def make_scorers(name: str, training: Training, needs_reference: bool) -> Scorer
     return Scorers(final, by_fold, training.roles)
 
 
-def _train(training: Training, left_out: list[int]) -> list[BaseScore]:
+def _train(training: Training, left_out: list[int]) -> list[Score]:
     """Scores fitted without each of these folds in turn."""
     model, learns_rows = training.estimator, type(training.score).fit is not ResidualScore.fit
     if is_frozen(model) and not learns_rows:
@@ -114,7 +114,7 @@ def _train(training: Training, left_out: list[int]) -> list[BaseScore]:
     return [clone(training.score).fit(one, None, np.empty(0)) for one in trained]
 
 
-def _train_in_memory(training: Training, left_out: list[int]) -> list[BaseScore]:
+def _train_in_memory(training: Training, left_out: list[int]) -> list[Score]:
     """Scores fitted on a sample of the training rows."""
     if training.n_train > MODEL_ROWS and not is_frozen(training.estimator):
         warnings.warn(
@@ -150,7 +150,7 @@ def _stack_sample(parts: list[Sample]) -> Sample:
     return stack_parts(X), np.concatenate(y), np.concatenate(folds)
 
 
-def _fit_score(sample: Sample, fold: int, parts: tuple[BaseScore, Any, float, int]) -> BaseScore:
+def _fit_score(sample: Sample, fold: int, parts: tuple[Score, Any, float, int]) -> Score:
     """The score fitted on the sample without a fold."""
     X, y, folds = sample
     score, estimator, level, seed = parts

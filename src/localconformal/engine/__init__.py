@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import RLock, Timer
 from typing import Any, Protocol
 
@@ -20,6 +21,16 @@ from numpy.typing import NDArray
 from localconformal.parallel import asked_jobs
 from localconformal.quantiles import Array, cdf_targets
 
+#: Reference rows up to which plain NumPy answers: no compiler is needed.
+FEW = 3_000
+#: Kernels that compiled code knows, and the number by which it does.
+CODES = {"gaussian": 0, "boxcar": 1, "epanechnikov": 2}
+#: exp(-u^2 / 2) is no longer a normal float64 beyond this u^2: the nearest row has no mass.
+NO_MASS = 1400.0
+#: At this multiple of the largest distance every kernel is flat to within rounding.
+FLAT = 1e6
+#: Rank error that a sketch may have.
+TOLERANCE = 0.005
 #: Seconds after which a wait is explained; loading from the disk cache takes less.
 _PATIENCE = 1.0
 #: The line of stages (`localconformal.progress`), which may be there, is cleared first.
@@ -39,6 +50,54 @@ class Engine(Protocol):
 
     def moments(self, rows: Any) -> Array:
         """E V, E|V|, effective sample size, and 1 where the law was widened: (m, 4)."""
+
+
+@dataclass(frozen=True)
+class EngineReport:
+    """What was chosen, and why.
+
+    Attributes
+    ----------
+    engine : str
+    reason : str
+    n_references : int
+    n_landmarks : int or None
+        Of the sketch.
+    tolerance : float
+        Rank error that a sketch may have.
+    certified_error : float
+        99th percentile of the rank error at held-aside rows; 0 for exact engines.
+    n_bytes : int
+        State that a query reads.
+    microseconds_per_query : float
+        Measured at fit on a few reference rows, two levels.
+    """
+
+    engine: str
+    reason: str
+    n_references: int
+    n_landmarks: int | None = None
+    tolerance: float = TOLERANCE
+    certified_error: float = 0.0
+    n_bytes: int = 0
+    microseconds_per_query: float = float("nan")
+
+
+def fewest_doublings(farthest: Array, enough: Callable[[Array], NDArray[np.bool_]]) -> Array:
+    """For each row the smallest number of doublings of h, 1 or more, that is enough: (m,).
+
+    ``farthest`` is the largest distance of the row in units of h; ``enough`` answers for numbers
+    of doublings (m,), one per row.
+    """
+    # `low` is too few doublings, `high` enough.
+    high = np.ceil(np.log2(np.maximum(FLAT * farthest, 2.0)))
+    low = np.zeros_like(high)
+    while (open_ := high - low > 1).any():
+        middle = np.floor((low + high) / 2.0)
+        reached = enough(middle)
+        high = np.where(open_ & reached, middle, high)
+        low = np.where(open_ & ~reached, middle, low)
+    return high
 
 
 class _Loop:

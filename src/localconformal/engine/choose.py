@@ -2,7 +2,7 @@
 
 ::
 
-    few rows (up to 3,000)            plain NumPy, no compiler
+    few rows (up to 3,000)            plain NumPy, no compiler (`laws.kernel`)
     Gaussian, 10,000 rows and more    sketch, if its certificate meets the tolerance
     else                              exact
 
@@ -13,21 +13,15 @@ must be within the tolerance. Landmarks are added until it is, or the sketch is 
 
 from __future__ import annotations
 
-import time
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from localconformal.engine import Engine
-from localconformal.engine.kernels import CODES, KernelWeights
-from localconformal.engine.reference import ReferenceEngine
+from localconformal.engine import TOLERANCE, Engine, EngineReport
 from localconformal.quantiles import Array
 
-#: What a user may ask for.
-ENGINES = ("auto", "exact", "sketch", "minibatch")
-FEW = 3_000
 SKETCH_FROM = 10_000
 _LANDMARKS = (128, 256, 512, 1024)
 _CERTIFICATE_ROWS, _PROBES = 50_000, 400
@@ -48,7 +42,7 @@ class Problem:
     seed: int
     n_jobs: int | None = None
     #: Rank error that a sketch may have.
-    tolerance: float = 0.005
+    tolerance: float = TOLERANCE
 
     def by_score(self) -> Problem:
         """The same with rows in the order of their scores."""
@@ -71,60 +65,10 @@ class Problem:
         return of.v, of.points, of.kernel, of.bandwidth, of.min_effective_samples
 
 
-@dataclass(frozen=True)
-class EngineReport:
-    """What was chosen, and why.
-
-    Attributes
-    ----------
-    engine, reason : str
-    n_references : int
-    n_landmarks : int or None
-        Of the sketch.
-    tolerance : float
-        Rank error that a sketch may have.
-    certified_error : float
-        99th percentile of the rank error at held-aside rows; 0 for exact engines.
-    n_bytes : int
-        State that a query reads.
-    microseconds_per_query : float
-        Measured at fit on a few reference rows, two levels.
-    """
-
-    engine: str
-    reason: str
-    n_references: int
-    n_landmarks: int | None = None
-    tolerance: float = Problem.tolerance
-    certified_error: float = 0.0
-    n_bytes: int = 0
-    microseconds_per_query: float = float("nan")
-
-
 def build_engine(name: str, problem: Problem) -> tuple[Engine, EngineReport]:
     """The engine of this name, or the one that "auto" chooses, and the report on it."""
-    engine, report = _BUILDERS[name](problem)
-    return engine, timed(report, engine, problem)
-
-
-def timed(report: EngineReport, engine: Engine, problem: Problem) -> EngineReport:
-    """The report with what a query costs."""
-    probes, below = problem.points[:64], np.zeros(2, dtype=bool)
-    engine.quantiles(probes[:1], _LEVELS[[0, -1]], below)
-    start = time.perf_counter()
-    engine.quantiles(probes, _LEVELS[[0, -1]], below)
-    spent = (time.perf_counter() - start) / len(probes)
-    return replace(report, microseconds_per_query=1e6 * spent)
-
-
-def _reference_engine(problem: Problem) -> tuple[Engine, EngineReport]:
-    """Plain NumPy."""
-    v, points, kernel, bandwidth, minimum = problem.for_engine()
-    reason = f"few reference rows (up to {FEW}) need no compiled code"
-    if problem.kernel not in CODES:
-        reason = f"the {problem.kernel} kernel has no compiled formula"
-    report = EngineReport("reference", reason, len(v), n_bytes=problem.points.nbytes)
-    return ReferenceEngine(v, KernelWeights(points, kernel, bandwidth, minimum)), report
+    made: tuple[Engine, EngineReport] = _BUILDERS[name](problem)
+    return made
 
 
 def _exact_engine(problem: Problem, reason: str = "asked for") -> tuple[Engine, EngineReport]:
@@ -136,18 +80,9 @@ def _exact_engine(problem: Problem, reason: str = "asked for") -> tuple[Engine, 
     return engine, EngineReport("exact", reason, len(problem.v), n_bytes=engine.n_bytes)
 
 
-def dense_engine(problem: Problem) -> tuple[Engine, EngineReport]:
-    """Every weight of every reference, compiled where there are many."""
-    if len(problem.v) <= FEW or problem.kernel not in CODES:
-        return _reference_engine(problem)
-    return _exact_engine(problem)
-
-
 def _auto_engine(problem: Problem) -> tuple[Engine, EngineReport]:
     """The table at the head of this file."""
     n = len(problem.v)
-    if n <= FEW or problem.kernel not in CODES:
-        return _reference_engine(problem)
     reason = f"{n} reference rows are too many for plain NumPy and too few for a sketch"
     if problem.kernel == "gaussian" and n >= SKETCH_FROM:
         made, report = try_sketch(problem, insist=False)
@@ -161,8 +96,6 @@ _BUILDERS: dict[str, Any] = {
     "auto": _auto_engine,
     "exact": _exact_engine,
     "sketch": lambda problem: try_sketch(problem, insist=True),
-    "minibatch": dense_engine,
-    "reference": _reference_engine,
 }
 
 

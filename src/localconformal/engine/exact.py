@@ -50,9 +50,17 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from localconformal.engine import compiling, jit, run_in_threads, scores_at, targets_by_row
-from localconformal.engine.kernels import CODES, EDGE_GUARD, FLAT, NO_MASS
-from localconformal.quantiles import Array
+from localconformal.engine import (
+    CODES,
+    FLAT,
+    NO_MASS,
+    compiling,
+    jit,
+    run_in_threads,
+    scores_at,
+    targets_by_row,
+)
+from localconformal.quantiles import EDGE_GUARD, Array
 
 BLOCK = 512
 _FLOAT32_REACH = 500.0

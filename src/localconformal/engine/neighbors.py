@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import KDTree
 
 from localconformal.engine import scores_at, targets_by_row
-from localconformal.engine.kernels import EDGE_GUARD
-from localconformal.quantiles import Array
+from localconformal.quantiles import EDGE_GUARD, Array
 
 #: Query rows, and neighbours of them, that are held at once.
 _CHUNK_ROWS, _CHUNK_PAIRS = 2048, 2**21

@@ -25,13 +25,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.tree._tree import Tree
 
-from localconformal.calibration import Calibration
+from localconformal.composition import Calibration
 from localconformal.engine.exact import BLOCK, ExactEngine
-from localconformal.engine.kernels import KernelWeights
 from localconformal.engine.leaves import LeafEngine, Records, TreeWalk
-from localconformal.engine.reference import ReferenceEngine
 from localconformal.engine.sketch import Sketch, SketchEngine
-from localconformal.laws.neighbors import NeighborWeights
+from localconformal.laws.base import ReferenceEngine, WeightedLaw
+from localconformal.laws.kernel import KernelWeights, NeighborWeights
 
 #: Values that are written where they stand.
 PLAIN = (str, bytes, int, float, complex, bool, type(None), type, np.dtype, np.generic)
@@ -171,10 +170,11 @@ def _refuse_nan(part: Any) -> None:
 
 
 def _check_calibration(found: Calibration) -> None:
-    """V is (n, S), with a cell and a place in the local laws for each row."""
-    n = len(found.V)
-    rows = [len(one) for one in found.F.rows if isinstance(one, np.ndarray)]
-    if found.V.shape != (n, found.rule.n_sides) or {len(found.cells), found.F.n, *rows} != {n}:
+    """V is (n, S), with a place in the local laws for each row, and what a correction keeps."""
+    n, sides = len(found.V), found.parts.sides
+    rows = [len(one.view) for one in found.F.sides if isinstance(one, WeightedLaw)]
+    kept = [len(found.kept)] if isinstance(found.kept, np.ndarray) else []
+    if found.V.shape != (n, sides.n_sides) or {found.F.n, *rows, *kept} != {n}:
         raise ValueError("the calibration scores do not fit their rows")
 
 

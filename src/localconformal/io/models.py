@@ -44,17 +44,20 @@ STAMPED = ("localconformal", "scikit-learn")
 #: or call what they are given, are none of them.
 _OWN_MODULES = (
     "adjustments",
-    "calibration",
+    "composition",
+    "corrections",
     "default_model",
     "densities",
     "engine",
     "laws",
+    "localizing",
     "models",
+    "monotone",
     "preparation",
     "regressors",
     "scores",
-    "selection",
     "tabular.model",
+    "torch.tensors",
 )
 #: What else a file may name, beyond scikit-learn's estimators, NumPy and SciPy, which skops knows.
 FURTHER_TYPES = frozenset(
@@ -80,6 +83,7 @@ FURTHER_TYPES = frozenset(
         "sklearn._loss.loss.HalfSquaredError",
         "sklearn._loss.loss.HuberLoss",
         "sklearn._loss.loss.PinballLoss",
+        "sklearn.compose._column_transformer._RemainderColsList",
         "sklearn.compose._column_transformer.make_column_selector",
         "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",

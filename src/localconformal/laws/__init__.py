@@ -1,18 +1,29 @@
 """F(v | x): the law of the score near x, estimated from reference rows."""
 
-from localconformal.laws.base import BaseLaw
-from localconformal.laws.changed import ResponseLaw, ScaledLaw
-from localconformal.laws.foreign import LAW_METHODS
+from localconformal.laws.base import (
+    LAW_METHODS,
+    LAWS,
+    Law,
+    LocalLaws,
+    SidedLaw,
+    UniformLaw,
+    make_law,
+    seeded,
+)
+from localconformal.laws.blend import ShiftedLaw
+from localconformal.laws.embeddings import HiddenLayer, LearnedMetric
 from localconformal.laws.forest import ForestLaw
-from localconformal.laws.kernel import KernelLaw
-from localconformal.laws.leaf_quantiles import LeafQuantilesLaw
+from localconformal.laws.kernel import (
+    CrossValidated,
+    DistanceQuantile,
+    KernelLaw,
+    MedianLog,
+    NeighborsLaw,
+    Rate,
+)
 from localconformal.laws.learned import LearnedLaw
-from localconformal.laws.names import LAWS, make_law, seeded
-from localconformal.laws.neighbors import NeighborsLaw
-from localconformal.laws.shifted import ShiftedLaw
-from localconformal.laws.sides import LocalLaw, SidedLaw
 from localconformal.laws.stacked import StackedLaw
-from localconformal.laws.uniform import UniformLaw
+from localconformal.laws.transformed import ResponseLaw, ScaledLaw
 
 LAWS.update(
     forest=ForestLaw,
@@ -25,13 +36,18 @@ LAWS.update(
 __all__ = [
     "LAWS",
     "LAW_METHODS",
-    "BaseLaw",
+    "CrossValidated",
+    "DistanceQuantile",
     "ForestLaw",
+    "HiddenLayer",
     "KernelLaw",
-    "LeafQuantilesLaw",
+    "Law",
     "LearnedLaw",
-    "LocalLaw",
+    "LearnedMetric",
+    "LocalLaws",
+    "MedianLog",
     "NeighborsLaw",
+    "Rate",
     "ResponseLaw",
     "ScaledLaw",
     "ShiftedLaw",

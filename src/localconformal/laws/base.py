@@ -1,55 +1,104 @@
-"""The contract of a law."""
+"""F(v | x): a law has `fit(X, v)`, which freezes everything, and `at(rows)`, the local law there.
+
+The local law is a value with three questions, `quantiles`, `cdf` and `moments`: an engine with its
+view of the rows (`WeightedLaw`), quantiles on a grid (`Knots`), or an object from elsewhere
+(`Foreign`). Scores have S = 1 or 2 sides; `SidedLaw` has a law for each.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from localconformal.engine import Engine
-from localconformal.laws.localizer import Localizer
-from localconformal.laws.outputs import Outputs
-from localconformal.quantiles import Array
+from localconformal.quantiles import Array, quantile_of_cdf
+from localconformal.rows import Curve, Index, Rows, as_rows, in_canonical_order, shown
+
+Flags = NDArray[np.bool_]
+#: Weights held at once: 2^21 float64 are 16 MB, a few times that with temporaries.
+_CHUNK = 2**21
+#: What an object must have to be taken for a law.
+LAW_METHODS = ["fit", "quantile", "upper_quantile", "cdf", "mean", "effective_sample_size"]
 
 
-class BaseLaw(BaseEstimator):
-    """Law of V given x. A subclass's `fit` ends by setting ``engine_``; `rows` is its view of X.
+class LocalLaw(Protocol):
+    """The law at n rows. An engine has the same questions, with its view of the rows first."""
 
-    Everything is frozen by `fit` from reference rows alone, and each row of X is answered by
-    itself. Every law keeps the law of inverses: F(v- | x) <= t exactly when v <= Q+(t | x).
+    def quantiles(self, levels: Array, upper: Flags) -> Array:
+        """Q, or Q+ where ``upper`` (L,): levels (L,) or (n, L) -> (n, L)."""
+
+    def cdf(self, v: Array, side: str) -> Array:
+        """F(v) or F(v-): v (n, k) -> (n, k)."""
+
+    def moments(self) -> Array:
+        """E[V], E[|V|], effective sample size, whether the law had to widen: (n, 4)."""
+
+    def take(self, index: Index) -> LocalLaw:
+        """At some of the rows."""
+
+
+@dataclass(frozen=True)
+class WeightedLaw:
+    """Weighted reference scores: an engine, and its view of n rows."""
+
+    engine: Any
+    view: Any
+
+    def quantiles(self, levels: Array, upper: Flags) -> Array:
+        """Q, or Q+ where ``upper``."""
+        return np.asarray(self.engine.quantiles(self.view, levels, upper))
+
+    def cdf(self, v: Array, side: str) -> Array:
+        """F(v) or F(v-)."""
+        return np.asarray(self.engine.cdf(self.view, v, side))
+
+    def moments(self) -> Array:
+        """E[V], E[|V|], effective sample size, widened."""
+        return np.asarray(self.engine.moments(self.view))
+
+    def take(self, index: Index) -> WeightedLaw:
+        """At some of the rows."""
+        return WeightedLaw(self.engine, self.view[index])
+
+
+class Law(BaseEstimator):
+    """Law of V given x. A subclass has `fit` and `at`; the public questions follow from them.
+
+    Everything is frozen by `fit` from reference rows alone, and each row is answered by itself.
+    Every law keeps the law of inverses: F(v- | x) <= t exactly when v <= Q+(t | x).
     """
 
-    engine_: Engine
-    #: How often the law was added to since it was fitted.
-    n_updates_: int = 0
-
-    def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> BaseLaw:
-        """Estimate the law from reference rows X (n, d) and their scores v (n,).
-
-        ``outputs`` has what the point model says, for laws that look at more than the features.
-        """
+    def fit(self, X: Any, v: ArrayLike) -> Law:
+        """Estimate the law from reference rows X (n, d), or `Rows`, and their scores v (n,)."""
         raise NotImplementedError
 
-    def at_levels(self, levels: Array) -> BaseLaw:
+    def at(self, rows: Rows) -> LocalLaw:
+        """The law at these rows."""
+        raise NotImplementedError
+
+    def at_levels(self, levels: Array) -> Law:
         """An unfitted law, cheaper where possible, that will be asked for these levels only."""
         return self
 
-    def update(self, X: Any, v: ArrayLike) -> BaseLaw:
+    def update(self, X: Any, v: ArrayLike) -> Law:
         """Add reference rows, where the law can be added to."""
         raise ValueError(f"{type(self).__name__} cannot be added to; fit it again.")
 
-    def rows(self, X: Any) -> Any:
-        """What the engine needs of each row of X."""
-        raise NotImplementedError
+    def fit_localizer(self, X: Any, v: ArrayLike) -> Localizer:
+        """Fit what the kernel between two rows needs, for methods that weigh calibration rows."""
+        return self.fit(X, v).localizer()
 
     def localizer(self) -> Localizer:
-        """The kernel between two rows behind the fitted law, for methods that weigh other rows."""
+        """The kernel between two rows behind the fitted law."""
         raise ValueError(
-            f"{type(self).__name__} has no kernel between two rows; a kernel, neighbors, forest or "
-            "uniform law was expected."
+            f"{type(self).__name__} has no kernel between two rows; expected a kernel, neighbors, "
+            "forest or uniform law."
         )
 
     def quantile(self, X: Any, levels: ArrayLike) -> Array:
@@ -63,45 +112,384 @@ class BaseLaw(BaseEstimator):
     def cdf(self, X: Any, v: ArrayLike, side: str = "right") -> Array:
         """F(v | x) (``side="right"``) or F(v- | x) (``"left"``): v (n,) or (n, k), same out."""
         if side not in ("right", "left"):
-            raise ValueError(f"side is {side!r}; 'right' or 'left' was expected.")
-        check_is_fitted(self)
+            raise ValueError(f"got side={side!r}; expected 'right' or 'left'.")
         values = np.asarray(v, dtype=np.float64)
         if np.isnan(values).any():
-            raise ValueError("v has NaN; numbers were expected.")
+            raise ValueError("got NaN in v; expected numbers.")
         table = values.reshape(len(values), -1) if values.ndim < 2 else values
-        return self.engine_.cdf(self.rows(X), table, side).reshape(values.shape)
+        return self._at(X).cdf(table, side).reshape(values.shape)
 
     def mean(self, X: Any, absolute: bool = False) -> Array:
         """E[V | x], or E[|V| | x] where ``absolute``: (n,)."""
-        check_is_fitted(self)
-        return self.engine_.moments(self.rows(X))[:, int(absolute)]
+        return self._at(X).moments()[:, int(absolute)]
 
     def effective_sample_size(self, X: Any) -> Array:
         """How many equally weighted reference rows would be as informative: (n,)."""
-        check_is_fitted(self)
-        return self.engine_.moments(self.rows(X))[:, 2]
+        return self._at(X).moments()[:, 2]
 
-    def fallback(self, X: Any) -> NDArray[np.bool_]:
+    def fallback(self, X: Any) -> Flags:
         """Where the law had to widen its neighbourhood: (n,)."""
+        return self._at(X).moments()[:, 3] > 0
+
+    def _at(self, X: Any) -> LocalLaw:
         check_is_fitted(self)
-        return self.engine_.moments(self.rows(X))[:, 3] > 0
+        return self.at(as_rows(X))
 
     def _quantiles(self, X: Any, levels: ArrayLike, upper: bool) -> Array:
-        check_is_fitted(self)
         t = np.atleast_1d(np.asarray(levels, dtype=np.float64))
         if not np.all((t >= 0.0) & (t <= 1.0)):
-            raise ValueError(f"levels are {levels!r}; numbers in [0, 1] were expected.")
-        return self.engine_.quantiles(self.rows(X), t, np.full(t.shape[-1], upper))
+            raise ValueError(f"got levels={levels!r}; expected numbers in [0, 1].")
+        return self._at(X).quantiles(t, np.full(t.shape[-1], upper))
 
 
-def check_reference_scores(v: ArrayLike) -> Array:
-    """Scores as a finite float64 array of shape (n,)."""
+def reference_rows(X: Any, v: ArrayLike) -> tuple[Rows, Array]:
+    """What a law learns from: rows in canonical order, with finite scores (n,)."""
     scores = np.asarray(column_or_1d(v), dtype=np.float64)
     if len(scores) == 0:
-        raise ValueError("0 reference rows came; a law needs at least 1.")
+        raise ValueError("got 0 reference rows; a law needs at least 1.")
     if not np.all(np.isfinite(scores)):
         raise ValueError(
             f"{np.count_nonzero(~np.isfinite(scores))} of {len(scores)} reference scores are NaN "
-            "or infinite; finite scores were expected: check y and the model's predictions."
+            "or infinite; expected finite scores: check y and the model's predictions."
         )
-    return scores
+    rows = as_rows(X)
+    check_lengths(len(rows), len(scores))
+    return in_canonical_order(rows, scores)
+
+
+def check_lengths(rows: int, scores: int) -> None:
+    """As many rows as scores, or refused."""
+    if rows != scores:
+        raise ValueError(f"X has {rows} rows and v has {scores}; expected the same number.")
+
+
+# ---- weights on reference rows ------------------------------------------------------------------
+
+
+class ReferenceEngine:
+    """The plain NumPy engine: short, exact, and the oracle of every faster one.
+
+    References are kept in the order of V, so that the law at x is a running sum of its weights in
+    that fixed order: no sort per query. Each row is computed from itself and the references alone,
+    by operations that do not look at its neighbours: one by one gives the bits of a batch.
+
+    Parameters
+    ----------
+    v : array of shape (n,)
+        Reference scores, sorted.
+    weigh : callable
+        Rows (m, d) -> weights (m, n) in the order of ``v``, and where they were widened (m,).
+    """
+
+    def __init__(self, v: Array, weigh: Callable[[Any], tuple[Array, Flags]]) -> None:
+        self.v = v
+        self.weigh = weigh
+
+    def quantiles(self, view: Any, levels: Array, upper: Flags) -> Array:
+        """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
+        levels = np.broadcast_to(levels, (len(view), levels.shape[-1]))
+        out = np.empty(levels.shape)
+        for part, F, _, _ in self._laws(view):
+            out[part] = quantile_of_cdf(self.v, F, levels[part], upper)
+        return out
+
+    def cdf(self, view: Any, v: Array, side: str) -> Array:
+        """F(v | x) (side "right") or F(v- | x) ("left"): v (m, k) -> (m, k)."""
+        # Entry 0 is the mass below everything.
+        place = np.searchsorted(self.v, v, side="right" if side == "right" else "left")
+        out = np.empty(v.shape)
+        for part, F, _, _ in self._laws(view):
+            out[part] = np.take_along_axis(np.pad(F, ((0, 0), (1, 0))), place[part], axis=1)
+        return out
+
+    def moments(self, view: Any) -> Array:
+        """E[V], E[|V|], effective sample size, widened: (m, 4)."""
+        out = np.empty((len(view), 4))
+        for part, _, weights, widened in self._laws(view):
+            total = weights.sum(axis=1)
+            # einsum, unlike a BLAS product, sums each row the same way in any batch.
+            means = [np.einsum("ij,j->i", weights, v) / total for v in (self.v, np.abs(self.v))]
+            out[part] = np.column_stack([*means, effective_size(weights), widened])
+        return out
+
+    def _laws(self, view: Any) -> Iterator[tuple[slice, Array, Array, Flags]]:
+        """Running sums, weights and flags, a bounded number of rows at a time."""
+        step = max(1, _CHUNK // len(self.v))
+        for start in range(0, len(view), step):
+            part = slice(start, start + step)
+            weights, widened = self.weigh(view[part])
+            F = np.cumsum(weights, axis=1)
+            F /= F[:, -1:]
+            yield part, F, weights, widened
+
+
+def effective_size(weights: Array) -> Array:
+    """(sum w)^2 / sum w^2 of each row; 0 where all weights are 0."""
+    squares = np.einsum("ij,ij->i", weights, weights)
+    total = weights.sum(axis=1)
+    return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
+
+
+class Localizer(Protocol):
+    """How much one row speaks for another: H(x, x') in [0, 1], H(x, x) = 1.
+
+    Nothing is widened where rows are few: methods that weigh calibration rows put the missing mass
+    at +inf. Where H is not symmetric, both H(x, x') and H(x', x) are asked.
+    """
+
+    symmetric: ClassVar[bool]
+
+    @property
+    def view(self) -> Curve:
+        """What the kernel needs of each row."""
+
+    def weigh(self, rows: Any, others: Any) -> Array:
+        """H(row_i, other_j) of two views: (m, n)."""
+
+
+class UniformLaw(Law):
+    """F(v | x) = share of reference scores up to v, the same at every x: no localization.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> law = UniformLaw().fit(np.zeros((4, 1)), [1.0, 2.0, 3.0, 4.0])
+    >>> law.quantile(np.zeros((1, 1)), [0.5, 0.75])
+    array([[2., 3.]])
+    """
+
+    def fit(self, X: Any, v: ArrayLike) -> UniformLaw:
+        """Keep the sorted scores."""
+        self.engine_ = _UniformEngine(reference_rows(X, v)[1])
+        return self
+
+    def at(self, rows: Rows) -> WeightedLaw:
+        """The same law everywhere."""
+        return WeightedLaw(self.engine_, np.empty((len(rows), 0)))
+
+    def localizer(self) -> Everywhere:
+        """H = 1."""
+        return Everywhere()
+
+
+class _UniformEngine:
+    """Answers that do not depend on x; of the view only the number of rows counts."""
+
+    def __init__(self, v: Array) -> None:
+        self.v = v
+
+    def quantiles(self, view: Array, levels: Array, upper: Flags) -> Array:
+        table = np.arange(1, len(self.v) + 1) / len(self.v)
+        answer = quantile_of_cdf(self.v, table, levels, np.broadcast_to(upper, levels.shape))
+        return np.array(np.broadcast_to(answer, (len(view), levels.shape[-1])))
+
+    def cdf(self, view: Array, v: Array, side: str) -> Array:
+        return np.searchsorted(self.v, v, side="right" if side == "right" else "left") / len(self.v)
+
+    def moments(self, view: Array) -> Array:
+        same = [float(np.mean(self.v)), float(np.mean(np.abs(self.v))), float(len(self.v)), 0.0]
+        return np.tile(np.array(same), (len(view), 1))
+
+
+class Everywhere(Curve):
+    """H = 1: every row speaks for every other."""
+
+    symmetric: ClassVar[bool] = True
+
+    @property
+    def view(self) -> Curve:
+        """Nothing of a row matters."""
+        return self
+
+    def compute(self, rows: Rows) -> Array:
+        """Zeros, one per row."""
+        return np.zeros(len(rows))
+
+    def weigh(self, rows: Any, others: Any) -> Array:
+        """Ones."""
+        return np.ones((len(rows), len(others)))
+
+
+# ---- laws from elsewhere ------------------------------------------------------------------------
+
+
+class ForeignLaw(Law):
+    """A law of this library around an object that only has the public methods of one.
+
+    Parameters
+    ----------
+    law : object
+        With ``fit(X, v)``, ``quantile(X, levels)``, ``upper_quantile(X, levels)``,
+        ``cdf(X, v, side)``, ``mean(X)`` and ``effective_sample_size(X)``.
+    """
+
+    def __init__(self, law: Any) -> None:
+        self.law = law
+
+    def fit(self, X: Any, v: Any) -> ForeignLaw:
+        """Fit a copy of the object."""
+        self.law_ = deepcopy(self.law).fit(as_rows(X).X, v)
+        return self
+
+    def at(self, rows: Rows) -> Foreign:
+        """The object, asked about these rows."""
+        return Foreign(self.law_, rows.X)
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """Answers by the public methods of the object."""
+
+    law: Any
+    X: Any
+
+    def quantiles(self, levels: Array, upper: Flags) -> Array:
+        """Q, or Q+ where ``upper``; levels that differ by row are not asked of it."""
+        if levels.ndim > 1:
+            first = levels[:1]
+            if not np.array_equal(np.broadcast_to(first, levels.shape), levels):
+                raise ValueError(
+                    f"{type(self.law).__name__} answers one set of levels for all rows, and this "
+                    "adjustment needs one per row; subclass localconformal.laws.Law instead."
+                )
+            levels = first[0]
+        below = np.asarray(self.law.quantile(self.X, levels), dtype=np.float64)
+        if not upper.any():
+            return below
+        above = np.asarray(self.law.upper_quantile(self.X, levels), dtype=np.float64)
+        return np.where(upper, above, below)
+
+    def cdf(self, v: Array, side: str) -> Array:
+        """F(v) or F(v-): one column of v at a time."""
+        columns = [np.asarray(self.law.cdf(self.X, column, side=side)) for column in v.T]
+        return np.stack(columns, axis=1)
+
+    def moments(self) -> Array:
+        """E[|V|] is not among its methods: NaN, which adjustments refuse."""
+        mean, size = self.law.mean(self.X), self.law.effective_sample_size(self.X)
+        none = np.zeros(len(self.X))
+        return np.column_stack([mean, none + np.nan, size, none]).astype(np.float64)
+
+    def take(self, index: Index) -> Foreign:
+        """At some of the rows."""
+        return Foreign(self.law, Rows(self.X).take(index).X)
+
+
+# ---- one law for each side of a score -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SidedLaw:
+    """Fitted laws of the columns of V (n, S); a mirrored pair holds that of the last column only.
+
+    When the second column is the first with its sign turned (residuals around a point), so is its
+    law, exactly: Q_lower(t) = -Q+_upper(1 - t). One law then answers for both, in one pass.
+    """
+
+    laws: tuple[Law, ...]
+    mirrored: bool
+
+    @classmethod
+    def fit(cls, law: Law, rows: Rows, V: Array) -> SidedLaw:
+        """Fit clones of ``law`` to reference rows and scores V (n, S)."""
+        mirrored = is_mirrored(V)
+        columns = [V[:, -1]] if mirrored else list(V.T)
+        return cls(tuple(clone(law).fit(rows, v) for v in columns), mirrored)
+
+    def update(self, X: Any, V: Array) -> None:
+        """Add reference rows to laws that can be added to."""
+        for law, column in zip(self.laws, V.T[-len(self.laws) :], strict=True):
+            law.update(X, column)
+
+    def at(self, rows: Rows) -> LocalLaws:
+        """The laws at these rows."""
+        return LocalLaws(tuple(law.at(rows) for law in self.laws), self.mirrored, len(rows))
+
+
+def is_mirrored(V: Array) -> bool:
+    """Whether the two sides are one score with its sign turned."""
+    return V.shape[1] == 2 and np.array_equal(V[:, 0], -V[:, 1])
+
+
+@dataclass(frozen=True)
+class LocalLaws:
+    """F(. | x) at n rows x, for each of S sides: what an adjustment works with."""
+
+    sides: tuple[LocalLaw, ...]
+    mirrored: bool
+    n: int
+
+    @property
+    def n_sides(self) -> int:
+        """S."""
+        return 2 if self.mirrored else len(self.sides)
+
+    def quantile(self, levels: Array, upper: bool = False) -> Array:
+        """Q(t | x), or Q+: levels (S, L), or (n, S, L) to differ by row -> (n, S, L)."""
+        L = levels.shape[-1]
+        if self.mirrored:
+            both = np.concatenate([1.0 - levels[..., 0, :], levels[..., 1, :]], axis=-1)
+            found = self.sides[0].quantiles(both, np.repeat([not upper, upper], L))
+            return np.stack([-found[:, :L], found[:, L:]], axis=1)
+        sides = zip(self.sides, np.moveaxis(levels, -2, 0), strict=True)
+        return np.stack([F.quantiles(t, np.full(L, upper)) for F, t in sides], axis=1)
+
+    def upper_quantile(self, levels: Array) -> Array:
+        """Q+(t | x): levels (S, L), or (n, S, L) to differ by row -> (n, S, L)."""
+        return self.quantile(levels, upper=True)
+
+    def cdf(self, v: Array, side: str = "right") -> Array:
+        """F(v | x), or F(v- | x) for side "left": v (n, S) -> (n, S)."""
+        if self.mirrored:
+            other = "left" if side == "right" else "right"
+            lower = 1.0 - self.sides[0].cdf(-v[:, :1], other)
+            return np.hstack([lower, self.sides[0].cdf(v[:, 1:], side)])
+        sides = zip(self.sides, v.T, strict=True)
+        return np.hstack([F.cdf(column[:, None], side) for F, column in sides])
+
+    def moments(self) -> Array:
+        """E[V], E[|V|], effective sample size, widened, of each side: (n, S, 4)."""
+        found = [F.moments() for F in self.sides]
+        return np.stack([found[0] * [-1, 1, 1, 1], *found] if self.mirrored else found, axis=1)
+
+    def mean(self, absolute: bool = False) -> Array:
+        """E[V | x], or E[|V| | x]: (n, S)."""
+        means = self.moments()[:, :, int(absolute)]
+        if np.isnan(means).any():
+            raise ValueError(
+                "the law has no mean of |V|, which this adjustment needs; subclass "
+                "localconformal.laws.Law, or choose another adjustment."
+            )
+        return means
+
+    def take(self, index: Index) -> LocalLaws:
+        """At some of the rows."""
+        sides = tuple(F.take(index) for F in self.sides)
+        return LocalLaws(sides, self.mirrored, len(index))
+
+
+# ---- by name ------------------------------------------------------------------------------------
+
+#: Filled where all laws are known, in `localconformal.laws`.
+LAWS: dict[str, type[Law]] = {}
+
+
+def make_law(law: Any, random_state: int | None = None, n_jobs: int | None = None) -> Law:
+    """A fresh law from its name or an object, with this seed and these threads if it has none."""
+    if isinstance(law, str) and law in LAWS:
+        return seeded(LAWS[law](), random_state, n_jobs)
+    if isinstance(law, Law):
+        return seeded(clone(law), random_state, n_jobs)
+    if isinstance(law, (str, type)) or not (hasattr(law, "fit") and hasattr(law, "quantile")):
+        raise ValueError(
+            f"got law={shown(law)}; expected one of {', '.join(map(repr, LAWS))}, or an object "
+            "with the methods of a law."
+        )
+    return ForeignLaw(law)
+
+
+def seeded(law: Law, random_state: int | None, n_jobs: int | None = None) -> Law:
+    """The law with these where its own are None: a regressor's seed fixes everything."""
+    own = law.get_params(deep=False)
+    given = {"random_state": random_state, "n_jobs": n_jobs}
+    return law.set_params(**{k: v for k, v in given.items() if k in own and own[k] is None})

@@ -1,4 +1,4 @@
-"""The library's own numeric view of a table, made for any X that a model may take."""
+"""A row as a point: the library's own numeric view of a table."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ from sklearn.base import BaseEstimator
 from sklearn.preprocessing import OneHotEncoder
 
 from localconformal.columns import split_columns
-from localconformal.quantiles import Array
+from localconformal.quantiles import Array, typical_size
+from localconformal.rows import Curve, Rows
 
 # Rarer categories share one column, so that an identifier does not fill the memory.
-MAX_CATEGORIES = 50
+_MAX_CATEGORIES = 50
 # Squares of larger numbers, and sums of them, leave the range of float64.
-LARGEST = 1e150
+_LARGEST = 1e150
+# Squared distances of points within this box stay finite for any bandwidth a kernel may have.
+_FARTHEST_POINT = 1e50
+#: Predictions further from their centre count as this far: trees compare in float32.
+_FARTHEST_PREDICTION = 1e30
 
 
-class FeatureEmbedding(BaseEstimator):
+class Features(Curve, BaseEstimator):
     """Numeric columns imputed by their median and standardised; the others one-hot.
 
     One-hot columns stay 0/1: scaling them by their spread would let rare categories dominate.
@@ -25,21 +30,21 @@ class FeatureEmbedding(BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> FeatureEmbedding().fit([[0.0], [2.0]], None).transform([[1.0], [np.nan]])
+    >>> Features().fit([[0.0], [2.0]]).transform([[1.0], [np.nan]])
     array([[0.],
            [0.]])
     """
 
-    def fit(self, X: Any, v: Any = None) -> FeatureEmbedding:
+    def fit(self, X: Any, v: Any = None) -> Features:
         """Learn kinds of columns, medians, scales and categories."""
         numbers, labels, self.kinds_ = split_columns(X)
         if np.isinf(numbers).any():
             raise ValueError(
-                "X has infinite values; finite numbers or NaN were expected: clean X, or pass "
-                "another embedding."
+                "X has infinite values; expected finite numbers or NaN: clean X, or pass another "
+                "embedding."
             )
-        self.median_ = typical_values(numbers)
-        known = bounded(fill_missing(numbers, self.median_))
+        self.median_ = np.array([_median(column[~np.isnan(column)]) for column in numbers.T])
+        known = _bounded(_fill_missing(numbers, self.median_))
         self.mean_ = known.mean(axis=0)
         spread = known.std(axis=0)
         # A constant column may show rounding noise as spread.
@@ -49,7 +54,7 @@ class FeatureEmbedding(BaseEstimator):
         if labels.shape[1]:
             self.encoder_ = OneHotEncoder(
                 handle_unknown="infrequent_if_exist",
-                max_categories=MAX_CATEGORIES,
+                max_categories=_MAX_CATEGORIES,
                 sparse_output=False,
             ).fit(labels)
         return self
@@ -58,21 +63,35 @@ class FeatureEmbedding(BaseEstimator):
         """(n, columns) points."""
         numbers, labels, _ = split_columns(X, self.kinds_)
         # In place: the numbers are a copy already, and a million rows are worth it.
-        points = fill_missing(numbers, self.median_)
+        points = _fill_missing(numbers, self.median_)
         infinite = np.isinf(points)
-        points = bounded(points)
+        points = _bounded(points)
         points -= self.mean_
         with np.errstate(over="ignore"):
             points /= self.scale_
-        points = np.clip(points, -LARGEST, LARGEST, out=points)
+        points = np.clip(points, -_LARGEST, _LARGEST, out=points)
         # They are nowhere, and whoever measures distances refuses them.
         points[infinite] = np.inf
         if self.encoder_ is not None:
             points = np.hstack([points, self.encoder_.transform(labels)])
         return np.asarray(points)
 
+    def compute(self, rows: Rows) -> Array:
+        """Finite points within a box, (n, columns)."""
+        return in_box(self.transform(rows.X), "the features")
 
-def fill_missing(numbers: Array, values: Array) -> Array:
+
+def in_box(points: Array, whose: str) -> Array:
+    """Finite points, none too far out for a squared distance; others are refused."""
+    if not np.all(np.isfinite(points)):
+        raise ValueError(
+            f"{whose} gave NaN or infinite coordinates; expected finite numbers: clean X, or pass "
+            "another embedding."
+        )
+    return np.clip(points, -_FARTHEST_POINT, _FARTHEST_POINT)
+
+
+def _fill_missing(numbers: Array, values: Array) -> Array:
     """The numbers, in place, with these values where they are NaN."""
     missing = np.isnan(numbers)
     if missing.any():
@@ -80,16 +99,42 @@ def fill_missing(numbers: Array, values: Array) -> Array:
     return numbers
 
 
-def bounded(numbers: Array) -> Array:
+def _bounded(numbers: Array) -> Array:
     """The numbers, in place, none larger than what can be squared but infinities."""
-    return np.clip(numbers, -LARGEST, LARGEST, out=numbers, where=np.isfinite(numbers))
-
-
-def typical_values(numbers: Array) -> Array:
-    """What stands in for a missing value of each column: its median, 0 where nothing is known."""
-    return np.array([_median(column[~np.isnan(column)]) for column in numbers.T])
+    return np.clip(numbers, -_LARGEST, _LARGEST, out=numbers, where=np.isfinite(numbers))
 
 
 def _median(known: Array) -> float:
     # The middle of two numbers is found by adding them.
-    return float(np.median(bounded(known))) if len(known) else 0.0
+    return float(np.median(_bounded(known))) if len(known) else 0.0
+
+
+class View(Curve):
+    """What a supervised law sees: features, mu(x), and sigma(x) where it is known.
+
+    The last two are in units of the spread of mu(x), mu(x) around its centre, so that models work
+    alike for responses of any size, wherever they lie.
+    """
+
+    def fit(self, rows: Rows) -> View:
+        """Learn the features' scale and that of the predictions."""
+        self.features_ = Features().fit(rows.X)
+        self.model_, self.spread_ = rows.model, rows.spread
+        self.centre_ = float(np.median(rows.point))
+        self.scale_ = typical_size(rows.point - self.centre_)
+        return self
+
+    def compute(self, rows: Rows) -> Array:
+        """(n, columns) numbers."""
+        columns = [self.features_(rows)]
+        if self.model_ is not None:
+            columns.append(_around(self.model_(rows).point, self.centre_, self.scale_))
+        if self.spread_ is not None:
+            columns.append(_around(self.spread_(rows), 0.0, self.scale_))
+        return np.column_stack(columns)
+
+
+def _around(mu: Array, centre: float, scale: float) -> Array:
+    """Predictions in units of their own, as trees see them."""
+    with np.errstate(over="ignore"):
+        return np.clip((mu - centre) / scale, -_FARTHEST_PREDICTION, _FARTHEST_PREDICTION)

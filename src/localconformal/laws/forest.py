@@ -1,9 +1,10 @@
-"""Weights on the reference rows that share leaves with x."""
+"""Weights on the reference rows that share leaves with x, for trees of any kind."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,60 +14,56 @@ from sklearn.ensemble._forest import BaseForest
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from localconformal.engine.choose import FEW
+from localconformal.engine import FEW
 from localconformal.engine.leaves import (
     Codes,
     LeafEngine,
     LeafWeights,
     Leaves,
+    TreeWalk,
     collect_leaves,
     load_loops,
 )
-from localconformal.engine.reference import ReferenceEngine
-from localconformal.laws.base import BaseLaw, check_reference_scores
-from localconformal.laws.leaves import (
-    Finder,
-    ForestTrees,
-    LeafFinder,
-    NumberedLeaves,
-    Numbers,
-)
-from localconformal.laws.localizer import LeafLocalizer
-from localconformal.laws.order import CANONICAL_UP_TO, canonical_order, check_lengths
-from localconformal.laws.outputs import GROWN_ON, Outputs, blank_outputs
-from localconformal.laws.view import View, fit_view
-from localconformal.models import is_frozen, shown
+from localconformal.laws.base import Law, ReferenceEngine, WeightedLaw, reference_rows
+from localconformal.laws.features import View
+from localconformal.laws.kernel import fit_points
+from localconformal.models import unwrap
 from localconformal.parallel import asked_jobs
 from localconformal.quantiles import Array
+from localconformal.rows import Curve, Rows, as_rows, canonical_order, is_frozen, response_of, shown
 
+#: Rows that a tree is grown on, at most: growing on more costs more than it brings.
+GROWN_ON = 20_000
 #: The default forest: its trees, the least rows of a leaf, and the share of columns a split sees.
-TREES, LEAF_ROWS, COLUMNS = 100, 5, 1 / 3
-LARGEST = float(np.finfo(np.float32).max)
+TREES, _LEAF_ROWS, _COLUMNS = 100, 5, 1 / 3
+_LARGEST = float(np.finfo(np.float32).max)
 
 Points = NDArray[np.float32]
+_Numbers = NDArray[np.int64]
+_Finder = Callable[[Any], _Numbers]
 
 
 def as_points(points: Array) -> Points:
     """Rows rounded as scikit-learn's trees do."""
-    return np.clip(points, -LARGEST, LARGEST).astype(np.float32)
+    return np.clip(points, -_LARGEST, _LARGEST).astype(np.float32)
 
 
 #: What trees are grown on: from scores and responses, (n,) or (n, 2).
-TARGETS: dict[str, Callable[[Array, Array], Array]] = {
-    "scores": lambda v, y: unit(v),
-    "size": lambda v, y: unit(np.abs(v)),
-    "both": lambda v, y: np.column_stack([unit(v), unit(np.abs(v))]),
-    "response": lambda v, y: unit(y),
+_TARGETS: dict[str, Callable[[Array, Array], Array]] = {
+    "scores": lambda v, y: _unit(v),
+    "size": lambda v, y: _unit(np.abs(v)),
+    "both": lambda v, y: np.column_stack([_unit(v), _unit(np.abs(v))]),
+    "response": lambda v, y: _unit(y),
 }
 
 
-def unit(values: Array) -> Array:
+def _unit(values: Array) -> Array:
     """Values over their spread: trees care for columns alike, and for responses of any size."""
     spread = values.std()
     return values / spread if spread > 0 else values
 
 
-class ForestLaw(BaseLaw):
+class ForestLaw(Law):
     """F(v | x) = sum_i w_i(x) 1{V_i <= v}, w_i(x) = (1/T) sum_t 1{X_i in leaf_t(x)} / |leaf_t(x)|.
 
     Reference rows count as near where the trees could not tell them from x. All reference rows
@@ -108,7 +105,7 @@ class ForestLaw(BaseLaw):
            [0.8]])
     """
 
-    view_: View | None
+    view_: Curve | None
     _find_: Callable[[Any], Any]
 
     def __init__(
@@ -125,48 +122,36 @@ class ForestLaw(BaseLaw):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> ForestLaw:
+    def fit(self, X: Any, v: ArrayLike) -> ForestLaw:
         """Grow the trees where they are not yet, and sort the reference rows into their leaves."""
-        if self.target not in TARGETS:
+        if self.target not in _TARGETS:
             raise ValueError(
-                f"target is {self.target!r}; one of {', '.join(map(repr, TARGETS))} was expected."
+                f"got target={self.target!r}; expected one of {', '.join(map(repr, _TARGETS))}."
             )
-        scores = check_reference_scores(v)
-        given = given_model(self.estimator, outputs)
+        given_rows = as_rows(X)
+        rows, scores = reference_rows(given_rows, v)
+        self.order_ = canonical_order(given_rows, np.asarray(v, dtype=np.float64))
+        given = _given_model(self.estimator, rows)
         if given is not None and self.embedding is not None:
             raise ValueError(
-                f"embedding is {shown(self.embedding)} and the estimator is fitted; leave the "
+                f"got embedding={shown(self.embedding)} with a fitted estimator; leave the "
                 "embedding out: a fitted model gets the rows as they came."
             )
         if given is not None:
-            self._use(given, X, scores)
+            self.model_, self.view_, find = given, None, LeafFinder(given)
+            self._number(find, find(rows.X), scores)
         else:
-            self._grow(X, scores, outputs)
+            self._grow(rows, scores)
         return self
 
-    def _use(self, model: Any, X: Any, scores: Array) -> None:
-        """Leaves of a fitted model."""
-        find = LeafFinder(model)
-        numbers = find(X)
-        check_lengths(len(numbers), len(scores))
-        self.model_, self.order_ = model, np.argsort(scores, kind="stable")
-        self.view_ = None
-        self._number(find, numbers[self.order_], scores[self.order_])
-
-    def _grow(self, X: Any, scores: Array, outputs: Outputs | None) -> None:
+    def _grow(self, rows: Rows, v: Array) -> None:
         """Leaves of trees grown on the reference rows."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.view_, seen = fit_view(self.embedding, X, scores, outputs, seed, self.n_jobs)
-        points = as_points(seen)
-        response = (blank_outputs(scores) if outputs is None else outputs).response
-        order = np.argsort(scores, kind="stable")
-        if len(scores) <= CANONICAL_UP_TO:
-            order = canonical_order(points.astype(np.float64), scores)
-        points, v = points[order], scores[order]
-        model = unfitted_model(self.estimator, len(v), seed, self.n_jobs)
-        check_target(model, self.target)
-        self.model_ = model.fit(points, TARGETS[self.target](v, response[order]))
-        self.order_ = order
+        self.view_ = fit_view(self.embedding, rows, v, seed, self.n_jobs)
+        points = as_points(self.view_(rows))
+        model = _unfitted_model(self.estimator, len(v), seed, self.n_jobs)
+        _check_target(model, self.target)
+        self.model_ = model.fit(points, _TARGETS[self.target](v, response_of(rows, v)))
         if not isinstance(self.model_, BaseForest):
             find = LeafFinder(self.model_)
             self._number(find, find(points), v)
@@ -178,7 +163,7 @@ class ForestLaw(BaseLaw):
         leaves = collect_leaves((walk or trees)(points), trees.n_leaves)
         self._build(v, leaves, walk or np.asarray)
 
-    def _number(self, find: Finder, numbers: Numbers, v: Array) -> None:
+    def _number(self, find: _Finder, numbers: _Numbers, v: Array) -> None:
         """Leaves known by the numbers (n, T) that a finder gave them, rows by score."""
         numbered = NumberedLeaves(find, numbers)
         self._find_ = numbered
@@ -187,24 +172,20 @@ class ForestLaw(BaseLaw):
 
     def _build(self, v: Array, leaves: Leaves, find: Any) -> None:
         if len(v) <= FEW:
-            self.engine_ = ReferenceEngine(v, LeafWeights(leaves))
+            self.engine_: Any = ReferenceEngine(v, LeafWeights(leaves))
             return
         load_loops()
         self.engine_ = LeafEngine(v, leaves, find, self.n_jobs)
 
-    def rows(self, X: Any) -> Codes | Points:
-        """Codes of leaves; for compiled forests, the points from which the engine finds them."""
-        return self._find_(X if self.view_ is None else as_points(self.view_(X)))
+    def at(self, rows: Rows) -> WeightedLaw:
+        """The engine, and codes of leaves, or the points from which a compiled one finds them."""
+        seen = rows.X if self.view_ is None else as_points(self.view_(rows))
+        return WeightedLaw(self.engine_, self._find_(seen))
 
     def localizer(self) -> LeafLocalizer:
         """Share of the trees in which two rows are in the same leaf."""
         check_is_fitted(self)
-        return LeafLocalizer(self._codes)
-
-    def _codes(self, X: Any) -> Codes:
-        rows = self.rows(X)
-        engine = self.engine_
-        return engine.find(rows) if isinstance(engine, LeafEngine) else np.asarray(rows)
+        return LeafLocalizer(self)
 
     def out_of_bag_quantile(self, levels: ArrayLike) -> Array:
         """Q(t | X_i) at the reference rows themselves, as if each were new: levels (L,) -> (n, L).
@@ -215,20 +196,21 @@ class ForestLaw(BaseLaw):
         check_is_fitted(self)
         t = np.atleast_1d(np.asarray(levels, dtype=np.float64))
         if t.ndim > 1 or not np.all((t >= 0.0) & (t <= 1.0)):
-            raise ValueError(f"levels are {levels!r}; a list of numbers in [0, 1] was expected.")
+            raise ValueError(f"got levels={levels!r}; expected a list of numbers in [0, 1].")
         grown_here = self.view_ is not None and getattr(self.model_, "bootstrap", False)
         if not grown_here or not hasattr(self.model_, "estimators_samples_"):
             raise ValueError(
-                f"the trees of {type(self.model_).__name__} have no out-of-bag rows; a forest with "
-                "bootstrap=True that this law grows was expected."
+                f"the trees of {type(self.model_).__name__} have no out-of-bag rows; expected a "
+                "forest with bootstrap=True that this law grows."
             )
         engine: Any = self.engine_
         v, n = engine.v, len(engine.v)
         if n < 2:
-            raise ValueError("1 reference row came; 2 at least were expected for out-of-bag.")
+            raise ValueError("got 1 reference row; out-of-bag quantiles need at least 2.")
         few = isinstance(engine, ReferenceEngine)
         leaves = engine.weigh.leaves if few else engine.records.leaves(n)
-        codes, own = out_of_bag_codes(leaves.codes(), self.model_.estimators_samples_), np.arange(n)
+        codes = _out_of_bag_codes(leaves.codes(), self.model_.estimators_samples_)
+        own = np.arange(n)
         answer = np.empty((n, len(t)))
         if few:
             plain = ReferenceEngine(v, LeafWeights(leaves, own_last=True))
@@ -239,19 +221,29 @@ class ForestLaw(BaseLaw):
         return answer
 
 
-def given_model(estimator: Any, outputs: Outputs | None) -> Any:
+def fit_view(
+    embedding: Any, rows: Rows, v: Array, seed: int = 0, n_jobs: int | None = None
+) -> Curve:
+    """What a supervised law sees of a row; an embedding that the user chose is all that counts."""
+    if embedding is None:
+        return View().fit(rows)
+    return fit_points(embedding, rows, v, seed, n_jobs)
+
+
+def _given_model(estimator: Any, rows: Rows) -> Any:
     """The fitted model whose leaves are used as they are; None where trees are to be grown."""
     if isinstance(estimator, str):
-        if estimator != "model" or outputs is None or outputs.model is None:
+        model = getattr(rows.model, "model_", None)
+        if estimator != "model" or model is None:
             raise ValueError(
-                f"estimator is {estimator!r}; only 'model' is known by name, inside a regressor of "
-                "this library: otherwise pass a forest or a FrozenEstimator."
+                f"got estimator={estimator!r}; only 'model' is known by name, inside a regressor "
+                "of this library: otherwise pass a forest or a FrozenEstimator."
             )
-        return outputs.model
+        return model
     return estimator if estimator is not None and is_frozen(estimator) else None
 
 
-def unfitted_model(estimator: Any, n: int, seed: int, n_jobs: int | None) -> Any:
+def _unfitted_model(estimator: Any, n: int, seed: int, n_jobs: int | None) -> Any:
     """The trees to grow, with a seed."""
     if estimator is None:
         return default_forest(n, seed, n_jobs)
@@ -267,25 +259,25 @@ def default_forest(
     """What ``estimator=None`` stands for, for n rows."""
     return RandomForestRegressor(
         trees,
-        min_samples_leaf=LEAF_ROWS,
-        max_features=COLUMNS,
+        min_samples_leaf=_LEAF_ROWS,
+        max_features=_COLUMNS,
         max_samples=GROWN_ON if n > GROWN_ON else None,
         random_state=seed,
         n_jobs=asked_jobs(n_jobs),
     )
 
 
-def check_target(model: Any, target: str) -> None:
+def _check_target(model: Any, target: str) -> None:
     """Two columns go only to models that take them, as far as a model says so."""
     tags = get_tags(model).target_tags if hasattr(model, "__sklearn_tags__") else None
     if target == "both" and tags is not None and tags.single_output and not tags.multi_output:
         raise ValueError(
-            f"target is 'both' and {type(model).__name__} takes one column; choose 'size', "
+            f"got target='both' and {type(model).__name__}, which takes one column; choose 'size', "
             "'scores' or 'response', or a forest."
         )
 
 
-def out_of_bag_codes(codes: Codes, samples: list[NDArray[np.intp]]) -> Codes:
+def _out_of_bag_codes(codes: Codes, samples: list[NDArray[np.intp]]) -> Codes:
     """Codes (n, T) with -1 where the row is in the tree's bag; as they are for rows in all bags."""
     out = codes.copy()
     for t, bag in enumerate(samples):
@@ -293,3 +285,204 @@ def out_of_bag_codes(codes: Codes, samples: list[NDArray[np.intp]]) -> Codes:
     always = (out < 0).all(axis=1)
     out[always] = codes[always]
     return out
+
+
+@dataclass(frozen=True, eq=False)
+class LeafLocalizer(Curve):
+    """Share of the trees in which x and x' are in the same leaf."""
+
+    symmetric: ClassVar[bool] = True
+
+    law: ForestLaw
+
+    @property
+    def view(self) -> Curve:
+        """The localizer itself is what says a row's leaves."""
+        return self
+
+    def compute(self, rows: Rows) -> Codes:
+        """Codes of leaves (n, T)."""
+        seen, engine = self.law.at(rows).view, self.law.engine_
+        return np.asarray(engine.find(seen) if isinstance(engine, LeafEngine) else seen)
+
+    def weigh(self, rows: Any, others: Any) -> Array:
+        """Shared leaves, tree by tree: all pairs and trees at once would fill the memory."""
+        shared = np.zeros((len(rows), len(others)), dtype=np.int32)
+        for mine, theirs in zip(rows.T, others.T, strict=True):
+            shared += mine[:, None] == theirs[None, :]
+        return shared / max(1, rows.shape[1])
+
+
+# ---- leaves of fitted models --------------------------------------------------------------------
+#
+# A finder turns rows into leaf numbers (n, T), whatever numbers the model gives its leaves. What
+# each kind of model exposes is in one table, `_FINDERS`; a model that wraps another is unwrapped
+# first. `NumberedLeaves` numbers the leaves of all trees through, and knows those without
+# references; `ForestTrees` does the same for scikit-learn's forests, whose trees can be walked in
+# compiled code.
+
+
+def _apply_leaves(model: Any, X: Any) -> Any:
+    """Forests, extra trees, single trees, gradient boosting, XGBoost."""
+    return model.apply(X)
+
+
+def _lightgbm_leaves(model: Any, X: Any) -> Any:
+    """LightGBM: its estimators, or a booster itself."""
+    return model.predict(X, pred_leaf=True)
+
+
+def _histogram_leaves(model: Any, X: Any) -> Any:
+    """HistGradientBoosting: its own prediction, from copies of its trees that predict leaves.
+
+    So missing values and categories go where the model itself would send them.
+    """
+    try:
+        table = model._preprocess_X(X, reset=False)
+        bitsets, columns = model._bin_mapper.make_known_categories_bitsets()
+        trees = [_leaf_predictor(tree) for stage in model._predictors for tree in stage]
+        found = [tree.predict(table, bitsets, columns, 1) for tree in trees]
+    except (AttributeError, TypeError) as error:
+        raise ValueError(
+            f"the trees of {type(model).__name__} could not be read in this version of "
+            f"scikit-learn ({error}); pass a forest, or another version's model."
+        ) from error
+    return np.column_stack(found)
+
+
+def _leaf_predictor(tree: Any) -> Any:
+    """A histogram tree whose predictions are the numbers of its nodes."""
+    nodes = tree.nodes.copy()
+    nodes["value"] = np.arange(len(nodes))
+    return type(tree)(nodes, tree.binned_left_cat_bitsets, tree.raw_left_cat_bitsets)
+
+
+def _is_lightgbm(model: Any) -> bool:
+    """By its module: LightGBM need not be installed to be recognised."""
+    return type(model).__module__.split(".")[0] == "lightgbm"
+
+
+#: (what a model must be like, rows -> leaf numbers): the first that fits is used.
+_FINDERS: list[tuple[Callable[[Any], bool], Callable[[Any, Any], Any]]] = [
+    (_is_lightgbm, _lightgbm_leaves),
+    (lambda model: hasattr(model, "_predictors"), _histogram_leaves),
+    (lambda model: hasattr(model, "apply"), _apply_leaves),
+]
+
+
+class LeafFinder:
+    """Rows -> leaf numbers (n, T) of a fitted model; a class, so that model files can hold it.
+
+    Parameters
+    ----------
+    model : object
+        A fitted model of trees, or one that wraps it.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        _find_in(unwrap(model)[1])
+
+    def __call__(self, X: Any) -> _Numbers:
+        """Leaf numbers, one column per tree."""
+        before, last = unwrap(self.model)
+        for step in before:
+            X = step.transform(X)
+        numbers = np.asarray(_find_in(last)(last, X))
+        return numbers.reshape(len(numbers), int(np.prod(numbers.shape[1:]))).astype(np.int64)
+
+
+def _find_in(model: Any) -> Callable[[Any, Any], Any]:
+    """The function of the table for a model; an error where there is none."""
+    for fits, find in _FINDERS:
+        if fits(model):
+            return find
+    raise ValueError(
+        f"{type(model).__name__} shows no leaves; expected a model of trees with `apply`, such as "
+        "a random forest, gradient boosting, LightGBM or XGBoost."
+    )
+
+
+class NumberedLeaves:
+    """Codes of a finder's leaves: those that references are in, numbered through all trees.
+
+    Parameters
+    ----------
+    find : callable
+        Rows -> leaf numbers (n, T).
+    numbers : array of shape (n, T)
+        Those of the references.
+    """
+
+    def __init__(self, find: _Finder, numbers: _Numbers) -> None:
+        self.find = find
+        self.lowest = numbers.min(axis=0)
+        # Each tree has a stretch of the table, with one entry more for what is beyond.
+        spans = numbers.max(axis=0) - self.lowest + 2
+        self.ends = np.cumsum(spans)
+        self.offsets = self.ends - spans
+        self.table = np.full(self.ends[-1], -1, dtype=np.int32)
+        known = np.unique(numbers - self.lowest + self.offsets)
+        self.table[known] = np.arange(len(known), dtype=np.int32)
+        self.n_leaves = len(known)
+
+    def __call__(self, X: Any) -> Codes:
+        """Codes (m, T); -1 where no reference is."""
+        return self.look_up(self.find(X))
+
+    def look_up(self, numbers: _Numbers) -> Codes:
+        """Codes of leaf numbers (m, T)."""
+        places = numbers - self.lowest
+        beyond = self.ends - self.offsets - 1
+        places = np.where((places < 0) | (places > beyond), beyond, places)
+        return self.table[places + self.offsets]
+
+
+class ForestTrees:
+    """The trees of a fitted forest of scikit-learn, their leaves numbered through."""
+
+    def __init__(self, forest: Any) -> None:
+        self.trees = [tree.tree_ for tree in forest.estimators_]
+        self.codes, self.n_leaves = [], 0
+        for tree in self.trees:
+            leaf = tree.children_left < 0
+            self.codes.append((np.cumsum(leaf) - 1 + self.n_leaves).astype(np.int32))
+            self.n_leaves += int(leaf.sum())
+
+    def __call__(self, points: NDArray[np.float32]) -> Codes:
+        """Codes (m, T) of float32 points without missing values."""
+        some = np.ascontiguousarray(points)
+        pairs = zip(self.codes, self.trees, strict=True)
+        return np.stack([codes[tree.apply(some)] for codes, tree in pairs], axis=1)
+
+    def packed(self) -> TreeWalk:
+        """The same for compiled loops."""
+        ends = np.cumsum([0, *(tree.node_count for tree in self.trees)])
+        trees = zip(self.trees, self.codes, ends[:-1], strict=True)
+        return TreeWalk(np.concatenate([_pack_tree(*one) for one in trees]), ends[:-1])
+
+
+def _pack_tree(tree: Any, codes: Codes, first: int) -> NDArray[np.int32]:
+    """Nodes as `walk_trees` wants them, (nodes, 4), level by level: siblings side by side."""
+    left, right = tree.children_left, tree.children_right
+    level, levels = np.zeros(1, dtype=np.int64), []
+    while len(level):
+        levels.append(level)
+        inner = level[left[level] >= 0]
+        level = np.column_stack([left[inner], right[inner]]).ravel()
+    order = np.concatenate(levels)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    leaf = left[order] < 0
+    words = np.empty((len(order), 4), dtype=np.int32)
+    words[:, 0] = np.where(leaf, 0, tree.feature[order])
+    words[:, 1] = first + np.where(leaf, np.arange(len(order)), place[left[order]])
+    words[:, 2] = np.where(leaf, codes[order], -1)
+    words.view(np.float32)[:, 3] = np.where(leaf, np.inf, _round_down(tree.threshold[order]))
+    return words
+
+
+def _round_down(thresholds: NDArray[np.float64]) -> NDArray[np.float32]:
+    """The largest float32 up to each threshold: float32 numbers compare with it as with that."""
+    near = thresholds.astype(np.float32)
+    return np.where(near > thresholds, np.nextafter(near, np.float32(-np.inf)), near)

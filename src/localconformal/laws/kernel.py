@@ -1,32 +1,343 @@
-"""Kernel weights on the reference rows: the law of the paper."""
+"""Kernel weights on the reference rows, the law of the paper, and weights on the nearest of them.
+
+The weights of one x are K(u_j), u_j = d_j / h, up to a factor that cancels in the law. Two
+things can go wrong with them, and both are fixed here, row by row, from the reference rows and
+that x alone:
+
+* underflow: far from every reference, exp(-u^2 / 2) is zero for all of them. The Gaussian
+  therefore measures u^2 from its smallest value in the row, which changes no ratio;
+* too few rows: the effective sample size (sum w)^2 / sum w^2 may be tiny, or all mass zero (no
+  reference within a compact kernel, or so far that a Gaussian underflows). The bandwidth of
+  that x is then doubled until it has mass and the asked effective sample size. Both grow with
+  h for each kernel here, so that the number of doublings can be bisected instead of walked.
+
+A new kernel is one function and one line in `KERNELS`; a branch in the exact engine and a number
+in `engine.CODES` make it fast at scale. A bandwidth rule has ``choose(problem) -> h``.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist, pdist
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Hidden, Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from localconformal.engine.choose import ENGINES, Problem, build_engine
-from localconformal.engine.kernels import KERNELS
-from localconformal.laws.bandwidth import BandwidthProblem, choose_bandwidth
-from localconformal.laws.base import BaseLaw, check_reference_scores
-from localconformal.laws.embedding import fit_embedding
-from localconformal.laws.localizer import KernelLocalizer
-from localconformal.laws.order import CANONICAL_UP_TO, canonical_order, check_lengths
-from localconformal.laws.outputs import Outputs
-from localconformal.quantiles import Array
+from localconformal.engine import (
+    CODES,
+    FEW,
+    NO_MASS,
+    TOLERANCE,
+    EngineReport,
+    fewest_doublings,
+)
+from localconformal.laws.base import (
+    Law,
+    ReferenceEngine,
+    WeightedLaw,
+    effective_size,
+    reference_rows,
+)
+from localconformal.laws.features import Features
+from localconformal.quantiles import EDGE_GUARD, Array
+from localconformal.rows import Curve, Rows
 
 #: The paper's advice for the size of a mini-batch.
-BATCH_SHARE = 0.3
+_BATCH_SHARE = 0.3
+#: Rows whose pairwise distances are looked at; two million pairs fix a median to a percent.
+DISTANCE_ROWS = 2_000
+#: Rows asked and rows answering in cross-validation.
+_CV_QUERIES, _CV_REFERENCES = 1_000, 10_000
+#: Share of rows that may need the fallback at a bandwidth that is tried.
+_MOST_WIDENED = 0.1
+_SMALLEST, _LARGEST = 1e-100, 1e150
+_ENGINES = ("auto", "exact", "sketch", "minibatch")
 
 
-class KernelLaw(BaseLaw):
+# ---- kernels, as formulas of the squared distance in units of the bandwidth ---------------------
+
+
+def _gaussian(u2: Array) -> Array:
+    """exp(-u^2 / 2), relative to the largest of the row."""
+    return np.exp(-0.5 * (u2 - u2.min(axis=1, keepdims=True)))
+
+
+def _boxcar(u2: Array) -> Array:
+    """1{u <= 1}."""
+    return (u2 <= 1.0 + EDGE_GUARD).astype(np.float64)
+
+
+def _epanechnikov(u2: Array) -> Array:
+    """(1 - u^2)+."""
+    return np.maximum(1.0 - u2, 0.0)
+
+
+KERNELS: dict[str, Callable[[Array], Array]] = {
+    "gaussian": _gaussian,
+    "boxcar": _boxcar,
+    "epanechnikov": _epanechnikov,
+}
+
+
+def absolute_weights(kernel: str, u2: Array) -> Array:
+    """K(u) itself, not relative to the row: 1 at distance 0, and 0 where it underflows."""
+    return np.exp(-0.5 * u2) if kernel == "gaussian" else KERNELS[kernel](u2)
+
+
+@dataclass(frozen=True)
+class KernelWeights:
+    """Weights K(|x - X_j| / h) of reference rows X_j at query rows x.
+
+    Parameters
+    ----------
+    references : array of shape (n, d)
+    kernel : name in `KERNELS`
+    bandwidth : float
+        h > 0; may be infinite.
+    min_effective_samples : float
+        h is doubled at x until its effective sample size reaches this (n at most).
+    """
+
+    references: Array
+    kernel: str
+    bandwidth: float
+    min_effective_samples: float
+
+    def __call__(self, rows: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Weights (m, n), not normalised, and where the bandwidth was widened (m,)."""
+        squared = cdist(rows, self.references, "sqeuclidean")
+        u2 = squared / self.bandwidth**2
+        weights = KERNELS[self.kernel](u2)
+        # Weights that are equal but for rounding must count as equal.
+        needed = min(self.min_effective_samples, len(self.references)) * (1.0 - 1e-6)
+        thin = ~_is_enough(u2, weights, needed)
+        if thin.any():
+            weights[thin] = self._widened(squared[thin], needed)
+        return weights, thin
+
+    def _widened(self, squared: Array, needed: float) -> Array:
+        """Weights at h 2^k, for each row the smallest k that is enough."""
+        kernel = KERNELS[self.kernel]
+
+        def widened(doublings: Array) -> Array:
+            return squared / (self.bandwidth * 2.0 ** doublings[:, None]) ** 2
+
+        def enough(doublings: Array) -> NDArray[np.bool_]:
+            u2 = widened(doublings)
+            return _is_enough(u2, kernel(u2), needed)
+
+        farthest = np.sqrt(squared.max(axis=1))
+        return kernel(widened(fewest_doublings(farthest / self.bandwidth, enough)))
+
+
+def _is_enough(u2: Array, weights: Array, needed: float) -> NDArray[np.bool_]:
+    """Whether each row has mass, and the needed effective sample size."""
+    has_mass = (u2.min(axis=1) <= NO_MASS) & (weights.max(axis=1) > 0)
+    return has_mass & (effective_size(weights) >= needed)
+
+
+# ---- how wide the kernel is: rules that read the reference rows once, at fit --------------------
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """What a rule reads: reference points and scores in canonical order, and the kernel.
+
+    Distances are sampled with the law's seed: the order in which the rows came does not matter.
+    """
+
+    points: Array
+    v: Array
+    kernel: str
+    min_effective_samples: float
+    seed: int
+    n_jobs: int | None = None
+
+    def dense(self, bandwidth: float, points: Array, v: Array) -> Any:
+        """The engine of these rows at this bandwidth that weighs every one of them."""
+        return _build_engine("minibatch", replace(self, points=points, v=v), bandwidth)[0]
+
+    def distance_quantile(self, q: float) -> float:
+        """q-quantile of the positive pairwise distances; 1 when all points coincide."""
+        distances = pdist(self.points[self.sample(len(self.points), DISTANCE_ROWS)])
+        positive = distances[distances > 0]
+        return float(np.quantile(positive, q)) if len(positive) else 1.0
+
+    def sample(self, n: int, most: int) -> Any:
+        """Which of n rows to look at: all, or a sorted sample."""
+        if n <= most:
+            return slice(None)
+        return np.sort(np.random.default_rng(self.seed).choice(n, most, replace=False))
+
+
+class DistanceQuantile(BaseEstimator):
+    """h = the q-quantile of the pairwise distances; q = 0.5 is the paper's rule.
+
+    Examples
+    --------
+    >>> DistanceQuantile(0.25)
+    DistanceQuantile(q=0.25)
+    """
+
+    def __init__(self, q: float = 0.5) -> None:
+        self.q = q
+
+    def choose(self, problem: Bandwidth) -> float:
+        """The quantile."""
+        if not 0.0 <= self.q <= 1.0:
+            raise ValueError(f"got q={self.q!r}; expected a number in [0, 1].")
+        return problem.distance_quantile(self.q)
+
+
+class MedianLog(BaseEstimator):
+    """h = median distance / sqrt(2 ln n): the "median trick" of the authors' code.
+
+    Examples
+    --------
+    >>> MedianLog()
+    MedianLog()
+    """
+
+    def choose(self, problem: Bandwidth) -> float:
+        """The scaled median."""
+        n = max(len(problem.points), 2)
+        return problem.distance_quantile(0.5) / float(np.sqrt(2.0 * np.log(n)))
+
+
+class Rate(BaseEstimator):
+    """h = median distance x n^(-1 / (2 beta + d)): shrinks as the paper's proposition asks.
+
+    Parameters
+    ----------
+    beta : float, default=1.0
+        Assumed smoothness of x -> F(. | x).
+
+    Examples
+    --------
+    >>> Rate(beta=2.0)
+    Rate(beta=2.0)
+    """
+
+    def __init__(self, beta: float = 1.0) -> None:
+        self.beta = beta
+
+    def choose(self, problem: Bandwidth) -> float:
+        """The shrunk median."""
+        if not self.beta > 0:
+            raise ValueError(f"got beta={self.beta!r}; expected a positive number.")
+        n, d = problem.points.shape
+        return problem.distance_quantile(0.5) * float(n ** (-1.0 / (2.0 * self.beta + d)))
+
+
+class CrossValidated(BaseEstimator):
+    """h that minimises the pinball loss of the local quantiles on held-out folds.
+
+    Candidates are multiples of the median distance, from wide (hardly local) to narrow, up to
+    where more than a tenth of the rows would need the fallback; of equal ones the widest wins.
+
+    Parameters
+    ----------
+    levels : tuple of floats, default=(0.05, 0.95)
+        Quantile levels whose pinball losses are added.
+    n_folds : int, default=5
+    n_candidates : int, default=14
+
+    Examples
+    --------
+    >>> CrossValidated(n_folds=3)
+    CrossValidated(n_folds=3)
+    """
+
+    def __init__(
+        self,
+        levels: tuple[float, ...] = (0.05, 0.95),
+        n_folds: int = 5,
+        n_candidates: int = 14,
+    ) -> None:
+        self.levels = levels
+        self.n_folds = n_folds
+        self.n_candidates = n_candidates
+
+    def choose(self, problem: Bandwidth) -> float:
+        """The candidate of least loss."""
+        self._check()
+        candidates = problem.distance_quantile(0.5) * np.geomspace(4.0, 1 / 64, self.n_candidates)
+        losses: list[float] = []
+        for h in candidates:
+            loss, widened = self._loss(problem, float(h))
+            if losses and widened > _MOST_WIDENED:
+                break
+            losses.append(loss)
+        return float(candidates[int(np.argmin(losses))])
+
+    def _check(self) -> None:
+        if not self.n_folds >= 2 or not self.n_candidates >= 1:
+            raise ValueError(
+                f"got n_folds={self.n_folds!r} and n_candidates={self.n_candidates!r}; expected at "
+                "least 2 folds and 1 candidate."
+            )
+        if not self.levels or not all(0.0 < level < 1.0 for level in self.levels):
+            raise ValueError(f"got levels={self.levels!r}; expected numbers inside (0, 1).")
+
+    def _loss(self, problem: Bandwidth, bandwidth: float) -> tuple[float, float]:
+        """Mean pinball loss of held-out rows at one bandwidth, and the share that fell back."""
+        kept = problem.sample(len(problem.v), _CV_REFERENCES)
+        points, v = problem.points[kept], problem.v[kept]
+        if len(v) < 2:
+            return 0.0, 0.0
+        rng = np.random.default_rng(problem.seed)
+        fold = rng.permutation(len(v)) % min(self.n_folds, len(v))
+        asked = np.zeros(len(v), dtype=bool)
+        asked[rng.permutation(len(v))[:_CV_QUERIES]] = True
+        levels = np.asarray(self.levels)
+        losses, widened = [], []
+        for held in range(fold.max() + 1):
+            out, rest = asked & (fold == held), fold != held
+            engine = problem.dense(bandwidth, points[rest], v[rest])
+            local = engine.quantiles(points[out], levels, np.zeros(len(levels), dtype=bool))
+            error = v[out][:, None] - local
+            losses.append(np.maximum(levels * error, (levels - 1.0) * error))
+            widened.append(engine.moments(points[out])[:, 3])
+        return float(np.mean(np.concatenate(losses))), float(np.mean(np.concatenate(widened)))
+
+
+_RULES: dict[str, Any] = {
+    "median": DistanceQuantile(0.5),
+    "median-log": MedianLog(),
+    "rate": Rate(),
+    "cv": CrossValidated(),
+}
+
+
+def _choose_bandwidth(bandwidth: Any, problem: Bandwidth) -> float:
+    """h from a number, the name of a rule, or a rule."""
+    if isinstance(bandwidth, (int, float, np.number)) and not isinstance(bandwidth, bool):
+        h = float(bandwidth)
+    elif isinstance(bandwidth, str) and bandwidth in _RULES:
+        h = _RULES[bandwidth].choose(problem)
+    else:
+        h = float(bandwidth.choose(problem)) if hasattr(bandwidth, "choose") else float("nan")
+    if not h > 0:
+        raise ValueError(
+            f"got bandwidth={bandwidth!r}; expected a positive number, one of {sorted(_RULES)} or "
+            "a rule such as DistanceQuantile(0.1)."
+        )
+    return float("inf") if h >= _LARGEST else max(h, _SMALLEST)
+
+
+# ---- the laws -----------------------------------------------------------------------------------
+
+
+class KernelLaw(Law):
     """Nadaraya-Watson law: F(v | x) = sum_j w_j(x) 1{V_j <= v}, w_j(x) ~ K(|f(x) - f(X_j)| / h).
 
     Where the effective sample size (sum w)^2 / sum w^2 falls below ``min_effective_samples``
@@ -39,7 +350,7 @@ class KernelLaw(BaseLaw):
         exp(-u^2 / 2), 1{u <= 1} or (1 - u^2)+.
     bandwidth : float or str or rule, default="median"
         h, or how to choose it from the reference rows: "median" of the pairwise distances,
-        "median-log", "rate", "cv" (see `localconformal.laws.bandwidth`), or a rule object such
+        "median-log", "rate", "cv" or a rule object such
         as ``DistanceQuantile(0.1)``. Infinite: no localization.
     embedding : default=None
         Where distances are measured: None (standardised features; one-hot and imputed for
@@ -48,7 +359,7 @@ class KernelLaw(BaseLaw):
         "metric" and "hidden-metric" (a linear map of the features, or of that layer, learned from
         the responses: see `LearnedMetric`), a transformer (such as `HiddenLayer` or
         `localconformal.torch.TorchEmbedding`), a fitted model or a callable.
-    engine : {"auto", "exact", "sketch", "minibatch"}, default="auto"
+    engine : {"auto", "exact", "sketch", "neighbors", "reference", "minibatch"}, default="auto"
         How the law is computed: see `localconformal.engine.choose`. "auto" chooses from the
         reference rows, at fit. "minibatch" keeps a random subset of them, drawn once, at fit.
     batch_size : float or int, default=None
@@ -84,8 +395,7 @@ class KernelLaw(BaseLaw):
 
     _parameter_constraints = {  # noqa: RUF012
         "kernel": [StrOptions(set(KERNELS))],
-        # "reference" is for methods that use the kernel alone: nothing is compiled for them.
-        "engine": [StrOptions(set(ENGINES)), Hidden(StrOptions({"reference"}))],
+        "engine": [StrOptions(set(_ENGINES))],
         "batch_size": [
             None,
             Interval(Real, 0, 1, closed="neither"),
@@ -122,44 +432,39 @@ class KernelLaw(BaseLaw):
         self.n_jobs = n_jobs
         self.device = device
 
-    def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> KernelLaw:
+    def fit(self, X: Any, v: ArrayLike) -> KernelLaw:
         """Embed the reference rows, choose h, and freeze both."""
         self._validate_params()
         if self.batch_size is not None and self.engine != "minibatch":
             raise ValueError(
-                f"batch_size is {self.batch_size!r} and engine {self.engine!r}; a batch size is "
+                f"got batch_size={self.batch_size!r} with engine={self.engine!r}; a batch size is "
                 "for engine='minibatch' only."
             )
-        scores = check_reference_scores(v)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.embedding_, points = fit_embedding(
-            self.embedding, X, scores, outputs, seed, self.n_jobs
+        problem = self._place(X, v)
+        self.engine_, report = _build_engine(
+            self.engine, problem, self.bandwidth_, self.tolerance, self.device
         )
-        if len(scores) <= CANONICAL_UP_TO:
-            order = canonical_order(points, scores)
-            points, scores = points[order], scores[order]
+        self.engine_report_ = _timed(report, self.engine_, problem.points[:64])
+        return self
+
+    def _place(self, X: Any, v: ArrayLike) -> Bandwidth:
+        """Everything but the engine: the view of a row, and h."""
+        rows, scores = reference_rows(X, v)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.view_ = fit_points(self.embedding, rows, scores, seed, self.n_jobs)
+        points = self.view_(rows)
         if self.engine == "minibatch":
-            kept = draw_batch(len(scores), self.batch_size, seed)
+            kept = _draw_batch(len(scores), self.batch_size, seed)
             points, scores = points[kept], scores[kept]
         minimum = float(self.min_effective_samples)
-        rule = BandwidthProblem(points, scores, self.kernel, minimum, seed, self.n_jobs)
-        self.bandwidth_ = choose_bandwidth(self.bandwidth, rule)
-        of_kernel = self.kernel, self.bandwidth_, minimum
-        problem = Problem(points, scores, *of_kernel, seed, self.n_jobs, self.tolerance)
-        self.n_updates_ = 0
-        if self.device is None:
-            built = build_engine(self.engine, problem)
-        else:
-            from localconformal.torch.tensors import build_on_tensors
-
-            built = build_on_tensors(self.engine, problem, self.device)
-        self.engine_, self.engine_report_ = built
-        return self
+        problem = Bandwidth(points, scores, self.kernel, minimum, seed, self.n_jobs)
+        self.bandwidth_ = _choose_bandwidth(self.bandwidth, problem)
+        return problem
 
     def update(self, X: Any, v: ArrayLike) -> KernelLaw:
         """Add reference rows to a sketch; embedding, bandwidth, landmarks and edges stay.
 
-        Calibrations made with the law before are void: regressors ask for a new one.
+        Calibrations made with the law before are void.
         """
         check_is_fitted(self)
         if not hasattr(self.engine_, "update"):
@@ -167,10 +472,8 @@ class KernelLaw(BaseLaw):
                 f"the law runs on the {self.engine_report_.engine} engine, which cannot be added "
                 "to; fit it with engine='sketch', or fit it again."
             )
-        scores, points = check_reference_scores(v), self.rows(X)
-        check_lengths(len(points), len(scores))
-        self.engine_ = self.engine_.update(points, scores)
-        self.n_updates_ += 1
+        rows, scores = reference_rows(X, v)
+        self.engine_ = self.engine_.update(self.view_(rows), scores)
         self.engine_report_ = replace(
             self.engine_report_,
             n_references=self.engine_report_.n_references + len(scores),
@@ -179,18 +482,206 @@ class KernelLaw(BaseLaw):
         )
         return self
 
-    def rows(self, X: Any) -> Array:
-        """Embedded rows."""
-        return self.embedding_.transform(X)
+    def at(self, rows: Rows) -> WeightedLaw:
+        """The engine, and the embedded rows."""
+        return WeightedLaw(self.engine_, self.view_(rows))
+
+    def fit_localizer(self, X: Any, v: ArrayLike) -> KernelLocalizer:
+        """The localizer alone: no engine is built."""
+        self._validate_params()
+        self._place(X, v)
+        return self.localizer()
 
     def localizer(self) -> KernelLocalizer:
-        """K(|f(x) - f(x')| / h), with the h that was chosen."""
+        """K(|f(x) - f(x')| / h), with the h that the rule chooses."""
         check_is_fitted(self)
-        return KernelLocalizer(self.embedding_, self.kernel, self.bandwidth_)
+        return KernelLocalizer(self.view_, self.kernel, self.bandwidth_)
 
 
-def draw_batch(n: int, batch_size: float | int | None, seed: int) -> Any:
+def fit_points(
+    embedding: Any, rows: Rows, v: Array, seed: int = 0, n_jobs: int | None = None
+) -> Curve:
+    """Where "near" is measured: the features, or the embedding that the user asks for."""
+    if embedding is None:
+        return Features().fit(rows.X)
+    from localconformal.laws.embeddings import fit_embedding
+
+    return fit_embedding(embedding, rows, v, seed, n_jobs)
+
+
+def _build_engine(
+    name: str,
+    problem: Bandwidth,
+    bandwidth: float,
+    tolerance: float = TOLERANCE,
+    device: str | None = None,
+) -> tuple[Any, EngineReport]:
+    """Plain NumPy for few reference rows, what `engine.choose` decides for many."""
+    few = name in ("auto", "minibatch") and len(problem.v) <= FEW and device is None
+    if few or problem.kernel not in CODES:
+        order = np.argsort(problem.v, kind="stable")
+        least = problem.min_effective_samples
+        weigh = KernelWeights(problem.points[order], problem.kernel, bandwidth, least)
+        why = f"few reference rows (up to {FEW}) need no compiled code"
+        if problem.kernel not in CODES:
+            why = f"the {problem.kernel} kernel has no compiled formula"
+        report = EngineReport("reference", why, len(order), n_bytes=problem.points.nbytes)
+        return ReferenceEngine(problem.v[order], weigh), report
+    from localconformal.engine.choose import Problem, build_engine
+
+    asked = Problem(
+        problem.points,
+        problem.v,
+        problem.kernel,
+        bandwidth,
+        problem.min_effective_samples,
+        problem.seed,
+        problem.n_jobs,
+        tolerance,
+    )
+    name = "exact" if name == "minibatch" else name
+    if device is None:
+        return build_engine(name, asked)
+    # By name: tensors are a layer of their own, further on.
+    built = import_module("localconformal.torch.tensors").build_on_tensors
+    made: tuple[Any, EngineReport] = built(name, asked, device)
+    return made
+
+
+def _timed(report: EngineReport, engine: Any, probes: Array) -> EngineReport:
+    """The report with what a query of two levels costs."""
+    levels, below = np.array([0.05, 0.95]), np.zeros(2, dtype=bool)
+    engine.quantiles(probes[:1], levels, below)
+    start = time.perf_counter()
+    engine.quantiles(probes, levels, below)
+    spent = (time.perf_counter() - start) / len(probes)
+    return replace(report, microseconds_per_query=1e6 * spent)
+
+
+def _draw_batch(n: int, batch_size: float | int | None, seed: int) -> Any:
     """Rows of a mini-batch, in order."""
-    size = BATCH_SHARE if batch_size is None else batch_size
+    size = _BATCH_SHARE if batch_size is None else batch_size
     count = int(size) if isinstance(size, Integral) else max(1, round(size * n))
     return np.sort(np.random.default_rng(seed).choice(n, min(count, n), replace=False))
+
+
+class NeighborsLaw(Law):
+    """F(v | x) = share of scores up to v among the k reference rows nearest to x.
+
+    Rows at the same distance as the k-th count too, so that the order of rows never matters.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=100
+        k; all reference rows when there are fewer.
+    embedding : default=None
+        Where "near" is measured, as in `KernelLaw`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.arange(10.0)[:, None]
+    >>> NeighborsLaw(n_neighbors=3).fit(X, X[:, 0]).quantile([[5.0]], [0.5])
+    array([[5.]])
+    """
+
+    def __init__(self, n_neighbors: int = 100, embedding: Any = None) -> None:
+        self.n_neighbors = n_neighbors
+        self.embedding = embedding
+
+    def fit(self, X: Any, v: ArrayLike) -> NeighborsLaw:
+        """Embed the reference rows and keep them in the order of their scores."""
+        whole = isinstance(self.n_neighbors, Integral) and not isinstance(self.n_neighbors, bool)
+        if not (whole and self.n_neighbors >= 1):
+            raise ValueError(
+                f"got n_neighbors={self.n_neighbors!r}; expected an integer of at least 1."
+            )
+        rows, scores = reference_rows(X, v)
+        self.view_ = fit_points(self.embedding, rows, scores)
+        self.points_ = self.view_(rows)
+        self.engine_ = _nearest_engine(scores, self.points_, int(self.n_neighbors))
+        return self
+
+    def at(self, rows: Rows) -> WeightedLaw:
+        """The engine, and the embedded rows."""
+        return WeightedLaw(self.engine_, self.view_(rows))
+
+    def localizer(self) -> NeighborsLocalizer:
+        """1{x' is as near to x as its k-th nearest reference row}."""
+        check_is_fitted(self)
+        return NeighborsLocalizer(self.view_, self.points_, int(self.n_neighbors))
+
+
+def _nearest_engine(v: Array, references: Array, n_neighbors: int) -> Any:
+    """Plain NumPy for few reference rows, a tree for many."""
+    if len(v) <= FEW:
+        return ReferenceEngine(v, NeighborWeights(references, n_neighbors))
+    from localconformal.engine.neighbors import NeighborEngine
+
+    return NeighborEngine(v, references, n_neighbors)
+
+
+@dataclass(frozen=True)
+class NeighborWeights:
+    """1{|x - X_j| <= distance of the k-th nearest}; rows as far as the k-th all count."""
+
+    references: Array
+    n_neighbors: int
+
+    def __call__(self, rows: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Weights (m, n), and no fallback anywhere: there are always k neighbours."""
+        squared = cdist(rows, self.references, "sqeuclidean")
+        k = min(self.n_neighbors, len(self.references))
+        radius = np.partition(squared, k - 1, axis=1)[:, k - 1 : k]
+        near = squared <= radius * (1.0 + EDGE_GUARD)
+        return near.astype(np.float64), np.zeros(len(rows), dtype=bool)
+
+
+# ---- how much one row speaks for another --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KernelLocalizer:
+    """K(|f(x) - f(x')| / h)."""
+
+    symmetric: ClassVar[bool] = True
+
+    view: Curve
+    kernel: str
+    bandwidth: float
+
+    def weigh(self, rows: Array, others: Array) -> Array:
+        """The kernel at every pair."""
+        squared = cdist(rows, others, "sqeuclidean")
+        return absolute_weights(self.kernel, squared / self.bandwidth**2)
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborsLocalizer(Curve):
+    """1{|f(x) - f(x')| <= distance from f(x) to its k-th nearest reference row}."""
+
+    symmetric: ClassVar[bool] = False
+
+    points: Curve
+    references: Array
+    n_neighbors: int
+
+    @property
+    def view(self) -> Curve:
+        """The localizer itself is what says a row's point and radius."""
+        return self
+
+    def compute(self, rows: Rows) -> Array:
+        """Embedded rows and the squared radius around each: (n, k + 1)."""
+        points = self.points(rows)
+        k = min(self.n_neighbors, len(self.references))
+        radius = [
+            np.partition(cdist(point[None], self.references, "sqeuclidean")[0], k - 1)[k - 1]
+            for point in points
+        ]
+        return np.column_stack([points, radius])
+
+    def weigh(self, rows: Array, others: Array) -> Array:
+        """Whether each other row is within the radius of each."""
+        squared = cdist(rows[:, :-1], others[:, :-1], "sqeuclidean")
+        return (squared <= rows[:, -1:] * (1.0 + EDGE_GUARD)).astype(np.float64)

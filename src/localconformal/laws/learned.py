@@ -13,23 +13,20 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils import check_random_state
 
-from localconformal.engine.knots import KnotEngine, Knots
-from localconformal.laws.base import BaseLaw, check_reference_scores
-from localconformal.laws.knots import GRID
-from localconformal.laws.order import CANONICAL_UP_TO, canonical_order
-from localconformal.laws.outputs import Outputs
-from localconformal.laws.view import fit_view
-from localconformal.models import fit_model, is_frozen, predict_column, shown
+from localconformal.laws.base import Law, reference_rows
+from localconformal.laws.forest import fit_view
+from localconformal.laws.knots import GRID, Knots
+from localconformal.models import at_level, takes_quantiles
 from localconformal.parallel import FEW_ROWS, in_threads
 from localconformal.quantiles import Array, typical_size
-from localconformal.scores.quantile import at_level, takes_quantiles
+from localconformal.rows import Rows, fit_model, is_frozen, predict_column, shown
 
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 #: Least width between the outer curves, as a share of the typical score.
-FLOOR = 1e-3
+_FLOOR = 1e-3
 
 
-class LearnedLaw(BaseLaw):
+class LearnedLaw(Law):
     """F(. | x) through learned quantiles q_1(x) <= ... <= q_k(x) of the score.
 
     The curves are sorted where they cross. Between them F is interpolated on the normal scale;
@@ -41,8 +38,8 @@ class LearnedLaw(BaseLaw):
     ----------
     estimator : estimator, default=None
         A model with a quantile parameter (HistGradientBoosting, GradientBoosting, LightGBM,
-        XGBoost, QuantileRegressor, or a Pipeline that ends in one), of which one copy a level
-        is fitted, or a multi-quantile model (``predict(X, quantiles=[...])``, as in
+        XGBoost, QuantileRegressor, or a Pipeline that ends in one), of which one copy per
+        level is fitted, or a multi-quantile model (``predict(X, quantiles=[...])``, as in
         quantile-forest). None is HistGradientBoostingRegressor with small trees.
     levels : sequence of floats, default=(0.05, 0.25, 0.5, 0.75, 0.95)
         Levels to learn, at least two.
@@ -68,7 +65,7 @@ class LearnedLaw(BaseLaw):
     def __init__(
         self,
         estimator: Any = None,
-        levels: Sequence[float] = LEVELS,
+        levels: Sequence[float] = _LEVELS,
         embedding: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -79,28 +76,25 @@ class LearnedLaw(BaseLaw):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> LearnedLaw:
-        """Fit one model a level, or one for all."""
-        scores = check_reference_scores(v)
+    def fit(self, X: Any, v: ArrayLike) -> LearnedLaw:
+        """Fit one model per level, or one for all."""
+        rows, scores = reference_rows(X, v)
         self.levels_ = check_levels(self.levels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.view_, points = fit_view(self.embedding, X, scores, outputs, seed, self.n_jobs)
-        if len(scores) <= CANONICAL_UP_TO:
-            order = canonical_order(points, scores)
-            points, scores = points[order], scores[order]
+        self.view_ = fit_view(self.embedding, rows, scores, seed, self.n_jobs)
+        points = self.view_(rows)
         fits = [partial(fit_model, model, points, scores) for model in self._models(seed)]
         self.models_ = in_threads(fits, self.n_jobs)
-        self.floor_ = FLOOR * typical_size(scores)
+        self.floor_ = _FLOOR * typical_size(scores)
         self._fit_tails(self._curves(points), scores)
         self.n_reference_ = len(scores)
-        self.engine_ = KnotEngine(self.grid_)
         return self
 
     def _models(self, seed: int) -> list[Any]:
-        model = default_quantile_model(seed) if self.estimator is None else self.estimator
+        model = _default_model(seed) if self.estimator is None else self.estimator
         if is_frozen(model):
             raise ValueError(
-                f"estimator is {shown(model)}, which cannot be fitted or comes fitted; a law "
+                f"got estimator={shown(model)}, which cannot be fitted or is fitted already; a law "
                 "learns from the scores: pass an unfitted quantile model."
             )
         return [model] if takes_quantiles(model) else [at_level(model, q) for q in self.levels_]
@@ -129,18 +123,19 @@ class LearnedLaw(BaseLaw):
     def _unit(self, curves: Array) -> Array:
         return np.maximum(curves[:, -1] - curves[:, 0], self.floor_)
 
-    def rows(self, X: Any) -> Knots:
+    def at(self, rows: Rows) -> Knots:
         """The law at each row, as quantiles on the common grid and at the learned levels."""
-        curves = self._curves(self.view_(X))
+        curves = self._curves(self.view_(rows))
         unit = self._unit(curves)[:, None]
         values = np.hstack(
             [
                 curves[:, :1] + unit * self.lower_tail_,
-                interpolate(curves, self.levels_, self.grid_[self.inside_]),
+                _interpolate(curves, self.levels_, self.grid_[self.inside_]),
                 curves[:, -1:] + unit * self.upper_tail_,
             ]
         )
-        return Knots(np.maximum.accumulate(values, axis=1), total=float(self.n_reference_))
+        values = np.maximum.accumulate(values, axis=1)
+        return Knots(self.grid_, values, total=float(self.n_reference_))
 
     def at_levels(self, levels: Array) -> LearnedLaw:
         """A cheaper law that is asked for these levels only."""
@@ -148,7 +143,7 @@ class LearnedLaw(BaseLaw):
         return law.set_params(levels=tuple(levels)) if len(levels) > 1 else law
 
 
-def interpolate(curves: Array, levels: Array, asked: Array) -> Array:
+def _interpolate(curves: Array, levels: Array, asked: Array) -> Array:
     """Curves (n, k) at levels (k,) -> (n, len(asked)), linear on the normal scale."""
     place = np.interp(ndtri(asked), ndtri(levels), np.arange(len(levels)))
     left = np.minimum(place.astype(np.intp), len(levels) - 2)
@@ -158,7 +153,7 @@ def interpolate(curves: Array, levels: Array, asked: Array) -> Array:
 
 def check_levels(levels: Any) -> Array:
     """Levels in order, at least two inside (0, 1), or refused."""
-    words = f"levels are {levels!r}; at least two increasing numbers inside (0, 1) were expected."
+    words = f"got levels={levels!r}; expected at least two increasing numbers inside (0, 1)."
     try:
         # Rounded, so that 1 - 0.95 is the knot at 0.05 and no other.
         given = np.round(np.ravel(np.asarray(levels, dtype=np.float64)), 12)
@@ -169,7 +164,7 @@ def check_levels(levels: Any) -> Array:
     return np.asarray(given, dtype=np.float64)
 
 
-def default_quantile_model(seed: int) -> HistGradientBoostingRegressor:
+def _default_model(seed: int) -> HistGradientBoostingRegressor:
     """Few small trees: the tails of a score have few rows."""
     return HistGradientBoostingRegressor(
         loss="quantile",

@@ -1,34 +1,42 @@
-"""Several laws averaged, with weights chosen by a proper score."""
+"""Several laws averaged, with weights on the simplex that minimise the pinball loss."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from localconformal.engine.knots import KnotEngine, Knots
-from localconformal.laws.base import BaseLaw, check_reference_scores
-from localconformal.laws.changed import ScaledLaw
-from localconformal.laws.crossfit import held_out_quantiles, make_folds
-from localconformal.laws.knots import GRID, knots_of
+from localconformal.laws.base import Law, make_law, reference_rows
+from localconformal.laws.knots import GRID, Knots, finite_quantiles
 from localconformal.laws.learned import check_levels
-from localconformal.laws.names import make_law, seeded
-from localconformal.laws.outputs import Outputs, blank_outputs, with_spread
-from localconformal.laws.simplex import pinball, prune, simplex_weights
-from localconformal.laws.view import in_canonical_order
+from localconformal.laws.transformed import ScaledLaw, with_spread
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
+from localconformal.rows import Index, Rows, fold_rows
 
 #: Laws below this weight are left out: they cost more than they bring.
 MIN_WEIGHT = 0.08
+_STEPS = 500
+#: Size of the first step of the exponentiated gradient, and how soon steps shrink.
+_FIRST_STEP, _SHRINK = 8.0, 0.1
+#: Weight of the entropy in units of the best loss over n: differences that few rows cannot tell
+#: apart leave the weights spread, which averages the candidates' errors.
+_ENTROPY = 30.0
+#: Candidates get no weight whose loss exceeds the best by this share, and by this number over n:
+#: few rows do not tell who is hopeless.
+_HOPELESS, _HOPELESS_ROWS = 0.15, 30.0
+# Weights count as no smaller than this in logarithms.
+_SMALLEST = 1e-12
 
 
-class StackedLaw(BaseLaw):
+class StackedLaw(Law):
     """Q(t | x) = sum_k w_k Q_k(t | x), with w on the simplex.
 
     The weights minimise the pinball loss at ``levels`` over reference rows, each answered by
@@ -83,65 +91,52 @@ class StackedLaw(BaseLaw):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, v: ArrayLike, *, outputs: Outputs | None = None) -> StackedLaw:
+    def fit(self, X: Any, v: ArrayLike) -> StackedLaw:
         """Choose the weights by cross-fitting, then fit the laws that have one on all rows."""
-        scores = check_reference_scores(v)
-        known = blank_outputs(scores) if outputs is None else outputs
-        X, scores, known = in_canonical_order(X, scores, known)
+        rows, scores = reference_rows(X, v)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         laws = self._members(seed)
         self.__dict__.pop("losses_", None)
         if any(isinstance(law, ScaledLaw) for law in laws):
             # One spread for all; laws that look at the point model see it too.
-            known = with_spread(known, X, scores, seed, self.n_jobs)
-        self.weights_ = self._weights(laws, X, scores, known, seed)
-        pairs = zip(laws, self.weights_, strict=True)
-        kept = [law for law, weight in pairs if weight > 0.0]
-        self.laws_ = in_threads(
-            [partial(law.fit, X, scores, outputs=known) for law in kept], self.n_jobs
-        )
-        self.engine_ = KnotEngine(GRID)
+            rows = with_spread(rows, scores, seed, self.n_jobs)
+        self.weights_ = self._weights(laws, rows, scores, seed)
+        kept = [law for law, weight in zip(laws, self.weights_, strict=True) if weight > 0.0]
+        self.laws_ = in_threads([partial(law.fit, rows, scores) for law in kept], self.n_jobs)
         return self
 
-    def _members(self, seed: int) -> list[BaseLaw]:
+    def _members(self, seed: int) -> list[Law]:
         if not isinstance(self.laws, (list, tuple)) or len(self.laws) == 0:
-            raise ValueError(f"laws is {self.laws!r}; a list of at least one law was expected.")
+            raise ValueError(f"got laws={self.laws!r}; expected a list of at least one law.")
         if not isinstance(self.n_folds, Integral) or self.n_folds < 2:
-            raise ValueError(f"n_folds is {self.n_folds!r}; an integer of at least 2 was expected.")
-        return [seeded(make_law(law), seed, self.n_jobs) for law in self.laws]
+            raise ValueError(f"got n_folds={self.n_folds!r}; expected an integer of at least 2.")
+        return [make_law(law, seed, self.n_jobs) for law in self.laws]
 
-    def _weights(self, laws: list[BaseLaw], X: Any, v: Array, outputs: Outputs, seed: int) -> Array:
+    def _weights(self, laws: list[Law], rows: Rows, v: Array, seed: int) -> Array:
         if self.weights is not None:
-            return check_weights(self.weights, len(laws))
+            return _check_weights(self.weights, len(laws))
         if len(laws) == 1 or len(v) < 2 * self.n_folds:
             return np.full(len(laws), 1.0 / len(laws))
         levels = check_levels(self.levels)
-        folds = make_folds(X, v, outputs, self.n_folds, seed, self.n_jobs)
-        found = held_out_quantiles(
-            {str(k): law for k, law in enumerate(laws)}, folds, levels, self.n_jobs
-        )
-        table = np.stack(list(found.values()))
+        folds = make_folds(rows, v, self.n_folds, seed, self.n_jobs)
+        named = {str(k): law for k, law in enumerate(laws)}
+        table = np.stack([*held_out_quantiles(named, folds, levels, self.n_jobs).values()])
         self.losses_ = pinball(table, v, levels)
         return prune(simplex_weights(table, v, levels), MIN_WEIGHT)
 
-    def rows(self, X: Any) -> Knots:
+    def at(self, rows: Rows) -> Knots:
         """The law at each row, as quantiles on the common grid."""
         weights = self.weights_[self.weights_ > 0.0]
-        members = list(zip(weights, (knots_of(law, X) for law in self.laws_), strict=True))
-        values = np.sum([weight * member.values for weight, member in members], axis=0)
-        behind = [
-            law._replace(weight=weight * law.weight)
-            for weight, member in members
-            for law in member.behind
-        ]
-        return Knots(values, behind=tuple(behind))
+        members = [(float(w), law.at(rows)) for w, law in zip(weights, self.laws_, strict=True)]
+        values = np.sum([weight * Knots.of(F).values for weight, F in members], axis=0)
+        return Knots(GRID, values, behind=tuple(members))
 
 
-def check_weights(weights: Any, count: int) -> Array:
-    """Non-negative weights, one a law, scaled to sum to 1."""
+def _check_weights(weights: Any, count: int) -> Array:
+    """Non-negative weights, one per law, scaled to sum to 1."""
     words = (
-        f"weights are {weights!r} for {count} laws; one finite number for each, none negative and "
-        "not all zero, were expected."
+        f"got weights={weights!r} for {count} laws; expected one finite number for each, none "
+        "negative and not all zero."
     )
     try:
         given = np.asarray(weights, dtype=np.float64)
@@ -151,3 +146,125 @@ def check_weights(weights: Any, count: int) -> Array:
     if not fine or not given.sum() > 0:
         raise ValueError(words)
     return np.asarray(given / given.sum())
+
+
+# ---- quantiles of a law at the reference rows themselves, by laws that have not seen them --------
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Some reference rows, to be answered by laws of the rest; and which they are."""
+
+    index: Index
+    rows: Rows
+    rest: Rows
+    v_rest: Array
+
+
+def make_folds(rows: Rows, v: Array, n_folds: int, seed: int, n_jobs: int | None) -> list[Fold]:
+    """Folds of the reference rows; the spread, if it is known, is learned anew without each."""
+    folds = []
+    for rest, index in fold_rows(len(v), n_folds, seed):
+        # The spread that is known has seen the scores of the fold.
+        others = rows.take(rest).of(rows.model)
+        if rows.spread is not None:
+            others = with_spread(others, v[rest], seed, n_jobs)
+        folds.append(Fold(index, rows.take(index).of(rows.model), others, v[rest]))
+    return folds
+
+
+def held_out_quantiles(
+    laws: Mapping[str, Law],
+    folds: list[Fold],
+    levels: Array,
+    n_jobs: int | None,
+    announce: Callable[[str], None] = lambda name: None,
+) -> dict[str, Array]:
+    """Quantiles at each reference row by laws fitted on the other folds: (n, L) for each law.
+
+    A task is a law and a fold, so that no core waits for one that has a law left.
+    """
+    asked = {name: law.at_levels(levels) for name, law in laws.items()}
+    n = sum(len(fold.index) for fold in folds)
+    found = {name: np.empty((n, len(levels))) for name in laws}
+
+    def answer(name: str, fold: Fold) -> None:
+        if fold is folds[0]:
+            announce(name)
+        fitted = clone(asked[name]).fit(fold.rest, fold.v_rest)
+        found[name][fold.index] = finite_quantiles(fitted.at(fold.rows), levels)
+
+    in_threads([partial(answer, name, fold) for name in laws for fold in folds], n_jobs)
+    return found
+
+
+# ---- weights on the simplex ---------------------------------------------------------------------
+
+
+def pinball(predictions: Array, target: Array, levels: Array) -> Array:
+    """Mean pinball loss over rows, summed over levels: (..., n, L), (n,), (L,) -> (...)."""
+    error = target[:, None] - predictions
+    return np.maximum(levels * error, (levels - 1.0) * error).mean(axis=-2).sum(axis=-1)
+
+
+def simplex_weights(predictions: Array, target: Array, levels: Array) -> Array:
+    """w >= 0 with sum 1 that minimises the pinball loss of sum_k w_k predictions_k.
+
+    Exponentiated gradient with a small entropy term; the best iterate is kept.
+
+    Parameters
+    ----------
+    predictions : array of shape (K, n, L)
+        Candidates' quantiles at rows that they have not seen.
+    target : array of shape (n,)
+    levels : array of shape (L,)
+
+    Returns
+    -------
+    array of shape (K,)
+
+    Examples
+    --------
+    >>> target = np.arange(100.0)
+    >>> good, bad = target[:, None], np.zeros((100, 1))
+    >>> simplex_weights(np.stack([good, bad]), target, np.array([0.5])).round(2)
+    array([1., 0.])
+    """
+    losses = pinball(predictions, target, levels)
+    slack = _HOPELESS + _HOPELESS_ROWS / len(target)
+    hopeful = losses <= (1.0 + slack) * losses.min()
+    weights = np.zeros(len(losses))
+    weights[hopeful] = _descend(predictions[hopeful], target, levels, losses[hopeful])
+    return weights
+
+
+def _descend(predictions: Array, target: Array, levels: Array, losses: Array) -> Array:
+    """The best iterate of the exponentiated gradient, from equal weights: (K,)."""
+    n = len(target)
+    # The least loss above 0, so that the scale of the target does not matter.
+    unit = float(np.min(losses, initial=np.inf, where=losses > 0.0))
+    unit = unit if np.isfinite(unit) else 1.0
+    penalty = min(_ENTROPY / n, 0.3)
+    weights = np.full(len(losses), 1.0 / len(losses))
+    best, kept = np.inf, weights
+    for step in range(_STEPS):
+        mixture = np.tensordot(weights, predictions, axes=1)
+        logarithm = np.log(np.maximum(weights, _SMALLEST))
+        objective = float(pinball(mixture, target, levels)) / unit
+        objective += penalty * float(np.sum(weights * logarithm))
+        if objective < best:
+            best, kept = objective, weights
+        slope = (mixture > target[:, None]) - levels
+        gradient = np.einsum("knl,nl->k", predictions, slope) / (n * unit) + penalty * logarithm
+        size = _FIRST_STEP / np.sqrt(1.0 + _SHRINK * step)
+        # Steps are bounded, so that a wild candidate does not throw all weight away at once.
+        move = np.clip(size * (gradient - gradient.min()), 0.0, 2.0)
+        weights = weights * np.exp(-move)
+        weights = weights / weights.sum()
+    return kept
+
+
+def prune(weights: Array, least: float) -> Array:
+    """Weights below the least become 0; the rest sum to 1."""
+    kept = np.where(weights >= min(least, weights.max()), weights, 0.0)
+    return np.asarray(kept / kept.sum())

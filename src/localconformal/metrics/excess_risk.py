@@ -134,7 +134,7 @@ def _cross_fit(
 ) -> Array:
     """Probability of being covered (n,), each row's learned from the other folds."""
     # Loads scikit-learn, which the other metrics do without.
-    from localconformal.splitting import fold_rows
+    from localconformal.rows import fold_rows
 
     if len(covered) == 1:
         return np.full(1, np.nan)
@@ -155,7 +155,7 @@ def _default_learner(X: Any, n: int, random_state: int) -> _Learner:
     def learn(others: NDArray[np.intp], seen: NDArray[np.bool_], fold: NDArray[np.intp]) -> Array:
         from sklearn.ensemble import HistGradientBoostingClassifier
 
-        from localconformal.parallel import few_threads
+        from localconformal.rows import few_threads
 
         if min(seen.sum(), (~seen).sum()) < _FEWEST_OF_A_KIND:
             return np.full(len(fold), seen.mean())
@@ -182,8 +182,7 @@ def _cloned(classifier: Any, X: Any) -> _Learner:
     """Clones of the user's classifier, which see X as it is."""
     from sklearn.base import clone
 
-    from localconformal.models import take_rows
-    from localconformal.parallel import few_threads
+    from localconformal.rows import few_threads, take_rows
 
     def learn(others: NDArray[np.intp], seen: NDArray[np.bool_], fold: NDArray[np.intp]) -> Array:
         with few_threads(X):

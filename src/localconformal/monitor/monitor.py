@@ -17,11 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
-from localconformal.calibration import Calibration
+from localconformal.composition import Calibration
 from localconformal.frames import make_frame
 from localconformal.io.files import write_whole
 from localconformal.metrics.intervals import is_covered
-from localconformal.models import take_rows
 from localconformal.monitor.martingale import (
     Codes,
     Martingales,
@@ -33,9 +32,9 @@ from localconformal.monitor.martingale import (
     grid_codes,
     tallies_of,
 )
+from localconformal.quantiles import finish
 from localconformal.regressors import MondrianConformalRegressor, WeightedConformalRegressor
-from localconformal.regressors.base import BaseConformalRegressor
-from localconformal.regressors.response import check_target
+from localconformal.regressors.base import BaseConformalRegressor, check_target
 
 #: Rows that are scored at a time.
 _ROWS_AT_A_TIME = 1_024
@@ -164,7 +163,7 @@ class CoverageMonitor:
         """
         _check_model(self.model)
         level, calibration = _model_level(self.model), self.model.calibration_
-        tallies, rule = tallies_of(*calibration_codes(calibration, level)), calibration.rule
+        tallies, rule = tallies_of(*calibration_codes(calibration, level)), calibration.parts.sides
         alphas = (1.0 - level) * (rule.shares if rule.separate else np.ones(1))
         stream = Stream(self._seed, tallies, alphas, Martingales.start(len(alphas)))
         digest = _model_digest(self.model, tallies, level)
@@ -339,7 +338,7 @@ def _check_model(model: Any) -> None:
             "call conformalize with rows in memory first."
         )
     weighted = isinstance(model, WeightedConformalRegressor)
-    if weighted and (model.weigh_ is not None or model._extra_given):
+    if weighted and model._is_shifted:
         raise ValueError(
             "the new rows of a WeightedConformalRegressor with weights are expected to differ from "
             "its calibration rows, so that every stream would raise the alarm; monitor an "
@@ -360,10 +359,10 @@ def _model_level(model: BaseConformalRegressor) -> float:
 
 def calibration_codes(calibration: Calibration, level: float) -> tuple[Codes, NDArray[Any]]:
     """Scores on the grid (n, C) and cells (n,) of the rows of a calibration."""
-    scores = calibration.adjusted(np.array([level]))[:, :, 0]
-    if not calibration.rule.separate:
+    scores, parts = calibration.scores(np.array([level]))[:, :, 0], calibration.parts
+    if not parts.sides.separate:
         scores = scores.max(axis=1, keepdims=True)
-    return grid_codes(scores), np.array([str(cell) for cell in calibration.cells])
+    return grid_codes(scores), np.array([str(cell) for cell in parts.correction.cells(calibration)])
 
 
 def score_rows(model: BaseConformalRegressor, X: Any, y: Any, groups: Any, level: float) -> Scored:
@@ -374,16 +373,14 @@ def score_rows(model: BaseConformalRegressor, X: Any, y: Any, groups: Any, level
             f"got groups for a {type(model).__name__}, which does not use labels; leave them out, "
             "or monitor a MondrianConformalRegressor whose fit was given them."
         )
-    rows, target = model._check_rows(X), check_target(y)
-    check_consistent_length(rows, target, groups)
+    beside = model._read_beside({} if groups is None else {"groups": groups})
+    rows, target, levels = model._rows(X, beside), check_target(y), np.array([level])
+    check_consistent_length(rows.X, target)
     parts = []
-    for start in range(0, len(target), _ROWS_AT_A_TIME):
-        part = np.arange(start, min(start + _ROWS_AT_A_TIME, len(target)))
-        extra = None if groups is None else take_rows(groups, part)
-        some, y_part = take_rows(rows, part), target[part]
-        codes, cells = calibration_codes(model._calibrate(some, y_part, extra), level)
-        bounds = model._predict_interval(some, level, None, "array", extra)
-        parts.append((codes, cells, is_covered(y_part, bounds)))
+    for part, some in rows.parts(_ROWS_AT_A_TIME):
+        codes, cells = calibration_codes(Calibration.of(model.parts_, some, target[part]), level)
+        bounds = finish(model._bounds(some, levels)[0], levels)[:, :, 0]
+        parts.append((codes, cells, is_covered(target[part], bounds)))
     return Scored(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 

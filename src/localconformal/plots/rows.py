@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from localconformal.engine.kernels import effective_sample_size
 from localconformal.frames import is_frame, stack_rows
-from localconformal.laws.base import BaseLaw
-from localconformal.laws.localizer import Localizer, NeighborsLocalizer
+from localconformal.laws.base import Law, Localizer, effective_size
+from localconformal.laws.kernel import NeighborsLocalizer
 from localconformal.metrics import coverage, length_error_corr
 from localconformal.metrics.intervals import (
     check_one_level,
@@ -23,6 +22,7 @@ from localconformal.metrics.intervals import (
 )
 from localconformal.plots import _axes as art
 from localconformal.quantiles import Array, weighted_quantile
+from localconformal.rows import Rows
 from localconformal.text import say_level, say_number, say_share
 
 if TYPE_CHECKING:
@@ -324,13 +324,13 @@ def plot_local_weights(
 def _find_localizer(model: Any) -> Localizer:
     """The kernel between rows of a law, or of a regressor's."""
     check_is_fitted(model)
-    if isinstance(model, BaseLaw):
+    if isinstance(model, Law):
         return model.localizer()
     if hasattr(model, "localizer_"):
         found: Localizer = model.localizer_
         return found
     laws = getattr(getattr(model, "law_", None), "laws", ())
-    if not laws or not isinstance(laws[-1], BaseLaw):
+    if not laws or not isinstance(laws[-1], Law):
         raise ValueError(
             f"{type(model).__name__} has no law with a kernel between rows; expected a regressor "
             "such as SLCPRegressor(law='kernel'), 'neighbors' or 'forest', or such a law."
@@ -359,11 +359,11 @@ def _row_weights(kernel: Localizer, query: Any, X: Any) -> Array:
     """H(x, X_i) scaled to sum to one (n,); all 0 where no row speaks for x."""
     if isinstance(kernel, NeighborsLocalizer):
         # Only the radius around x counts; those around all rows of X would take long.
-        points = np.asarray(kernel.embedding.transform(X))
+        points = kernel.points(Rows(X))
         others = np.column_stack([points, np.zeros(len(points))])
     else:
-        others = kernel.view(X)
-    found = kernel(kernel.view(query), others)[0]
+        others = kernel.view(Rows(X))
+    found = kernel.weigh(kernel.view(Rows(query)), others)[0]
     total = found.sum()
     return np.asarray(found / total) if total > 0.0 else np.zeros(len(found))
 
@@ -415,7 +415,7 @@ def _draw_weights(ax: Axes, frame: Any, upwards: str) -> None:
 
 def _describe(weights: Array, n_drawn: int) -> list[str]:
     """How many rows speak for x."""
-    n, size = len(weights), float(effective_sample_size(weights[None])[0])
+    n, size = len(weights), float(effective_size(weights[None])[0])
     said = (
         f"Effective sample size {say_number(size)}: {np.sum(weights > 0):,} of {n:,} rows have "
         f"weight, the heaviest {say_share(float(weights.max()))} of all."

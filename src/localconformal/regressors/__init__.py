@@ -1,20 +1,24 @@
-"""One public estimator per file."""
+"""Estimators, by family."""
 
-from localconformal.regressors.cdsplit import CDSplitRegressor
-from localconformal.regressors.chr import CHRRegressor
-from localconformal.regressors.cqr import ConformalizedQuantileRegressor
-from localconformal.regressors.distsplit import DistSplitRegressor
-from localconformal.regressors.hpdsplit import HPDSplitRegressor
-from localconformal.regressors.lcp import LCPRegressor
-from localconformal.regressors.localized import LocalizedConformalRegressor
-from localconformal.regressors.locart import LocartRegressor
-from localconformal.regressors.lvd import LVDRegressor
-from localconformal.regressors.madsplit import MADSplitRegressor
-from localconformal.regressors.mondrian import MondrianConformalRegressor
-from localconformal.regressors.rlcp import RLCPRegressor
-from localconformal.regressors.slcp import SLCPRegressor
-from localconformal.regressors.split import SplitConformalRegressor
-from localconformal.regressors.weighted import WeightedConformalRegressor
+from localconformal.regressors.density import CDSplitRegressor, CHRRegressor, HPDSplitRegressor
+from localconformal.regressors.localized import (
+    DistSplitRegressor,
+    LocalizedConformalRegressor,
+    SLCPRegressor,
+)
+from localconformal.regressors.methods import methods
+from localconformal.regressors.partition import LocartRegressor, MondrianConformalRegressor
+from localconformal.regressors.split import (
+    ConformalizedQuantileRegressor,
+    MADSplitRegressor,
+    SplitConformalRegressor,
+)
+from localconformal.regressors.weighted import (
+    LCPRegressor,
+    LVDRegressor,
+    RLCPRegressor,
+    WeightedConformalRegressor,
+)
 
 __all__ = [
     "CDSplitRegressor",
@@ -32,4 +36,5 @@ __all__ = [
     "SLCPRegressor",
     "SplitConformalRegressor",
     "WeightedConformalRegressor",
+    "methods",
 ]

@@ -2,51 +2,58 @@
 
 from __future__ import annotations
 
+import inspect
+import logging
+import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
+from itertools import product
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import (
+    check_array,
     check_consistent_length,
     check_is_fitted,
+    column_or_1d,
     validate_data,
 )
 
+from localconformal.adjustments import Adjustment
+from localconformal.composition import REFERENCES, Calibration, Method, Parts, Task
+from localconformal.distribution import WithPredictiveDistribution
 from localconformal.frames import (
     at_ends,
     check_frame,
+    check_unmasked,
     column_names,
     is_frame,
     make_frame,
     row_hashes,
 )
-from localconformal.intervals import collapse_crossed, crossed, nest
-from localconformal.laws.once import one_query
-from localconformal.models import (
+from localconformal.laws import LAW_METHODS, LAWS, SidedLaw
+from localconformal.quantiles import Array, crossed, finish
+from localconformal.regressors.guarantee import Guarantee, PredictiveGuarantee
+from localconformal.regressors.routing import RoutingMixin, routed_params
+from localconformal.rows import (
+    Rows,
     accepts_missing,
     accepts_more_dimensions,
-    check_params,
-    default_estimator,
     is_composite,
+    is_frozen,
+    split_rows,
     take_params,
-    take_rows,
 )
-from localconformal.progress import stage
-from localconformal.quantiles import Array
-from localconformal.regressors.guarantee import Guarantee
-from localconformal.regressors.lazy import check_in_memory, is_lazy, on_dask
-from localconformal.regressors.response import check_target
-from localconformal.regressors.routing import RoutingMixin, routed_params
-from localconformal.splitting import split_rows
+from localconformal.scores import SCORES, Score, models_given
 
 #: Constraints of the arguments that every estimator takes.
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
@@ -60,52 +67,40 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "random_state": ["random_state"],
     "n_jobs": [None, Integral],
 }
-
-
+#: Of those that take any score, and reference rows for a law.
+COMPOSED_CONSTRAINTS: dict[str, list[Any]] = {
+    **COMMON_CONSTRAINTS,
+    "estimator": [None, HasMethods("predict"), tuple, list],
+    "conformity_score": [StrOptions(set(SCORES)), Score],
+    "law": [StrOptions({"auto", *LAWS}), HasMethods(LAW_METHODS)],
+    "reference": [StrOptions(set(REFERENCES))],
+}
 EXCHANGEABLE = (
     "calibration rows and new rows are exchangeable, and no model in use has seen calibration rows"
 )
+_FROZEN = "no row given to fit was used to train the fitted model that was passed"
+#: Squares of larger responses, and sums of them, leave the range of float64.
+_LARGEST_RESPONSE = 1e150
 
 
-class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
-    """Validation, splitting, levels, nesting and frames, around four hooks of a subclass.
+class BaseConformalRegressor(
+    WithPredictiveDistribution, RoutingMixin, RegressorMixin, BaseEstimator
+):
+    """Validation, splitting, levels, nesting and frames; a subclass names its `Method`."""
 
-    `_fit_parts` trains on training rows, `_calibrate` turns calibration rows into an object,
-    `_bounds` answers raw bounds from it, and `_local` its per-row diagnostics. ``extra`` is what a
-    method takes beside X, one entry a row, such as groups or weights; None where nothing came.
-    """
+    #: What a method takes beside X, one entry per row: "groups", "weights", or nothing.
+    beside: ClassVar[str | None] = None
 
     estimator: Any
     confidence_level: float
     calibration_size: float | int | None
     random_state: Any
     n_jobs: int | None
+    parts_: Parts
     calibration_: Any
 
-    # ---- hooks -----------------------------------------------------------------------------
-
-    def _fit_parts(self, X: Any, y: Array, fit_params: Mapping[str, Any], seed: int) -> None:
-        """Train everything that training rows decide."""
-        raise NotImplementedError
-
-    def _calibrate(self, X: Any, y: Array, extra: Any) -> Any:
-        """What `_bounds` needs of the calibration rows; must not change the estimator."""
-        raise NotImplementedError
-
-    def _bounds(self, X: Any, levels: Array, extra: Any) -> tuple[Array, str | None]:
-        """Raw bounds (n, 2, L), and why some of them are infinite, if so."""
-        raise NotImplementedError
-
-    def _local(self, X: Any, level: float, extra: Any) -> dict[str, NDArray[Any]]:
-        """Columns of `diagnose` that the bounds do not tell."""
-        raise NotImplementedError
-
-    def _point(self, X: Any) -> Array:
-        """Point predictions (n,)."""
-        raise NotImplementedError
-
-    def _guarantee(self) -> Guarantee:
-        """The promise of the fitted estimator."""
+    def _method(self, task: Task) -> Method:
+        """The terms of the equation, for these training rows."""
         raise NotImplementedError
 
     # ---- fitting ---------------------------------------------------------------------------
@@ -119,17 +114,62 @@ class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
             NumPy, pandas or polars; or Dask, then y too, for methods of the split family.
         y : array of shape (n,)
         **fit_params
-            Passed to the base estimator's ``fit``; those with one entry a row (such as
+            Passed to the base estimator's ``fit``; those with one entry per row (such as
             ``sample_weight``) are cut to the training rows. With scikit-learn's metadata
-            routing enabled, those that it requests (`get_metadata_routing`).
+            routing enabled, those that it requests (`get_metadata_routing`). Where the method
+            takes them, ``groups`` or ``weights`` of the rows; every later call needs them too.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, None, fit_params)
+        beside = fit_params.pop(self.beside, None) if self.beside else None
+        if is_lazy(X):
+            return on_dask().fit(self, X, y, beside, fit_params)
+        self._validate_params()
+        # There is no model until the last line: a fit that fails leaves none behind.
+        self.__dict__.pop("_training_hashes", None)
+        X, y = self._check_rows(X, reset=True), check_target(y)
+        check_consistent_length(X, y, beside)
+        if fit_params:
+            fit_params = dict(routed_params(self, fit_params))
+            _check_params(fit_params, len(y), self._base_estimator(0))
+        self._beside_given = beside is not None
+        split_seed, seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
+        train, held = split_rows(len(y), self.calibration_size, int(split_seed))
+        rows = Rows(X, beside)
+        task = Task(
+            self._base_estimator(int(seed)),
+            rows.take(train),
+            y[train],
+            self.confidence_level,
+            int(seed),
+            take_params(fit_params, train, len(y)),
+            self.n_jobs,
+        )
+        self._start_report(len(train))
+        self._keep_parts(self._method(task), task)
+        if len(held):
+            self._calibrate(rows.take(held), y[held])
+        self._training_hashes = np.sort(row_hashes(task.rows.X, task.y))
+        return self
 
-    def conformalize(self, X: Any, y: ArrayLike) -> BaseConformalRegressor:
+    def _keep_parts(self, method: Method, task: Task) -> None:
+        self._frozen = method.score.comes_fitted(task.estimator)
+        self.parts_ = method.fit(task, self._stage)
+        counts = self.fit_report_["rows"]
+        counts["reference"] = self.parts_.n_reference
+        if self.parts_.selection is not None:
+            counts["selection"] = self.parts_.n_selection
+
+    def _start_report(self, n_train: int) -> None:
+        self.calibration_ = None
+        self.fit_report_: dict[str, dict[str, Any]] = {
+            "seconds": {},
+            "rows": {"train": n_train, "reference": 0, "calibration": 0},
+        }
+
+    def conformalize(self, X: Any, y: ArrayLike, **beside: Any) -> BaseConformalRegressor:
         """Replace the calibration set; nothing is refitted.
 
         Parameters
@@ -137,83 +177,94 @@ class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
         X : array or frame of shape (n, d)
             Rows that the model has not seen.
         y : array of shape (n,)
+        **beside
+            ``groups`` or ``weights`` of the rows, where `fit` was given them.
 
         Returns
         -------
         self
         """
-        return self._conformalize(X, y, None)
-
-    def _fit(self, X: Any, y: Any, extra: Any, fit_params: Mapping[str, Any]) -> Any:
-        if is_lazy(X):
-            return on_dask().fit(self, X, y, extra, fit_params)
-        self._validate_params()
-        # There is no model until the last line: a fit that fails leaves none behind.
-        self.__dict__.pop("_training_hashes", None)
-        X, y = self._check_rows(X, reset=True), check_target(y)
-        check_consistent_length(X, y, extra)
-        fit_params = routed_params(self, fit_params)
-        check_params(fit_params, len(y), self._base_estimator(0))
-        self._extra_given = extra is not None
-        split_seed, seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
-        train, calibration = split_rows(len(y), self.calibration_size, int(split_seed))
-        params = take_params(fit_params, train, len(y))
-        self.calibration_ = None
-        self.fit_report_: dict[str, dict[str, Any]] = {
-            "seconds": {},
-            "rows": {"train": len(train), "reference": 0, "calibration": 0},
-        }
-        X_train = take_rows(X, train)
-        self._fit_parts(X_train, y[train], params, int(seed))
-        if len(calibration):
-            held = None if extra is None else take_rows(extra, calibration)
-            self._set_calibration(take_rows(X, calibration), y[calibration], held)
-        self._training_hashes = np.sort(row_hashes(X_train, y[train]))
-        return self
-
-    def _conformalize(self, X: Any, y: Any, extra: Any, *, may_repeat: bool = False) -> Any:
         check_is_fitted(self)
         self._levels(None, None)
+        extra = self._read_beside(beside)
         if is_lazy(X):
             return on_dask().conformalize(self, X, y, extra)
-        X, y = self._check_rows(X), check_target(y)
-        check_consistent_length(X, y, extra)
-        seen = np.isin(row_hashes(X, y), self._training_hashes)
-        if seen.any() and not may_repeat:
+        rows, target = self._rows(X, extra), check_target(y)
+        check_consistent_length(rows.X, target)
+        seen = np.isin(row_hashes(rows.X, target), self._training_hashes)
+        if seen.any():
             warnings.warn(
-                f"{np.count_nonzero(seen)} of {len(y)} calibration rows are identical to training "
-                "rows; the guarantee needs rows that the model has not seen: leave out those that "
-                "are the same records (values that merely repeat do no harm).",
+                f"{np.count_nonzero(seen)} of {len(target)} calibration rows are identical to "
+                "training rows; the guarantee needs rows that the model has not seen: leave out "
+                "those that are the same records (values that merely repeat do no harm).",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
-        self._set_calibration(X, y, extra)
+        self._calibrate(rows, target)
         return self
 
-    def _set_calibration(self, X: Any, y: Array, extra: Any) -> None:
+    def _calibrate(self, rows: Rows, y: Array) -> None:
         # Assigned last: a calibration that fails leaves the previous one in force.
         with self._stage("calibrate"):
-            calibration = self._calibrate(X, y, extra)
+            calibration = Calibration.of(self.parts_, rows, y)
+            # The default level now, so that a first prediction does not pay for it.
+            level, one = np.array([self.confidence_level]), rows.take(np.arange(1))
+            self.parts_.correction.theta(calibration, one, level)
         self.calibration_ = calibration
         self.fit_report_["rows"]["calibration"] = len(y)
+
+    def update_law(self, X: Any, y: ArrayLike) -> BaseConformalRegressor:
+        """Add rows to the local law, without refitting the model; calibration is cleared.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+            Rows that neither the model nor a later calibration sees.
+        y : array of shape (n,)
+
+        Returns
+        -------
+        self
+            `conformalize` must follow. Only laws on a sketch can be added to.
+        """
+        check_is_fitted(self)
+        if not self.law_.laws:
+            raise ValueError(f"{type(self).__name__} has no local law; there is nothing to add to.")
+        rows, target = Rows(self._check_rows(X)), check_target(y)
+        check_consistent_length(rows.X, target)
+        V = self.score_.values(self.parts_.band(rows), target)
+        self.law_.update(rows, self.parts_.sides.fold(V))
+        self.calibration_ = None
+        return self
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
         """Seconds of one stage of fitting, into ``fit_report_``."""
-        start = time.perf_counter()
-        with stage(f"{type(self).__name__}: {name}"):
+        start, shown = time.perf_counter(), nullcontext()
+        log = logging.getLogger("localconformal")
+        if (sys.stderr is not None and sys.stderr.isatty()) or log.isEnabledFor(logging.INFO):
+            from localconformal.progress import stage
+
+            shown = stage(f"{type(self).__name__}: {name}")  # type: ignore[assignment]
+        with shown:
             yield
         self.fit_report_["seconds"][name] = time.perf_counter() - start
 
     def _base_estimator(self, seed: int) -> Any:
-        return default_estimator(seed) if self.estimator is None else self.estimator
+        if self.estimator is not None:
+            return self.estimator
+        from localconformal.models import default_estimator
+
+        return default_estimator(seed)
 
     # ---- predicting ------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Array:
         """Point predictions: (n,)."""
         check_is_fitted(self)
-        return on_dask().predict(self, X) if is_lazy(X) else self._point(self._check_rows(X))
+        if is_lazy(X):
+            return on_dask().predict(self, X)
+        return self.parts_.band(Rows(self._check_rows(X))).point
 
     def predict_interval(
         self,
@@ -222,6 +273,7 @@ class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
         *,
         alpha: ArrayLike | None = None,
         output: str = "array",
+        **beside: Any,
     ) -> Any:
         """Prediction intervals at the level asked for; `guarantee_` says what they promise.
 
@@ -237,6 +289,8 @@ class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
         output : {"array", "frame"}, default="array"
             "frame": columns ``lower`` and ``upper`` (``lower_0.9``, ... for several levels), of
             the kind of X and with its index; pandas (or polars alone) for arrays.
+        **beside
+            ``groups`` or ``weights`` of the rows, where `fit` was given them.
 
         Returns
         -------
@@ -245,29 +299,40 @@ class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
             Bounds are infinite where the calibration set is too small for the level; crossed
             bounds become their midpoint.
         """
-        return self._predict_interval(X, confidence_level, alpha, output, None)
-
-    def _predict_interval(
-        self, X: Any, confidence_level: Any, alpha: Any, output: str, extra: Any
-    ) -> Any:
         self._check_calibrated()
         if output not in ("array", "frame"):
-            raise ValueError(f"output is {output!r}; 'array' or 'frame' was expected.")
-        levels = self._levels(confidence_level, alpha)
+            raise ValueError(f"got output={output!r}; expected 'array' or 'frame'.")
+        levels, extra = self._levels(confidence_level, alpha), self._read_beside(beside)
         if is_lazy(X):
             return on_dask().predict_interval(self, X, levels, output, extra)
-        rows = self._check_rows(X)
-        check_consistent_length(rows, extra)
-        raw, reason = self._bounds(rows, np.atleast_1d(levels), extra)
-        if reason:
-            warnings.warn(reason, UserWarning, stacklevel=3)
-        intervals = nest(collapse_crossed(raw), np.atleast_1d(levels))
+        each, rows = np.atleast_1d(levels), self._rows(X, extra)
+        raw, theta = self._bounds(rows, each)
+        if np.isposinf(theta).any():
+            reason = self.parts_.correction.shortage(self.calibration_, rows, theta, each)
+            warnings.warn(reason, UserWarning, stacklevel=2)
+        intervals = finish(raw, each)
         if output == "frame":
             return intervals_frame(intervals, levels, X)
         return intervals if levels.ndim else intervals[:, :, 0]
 
-    def diagnose(self, X: Any, confidence_level: float | None = None) -> Any:
+    def _bounds(self, rows: Rows, levels: Array) -> tuple[Array, Array]:
+        """Raw bounds (n, 2, L) and theta* (n, S, L), some rows at a time."""
+        parts, n, L = self.parts_, len(rows), len(levels)
+        raw, theta = np.empty((n, 2, L)), np.empty((n, parts.sides.n_sides, L))
+        for part, some in rows.parts(parts.rows_at_a_time):
+            theta[part] = found = parts.correction.theta(self.calibration_, some, levels)
+            raw[part] = parts.at(some).bounds(found, levels)
+        return raw, theta
+
+    def diagnose(self, X: Any, confidence_level: float | None = None, **beside: Any) -> Any:
         """How each row's interval came about.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+        confidence_level : float, default=None
+        **beside
+            ``groups`` or ``weights`` of the rows, where `fit` was given them.
 
         Returns
         -------
@@ -278,25 +343,83 @@ class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
             theta*, the larger side's; ``fallback``: the law had to widen its neighbourhood;
             ``crossed``: the bounds crossed and became their midpoint; ``infinite``.
         """
-        return self._diagnose(X, confidence_level, None)
-
-    @one_query()
-    def _diagnose(self, X: Any, confidence_level: float | None, extra: Any) -> Any:
         self._check_calibrated()
         level = self._levels(confidence_level, None)
         if level.ndim:
             raise ValueError(
-                f"confidence_level is {confidence_level!r}; one number was expected: call "
-                "diagnose once for each level."
+                f"got confidence_level={confidence_level!r}; expected one number: call diagnose "
+                "once for each level."
             )
-        rows = self._check_rows(X)
-        check_consistent_length(rows, extra)
-        raw, _ = self._bounds(rows, np.atleast_1d(level), extra)
-        columns = self._local(rows, float(level), extra)
-        columns["crossed"] = np.asarray(crossed(raw))[:, 0]
+        rows = self._rows(X, self._read_beside(beside))
+        levels = np.atleast_1d(level)
+        raw, theta = self._bounds(rows, levels)
+        parts = [self._local(part, levels) for _, part in rows.parts(self.parts_.rows_at_a_time)]
+        columns: dict[str, NDArray[Any]] = {
+            name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+        }
+        columns["correction"] = theta[:, :, 0].max(axis=1)
+        columns["crossed"] = crossed(raw)[:, 0]
         columns["infinite"] = np.asarray(np.isinf(raw).any(axis=(1, 2)))
         first, last = ["local_lower", "local_upper"], ["correction", "effective_sample_size"]
         return make_frame(at_ends(columns, first, last), like=X)
+
+    def _local(self, rows: Rows, levels: Array) -> dict[str, NDArray[Any]]:
+        """What the local law says at these rows."""
+        parts = self.parts_
+        if parts.adjustment is None:
+            lower = upper = np.zeros(len(rows))
+            size = parts.correction.sizes(self.calibration_, rows)
+            widened = np.zeros(len(rows), dtype=bool)
+        else:
+            F = parts.law.at(rows)
+            lower, upper = parts.adjustment.local(F, parts.sides.levels(levels))
+            moments = F.moments()
+            size, widened = moments[:, :, 2].min(axis=1), moments[:, :, 3].max(axis=1) > 0.0
+        return {
+            "effective_sample_size": size,
+            "local_lower": lower,
+            "local_upper": upper,
+            "fallback": widened,
+        }
+
+    # ---- what was fitted -------------------------------------------------------------------
+
+    @property
+    def score_(self) -> Score:
+        """The fitted score."""
+        return self.parts_.score
+
+    @property
+    def law_(self) -> SidedLaw:
+        """The fitted law of each side of the score; none without an adjustment that uses it."""
+        return self.parts_.law
+
+    @property
+    def adjustment_(self) -> Adjustment | None:
+        """The fitted adjustment; None where the score stays as it is."""
+        return self.parts_.adjustment
+
+    @property
+    def selection_(self) -> Any:
+        """Candidates of ``law="auto"`` as a frame, the best first.
+
+        ``law``: the candidate; ``location``: whether it is a law of the residual of the "point"
+        model or of a "blend"; ``correction``: "additive" as it is, or "scaled" by the local
+        width; ``interval_score``: at training rows that the candidate has not seen;
+        ``weight``: a law's share in the stack; ``chosen``: what is in use; ``side``: 1 for
+        the law of both sides, or of the upper one where the lower (0) has its own.
+
+        How many rows were looked at stands in ``fit_report_["rows"]["selection"]``; 0 means
+        that there was no search.
+        """
+        check_is_fitted(self)
+        if self.parts_.selection is None:
+            raise AttributeError(
+                f"selection_ belongs to law='auto'; this {type(self).__name__} was told its law, "
+                "or its adjustment uses none."
+            )
+        first, last = ["law", "interval_score", "correction"], ["side", "weight", "chosen"]
+        return make_frame(at_ends(self.parts_.selection, first, last), like=None)
 
     @property
     def guarantee_(self) -> Guarantee:
@@ -305,14 +428,56 @@ class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
         self._levels(None, None)
         return self._guarantee()
 
+    def _guarantee(self) -> Guarantee:
+        n = None if self.calibration_ is None else self.calibration_.n
+        return Guarantee(
+            confidence_level=self.confidence_level,
+            n_calibration=n,
+            assumptions=(EXCHANGEABLE, *((_FROZEN,) if self._frozen else ())),
+            caveats=self._caveats(),
+            predictive=None if self._why_no_distribution() else PredictiveGuarantee(n),
+        )
+
+    def _caveats(self) -> tuple[str, ...]:
+        missing = ("calibration is still missing",) if self.calibration_ is None else ()
+        return ("this is an average over rows, not a promise at each x", *missing)
+
     # ---- checks ----------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
         """The last fit came to its end."""
         return hasattr(self, "_training_hashes")
 
+    def _read_beside(self, given: Mapping[str, Any]) -> Any:
+        """Groups or weights among the keyword arguments; anything else is refused."""
+        unknown = sorted(set(given) - {self.beside})
+        if unknown:
+            raise TypeError(
+                f"got the unexpected argument {', '.join(unknown)}; expected "
+                f"{self.beside + ' alone' if self.beside else 'none, with this estimator'}."
+            )
+        extra = given.get(self.beside) if self.beside else None
+        if self._beside_given != (extra is not None):
+            name = self.beside
+            raise ValueError(
+                f"{name} came to fit but not here; pass {name}=, one per row."
+                if self._beside_given
+                else f"{name} came here but not to fit; pass {name}= to fit too, or leave it out."
+            )
+        return extra
+
+    def _rows(self, X: Any, beside: Any = None) -> Rows:
+        """Checked rows, ready to be asked about."""
+        rows = self._check_rows(X)
+        check_consistent_length(rows, beside)
+        return Rows(rows, beside)
+
     def _check_rows(self, X: Any, reset: bool = False) -> Any:
-        check_in_memory(X)
+        if is_lazy(X):
+            raise ValueError(
+                f"X is a Dask {type(X).__name__}, which this method cannot take; call X.compute() "
+                "first, for as many rows as memory holds."
+            )
         if is_frame(check_frame(X)):
             validate_data(self, X, reset=reset, skip_check_array=True)
             names = column_names(X)
@@ -320,9 +485,7 @@ class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
                 self._columns, self._row_shape = names, (len(names or ()),)
             # scikit-learn compares names only when all of them are strings.
             elif self._columns not in (None, names):
-                raise ValueError(
-                    f"X has the columns {names}; {self._columns} were expected, as at fit."
-                )
+                raise ValueError(f"X has the columns {names}; expected {self._columns}, as at fit.")
             return X
         if reset:
             self._columns = None
@@ -338,8 +501,8 @@ class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
             )
         except OverflowError as error:
             raise ValueError(
-                "X has whole numbers beyond all floats; finite numbers were expected: count them "
-                "in a larger unit."
+                "X has whole numbers beyond all floats; expected finite numbers: count them in a "
+                "larger unit."
             ) from error
         if rows.dtype == bool and not is_composite(self.estimator):
             # Some models of scikit-learn compute with rows as they are, and cannot negate these.
@@ -348,7 +511,7 @@ class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
             self._row_shape = rows.shape[1:]
         elif rows.ndim > 2 and rows.shape[1:] != self._row_shape:
             raise ValueError(
-                f"X has rows of shape {rows.shape[1:]}; {self._row_shape} was expected, as at fit."
+                f"X has rows of shape {rows.shape[1:]}; expected {self._row_shape}, as at fit."
             )
         return rows
 
@@ -363,7 +526,7 @@ class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
     def _levels(self, confidence_level: Any, alpha: Any) -> Array:
         if confidence_level is not None and alpha is not None:
             raise ValueError(
-                f"confidence_level={confidence_level!r} and alpha={alpha!r} both came; pass one, "
+                f"got both confidence_level={confidence_level!r} and alpha={alpha!r}; pass one, "
                 "alpha = 1 - confidence_level."
             )
         asked = self.confidence_level if confidence_level is None else confidence_level
@@ -372,7 +535,7 @@ class BaseConformalRegressor(RoutingMixin, RegressorMixin, BaseEstimator):
         numeric = given.dtype.kind in "fiu" and given.ndim <= 1 and given.size > 0
         if not numeric or not np.all((given > 0) & (given < 1)):
             raise ValueError(
-                f"{name} is {value!r}; a number inside (0, 1), or a list of them, was expected."
+                f"got {name}={value!r}; expected a number inside (0, 1), or a list of them."
             )
         given = given.astype(np.float64)
         return 1.0 - given if alpha is not None else given
@@ -395,3 +558,81 @@ def intervals_frame(intervals: Array, levels: Array, like: Any) -> Any:
         columns[f"lower{name}"] = intervals[:, 0, position]
         columns[f"upper{name}"] = intervals[:, 1, position]
     return make_frame(columns, like)
+
+
+def check_target(y: Any) -> Array:
+    """y as a finite float64 array of shape (n,)."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None.")
+    check_unmasked(y, "y")
+    column = column_or_1d(y, warn=True)
+    if column.dtype.kind not in "biufO":
+        raise ValueError(
+            f"y has the type {column.dtype}; expected numbers: convert it, for example to seconds "
+            "or codes."
+        )
+    try:
+        target = np.asarray(check_array(column, ensure_2d=False, dtype=np.float64, input_name="y"))
+    except OverflowError:  # whole numbers beyond all floats
+        target = np.array([np.inf])
+    if np.any(np.abs(target) > _LARGEST_RESPONSE):
+        raise ValueError(
+            f"y has values as large as {np.abs(target).max():.3g}; expected at most "
+            f"{_LARGEST_RESPONSE:g} in size: count it in a larger unit."
+        )
+    return target
+
+
+def _check_params(params: Mapping[str, Any], n_rows: int, estimator: Any) -> None:
+    """Fit parameters that cannot be meant are refused."""
+    models = models_given(estimator)
+    if any(map(is_frozen, models)):
+        raise ValueError(
+            f"fit got {sorted(params)}, but the model is already fitted and takes no fit "
+            "parameters; leave them out."
+        )
+    for name, model in product(params, models):
+        if not _takes_param(model, name):
+            hint = " (for intervals within groups: MondrianConformalRegressor)"
+            raise TypeError(
+                f"fit got {name}, which the base model {type(model).__name__} does not take; "
+                f"leave it out{hint if name == 'groups' else ''}."
+            )
+    weight: Any = params.get("sample_weight")
+    check_unmasked(weight, "sample_weight")
+    if weight is not None and np.ndim(weight) and len(weight) != n_rows:
+        raise ValueError(
+            f"sample_weight has {len(weight)} entries and X has {n_rows} rows; expected one per "
+            "row, calibration rows included."
+        )
+
+
+def _takes_param(estimator: Any, name: str) -> bool:
+    """Whether ``fit`` of a model takes a parameter of this name; true where that cannot be told."""
+    try:
+        known = inspect.signature(estimator.fit).parameters
+    except (AttributeError, TypeError, ValueError):
+        return True
+    return name in known or any(one.kind is one.VAR_KEYWORD for one in known.values())
+
+
+# ---- rows that are not in memory ----------------------------------------------------------------
+#
+# `localconformal.distributed` comes after this package in the order of layers, and is the only one
+# that knows Dask. So it is named by a string and loaded when the first Dask collection comes in.
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether X is a Dask array or frame.
+
+    Examples
+    --------
+    >>> is_lazy([[1.0]])
+    False
+    """
+    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "_meta")
+
+
+def on_dask() -> Any:
+    """The functions that fit, calibrate and predict on Dask."""
+    return import_module("localconformal.distributed.estimator")

@@ -1,23 +1,28 @@
-"""The general composition: any score, any law, any adjustment."""
+"""The general composition: any score, any law, any adjustment. SLCP and Dist-Split."""
 
 from __future__ import annotations
 
+from inspect import getdoc
 from numbers import Real
 from typing import Any
 
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from localconformal.adjustments import ADJUSTMENTS, BaseAdjustment, make_adjustment
-from localconformal.calibration import SIDES, SideRule
-from localconformal.laws import LAW_METHODS, LAWS
-from localconformal.regressors.base import COMMON_CONSTRAINTS
-from localconformal.regressors.composed import ComposedRegressor, Composition
-from localconformal.regressors.reference import REFERENCES
-from localconformal.scores import SCORES, BaseScore, make_score
-from localconformal.selection.cost import BUDGET
+from localconformal.adjustments import ADJUSTMENTS, Adjustment, ThetaQuantile, make_adjustment
+from localconformal.composition import SIDES, Method, Sides, Task
+from localconformal.regressors.base import COMPOSED_CONSTRAINTS, BaseConformalRegressor
+from localconformal.scores import Score, make_score
+
+#: Default of ``selection_budget``, in seconds.
+BUDGET = 20.0
 
 
-class LocalizedConformalRegressor(ComposedRegressor):
+def _sides_of(score: Score, sides: str, upper_share: float = 0.5) -> Sides:
+    """A score of one side has one, whatever ``sides`` says."""
+    return Sides("absolute" if score.one_sided else sides, upper_share)
+
+
+class LocalizedConformalRegressor(BaseConformalRegressor):
     """Conformal intervals from any score, local law and adjustment.
 
     With V a score, F its local law, tau the local level and p an adjustment:
@@ -95,12 +100,8 @@ class LocalizedConformalRegressor(ComposedRegressor):
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **COMMON_CONSTRAINTS,
-        "estimator": [None, HasMethods("predict"), tuple, list],
-        "conformity_score": [StrOptions(set(SCORES)), BaseScore],
-        "law": [StrOptions({"auto", *LAWS}), HasMethods(LAW_METHODS)],
-        "adjustment": [StrOptions(set(ADJUSTMENTS)), BaseAdjustment],
-        "reference": [StrOptions(set(REFERENCES))],
+        **COMPOSED_CONSTRAINTS,
+        "adjustment": [StrOptions(set(ADJUSTMENTS)), Adjustment],
         "sides": [StrOptions(set(SIDES))],
         "upper_share": [Interval(Real, 0, 1, closed="neither")],
         "selection_budget": [Interval(Real, 0, None, closed="left")],
@@ -135,14 +136,147 @@ class LocalizedConformalRegressor(ComposedRegressor):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _composition(self) -> Composition:
+    def _method(self, task: Task) -> Method:
         score = make_score(self.conformity_score)
-        return Composition(
-            score=score,
-            law=self.law,
-            adjustment=make_adjustment(self.adjustment),
-            rule=SideRule(self.sides, self.upper_share, score.one_sided),
+        return Method(
+            score,
+            make_adjustment(self.adjustment),
+            _sides_of(score, self.sides, self.upper_share),
+            self.law,
             reference=self.reference,
-            adjustment_is_free=self.adjustment == "additive",
+            adjustment_is_free=isinstance(self.adjustment, str) and self.adjustment == "additive",
+            budget=self.selection_budget,
+        )
+
+
+class SLCPRegressor(LocalizedConformalRegressor):
+    """Split Localized Conformal Prediction: residuals, a local law, the additive quantile.
+
+    With V1 = y - mu(x), V2 = mu(x) - y and F1, F2 their local laws at x,
+
+        s_i = max_k (V_k - Q(1 - alpha / 2; F_k)) over calibration rows,  d = cq(1 - alpha; s),
+        C(x) = [mu(x) - Q(1 - alpha / 2; F2) - d,  mu(x) + Q(1 - alpha / 2; F1) + d].
+
+    With ``law="auto"`` d may count local widths instead, where that scores better.
+
+    The general composition `LocalizedConformalRegressor` with SLCP's defaults. The paper's exact
+    method is
+    ``SLCPRegressor(est, law=KernelLaw("gaussian", bandwidth="median"), reference="train",
+    sides="union")``.
+
+    References
+    ----------
+    Han, Tang, Ghosh and Liu, "Split Localized Conformal Prediction", arXiv:2206.13092.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(160, 1))
+    >>> y = X[:, 0] + X[:, 0] * rng.normal(size=160)
+    >>> model = SLCPRegressor(LinearRegression(), confidence_level=0.9, random_state=0).fit(X, y)
+    >>> model.predict_interval([[0.1], [0.9]]).shape
+    (2, 2)
+    >>> model.predict_interval([[0.1], [0.9]], confidence_level=[0.5, 0.8, 0.95]).shape
+    (2, 2, 3)
+    """
+
+
+def _told_like(cls: type, general: type) -> None:
+    """Give a class the sections about parameters and attributes of the one that has them."""
+    # Without the indentation, which some versions of Python take away themselves; none with -OO.
+    own, other = getdoc(cls) or "", getdoc(general) or ""
+    _, heading, told = other.partition("Parameters\n")
+    sections = heading + told.partition("Examples\n")[0]
+    cls.__doc__ = own.replace("References\n", f"{sections}References\n")
+
+
+_told_like(SLCPRegressor, LocalizedConformalRegressor)
+
+
+class DistSplitRegressor(BaseConformalRegressor):
+    """Dist-Split: C(x) = {y : t_lo <= F(V(x, y) | x) <= t_hi}.
+
+    t_lo and t_hi are conformal quantiles of the ranks F(V_i | x_i) of calibration rows, at
+    alpha / 2 and 1 - alpha / 2. In the terms of this library: the theta-quantile adjustment,
+    each side by itself.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
+    conformity_score : str or object, default="residual"
+        What the law is of: "residual", or "response" as in the paper of Izbicki et al.
+    law : str or object, default="auto"
+    reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
+    sides : {"union", "joint"}, default="union"
+        "joint" calibrates the more extreme of the two ranks (distributional conformal
+        prediction).
+    confidence_level : float, default=0.9
+    calibration_size : float or int or None, default=0.25
+    selection_budget : float, default=20.0
+        Seconds of ``law="auto"``, as in `LocalizedConformalRegressor`.
+    random_state : int or None, default=None
+    n_jobs : int or None, default=None
+        Processes for cross-fitting (None is one) and threads of the law (None is one per core).
+
+    References
+    ----------
+    Izbicki, Shimizu and Stern, "Flexible distribution-free conditional predictive bands using
+    density estimators", AISTATS 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(160, 1))
+    >>> y = X[:, 0] * rng.normal(size=160)
+    >>> model = DistSplitRegressor(LinearRegression(), random_state=0).fit(X, y)
+    >>> lower, upper = model.predict_interval([[0.1], [0.9]]).T
+    >>> bool((upper - lower)[0] < (upper - lower)[1])
+    True
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **COMPOSED_CONSTRAINTS,
+        "sides": [StrOptions({"union", "joint"})],
+        "selection_budget": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        conformity_score: Any = "residual",
+        law: Any = "auto",
+        reference: str = "cross-fit",
+        sides: str = "union",
+        confidence_level: float = 0.9,
+        calibration_size: float | int | None = 0.25,
+        selection_budget: float = BUDGET,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.conformity_score = conformity_score
+        self.law = law
+        self.reference = reference
+        self.sides = sides
+        self.confidence_level = confidence_level
+        self.calibration_size = calibration_size
+        self.selection_budget = selection_budget
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _method(self, task: Task) -> Method:
+        score = make_score(self.conformity_score)
+        return Method(
+            score,
+            ThetaQuantile(),
+            _sides_of(score, self.sides),
+            self.law,
+            reference=self.reference,
             budget=self.selection_budget,
         )

@@ -16,10 +16,10 @@ import pandas as pd
 from localconformal.audit import Comparison, audit, compare
 from localconformal.audit.compare import BOTH_FINITE, METRICS, say_splits
 from localconformal.io.tables import about
-from localconformal.models import take_rows
 from localconformal.preparation import as_pandas
 from localconformal.quantiles import Array
 from localconformal.report import write_report
+from localconformal.rows import take_rows
 from localconformal.tabular.model import (
     METHODS,
     NEEDS_MORE,

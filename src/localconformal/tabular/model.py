@@ -46,8 +46,7 @@ from localconformal.io.tables import (
 from localconformal.laws import LAWS
 from localconformal.preparation import TablePreparation, as_pandas, read_target
 from localconformal.quantiles import Array
-from localconformal.regressors.mondrian import N_BINS
-from localconformal.splitting import Rows, split_rows
+from localconformal.rows import Index, split_rows
 from localconformal.text import listing, unknown_choice
 
 #: Short name of a method -> its estimator.
@@ -205,7 +204,7 @@ class Task:
             raise TableError(f"{source} has no column beside {self.target!r}; expected features.")
         return replace(self, features=features)
 
-    def split(self, n: int, share: float, seed: int) -> Sequence[Rows]:
+    def split(self, n: int, share: float, seed: int) -> Sequence[Index]:
         """Rows 0..n-1 in two parts, the second with this share: the last ones if there are times.
 
         Examples
@@ -220,7 +219,7 @@ class Task:
     def notes(self) -> tuple[str, ...]:
         """What the method is where it was not given all that it can take."""
         if self.method == _CELL_METHOD and not self.groups:
-            return (f"Without groups, mondrian calibrates within {N_BINS} bins of predictions.",)
+            return ("Without groups, mondrian calibrates within 5 bins of predictions.",)
         if self.method not in NEEDS_MORE or self.law is not None:
             return ()
         needs = NEEDS_MORE[self.method]
@@ -507,7 +506,7 @@ def fit_task(
     )
     regressor.fit(X_train, y[train], **({"groups": labels} if cells else {}))
     # The parts come from one table: alike values are other records, not the same ones.
-    regressor._conformalize(X_cal, y[calibration], labels_cal, may_repeat=True)
+    regressor._calibrate(regressor._rows(X_cal, labels_cal), y[calibration])
     together = Counter(lost) + Counter(lost_cal)
     return replace(unfitted, regressor=regressor, lost=tuple(together.items()))
 

@@ -28,11 +28,10 @@ from localconformal.io.tables import (
     write_table,
 )
 from localconformal.metrics import coverage, coverage_band, interval_score, mean_length
-from localconformal.models import take_rows
 from localconformal.preparation import as_pandas, in_time, read_target
 from localconformal.quantiles import Array
 from localconformal.report import write_report
-from localconformal.splitting import Rows
+from localconformal.rows import Index, take_rows
 from localconformal.tabular.model import (
     CALIBRATION_SHARE,
     Predicted,
@@ -153,7 +152,7 @@ class KnownRows(NamedTuple):
     task: Task
     notes: tuple[str, ...]
 
-    def split(self, seed: int) -> Sequence[Rows]:
+    def split(self, seed: int) -> Sequence[Index]:
         """Those to fit and those held out."""
         # Another stream of numbers than the split into training and calibration rows.
         return self.task.split(len(self.y), self.task.test_size, seed + 1)
@@ -258,7 +257,7 @@ def known_rows(table: Any, task: Task, source: str) -> KnownRows:
 
 
 def _checked(
-    model: TableModel, rows: KnownRows, held: Rows, n_input: int, seconds: dict[str, float]
+    model: TableModel, rows: KnownRows, held: Index, n_input: int, seconds: dict[str, float]
 ) -> Run:
     """Predict and audit the rows held out."""
     tested, y, task = take_rows(rows.table, held), rows.y[held], rows.task
@@ -331,7 +330,7 @@ def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
 # ---- rows in the order of time: the first train, later ones calibrate, the last are held out ----
 
 
-def _ordered(column: Any, known: Rows) -> tuple[Rows, list[str]]:
+def _ordered(column: Any, known: Index) -> tuple[Index, list[str]]:
     """These rows in the order of a column of times, and what to know about it.
 
     Rows without a time are left out; those of the same time keep their order.

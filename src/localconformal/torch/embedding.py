@@ -20,7 +20,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from localconformal.laws.once import ask_once
 from localconformal.models import unwrap
 from localconformal.torch.tensors import check_device
 
@@ -36,8 +35,8 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
     without gradients and in evaluation mode, and left as it was. A row's point does not depend on
     the rows beside it, up to rounding.
 
-    Inside a regressor the network runs once for each set of rows, also where the point model is a
-    Pipeline that begins with an embedding of the same layer.
+    Where the point model looks at the same layer, give the regressor embedded rows instead: the
+    network then runs once per row.
 
     Parameters
     ----------
@@ -98,11 +97,7 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
         """The layer's values at each row, flattened: (n, units), in the network's precision."""
         check_is_fitted(self)
         before, module = _network_of(self.module)
-        settings = self.layer, self.batch_size, self.device
-        points: NDArray[Any] = ask_once(
-            module, X, lambda: self._points(module, _through(before, X)), *settings
-        )
-        return points
+        return self._points(module, _through(before, X))
 
     def _points(self, module: nn.Module, rows: Any) -> NDArray[Any]:
         if len(rows) == 0:

@@ -31,10 +31,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.engine import Engine, choose, scores_at, targets_by_row
-from localconformal.engine.kernels import EDGE_GUARD, NO_MASS, fewest_doublings
+from localconformal.engine import (
+    NO_MASS,
+    Engine,
+    EngineReport,
+    choose,
+    fewest_doublings,
+    scores_at,
+    targets_by_row,
+)
 from localconformal.engine.sketch import LEAST, Sketch, SketchEngine
-from localconformal.quantiles import Array
+from localconformal.quantiles import EDGE_GUARD, Array
 
 #: Columns come in multiples of this, so that every row of a block is _aligned alike.
 _ALIGNED = 64
@@ -446,7 +453,7 @@ class TensorSketchEngine(SketchEngine):
 
 def build_on_tensors(
     name: str, problem: choose.Problem, device: str
-) -> tuple[Engine, choose.EngineReport]:
+) -> tuple[Engine, EngineReport]:
     """The engine of this name on a device, or the one that "auto" chooses, and the report on it."""
     check_device(device)
     _load("array_api_compat")
@@ -464,6 +471,6 @@ def build_on_tensors(
     else:
         engine = TensorExactEngine(*problem.for_engine(), place)
         n, n_bytes = len(problem.v), problem.points.nbytes
-        report = choose.EngineReport("exact", reason, n, n_bytes=n_bytes)
+        report = EngineReport("exact", reason, n, n_bytes=n_bytes)
     report = replace(report, reason=f"{report.reason}; on {device}")
-    return engine, choose.timed(report, engine, problem)
+    return engine, report

@@ -1,0 +1,290 @@
+"""p(v, F): the score once its local law is known, and the inverse in v.
+
+A new adjustment is a class with `score` and `threshold`, and with `fit` if it learns constants.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+
+from localconformal.laws.base import LocalLaws
+from localconformal.quantiles import MASS_GUARD, Array, round_up, typical_size
+from localconformal.rows import Reference
+
+__all__ = [
+    "ADJUSTMENTS",
+    "AdditiveExpectation",
+    "AdditiveQuantile",
+    "Adjustment",
+    "MultiplicativeExpectation",
+    "MultiplicativeQuantile",
+    "ScaledQuantile",
+    "ThetaQuantile",
+    "make_adjustment",
+]
+
+#: Q+ at 1 is infinite: the end of a law is asked for as far out as any law can tell.
+_LAST = 1.0 - 2.0 * MASS_GUARD
+
+
+class Adjustment(BaseEstimator):
+    """p(v, F) increasing in v, and T(theta) = sup{v : p(v, F) <= theta}.
+
+    Shapes: n rows, S sides of the score, L levels. ``levels`` (S, L) are the local levels of the
+    law that each side asks for. Numerical error may only enlarge: p(v) <= theta, as computed,
+    must imply v <= T(theta), as computed. An adjustment whose accepted set is not {v <= T} answers
+    both ends of its hull.
+    """
+
+    #: Rows whose thresholds are held at a time, where they take more memory than others.
+    rows_at_a_time: int | None = None
+
+    def fit(self, reference: Reference) -> Adjustment:
+        """Learn constants, such as floors, from reference scores; return self."""
+        return self
+
+    def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
+        """p(v, F): V (n, S) -> (n, S, L)."""
+        raise NotImplementedError
+
+    def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
+        """T(theta): theta (1, S, M), or (n, S, M) to differ by row -> (n, S, M), or (n, 2, M).
+
+        M is L, or anything where L is 1.
+        """
+        raise NotImplementedError
+
+    def local(self, F: LocalLaws, levels: Array) -> tuple[Array, Array]:
+        """What `diagnose` shows of the law at local levels (S, 1): lower and upper, (n,) each."""
+        quantile = F.quantile(levels)[:, :, 0]
+        return -quantile[:, 0], quantile[:, -1]
+
+
+def _at_each_level(p: Array, levels: Array) -> Array:
+    """A score that does not look at the level: (n, S) -> (n, S, L), to be read only."""
+    return np.broadcast_to(p[:, :, None], (len(p), *levels.shape))
+
+
+class AdditiveQuantile(Adjustment):
+    """p = v - Q(tau; F); T = Q(tau; F) + theta. The score of SLCP.
+
+    Examples
+    --------
+    >>> AdditiveQuantile()
+    AdditiveQuantile()
+    """
+
+    def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
+        """How far v exceeds the local quantile."""
+        return V[:, :, None] - F.quantile(levels)
+
+    def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
+        """The local quantile, corrected."""
+        return round_up(F.quantile(levels), theta)
+
+
+class MultiplicativeQuantile(Adjustment):
+    """p = v / (eps + |Q(tau; F)|); T = theta (eps + |Q(tau; F)|).
+
+    Meant for absolute scores. eps is ``floor`` times the median size of the reference scores.
+
+    Parameters
+    ----------
+    floor : float, default=0.001
+
+    Examples
+    --------
+    >>> MultiplicativeQuantile()
+    MultiplicativeQuantile()
+    """
+
+    def __init__(self, floor: float = 1e-3) -> None:
+        self.floor = floor
+
+    def fit(self, reference: Reference) -> MultiplicativeQuantile:
+        """Learn eps of each side."""
+        self.eps_ = _relative_floors(self.floor, reference.sizes)
+        return self
+
+    def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
+        """v in units of the local quantile."""
+        return V[:, :, None] / self._unit(F, levels)
+
+    def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
+        """theta local units."""
+        return round_up(theta * self._unit(F, levels))
+
+    def _unit(self, F: LocalLaws, levels: Array) -> Array:
+        return self.eps_[:, None] + np.abs(F.quantile(levels))
+
+
+def _relative_floors(floor: float, V: Array) -> Array:
+    """A small positive number for each side, in units of its reference scores: (S,)."""
+    if not floor > 0:
+        raise ValueError(f"got floor={floor!r}; expected a positive number.")
+    return np.array([floor * typical_size(column) for column in V.T])
+
+
+class ScaledQuantile(Adjustment):
+    """p = (v - Q(tau; F)) / u(x); T = Q(tau; F) + theta u(x).
+
+    u(x) = eps + Q(tau; F) - Q(1 - tau; F) is the width of the local law, so that wide intervals
+    are corrected by more than narrow ones: what CQR-r does to quantile models, for any law.
+
+    Parameters
+    ----------
+    floor : float, default=0.01
+        eps in units of the median size of the reference scores.
+
+    Examples
+    --------
+    >>> ScaledQuantile()
+    ScaledQuantile()
+    """
+
+    def __init__(self, floor: float = 1e-2) -> None:
+        self.floor = floor
+
+    def fit(self, reference: Reference) -> ScaledQuantile:
+        """Learn eps of each side."""
+        self.eps_ = _relative_floors(self.floor, reference.sizes)
+        return self
+
+    def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
+        """How far v exceeds the local quantile, in local widths."""
+        quantile, unit = self._line(F, levels)
+        return (V[:, :, None] - quantile) / unit
+
+    def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
+        """The local quantile, corrected."""
+        quantile, unit = self._line(F, levels)
+        return round_up(quantile, round_up(theta * unit))
+
+    def _line(self, F: LocalLaws, levels: Array) -> tuple[Array, Array]:
+        # Q(0) is -inf: the lower end is asked for no further out than any law can tell.
+        lower = np.maximum(1.0 - levels, 2.0 * MASS_GUARD)
+        quantile, below = np.dsplit(F.quantile(np.hstack([levels, lower])), 2)
+        return quantile, self.eps_[:, None] + np.maximum(quantile - below, 0.0)
+
+
+class ThetaQuantile(Adjustment):
+    """p = F(v-) up to M(x), then 1 + (v - M(x)) / scale; T = Q+(theta; F), then their inverse.
+
+    M(x) is the largest reference score or, where it is larger, the end of the law's support at x;
+    scale is the median size of the reference scores. Beyond the support every v has rank one, and
+    the excess tells them apart, so that T stays finite.
+
+    Examples
+    --------
+    >>> ThetaQuantile()
+    ThetaQuantile()
+    """
+
+    def fit(self, reference: Reference) -> ThetaQuantile:
+        """Learn the largest score and the unit beyond it, of each side."""
+        V = reference.sizes
+        self.largest_ = V.max(axis=0)
+        self.scale_ = np.array([typical_size(column) for column in V.T])
+        return self
+
+    def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
+        """Mass strictly below v, or the distance beyond the support."""
+        end = self._end(F.upper_quantile(np.full((V.shape[1], 1), _LAST)))[:, :, 0]
+        excess = np.maximum(V - end, 0.0) / self.scale_
+        return _at_each_level(np.where(end < V, 1.0 + excess, F.cdf(V, side="left")), levels)
+
+    def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
+        """The upper quantile at the calibrated level."""
+        theta = np.broadcast_to(theta, (F.n, *theta.shape[-2:]))
+        last = np.full((*theta.shape[:2], 1), _LAST)
+        asked = np.concatenate([np.minimum(theta, 1.0), last], axis=2)
+        within, end = np.split(F.upper_quantile(asked), [-1], axis=2)
+        # Nothing beyond the end has a rank below one.
+        within = np.minimum(within, self._end(end))
+        excess = round_up(np.maximum(theta, 1.0), -1.0)
+        beyond = round_up(self._end(end), self.scale_[:, None] * excess)
+        return np.where(theta < 1.0, within, beyond)
+
+    def _end(self, last: Array) -> Array:
+        """M(x) from the end of the law there: (n, S, 1)."""
+        return np.maximum(self.largest_[:, None], last)
+
+
+class AdditiveExpectation(Adjustment):
+    """p = v - E_F[V]; T = E_F[V] + theta.
+
+    With signed scores the width is constant: it corrects a local bias. With absolute scores it
+    adapts, less than a quantile does.
+
+    Examples
+    --------
+    >>> AdditiveExpectation()
+    AdditiveExpectation()
+    """
+
+    def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
+        """How far v exceeds the local mean."""
+        return _at_each_level(V - F.mean(), levels)
+
+    def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
+        """The local mean, corrected."""
+        return round_up(F.mean()[:, :, None], theta)
+
+
+class MultiplicativeExpectation(Adjustment):
+    """p = v / (eps + E_F|V|); T = theta (eps + E_F|V|): normalised residuals by a local law.
+
+    Parameters
+    ----------
+    floor : float, default=0.001
+        eps in units of the median size of the reference scores.
+
+    Examples
+    --------
+    >>> MultiplicativeExpectation()
+    MultiplicativeExpectation()
+    """
+
+    def __init__(self, floor: float = 1e-3) -> None:
+        self.floor = floor
+
+    def fit(self, reference: Reference) -> MultiplicativeExpectation:
+        """Learn eps of each side."""
+        self.eps_ = _relative_floors(self.floor, reference.sizes)
+        return self
+
+    def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
+        """v in units of the local mean size."""
+        return _at_each_level(V / self._unit(F), levels)
+
+    def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
+        """theta local units."""
+        return round_up(theta * self._unit(F)[:, :, None])
+
+    def _unit(self, F: LocalLaws) -> Array:
+        # A sketch may answer with less than nothing, and p must rise with v.
+        return self.eps_ + np.maximum(F.mean(absolute=True), 0.0)
+
+
+#: By name; None leaves the score as it is, and no law is fitted.
+ADJUSTMENTS: dict[str, type[Adjustment] | None] = {
+    "plain": None,
+    "additive": AdditiveQuantile,
+    "scaled": ScaledQuantile,
+    "multiplicative": MultiplicativeQuantile,
+    "additive-expectation": AdditiveExpectation,
+    "multiplicative-expectation": MultiplicativeExpectation,
+    "theta": ThetaQuantile,
+}
+
+
+def make_adjustment(adjustment: Any) -> Adjustment | None:
+    """A fresh adjustment from its name or from an object; None for "plain"."""
+    if not isinstance(adjustment, str):
+        made: Adjustment = clone(adjustment)
+        return made
+    found = ADJUSTMENTS[adjustment]
+    return None if found is None else found()

@@ -1,0 +1,504 @@
+"""The equation of this library, and the types that stand for it.
+
+    point model -> score V -> local law F(v | x) -> adjustment p(V, F) -> theta*(x) -> interval
+
+`Method` names the unfitted terms; `fit` turns training rows into `Parts`. `Parts.at(rows)` is what
+they say there, `Placed`: scores one way, bounds the other. `Calibration` holds the calibration
+rows, and the correction says which of them speak for x. No kernel, no frame and no message about a
+particular method belongs here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from joblib.parallel import get_active_backend
+from numpy.typing import NDArray
+from sklearn import config_context, get_config
+from sklearn.base import BaseEstimator, clone
+
+from localconformal.adjustments import AdditiveQuantile, Adjustment, ScaledQuantile
+from localconformal.laws.base import LocalLaws, SidedLaw, make_law
+from localconformal.quantiles import Array, conformal_quantile, required_calibration_size
+from localconformal.rows import (
+    RESPONSE,
+    ROWS_AT_A_TIME,
+    Index,
+    Reference,
+    Rows,
+    fold_rows,
+    is_frozen,
+    split_rows,
+    take_params,
+)
+from localconformal.scores import Band, Score
+
+N_FOLDS = 5
+SIDES = ("joint", "union", "absolute")
+#: Levels whose scores are remembered at most, the newest: whoever asks for ever new ones fills no
+#: memory.
+_LEVELS_KEPT = 64
+#: The empty law of methods that have none.
+WITHOUT_LAW = SidedLaw((), mirrored=False)
+
+
+# ---- how the sides of a score share alpha -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sides:
+    """How the two sides of a score share the miscoverage alpha.
+
+    * "joint": each side asks its law for level 1 - alpha / 2; the larger of the two adjusted
+      scores is calibrated at 1 - alpha, and both sides get the same correction. Tighter.
+    * "union": side s asks for 1 - alpha_s and is calibrated at 1 - alpha_s by itself, with
+      alpha_upper = upper_share x alpha and alpha_lower the rest. Algorithm 1 of the paper.
+    * "absolute": the larger of the two raw scores is the only one; one law, level 1 - alpha.
+    * "signed": the upper score alone, of which the lower is the negative; an adjustment that knows
+      both ends of what it accepts.
+    """
+
+    name: str = "joint"
+    upper_share: float = 0.5
+
+    @property
+    def shares(self) -> Array:
+        """Share of alpha that each side's law is asked for: (S,)."""
+        if self.name == "joint":
+            return np.full(2, 0.5)
+        if self.name == "union":
+            return np.array([1.0 - self.upper_share, self.upper_share])
+        return np.ones(1)
+
+    @property
+    def n_sides(self) -> int:
+        """S, columns of the scores that are calibrated."""
+        return len(self.shares)
+
+    @property
+    def separate(self) -> bool:
+        """Whether each side is calibrated by itself."""
+        return self.name == "union"
+
+    def fold(self, V: Array) -> Array:
+        """Scores (n, 2) -> (n, S)."""
+        if self.name == "absolute":
+            return V.max(axis=1, keepdims=True)
+        if self.name == "signed" and not np.array_equal(V[:, 0], -V[:, 1]):
+            raise ValueError(
+                "the score does not tell by one number with a sign where y lies; expected "
+                "'residual', 'normalised' or 'response'."
+            )
+        return V[:, 1:] if self.name == "signed" else V
+
+    def levels(self, levels: Array) -> Array:
+        """Confidence levels (L,) -> levels asked of each side's law (S, L)."""
+        return 1.0 - self.shares[:, None] * (1.0 - levels)
+
+    def required_size(self, level: float) -> int:
+        """Calibration rows below which the intervals are infinite."""
+        share = float(self.shares.min()) if self.separate else 1.0
+        return required_calibration_size(1.0 - share * (1.0 - level))
+
+    def theta(
+        self,
+        p: Array,
+        levels: Array,
+        quantile: Callable[[Array, float], Array] = conformal_quantile,
+    ) -> Array:
+        """theta* (S, L) from adjusted calibration scores (n, S, L).
+
+        ``quantile`` may answer for m rows at once, each with weights of its own: (S, L, m).
+        """
+        each = range(len(levels))
+        if self.separate:
+            local = self.levels(levels)
+            return np.array([[quantile(p[:, s, l], local[s, l]) for l in each] for s in range(2)])
+        worst = p.max(axis=1)
+        joint = np.array([quantile(worst[:, l], levels[l]) for l in each])
+        return np.stack([joint] * self.n_sides)
+
+
+# ---- the fitted terms ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Everything that training rows decide."""
+
+    score: Score
+    law: SidedLaw
+    adjustment: Adjustment | None
+    sides: Sides
+    correction: Correction
+    #: Reference rows behind the law; 0 without.
+    n_reference: int = 0
+    #: How ``law="auto"`` chose, as columns; None where it did not.
+    selection: dict[str, list[Any]] | None = None
+    n_selection: int = 0
+
+    def at(self, rows: Rows) -> Placed:
+        """What they say of these rows."""
+        return Placed(self, self.band(rows), self.law.at(rows))
+
+    def band(self, rows: Rows) -> Band:
+        """What the model says of these rows, finite or refused."""
+        band: Band = self.score(rows)
+        if not all(np.all(np.isfinite(column)) for column in band):
+            raise ValueError(
+                "the base model predicts NaN or infinite values for some rows; expected finite "
+                "numbers: check those rows, or the model."
+            )
+        return band
+
+    @property
+    def rows_at_a_time(self) -> int:
+        """Rows that are held at once; what is asked of more goes in parts."""
+        most = None if self.adjustment is None else self.adjustment.rows_at_a_time
+        return most or ROWS_AT_A_TIME
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The fitted terms at n rows: the model's band and the local laws."""
+
+    parts: Parts
+    band: Band
+    F: LocalLaws
+
+    def folded(self, y: Array) -> Array:
+        """Scores of (x, y): (n, S). One beyond the range of float64 is infinite."""
+        V = self.parts.score.values(self.band, y)
+        if np.isnan(V).any():
+            raise ValueError(
+                f"{np.count_nonzero(np.isnan(V).any(axis=1))} of {len(V)} scores are NaN; expected "
+                "numbers: check the base model's predictions."
+            )
+        return self.parts.sides.fold(V)
+
+    def adjusted(self, V: Array, levels: Array) -> Array:
+        """p(V_i, F_i) at confidence levels (L,): (n, S, L), for scores of any size."""
+        return adjusted_scores(self.parts, V, self.F, levels)
+
+    def bounds(self, theta: Array, levels: Array) -> Array:
+        """Raw bounds (n, 2, M) from theta* (n or 1, S, M)."""
+        T = theta
+        if self.parts.adjustment is not None:
+            T = self.parts.adjustment.threshold(theta, self.F, self.parts.sides.levels(levels))
+        T = np.where(np.isposinf(theta), np.inf, T)
+        both = np.broadcast_to(T, (self.F.n, 2, theta.shape[2]))
+        return self.parts.score.bounds(self.band, both)
+
+
+def adjusted_scores(parts: Parts, V: Array, F: LocalLaws, levels: Array) -> Array:
+    """p(V_i, F_i) at confidence levels (L,): (n, S, L), for scores of any size.
+
+    One beyond the range of float64 is infinite, as are the bounds that follow from it; one below
+    it is taken for the lowest number there is, for minus infinity would leave no bounds at all.
+    The same holds for V itself, which an adjustment sees as finite numbers.
+    """
+    limits, local = np.finfo(np.float64), parts.sides.levels(levels)
+    if parts.adjustment is None:
+        p = np.broadcast_to(V[:, :, None], (*V.shape, len(levels)))
+    else:
+        with np.errstate(over="ignore"):
+            p = parts.adjustment.score(np.clip(V, limits.min, limits.max), F, local)
+    return np.where(np.isposinf(V)[:, :, None], np.inf, np.maximum(p, limits.min))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Calibration rows, ready to answer at any level.
+
+    Parameters
+    ----------
+    parts : Parts
+    V : array of shape (n, S)
+        Scores, folded.
+    F : LocalLaws
+        The local laws at the calibration rows.
+    kept : default=None
+        What the correction keeps of the rows: their cells, weights, or places.
+    """
+
+    parts: Parts
+    V: Array
+    F: LocalLaws
+    kept: Any = None
+    _known: dict[Any, Any] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, parts: Parts, rows: Rows, y: Array) -> Calibration:
+        """From rows that no part has seen."""
+        placed = parts.at(rows)
+        V = placed.folded(y)
+        return cls(parts, V, placed.F, parts.correction.keep(rows, V))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is computed once per level: it comes back by itself."""
+        return {**vars(self), "_known": {}}
+
+    @property
+    def n(self) -> int:
+        """Number of calibration rows."""
+        return len(self.V)
+
+    def scores(self, levels: Array) -> Array:
+        """Adjusted scores p(V_i, F_i) at levels (L,): (n, S, L); computed once per level."""
+        return np.stack([self.once(("p", float(t)), self._scores_at, t) for t in levels], axis=2)
+
+    def _scores_at(self, level: float) -> Array:
+        return adjusted_scores(self.parts, self.V, self.F, np.array([level]))[:, :, 0]
+
+    def once(self, key: Any, compute: Callable[..., Any], *arguments: Any) -> Any:
+        """The answer to a question that is asked again and again; threads may ask at once."""
+        found = self._known.get(key)
+        if found is None:
+            # A list, for another thread may change the table while this one walks through it.
+            for oldest in list(self._known)[: max(0, len(self._known) - 2 * _LEVELS_KEPT + 1)]:
+                self._known.pop(oldest, None)
+            found = self._known[key] = compute(*arguments)
+        return found
+
+
+# ---- which calibration rows speak for x ---------------------------------------------------------
+
+
+class Correction(BaseEstimator):
+    """theta*(x): which calibration rows speak for x. This one: all of them, for every x.
+
+    A subclass says what it keeps of a row (`keep`) and what follows from it at x (`theta`).
+    """
+
+    #: Whether `fit` learns from reference rows.
+    needs_reference = False
+
+    def fit(self, reference: Reference, parts: Parts) -> Correction:
+        """Learn from reference rows what tells rows apart; return self."""
+        return self
+
+    def keep(self, rows: Rows, V: Array) -> Any:
+        """What is kept of calibration rows with scores V (n, S)."""
+        return None
+
+    def theta(self, calibration: Calibration, rows: Rows, levels: Array) -> Array:
+        """theta* at each row: (n, S, L), or (1, S, L) where it is the same for all."""
+        ask = partial(self._theta_at, calibration)
+        found = [calibration.once(("theta", float(t)), ask, t) for t in levels]
+        return np.stack(found, axis=1)[None]
+
+    def _theta_at(self, calibration: Calibration, level: float) -> Array:
+        levels = np.array([level])
+        return calibration.parts.sides.theta(calibration.scores(levels), levels)[:, 0]
+
+    def cells(self, calibration: Calibration) -> NDArray[Any]:
+        """Cell of each calibration row in a partition that is calibrated apart; one cell here."""
+        return np.zeros(calibration.n, dtype=np.intp)
+
+    def sizes(self, calibration: Calibration, rows: Rows) -> Array:
+        """Calibration rows that speak for each row, effectively: (n,)."""
+        return np.full(len(rows), float(calibration.n))
+
+    def shortage(self, calibration: Calibration, rows: Rows, theta: Array, levels: Array) -> str:
+        """Why theta* (n, S, L) is infinite where it is, in a sentence."""
+        return say_shortage(calibration.parts.sides, calibration.n, "", theta, levels)
+
+
+def say_shortage(sides: Sides, n: int, where: str, theta: Array, levels: Array) -> str:
+    """The sentence about n calibration rows that are too few."""
+    level = float(levels[np.isposinf(theta).any(axis=(0, 1))].max())
+    needed = sides.required_size(level)
+    if n >= needed:
+        return "Some intervals are infinite: the adjusted calibration scores are themselves."
+    return (
+        f"Some intervals are infinite: got {n} calibration rows{where}, and confidence level "
+        f"{level!r} needs at least {needed}; calibrate on more rows, or ask for a lower level."
+    )
+
+
+# ---- fitting ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Task:
+    """Training rows, and how the models behind a score are fitted to them."""
+
+    estimator: Any
+    rows: Rows
+    y: Array
+    confidence_level: float
+    seed: int
+    fit_params: Mapping[str, Any] = field(default_factory=dict)
+    n_jobs: int | None = None
+    # scikit-learn's settings belong to a thread; folds may be fitted in other threads or processes.
+    config: dict[str, Any] = field(default_factory=get_config)
+
+    def fit(self, score: Score, index: Index | None = None) -> Score:
+        """The score fitted on these rows; all of them by default."""
+        index = np.arange(len(self.y)) if index is None else index
+        with config_context(**self.config), self._jobs():
+            return clone(score).fit(
+                self.estimator,
+                self.rows.take(index),
+                self.y[index],
+                confidence_level=self.confidence_level,
+                random_state=self.seed,
+                fit_params=take_params(self.fit_params, index, len(self.y)),
+            )
+
+    def _jobs(self) -> AbstractContextManager[None]:
+        if self.n_jobs is None:
+            return nullcontext()
+        from localconformal.parallel import jobs_of
+
+        return jobs_of(self.n_jobs)
+
+
+def _cross_fit(score: Score, task: Task) -> tuple[Score, Rows, Array]:
+    """Each row answered by a fit without its fold; the final model sees all rows."""
+    folds = fold_rows(len(task.y), N_FOLDS, task.seed)
+
+    def one_fold(rest: Index, fold: Index) -> Band:
+        band: Band = task.fit(score, rest)(task.rows.take(fold))
+        return band
+
+    if task.n_jobs is None and get_active_backend()[1] == 1:
+        from localconformal.models import fit_all
+
+        fits = [partial(one_fold, *fold) for fold in folds]
+        bands = fit_all(fits, task.estimator, task.rows.X)
+    else:
+        # Processes, or whatever the user's joblib is set to.
+        bands = Parallel(n_jobs=task.n_jobs)(delayed(one_fold)(*fold) for fold in folds)
+    known = Band(*np.empty((len(Band._fields), len(task.y))))
+    for (_, fold), band in zip(folds, bands, strict=True):
+        for column, answer in zip(known, band, strict=True):
+            column[fold] = answer
+    final = task.fit(score)
+    return final, Rows(task.rows.X, task.rows.beside, final, known={final: known}), task.y
+
+
+def _out_of_bag(score: Score, task: Task) -> tuple[Score, Rows, Array]:
+    """Each row answered by the trees that were not grown on it."""
+    if hasattr(task.estimator, "get_params") and "oob_score" in task.estimator.get_params():
+        task = replace(task, estimator=clone(task.estimator).set_params(oob_score=True))
+    final = task.fit(score)
+    rows = Rows(task.rows.X, task.rows.beside, final)
+    rows.known[final] = final.out_of_bag()
+    return final, rows, task.y
+
+
+def _holdout(score: Score, task: Task) -> tuple[Score, Rows, Array]:
+    """One half trains the model, the other half is answered."""
+    first, second = split_rows(len(task.y), 0.5, task.seed)
+    final = task.fit(score, first)
+    return final, task.rows.take(second).of(final), task.y[second]
+
+
+def _in_sample(score: Score, task: Task) -> tuple[Score, Rows, Array]:
+    """Every row both trains the model and is answered by it, as in the paper."""
+    final = task.fit(score)
+    return final, Rows(task.rows.X, task.rows.beside, final), task.y
+
+
+#: How reference rows are made. Answers about rows that a model was fitted on are too good, and the
+#: law with them, so that each row is answered by a model that has not seen it. Every way is a
+#: function of training rows alone: none touches validity.
+REFERENCES: dict[str, Callable[[Score, Task], tuple[Score, Rows, Array]]] = {
+    "cross-fit": _cross_fit,
+    "oob": _out_of_bag,
+    "holdout": _holdout,
+    "train": _in_sample,
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """The unfitted terms of the equation."""
+
+    score: Score
+    adjustment: Adjustment | None = None
+    sides: Sides = Sides("absolute")
+    law: Any = None
+    correction: Correction = field(default_factory=Correction)
+    reference: str = "cross-fit"
+    #: Whether ``law="auto"`` may choose the unit of the correction too; and its budget in seconds.
+    adjustment_is_free: bool = False
+    budget: float = 0.0
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether anything is learned from reference rows."""
+        return self.adjustment is not None or self.correction.needs_reference
+
+    @property
+    def _is_auto(self) -> bool:
+        is_named = isinstance(self.law, str) and self.law == "auto"
+        return is_named and self.adjustment is not None
+
+    def fit(
+        self, task: Task, stage: Callable[[str], AbstractContextManager[Any]] = nullcontext
+    ) -> Parts:
+        """Fit every term, each from what the ones before it say of training rows."""
+        if not self.needs_reference:
+            with stage("train"):
+                final = task.fit(self.score)
+            return Parts(final, WITHOUT_LAW, None, self.sides, self.correction)
+        if self._is_auto:
+            from localconformal.laws.auto import check_searchable
+
+            check_searchable(task.rows.X)
+        with stage("train"):
+            final, rows, y = REFERENCES[self._way(task)](self.score, task)
+        with stage("law"):
+            rows.known[RESPONSE] = y
+            made = Reference(rows, y, final, self.sides, task.seed, task.n_jobs)
+            return self.learn(made, task.confidence_level)
+
+    def learn(self, reference: Reference, confidence_level: float) -> Parts:
+        """The terms beyond the score, from reference rows."""
+        parts = Parts(reference.score, WITHOUT_LAW, None, self.sides, self.correction)
+        if self.adjustment is not None:
+            parts = self._with_law(parts, reference, confidence_level)
+        correction = clone(self.correction).fit(reference, parts)
+        return replace(parts, correction=correction, n_reference=len(reference.rows))
+
+    def _with_law(self, parts: Parts, reference: Reference, confidence_level: float) -> Parts:
+        from localconformal.parallel import kept_filters
+
+        rows, V, adjustment = reference.rows, reference.V, clone(self.adjustment)
+        with kept_filters:
+            if self._is_auto:
+                from localconformal.laws import auto
+
+                levels = self.sides.levels(np.array([confidence_level]))[:, 0]
+                given = None if self.adjustment_is_free else type(adjustment).__name__
+                seed, n_jobs = reference.seed, reference.n_jobs
+                found = auto.select(auto.Task(rows, V, levels, given, self.budget, seed, n_jobs))
+                if self.adjustment_is_free:
+                    adjustment = ScaledQuantile() if found.scaled else AdditiveQuantile()
+                parts = replace(
+                    parts, law=found.law, selection=found.columns, n_selection=found.n_rows
+                )
+            else:
+                law = make_law(self.law, reference.seed, reference.n_jobs)
+                reference = replace(reference, law=law)
+                parts = replace(parts, law=SidedLaw.fit(law, rows, V))
+            return replace(parts, adjustment=adjustment.fit(reference))
+
+    def _way(self, task: Task) -> str:
+        """How reference rows are made; rows unseen by a frozen model need no care."""
+        if self.reference != "oob" and self.score.is_frozen(task.estimator):
+            return "train"
+        if self.reference == "oob" and is_frozen(task.estimator):
+            raise ValueError(
+                "got reference='oob' with a model that is already fitted; its rows in fit must be "
+                "new to it, so choose reference='holdout'."
+            )
+        return self.reference

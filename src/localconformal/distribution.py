@@ -1,0 +1,394 @@
+"""The predictive distribution behind calibrated scores: a CDF, its inverse, draws from it.
+
+Every (x, y) has a *place*: the rank F(v | x) of its score v = V_upper(x, y) in the local law,
+and, among equal ranks, how far v lies beyond what the law has seen. Places are ordered by rank,
+then by this excess, so that they rise strictly with y. With n calibration rows and
+N(x, y) = how many of their places are at or below that of (x, y), a new row's CDF is known up
+to one step,
+
+    N / (n + 1)  <=  H(y | x)  <=  (N + 1) / (n + 1),
+
+and we take the value nearest 1/2: neither tail is ever understated. Its inverse is the k-th
+smallest calibration place, read as a score at x and then as a response:
+
+    k = floor((n + 1) t) for t < 1/2, ceil((n + 1) t) for t >= 1/2;  k = 0 is -inf, n + 1 is +inf.
+
+For every k, whatever the law, the model and the ties,
+P(Y < q_k(X)) <= k / (n + 1) <= P(Y <= q_k(X)), on average over rows, up to rounding, which is
+outward: it keeps the first half for t < 1/2 and the second from there.
+
+A rank alone would not do. A law is a step function: it ranks every v beyond its last step as 1,
+and a law of few steps gives many rows the same rank. The excess tells these apart, so that
+quantiles stay finite, and are calibrated to 1 / (n + 1) and not to the height of a step. Without
+a law all ranks are equal and the excess is v itself: the conformal predictive system.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from localconformal.composition import Correction, Parts, Placed
+from localconformal.frames import check_unmasked
+from localconformal.laws.base import LocalLaws
+from localconformal.metrics import crps
+from localconformal.quantiles import RANK_GUARD, Array, required_calibration_size, round_up
+from localconformal.rows import ROWS_AT_A_TIME, Rows
+from localconformal.scores import Band, Score
+
+# CRPS sees each law through this many of its values.
+_CRPS_VALUES = 200
+# Rows whose laws CRPS holds in memory at a time.
+_CRPS_ROWS = 10_000
+_Places = NDArray[np.complex128]
+_Ranks = NDArray[np.intp]
+_Flags = NDArray[np.bool_]
+
+# Ranks count steps of 2^-30: sums of weights that differ by rounding alone are the same rank.
+# Half a step is far above the guards of the laws' quantiles, which therefore do not matter.
+_STEPS = 2.0**30
+_NO_LAW = _STEPS / 2.0
+
+
+@dataclass(frozen=True)
+class PredictiveDistribution:
+    """H(y | x) from the calibration rows' places.
+
+    Shapes: m rows x, given by the model's band there and by the local laws F there.
+
+    Parameters
+    ----------
+    score : Score
+        Fitted: turns y into v and back.
+    places : array of shape (n,)
+        Of the calibration rows, sorted.
+    """
+
+    score: Score
+    places: _Places
+
+    @classmethod
+    def of(cls, score: Score, v: Array, F: LocalLaws) -> PredictiveDistribution:
+        """From the upper scores v (n,) of calibration rows and the laws there."""
+        return cls(score, np.sort(_place(v[:, None], F)[:, 0]))
+
+    def cdf(self, band: Band, F: LocalLaws, y: Array) -> Array:
+        """H(y | x): y (m, k) -> (m, k)."""
+        edge = _upper_edge(band)
+        v = np.stack([self.score.values(edge, column)[:, 1] for column in y.T], axis=1)
+        below = np.searchsorted(self.places, _place(v, F), side="right")
+        whole = len(self.places) + 1
+        return np.clip(0.5, below / whole, (below + 1) / whole)
+
+    def quantile(self, band: Band, F: LocalLaws, levels: Array) -> Array:
+        """Inverse of `cdf`: levels (L,) -> (m, L).
+
+        Rounded down below level 1/2, up from there: a response that has the very score of a
+        calibration row must not fall outside.
+        """
+        n, up = len(self.places), levels >= 0.5
+        ranks = _outward_ranks(n, levels)
+        values = self._responses(band, F, np.clip(ranks, 1, n), up)
+        return np.where(ranks < 1, -np.inf, np.where(ranks > n, np.inf, values))
+
+    def atoms(self, band: Band, F: LocalLaws, count: int) -> Array:
+        """Responses at so many calibration places, evenly spread over them: (m, count)."""
+        n = len(self.places)
+        ranks = np.ceil(n * (np.arange(count) + 0.5) / count).astype(np.intp)
+        return self._responses(band, F, ranks, np.ones(count, dtype=bool))
+
+    def sample(self, band: Band, F: LocalLaws, n_samples: int, random: RandomState) -> Array:
+        """Independent draws, each calibration place as likely as any other: (m, n_samples)."""
+        ranks = random.randint(1, len(self.places) + 1, size=(F.n, n_samples))
+        return self._responses(band, F, ranks, np.ones(n_samples, dtype=bool))
+
+    def _responses(self, band: Band, F: LocalLaws, ranks: _Ranks, up: _Flags) -> Array:
+        """Responses at the calibration places of these ranks, (L,) or (m, L) -> (m, L)."""
+        v = _scores_at(self.places[ranks - 1], F, up)
+        both = self.score.bounds(_upper_edge(band), np.stack([-v, v], axis=1))
+        return np.where(up, both[:, 1], both[:, 0])
+
+
+def _outward_ranks(n: int, levels: Array) -> _Ranks:
+    """floor((n + 1) t) below 1/2, ceil((n + 1) t) from there: 0 and n + 1 mean infinite.
+
+    Examples
+    --------
+    >>> _outward_ranks(18, np.array([0.05, 0.5, 0.95]))
+    array([ 0, 10, 19])
+    >>> _outward_ranks(19, np.array([0.05, 0.5, 0.95]))
+    array([ 1, 10, 19])
+    """
+    exact = (n + 1) * levels
+    down, up = np.floor(exact + RANK_GUARD), np.ceil(exact - RANK_GUARD)
+    return np.where(levels < 0.5, down, up).astype(np.intp)
+
+
+def _place(v: Array, F: LocalLaws) -> _Places:
+    """Rank and excess of scores v (m, k) as real and imaginary part.
+
+    NumPy sorts and searches complex numbers by real part, ties by imaginary part: the order
+    that is wanted.
+    """
+    places = np.empty(v.shape, dtype=np.complex128)
+    if not F.sides:
+        places.real, places.imag = _NO_LAW, v
+        return places
+    law = F.sides[-1]
+    rank = np.floor(law.cdf(v, "right") * _STEPS + 0.5)
+    ends = law.quantiles(np.array([0.5, _STEPS - 0.5]) / _STEPS, np.zeros(2, dtype=bool))
+    places.real, places.imag = rank, v - _origin(rank, ends[:, 1:], ends[:, :1])
+    return places
+
+
+def _origin(rank: Array, last: Array, first: Array) -> Array:
+    """Where the excess of this rank is measured from: the end of the support beyond it, else 0."""
+    return np.where(rank >= _STEPS, last, np.where(rank <= 0.0, first, 0.0))
+
+
+def _scores_at(places: _Places, F: LocalLaws, up: _Flags) -> Array:
+    """The scores that have these places at each row: (L,) or (m, L) -> (m, L).
+
+    v has rank r from Q((r - 1/2) / _STEPS) to Q((r + 1/2) / _STEPS), which hold the score in
+    between. ``up`` (L,) says which are rounded up, by Q+ instead of Q; the others go down.
+    """
+    rank, excess = places.real, places.imag
+    low, high = np.full(rank.shape, -np.inf), np.full(rank.shape, np.inf)
+    if F.sides:
+        levels = np.concatenate([rank - 0.5, rank + 0.5], axis=-1) / _STEPS
+        found = F.sides[-1].quantiles(np.clip(levels, 0.0, 1.0), np.tile(up, 2))
+        # Every v has rank 0 at least, and _STEPS at most.
+        found = np.where(levels < 0.0, -np.inf, np.where(levels > 1.0, np.inf, found))
+        low, high = np.split(found, 2, axis=1)
+    start, sign = _origin(rank, low, high), np.where(up, 1.0, -1.0)
+    v = np.clip(sign * round_up(sign * start, sign * excess), low, high)
+    return np.broadcast_to(v, (F.n, v.shape[-1]))
+
+
+def _upper_edge(band: Band) -> Band:
+    """The band shrunk to its upper edge: V_upper is the same, and V_lower is its mirror."""
+    return Band.around(band.point, band.upper, band.upper_unit)
+
+
+class WithPredictiveDistribution:
+    """The predictive distribution of a composition with a signed score.
+
+    All that is calibrated for `predict_interval` serves here too: nothing is fitted again.
+    """
+
+    parts_: Parts
+    calibration_: Any
+    _rows: Callable[..., Rows]
+    _check_calibrated: Callable[[], None]
+
+    def predict_quantiles(self, X: Any, levels: ArrayLike) -> Array:
+        """Calibrated quantiles of y at each x; they never cross.
+
+        On average over new rows, P(Y < q_t) <= t for t < 1/2 and P(Y > q_t) <= 1 - t for
+        t >= 1/2, and both are within 1 / (n + 1) of that for n calibration rows and y without
+        ties: [q_0.05, q_0.95] covers at least 90 %. Given x nothing is promised.
+
+        Parameters
+        ----------
+        X : array or frame of shape (m, d)
+        levels : float or list of L floats
+            Inside (0, 1).
+
+        Returns
+        -------
+        array of shape (m, L), or (m,) for one number
+            -inf for levels below 1 / (n + 1) and +inf above n / (n + 1): the calibration set
+            is too small for them. Inverse of `predict_cdf`, up to rounding: y >= q_t exactly
+            when predict_cdf(y) > t for t < 1/2, >= t for t > 1/2.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.linear_model import LinearRegression
+        >>> from localconformal import SLCPRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(size=(160, 1))
+        >>> y = X[:, 0] * rng.normal(size=160)
+        >>> model = SLCPRegressor(LinearRegression(), random_state=0).fit(X, y)
+        >>> model.predict_quantiles([[0.1], [0.9]], [0.25, 0.5, 0.75]).shape
+        (2, 3)
+        """
+        distribution = self._distribution()
+        t = _check_levels(levels)
+        asked = np.atleast_1d(t)
+        found = [distribution.quantile(p.band, p.F, asked) for _, p in self._placed(X)]
+        values = _in_order(np.concatenate(found), asked)
+        n = len(distribution.places)
+        if np.any((ranks := _outward_ranks(n, t)) < 1) or np.any(ranks > n):
+            warnings.warn(_shortage(n, t), UserWarning, stacklevel=2)
+        return values if t.ndim else values[:, 0]
+
+    def predict_cdf(self, X: Any, y: ArrayLike) -> Array:
+        """Calibrated probability that the response at x is at most y.
+
+        The conformal CDF is known up to one step of 1 / (n + 1), for n calibration rows; this
+        is its value nearest 1/2, which never understates a tail. For new rows (x, y) without
+        ties it is uniform on [0, 1] to within 1 / (n + 1), on average and not given x.
+
+        Parameters
+        ----------
+        X : array or frame of shape (m, d)
+        y : float, or array of shape (m,) or (m, k)
+            One number for all rows, or one or k numbers for each.
+
+        Returns
+        -------
+        array of shape (m,) or (m, k)
+            From 1 / (n + 1) to n / (n + 1), non-decreasing in y.
+
+        """
+        distribution = self._distribution()
+        table = _check_responses(y, len(X))
+        columns = table.reshape(len(X), -1)
+        found = [distribution.cdf(p.band, p.F, columns[part]) for part, p in self._placed(X)]
+        return np.concatenate(found).reshape(table.shape)
+
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Independent draws from the predictive distribution at each x, always finite.
+
+        Each of the n calibration ranks is as likely as any other; the mass of 1 / (n + 1) that
+        the distribution has beyond its ends is shared among them.
+
+        Parameters
+        ----------
+        X : array or frame of shape (m, d)
+        n_samples : int, default=1
+            Draws at each row.
+        random_state : int, RandomState instance or None, default=None
+            An int gives the same draws at every call.
+
+        Returns
+        -------
+        array of shape (m, n_samples)
+
+        """
+        distribution = self._distribution()
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"got n_samples={n_samples!r}; expected a whole number from 1.")
+        random = check_random_state(random_state)
+        draws = [
+            distribution.sample(p.band, p.F, int(n_samples), random) for _, p in self._placed(X)
+        ]
+        return np.concatenate(draws)
+
+    def crps(self, X: Any, y: ArrayLike) -> float:
+        """Mean continuous ranked probability score of rows (x, y); lower is better.
+
+        `localconformal.metrics.crps` of 200 equally likely values, as `sample` would draw them.
+
+        Parameters
+        ----------
+        X : array or frame of shape (m, d)
+        y : array of shape (m,)
+
+        Returns
+        -------
+        float
+
+        """
+        distribution = self._distribution()
+        target = _check_responses(y, len(X)).reshape(len(X))
+        total = 0.0
+        for part, p in self._placed(X, _CRPS_ROWS):
+            values = distribution.atoms(p.band, p.F, _CRPS_VALUES)
+            total += len(values) * crps(target[part], values)
+        return total / len(target)
+
+    # ---- parts -----------------------------------------------------------------------------
+
+    def _placed(self, X: Any, most: int = ROWS_AT_A_TIME) -> Iterator[tuple[slice, Placed]]:
+        """What the model and the local laws say, some rows at a time."""
+        for part, rows in self._rows(X).parts(most):
+            yield part, self.parts_.at(rows)
+
+    def _distribution(self) -> PredictiveDistribution:
+        """Of the calibration set in force; made when first asked for."""
+        self._check_calibrated()
+        if (reason := self._why_no_distribution()) is not None:
+            raise ValueError(reason)
+        calibration = self.calibration_
+        known = vars(self).get("_known_distribution")
+        if known is None or known[0] is not calibration:
+            made = PredictiveDistribution.of(self.parts_.score, calibration.V[:, -1], calibration.F)
+            known = self._known_distribution = (calibration, made)
+        return known[1]
+
+    def _why_no_distribution(self) -> str | None:
+        """A sentence where there are intervals only, else None."""
+        if self.parts_.sides.n_sides == 1:
+            return (
+                f"{type(self).__name__} calibrates the larger of two sides, without the sign, "
+                "which gives intervals and no distribution; use LocalizedConformalRegressor with a "
+                "score other than 'absolute' and sides='joint' (adjustment='plain' for no law)."
+            )
+        if type(self.parts_.correction) is not Correction:
+            return (
+                f"{type(self).__name__} weighs calibration rows anew for each row, which gives "
+                "intervals and no distribution; use LocalizedConformalRegressor for one."
+            )
+        return None
+
+
+def _check_levels(levels: ArrayLike) -> Array:
+    """Levels of quantiles as a float, or as an array of shape (L,)."""
+    t = np.asarray(levels)
+    numeric = t.dtype.kind in "fiu" and t.ndim <= 1 and t.size > 0
+    if not numeric or not np.all((t > 0) & (t < 1)):
+        raise ValueError(
+            f"got levels={levels!r}; expected a number inside (0, 1), or a list of them."
+        )
+    return t.astype(np.float64)
+
+
+def _check_responses(y: ArrayLike, n: int) -> Array:
+    """y as finite numbers, (n,) or (n, k)."""
+    check_unmasked(y, "y")
+    given = np.asarray(y)
+    numeric = given.dtype.kind in "biufO"
+    values = given.astype(np.float64) if numeric else np.full(1, np.nan)
+    if not np.all(np.isfinite(values)):
+        raise ValueError(
+            f"y has the type {given.dtype}, or NaN or infinity among its values; expected finite "
+            "numbers."
+        )
+    if values.ndim == 0:
+        values = np.full(n, values)
+    if values.ndim > 2 or len(values) != n:
+        raise ValueError(
+            f"y has shape {values.shape} and X has {n} rows; expected ({n},) or ({n}, k), or one "
+            "number for all rows."
+        )
+    return values
+
+
+def _in_order(values: Array, levels: Array) -> Array:
+    """Quantiles (m, L) that rise with their levels, whatever rounding did to the last bit."""
+    order = np.argsort(levels, kind="stable")
+    sorted_values = np.empty_like(values)
+    sorted_values[:, order] = np.maximum.accumulate(values[:, order], axis=1)
+    return sorted_values
+
+
+def _shortage(n: int, levels: Array) -> str:
+    """Which level has no finite quantile, and how many rows it needs."""
+    extreme = np.maximum(levels, 1.0 - levels)
+    level = float(np.ravel(levels)[np.argmax(extreme)])
+    needed = required_calibration_size(float(extreme.max()))
+    return (
+        f"Some quantiles are infinite: got {n} calibration rows, and level {level!r} needs at "
+        f"least {needed}; calibrate on more rows, or ask for levels inside "
+        f"[{1 / (n + 1):.3g}, {n / (n + 1):.3g}]."
+    )

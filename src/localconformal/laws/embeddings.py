@@ -1,0 +1,422 @@
+"""Where "near" is measured: rows of any kind -> points in Euclidean space.
+
+An embedding is one of these:
+
+* a name, inside a regressor: "outputs", mu(x), the predictions of its own point model;
+  "outputs-spread", (mu(x), sigma(x)), with a spread learned from the scores; "hidden", the last
+  hidden layer of its network; "metric", a `LearnedMetric` of the features, "hidden-metric" of that
+  layer;
+* a fitted or unfitted transformer (``transform``), a fitted model (``predict`` only, or a
+  FrozenEstimator), or a callable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize
+from scipy.spatial.distance import cdist
+from scipy.special import expit
+from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
+
+from localconformal.laws.base import check_lengths
+from localconformal.laws.features import Features, in_box
+from localconformal.laws.transformed import with_spread
+from localconformal.models import unwrap
+from localconformal.parallel import one_blas_thread
+from localconformal.quantiles import Array
+from localconformal.rows import Curve, Rows, canonical_order, response_of, shown
+
+_EXPECTED = (
+    "expected a transformer, a fitted model (as FrozenEstimator), a callable or a known name"
+)
+#: Sizes of a learned map that are tried at the start: wide kernels first.
+_SCALES = (0.5, 1.0, 2.0, 4.0, 8.0)
+#: One row in so many is held out, and says which map is the best.
+_HELD_OUT = 4
+
+
+def fit_embedding(
+    embedding: Any, rows: Rows, v: Array, seed: int = 0, n_jobs: int | None = None
+) -> Curve:
+    """The points of what the user passed, fitted on reference rows.
+
+    The seed and the threads are for embeddings known by name; others have their own.
+    """
+    if isinstance(embedding, str):
+        if embedding not in _NAMED or rows.model is None:
+            raise ValueError(
+                f"got embedding={shown(embedding)}; only {', '.join(map(repr, _NAMED))} are known "
+                "by name, inside a regressor of this library: otherwise pass a transformer, a "
+                "fitted model or a callable."
+            )
+        return _NAMED[embedding](rows, v, seed, n_jobs)
+    if isinstance(embedding, LearnedMetric):
+        # It learns from the responses; its own scale is part of what it learns.
+        return _learned(clone(embedding), rows, v)
+    if isinstance(embedding, FrozenEstimator) or not hasattr(embedding, "fit"):
+        known = [name for name in ("transform", "predict") if hasattr(embedding, name)]
+        function = getattr(embedding, known[0]) if known else embedding
+        if not callable(function):
+            raise ValueError(f"got embedding={shown(embedding)}; {_EXPECTED}.")
+        return _scaled(Points(function), rows)
+    if not hasattr(embedding, "transform"):
+        raise ValueError(f"got embedding={shown(embedding)}; {_EXPECTED}.")
+    fitted = clone(embedding)
+    if hasattr(fitted, "fit_transform"):
+        # Which may answer for the rows it learns from otherwise than for new ones.
+        seen = fitted.fit_transform(rows.X, v)
+    else:
+        seen = fitted.fit(rows.X, v).transform(rows.X)
+    points = Points(fitted.transform)
+    rows.known[points] = points.read(seen)
+    check_lengths(len(rows.known[points]), len(v))
+    return points
+
+
+def _scaled(points: Points, rows: Rows) -> Points:
+    """The points on the scale of their reference rows."""
+    points.scaler_ = Features().fit(points.raw(rows))
+    return points
+
+
+def _learned(metric: LearnedMetric, rows: Rows, v: Array) -> Points:
+    return Points(metric.fit(rows.X, response_of(rows, v)).transform)
+
+
+def _hidden(rows: Rows) -> HiddenLayer:
+    return HiddenLayer(getattr(rows.model, "model_", None))
+
+
+#: What the point model says of a row, or what its response teaches, by name.
+_NAMED: dict[str, Callable[[Rows, Array, int, int | None], Curve]] = {
+    "outputs": lambda rows, v, seed, n_jobs: _scaled(OutputPoints(rows.model, None), rows),
+    "outputs-spread": lambda rows, v, seed, n_jobs: _scaled(
+        OutputPoints(rows.model, with_spread(rows, v, seed, n_jobs).spread), rows
+    ),
+    "hidden": lambda rows, v, seed, n_jobs: _scaled(Points(_hidden(rows).transform), rows),
+    "metric": lambda rows, v, seed, n_jobs: _learned(LearnedMetric(random_state=seed), rows, v),
+    "hidden-metric": lambda rows, v, seed, n_jobs: _learned(
+        LearnedMetric(random_state=seed, layer=_hidden(rows)), rows, v
+    ),
+}
+
+
+class Points(Curve):
+    """Points given by a function of X, such as a transformer's ``transform``."""
+
+    scaler_: Features | None = None
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def raw(self, rows: Rows) -> Array:
+        """The function's values as a table, whatever their shape."""
+        return self._table(self.function(rows.X))
+
+    def compute(self, rows: Rows) -> Array:
+        """Finite points within a box, (n, k)."""
+        return self._finish(self.raw(rows))
+
+    def read(self, values: Any) -> Array:
+        """The same of values that are known already."""
+        return self._finish(self._table(values))
+
+    def _table(self, values: Any) -> Array:
+        values = values.toarray() if hasattr(values, "toarray") else values
+        points = np.asarray(values, dtype=np.float64)
+        points = points.reshape(len(points), prod(points.shape[1:]))
+        return in_box(points, type(getattr(self.function, "__self__", self)).__name__)
+
+    def _finish(self, points: Array) -> Array:
+        if self.scaler_ is not None:
+            points = self.scaler_.transform(points)
+        return in_box(points, "the scale of the embedding")
+
+
+class OutputPoints(Points):
+    """mu(x), or (mu(x), sigma(x)); at reference rows by models that have not seen them."""
+
+    def __init__(self, model: Any, spread: Curve | None) -> None:
+        self.model, self.spread = model, spread
+
+    def raw(self, rows: Rows) -> Array:
+        """The models' answers, side by side."""
+        columns = [self.model(rows).point]
+        return np.column_stack(columns if self.spread is None else [*columns, self.spread(rows)])
+
+
+#: Activations of scikit-learn's networks.
+_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "identity": lambda a: a,
+    "logistic": expit,
+    "relu": lambda a: np.maximum(a, 0.0),
+    "tanh": np.tanh,
+}
+
+
+class HiddenLayer(BaseEstimator):
+    """What a layer of a fitted MLPRegressor makes of a row.
+
+    Give it to a law as ``embedding=HiddenLayer(model)``; ``embedding="hidden"`` is the last hidden
+    layer of the regressor's own network.
+
+    Parameters
+    ----------
+    model : fitted MLPRegressor
+        Or a Pipeline, FrozenEstimator or TransformedTargetRegressor around one.
+    layer : int, default=-1
+        Which hidden layer: 0 is the first, -1 the last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neural_network import MLPRegressor
+    >>> X = np.linspace(0, 1, 50)[:, None]
+    >>> model = MLPRegressor(hidden_layer_sizes=(8, 3), max_iter=2000, random_state=0)
+    >>> HiddenLayer(model.fit(X, X[:, 0])).transform(X).shape
+    (50, 3)
+    """
+
+    def __init__(self, model: Any, layer: int = -1) -> None:
+        self.model = model
+        self.layer = layer
+
+    def __sklearn_clone__(self) -> HiddenLayer:
+        # The network stays fitted: cloning a law must not undo it.
+        return HiddenLayer(self.model, self.layer)
+
+    def transform(self, X: Any) -> Array:
+        """Activations of the layer: (n, units)."""
+        before, network = unwrap(self.model)
+        if not hasattr(network, "coefs_"):
+            raise ValueError(
+                f"got {type(network).__name__}; expected a fitted MLPRegressor, which has hidden "
+                "layers."
+            )
+        depth = len(network.coefs_) - 1
+        if not -depth <= self.layer < depth:
+            raise ValueError(
+                f"got layer={self.layer!r} of a network with {depth} hidden layers; expected a "
+                f"number from {-depth} to {depth - 1}."
+            )
+        for step in before:
+            X = step.transform(X)
+        return activations(network, X, self.layer % depth + 1)
+
+
+def activations(network: Any, X: Any, layers: int) -> Array:
+    """Values behind so many layers of a fitted network, each row by itself.
+
+    Not by a matrix product, whose last bits depend on the number of rows.
+    """
+    values = np.asarray(X, dtype=np.float64)
+    last = len(network.coefs_) - 1
+    for k in range(layers):
+        values = np.einsum("ij,jk->ik", values, network.coefs_[k]) + network.intercepts_[k]
+        values = values if k == last else _ACTIVATIONS[network.activation](values)
+    return values
+
+
+class LearnedMetric(BaseEstimator):
+    """u(x) = sqrt(2 / r) A f(x), with A (r, p) learned and f the standardised features.
+
+    A gaussian kernel of bandwidth 1 is then
+
+        K(x, x') = exp(-|u(x) - u(x')|^2 / 2) = exp(-mean_k [A (f(x) - f(x'))]_k^2).
+
+    A has the least squared error of leave-one-out kernel regression,
+
+        y^_i = (sum_{j != i} K(X_i, X_j) y_j + mean(y)) / (sum_{j != i} K(X_i, X_j) + 1):
+
+    a pseudo-observation of weight 1 stands at the mean response, so that K has a size and not
+    only ratios. L-BFGS descends on three quarters of a sample of the rows, and of the maps on its
+    way the one is kept that predicts the last quarter best.
+
+    As ``embedding`` of a law inside a regressor it learns from the responses, not from the scores
+    that the law is of; ``embedding="metric"`` is short for it, with the law's seed.
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        r; as many as there are features where these are fewer.
+    max_rows : int, default=1000
+        Rows that are looked at.
+    n_iter : int, default=50
+        Steps of the descent, at most.
+    random_state : int, default=0
+        Seed of the sample of rows and of the first map.
+    layer : object with ``transform``, default=None
+        f, before it is standardised; None is the features themselves. Lin et al. take a network's
+        last hidden layer: ``HiddenLayer(network)``.
+
+    Attributes
+    ----------
+    map_ : array of shape (r, p)
+        A.
+
+    References
+    ----------
+    Lin, Trivedi and Sun, "Locally valid and discriminative prediction intervals for deep learning
+    models", NeurIPS 2021.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(200, 2))
+    >>> metric = LearnedMetric().fit(X, np.sin(6 * X[:, 0]))
+    >>> signal, noise = np.abs(metric.map_).max(axis=0)
+    >>> bool(signal > 5 * noise)
+    True
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "max_rows": [Interval(Integral, 1, None, closed="left")],
+        "n_iter": [Interval(Integral, 0, None, closed="left")],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+        "layer": [None, HasMethods("transform")],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        max_rows: int = 1000,
+        n_iter: int = 50,
+        random_state: int = 0,
+        layer: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.max_rows = max_rows
+        self.n_iter = n_iter
+        self.random_state = random_state
+        self.layer = layer
+
+    def fit(self, X: Any, y: ArrayLike) -> LearnedMetric:
+        """Learn A from rows X (n, d) and what is to be alike nearby, y (n,)."""
+        self._validate_params()
+        response = np.asarray(
+            check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
+        )
+        values = self._values(X)
+        self.features_ = Features().fit(values)
+        points = self.features_.transform(values)
+        check_lengths(len(points), len(response))
+        rng = np.random.default_rng(self.random_state)
+        order = canonical_order(Rows(points), response)
+        rows = order[rng.permutation(len(response))[: self.max_rows]]
+        seen, held = _split(points[rows], _standardised(response[rows]))
+        first = _first_map(min(self.n_components, points.shape[1]), points.shape[1], rng)
+        self.map_ = _learn_map(first, seen, held, self.n_iter)
+        return self
+
+    def _values(self, X: Any) -> Any:
+        return X if self.layer is None else self.layer.transform(X)
+
+    def transform(self, X: Any) -> Array:
+        """(n, r) points, each row by itself: a matrix product's last bits depend on the batch."""
+        check_is_fitted(self)
+        points = np.ascontiguousarray(self.features_.transform(self._values(X)))
+        return np.einsum("ij,kj->ik", points, np.sqrt(2.0 / len(self.map_)) * self.map_)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Points (n, p) and their responses (n,), of mean 0 over all rows."""
+
+    points: Array
+    y: Array
+
+
+def _split(points: Array, y: Array) -> tuple[_Sample, _Sample]:
+    """Rows to learn from, and one in four to judge by."""
+    held = np.arange(len(y)) % _HELD_OUT == _HELD_OUT - 1
+    return _Sample(points[~held], y[~held]), _Sample(points[held], y[held])
+
+
+def _standardised(y: Array) -> Array:
+    """Mean 0 and spread 1, or all 0: the unit of y must not matter."""
+    centred = y - y.mean()
+    spread = np.sqrt(np.mean(centred**2))
+    return centred / spread if spread > 1e-12 * np.abs(y).max() else np.zeros_like(y)
+
+
+def _first_map(r: int, p: int, rng: np.random.Generator) -> Array:
+    """The features themselves, or r random directions at right angles: (r, p)."""
+    if r == p:
+        return np.eye(p)
+    return np.linalg.qr(rng.normal(size=(p, r)))[0].T
+
+
+@one_blas_thread
+def _learn_map(first: Array, seen: _Sample, held: _Sample, n_iter: int) -> Array:
+    """The map of least error on the held rows among those that the descent passes."""
+
+    def loss(flat: Array) -> tuple[float, Array]:
+        value, gradient = _leave_one_out(flat.reshape(first.shape), seen)
+        return value, gradient.ravel()
+
+    # Copies: the optimiser writes on in its own array.
+    passed = [_well_sized(first, seen).ravel()]
+    minimize(
+        loss,
+        passed[0],
+        jac=True,
+        method="L-BFGS-B",
+        callback=lambda flat: passed.append(flat.copy()),
+        options={"maxiter": n_iter},
+    )
+    maps = [flat.reshape(first.shape) for flat in passed]
+    return min(maps, key=lambda A: _held_out_error(A, seen, held))
+
+
+def _well_sized(first: Array, seen: _Sample) -> Array:
+    """The first map in the size of least loss.
+
+    Among those under which rows weigh as much as the pseudo-observation, or the widest: where
+    nothing has weight, there is no way down.
+    """
+    maps = [scale * first for scale in _SCALES]
+    heavy = [A for A in maps if _kernel_matrix(A, seen).sum(axis=1).mean() >= 1.0]
+    return min(heavy or maps[:1], key=lambda A: _leave_one_out(A, seen)[0])
+
+
+def _kernel_matrix(A: Array, rows: _Sample) -> Array:
+    """K between all pairs of rows, 0 of each with itself: (n, n)."""
+    U = rows.points @ A.T
+    K = np.exp(-cdist(U, U, "sqeuclidean") / len(A))
+    np.fill_diagonal(K, 0.0)
+    return K
+
+
+def _leave_one_out(A: Array, rows: _Sample) -> tuple[float, Array]:
+    """Mean squared error of predicting each row from the others, and its gradient in A (r, p).
+
+    With U = Z A^T, S_i = 1 + sum_j K_ij, e_i = -2 (y_i - y^_i) / n and
+    B_ij = -e_i (y_j - y^_i) K_ij / S_i, plus its transpose, the gradient in U is
+    (2 / r) (diag(B 1) U - B U).
+    """
+    U, K, n = rows.points @ A.T, _kernel_matrix(A, rows), len(rows.y)
+    total = 1.0 + K.sum(axis=1)
+    predicted = K @ rows.y / total
+    error = rows.y - predicted
+    B = (2.0 / n * error / total)[:, None] * (rows.y[None, :] - predicted[:, None]) * K
+    B += B.T
+    in_U = 2.0 / len(A) * (B.sum(axis=1)[:, None] * U - B @ U)
+    return float(error @ error) / n, in_U.T @ rows.points
+
+
+def _held_out_error(A: Array, seen: _Sample, held: _Sample) -> float:
+    """Squared error of predicting the held rows from those seen."""
+    squared = cdist(held.points @ A.T, seen.points @ A.T, "sqeuclidean")
+    K = np.exp(-squared / len(A))
+    return float(np.sum((held.y - K @ seen.y / (1.0 + K.sum(axis=1))) ** 2))

@@ -1,0 +1,334 @@
+"""Regions of kept bins of a conditional density: HPD-Split, CD-Split and CHR."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+
+from localconformal.composition import Correction, Method, Parts, Placed, Sides, Task
+from localconformal.corrections import Cells
+from localconformal.densities import (
+    DensityLevel,
+    DensityRank,
+    HighestDensity,
+    NearestProfile,
+    NestedRuns,
+    density_law,
+)
+from localconformal.laws import LAW_METHODS, LAWS
+from localconformal.quantiles import Array
+from localconformal.regions import Region
+from localconformal.regressors.base import COMPOSED_CONSTRAINTS, BaseConformalRegressor
+from localconformal.regressors.guarantee import Guarantee
+from localconformal.rows import Rows, shown
+from localconformal.scores import Band, Score, make_score
+
+_DENSITY_CONSTRAINTS: dict[str, list[Any]] = {
+    **COMPOSED_CONSTRAINTS,
+    "estimator": [None, HasMethods("predict")],
+    "conformity_score": [StrOptions({"residual", "normalised", "response"}), Score],
+    "law": [None, StrOptions(set(LAWS)), HasMethods(LAW_METHODS)],
+}
+
+
+def _density_method(
+    model: Any, task: Task, adjustment: DensityRank, correction: Correction | None = None
+) -> Method:
+    law = density_law(len(task.y), task.seed, task.n_jobs) if model.law is None else model.law
+    score = make_score(model.conformity_score)
+    if score.one_sided:
+        raise ValueError(
+            f"got {shown(score)}, which does not tell by one number with a sign where y lies; "
+            "expected 'residual', 'normalised' or 'response'."
+        )
+    return Method(
+        score,
+        adjustment,
+        Sides("signed"),
+        law,
+        correction or Correction(),
+        model.reference,
+    )
+
+
+class WithRegions:
+    """Sets that may have holes, beside intervals."""
+
+    parts_: Parts
+    calibration_: Any
+    _rows: Callable[..., Rows]
+    _levels: Callable[[Any, Any], Array]
+    _check_calibrated: Callable[[], None]
+
+    def predict_region(
+        self,
+        X: Any,
+        confidence_level: float | None = None,
+        *,
+        alpha: float | None = None,
+    ) -> Region:
+        """Prediction regions: for each row a union of closed intervals.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+        confidence_level : float, default=None
+            None is the constructor's level.
+        alpha : float, default=None
+            Miscoverage 1 - confidence_level, as an alternative to it.
+
+        Returns
+        -------
+        Region
+            With the total ``length``, ``n_pieces``, ``contains(y)`` and ``hull`` of each row; the
+            hull is what `predict_interval` returns. The whole line where calibration rows are too
+            few for the level. Regions of a higher level contain those of a lower one.
+        """
+        self._check_calibrated()
+        level = self._levels(confidence_level, alpha)
+        if level.ndim:
+            raise ValueError(
+                f"got {len(level)} levels; expected one number: call predict_region once for each "
+                "level."
+            )
+        levels, rows, parts = np.atleast_1d(level), self._rows(X), self.parts_
+        theta, regions = np.empty((len(rows), 1, 1)), []
+        for part, some in rows.parts(parts.rows_at_a_time):
+            theta[part] = found = parts.correction.theta(self.calibration_, some, levels)
+            regions.append(_in_responses(parts.at(some), found))
+        if np.isposinf(theta).any():
+            reason = parts.correction.shortage(self.calibration_, rows, theta, levels)
+            warnings.warn(reason, UserWarning, stacklevel=2)
+        return Region.concatenate(regions)
+
+
+def _in_responses(placed: Placed, theta: Array) -> Region:
+    """The region of scores at theta (n or 1, 1, 1) as one of responses, rounded outward."""
+    region = placed.parts.adjustment.regions(theta, placed.F)[0]  # type: ignore[union-attr]
+    of_piece = Band(*(edge[region.rows] for edge in placed.band))
+    thresholds = np.stack([-region.starts, region.ends], axis=1)[:, :, None]
+    bounds = placed.parts.score.bounds(of_piece, thresholds)
+    return Region(bounds[:, 0, 0], bounds[:, 1, 0], region.offsets)
+
+
+class HPDSplitRegressor(WithRegions, BaseConformalRegressor):
+    """HPD-Split: C(x) = {y : H(x, y) <= theta*}, H = mass of {z : f(z | x) > f(V(x, y) | x)}.
+
+    The densest parts of the conditional density f(v | x), as much of it as calibration rows ask
+    for: theta* = cq(1 - alpha; H(x_i, y_i)). In the words of the paper, the mass of what is no
+    denser than y, 1 - H, is at least its lower conformal quantile. Where f has two modes the
+    region has two pieces, and can be much shorter than any interval.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
+    conformity_score : {"residual", "normalised", "response"} or object, default="residual"
+        What the density is of: the residual of the point model, the same in units of a learned
+        spread, or the response itself, as in the papers.
+    law : str or object, default=None
+        The law whose masses on a grid of 400 bins, smoothed over neighbours as suits training rows
+        that the law has not seen, are the density; None is a forest with coarser leaves than that
+        of "forest". The density is zero outside the range of the training scores, a little
+        extended: where more than a share alpha of calibration rows lies there, the region is that
+        range with as much more on both sides as they need.
+        There is no "auto": its search compares quantiles, which is not what makes a good density.
+    reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
+    confidence_level : float, default=0.9
+    calibration_size : float or int or None, default=0.25
+    random_state : int or None, default=None
+    n_jobs : int or None, default=None
+        Processes for cross-fitting (None is one) and threads of the law (None is one per core).
+
+    References
+    ----------
+    Izbicki, Shimizu and Stern, "CD-split and HPD-split: efficient conformal regions in high
+    dimensions", JMLR 2022.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(600, 1))
+    >>> y = rng.choice([-3.0, 3.0], size=600) + rng.normal(size=600)
+    >>> model = HPDSplitRegressor(LinearRegression(), law="kernel", random_state=0).fit(X, y)
+    >>> region = model.predict_region([[0.5]])
+    >>> region.n_pieces, region.contains([0.0]), region.contains([3.0])
+    (array([2]), array([False]), array([ True]))
+    >>> lower, upper = model.predict_interval([[0.5]])[0]
+    >>> bool(region.length[0] < upper - lower - 1.0)
+    True
+    """
+
+    _parameter_constraints = _DENSITY_CONSTRAINTS
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        conformity_score: Any = "residual",
+        law: Any = None,
+        reference: str = "cross-fit",
+        confidence_level: float = 0.9,
+        calibration_size: float | int | None = 0.25,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.conformity_score = conformity_score
+        self.law = law
+        self.reference = reference
+        self.confidence_level = confidence_level
+        self.calibration_size = calibration_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # ---- hooks -----------------------------------------------------------------------------
+
+    def _method(self, task: Task) -> Method:
+        return _density_method(self, task, HighestDensity())
+
+
+class CDSplitRegressor(WithRegions, BaseConformalRegressor):
+    """CD-Split: C(x) = {y : f(V(x, y) | x) >= t_a}, with a the cell of x.
+
+    t_a is the lower conformal quantile of f(V_i | x_i) over the calibration rows in the cell.
+    Cells hold densities of like shape: rows are compared by their profiles g_x(t), the mass of
+    {v : f(v | x) >= t}, in squared distance int (g_x - g_x')^2 dt, and go with the nearest of
+    ``n_cells`` centroids, found by k-means among training rows. Where f is nowhere above t_a the
+    densest bin is kept, so that no region is empty.
+
+    `HPDSplitRegressor` needs no partition, and is the better choice unless coverage within each
+    cell matters.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
+    conformity_score : {"residual", "normalised", "response"} or object, default="residual"
+        What the density is of, as in `HPDSplitRegressor`.
+    law : str or object, default=None
+        The law behind the density; None is a forest, as in `HPDSplitRegressor`.
+    n_cells : int or None, default=None
+        Cells of the partition; None is one for every 300 training rows, from 1 to 30, which leaves
+        about 100 calibration rows in each at the default ``calibration_size``. A cell with too
+        few calibration rows for the level gets the whole line.
+    reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
+    confidence_level : float, default=0.9
+    calibration_size : float or int or None, default=0.25
+    random_state : int or None, default=None
+    n_jobs : int or None, default=None
+        Processes for cross-fitting (None is one) and threads of the law (None is one per core).
+
+    References
+    ----------
+    Izbicki, Shimizu and Stern, "CD-split and HPD-split: efficient conformal regions in high
+    dimensions", JMLR 2022.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(600, 1))
+    >>> y = np.where(X[:, 0] < 0.5, 1.0, 4.0) * rng.normal(size=600)
+    >>> model = CDSplitRegressor(LinearRegression(), law="kernel", n_cells=2, random_state=0)
+    >>> narrow, wide = model.fit(X, y).predict_region([[0.1], [0.9]]).length
+    >>> bool(2 * narrow < wide)
+    True
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **_DENSITY_CONSTRAINTS,
+        "n_cells": [None, Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        conformity_score: Any = "residual",
+        law: Any = None,
+        n_cells: int | None = None,
+        reference: str = "cross-fit",
+        confidence_level: float = 0.9,
+        calibration_size: float | int | None = 0.25,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.conformity_score = conformity_score
+        self.law = law
+        self.n_cells = n_cells
+        self.reference = reference
+        self.confidence_level = confidence_level
+        self.calibration_size = calibration_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _method(self, task: Task) -> Method:
+        return _density_method(self, task, DensityLevel(), Cells(NearestProfile(self.n_cells)))
+
+    def _guarantee(self) -> Guarantee:
+        return replace(super()._guarantee(), conditional_on="cell")
+
+    def _caveats(self) -> tuple[str, ...]:
+        average, *others = super()._caveats()
+        return (f"within a cell, {average}", *others)
+
+
+class CHRRegressor(WithRegions, BaseConformalRegressor):
+    """CHR: C(x) = the largest run of bins of mass <= theta* in a nested family of short runs.
+
+    The family at x starts from the shortest run of bins that holds ``confidence_level`` of the
+    conditional density. It grows by whichever neighbour is denser, and shrinks by whichever end is
+    sparser, one bin at a time: the method of Sesia and Romano with the finest steps there are. The
+    rank of y is the mass of the first run that holds it, and theta* = cq(1 - alpha; ranks).
+
+    Regions are intervals, not centred: they follow skewness. The family belongs to the level that
+    the estimator was fitted with; other levels are valid too, and short where they are near it.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
+    conformity_score : {"residual", "normalised", "response"} or object, default="residual"
+        What the density is of, as in `HPDSplitRegressor`.
+    law : str or object, default=None
+        The law behind the density; None is a forest, as in `HPDSplitRegressor`.
+    reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
+    confidence_level : float, default=0.9
+    calibration_size : float or int or None, default=0.25
+    random_state : int or None, default=None
+    n_jobs : int or None, default=None
+        Processes for cross-fitting (None is one) and threads of the law (None is one per core).
+
+    References
+    ----------
+    Sesia and Romano, "Conformal prediction using conditional histograms", NeurIPS 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(600, 1))
+    >>> y = X[:, 0] + rng.exponential(size=600)
+    >>> model = CHRRegressor(LinearRegression(), law="kernel", random_state=0).fit(X, y)
+    >>> lower, upper = model.predict_interval([[0.5]])[0] - 0.5
+    >>> bool(lower < 0.5), bool(1.5 < upper < 3.5)
+    (True, True)
+    """
+
+    _parameter_constraints = _DENSITY_CONSTRAINTS
+    __init__ = HPDSplitRegressor.__init__
+
+    def _method(self, task: Task) -> Method:
+        return _density_method(self, task, NestedRuns(self.confidence_level))

@@ -1,0 +1,228 @@
+"""A separate calibration in each cell of a partition: Mondrian, LOCART (and LOFOREST)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from localconformal.adjustments import AdditiveQuantile
+from localconformal.composition import Method, Task
+from localconformal.corrections import BesideCell, Cells, ColumnCell, PointBin, TreeLeaf
+from localconformal.laws import ForestLaw
+from localconformal.laws.forest import GROWN_ON
+from localconformal.parallel import asked_jobs
+from localconformal.regressors.base import (
+    COMMON_CONSTRAINTS,
+    COMPOSED_CONSTRAINTS,
+    BaseConformalRegressor,
+)
+from localconformal.regressors.guarantee import Guarantee
+from localconformal.scores import AbsoluteScore, make_score
+
+
+class MondrianConformalRegressor(BaseConformalRegressor):
+    """Split conformal prediction within each cell: C(x) = mu(x) +- cq(1 - alpha; cell of x).
+
+    Coverage of at least 1 - alpha holds within every cell, not only on average.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
+    groups : str or int or callable, default=None
+        Cell of a row: the name of a column (its position, for arrays), or a callable of X that
+        returns one label per row. None: five bins of the prediction, with edges at quantiles of
+        the training rows' predictions; or pass labels as ``groups=`` of `fit`, `conformalize`,
+        `predict_interval` and `diagnose`.
+    small_cells : {"infinite", "pool"}, default="infinite"
+        A cell with too few calibration rows for the level gets infinite bounds, or the
+        correction of all rows together; the latter loses the guarantee, even on average.
+    confidence_level : float, default=0.9
+    calibration_size : float or int or None, default=0.25
+    random_state : int or None, default=None
+    n_jobs : int or None, default=None
+        Nothing here runs in several processes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 2, size=(400, 1)).astype(float)
+    >>> y = (0.1 + X[:, 0]) * rng.normal(size=400)
+    >>> model = MondrianConformalRegressor(LinearRegression(), groups=0, random_state=0).fit(X, y)
+    >>> lower, upper = model.predict_interval([[0.0], [1.0]]).T
+    >>> bool((upper - lower)[0] < (upper - lower)[1])
+    True
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **COMMON_CONSTRAINTS,
+        "groups": [None, str, Integral, callable],
+        "small_cells": [StrOptions({"infinite", "pool"})],
+    }
+    beside = "groups"
+    # Gives `set_fit_request(groups=...)`, as a signature would.
+    __metadata_request__fit = {"groups": None}  # noqa: RUF012
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        groups: Any = None,
+        small_cells: str = "infinite",
+        confidence_level: float = 0.9,
+        calibration_size: float | int | None = 0.25,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.groups = groups
+        self.small_cells = small_cells
+        self.confidence_level = confidence_level
+        self.calibration_size = calibration_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _method(self, task: Task) -> Method:
+        if task.rows.beside is not None and self.groups is not None:
+            raise ValueError(
+                f"got groups both in the constructor ({self.groups!r}) and in fit; pass one."
+            )
+        cell: Any = PointBin()
+        if task.rows.beside is not None:
+            cell = BesideCell()
+        elif self.groups is not None:
+            cell = ColumnCell(self.groups)
+        correction = Cells(cell, pool=self.small_cells == "pool")
+        return Method(AbsoluteScore(), correction=correction, reference="train")
+
+    def _guarantee(self) -> Guarantee:
+        promise = super()._guarantee()
+        if self.small_cells == "pool":
+            return replace(promise, marginal=False)
+        return replace(promise, conditional_on="cell")
+
+    def _caveats(self) -> tuple[str, ...]:
+        lost = "small cells borrow the correction of all rows, which voids the promise there"
+        average, *others = super()._caveats()
+        return (lost if self.small_cells == "pool" else f"within a cell, {average}", *others)
+
+
+class LocartRegressor(BaseConformalRegressor):
+    """LOCART: C(x) = {y : V(x, y) <= cq(1 - alpha; calibration scores in the leaf of x)}.
+
+    A regression tree of the scores partitions the features; each leaf is calibrated by itself, so
+    that coverage holds within every leaf. The tree is grown on cross-fit training scores:
+    calibration rows have no part in it.
+
+    The forest version (LOFOREST) averages over trees. That average alone has no guarantee; here it
+    is a local law (`ForestLaw` with large leaves) with an additive correction, as in SLCP:
+    C(x) = {y : V(x, y) <= Q(1 - alpha | x) + theta*}, which covers on average.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
+    partition : {"tree", "forest"}, default="tree"
+    min_samples_leaf : int, default=100
+        Training rows in a leaf. With the default ``calibration_size`` a third as many calibration
+        rows fall into one.
+    n_estimators : int, default=100
+        Trees of the forest; a tree is one.
+    conformity_score : str or object, default="residual"
+        As in `LocalizedConformalRegressor`; the larger of its two sides is calibrated.
+    reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
+    confidence_level : float, default=0.9
+    calibration_size : float or int or None, default=0.25
+    random_state : int or None, default=None
+    n_jobs : int or None, default=None
+        Processes for cross-fitting (None is one), threads of the forest (None is one per core).
+
+    Attributes
+    ----------
+    tree_ : DecisionTreeRegressor
+        The partition, for ``partition="tree"``.
+
+    References
+    ----------
+    Cabezas, Soares, Ramos, Stern and Izbicki, "Regression trees for fast and adaptive prediction
+    intervals", Information Sciences 2025.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(800, 1))
+    >>> y = np.where(X[:, 0] > 0.5, 3.0, 1.0) * rng.normal(size=800)
+    >>> model = LocartRegressor(LinearRegression(), random_state=0).fit(X, y)
+    >>> lower, upper = model.predict_interval([[0.1], [0.9]]).T
+    >>> bool((upper - lower)[0] < (upper - lower)[1])
+    True
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **{k: v for k, v in COMPOSED_CONSTRAINTS.items() if k != "law"},
+        "partition": [StrOptions({"tree", "forest"})],
+        "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
+        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        partition: str = "tree",
+        min_samples_leaf: int = 100,
+        n_estimators: int = 100,
+        conformity_score: Any = "residual",
+        reference: str = "cross-fit",
+        confidence_level: float = 0.9,
+        calibration_size: float | int | None = 0.25,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.partition = partition
+        self.min_samples_leaf = min_samples_leaf
+        self.n_estimators = n_estimators
+        self.conformity_score = conformity_score
+        self.reference = reference
+        self.confidence_level = confidence_level
+        self.calibration_size = calibration_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _method(self, task: Task) -> Method:
+        score = make_score(self.conformity_score)
+        if self.partition == "tree":
+            cells = Cells(TreeLeaf(self.min_samples_leaf))
+            return Method(score, correction=cells, reference=self.reference)
+        forest = RandomForestRegressor(
+            self.n_estimators,
+            min_samples_leaf=self.min_samples_leaf,
+            max_samples=GROWN_ON if len(task.y) > GROWN_ON else None,
+            n_jobs=asked_jobs(self.n_jobs),
+        )
+        law = ForestLaw(forest, target="scores")
+        return Method(score, AdditiveQuantile(), law=law, reference=self.reference)
+
+    @property
+    def tree_(self) -> DecisionTreeRegressor | None:
+        """The partition; None for a forest."""
+        cell = getattr(self.parts_.correction, "cell", None)
+        return None if cell is None else cell.tree_
+
+    def _guarantee(self) -> Guarantee:
+        promise = super()._guarantee()
+        return promise if self.tree_ is None else replace(promise, conditional_on="cell")
+
+    def _caveats(self) -> tuple[str, ...]:
+        average, *others = super()._caveats()
+        return (average if self.tree_ is None else f"within a leaf, {average}", *others)

@@ -1,0 +1,380 @@
+"""The rows of one query, and what fitted objects say of them.
+
+A `Curve` is anything that says numbers of a row: the fitted score, a spread, a view of the
+features, a cell, a weight. It is asked through `Rows`, which keep the answer: a model is asked once
+per query. Reference rows are rows whose answers were filled in beforehand, by models that have not
+seen them. So nothing that learns from reference rows meets an in-sample answer.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib import import_module
+from math import prod
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import KFold, train_test_split
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, get_tags
+from threadpoolctl import ThreadpoolController
+
+from localconformal.frames import row_hashes
+from localconformal.quantiles import Array, clear_of_rounding
+
+Index = NDArray[np.intp]
+#: Rows whose local laws are held at a time: some 0.1 kB each for a kernel or a forest of many
+#: reference rows, up to 5 kB for a stack of laws of every kind, 330 MB in all.
+ROWS_AT_A_TIME = 2**16
+#: Numbers in a table up to which a model is fitted, or predicts, in one OpenMP thread. Boosting on
+#: a million takes a second alone; with threads on a busy machine it took thirty.
+SMALL_FIT, SMALL_PREDICTION = 1_000_000, 100_000
+#: Packages with threads of their own, which may be imported after we have looked.
+_LATECOMERS = ("torch", "lightgbm", "xgboost", "catboost")
+
+
+class Curve:
+    """Numbers of a row: a deterministic function of training rows and that row."""
+
+    def compute(self, rows: Rows) -> Any:
+        """(n,), (n, k), or a NamedTuple of (n,)."""
+        raise NotImplementedError
+
+    def __call__(self, rows: Rows) -> Any:
+        """The answer of `compute`, which the rows keep."""
+        if self not in rows.known:
+            rows.known[self] = self.compute(rows)
+        return rows.known[self]
+
+
+class Rows:
+    """X (n rows) and what is known of them.
+
+    Parameters
+    ----------
+    X : array or frame
+    beside : array of shape (n,), default=None
+        Groups or weights, as they came beside X.
+    model : Curve, default=None
+        Who speaks of these rows, with an answer that has a ``point``: the fitted score, or a blend.
+    spread : Curve, default=None
+        sigma(x), where it is known already.
+    known : dict, default=None
+        Curve -> its answer at these rows.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        beside: Any = None,
+        model: Curve | None = None,
+        spread: Curve | None = None,
+        known: dict[Curve, Any] | None = None,
+    ) -> None:
+        self.X, self.beside, self.model, self.spread = X, beside, model, spread
+        self.known: dict[Curve, Any] = {} if known is None else known
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def point(self) -> Array:
+        """What the point model says, (n,); 0 for a law that is fitted outside a regressor."""
+        answer: Any = None if self.model is None else self.model(self)
+        return np.zeros(len(self)) if answer is None else np.asarray(answer.point)
+
+    def of(self, model: Curve | None, spread: Curve | None = None) -> Rows:
+        """The same rows, with another model to speak of them."""
+        return Rows(self.X, self.beside, model, spread, self.known)
+
+    def take(self, index: Index) -> Rows:
+        """Some of the rows, with every answer that is known of them."""
+        beside = None if self.beside is None else take_rows(self.beside, index)
+        known = {curve: _cut(answer, index) for curve, answer in self.known.items()}
+        return Rows(take_rows(self.X, index), beside, self.model, self.spread, known)
+
+    def parts(self, most: int = ROWS_AT_A_TIME) -> Iterator[tuple[slice, Rows]]:
+        """At most so many rows at a time: where they stand, and themselves."""
+        n = len(self)
+        if n <= most:
+            yield slice(0, n), self
+            return
+        for start in range(0, n, most):
+            part = slice(start, min(start + most, n))
+            yield part, self.take(np.arange(part.start, part.stop))
+
+
+def _cut(answer: Any, index: Index) -> Any:
+    if isinstance(answer, tuple):
+        return type(answer)(*(column[index] for column in answer))
+    return answer[index]
+
+
+def as_rows(X: Any) -> Rows:
+    """X itself if it is `Rows` already."""
+    return X if isinstance(X, Rows) else Rows(X)
+
+
+class _Response(Curve):
+    """y, which reference rows know; nobody else may ask for it."""
+
+    def compute(self, rows: Rows) -> Array:
+        raise LookupError("the response is known at reference rows only")
+
+
+class _RowHash(Curve):
+    """64 bits of each row, equal for rows that hold equal values."""
+
+    def compute(self, rows: Rows) -> NDArray[np.uint64]:
+        return row_hashes(rows.X)
+
+
+RESPONSE, ROW_HASH = _Response(), _RowHash()
+
+
+def response_of(rows: Rows, v: Array) -> Array:
+    """y at reference rows; the score itself for a law that is fitted outside a regressor."""
+    return np.asarray(rows.known.get(RESPONSE, v))
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What laws, adjustments and corrections learn from.
+
+    Parameters
+    ----------
+    rows : Rows
+        Know what models that have not seen them say of them, and the response.
+    y : array of shape (n,)
+    score : Score
+        Fitted; its answer at the rows is known.
+    sides : Sides
+        How its two sides are folded.
+    seed : int
+    n_jobs : int or None
+    law : Law, default=None
+        Unfitted.
+    """
+
+    rows: Rows
+    y: Array
+    score: Any
+    sides: Any
+    seed: int
+    n_jobs: int | None = None
+    law: Any = None
+
+    @cached_property
+    def V(self) -> Array:
+        """Scores (n, S), finite or refused: a law is made of numbers."""
+        V = self.score.values(self.score(self.rows), self.y)
+        if not np.all(np.isfinite(V)):
+            bad = np.count_nonzero(~np.isfinite(V).all(axis=1))
+            raise ValueError(
+                f"{bad} of {len(V)} reference scores are NaN or infinite; expected finite numbers: "
+                "check the base model's predictions."
+            )
+        return np.asarray(self.sides.fold(V))
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Scores (n, S) for constants to be learned from: rounding errors are none."""
+        error, size = np.abs(self.y - self.rows.point), np.abs(self.V).max(axis=1)
+        both = (error > 0.0) & (size > 0.0)
+        # Scores may be in units of a spread; where there is no error, any unit will do.
+        unit = float(np.median(error[both] / size[both])) if both.any() else 1.0
+        return clear_of_rounding(self.V, self.y, unit)
+
+
+def in_canonical_order(rows: Rows, v: Array) -> tuple[Rows, Array]:
+    """By score, then by content: the same reference rows in any order come out alike."""
+    order = canonical_order(rows, v)
+    return rows.take(order), v[order]
+
+
+def canonical_order(rows: Rows, v: Array) -> Index:
+    """The order of scores v (n,); equal ones by what their rows hold."""
+    return np.lexsort((ROW_HASH(rows), v))
+
+
+# ---- splits -------------------------------------------------------------------------------------
+
+
+def split_rows(n: int, share: float | int | None, seed: int) -> tuple[Index, Index]:
+    """Rows 0..n-1 in two disjoint parts; the second has ``share`` (or that many) of them.
+
+    ``share=None`` leaves the second part empty.
+
+    Examples
+    --------
+    >>> first, second = split_rows(8, 0.25, seed=0)
+    >>> len(first), len(second), sorted([*first, *second]) == list(range(8))
+    (6, 2, True)
+    """
+    rows = np.arange(n)
+    if share is None:
+        return rows, rows[:0]
+    if n < 2:
+        raise ValueError(
+            f"n_samples={n} cannot be split into a training and a calibration part; expected at "
+            "least 2 rows, or pass calibration_size=None and call conformalize."
+        )
+    if isinstance(share, Integral) and share >= n:
+        raise ValueError(
+            f"got calibration_size={share} and {n} rows; some rows must be left to train on."
+        )
+    first, second = train_test_split(rows, test_size=share, random_state=seed)
+    return np.sort(first), np.sort(second)
+
+
+def fold_rows(n: int, n_folds: int, seed: int) -> list[tuple[Index, Index]]:
+    """(other rows, fold) for at most ``n_folds`` shuffled folds of 0..n-1."""
+    if n < 2:
+        raise ValueError(
+            f"n_samples={n} is too few for cross-fitting, which needs at least 2 training rows: "
+            "give more rows."
+        )
+    folds = KFold(min(n_folds, n), shuffle=True, random_state=seed)
+    return list(folds.split(np.empty((n, 0))))
+
+
+def take_rows(X: Any, rows: Index) -> Any:
+    """The given rows of an array or a frame."""
+    return _safe_indexing(X, rows)
+
+
+def take_params(params: Mapping[str, Any], rows: Index, n_rows: int) -> dict[str, Any]:
+    """Fit parameters with one entry per row (such as sample_weight) cut to the given rows."""
+    return {
+        name: take_rows(value, rows)
+        if not isinstance(value, str) and hasattr(value, "__len__") and len(value) == n_rows
+        else value
+        for name, value in params.items()
+    }
+
+
+# ---- a model meets rows -------------------------------------------------------------------------
+
+
+def shown(value: Any) -> str:
+    """How a message shows a value; a model's own text may run over several lines.
+
+    Examples
+    --------
+    >>> print(shown(np.eye(2)))
+    array([[1., 0.], [0., 1.]])
+    """
+    return " ".join(repr(value).split())
+
+
+def is_frozen(model: Any) -> bool:
+    """Whether the model is fitted already: a FrozenEstimator, or an object without ``fit``."""
+    return isinstance(model, FrozenEstimator) or not hasattr(model, "fit")
+
+
+def fit_model(model: Any, X: Any, y: Array, fit_params: Mapping[str, Any] | None = None) -> Any:
+    """A fitted clone of the model; a frozen one as it is."""
+    if not hasattr(model, "predict"):
+        raise ValueError(
+            f"got the model {shown(model)}, which has no predict; expected one regression model, "
+            "fitted or not."
+        )
+    if is_frozen(model):
+        return model
+    try:
+        with few_threads(X):
+            return clone(model).fit(X, y, **(fit_params or {}))
+    except (TypeError, ValueError) as problem:
+        # By name: that module reads columns, which is a layer further on.
+        import_module("localconformal.models").explain_failed_fit(model, X, problem)
+        raise
+
+
+def predict_column(model: Any, X: Any) -> Array:
+    """Point predictions of the model as a float64 array of shape (n,)."""
+    with few_threads(X, SMALL_PREDICTION):
+        prediction = np.asarray(model.predict(X), dtype=np.float64)
+    if prediction.size != len(X):
+        raise ValueError(
+            f"{type(model).__name__}.predict returned an array of shape {prediction.shape} for "
+            f"{len(X)} rows; expected one number per row: wrap a single-output model."
+        )
+    return prediction.reshape(len(X))
+
+
+def accepts_missing(model: Any) -> bool:
+    """Whether NaN may go to the model: unless its tags refuse it, the model decides for itself."""
+    return is_composite(model) or bool(getattr(_input_tags(model), "allow_nan", True))
+
+
+def is_composite(model: Any) -> bool:
+    """Whether the model wraps others (Pipeline, search, ...): its own tags say little then."""
+    model = model.estimator if isinstance(model, FrozenEstimator) else model
+    # Parameters, not attributes: a forest keeps the tree that it grows as its estimator.
+    known = model.get_params(deep=False) if hasattr(model, "get_params") else ()
+    return any(part in known for part in ("steps", "estimator", "regressor", "estimators"))
+
+
+def accepts_more_dimensions(model: Any) -> bool:
+    """Whether X of more than two dimensions may go to the model, or what comes first in it.
+
+    Its tags decide; a model without tags, and a skorch net, decide for themselves.
+    """
+    for name in ("estimator", "regressor"):
+        if hasattr(model, name):
+            return accepts_more_dimensions(getattr(model, name))
+    if isinstance(model, Pipeline):
+        return accepts_more_dimensions(model.steps[0][1])
+    if _is_skorch(model):
+        return True
+    return bool(getattr(_input_tags(model), "three_d_array", model is not None))
+
+
+def _is_skorch(model: Any) -> bool:
+    """Whether the model is a skorch net, whose tags say nothing of what its module takes."""
+    return any(kind.__module__.partition(".")[0] == "skorch" for kind in type(model).__mro__)
+
+
+def _input_tags(model: Any) -> Any:
+    model = model.estimator if isinstance(model, FrozenEstimator) else model
+    if isinstance(model, (tuple, list)):
+        model = model[0]
+    if model is None:
+        model = HistGradientBoostingRegressor()
+    return get_tags(model).input_tags if hasattr(model, "__sklearn_tags__") else None
+
+
+def is_small(X: Any, most: int = SMALL_FIT) -> bool:
+    """Whether a table has at most so many numbers; threads would wait longer than they work."""
+    return prod(np.shape(X)) <= most
+
+
+@contextmanager
+def few_threads(X: Any, most: int = SMALL_FIT) -> Iterator[None]:
+    """One OpenMP thread while a model meets a small table; as many as it likes on a large one."""
+    if not is_small(X, most):
+        yield
+        return
+    with thread_pools("openmp").limit(limits=1):
+        yield
+
+
+def thread_pools(user_api: str) -> Any:
+    """The controller of the libraries that are loaded, of one kind."""
+    return _pools_among(user_api, tuple(name for name in _LATECOMERS if name in sys.modules))
+
+
+@lru_cache(maxsize=8)
+def _pools_among(user_api: str, loaded: tuple[str, ...]) -> Any:
+    # Looking for the loaded libraries takes milliseconds, so once for each set of them.
+    # Selected first: a limit restores whatever its controller knows, of other kinds too.
+    return ThreadpoolController().select(user_api=user_api)

@@ -1,0 +1,413 @@
+"""V(x, y) and its inverse: how far y lies outside what the model expects at x.
+
+A fitted score is the curve x -> Band of what its models say of a row. A new score is a class with
+`fit` and `compute`, and with `values` and `bounds` where it is no distance from an edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+
+from localconformal.quantiles import Array, clear_of_rounding, round_up, typical_size
+from localconformal.rows import (
+    Curve,
+    Index,
+    Rows,
+    as_rows,
+    fit_model,
+    fold_rows,
+    is_frozen,
+    predict_column,
+    take_params,
+    take_rows,
+)
+
+__all__ = [
+    "SCORES",
+    "AbsoluteScore",
+    "Band",
+    "NormalisedScore",
+    "QuantileScore",
+    "ResidualScore",
+    "ResponseScore",
+    "Score",
+    "make_score",
+]
+
+
+class Band(NamedTuple):
+    """What the model says at each x: the point, two edges, the unit of distance from each; (n,)."""
+
+    point: Array
+    lower: Array
+    upper: Array
+    lower_unit: Array
+    upper_unit: Array
+
+    @classmethod
+    def around(cls, point: Array, centre: Array | None = None, unit: Array | None = None) -> Band:
+        """A band of no width around a centre, the point itself by default."""
+        middle = point if centre is None else centre
+        scale = np.ones_like(middle) if unit is None else unit
+        return cls(point, middle, middle, scale, scale)
+
+
+class Score(Curve, BaseEstimator):
+    """Two-sided score: how many units y lies below the lower and above the upper edge.
+
+    V_lower(x, y) = (lower(x) - y) / lower_unit(x),  V_upper(x, y) = (y - upper(x)) / upper_unit(x)
+
+    `values` and `bounds` are inverses: {y : V_s(x, y) <= T_s for both s} = [lower, upper].
+    """
+
+    #: True for a score whose two sides are one number, their maximum, whatever ``sides`` says.
+    one_sided = False
+
+    def fit(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Array,
+        *,
+        confidence_level: float = 0.9,
+        random_state: int = 0,
+        fit_params: Mapping[str, Any] | None = None,
+    ) -> Score:
+        """Fit the models behind the score on training rows; return self."""
+        raise NotImplementedError
+
+    def compute(self, rows: Rows) -> Band:
+        """The band at each row."""
+        raise NotImplementedError
+
+    def out_of_bag(self) -> Band:
+        """Bands at the training rows by the models that have not seen them."""
+        raise ValueError(
+            f"got reference='oob' with {type(self).__name__}, which has no out-of-bag version; "
+            "choose reference='cross-fit'."
+        )
+
+    def is_frozen(self, estimator: Any) -> bool:
+        """Whether `fit` trains nothing, so that every row given to it is unseen by the models."""
+        return is_frozen(estimator)
+
+    def comes_fitted(self, estimator: Any) -> bool:
+        """Whether any model behind the score was fitted elsewhere, on rows we do not know."""
+        return any(map(is_frozen, models_given(estimator)))
+
+    def values(self, band: Band, y: Array) -> Array:
+        """Scores of (x, y): (n, 2), columns lower and upper."""
+        # Whoever asks says what becomes of scores that are not finite.
+        with np.errstate(over="ignore", invalid="ignore"):
+            below = (band.lower - y) / band.lower_unit
+            above = (y - band.upper) / band.upper_unit
+        return np.stack([below, above], axis=1)
+
+    def bounds(self, band: Band, thresholds: Array) -> Array:
+        """Intervals {y : V <= threshold}, rounded outward: (n, 2, L) -> (n, 2, L)."""
+        with np.errstate(over="ignore"):
+            below = thresholds[:, 0] * band.lower_unit[:, None]
+            above = thresholds[:, 1] * band.upper_unit[:, None]
+        # No bound lies at the infinity beyond it: an empty set must have a midpoint.
+        largest = np.finfo(np.float64).max
+        lower = -np.maximum(round_up(-band.lower[:, None], below), -largest)
+        upper = np.maximum(round_up(band.upper[:, None], above), -largest)
+        return np.stack([lower, upper], axis=1)
+
+
+def models_given(estimator: Any) -> list[Any]:
+    """The models that the user passed: one, or several for several quantiles."""
+    return list(estimator) if isinstance(estimator, (tuple, list)) else [estimator]
+
+
+class ResidualScore(Score):
+    """V_upper = y - mu(x), V_lower = mu(x) - y: the score of SLCP.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X, y = np.arange(4.0)[:, None], np.arange(4.0)
+    >>> score = ResidualScore().fit(LinearRegression(), X, y)
+    >>> score.values(score(Rows(X)), y + 1.0)[0].round(6)
+    array([-1.,  1.])
+    """
+
+    def fit(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Array,
+        *,
+        confidence_level: float = 0.9,
+        random_state: int = 0,
+        fit_params: Mapping[str, Any] | None = None,
+    ) -> ResidualScore:
+        """Fit mu."""
+        self.model_ = fit_model(estimator, as_rows(X).X, y, fit_params)
+        return self
+
+    def compute(self, rows: Rows) -> Band:
+        """No width around mu(x)."""
+        return Band.around(predict_column(self.model_, rows.X))
+
+    def out_of_bag(self) -> Band:
+        """No width around the forest's own out-of-bag prediction."""
+        if not hasattr(self.model_, "oob_prediction_"):
+            raise ValueError(
+                f"got reference='oob' with {type(self.model_).__name__}, which has no "
+                "oob_prediction_; use a bagged model such as RandomForestRegressor, or choose "
+                "reference='cross-fit'."
+            )
+        return Band.around(np.asarray(self.model_.oob_prediction_, dtype=np.float64))
+
+
+class AbsoluteScore(ResidualScore):
+    """V = |y - mu(x)|, the larger of the two signed residuals: the score of split conformal.
+
+    Examples
+    --------
+    >>> AbsoluteScore().one_sided
+    True
+    """
+
+    one_sided = True
+
+
+class ResponseScore(ResidualScore):
+    """V_upper = y, V_lower = -y: the local law is that of y itself.
+
+    The estimator still gives the point predictions; the intervals do not use it.
+    """
+
+    def compute(self, rows: Rows) -> Band:
+        """No width around zero."""
+        return Band.around(super().compute(rows).point, np.zeros(len(rows)))
+
+    def out_of_bag(self) -> Band:
+        """The same: there is no model to be seen by."""
+        point = super().out_of_bag().point
+        return Band.around(point, np.zeros_like(point))
+
+    def is_frozen(self, estimator: Any) -> bool:
+        """True: y is never in sample."""
+        return True
+
+
+class NormalisedScore(ResidualScore):
+    """V_upper = (y - mu(x)) / s(x), V_lower = -V_upper, with s(x) = max(sigma(x), 0) + floor.
+
+    sigma is a model of |y - mu(x)| fitted to out-of-fold residuals of the training rows. The
+    floor is ``beta`` times their median, so that scaling y scales the intervals. Fit parameters
+    such as ``sample_weight`` go to mu, not to sigma.
+
+    Parameters
+    ----------
+    spread_estimator : estimator, default=None
+        Model of |y - mu(x)|; None is HistGradientBoostingRegressor. A FrozenEstimator, or an
+        object with only ``predict``, is used as it is.
+    beta : float, default=0.01
+        Floor of the spread, relative to the median absolute residual.
+    n_folds : int, default=5
+        Folds for the residuals that sigma learns from.
+
+    Examples
+    --------
+    >>> NormalisedScore(beta=0.1)
+    NormalisedScore(beta=0.1)
+    """
+
+    def __init__(self, spread_estimator: Any = None, beta: float = 0.01, n_folds: int = 5) -> None:
+        self.spread_estimator = spread_estimator
+        self.beta = beta
+        self.n_folds = n_folds
+
+    def fit(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Array,
+        *,
+        confidence_level: float = 0.9,
+        random_state: int = 0,
+        fit_params: Mapping[str, Any] | None = None,
+    ) -> NormalisedScore:
+        """Fit mu, then sigma on out-of-fold absolute residuals."""
+        from localconformal.models import default_estimator
+
+        if not self.beta >= 0:
+            raise ValueError(f"got beta={self.beta!r}; expected a number of at least 0.")
+        rows = as_rows(X)
+        super().fit(estimator, rows, y, fit_params=fit_params)
+        spread = self.spread_estimator
+        if spread is None:
+            spread = default_estimator(random_state)
+        residuals = self._residuals(estimator, rows, y, random_state, fit_params or {})
+        self.spread_model_ = fit_model(spread, rows.X, residuals)
+        self.floor_ = self.beta * typical_size(clear_of_rounding(residuals, y))
+        return self
+
+    def _residuals(
+        self, estimator: Any, rows: Rows, y: Array, seed: int, fit_params: Mapping[str, Any]
+    ) -> Array:
+        """|y - mu(x)| by models that have not seen the row; no folds for a frozen mu."""
+        from localconformal.models import fit_all
+
+        if is_frozen(estimator):
+            return np.abs(y - predict_column(self.model_, rows.X))
+        prediction = np.empty_like(y)
+
+        def predict(rest: Index, fold: Index) -> None:
+            params = take_params(fit_params, rest, len(y))
+            model = fit_model(estimator, take_rows(rows.X, rest), y[rest], params)
+            prediction[fold] = predict_column(model, take_rows(rows.X, fold))
+
+        folds = fold_rows(len(y), self.n_folds, seed)
+        fit_all([partial(predict, *fold) for fold in folds], estimator, rows.X)
+        return np.abs(y - prediction)
+
+    def compute(self, rows: Rows) -> Band:
+        """No width around mu(x), in units of s(x); a tiny floor stays when s would be 0."""
+        raw = np.maximum(predict_column(self.spread_model_, rows.X), 0.0) + self.floor_
+        unit = np.maximum(raw, np.finfo(np.float64).tiny)
+        return Band.around(super().compute(rows).point, unit=unit)
+
+    def out_of_bag(self) -> Band:
+        """Not available: sigma has no out-of-bag version."""
+        return Score.out_of_bag(self)
+
+    def comes_fitted(self, estimator: Any) -> bool:
+        """Also when sigma was fitted elsewhere."""
+        return super().comes_fitted(estimator) or self._spread_is_frozen()
+
+    def is_frozen(self, estimator: Any) -> bool:
+        """Nothing is trained when both mu and sigma come fitted."""
+        return is_frozen(estimator) and self._spread_is_frozen()
+
+    def _spread_is_frozen(self) -> bool:
+        return self.spread_estimator is not None and is_frozen(self.spread_estimator)
+
+
+class QuantileScore(Score):
+    """V_upper = (y - q_hi(x)) / u_hi(x), V_lower = (q_lo(x) - y) / u_lo(x): the score of CQR.
+
+    The estimator may be
+
+    * one model with a quantile parameter (HistGradientBoosting, GradientBoosting, LightGBM,
+      XGBoost, QuantileRegressor, or a Pipeline that ends in one): three copies are fitted, at
+      the lower level, the median and the upper level;
+    * a pair (lower, upper) or a triple (lower, median, upper), to train or already fitted;
+    * one multi-quantile model: ``predict(X, quantiles=[...])`` as in quantile-forest;
+    * one model, frozen or not, whose ``predict`` gives two or three columns in that order.
+
+    Parameters
+    ----------
+    quantiles : pair of floats, default=None
+        Nominal levels of the models; None is (alpha / 2, 1 - alpha / 2).
+    unit : {"one", "median", "width"}, default="one"
+        Unit of the distance from each edge: u = 1 (CQR), the distance of the edge from the
+        median (CQR-m), or q_hi - q_lo (CQR-r). Units are floored at ``floor`` times their
+        training median.
+    floor : float, default=0.001
+        See above.
+
+    Examples
+    --------
+    >>> QuantileScore(unit="width")
+    QuantileScore(unit='width')
+    """
+
+    def __init__(
+        self, quantiles: Sequence[float] | None = None, unit: str = "one", floor: float = 1e-3
+    ) -> None:
+        self.quantiles = quantiles
+        self.unit = unit
+        self.floor = floor
+
+    def fit(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Array,
+        *,
+        confidence_level: float = 0.9,
+        random_state: int = 0,
+        fit_params: Mapping[str, Any] | None = None,
+    ) -> QuantileScore:
+        """Fit the quantile models and the floors of the units."""
+        from localconformal.models import fit_all, quantile_models
+
+        if self.unit not in _UNITS:
+            raise ValueError(f"got unit={self.unit!r}; expected one of {sorted(_UNITS)}.")
+        X = as_rows(X).X
+        self.levels_ = self._levels(confidence_level)
+        models = quantile_models(estimator, self.levels_)
+        fits = [partial(fit_model, model, X, y, fit_params) for model in models]
+        self.models_ = fit_all(fits, models, X)
+        units = list(_UNITS[self.unit](*self._curves(X)))
+        if self.unit != "one":
+            units = [clear_of_rounding(unit, y) for unit in units]
+        self.unit_floors_ = [self.floor * typical_size(unit) for unit in units]
+        return self
+
+    def _levels(self, confidence_level: float) -> list[float]:
+        if self.quantiles is None:
+            tail = (1.0 - confidence_level) / 2.0
+            return [tail, 0.5, 1.0 - tail]
+        given = self.quantiles if isinstance(self.quantiles, (tuple, list, np.ndarray)) else ()
+        pair = [float(level) for level in np.ravel(given) if isinstance(level, Real)]
+        if np.size(given) != 2 or len(pair) != 2 or not 0.0 < pair[0] < 0.5 < pair[1] < 1.0:
+            raise ValueError(
+                f"got quantiles={self.quantiles!r}; expected a pair of levels inside (0, 1), one "
+                "on each side of 0.5."
+            )
+        return [pair[0], 0.5, pair[1]]
+
+    def _curves(self, X: Any) -> tuple[Array, Array, Array]:
+        """q_lo <= q_50 <= q_hi at each row, un-crossed; the midpoint where no median is known."""
+        from localconformal.models import predict_quantiles
+
+        columns = predict_quantiles(self.models_, X, self.levels_)
+        low, high = columns[:, [0, -1]].min(axis=1), columns[:, [0, -1]].max(axis=1)
+        middle = columns[:, 1] if columns.shape[1] == 3 else (low + high) / 2.0
+        return low, np.clip(middle, low, high), high
+
+    def compute(self, rows: Rows) -> Band:
+        """From q_lo(x) to q_hi(x); the point is the median, or the middle of the two."""
+        low, middle, high = self._curves(rows.X)
+        units = _UNITS[self.unit](low, middle, high)
+        below, above = (
+            np.maximum(unit, floor) for unit, floor in zip(units, self.unit_floors_, strict=True)
+        )
+        return Band(middle, low, high, below, above)
+
+    def is_frozen(self, estimator: Any) -> bool:
+        """Nothing is trained when every model comes fitted; floors are training constants."""
+        return all(map(is_frozen, models_given(estimator)))
+
+
+#: unit name -> (low, middle, high) -> (lower unit, upper unit)
+_UNITS = {
+    "one": lambda low, middle, high: (np.ones_like(low), np.ones_like(low)),
+    "median": lambda low, middle, high: (middle - low, high - middle),
+    "width": lambda low, middle, high: (high - low, high - low),
+}
+
+SCORES: dict[str, type[Score]] = {
+    "residual": ResidualScore,
+    "absolute": AbsoluteScore,
+    "quantile": QuantileScore,
+    "normalised": NormalisedScore,
+    "response": ResponseScore,
+}
+
+
+def make_score(score: Any) -> Score:
+    """A fresh score from its name or from an object."""
+    return SCORES[score]() if isinstance(score, str) else clone(score)
