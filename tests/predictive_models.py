@@ -6,39 +6,32 @@ import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
-from localconformal import (
-    ForestLaw,
-    KernelLaw,
-    LearnedLaw,
-    LocalizedConformalRegressor,
-    NeighborsLaw,
-    NormalisedScore,
-)
+import localconformal as lc
 from localconformal.laws import LAWS
 from registry import smooth_data
 
-LAW = KernelLaw(bandwidth=0.4)
+LAW = lc.KernelLaw(bandwidth=0.4)
 
 
 def make(conformity_score="residual", law=LAW, **params):
     base = QuantileRegressor(alpha=0) if conformity_score == "quantile" else LinearRegression()
     params.setdefault("calibration_size", None)
-    return LocalizedConformalRegressor(
+    return lc.LocalizedConformalRegressor(
         base, conformity_score=conformity_score, law=law, random_state=0, **params
     )
 
 
 #: Laws whose default models take long, with others.
 LIGHT = {
-    "forest": ForestLaw(RandomForestRegressor(10, min_samples_leaf=5)),
-    "learned": LearnedLaw(QuantileRegressor(alpha=0)),
+    "forest": lc.ForestLaw(RandomForestRegressor(10, min_samples_leaf=5)),
+    "learned": lc.LearnedLaw(QuantileRegressor(alpha=0)),
 }
 VARIANTS = {
     **{f"law-{name}": {"law": LIGHT.get(name, name)} for name in LAWS},
-    "neighbors-3": {"law": NeighborsLaw(3)},
-    "kernel-narrow": {"law": KernelLaw("boxcar", bandwidth=1e-3)},
+    "neighbors-3": {"law": lc.NeighborsLaw(3)},
+    "kernel-narrow": {"law": lc.KernelLaw("boxcar", bandwidth=1e-3)},
     "response": {"conformity_score": "response"},
-    "normalised": {"conformity_score": NormalisedScore(LinearRegression())},
+    "normalised": {"conformity_score": lc.NormalisedScore(LinearRegression())},
     "quantile": {"conformity_score": "quantile"},
     "union": {"sides": "union"},
     "theta": {"adjustment": "theta"},

@@ -4,21 +4,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
+import localconformal as lc
 from inner import fit_adjustment, local_laws
-from localconformal import (
-    AdditiveExpectation,
-    AdditiveQuantile,
-    KernelLaw,
-    LocalizedConformalRegressor,
-    MonotoneAdjustment,
-    MultiplicativeExpectation,
-    MultiplicativeQuantile,
-    NeighborsLaw,
-    ScaledQuantile,
-    StackedLaw,
-    ThetaQuantile,
-    UniformLaw,
-)
 
 LEVELS = np.array([[0.9, 0.6], [0.8, 0.95]])
 N = 20
@@ -29,7 +16,7 @@ def problem():
     rng = np.random.default_rng(0)
     X, v = rng.normal(size=(120, 2)), rng.normal(size=120)
     V = np.column_stack([-v, v])
-    F = local_laws(KernelLaw(bandwidth=0.5), X, V, rng.normal(size=(N, 2)))
+    F = local_laws(lc.KernelLaw(bandwidth=0.5), X, V, rng.normal(size=(N, 2)))
     return V, F, rng.normal(size=(N, 2))
 
 
@@ -39,15 +26,15 @@ def medians(V):
 
 #: p = (v - a) / b: name -> (adjustment, (Q, Q below, E v, E |v|, eps) -> a, b).
 FORMULAS = {
-    "additive": (AdditiveQuantile(), lambda Q, *known: (Q, 1.0)),
-    "scaled": (ScaledQuantile(floor=0.1), lambda Q, below, m, s, eps: (Q, eps + Q - below)),
+    "additive": (lc.AdditiveQuantile(), lambda Q, *known: (Q, 1.0)),
+    "scaled": (lc.ScaledQuantile(floor=0.1), lambda Q, below, m, s, eps: (Q, eps + Q - below)),
     "multiplicative": (
-        MultiplicativeQuantile(floor=0.1),
+        lc.MultiplicativeQuantile(floor=0.1),
         lambda Q, below, mean, size, eps: (0.0, eps + np.abs(Q)),
     ),
-    "additive-expectation": (AdditiveExpectation(), lambda Q, below, mean, *known: (mean, 1.0)),
+    "additive-expectation": (lc.AdditiveExpectation(), lambda Q, below, mean, *known: (mean, 1.0)),
     "multiplicative-expectation": (
-        MultiplicativeExpectation(floor=0.1),
+        lc.MultiplicativeExpectation(floor=0.1),
         lambda Q, below, mean, size, eps: (0.0, eps + size),
     ),
 }
@@ -69,7 +56,7 @@ def test_scores_thresholds_and_the_user_s_own_are_the_formula(name, problem):
     means = (F.mean(absolute)[:, :, None] for absolute in (False, True))
     a, b = formula(F.quantile(LEVELS), F.quantile(1 - LEVELS), *means, eps[:, None])
     p = np.broadcast_to((v[:, :, None] - a) / b, (N, 2, 2))
-    for one in (adjustment, fit_adjustment(MonotoneAdjustment(own), V)):
+    for one in (adjustment, fit_adjustment(lc.MonotoneAdjustment(own), V)):
         np.testing.assert_allclose(one.score(v, F, LEVELS), p, rtol=1e-9, atol=1e-9)
         for theta in (p, p - 0.3, p + 2.0):
             T = one.threshold(theta, F, LEVELS)
@@ -78,7 +65,7 @@ def test_scores_thresholds_and_the_user_s_own_are_the_formula(name, problem):
 
 def test_the_theta_quantile_is_the_rank_below_and_finite_beyond_the_support(problem):
     V, F, v = problem
-    adjustment = fit_adjustment(ThetaQuantile(), V)
+    adjustment = fit_adjustment(lc.ThetaQuantile(), V)
     within = np.clip(v, V.min(axis=0), V.max(axis=0))
     np.testing.assert_array_equal(
         adjustment.score(within, F, LEVELS)[:, :, 0], F.cdf(within, side="left")
@@ -96,7 +83,7 @@ def test_the_theta_quantile_is_the_rank_below_and_finite_beyond_the_support(prob
 
 def test_floors_are_relative_to_the_scores_and_must_be_positive(problem):
     V = problem[0]
-    for kind in (MultiplicativeQuantile, MultiplicativeExpectation, ScaledQuantile):
+    for kind in (lc.MultiplicativeQuantile, lc.MultiplicativeExpectation, lc.ScaledQuantile):
         np.testing.assert_allclose(
             fit_adjustment(kind(floor=0.2), 8 * V).eps_, 8 * 0.2 * medians(V)
         )
@@ -110,21 +97,19 @@ def test_floors_are_relative_to_the_scores_and_must_be_positive(problem):
 def test_signed_additive_expectation_has_constant_width(sides):
     X, y = rows(300, 0)
     settings = {"adjustment": "additive-expectation", "reference": "train", "sides": sides}
-    law = KernelLaw(bandwidth=0.3)
-    model = LocalizedConformalRegressor(LinearRegression(), law=law, random_state=0, **settings)
+    law = lc.KernelLaw(bandwidth=0.3)
+    model = lc.LocalizedConformalRegressor(LinearRegression(), law=law, random_state=0, **settings)
     lower, upper = model.fit(X, y + 3.0 * np.sin(2.0 * X[:, 0])).predict_interval(X).T
     np.testing.assert_allclose(upper - lower, (upper - lower)[0], rtol=1e-9)
     # The centre moves: it corrects the bias of the straight line.
     assert np.std((lower + upper) / 2 - model.predict(X)) > 0.1
 
 
-# ---- in units of the local width --------------------------------------------------------------
-
 LAWS = {
-    "uniform": UniformLaw(),
-    "neighbors": NeighborsLaw(n_neighbors=3),
-    "kernel": KernelLaw(bandwidth=0.5, random_state=0),
-    "knots": StackedLaw(["uniform", NeighborsLaw(n_neighbors=3)], weights=[1, 2]),
+    "uniform": lc.UniformLaw(),
+    "neighbors": lc.NeighborsLaw(n_neighbors=3),
+    "kernel": lc.KernelLaw(bandwidth=0.5, random_state=0),
+    "knots": lc.StackedLaw(["uniform", lc.NeighborsLaw(n_neighbors=3)], weights=[1, 2]),
 }
 
 
@@ -133,7 +118,7 @@ LAWS = {
 def test_extreme_levels_stay_finite(law, level):
     V = np.random.default_rng(0).normal(size=(40, 1))
     F = local_laws(LAWS[law], V, V, V[:5])
-    adjustment, levels = fit_adjustment(ScaledQuantile(), V), np.array([[level]])
+    adjustment, levels = fit_adjustment(lc.ScaledQuantile(), V), np.array([[level]])
     p = adjustment.score(V[:5], F, levels)
     assert np.all(np.isfinite(p))
     assert np.all(V[:5, :, None] <= adjustment.threshold(p, F, levels))
@@ -141,14 +126,16 @@ def test_extreme_levels_stay_finite(law, level):
 
 def test_where_there_is_no_width_the_unit_is_the_floor():
     V = np.random.default_rng(0).normal(size=(40, 1))
-    F, low = local_laws(UniformLaw(), V, V, V[:5]), np.array([[0.3]])
-    adjustment = fit_adjustment(ScaledQuantile(), V)
+    F, low = local_laws(lc.UniformLaw(), V, V, V[:5]), np.array([[0.3]])
+    adjustment = fit_adjustment(lc.ScaledQuantile(), V)
     # Below one half the width is never negative.
     expected = (V[:5, :, None] - F.quantile(low)) / adjustment.eps_[0]
     np.testing.assert_allclose(adjustment.score(V[:5], F, low), expected, rtol=1e-12)
     V = np.full((20, 1), 3.0)
-    F = local_laws(UniformLaw(), V, V, V[:1])
-    p = fit_adjustment(ScaledQuantile(floor=0.1), V).score(np.array([[3.3]]), F, np.array([[0.9]]))
+    F = local_laws(lc.UniformLaw(), V, V, V[:1])
+    p = fit_adjustment(lc.ScaledQuantile(floor=0.1), V).score(
+        np.array([[3.3]]), F, np.array([[0.9]])
+    )
     assert p.item() == pytest.approx(1.0, abs=1e-9)
 
 
@@ -161,8 +148,8 @@ def rows(n, seed):
 @pytest.mark.parametrize("sides", ["joint", "union", "absolute"])
 def test_scaled_intervals_adapt_and_scale_with_y(sides):
     (X, y), (Q, _) = rows(300, 0), rows(200, 1)
-    settings = {"adjustment": "scaled", "sides": sides, "law": KernelLaw(bandwidth=0.4)}
-    model = LocalizedConformalRegressor(LinearRegression(), random_state=0, **settings)
+    settings = {"adjustment": "scaled", "sides": sides, "law": lc.KernelLaw(bandwidth=0.4)}
+    model = lc.LocalizedConformalRegressor(LinearRegression(), random_state=0, **settings)
     intervals = model.fit(X, y).predict_interval(Q)
     width, wide = np.ptp(intervals, axis=1), np.abs(Q[:, 1]) > 1.5
     assert width[wide].mean() > 2 * width[np.abs(Q[:, 1]) < 0.4].mean()
@@ -174,25 +161,22 @@ def test_scaled_intervals_adapt_and_scale_with_y(sides):
     np.testing.assert_allclose(found, 2.0 * X[:, [0, 0]], atol=1e-9)
 
 
-# ---- the user's own ---------------------------------------------------------------------------
-
-
 def test_infinite_corrections_and_unreachable_scores(problem):
     _, F, v = problem
-    plain = MonotoneAdjustment(lambda v, F, theta: theta - v)
+    plain = lc.MonotoneAdjustment(lambda v, F, theta: theta - v)
     theta = np.array([[np.inf, 1.0], [0.5, np.inf]])
     T = plain.threshold(theta, F, LEVELS)
     assert np.all(T[:, [0, 1], [0, 1]] == np.inf)
     np.testing.assert_allclose(T[:, [0, 1], [1, 0]], [[1.0, 0.5]] * N, rtol=1e-9)
-    never = MonotoneAdjustment(lambda v, F, theta: np.full_like(v, -1.0))
+    never = lc.MonotoneAdjustment(lambda v, F, theta: np.full_like(v, -1.0))
     assert np.all(never.score(v, F, LEVELS) == np.inf)
-    always = MonotoneAdjustment(lambda v, F, theta: np.full_like(v, 1.0))
+    always = lc.MonotoneAdjustment(lambda v, F, theta: np.full_like(v, 1.0))
     assert np.all(always.threshold(np.zeros((2, 2)), F, LEVELS) == np.inf)
 
 
 def test_all_of_a_stretch_on_which_m_is_zero_is_accepted(problem):
     _, F, _ = problem
-    own = MonotoneAdjustment(lambda v, F, theta: np.floor(theta) - np.ceil(v))
+    own = lc.MonotoneAdjustment(lambda v, F, theta: np.floor(theta) - np.ceil(v))
     T = own.threshold(np.full((2, 2), 2.5), F, LEVELS)
     assert np.all(T >= 2.0)
     np.testing.assert_allclose(T, 2.0, rtol=1e-9)
@@ -213,7 +197,7 @@ def test_all_of_a_stretch_on_which_m_is_zero_is_accepted(problem):
 def test_what_is_no_monotone_function_is_refused(m, message, problem):
     V, F, v = problem
     with pytest.raises(ValueError, match=message):
-        fit_adjustment(MonotoneAdjustment(m), V).score(v, F, LEVELS)
+        fit_adjustment(lc.MonotoneAdjustment(m), V).score(v, F, LEVELS)
 
 
 def test_a_user_s_function_sees_one_side_and_its_level(problem):
@@ -225,5 +209,5 @@ def test_a_user_s_function_sees_one_side_and_its_level(problem):
         np.testing.assert_array_equal(F.mean(), local.mean()[:, int(F.level in LEVELS[1])])
         return theta - v
 
-    MonotoneAdjustment(m).threshold(np.zeros((2, 2)), local, LEVELS)
+    lc.MonotoneAdjustment(m).threshold(np.zeros((2, 2)), local, LEVELS)
     assert seen == set(LEVELS.ravel())

@@ -155,8 +155,6 @@ def test_arrays_read_texts_as_numbers_where_all_of_them_are():
         assert labels[:, 0].tolist() == ["a", "b"]
 
 
-# ---- the names of cells --------------------------------------------------------------------------
-
 #: Kind of label -> two labels of it, and the name of each cell.
 LABELS = {
     "bool": ([True, False], ["True", "False"]),
@@ -201,8 +199,6 @@ def test_columns_of_labels_have_the_names_of_groups():
         known = [name for name in names if name != "missing"]
         assert (column.kind, sorted(column.labels)) == (LABEL, sorted(known))
 
-
-# ---- columns of numbers, and labels by their places ----------------------------------------------
 
 DAY, NAN = 86_400.0, np.nan
 TABLE = pd.DataFrame(

@@ -77,10 +77,7 @@ def test_the_grid_of_equal_scores_scales_with_the_responses(v, scale):
     assert grid.edges[-1] - grid.edges[0] < 1e-8 * scale * 5.0
 
 
-@given(
-    v=st.lists(st.integers(-50, 50), min_size=2, max_size=30),
-    units=st.floats(0.0, 1e6),
-)
+@given(v=st.lists(st.integers(-50, 50), min_size=2, max_size=30), units=st.floats(0.0, 1e6))
 def test_an_extended_grid_just_holds_what_lies_so_far_beyond(v, units):
     grid = grid_of(np.asarray(v, dtype=np.float64))
     ends = np.array([grid.edges[0] - grid.unit * units, grid.edges[-1] + grid.unit * units])

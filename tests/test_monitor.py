@@ -15,13 +15,7 @@ from scipy.stats import binom, kstest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
-from localconformal import (
-    CoverageMonitor,
-    LocalizedConformalRegressor,
-    MondrianConformalRegressor,
-    SplitConformalRegressor,
-    WeightedConformalRegressor,
-)
+import localconformal as lc
 from localconformal.io.models import load_model, save_model
 from localconformal.metrics import coverage
 from localconformal.monitor.martingale import (
@@ -43,7 +37,7 @@ TO_80_PERCENT = 1.6448536269514722 / 1.2815515655446004
 EVERY_ESTIMATOR = pytest.mark.parametrize(
     "estimator_class",
     ci_but(
-        (SplitConformalRegressor, LocalizedConformalRegressor, MondrianConformalRegressor),
+        (lc.SplitConformalRegressor, lc.LocalizedConformalRegressor, lc.MondrianConformalRegressor),
         ESTIMATORS,
     ),
 )
@@ -58,13 +52,13 @@ def linear_rows(n, seed, noise=1.0):
 
 def split_model(n_cal=200, seed=0):
     """Trained on 300 rows, calibrated on others."""
-    model = SplitConformalRegressor(LinearRegression(), calibration_size=None, random_state=0)
+    model = lc.SplitConformalRegressor(LinearRegression(), calibration_size=None, random_state=0)
     return model.fit(*linear_rows(300, seed)).conformalize(*linear_rows(n_cal, seed + 1))
 
 
 def watching(model=None, **options):
     """A monitor of the model, or of `split_model()`."""
-    return CoverageMonitor(model or split_model(), **{"random_state": 0, **options})
+    return lc.CoverageMonitor(model or split_model(), **{"random_state": 0, **options})
 
 
 def whole_state(monitor, path):
@@ -78,9 +72,6 @@ def watched(estimator_class):
     X, y = smooth_data(440, 0)
     model = light(estimator_class, calibration_size=None).fit(X[:300], y[:300])
     return model.conformalize(X[300:400], y[300:400]), X[300:400], y[300:400], X[400:], y[400:]
-
-
-# ---- scores on the grid and their p-values ---------------------------------------------------
 
 
 @settings(deadline=None)
@@ -150,9 +141,6 @@ def test_p_values_are_uniform_and_independent(name):
     assert np.abs(correlations).max() < 4.5 / math.sqrt(len(p))
 
 
-# ---- bets, band and history ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("alpha", [0.01, 0.5, 0.9])
 def test_every_bet_is_fair(alpha):
     at, grid = np.array([alpha]), np.linspace(1e-9, 1.0, 50)
@@ -215,9 +203,6 @@ def test_the_band_is_where_the_mixture_is_below_its_limit(covered, missed):
     assert of_many[1] - of_many[0] < 5e-4
 
 
-# ---- models that are watched -----------------------------------------------------------------
-
-
 @EVERY_ESTIMATOR
 @INFINITE_IS_FINE
 def test_every_estimator_can_be_watched(estimator_class, tmp_path):
@@ -235,7 +220,7 @@ def test_every_estimator_can_be_watched(estimator_class, tmp_path):
     # The state is the same however the stream is cut.
     states = set()
     for cuts in ([], [1, 3], range(1, 10)):
-        monitor = CoverageMonitor(model, random_state=3)
+        monitor = lc.CoverageMonitor(model, random_state=3)
         for rows in np.split(np.arange(10), list(cuts)):
             monitor.update(X[rows], y[rows])
         states.add(whole_state(monitor, tmp_path / "state.json"))
@@ -243,7 +228,7 @@ def test_every_estimator_can_be_watched(estimator_class, tmp_path):
 
 
 def test_sides_that_are_calibrated_apart_are_watched_apart():
-    model = LocalizedConformalRegressor(
+    model = lc.LocalizedConformalRegressor(
         LinearRegression(), law="uniform", adjustment="plain", sides="union", random_state=0
     ).fit(*linear_rows(2_000, 0))
     monitor = watching(model).update(*linear_rows(300, 1))
@@ -289,18 +274,18 @@ def test_the_shares_of_cells_may_change():
         X = np.column_stack([group, rng.normal(size=n)])
         return X, (1.0 + 4.0 * group) * rng.normal(size=n)
 
-    model = MondrianConformalRegressor(LinearRegression(), groups=0, random_state=0)
+    model = lc.MondrianConformalRegressor(LinearRegression(), groups=0, random_state=0)
     model.fit(*rows(4_000, 0.2))
     shifted = rows(2_000, 0.8)
     assert watching(model).update(*shifted).alarm_ is None
-    pooled = SplitConformalRegressor(LinearRegression(), random_state=0).fit(*rows(4_000, 0.2))
+    pooled = lc.SplitConformalRegressor(LinearRegression(), random_state=0).fit(*rows(4_000, 0.2))
     assert watching(pooled).update(*shifted).alarm_ is not None
 
 
 def test_groups_are_passed_on_to_models_that_know_them():
     X, y = linear_rows(800, 0)
     labels = np.where(X[:, 1] < 0.5, "a", "b")
-    model = MondrianConformalRegressor(LinearRegression(), random_state=0)
+    model = lc.MondrianConformalRegressor(LinearRegression(), random_state=0)
     model.fit(X, y, groups=labels)
     monitor = watching(model).update(X[:50], y[:50], groups=labels[:50])
     assert monitor.coverage_.n == 50
@@ -317,9 +302,6 @@ def test_groups_are_passed_on_to_models_that_know_them():
     assert other.coverage_.n == 0
 
 
-# ---- threads and copies ----------------------------------------------------------------------
-
-
 def test_threads_lose_no_row_and_what_is_read_meanwhile_is_of_one_moment(tmp_path):
     X, y = linear_rows(2_000, 5)
     monitor = watching()
@@ -330,7 +312,7 @@ def test_threads_lose_no_row_and_what_is_read_meanwhile_is_of_one_moment(tmp_pat
     with ThreadPoolExecutor(4) as pool:
         taking_in = [pool.submit(take_in, start) for start in range(0, 2_000, 50)]
         while not all(task.done() for task in taking_in):
-            again = CoverageMonitor.load(monitor.save(tmp_path / "s.json"), monitor.model)
+            again = lc.CoverageMonitor.load(monitor.save(tmp_path / "s.json"), monitor.model)
             twin = pickle.loads(pickle.dumps(monitor))
             for n in (again.coverage_.n, twin.coverage_.n, monitor.coverage_.n):
                 assert n % 50 == 0
@@ -355,7 +337,7 @@ class InTheMiddle:
 
 def test_a_reset_while_rows_are_scored_mixes_no_streams(tmp_path):
     cells, (X, y) = InTheMiddle(), linear_rows(90, 5)
-    model = MondrianConformalRegressor(LinearRegression(), groups=cells, random_state=0)
+    model = lc.MondrianConformalRegressor(LinearRegression(), groups=cells, random_state=0)
     model.fit(*linear_rows(400, 0))
     monitor = watching(model).update(X[:50], y[:50])
 
@@ -392,15 +374,12 @@ def test_a_copy_goes_its_own_way(twin, tmp_path):
     assert whole_state(monitor.update(*more), path) == whole_state(other, path)
 
 
-# ---- files -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("noise", [1.0, 4.0])
 def test_a_loaded_monitor_goes_on_as_if_nothing_had_happened(noise, tmp_path):
     model, (X, y) = split_model(), linear_rows(700, 7, noise)
-    monitor = CoverageMonitor(model, false_alarm=0.02, probability=0.9, random_state=4)
+    monitor = lc.CoverageMonitor(model, false_alarm=0.02, probability=0.9, random_state=4)
     path = monitor.update(X[:400], y[:400]).save(tmp_path / "monitor.json")
-    again = CoverageMonitor.load(path, model)
+    again = lc.CoverageMonitor.load(path, model)
     assert (again.false_alarm, again.probability) == (0.02, 0.9)
     assert (again.alarm_ is None) == (noise == 1.0)
     assert (again.summary(), again.alarm_) == (monitor.summary(), monitor.alarm_)
@@ -426,23 +405,23 @@ def test_the_state_of_another_model_is_refused(tmp_path):
     path = watching().save(tmp_path / "monitor.json")
     for other in (split_model(seed=5), split_model().set_params(confidence_level=0.8)):
         with pytest.raises(ValueError, match="another calibration or level; pass the model"):
-            CoverageMonitor.load(path, other)
+            lc.CoverageMonitor.load(path, other)
     loaded = load_model(save_model(split_model(), tmp_path / "model.skops"))
     for same in (split_model(), loaded):
-        assert CoverageMonitor.load(path, same).coverage_.n == 0
+        assert lc.CoverageMonitor.load(path, same).coverage_.n == 0
     # Whole numbers far from rounding: the scores of both are the same to the last bit.
     rows, target = np.arange(64.0)[:, None], np.arange(64.0) % 4
 
     def fitted(y):
-        model = SplitConformalRegressor(Constant(), calibration_size=None)
+        model = lc.SplitConformalRegressor(Constant(), calibration_size=None)
         return model.fit(rows[:32], y[:32]).conformalize(rows[32:], y[32:])
 
     first, second = fitted(target), fitted(target + 1_000.0)
     assert np.array_equal(first.calibration_.V, second.calibration_.V)
     watching(first).save(path)
-    assert CoverageMonitor.load(path, fitted(target)).coverage_.n == 0
+    assert lc.CoverageMonitor.load(path, fitted(target)).coverage_.n == 0
     with pytest.raises(ValueError, match="belongs to another model"):
-        CoverageMonitor.load(path, second)
+        lc.CoverageMonitor.load(path, second)
 
 
 def test_a_file_that_is_broken_or_of_another_format_is_one_sentence(tmp_path, monkeypatch):
@@ -459,14 +438,14 @@ def test_a_file_that_is_broken_or_of_another_format_is_one_sentence(tmp_path, mo
     ):
         path.write_bytes(text)
         with pytest.raises(ValueError, match="was altered; start a new monitor"):
-            CoverageMonitor.load(path, model)
+            lc.CoverageMonitor.load(path, model)
     with pytest.raises(ValueError, match="does not exist"):
-        CoverageMonitor.load(tmp_path / "none.json", model)
+        lc.CoverageMonitor.load(tmp_path / "none.json", model)
     with monkeypatch.context() as patched:
         patched.setattr("localconformal.monitor.monitor._FORMAT", 99)
         monitor.save(path)
     with pytest.raises(ValueError, match="has format 99"):
-        CoverageMonitor.load(path, model)
+        lc.CoverageMonitor.load(path, model)
 
 
 def test_the_state_is_small_however_long_the_stream_and_however_cut(tmp_path):
@@ -484,9 +463,6 @@ def test_the_state_is_small_however_long_the_stream_and_however_cut(tmp_path):
     assert len(set(np.diff(rows)[:-1])) == 1
     whole = watching().update(X, y)
     assert whole_state(whole, path) == whole_state(monitor, path)
-
-
-# ---- what is refused, and nothing to say -----------------------------------------------------
 
 
 def test_rows_that_are_refused_leave_no_trace(tmp_path):
@@ -508,26 +484,26 @@ def test_rows_that_are_refused_leave_no_trace(tmp_path):
 def test_models_that_cannot_be_watched_are_refused():
     X, y = linear_rows(200, 0)
     with pytest.raises(ValueError, match="expected a fitted estimator of localconformal"):
-        CoverageMonitor(LinearRegression())
+        lc.CoverageMonitor(LinearRegression())
     with pytest.raises(NotFittedError):
-        CoverageMonitor(SplitConformalRegressor())
-    unfinished = SplitConformalRegressor(LinearRegression(), calibration_size=None).fit(X, y)
+        lc.CoverageMonitor(lc.SplitConformalRegressor())
+    unfinished = lc.SplitConformalRegressor(LinearRegression(), calibration_size=None).fit(X, y)
     with pytest.raises(NotFittedError, match="conformalize"):
-        CoverageMonitor(unfinished)
-    weighted = WeightedConformalRegressor(
+        lc.CoverageMonitor(unfinished)
+    weighted = lc.WeightedConformalRegressor(
         LinearRegression(), weights=lambda X: X[:, 0], random_state=0
     ).fit(X, y)
     with pytest.raises(ValueError, match="without weights"):
-        CoverageMonitor(weighted)
+        lc.CoverageMonitor(weighted)
 
 
 @pytest.mark.ci
 def test_a_model_that_keeps_no_scores_is_refused_until_it_has_some():
     lazy, (X, y) = optional("dask.array"), linear_rows(2_000, 5)
-    model = SplitConformalRegressor(LinearRegression(), random_state=0)
+    model = lc.SplitConformalRegressor(LinearRegression(), random_state=0)
     model.fit(lazy.from_array(X, chunks=(500, 2)), lazy.from_array(y, chunks=500))
     with pytest.raises(ValueError, match="call conformalize with rows in memory first"):
-        CoverageMonitor(model)
+        lc.CoverageMonitor(model)
     model.conformalize(*linear_rows(200, 6))
     assert watching(model).update(X, y).coverage_.n == 2_000
 
@@ -542,7 +518,7 @@ def test_a_model_with_another_level_is_refused_until_it_is_set_back(level):
         monitor.update(*rows)
     if level != 0.5:
         with pytest.raises(ValueError, match=said):
-            CoverageMonitor(model)
+            lc.CoverageMonitor(model)
     model.set_params(confidence_level=0.9)
     assert monitor.coverage_.n == 0
     assert monitor.update(*rows).coverage_.n == 20
@@ -552,7 +528,7 @@ def test_chances_lie_inside_0_1():
     for name in ("false_alarm", "probability"):
         for value in (0.0, 1.0, -1, np.nan, "0.01", None, True):
             with pytest.raises(ValueError, match=f"{name} is "):
-                CoverageMonitor(split_model(), **{name: value})
+                lc.CoverageMonitor(split_model(), **{name: value})
 
 
 def test_without_rows_there_is_nothing_to_say_and_random_state_decides_all():
@@ -564,7 +540,7 @@ def test_without_rows_there_is_nothing_to_say_and_random_state_decides_all():
     assert "no rows yet" in repr(monitor)
     model = split_model()
     one, again, other = (
-        CoverageMonitor(model, random_state=seed).update(*linear_rows(200, 7)).log_martingale_
+        lc.CoverageMonitor(model, random_state=seed).update(*linear_rows(200, 7)).log_martingale_
         for seed in (1, 1, 2)
     )
     assert one == again != other
@@ -577,6 +553,6 @@ def test_a_thousand_quiet_streams_of_a_fitted_model():
     for seed in range(1_000):
         X, y = linear_rows(200 + 1_500, seed + 100)
         model.conformalize(X[:200], y[:200])
-        monitor = CoverageMonitor(model, false_alarm=0.05, random_state=seed)
+        monitor = lc.CoverageMonitor(model, false_alarm=0.05, random_state=seed)
         alarms += monitor.update(X[200:], y[200:]).alarm_ is not None
     assert alarms <= binom.ppf(0.999, 1_000, 0.05)

@@ -100,9 +100,6 @@ def test_a_task_among_several_starts_no_threads_of_its_own(two_threads):
         assert len(set(threads)) == 1
 
 
-# ---- models that bring their own threads -----------------------------------------------------
-
-
 class Watched(LinearRegression):
     """A model that writes down the threads of OpenMP that it may use."""
 

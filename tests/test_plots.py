@@ -18,19 +18,9 @@ from matplotlib.text import Text
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
+import localconformal as lc
 from inner import Rows
-from localconformal import (
-    ForestLaw,
-    KernelLaw,
-    LCPRegressor,
-    LearnedLaw,
-    NeighborsLaw,
-    SLCPRegressor,
-    SplitConformalRegressor,
-    UniformLaw,
-    metrics,
-    plots,
-)
+from localconformal import metrics, plots
 from localconformal.datasets import load_simulation
 from localconformal.text import say_number
 from registry import ci_but
@@ -57,8 +47,6 @@ def points(ax):
     return np.concatenate([np.asarray(part) for part in drawn])
 
 
-# ---- what all plots have in common, on awkward rows ----------------------------------------------
-
 LEVELS, HALVES = [0.5, 0.8, 0.95], [0, 0.5, 2]
 
 
@@ -83,7 +71,7 @@ def several(intervals):
 
 def weights(X, y, **options):
     numbers = np.column_stack([X["num$ber$"].fillna(0.5), y])
-    law = KernelLaw(bandwidth=0.5).fit(numbers, y)
+    law = lc.KernelLaw(bandwidth=0.5).fit(numbers, y)
     return plots.plot_local_weights(law, numbers[0], numbers, **options)
 
 
@@ -180,9 +168,6 @@ def test_columns_of_pandas_and_polars_are_the_same_feature(kind):
         assert plain["group"].iloc[-1] == "missing"
 
 
-# ---- coverage of groups and bins ---------------------------------------------------------------
-
-
 def test_groups_are_those_of_the_metric_and_of_many_the_largest():
     groups = np.array(["b", "a", "c"])[np.arange(N) % 3]
     ax, frame = plots.plot_group_coverage(Y, 0 * INTERVALS, groups, 0.8)
@@ -214,9 +199,6 @@ def test_bins_of_a_feature_hold_all_rows_and_average_to_the_coverage():
     labels = pd.Series(["rare"] * 3 + ["frequent"] * (N - 3), dtype="category")
     _, frame = plots.plot_feature_coverage(labels, Y, INTERVALS)
     assert frame.set_index("group")["n"].to_dict() == {"frequent": N - 3, "rare": 3}
-
-
-# ---- rows, errors, levels and methods ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("by", ["length", "prediction"])
@@ -272,9 +254,6 @@ def test_methods_have_the_numbers_of_the_metrics_and_paired_bands():
     assert row["difference"] == pytest.approx((1.6 * X_).mean())
     ends = row["upper"] - row["value"], row["value"] - row["lower"]
     assert ends == pytest.approx((half, half), rel=0.01)
-
-
-# ---- bands and regions ---------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -391,19 +370,17 @@ def test_numbers_on_axes_are_written_out_and_differ(data, unit):
         assert axis.get_offset_text().get_text() == ""
 
 
-# ---- weights of rows -----------------------------------------------------------------------------
-
 ROWS = np.random.default_rng(0).uniform(size=(200, 2))
 V = ROWS[:, 0] * np.random.default_rng(1).normal(size=200)
-FOREST = ForestLaw(RandomForestRegressor(10, random_state=0))
-LAWS = [KernelLaw(bandwidth=0.4), NeighborsLaw(n_neighbors=20), FOREST, UniformLaw()]
+FOREST = lc.ForestLaw(RandomForestRegressor(10, random_state=0))
+LAWS = [lc.KernelLaw(bandwidth=0.4), lc.NeighborsLaw(n_neighbors=20), FOREST, lc.UniformLaw()]
 
 
 weights_of = plots.plot_local_weights
 
 
 def slcp(law):
-    return SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(ROWS, V)
+    return lc.SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(ROWS, V)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: type(law).__name__)
@@ -422,7 +399,7 @@ def test_weights_are_those_of_the_kernel_between_rows(law):
 
 
 def test_methods_that_weigh_calibration_rows_have_their_own_kernel():
-    model = LCPRegressor(LinearRegression(), random_state=0).fit(ROWS, V)
+    model = lc.LCPRegressor(LinearRegression(), random_state=0).fit(ROWS, V)
     assert weights_of(model, ROWS[0], ROWS)[1]["weight"].sum() == pytest.approx(1.0)
 
 
@@ -430,7 +407,7 @@ def test_labels_and_missing_values_of_frames():
     frame = pd.DataFrame(ROWS, columns=["a", "b"])
     frame.loc[::5, "b"] = np.nan
     frame["kind"] = pd.Categorical(np.where(ROWS[:, 0] > 0.5, "high", "low"))
-    law = KernelLaw().fit(frame, V)
+    law = lc.KernelLaw().fit(frame, V)
     _, drawn = weights_of(law, frame[:1], frame, feature=("kind", "b"))
     assert set(drawn["x"]) == {"high", "low"}
     assert drawn["x2"].isna().sum() == 40
@@ -439,23 +416,21 @@ def test_labels_and_missing_values_of_frames():
 
 
 def test_the_heaviest_rows_are_always_drawn_and_none_may_speak():
-    law = NeighborsLaw(n_neighbors=10).fit(ROWS, V)
+    law = lc.NeighborsLaw(n_neighbors=10).fit(ROWS, V)
     ax, frame = weights_of(law, ROWS[0], ROWS, max_points=40)
     assert len(frame) == frame["row"].nunique() == 40
     assert frame["weight"].sum() == pytest.approx(1.0)
     assert "of 200 rows drawn" in caption_of(ax)
-    law = KernelLaw("boxcar", bandwidth=0.1).fit(ROWS, V)
+    law = lc.KernelLaw("boxcar", bandwidth=0.1).fit(ROWS, V)
     ax, frame = weights_of(law, [50.0, 50.0], ROWS)
     assert (frame["weight"] == 0.0).all()
     assert "None of 200 rows speaks" in caption_of(ax)
 
 
-# ---- what is refused, and packages ---------------------------------------------------------------
-
 TABLE = pd.DataFrame(ROWS)
-KERNEL = KernelLaw().fit(ROWS, V)
-SPLIT = SplitConformalRegressor(LinearRegression())
-LINES = LearnedLaw(QuantileRegressor(alpha=0))
+KERNEL = lc.KernelLaw().fit(ROWS, V)
+SPLIT = lc.SplitConformalRegressor(LinearRegression())
+LINES = lc.LearnedLaw(QuantileRegressor(alpha=0))
 BANDS = {"true quantiles": INTERVALS}
 
 
@@ -469,15 +444,12 @@ BANDS = {"true quantiles": INTERVALS}
         (lambda: plots.plot_methods(Y, BANDS, baseline="z"), "baseline 'z'"),
         (lambda: weights_of(SPLIT.fit(ROWS, V), ROWS[0], ROWS), "no law with a kernel"),
         (lambda: weights_of(slcp(LINES), ROWS[0], ROWS), "no kernel between two rows"),
-        (lambda: weights_of(KernelLaw(), ROWS[0], ROWS), "not fitted"),
+        (lambda: weights_of(lc.KernelLaw(), ROWS[0], ROWS), "not fitted"),
         (lambda: weights_of(KERNEL, ROWS[:2], ROWS), "one row x"),
         (lambda: weights_of(KERNEL, TABLE.iloc[0], TABLE), "expected the same kind"),
         (lambda: weights_of(KERNEL, ROWS[0], ROWS, V, feature=(0, 1)), "v is drawn upwards"),
         (lambda: weights_of(KERNEL, ROWS[0], ROWS, feature=(0, 1, 0)), "one column, or two"),
-        (
-            lambda: weights_of(KERNEL, TABLE[:1], TABLE, feature="z"),
-            "feature: got 'z'",
-        ),
+        (lambda: weights_of(KERNEL, TABLE[:1], TABLE, feature="z"), "feature: got 'z'"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(call, message):

@@ -54,9 +54,6 @@ def integer_laws(count, seed):
         yield rng.integers(-3, 4, n).astype(float).tolist(), weights.tolist()
 
 
-# ---- ranks -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("text", LEVELS)
 def test_ranks_and_required_sizes_are_those_of_exact_arithmetic(text):
     exact, level = Fraction(text), float(text)
@@ -93,9 +90,6 @@ def test_the_conformal_quantile_is_the_kth_of_the_sorted_scores_with_one_more_at
         expected = np.sort(np.concatenate([scores, np.full((1, 2, 3), np.inf)]), axis=0)[k - 1]
         np.testing.assert_array_equal(got, expected)
     assert conformal_quantile([3.0, 1.0, 2.0], 1e-12) == 1.0
-
-
-# ---- weights ---------------------------------------------------------------------------------
 
 
 def test_the_weighted_conformal_quantile_is_its_definition():
@@ -159,9 +153,6 @@ def test_weights_that_are_no_law_are_refused(weights):
     wrong = (weights, 1) if np.any(weights) else ([1, 1, 1], -1)
     with pytest.raises(ValueError, match="none neg"):
         weighted_conformal_quantile(values, *wrong, 0.5)
-
-
-# ---- laws as distribution functions ----------------------------------------------------------
 
 
 def test_the_upper_quantile_inverts_the_left_cdf():
@@ -238,9 +229,6 @@ def test_any_scores_have_enough_at_or_below_the_conformal_quantile(scores, one, 
     assert q <= conformal_quantile(scores, high)
 
 
-# ---- typical sizes ---------------------------------------------------------------------------
-
-
 def test_the_typical_size_is_the_median_size_else_the_smallest_above_zero():
     for factor in (2.0**-40, -(2.0**-3), 1.0, 2.0**40):
         assert typical_size(factor * np.array([-2.0, 4, 1, 8, -16])) == 4.0 * abs(factor)
@@ -269,9 +257,6 @@ def test_constant_responses_are_their_own_unit_and_scores_may_have_another():
     y, v = np.array([0.0, 1.0, 2.0]), [1e-9, 0.0, 0.0]
     np.testing.assert_array_equal(clear_of_rounding(v, y, unit=1e9), v)
     np.testing.assert_array_equal(clear_of_rounding(v, y, unit=2.0), np.full(3, 0.5))
-
-
-# ---- bounds ----------------------------------------------------------------------------------
 
 
 def test_crossed_bounds_collapse_to_their_midpoint_and_others_stay():

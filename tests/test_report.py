@@ -64,9 +64,6 @@ class Elements(HTMLParser):
         return [attrs for name, attrs in self.tags if name in tags]
 
 
-# ---- contents ---------------------------------------------------------------------------------
-
-
 def test_the_summary_is_json_and_says_the_audit_and_its_planted_failure(arguments, summary):
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
     found = arguments["audit"].summary
@@ -159,9 +156,6 @@ def test_rows_that_were_not_audited_are_refused(arguments, shorter):
         report_content(arguments["audit"], **{**given, **{n: given[n][:50] for n in shorter}})
 
 
-# ---- parts too rarely and too often covered ---------------------------------------------------
-
-
 @cache
 def both_sides(n=4_000):
     """Covered too rarely on one side, too often on the other; a slab too."""
@@ -236,9 +230,6 @@ def test_over_coverage_has_a_part_of_its_own():
     assert "fails most" not in wide
 
 
-# ---- what a calibration set explains, and point predictions -----------------------------------
-
-
 def test_what_the_calibration_set_explains_is_said_beside_the_binomial_band():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(4_000, 1)), rng.normal(size=4_000)
@@ -300,9 +291,6 @@ def test_a_model_is_asked_for_what_is_not_given_and_foreign_intervals_have_no_pr
     assert '<section id="model"' not in render(foreign)
 
 
-# ---- texts from data --------------------------------------------------------------------------
-
-
 def test_no_text_from_data_becomes_markup_and_no_page_asks_for_anything(page, tmp_path):
     given = hostile()
     evil = render(report_content(**given))
@@ -337,9 +325,6 @@ def test_without_jinja2_the_extra_is_named_and_a_notebook_shows_the_text(
     assert arguments["audit"]._repr_html_() is None
     assert arguments["comparison"]._repr_html_() is None
     assert report_content(arguments["audit"])["title"]
-
-
-# ---- awkward numbers --------------------------------------------------------------------------
 
 
 def test_infinite_and_empty_intervals_are_said_and_stretch_no_axis():
@@ -377,9 +362,6 @@ def test_intervals_of_one_length_are_not_sorted_by_rounding_and_rows_at_the_edge
     assert columns_of(charts, "intervals")["row"] == list(range(100))
     assert charts["charts"]["intervals"]["title"] == "Intervals, all of one length"
     assert "1 row beyond the axes stands at their edge." in charts["charts"]["errors"]["note"]
-
-
-# ---- size, file, and the same page again ------------------------------------------------------
 
 
 def test_many_rows_stay_small_and_the_samples_are_said():

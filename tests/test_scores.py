@@ -47,9 +47,6 @@ class Says:
         return np.array(np.broadcast_to(self.answer, (len(X), *np.shape(self.answer))))
 
 
-# ---- what every score keeps -------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module", params=VARIANTS, ids=str)
 def score(request, data):
     return fit_score(clone(VARIANTS[request.param]), SMALL_TREES, *data)
@@ -105,9 +102,6 @@ def test_values_are_distances_from_the_edges_in_their_units():
     assert not np.isfinite(values).any()
 
 
-# ---- residuals, out of bag, models that come fitted -------------------------------------------
-
-
 def test_out_of_bag_bands_are_those_of_the_forest(data):
     forest = RandomForestRegressor(30, oob_score=True, random_state=0)
     residual, response = (
@@ -134,9 +128,6 @@ def test_a_fitted_mean_is_not_trained_again(data):
         np.testing.assert_array_equal(score.point(QUERIES), frozen.predict(QUERIES))
         # The response is never in sample.
         assert make_score(name).is_frozen(LinearRegression()) == (name == "response")
-
-
-# ---- the normalised residual ------------------------------------------------------------------
 
 
 def lines(beta=0.01, c=1.0, data=None, **params):
@@ -194,8 +185,6 @@ def test_a_bad_beta_is_refused(data, beta):
     with pytest.raises(ValueError, match=r"beta=.*at least 0"):
         fit_score(NormalisedScore(beta=beta), LinearRegression(), *data)
 
-
-# ---- quantile models --------------------------------------------------------------------------
 
 LINE = QuantileRegressor(alpha=0.0)
 
@@ -265,11 +254,7 @@ def test_pairs_and_triples_equal_the_single_model_and_fitted_ones_are_used_as_th
 
 @pytest.mark.parametrize(
     ("answer", "edges", "point"),
-    [
-        ([3.0, 1.0], (1, 3), 2.0),
-        ([1.0, 2.5, 3.0], (1, 3), 2.5),
-        ([2.0, 9.0, 1.0], (1, 2), 2.0),
-    ],
+    [([3.0, 1.0], (1, 3), 2.0), ([1.0, 2.5, 3.0], (1, 3), 2.5), ([2.0, 9.0, 1.0], (1, 2), 2.0)],
 )
 def test_columns_are_uncrossed_and_the_point_lies_between_them(answer, edges, point, data):
     score = fit_score(QuantileScore(), Says(answer), *data)

@@ -31,9 +31,6 @@ def found():
     return audit(*ORACLE, "weather", random_state=7)
 
 
-# ---- p-values ----------------------------------------------------------------------------------
-
-
 @given(st.integers(1, 400), st.floats(0, 1), st.floats(0.05, 0.99))
 def test_p_values_are_the_doubled_tail_and_agree_with_the_band(n, share, level):
     k = round(share * n)
@@ -67,9 +64,6 @@ def test_p_values_against_the_rest_are_those_of_fishers_exact_test(n, others, sh
     # A part without other rows differs from none.
     assert rest_p_values(k, n, k, n) == 1.0
     assert np.isnan(rest_gaps(k, n, k, n))
-
-
-# ---- bins, groups, sizes and the summary ---------------------------------------------------------
 
 
 def test_bins_part_the_rows_and_are_ranked_and_adjusted_as_one_family(found):
@@ -149,9 +143,6 @@ def test_sizes_and_summary_are_those_of_the_metrics(found):
     assert found.slab.columns == slab.columns
 
 
-# ---- failures ------------------------------------------------------------------------------------
-
-
 def test_failures_are_what_is_significant():
     found = audit(*planted(5_000, 9)[:3], "weather")
     failures = found.failures()
@@ -173,8 +164,6 @@ def test_the_slab_is_a_failure_exactly_when_its_band_leaves_the_target_out(facto
     assert bool(named) == (not found.slab.lower <= LEVEL <= found.slab.upper) == (factor != 1.0)
     assert all(one.is_under == (found.slab.coverage < LEVEL) for one in named)
 
-
-# ---- awkward rows --------------------------------------------------------------------------------
 
 PARTS = ["summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes"]
 
@@ -267,10 +256,7 @@ def test_few_values_of_few_features_are_audited(n, half_width):
         ({"y_pred": [1.0]}, "one for each row"),
         ({"groups": {"c": [1, 2]}}, "one label per row"),
         ({"groups": np.zeros((70, 2))}, "as a frame, or as a dict"),
-        (
-            {"groups": ["a", "no such column"]},
-            r"of the 8 columns of X \(a, b, c, d,",
-        ),
+        ({"groups": ["a", "no such column"]}, r"of the 8 columns of X \(a, b, c, d,"),
         ({"groups": {"c": "no such column"}}, r"one of the 8 columns of X \(a, b, c, d, e, hour"),
     ],
 )
@@ -278,9 +264,6 @@ def test_what_is_refused(change, message):
     given = dict(zip(("X", "y", "intervals"), FEW, strict=True)) | change
     with pytest.raises(ValueError, match=message):
         audit(**given)
-
-
-# ---- intervals and levels that may be passed -----------------------------------------------------
 
 
 class Foreign:
@@ -324,9 +307,6 @@ def test_predictions_are_put_aside_and_a_level_that_nobody_tells_is_asked_for():
             call()
 
 
-# ---- columns that may be passed ------------------------------------------------------------------
-
-
 def bins_of(X, n=70):
     """Bins of rows that are all covered."""
     return audit(X, np.zeros(n), np.tile([-1.0, 1.0], (n, 1))).features
@@ -360,8 +340,6 @@ def test_numbers_that_floats_cannot_tell_apart_are_said_and_times_are_dates():
     assert bins_of(table.astype(object)) == bins_of(table)
     assert "day <= 2024-01-18" in {cell.text for cell in bins_of(table)}
 
-
-# ---- the worst slab in words ---------------------------------------------------------------------
 
 N = 1_200
 HOUR = np.arange(N) % 24
@@ -413,8 +391,6 @@ def test_a_direction_of_several_columns():
     assert found.slab_text == f"a range of a weighted sum of 2 columns, above all {named}"
 
 
-# ---- point predictions beside a constant ---------------------------------------------------------
-
 GAMMA = np.random.default_rng(0).gamma(1.0, 3.0, 500)
 OUTLIER = np.array([0.0] * 9 + [100.0])
 
@@ -445,8 +421,6 @@ def test_one_value_has_no_r2_and_predictions_of_other_rows_are_refused():
     with pytest.raises(ValueError, match="y_pred: got shape"):
         accuracy(GAMMA, np.full(500, np.nan))
 
-
-# ---- the audit as text; its HTML is tested beside the report -------------------------------------
 
 EVIL = "<script>alert(1)</script>"
 

@@ -12,60 +12,50 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.tree import DecisionTreeRegressor
 
+import localconformal as lc
 from inner import LAWS, told
-from localconformal import (
-    DistanceQuantile,
-    ForestLaw,
-    KernelLaw,
-    LearnedLaw,
-    LearnedMetric,
-    NeighborsLaw,
-    ResponseLaw,
-    ScaledLaw,
-    ShiftedLaw,
-    StackedLaw,
-    UniformLaw,
-)
 from registry import optional
 
 KERNELS = ("gaussian", "boxcar", "epanechnikov")
 BANDWIDTHS, TARGETS = ("median", "median-log", "rate", "cv"), ("scores", "size", "both", "response")
 #: Their quantiles are reference scores; those of the others lie on lines between knots.
-DISCRETE = (ForestLaw, KernelLaw, NeighborsLaw, UniformLaw)
+DISCRETE = (lc.ForestLaw, lc.KernelLaw, lc.NeighborsLaw, lc.UniformLaw)
 FOREST = RandomForestRegressor(6, min_samples_leaf=4)
 BOOSTING = HistGradientBoostingRegressor(max_iter=4, random_state=0)
 LINE, TREE = LinearRegression(), DecisionTreeRegressor(min_samples_leaf=5, random_state=0)
 #: Laws of models: the contract is the same with few trees, and quick.
-LIGHT = {"forest": ForestLaw(FOREST, n_jobs=1), "learned": LearnedLaw(BOOSTING, n_jobs=1)}
+LIGHT = {"forest": lc.ForestLaw(FOREST, n_jobs=1), "learned": lc.LearnedLaw(BOOSTING, n_jobs=1)}
 VARIANTS = {
     **{name: LIGHT.get(name, kind()) for name, kind in LAWS.items()},
-    **{f"kernel-{name}": KernelLaw(name, bandwidth=0.6) for name in KERNELS},
-    **{f"bandwidth-{name}": KernelLaw(bandwidth=name) for name in BANDWIDTHS},
-    "bandwidth-quantile": KernelLaw(bandwidth=DistanceQuantile(0.1)),
-    "bandwidth-narrow": KernelLaw("boxcar", bandwidth=1e-3, min_effective_samples=1),
-    "bandwidth-infinite": KernelLaw(bandwidth=np.inf),
-    "cpu-tensors": KernelLaw(bandwidth=0.6, device="cpu"),
-    "minibatch": KernelLaw(engine="minibatch", batch_size=0.5),
-    "outputs": KernelLaw(embedding="outputs"),
-    "metric": KernelLaw(embedding=LearnedMetric(n_iter=5)),
-    "outputs-spread": KernelLaw(embedding="outputs-spread"),
-    "neighbors-1": NeighborsLaw(n_neighbors=1),
-    "neighbors-7": NeighborsLaw(n_neighbors=7),
-    **{f"forest-{target}": ForestLaw(FOREST, target, n_jobs=1) for target in TARGETS},
-    "forest-extra": ForestLaw(ExtraTreesRegressor(6, min_samples_leaf=4), n_jobs=1),
-    "forest-one-tree": ForestLaw(TREE, target="size"),
-    "learned-lines": LearnedLaw(QuantileRegressor(alpha=0), levels=(0.1, 0.5, 0.87), n_jobs=1),
-    "learned-outputs": LearnedLaw(BOOSTING, levels=(0.05, 0.95), n_jobs=1),
-    "scaled": ScaledLaw(),
-    "scaled-kernel": ScaledLaw("kernel"),
-    "response": ResponseLaw(NeighborsLaw(n_neighbors=9)),
-    "response-alone": ResponseLaw(),
-    "shifted": ShiftedLaw("kernel", models={"line": LINE, "tree": TREE}, n_jobs=1),
-    "shifted-outputs": ShiftedLaw(models={"tree": TREE}, n_jobs=1),
-    "stacked": StackedLaw(),
-    "stacked-fixed": StackedLaw(["uniform", "neighbors"], weights=[1, 3]),
-    "stacked-models": StackedLaw([*LIGHT.values(), ScaledLaw(), ResponseLaw()]),
-    "nested": ShiftedLaw(StackedLaw([ScaledLaw(), "kernel"]), models={"line": LINE}, n_jobs=1),
+    **{f"kernel-{name}": lc.KernelLaw(name, bandwidth=0.6) for name in KERNELS},
+    **{f"bandwidth-{name}": lc.KernelLaw(bandwidth=name) for name in BANDWIDTHS},
+    "bandwidth-quantile": lc.KernelLaw(bandwidth=lc.DistanceQuantile(0.1)),
+    "bandwidth-narrow": lc.KernelLaw("boxcar", bandwidth=1e-3, min_effective_samples=1),
+    "bandwidth-infinite": lc.KernelLaw(bandwidth=np.inf),
+    "cpu-tensors": lc.KernelLaw(bandwidth=0.6, device="cpu"),
+    "minibatch": lc.KernelLaw(engine="minibatch", batch_size=0.5),
+    "outputs": lc.KernelLaw(embedding="outputs"),
+    "metric": lc.KernelLaw(embedding=lc.LearnedMetric(n_iter=5)),
+    "outputs-spread": lc.KernelLaw(embedding="outputs-spread"),
+    "neighbors-1": lc.NeighborsLaw(n_neighbors=1),
+    "neighbors-7": lc.NeighborsLaw(n_neighbors=7),
+    **{f"forest-{target}": lc.ForestLaw(FOREST, target, n_jobs=1) for target in TARGETS},
+    "forest-extra": lc.ForestLaw(ExtraTreesRegressor(6, min_samples_leaf=4), n_jobs=1),
+    "forest-one-tree": lc.ForestLaw(TREE, target="size"),
+    "learned-lines": lc.LearnedLaw(QuantileRegressor(alpha=0), levels=(0.1, 0.5, 0.87), n_jobs=1),
+    "learned-outputs": lc.LearnedLaw(BOOSTING, levels=(0.05, 0.95), n_jobs=1),
+    "scaled": lc.ScaledLaw(),
+    "scaled-kernel": lc.ScaledLaw("kernel"),
+    "response": lc.ResponseLaw(lc.NeighborsLaw(n_neighbors=9)),
+    "response-alone": lc.ResponseLaw(),
+    "shifted": lc.ShiftedLaw("kernel", models={"line": LINE, "tree": TREE}, n_jobs=1),
+    "shifted-outputs": lc.ShiftedLaw(models={"tree": TREE}, n_jobs=1),
+    "stacked": lc.StackedLaw(),
+    "stacked-fixed": lc.StackedLaw(["uniform", "neighbors"], weights=[1, 3]),
+    "stacked-models": lc.StackedLaw([*LIGHT.values(), lc.ScaledLaw(), lc.ResponseLaw()]),
+    "nested": lc.ShiftedLaw(
+        lc.StackedLaw([lc.ScaledLaw(), "kernel"]), models={"line": LINE}, n_jobs=1
+    ),
 }
 #: Further settings of a law that is there in another one.
 SLOW = {

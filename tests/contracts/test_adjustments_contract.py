@@ -6,6 +6,7 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
+import localconformal as lc
 from inner import (
     ADJUSTMENTS,
     SCORES,
@@ -16,17 +17,6 @@ from inner import (
     make_score,
 )
 from inner import LAWS as LAWS_BY_NAME
-from localconformal import (
-    KernelLaw,
-    LearnedLaw,
-    MonotoneAdjustment,
-    NeighborsLaw,
-    ResponseLaw,
-    ScaledLaw,
-    ShiftedLaw,
-    StackedLaw,
-    UniformLaw,
-)
 from registry import ci_but
 
 #: The closed forms, and the user's own functions m(v, F, theta).
@@ -37,24 +27,24 @@ OWN = {
 }
 ALL = {
     **{name: kind() for name, kind in ADJUSTMENTS.items() if kind is not None},
-    **{name: MonotoneAdjustment(m) for name, m in OWN.items()},
+    **{name: lc.MonotoneAdjustment(m) for name, m in OWN.items()},
 }
 BOOSTING = HistGradientBoostingRegressor(max_iter=4, random_state=0)
 #: Laws whose support reaches beyond the reference scores, at some rows.
 WIDER = {
-    "scaled": ScaledLaw(random_state=0, n_jobs=1),
-    "response": ResponseLaw(n_jobs=1),
-    "learned": LearnedLaw(BOOSTING, levels=(0.1, 0.5, 0.9), random_state=0, n_jobs=1),
-    "shifted": ShiftedLaw(models={"line": LinearRegression()}, random_state=0, n_jobs=1),
-    "stacked": StackedLaw([ResponseLaw(), "uniform"], weights=[3, 1], n_jobs=1),
-    "updated": KernelLaw(bandwidth=2.0, engine="sketch", random_state=0),
+    "scaled": lc.ScaledLaw(random_state=0, n_jobs=1),
+    "response": lc.ResponseLaw(n_jobs=1),
+    "learned": lc.LearnedLaw(BOOSTING, levels=(0.1, 0.5, 0.9), random_state=0, n_jobs=1),
+    "shifted": lc.ShiftedLaw(models={"line": LinearRegression()}, random_state=0, n_jobs=1),
+    "stacked": lc.StackedLaw([lc.ResponseLaw(), "uniform"], weights=[3, 1], n_jobs=1),
+    "updated": lc.KernelLaw(bandwidth=2.0, engine="sketch", random_state=0),
 }
 LAWS = {
-    "kernel": KernelLaw(bandwidth=0.5, random_state=0),
-    "narrow": KernelLaw("boxcar", bandwidth=0.1, min_effective_samples=3, random_state=0),
-    "neighbors": NeighborsLaw(n_neighbors=7),
-    "uniform": UniformLaw(),
-    "knots": StackedLaw(["uniform", NeighborsLaw(n_neighbors=7)], weights=[1, 2]),
+    "kernel": lc.KernelLaw(bandwidth=0.5, random_state=0),
+    "narrow": lc.KernelLaw("boxcar", bandwidth=0.1, min_effective_samples=3, random_state=0),
+    "neighbors": lc.NeighborsLaw(n_neighbors=7),
+    "uniform": lc.UniformLaw(),
+    "knots": lc.StackedLaw(["uniform", lc.NeighborsLaw(n_neighbors=7)], weights=[1, 2]),
     **WIDER,
 }
 LEVELS = np.array([[0.95, 0.75], [0.9, 0.6]])

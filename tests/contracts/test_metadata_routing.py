@@ -11,13 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from localconformal import (
-    ConformalizedQuantileRegressor,
-    MondrianConformalRegressor,
-    SLCPRegressor,
-    SplitConformalRegressor,
-    WeightedConformalRegressor,
-)
+import localconformal as lc
 from registry import ESTIMATORS, ci_but, light, smooth_data
 
 X, Y = smooth_data(160, seed=0)
@@ -25,7 +19,9 @@ WEIGHT = np.where(X[:, 0] > 0, 1.0, 1e-9)
 NEW = X[:20]
 EACH = pytest.mark.parametrize(
     "estimator_class",
-    ci_but({MondrianConformalRegressor, SLCPRegressor, SplitConformalRegressor}, ESTIMATORS),
+    ci_but(
+        {lc.MondrianConformalRegressor, lc.SLCPRegressor, lc.SplitConformalRegressor}, ESTIMATORS
+    ),
 )
 
 
@@ -86,7 +82,7 @@ class Mute:
 
 @pytest.mark.parametrize("estimator", [None, Mute()], ids=["default", "mute"])
 def test_a_request_here_speaks_for_a_base_model_that_cannot(estimator):
-    model = SplitConformalRegressor(estimator, random_state=0).set_score_request(
+    model = lc.SplitConformalRegressor(estimator, random_state=0).set_score_request(
         sample_weight=False
     )
 
@@ -108,15 +104,15 @@ def piped(request):
 
 
 def test_an_alias_and_a_pipeline_are_followed():
-    model = SplitConformalRegressor(piped("importance"), random_state=0)
+    model = lc.SplitConformalRegressor(piped("importance"), random_state=0)
     found = model.fit(X, Y, importance=WEIGHT).predict(NEW)
-    expected = without_routing(light(SplitConformalRegressor), sample_weight=WEIGHT)
+    expected = without_routing(light(lc.SplitConformalRegressor), sample_weight=WEIGHT)
     np.testing.assert_allclose(found, expected)
 
 
 @pytest.mark.parametrize("backend", ci_but({"threading"}, ["threading", "loky"]))
 def test_folds_are_routed_wherever_they_are_fitted(backend):
-    model = SLCPRegressor(piped(True), law="uniform", random_state=0)
+    model = lc.SLCPRegressor(piped(True), law="uniform", random_state=0)
     alone = clone(model).fit(X, Y, sample_weight=WEIGHT).predict_interval(NEW)
     with joblib.parallel_config(backend):
         together = model.set_params(n_jobs=2).fit(X, Y, sample_weight=WEIGHT).predict_interval(NEW)
@@ -126,17 +122,17 @@ def test_folds_are_routed_wherever_they_are_fitted(backend):
 def test_several_base_models_request_the_same_or_are_refused():
     low, high = (QuantileRegressor(quantile=q, alpha=0) for q in (0.05, 0.95))
     both = [one.set_fit_request(sample_weight=True) for one in (low, high)]
-    model = ConformalizedQuantileRegressor(tuple(both), random_state=0)
+    model = lc.ConformalizedQuantileRegressor(tuple(both), random_state=0)
     found = clone(model).fit(X, Y, sample_weight=WEIGHT).predict(NEW)
     np.testing.assert_array_equal(found, without_routing(model, sample_weight=WEIGHT))
     high.set_fit_request(sample_weight=False)
     with pytest.raises(ValueError, match="set the same requests"):
-        ConformalizedQuantileRegressor((low, high)).fit(X, Y, sample_weight=WEIGHT)
+        lc.ConformalizedQuantileRegressor((low, high)).fit(X, Y, sample_weight=WEIGHT)
 
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(MondrianConformalRegressor, "groups"), (WeightedConformalRegressor, "weights")],
+    [(lc.MondrianConformalRegressor, "groups"), (lc.WeightedConformalRegressor, "weights")],
 )
 def test_what_a_method_takes_beside_x_is_routed_to_it(kind, name):
     value = 1.0 + (X[:, 0] > 0)

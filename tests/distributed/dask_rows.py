@@ -79,8 +79,6 @@ def workers():
         yield client
 
 
-# ---- one table in all the ways in which Dask reads one, cut into partitions of many sizes ----
-
 SIZES = (70, 300, 500, 1, 0, 50, 250, 29)
 ENDS = np.cumsum((0, *SIZES))
 #: Columns that nobody asks for: the fewer are read, the more files Dask joins into one partition,

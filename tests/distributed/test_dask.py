@@ -27,18 +27,9 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
+import localconformal as lc
 from docs.test_pages import DOCS, blocks
 from inner import law_of
-from localconformal import (
-    ConformalizedQuantileRegressor,
-    DistSplitRegressor,
-    KernelLaw,
-    LocalizedConformalRegressor,
-    MADSplitRegressor,
-    MondrianConformalRegressor,
-    SLCPRegressor,
-    SplitConformalRegressor,
-)
 from localconformal.distributed.graph import DRAW, SPLIT, Roles, compute, make_blocks, uniforms
 from localconformal.distributed.ranks import smallest
 from localconformal.io.models import load_model, save_model
@@ -84,16 +75,16 @@ def test_a_position_has_its_number_wherever_a_partition_begins():
 
 
 METHODS = [
-    SLCPRegressor(FirstColumn(), law=KernelLaw()),
-    SLCPRegressor(LinearRegression(), law="neighbors", reference="holdout"),
-    SLCPRegressor(LinearRegression(), law="uniform", sides="union", reference="train"),
-    LocalizedConformalRegressor(
+    lc.SLCPRegressor(FirstColumn(), law=lc.KernelLaw()),
+    lc.SLCPRegressor(LinearRegression(), law="neighbors", reference="holdout"),
+    lc.SLCPRegressor(LinearRegression(), law="uniform", sides="union", reference="train"),
+    lc.LocalizedConformalRegressor(
         LinearRegression(), law="kernel", conformity_score="absolute", adjustment="multiplicative"
     ),
-    SplitConformalRegressor(LinearRegression()),
-    ConformalizedQuantileRegressor(HistGradientBoostingRegressor(max_iter=20)),
-    MADSplitRegressor(LinearRegression(), spread_estimator=LinearRegression()),
-    DistSplitRegressor(LinearRegression(), law="kernel"),
+    lc.SplitConformalRegressor(LinearRegression()),
+    lc.ConformalizedQuantileRegressor(HistGradientBoostingRegressor(max_iter=20)),
+    lc.MADSplitRegressor(LinearRegression(), spread_estimator=LinearRegression()),
+    lc.DistSplitRegressor(LinearRegression(), law="kernel"),
 ]
 
 
@@ -117,7 +108,7 @@ def test_every_method_of_the_split_family_covers(model):
 
 def test_small_tables_are_fitted_as_in_memory():
     X, y = rows(3_000, 0)
-    model = SLCPRegressor(FirstColumn(), law=KernelLaw(random_state=0), calibration_size=None)
+    model = lc.SLCPRegressor(FirstColumn(), law=lc.KernelLaw(random_state=0), calibration_size=None)
     lazy, whole = (law_of(model.fit(*data)) for data in (cut(X, y, (1_000,) * 3), (X, y)))
     new = rows(100, 1)[0]
     np.testing.assert_allclose(lazy.quantile(new, [0.1, 0.9]), whole.quantile(new, [0.1, 0.9]))
@@ -152,7 +143,7 @@ def test_a_partition_of_objects_moves_no_bound(base):
     odd = [even[0], even[1].astype({"a": object, "b": object}), even[2]]
     bounds = []
     for lazy in (joined(even, table[:0]), joined(odd, table[:0])):
-        model = SLCPRegressor(base, law="kernel", random_state=0).fit(lazy[NAMES], lazy["y"])
+        model = lc.SLCPRegressor(base, law="kernel", random_state=0).fit(lazy[NAMES], lazy["y"])
         bounds.append(model.predict_interval(lazy[NAMES]).compute())
     np.testing.assert_array_equal(*bounds)
 
@@ -183,7 +174,7 @@ def test_conformalize_replaces_the_calibration_rows():
 
 def test_a_model_fitted_in_memory_predicts_lazily():
     X, y = rows(500, 0)
-    model = MondrianConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
+    model = lc.MondrianConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
     lazy = cut(X, y, (250,) * 2)[0]
     np.testing.assert_array_equal(model.predict_interval(lazy).compute(), model.predict_interval(X))
     np.testing.assert_array_equal(model.predict(lazy).compute(), model.predict(X))
@@ -191,7 +182,7 @@ def test_a_model_fitted_in_memory_predicts_lazily():
 
 def test_too_few_rows_are_said_before_anything_is_computed():
     X, y = cut(*rows(40, 0), (20, 20))
-    model = SplitConformalRegressor(FirstColumn(), calibration_size=5, random_state=0).fit(X, y)
+    model = lc.SplitConformalRegressor(FirstColumn(), calibration_size=5, random_state=0).fit(X, y)
     with pytest.warns(UserWarning, match="got 5 calibration rows"):
         bounds = model.predict_interval(X)
     assert np.isinf(bounds.compute()).all()
@@ -224,7 +215,7 @@ BAD_CALLS = [
     (lambda it: it.slcp.fit(it.X, da.where(it.y > 0, np.nan, it.y)), "NaN"),
     (lambda it: it.slcp.fit(it.X, it.y, sample_weight=np.ones(100)), "takes X and y alone"),
     (lambda it: slcp(LinearRegression(), reference="oob").fit(it.X, it.y), "='cross-fit'"),
-    (lambda it: MondrianConformalRegressor().fit(it.X, it.y), "choose SLCPRegressor"),
+    (lambda it: lc.MondrianConformalRegressor().fit(it.X, it.y), "choose SLCPRegressor"),
     (lambda it: slcp(calibration_size=100).fit(it.X, it.y), "left to train"),
     (lambda it: it.fitted.predict_interval(it.frame[["b", "a", "c"]]), "expected, as at fit"),
     (lambda it: it.fitted.predict(it.X[:, :2]), "was expected, as at"),
@@ -244,12 +235,9 @@ def test_what_cannot_be_done_is_one_sentence(it, call, words):
 def test_what_trains_in_memory_says_on_how_many_rows(monkeypatch):
     monkeypatch.setattr("localconformal.distributed.models.MODEL_ROWS", 500)
     with pytest.warns(UserWarning, match="sample of 500 of 1,500 training rows"):
-        SplitConformalRegressor(LinearRegression(), random_state=0).fit(
+        lc.SplitConformalRegressor(LinearRegression(), random_state=0).fit(
             *cut(*rows(2_000, 0), (1_000,) * 2)
         )
-
-
-# ---- sources ----
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -121,9 +121,6 @@ def test_every_source_gives_the_same_model_on_a_cluster(name, client, tmp_path):
     check_fit(*SOURCES[name](tmp_path))
 
 
-# ---- models that train on the cluster ----
-
-
 def boosters():
     xgboost = optional("xgboost.dask")
     lightgbm = optional("lightgbm")

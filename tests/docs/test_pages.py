@@ -26,9 +26,6 @@ def blocks(path, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-# ---- README ----------------------------------------------------------------------------------
-
-
 @pytest.mark.ci
 def test_python_blocks_of_the_readme_run_one_after_the_other():
     namespace = {}
@@ -46,9 +43,6 @@ def test_the_readme_is_short_and_its_first_commands_install_and_run():
     for (extra, command), source in zip(commands.items(), blocks(README, "bash"), strict=False):
         steps = ["python3 -m venv .venv", f"pip install -q -e '.[{extra}]'", command]
         assert re.search(".*".join(map(re.escape, steps)), source, re.DOTALL)
-
-
-# ---- pages, reference, gallery ---------------------------------------------------------------
 
 
 def public_names():
@@ -126,9 +120,6 @@ def test_no_text_refers_to_a_document_outside_the_repository():
     for folder in ("src", "tests", "benchmarks", "paper"):
         texts += (ROOT / folder).rglob("*.py")
     assert [str(path) for path in texts if outside.search(path.read_text("utf-8"))] == []
-
-
-# ---- figures of the committed measurements ---------------------------------------------------
 
 
 def measured(name):

@@ -113,8 +113,6 @@ def test_a_kernel_is_one_formula_in_a_table(monkeypatch):
         np.testing.assert_array_equal(got[0], expected)
 
 
-# ---- the sketch: shards add up, edges and landmarks are kept, its certificate is honoured --------
-
 H = 2.0
 
 
@@ -196,9 +194,6 @@ def test_means_of_scores_of_any_size(unit):
         expected = unit * one.mean(X[:50], absolute)
         np.testing.assert_array_equal(other.mean(X[:50], absolute), expected)
         assert np.all(np.isfinite(expected))
-
-
-# ---- compiled code ----------------------------------------------------------------------------
 
 
 def test_compilation_works_without_a_cache_folder(monkeypatch):

@@ -179,9 +179,6 @@ def test_float32_rows_get_the_answers_of_the_same_rows_in_float64(engine):
     np.testing.assert_allclose(answer, expected, atol=0.01)
 
 
-# ---- an engine is a law -----------------------------------------------------------------------
-
-
 def rows_around(m=60):
     rows = np.random.default_rng(1).normal(size=(m, 3))
     rows[:3] *= 1e3

@@ -49,9 +49,6 @@ def test_compact_kernels_fall_back_without_mass_and_hold_their_edge():
     assert KernelWeights(edge, "boxcar", 0.3, 0.0)(np.zeros((1, 1)))[0][0, 0] == 1.0
 
 
-# ---- the plain engine -------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def engine():
     v = np.sort(np.random.default_rng(0).integers(0, 12, 60).astype(float))

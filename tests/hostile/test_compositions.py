@@ -12,18 +12,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
+import localconformal as lc
 from inner import ADJUSTMENTS, SCORES, few_trees  # noqa: F401
-from localconformal import (
-    ForestLaw,
-    KernelLaw,
-    LearnedLaw,
-    LocalizedConformalRegressor,
-    NeighborsLaw,
-    ResponseLaw,
-    ScaledLaw,
-    ShiftedLaw,
-    StackedLaw,
-)
 from localconformal.quantiles import conformal_rank
 
 LEVELS = [0.5, 0.8, 0.9, 0.97]
@@ -35,19 +25,19 @@ BOOSTING = HistGradientBoostingRegressor(max_iter=4, min_samples_leaf=5, random_
 MODELS = {"line": LINE, "tree": TREE, "forest": FOREST, "boosting": BOOSTING}
 MODELS["exact tree"] = DecisionTreeRegressor(random_state=0)
 LAWS = {
-    "kernel": KernelLaw(random_state=0),
-    "narrow": KernelLaw("boxcar", bandwidth=0.3, min_effective_samples=2, random_state=0),
-    "sketch": KernelLaw(bandwidth=2.0, engine="sketch", random_state=0),
-    "neighbors": NeighborsLaw(n_neighbors=5),
+    "kernel": lc.KernelLaw(random_state=0),
+    "narrow": lc.KernelLaw("boxcar", bandwidth=0.3, min_effective_samples=2, random_state=0),
+    "sketch": lc.KernelLaw(bandwidth=2.0, engine="sketch", random_state=0),
+    "neighbors": lc.NeighborsLaw(n_neighbors=5),
     "uniform": "uniform",
-    "forest": ForestLaw(FOREST, n_jobs=1),
-    "learned": LearnedLaw(BOOSTING, levels=(0.1, 0.5, 0.9), n_jobs=1),
-    "scaled": ScaledLaw(n_jobs=1),
-    "response": ResponseLaw(n_jobs=1),
-    "response-neighbors": ResponseLaw(NeighborsLaw(n_neighbors=9), n_jobs=1),
-    "shifted": ShiftedLaw(models={"line": LINE, "tree": TREE}, n_jobs=1),
-    "shifted-tree": ShiftedLaw("neighbors", models={"tree": TREE, "forest": FOREST}, n_jobs=1),
-    "stacked": StackedLaw(["uniform", ScaledLaw(), NeighborsLaw(n_neighbors=7)], n_jobs=1),
+    "forest": lc.ForestLaw(FOREST, n_jobs=1),
+    "learned": lc.LearnedLaw(BOOSTING, levels=(0.1, 0.5, 0.9), n_jobs=1),
+    "scaled": lc.ScaledLaw(n_jobs=1),
+    "response": lc.ResponseLaw(n_jobs=1),
+    "response-neighbors": lc.ResponseLaw(lc.NeighborsLaw(n_neighbors=9), n_jobs=1),
+    "shifted": lc.ShiftedLaw(models={"line": LINE, "tree": TREE}, n_jobs=1),
+    "shifted-tree": lc.ShiftedLaw("neighbors", models={"tree": TREE, "forest": FOREST}, n_jobs=1),
+    "stacked": lc.StackedLaw(["uniform", lc.ScaledLaw(), lc.NeighborsLaw(n_neighbors=7)], n_jobs=1),
 }
 #: Noise e (n,), and the first column of X, to y (n,).
 RESPONSES = {
@@ -114,7 +104,7 @@ def fit(drawn, X, y):
     if drawn["conformity_score"] == "normalised":
         score.set_params(spread_estimator=TREE)
     parts = {name: drawn[name] for name in ("adjustment", "reference", "sides")}
-    model = LocalizedConformalRegressor(clone(MODELS[drawn["model"]]), conformity_score=score)
+    model = lc.LocalizedConformalRegressor(clone(MODELS[drawn["model"]]), conformity_score=score)
     model.set_params(law=LAWS[drawn["law"]], calibration_size=None, random_state=0, n_jobs=1)
     return model.set_params(**parts).fit(X, y)
 

@@ -16,19 +16,8 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from threadpoolctl import threadpool_info
 
+import localconformal as lc
 from inner import FEW, in_threads, run_in_threads
-from localconformal import (
-    ForestLaw,
-    KernelLaw,
-    LCPRegressor,
-    LearnedLaw,
-    NeighborsLaw,
-    RLCPRegressor,
-    ScaledLaw,
-    ShiftedLaw,
-    SLCPRegressor,
-    StackedLaw,
-)
 from registry import ci_but, optional, smooth_data
 
 N_THREADS, N_PROCESSES = 16, 4
@@ -36,21 +25,21 @@ LINE, ASKED = LinearRegression(), smooth_data(300, seed=7)[0]
 #: Every thread also asks for a level that no other asks for.
 LEVELS = np.linspace(0.3, 0.95, N_THREADS)
 TREES = RandomForestRegressor(6, min_samples_leaf=20, random_state=0, n_jobs=1)
-STACK = StackedLaw([ScaledLaw(), LearnedLaw(), "kernel", ForestLaw(TREES)])
+STACK = lc.StackedLaw([lc.ScaledLaw(), lc.LearnedLaw(), "kernel", lc.ForestLaw(TREES)])
 LAWS = {
-    "exact": KernelLaw(engine="exact"),
-    "sketch": KernelLaw(engine="sketch", tolerance=0.5),
-    "neighbors": NeighborsLaw(n_neighbors=20),
-    "neighbors by a tree": NeighborsLaw(n_neighbors=20),
-    "plain forest": ForestLaw(TREES),
-    "compiled forest": ForestLaw(TREES),
-    "blend": ShiftedLaw(STACK, models={"line": LINE}),
-    "tensors": KernelLaw(device="cpu"),
-    "sketch on tensors": KernelLaw(engine="sketch", device="cpu", tolerance=0.5),
+    "exact": lc.KernelLaw(engine="exact"),
+    "sketch": lc.KernelLaw(engine="sketch", tolerance=0.5),
+    "neighbors": lc.NeighborsLaw(n_neighbors=20),
+    "neighbors by a tree": lc.NeighborsLaw(n_neighbors=20),
+    "plain forest": lc.ForestLaw(TREES),
+    "compiled forest": lc.ForestLaw(TREES),
+    "blend": lc.ShiftedLaw(STACK, models={"line": LINE}),
+    "tensors": lc.KernelLaw(device="cpu"),
+    "sketch on tensors": lc.KernelLaw(engine="sketch", device="cpu", tolerance=0.5),
 }
 MANY_ROWS = ("compiled forest", "neighbors by a tree")
 #: These weigh calibration rows.
-OTHERS = {"lcp": LCPRegressor, "rlcp": RLCPRegressor}
+OTHERS = {"lcp": lc.LCPRegressor, "rlcp": lc.RLCPRegressor}
 #: PyTorch's MKL, whose locks a fork copies as they are, now and then waits for ever in a child.
 FORKED = [name for name in LAWS if "tensors" not in name]
 #: One for each compiled or foreign library that a fresh process loads.
@@ -63,7 +52,7 @@ def make(name):
         optional("torch")
     if name in OTHERS:
         return OTHERS[name](LINE, random_state=0).fit(*smooth_data(400, seed=0))
-    model = SLCPRegressor(LINE, law=LAWS[name], reference="train", random_state=0)
+    model = lc.SLCPRegressor(LINE, law=LAWS[name], reference="train", random_state=0)
     rows = FEW + 200 if name in MANY_ROWS else 500
     return model.set_params(calibration_size=100).fit(*smooth_data(rows, seed=0))
 
@@ -77,7 +66,7 @@ def fitted(request):
 def ask(model, place):
     """What one caller wants to know."""
     bounds = model.predict_interval(ASKED, [0.9, LEVELS[place]]).tobytes()
-    of_calibration = isinstance(model, LCPRegressor | RLCPRegressor)
+    of_calibration = isinstance(model, lc.LCPRegressor | lc.RLCPRegressor)
     return bounds if of_calibration else (bounds, model.predict_cdf(ASKED, LEVELS[place]).tobytes())
 
 
@@ -117,8 +106,6 @@ def test_threads_may_calibrate_and_ask_the_same_model():
 
     assert set(ask_at_once(model, question)) <= set(known)
 
-
-# ---- processes -------------------------------------------------------------------------------
 
 #: Inherited by a fork as it is, with whatever was made lazily before.
 _held = {}
@@ -161,9 +148,6 @@ def test_spawned_processes_get_the_answers_of_one(fitted, tmp_path, monkeypatch)
     assert found == ask_alone(fitted)[:N_PROCESSES]
 
 
-# ---- filters of warnings, which all threads share --------------------------------------------
-
-
 class SeesFilters(LinearRegression):
     """A model that remembers what filters of warnings it meets when fitted."""
 
@@ -176,23 +160,20 @@ class SeesFilters(LinearRegression):
 
 @pytest.mark.ci
 def test_fits_side_by_side_work_under_the_filters_of_the_caller_and_leave_them():
-    law = ShiftedLaw(KernelLaw(), models={"line": SeesFilters()}, n_jobs=1)
+    law = lc.ShiftedLaw(lc.KernelLaw(), models={"line": SeesFilters()}, n_jobs=1)
     X, y = smooth_data(60, seed=0)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         during = list(warnings.filters)
-        ask_at_once(law, lambda law, place: SLCPRegressor(LINE, law=law).fit(X, y))
+        ask_at_once(law, lambda law, place: lc.SLCPRegressor(LINE, law=law).fit(X, y))
         assert warnings.filters == during
     assert len(SeesFilters.seen) >= N_THREADS
     assert all(seen == during for seen in SeesFilters.seen)
     # Forests set the filters anew for every tree: those of ours, and one that brings its threads.
     before = list(warnings.filters)
     in_threads([partial(RandomForestRegressor(8, random_state=i).fit, X, y) for i in range(24)], 4)
-    SLCPRegressor(LINE, law=ForestLaw(n_jobs=4), reference="train").fit(X, y)
+    lc.SLCPRegressor(LINE, law=lc.ForestLaw(n_jobs=4), reference="train").fit(X, y)
     assert warnings.filters == before
-
-
-# ---- workers of joblib -----------------------------------------------------------------------
 
 
 def threads_used(model):
@@ -200,7 +181,7 @@ def threads_used(model):
     seen = set()
     run_in_threads(lambda _: seen.add(threading.get_ident()), list(range(8)), None, 8)
     libraries = [info["num_threads"] for info in threadpool_info()]
-    forest = ForestLaw(random_state=0).fit(*smooth_data(50, seed=0)).model_
+    forest = lc.ForestLaw(random_state=0).fit(*smooth_data(50, seed=0)).model_
     return seen == {threading.get_ident()}, libraries, forest.n_jobs, ask(model, 0)
 
 

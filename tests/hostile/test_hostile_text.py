@@ -142,9 +142,6 @@ def assert_only_ours(path, shape):
     assert len(page) < 3_000_000
 
 
-# ---- commands --------------------------------------------------------------------------------
-
-
 def run_table(table, folder, suffix, target, groups, identifier):
     """What `run` says about a table in a file, and the folder of both."""
     data = folder / f"table.{suffix}"
@@ -233,9 +230,6 @@ def test_a_file_whose_name_is_no_text_is_refused_in_one_harmless_line(tmp_path):
     result = call("run", os.fsdecode(path), "--target", "y", "--out", tmp_path / "out")
     assert_refused(result)
     assert "rename the file" in result.stderr
-
-
-# ---- pages, plots, cells ---------------------------------------------------------------------
 
 
 def page_of(text, path):

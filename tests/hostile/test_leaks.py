@@ -125,8 +125,6 @@ def assert_inner_split_is_kept(model, n=200, cut=lambda X, y: (X, y), held=held_
     return fitted
 
 
-# ---- estimators, and terms of the equation ---------------------------------------------------
-
 QUICK = {"SplitConformalRegressor", "SLCPRegressor", "LCPRegressor"}
 NAMES = {cls.__name__: cls for cls in ESTIMATORS}
 
@@ -149,8 +147,6 @@ def test_no_score_or_adjustment_learns_from_calibration_or_from_rows_asked(score
         LocalizedConformalRegressor(base, conformity_score=score, law=law, adjustment=adjustment)
     )
 
-
-# ---- laws and engines ------------------------------------------------------------------------
 
 #: Every engine that compiled code and NumPy have, and every one on tensors.
 LAWS = VARIANTS | {f"engine-{name}": KernelLaw(engine=name) for name in ENGINES}
@@ -204,9 +200,6 @@ def test_labels_and_missing_values_of_calibration_rows_teach_a_law_nothing(name)
     models = [with_law(name, FirstColumn()).fit(table, y) for table in (frame, other)]
     asked = mixed_frame(PROBE), [0.1, 0.5, 0.9]
     np.testing.assert_array_equal(*([F.quantile(*asked) for F in laws_of(m)] for m in models))
-
-
-# ---- rows on Dask, networks ------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -10,29 +10,19 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
+import localconformal as lc
 from inner import FEW, rows_at_a_time
-from localconformal import (
-    ForestLaw,
-    KernelLaw,
-    LearnedLaw,
-    MondrianConformalRegressor,
-    RLCPRegressor,
-    ScaledLaw,
-    SLCPRegressor,
-    StackedLaw,
-    WeightedConformalRegressor,
-)
 from registry import light, smooth_data
 
 pytestmark = [pytest.mark.ci, pytest.mark.filterwarnings("ignore::UserWarning")]
 LINE, TREES = LinearRegression(), DecisionTreeRegressor(min_samples_leaf=20, random_state=0)
 #: Laws, and the training rows that they need to be what they are called.
 LAWS = {
-    "kernel": (KernelLaw(engine="exact"), 400),
-    "sketch": (KernelLaw(engine="sketch", tolerance=0.5), 400),
-    "plain forest": (ForestLaw(n_jobs=1), 400),
-    "compiled forest": (ForestLaw(TREES, target="size"), FEW + 100),
-    "stack": (StackedLaw([LearnedLaw(), ScaledLaw(), "kernel", "forest"], n_jobs=1), 400),
+    "kernel": (lc.KernelLaw(engine="exact"), 400),
+    "sketch": (lc.KernelLaw(engine="sketch", tolerance=0.5), 400),
+    "plain forest": (lc.ForestLaw(n_jobs=1), 400),
+    "compiled forest": (lc.ForestLaw(TREES, target="size"), FEW + 100),
+    "stack": (lc.StackedLaw([lc.LearnedLaw(), lc.ScaledLaw(), "kernel", "forest"], n_jobs=1), 400),
 }
 TABLE, ASKED = smooth_data(300, seed=0), smooth_data(50, seed=7)[0]
 METHODS = {
@@ -59,7 +49,7 @@ def traced(work):
 @pytest.mark.parametrize(("law", "rows"), LAWS.values(), ids=LAWS)
 def test_rows_more_cost_little_more_than_their_answers(law, rows, monkeypatch):
     rows_at_a_time(monkeypatch, 500)
-    model = SLCPRegressor(LINE, law=law, reference="train", random_state=0)
+    model = lc.SLCPRegressor(LINE, law=law, reference="train", random_state=0)
     model.fit(*smooth_data(2 * rows, seed=0))
     few, many = (smooth_data(n, seed=5)[0] for n in (1_000, 4_000))
     for method, ask in METHODS.items():
@@ -87,7 +77,7 @@ def test_rows_in_parts_are_answered_as_together(estimator_class, make, monkeypat
 
 @pytest.mark.parametrize(
     ("kind", "beside"),
-    [(MondrianConformalRegressor, "groups"), (WeightedConformalRegressor, "weights")],
+    [(lc.MondrianConformalRegressor, "groups"), (lc.WeightedConformalRegressor, "weights")],
 )
 def test_what_is_passed_beside_the_rows_is_cut_with_them(kind, beside, monkeypatch):
     X, y = TABLE
@@ -99,14 +89,14 @@ def test_what_is_passed_beside_the_rows_is_cut_with_them(kind, beside, monkeypat
 
 def test_a_warning_speaks_of_all_rows_together(monkeypatch):
     rows_at_a_time(monkeypatch, 7)
-    fitted = RLCPRegressor(LINE, law=KernelLaw(bandwidth=0.05), random_state=0)
+    fitted = lc.RLCPRegressor(LINE, law=lc.KernelLaw(bandwidth=0.05), random_state=0)
     fitted.fit(*smooth_data(400, seed=0))
     with pytest.warns(UserWarning, match=r"of 50 intervals are infinite") as caught:
         fitted.predict_interval(ASKED)
     assert len(caught) == 1
 
 
-@pytest.mark.parametrize("kind", [SLCPRegressor, RLCPRegressor])
+@pytest.mark.parametrize("kind", [lc.SLCPRegressor, lc.RLCPRegressor])
 def test_levels_that_were_forgotten_are_found_again(kind):
     fitted, levels = kind(LINE, law="kernel", random_state=0).fit(*TABLE), np.linspace(0.2, 0.8, 99)
     together = fitted.predict_interval(ASKED, levels)
@@ -119,7 +109,7 @@ def test_levels_that_were_forgotten_are_found_again(kind):
 @pytest.mark.nightly
 def test_fits_and_predictions_leave_no_memory_behind(estimator_class):
     X, y = smooth_data(60, seed=0)
-    params = {"law": KernelLaw(bandwidth=1.0)} if "law" in estimator_class().get_params() else {}
+    params = {"law": lc.KernelLaw(bandwidth=1.0)} if "law" in estimator_class().get_params() else {}
 
     def cycles():
         for _ in range(10):

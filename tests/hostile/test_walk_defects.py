@@ -7,14 +7,7 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
-from localconformal import (
-    CDSplitRegressor,
-    ForestLaw,
-    LocalizedConformalRegressor,
-    MADSplitRegressor,
-    NormalisedScore,
-    SLCPRegressor,
-)
+import localconformal as lc
 from registry import ESTIMATORS, light, smooth_data
 
 X, Y = smooth_data(60, seed=0)
@@ -62,15 +55,15 @@ def test_intervals_among_the_largest_numbers():
         lower, upper = light(cls, estimator=Flat()).fit(X, Y).predict_interval(far).T
         assert np.all(lower <= upper), cls
     # A line's predictions are then large too, beside tiny responses.
-    law = ForestLaw(RandomForestRegressor(5), random_state=0, n_jobs=1)
-    model = SLCPRegressor(LINE, law=law, random_state=0).fit(X, 1e-140 * Y)
+    law = lc.ForestLaw(RandomForestRegressor(5), random_state=0, n_jobs=1)
+    model = lc.SLCPRegressor(LINE, law=law, random_state=0).fit(X, 1e-140 * Y)
     lower, upper = model.predict_interval([[1e200, 0.0]])[0]
     assert lower <= upper
 
 
 @pytest.mark.parametrize("adjustment", ["theta", "multiplicative", "multiplicative-expectation"])
 def test_scores_beyond_float64_in_local_units_give_infinite_bounds_and_a_word(adjustment):
-    model = light(LocalizedConformalRegressor, estimator=Flat(), law="kernel")
+    model = light(lc.LocalizedConformalRegressor, estimator=Flat(), law="kernel")
     model.set_params(adjustment=adjustment, calibration_size=None).fit(X, 1e-170 * Y)
     model.conformalize(X + 0.5, 1e149 * Y)
     with pytest.warns(UserWarning, match="the adjusted calibration scores are themselves"):
@@ -78,12 +71,14 @@ def test_scores_beyond_float64_in_local_units_give_infinite_bounds_and_a_word(ad
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-@pytest.mark.parametrize("cls", [MADSplitRegressor, LocalizedConformalRegressor, CDSplitRegressor])
+@pytest.mark.parametrize(
+    "cls", [lc.MADSplitRegressor, lc.LocalizedConformalRegressor, lc.CDSplitRegressor]
+)
 def test_a_calibration_score_beyond_float64_counts_as_infinite(cls, sign):
     """It is larger than all others, so that it moves no bound until its own rank is asked for."""
     own = {"spread_estimator": Flat(), "beta": 0.0}
-    if cls is not MADSplitRegressor:
-        own = {"conformity_score": NormalisedScore(**own), "law": "uniform"}
+    if cls is not lc.MADSplitRegressor:
+        own = {"conformity_score": lc.NormalisedScore(**own), "law": "uniform"}
     model = cls(Flat(), random_state=0, calibration_size=None, **own)
     # A spread of 0 is the smallest number there is; half of the scores are 1e2 / 1e-308.
     model.fit(X, np.zeros(60))

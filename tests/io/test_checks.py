@@ -56,9 +56,6 @@ def unread(monkeypatch):
     monkeypatch.setattr(skops.io, "loads", lambda *_, **__: pytest.fail("it was read"))
 
 
-# ---- types on the list --------------------------------------------------------------------------
-
-
 NO_PART_OF_A_MODEL = ["cli.main", "io.files.write_whole", "io.models.ModelFileError"]
 NO_PART_OF_A_MODEL += ["distributed.estimator.CalibrationRows", "distributed.graph.Call"]
 NO_PART_OF_A_MODEL += ["regressors.base.np", "regressors.base.BaseEstimator"]
@@ -103,8 +100,6 @@ def test_a_type_outside_the_list_is_named_and_not_made(tmp_path, saved, unread, 
     long = node(OUTSIDE[name], "\x1b[31m\n." + "x" * 10**5, content=arguments, attrs=arguments)
     refusal(tmp_path, with_estimator(saved, long))
 
-
-# ---- nodes that call something ------------------------------------------------------------------
 
 LISTED = "sklearn.linear_model._base.LinearRegression"
 
@@ -158,8 +153,6 @@ def test_an_old_skops_is_refused_before_it_sees_a_file(tmp_path, saved, monkeypa
         save_model(SplitConformalRegressor(), tmp_path / "made.skops")
     assert not (tmp_path / "made.skops").exists()
 
-
-# ---- settings that lead out of a model ----------------------------------------------------------
 
 #: Names of parameters that may lead out of a model.
 SUSPECT = re.compile("mem|cache|path|file|dir|folder|callback|input|url|hook|save|load|host|port")
@@ -285,9 +278,6 @@ def test_paths_hosts_and_callbacks_of_boosting_libraries_are_refused(tmp_path):
         xgboost(tree_method="hist", eval_metric="mae", rate_drop=0.5),
     ):
         assert repr(load_model(save_model(model, tmp_path / "model.skops"))) == repr(model)
-
-
-# ---- numbers that compiled loops follow ---------------------------------------------------------
 
 
 def test_a_tree_that_leads_outside_itself_or_its_features_is_refused(tmp_path):

@@ -52,9 +52,6 @@ def mixed_frame(n, seed):
     return X, X["b"].to_numpy() + rng.normal(size=n)
 
 
-# ---- round trips --------------------------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings("ignore:.*intervals are infinite:UserWarning")
 @pytest.mark.parametrize("estimator_class", ci_but(KINDS, ESTIMATORS), ids=lambda cls: cls.__name__)
 def test_every_estimator_gives_the_same_bits_also_with_a_new_calibration(estimator_class, tmp_path):
@@ -152,9 +149,6 @@ def test_what_is_shared_is_written_once_and_shared_again(tmp_path):
     assert len(model_bytes(model)) < 0.7 * len(skops.io.dumps(model, compression=8))
 
 
-# ---- saving -------------------------------------------------------------------------------------
-
-
 def test_without_skops_its_extra_is_named(tmp_path, saved, monkeypatch):
     path = tmp_path / "model.skops"
     path.write_bytes(saved)
@@ -196,8 +190,6 @@ def test_a_network_is_refused_in_one_sentence_and_pickled_with_the_same_bits(tmp
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
 
-
-# ---- files that are not as they were written ----------------------------------------------------
 
 EXECUTED = []
 

@@ -53,9 +53,6 @@ def read_batches(path, **types):
     return list(table_batches(path, types))
 
 
-# ---- reading ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet", "T.PARQUET"])
 def test_every_format_gives_the_same_table(tmp_path, name):
     table = read_table(save_mixed(tmp_path / name))
@@ -102,9 +99,6 @@ def test_texts_of_every_kind_in_parquet_are_read_as_they_are(tmp_path, kind):
     pq.write_table(pa.table({"a": pa.array(values).cast(kind)}), path)
     for frame in (read_table(path), *read_batches(path, a="text")):
         assert [v if isinstance(v, str) else None for v in frame["a"]] == values
-
-
-# ---- bad files ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -168,9 +162,6 @@ def test_columns_that_cannot_be_had(tmp_path):
     refused("UTF8", read_table, path, columns=["half"])
     refused("UTF8", read_batches, path, half="text")
     assert list(read_table(path, columns=["a"])) == ["a"]
-
-
-# ---- batches and folders ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -244,9 +235,6 @@ def test_what_is_wrong_with_a_folder_is_one_sentence(folder, tmp_path):
     (tmp_path / "none").mkdir()
     save_mixed(tmp_path / "none" / "t.csv")
     refused("expected a folder of Parquet files", read_table, tmp_path / "none")
-
-
-# ---- writing ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -7,17 +7,8 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
+import localconformal as lc
 from inner import law_of
-from localconformal import (
-    ForestLaw,
-    NeighborsLaw,
-    ResponseLaw,
-    ScaledLaw,
-    ShiftedLaw,
-    SLCPRegressor,
-    StackedLaw,
-    UniformLaw,
-)
 
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
@@ -45,14 +36,14 @@ def rows(n, seed, noise=1.0):
 
 def around(point, law, X, y, **params):
     """The regressor whose law is one of y - mu."""
-    model = SLCPRegressor(point, law=law, calibration_size=None, random_state=0, **params)
+    model = lc.SLCPRegressor(point, law=law, calibration_size=None, random_state=0, **params)
     return model.fit(X, y)
 
 
 def test_the_law_of_the_response_is_that_of_y_minus_mu():
     (X, y), (Q, _) = rows(150, 0), rows(20, 1)
-    direct = NeighborsLaw(n_neighbors=30).fit(X, y).quantile(Q, LEVELS)
-    law = ResponseLaw(NeighborsLaw(n_neighbors=30))
+    direct = lc.NeighborsLaw(n_neighbors=30).fit(X, y).quantile(Q, LEVELS)
+    law = lc.ResponseLaw(lc.NeighborsLaw(n_neighbors=30))
     # The same response, whatever the point model: the interval does not move.
     for point in (HALF, ZERO):
         found = law_of(around(point, law, X, y)).quantile(Q, LEVELS)
@@ -62,7 +53,7 @@ def test_the_law_of_the_response_is_that_of_y_minus_mu():
     assert np.isfinite(model.predict_interval(Q)).all()
 
 
-@pytest.mark.parametrize("kind", [ResponseLaw, ShiftedLaw])
+@pytest.mark.parametrize("kind", [lc.ResponseLaw, lc.ShiftedLaw])
 def test_scores_that_are_no_residuals_are_refused(kind):
     with pytest.raises(ValueError, match=rf"{kind.__name__} .*score='residual'"):
         around(HALF, kind(), *rows(60, 0), sides="absolute")
@@ -73,15 +64,15 @@ def test_the_scaled_law_is_wide_where_scores_are_large_and_its_spread_is_out_of_
     X = rng.uniform(size=(800, 1))
     v = np.where(X[:, 0] > 0.5, 4.0, 1.0) * rng.normal(size=800)
     Q = np.linspace(0.05, 0.95, 19)[:, None]
-    width = np.ptp(ScaledLaw(random_state=0).fit(X, v).quantile(Q, [0.05, 0.95]), axis=1)
+    width = np.ptp(lc.ScaledLaw(random_state=0).fit(X, v).quantile(Q, [0.05, 0.95]), axis=1)
     assert 2.5 < width[Q[:, 0] > 0.55].mean() / width[Q[:, 0] < 0.45].mean() < 6.0
     # A row's own size tells nothing of its spread: in units of that it stays a million.
     v[np.argmax(X[:, 0])] = 1e6
-    assert ScaledLaw(random_state=0).fit(X, v).quantile([[0.1]], [1.0]) > 1e5
+    assert lc.ScaledLaw(random_state=0).fit(X, v).quantile([[0.1]], [1.0]) > 1e5
 
 
 def shifted(X, y, point, **models):
-    return law_of(around(point, ShiftedLaw(models=models, random_state=0), X, y))
+    return law_of(around(point, lc.ShiftedLaw(models=models, random_state=0), X, y))
 
 
 def test_shifting_finds_a_mean_that_the_point_model_does_not_know():
@@ -100,7 +91,7 @@ def test_the_point_model_keeps_its_weight_where_it_is_the_best():
     law = shifted(X, y, ALL, **models)
     assert law.weights_["point"] > 0.9
     assert sum(law.weights_.values()) == pytest.approx(1.0)
-    expected = UniformLaw().fit(X, y - X[:, 0]).quantile(Q, LEVELS)
+    expected = lc.UniformLaw().fit(X, y - X[:, 0]).quantile(Q, LEVELS)
     np.testing.assert_allclose(law.quantile(Q, LEVELS), expected, atol=0.15)
 
 
@@ -120,7 +111,7 @@ def test_the_default_blend_says_no_word_and_answers_row_by_row(n):
     (X, y), (Q, _) = rows(n, 0), rows(20, 1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        law = ShiftedLaw(ScaledLaw(), random_state=0).fit(X, y)
+        law = lc.ShiftedLaw(lc.ScaledLaw(), random_state=0).fit(X, y)
     together = law.quantile(Q, [0.05, 0.95])
     assert np.isfinite(together).all()
     alone = np.concatenate([law.quantile(row[None], [0.05, 0.95]) for row in Q])
@@ -128,10 +119,10 @@ def test_the_default_blend_says_no_word_and_answers_row_by_row(n):
 
 
 def test_laws_and_models_that_are_none_are_refused():
-    for law in ("foo", "auto", 3, ForestLaw):
-        for outer in (ResponseLaw(law), StackedLaw(["uniform", law])):
+    for law in ("foo", "auto", 3, lc.ForestLaw):
+        for outer in (lc.ResponseLaw(law), lc.StackedLaw(["uniform", law])):
             with pytest.raises(ValueError, match=r"law=.*'forest', 'kernel'"):
                 outer.fit(*rows(20, 0))
     for models in ({"point": LinearRegression()}, [LinearRegression()], {"a": 3}):
         with pytest.raises(ValueError, match="estimators by name"):
-            ShiftedLaw(models=models).fit(*rows(20, 0))
+            lc.ShiftedLaw(models=models).fit(*rows(20, 0))

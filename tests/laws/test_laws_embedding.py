@@ -15,16 +15,8 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+import localconformal as lc
 from inner import features
-from localconformal import (
-    ForestLaw,
-    HiddenLayer,
-    KernelLaw,
-    LearnedLaw,
-    LearnedMetric,
-    SLCPRegressor,
-    StackedLaw,
-)
 from registry import ci_but, smooth_data
 
 N = 12
@@ -48,7 +40,7 @@ AS_IS = FunctionTransformer()
 
 
 def law_on(rows, v=V, **params):
-    return KernelLaw(bandwidth=0.5, **params).fit(rows, v)
+    return lc.KernelLaw(bandwidth=0.5, **params).fit(rows, v)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -79,7 +71,7 @@ def test_an_identifier_does_not_fill_the_memory_and_a_constant_column_adds_no_di
     rows = pd.DataFrame({"id": [f"row {i}" for i in range(500)]})
     assert features(rows).shape[1] <= 50
     X = np.random.default_rng(0).normal(size=(50, 1))
-    law = KernelLaw(bandwidth=0.3)
+    law = lc.KernelLaw(bandwidth=0.3)
     expected = law.fit(X, X[:, 0]).mean(X)
     law.fit(np.column_stack([X, np.full(50, 0.1 + 0.2)]), X[:, 0])
     for extra in (0.1 + 0.2, 0.3):
@@ -101,23 +93,23 @@ def assert_same_law(one, X, other, Q):
 
 def test_points_are_standardised_whatever_gives_them(data):
     X, v = data
-    plain, cube = KernelLaw(bandwidth=0.5).fit(X, v), X.reshape(60, 3, 1)
-    scaled = KernelLaw(bandwidth=0.5, embedding=StandardScaler()).fit(X, v)
+    plain, cube = lc.KernelLaw(bandwidth=0.5).fit(X, v), X.reshape(60, 3, 1)
+    scaled = lc.KernelLaw(bandwidth=0.5, embedding=StandardScaler()).fit(X, v)
     assert_same_law(plain, X, scaled, X)
     # Rows of more dimensions are flattened.
-    assert_same_law(KernelLaw(bandwidth=0.5).fit(cube, v), cube, plain, X)
+    assert_same_law(lc.KernelLaw(bandwidth=0.5).fit(cube, v), cube, plain, X)
     model = LinearRegression().fit(X, v)
     predictions = model.predict(X)[:, None]
-    expected = KernelLaw(bandwidth=0.5).fit(predictions, v)
+    expected = lc.KernelLaw(bandwidth=0.5).fit(predictions, v)
     only_predicts = SimpleNamespace(predict=model.predict)
     for embedding in (model.predict, FrozenEstimator(model), only_predicts):
-        law = KernelLaw(bandwidth=0.5, embedding=embedding).fit(X, v)
+        law = lc.KernelLaw(bandwidth=0.5, embedding=embedding).fit(X, v)
         assert_same_law(law, X, expected, predictions)
 
 
 def bounds(law, X, y, model=LinearRegression(), **params):  # noqa: B008
     """Intervals of SLCP with this law, calibrated on a quarter of the rows."""
-    fitted = SLCPRegressor(model, law=law, random_state=0, **params).fit(X, y)
+    fitted = lc.SLCPRegressor(model, law=law, random_state=0, **params).fit(X, y)
     return fitted.predict_interval(X)
 
 
@@ -125,7 +117,7 @@ def test_what_a_point_model_predicts_can_be_the_embedding(data):
     X, y = data
     model = FrozenEstimator(LinearRegression().fit(X, y))
     named, given = (
-        bounds(KernelLaw(bandwidth=0.5, embedding=embedding), X, y, model)
+        bounds(lc.KernelLaw(bandwidth=0.5, embedding=embedding), X, y, model)
         for embedding in ("outputs", model.predict)
     )
     np.testing.assert_allclose(named, given)
@@ -134,18 +126,18 @@ def test_what_a_point_model_predicts_can_be_the_embedding(data):
 def test_transformers_are_cloned_and_frozen_ones_are_not_fitted_again(data):
     X, v = data
     pca = PCA(n_components=1)
-    KernelLaw(embedding=pca).fit(X, v)
+    lc.KernelLaw(embedding=pca).fit(X, v)
     assert not hasattr(pca, "components_")
     frozen = FrozenEstimator(pca.fit(X[:20]))
-    law = KernelLaw(embedding=frozen, bandwidth=0.5).fit(X, v)
+    law = lc.KernelLaw(embedding=frozen, bandwidth=0.5).fit(X, v)
     points = frozen.transform(X)
-    assert_same_law(law, X, KernelLaw(bandwidth=0.5).fit(points, v), points)
+    assert_same_law(law, X, lc.KernelLaw(bandwidth=0.5).fit(points, v), points)
 
 
 def test_the_name_outputs_needs_a_regressor_and_other_names_are_unknown(data):
     for name in ("outputs", "layers"):
         with pytest.raises(ValueError, match=rf"embedding='{name}'; only 'outputs', "):
-            KernelLaw(embedding=name).fit(*data)
+            lc.KernelLaw(embedding=name).fit(*data)
 
 
 def test_infinite_coordinates_are_refused_at_fit_and_later(data):
@@ -153,19 +145,21 @@ def test_infinite_coordinates_are_refused_at_fit_and_later(data):
     broken = X.copy()
     broken[3, 1] = -np.inf
     with pytest.raises(ValueError, match=r"infinite .*clean X"):
-        KernelLaw().fit(broken, v)
+        lc.KernelLaw().fit(broken, v)
     with pytest.raises(ValueError, match=r"infinite .*clean X"):
-        KernelLaw().fit(X, v).mean(broken)
+        lc.KernelLaw().fit(X, v).mean(broken)
     with pytest.raises(ValueError, match="NaN or infinite coordinates"):
-        KernelLaw(embedding=lambda X: np.full(len(X), np.nan)).fit(X, v)
+        lc.KernelLaw(embedding=lambda X: np.full(len(X), np.nan)).fit(X, v)
 
 
 @pytest.mark.parametrize("name", ci_but(["metric"], ["metric", "outputs-spread"]))
-@pytest.mark.parametrize("kind", ci_but([KernelLaw], [KernelLaw, LearnedLaw, ForestLaw]))
+@pytest.mark.parametrize(
+    "kind", ci_but([lc.KernelLaw], [lc.KernelLaw, lc.LearnedLaw, lc.ForestLaw])
+)
 def test_the_seed_of_a_law_is_that_of_its_embedding(kind, name):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 12)), rng.normal(size=60)
-    light = {"levels": (0.4, 0.6)} if kind is LearnedLaw else {}
+    light = {"levels": (0.4, 0.6)} if kind is lc.LearnedLaw else {}
     first, same, other = (
         bounds(kind(embedding=name, random_state=seed, **light), X, y) for seed in (0, 0, 1)
     )
@@ -181,9 +175,9 @@ def secret(X):
 @pytest.mark.parametrize(
     "law",
     [
-        ForestLaw(random_state=0, n_jobs=1),
-        LearnedLaw(QuantileRegressor(alpha=0), levels=(0.1, 0.5, 0.9), n_jobs=1),
-        StackedLaw([KernelLaw(bandwidth=0.2, embedding="outputs"), "kernel"], random_state=0),
+        lc.ForestLaw(random_state=0, n_jobs=1),
+        lc.LearnedLaw(QuantileRegressor(alpha=0), levels=(0.1, 0.5, 0.9), n_jobs=1),
+        lc.StackedLaw([lc.KernelLaw(bandwidth=0.2, embedding="outputs"), "kernel"], random_state=0),
     ],
     ids=lambda law: type(law).__name__,
 )
@@ -200,9 +194,6 @@ def test_laws_see_what_the_point_model_says_wherever_zero_lies(law):
     np.testing.assert_allclose(moved - 64.0, found, rtol=1e-6, atol=1e-6)
 
 
-# ---- a learned linear map ---------------------------------------------------------------------
-
-
 def wave(n, p, seed=0):
     """The first column speaks; the others are noise."""
     rng = np.random.default_rng(seed)
@@ -213,13 +204,13 @@ def wave(n, p, seed=0):
 @pytest.mark.parametrize("p", ci_but([8], [1, 3, 8, 20]))
 def test_noise_columns_are_ignored_and_kernel_regression_is_better_under_the_map(p):
     X, y = wave(600, p)
-    metric = LearnedMetric().fit(X, y)
+    metric = lc.LearnedMetric().fit(X, y)
     signal, *noise = np.linalg.norm(metric.map_, axis=0)
     assert metric.map_.shape == (min(10, p), p)
     assert signal > 3 * max(noise, default=0.0)
     X_new, y_new = wave(300, p, seed=1)
     learned, plain = (
-        np.mean((y_new - KernelLaw(bandwidth=1.0, embedding=one).fit(X, y).mean(X_new)) ** 2)
+        np.mean((y_new - lc.KernelLaw(bandwidth=1.0, embedding=one).fit(X, y).mean(X_new)) ** 2)
         for one in (metric, None)
     )
     assert learned < plain
@@ -227,7 +218,7 @@ def test_noise_columns_are_ignored_and_kernel_regression_is_better_under_the_map
 
 def test_points_make_the_gaussian_of_bandwidth_one_the_kernel():
     X, y = wave(100, 4)
-    metric = LearnedMetric(n_components=2).fit(X, y)
+    metric = lc.LearnedMetric(n_components=2).fit(X, y)
     u, f = metric.transform(X), (X - X.mean(axis=0)) / X.std(axis=0)
     squared = np.sum((u[:1] - u) ** 2, axis=1)
     expected = np.mean(((f[:1] - f) @ metric.map_.T) ** 2, axis=1)
@@ -236,7 +227,7 @@ def test_points_make_the_gaussian_of_bandwidth_one_the_kernel():
 
 def test_neither_the_order_of_rows_nor_the_unit_of_y_matters_but_the_seed_does():
     X, y = wave(300, 4)
-    metric = LearnedMetric(max_rows=200, n_iter=20)
+    metric = lc.LearnedMetric(max_rows=200, n_iter=20)
     expected = clone(metric).fit(X, y).map_
     # Means of the features may differ in their last bits.
     turned = clone(metric).fit(X[::-1], y[::-1]).map_
@@ -250,9 +241,9 @@ def test_neither_the_order_of_rows_nor_the_unit_of_y_matters_but_the_seed_does()
 def test_bad_input_is_refused():
     X, y = wave(20, 2)
     for metric, v, message in (
-        (LearnedMetric(n_components=0), y, "n_components"),
-        (LearnedMetric(), y[:-1], "X has 20 rows and v has 19"),
-        (LearnedMetric(), np.where(y > 0, np.nan, y), "NaN"),
+        (lc.LearnedMetric(n_components=0), y, "n_components"),
+        (lc.LearnedMetric(), y[:-1], "X has 20 rows and v has 19"),
+        (lc.LearnedMetric(), np.where(y > 0, np.nan, y), "NaN"),
     ):
         with pytest.raises(ValueError, match=message):
             metric.fit(X, v)
@@ -260,19 +251,17 @@ def test_bad_input_is_refused():
 
 def test_laws_learn_it_from_responses_inside_a_regressor():
     X, y = wave(200, 3)
-    learned = LearnedMetric(random_state=3).fit(X, y).transform
-    model = SLCPRegressor(LinearRegression(), calibration_size=None, random_state=0)
+    learned = lc.LearnedMetric(random_state=3).fit(X, y).transform
+    model = lc.SLCPRegressor(LinearRegression(), calibration_size=None, random_state=0)
     inside, by_hand = (
-        model.set_params(law=KernelLaw(bandwidth=1.0, embedding=embedding))
+        model.set_params(law=lc.KernelLaw(bandwidth=1.0, embedding=embedding))
         .fit(X, y)
         .conformalize(*wave(60, 3, seed=1))
         .predict_interval(X)
-        for embedding in (LearnedMetric(random_state=3), FunctionTransformer(learned))
+        for embedding in (lc.LearnedMetric(random_state=3), FunctionTransformer(learned))
     )
     np.testing.assert_allclose(inside, by_hand, rtol=1e-9)
 
-
-# ---- hidden layers ----------------------------------------------------------------------------
 
 X, Y = smooth_data(120, seed=0)
 
@@ -286,18 +275,18 @@ def network():
 
 def test_a_hidden_layer_survives_the_cloning_of_its_law(network):
     for model in (make_pipeline(StandardScaler().fit(X), network), FrozenEstimator(network)):
-        law = KernelLaw(embedding=HiddenLayer(model))
-        model = SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(X, Y)
+        law = lc.KernelLaw(embedding=lc.HiddenLayer(model))
+        model = lc.SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(X, Y)
         assert np.isfinite(model.predict_interval(X[:30])).all()
 
 
 def test_the_last_hidden_layer_of_the_regressors_own_network(network):
     first = np.maximum(X @ network.coefs_[0] + network.intercepts_[0], 0)
-    np.testing.assert_allclose(HiddenLayer(network, layer=0).transform(X), first, atol=1e-12)
-    last = HiddenLayer(network).transform
+    np.testing.assert_allclose(lc.HiddenLayer(network, layer=0).transform(X), first, atol=1e-12)
+    last = lc.HiddenLayer(network).transform
     assert last(X).shape == (120, 4)
     named, given = (
-        bounds(KernelLaw(bandwidth=0.5, embedding=embedding), X, Y, FrozenEstimator(network))
+        bounds(lc.KernelLaw(bandwidth=0.5, embedding=embedding), X, Y, FrozenEstimator(network))
         for embedding in ("hidden", last)
     )
     np.testing.assert_array_equal(named, given)
@@ -310,4 +299,4 @@ def test_layers_that_are_not_there_are_refused(network):
         (LinearRegression().fit(X, Y), 0, "expected a fitted MLPRegressor"),
     ):
         with pytest.raises(ValueError, match=message):
-            HiddenLayer(model, layer).transform(X)
+            lc.HiddenLayer(model, layer).transform(X)

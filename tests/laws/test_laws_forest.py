@@ -192,10 +192,7 @@ REFUSED = [
         ForestLaw(GradientBoostingRegressor()),
         "GradientBoostingRegressor, which takes one column; choose",
     ),
-    (
-        ForestLaw(FrozenEstimator(FITTED), embedding=StandardScaler()),
-        "leave the embedding out",
-    ),
+    (ForestLaw(FrozenEstimator(FITTED), embedding=StandardScaler()), "leave the embedding out"),
 ]
 
 

@@ -10,17 +10,7 @@ from scipy.spatial.distance import cdist, pdist
 from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer
 
-from localconformal import (
-    CrossValidated,
-    DistanceQuantile,
-    EffectiveSize,
-    FiniteThresholds,
-    KernelLaw,
-    MedianLog,
-    NeighborsLaw,
-    Rate,
-    UniformLaw,
-)
+import localconformal as lc
 from localconformal.quantiles import weighted_quantile
 from registry import ci_but
 
@@ -35,7 +25,7 @@ EACH = pytest.mark.parametrize("kernel", KERNELS)
 
 def chosen(rule, points, v=None, kernel="gaussian", minimum=10.0):
     """The bandwidth that a rule chooses for the points as they are."""
-    law = KernelLaw(kernel, bandwidth=rule, embedding=FunctionTransformer(), random_state=3)
+    law = lc.KernelLaw(kernel, bandwidth=rule, embedding=FunctionTransformer(), random_state=3)
     law.set_params(min_effective_samples=minimum)
     return law.fit(points, np.zeros(len(points)) if v is None else v).bandwidth_
 
@@ -44,9 +34,6 @@ def drawn(n=60, d=2):
     """Rows and scores that know nothing of each other."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(n, d)), rng.normal(size=n)
-
-
-# ---- bandwidths -------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +48,8 @@ def points():
     ("rule", "factor"),
     [
         ("median", 1.0),
-        (MedianLog(), 1 / math.sqrt(2 * math.log(41))),
-        *((Rate(beta), 41 ** (-1 / (2 * beta + 3))) for beta in (0.5, 1.0, 2.0)),
+        (lc.MedianLog(), 1 / math.sqrt(2 * math.log(41))),
+        *((lc.Rate(beta), 41 ** (-1 / (2 * beta + 3))) for beta in (0.5, 1.0, 2.0)),
     ],
 )
 def test_rules_are_the_median_of_the_positive_distances_times_their_factor(rule, factor, points):
@@ -74,7 +61,7 @@ def test_any_quantile_of_the_distances_of_many_rows_nearly_and_by_the_seed(point
     positive = pdist(points)[pdist(points) > 0]
     for q in (0.0, 0.1, 0.9, 1.0):
         below, above = (np.quantile(positive, q, method=name) for name in ("lower", "higher"))
-        found = chosen(DistanceQuantile(q), points)
+        found = chosen(lc.DistanceQuantile(q), points)
         assert below * (1 - 1e-12) <= found <= above * (1 + 1e-12)
     many = np.random.default_rng(0).normal(size=(2_500, 2))
     sampled, again = (chosen("median", many) for _ in range(2))
@@ -92,12 +79,12 @@ def test_cross_validation_is_narrow_for_a_narrow_signal_and_wide_for_none(kernel
     """A row that answered for itself would make the narrowest win always."""
     X, v = narrow_signal(500)
     median = chosen("median", X)
-    assert chosen(CrossValidated(), X, v, kernel) < 0.3 * median
+    assert chosen(lc.CrossValidated(), X, v, kernel) < 0.3 * median
     noise = np.random.default_rng(1).normal(size=(5, 500))
-    without_signal = [chosen(CrossValidated(), X, v, kernel) for v in noise]
+    without_signal = [chosen(lc.CrossValidated(), X, v, kernel) for v in noise]
     assert statistics.median(without_signal) > 0.8 * median
     # Of equal losses the widest bandwidth wins.
-    assert chosen(CrossValidated(), X, np.zeros(500), kernel) == pytest.approx(4 * median)
+    assert chosen(lc.CrossValidated(), X, np.zeros(500), kernel) == pytest.approx(4 * median)
 
 
 def effective_size(kernel, squared, h):
@@ -112,31 +99,31 @@ def test_the_effective_size_is_that_of_the_row_stochastic_matrix(kernel):
     X, v = drawn()
     squared = cdist(X, X, "sqeuclidean")
     for target in (3.0, 20.0):
-        h = chosen(EffectiveSize(target), X, v, kernel, 1.0)
+        h = chosen(lc.EffectiveSize(target), X, v, kernel, 1.0)
         assert effective_size(kernel, squared, 1.01 * h) >= target
         assert effective_size(kernel, squared, 0.99 * h) <= target
 
 
 def test_more_neighbours_than_rows_need_an_infinite_bandwidth_and_copies_none():
-    assert chosen(EffectiveSize(60), *drawn()) == np.inf
-    assert np.isfinite(chosen(EffectiveSize(58), *drawn()))
+    assert chosen(lc.EffectiveSize(60), *drawn()) == np.inf
+    assert np.isfinite(chosen(lc.EffectiveSize(58), *drawn()))
     twins = np.repeat([[0.0], [1.0]], 10, axis=0), np.arange(20.0), "boxcar", 1
-    assert chosen(EffectiveSize(8.5), *twins) < 0.1
-    assert chosen(EffectiveSize(9.5), *twins) == pytest.approx(1.0, rel=1e-3)
+    assert chosen(lc.EffectiveSize(8.5), *twins) < 0.1
+    assert chosen(lc.EffectiveSize(9.5), *twins) == pytest.approx(1.0, rel=1e-3)
 
 
 def test_the_more_thresholds_may_be_infinite_the_narrower_the_kernel():
     rows = drawn(90, d=1)
     shares = (0.0, 0.05, 0.15, 0.4, 1.0)
-    found = [chosen(FiniteThresholds(0.7, most_infinite=share), *rows) for share in shares]
+    found = [chosen(lc.FiniteThresholds(0.7, most_infinite=share), *rows) for share in shares]
     assert found == sorted(found, reverse=True)
     assert found[0] > found[-1]
     # By default half of what may be missed.
-    assert chosen(FiniteThresholds(0.7), *rows) == found[2]
+    assert chosen(lc.FiniteThresholds(0.7), *rows) == found[2]
     # Where even the widest leaves too many infinite, the widest is taken.
-    few, rule = drawn(6, d=1), FiniteThresholds(level=0.95, most_infinite=0.0)
+    few, rule = drawn(6, d=1), lc.FiniteThresholds(level=0.95, most_infinite=0.0)
     assert chosen(rule, *few) == pytest.approx(2.0 * pdist(few[0]).max())
-    assert chosen(FiniteThresholds(), np.zeros((1, 1))) == 2.0
+    assert chosen(lc.FiniteThresholds(), np.zeros((1, 1))) == 2.0
 
 
 def test_numbers_and_a_user_s_own_rule_are_asked():
@@ -146,7 +133,7 @@ def test_numbers_and_a_user_s_own_rule_are_asked():
         *((9e149, 9e149), (1e-300, 1e-100)),
     ):
         assert chosen(given, *drawn()) == found
-    law = KernelLaw(bandwidth=Rate(beta=2.0))
+    law = lc.KernelLaw(bandwidth=lc.Rate(beta=2.0))
     assert clone(law).bandwidth.beta == 2.0
     law.set_params(bandwidth__beta=3.0)
     assert law.get_params()["bandwidth__beta"] == 3.0
@@ -154,24 +141,21 @@ def test_numbers_and_a_user_s_own_rule_are_asked():
 
 BAD_BANDWIDTHS = [
     *((bad, r"bandwidth=.*positive number") for bad in (0, np.nan, True, "wide", [1.0], None)),
-    (DistanceQuantile(1.5), r"q=.*; "),
-    (Rate(np.nan), r"beta=.*positive"),
-    *((EffectiveSize(bad), r"target=.*positive") for bad in (0, np.nan, "many")),
-    (CrossValidated(n_folds=1), "n_folds"),
-    (CrossValidated(n_candidates=0), "n_candidates"),
-    (CrossValidated(levels=(1.5,)), "levels"),
-    (FiniteThresholds(level=1.0), r"level=.*expected"),
-    (FiniteThresholds(most_infinite=1.1), r"most_infinite=.*expected"),
+    (lc.DistanceQuantile(1.5), r"q=.*; "),
+    (lc.Rate(np.nan), r"beta=.*positive"),
+    *((lc.EffectiveSize(bad), r"target=.*positive") for bad in (0, np.nan, "many")),
+    (lc.CrossValidated(n_folds=1), "n_folds"),
+    (lc.CrossValidated(n_candidates=0), "n_candidates"),
+    (lc.CrossValidated(levels=(1.5,)), "levels"),
+    (lc.FiniteThresholds(level=1.0), r"level=.*expected"),
+    (lc.FiniteThresholds(most_infinite=1.1), r"most_infinite=.*expected"),
 ]
 
 
 @pytest.mark.parametrize(("bad", "message"), BAD_BANDWIDTHS, ids=str)
 def test_what_is_no_bandwidth_is_refused(bad, message):
     with pytest.raises(ValueError, match=message):
-        KernelLaw(bandwidth=bad).fit(*drawn())
-
-
-# ---- laws -------------------------------------------------------------------------------------
+        lc.KernelLaw(bandwidth=bad).fit(*drawn())
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +168,7 @@ def data():
 @EACH
 def test_the_law_is_nadaraya_watson(data, kernel):
     X, v, queries = data
-    law = KernelLaw(kernel, bandwidth=1.3, min_effective_samples=1).fit(X, v)
+    law = lc.KernelLaw(kernel, bandwidth=1.3, min_effective_samples=1).fit(X, v)
     levels, zero = np.array([0.07, 0.31, 0.77, 0.93]), np.zeros(len(queries))
     W = KERNELS[kernel](cdist(queries / X.std(axis=0), X / X.std(axis=0), "sqeuclidean") / 1.3**2)
     W = W / W.sum(axis=1, keepdims=True)
@@ -205,7 +189,7 @@ def test_the_law_is_nadaraya_watson(data, kernel):
 
 def test_an_infinite_bandwidth_is_no_localization(data):
     X, v, queries = data
-    law, uniform = KernelLaw(bandwidth=np.inf).fit(X, v), UniformLaw().fit(X, v)
+    law, uniform = lc.KernelLaw(bandwidth=np.inf).fit(X, v), lc.UniformLaw().fit(X, v)
     levels = np.linspace(0.01, 0.99, 33)
     np.testing.assert_array_equal(law.quantile(queries, levels), uniform.quantile(queries, levels))
     np.testing.assert_allclose(law.mean(queries), uniform.mean(queries))
@@ -216,9 +200,9 @@ def test_an_infinite_bandwidth_is_no_localization(data):
 @pytest.mark.parametrize(
     "law",
     [
-        *(NeighborsLaw(n_neighbors=k) for k in (0, 2.5, "many", None)),
-        *(KernelLaw(batch_size=1.5), KernelLaw(kernel="cosine"), KernelLaw(engine="gpu")),
-        KernelLaw("boxcar", engine="sketch"),
+        *(lc.NeighborsLaw(n_neighbors=k) for k in (0, 2.5, "many", None)),
+        *(lc.KernelLaw(batch_size=1.5), lc.KernelLaw(kernel="cosine"), lc.KernelLaw(engine="gpu")),
+        lc.KernelLaw("boxcar", engine="sketch"),
     ],
 )
 def test_bad_parameters_are_refused(data, law):
@@ -231,7 +215,7 @@ def test_the_minibatch_is_drawn_by_the_seed_and_its_rows_keep_their_own_scores(d
     X, v, queries = data
 
     def fitted(v, size, seed=0, **params):
-        law = KernelLaw(engine="minibatch", batch_size=size, random_state=seed)
+        law = lc.KernelLaw(engine="minibatch", batch_size=size, random_state=seed)
         return law.set_params(**{"bandwidth": 1.0, **params}).fit(X, v)
 
     # The share or the number of rows that is asked for.
@@ -240,7 +224,7 @@ def test_the_minibatch_is_drawn_by_the_seed_and_its_rows_keep_their_own_scores(d
     quarter, twenty, other = (fitted(v, *args).mean(queries) for args in ((0.25,), (20,), (20, 1)))
     np.testing.assert_array_equal(quarter, twenty)
     assert not np.array_equal(quarter, other)
-    exact = KernelLaw(bandwidth=1.0).fit(X, v).mean(queries)
+    exact = lc.KernelLaw(bandwidth=1.0).fit(X, v).mean(queries)
     np.testing.assert_allclose(fitted(v, 10_000).mean(queries), exact, rtol=1e-12)
     # The weight of a row multiplies the score of that row: those that were kept answer their own.
     v = 2.0 * X[:, 0] - X[:, 1]
@@ -250,7 +234,7 @@ def test_the_minibatch_is_drawn_by_the_seed_and_its_rows_keep_their_own_scores(d
 
 def test_a_law_that_is_added_to_counts_its_rows(data):
     X, v, _ = data
-    law = KernelLaw(engine="sketch", bandwidth=2.0, random_state=0, n_jobs=1).fit(X, v)
+    law = lc.KernelLaw(engine="sketch", bandwidth=2.0, random_state=0, n_jobs=1).fit(X, v)
     for added in (1, 2):
         law.update(X[:40], v[:40])
         assert law.engine_report_.n_references == 80 + 40 * added
@@ -264,7 +248,7 @@ def test_neighbours_are_the_k_nearest_and_all_as_near(k):
     rng = np.random.default_rng(0)
     # A grid: many distances tie.
     X, v = rng.integers(0, 4, (80, 2)).astype(float), rng.normal(size=80)
-    law, queries = NeighborsLaw(n_neighbors=k).fit(X, v), X[:10]
+    law, queries = lc.NeighborsLaw(n_neighbors=k).fit(X, v), X[:10]
     distance = cdist(queries / X.std(axis=0), X / X.std(axis=0))
     near = distance <= np.sort(distance, axis=1)[:, [min(k, 80) - 1]] + 1e-9
     W = near / near.sum(axis=1, keepdims=True)

@@ -29,8 +29,6 @@ from localconformal.metrics import (
 )
 from localconformal.metrics.slab import _standardised, find_slab, worst_segment
 
-# ---- groups and bins of the length ---------------------------------------------------------------
-
 
 @pytest.fixture
 def problem():
@@ -112,9 +110,6 @@ def test_equal_lengths_are_one_bin_and_infinite_ones_another(problem):
     assert len(size_stratified_coverage(y[:4], intervals[:4], n_bins=9).n) == 4
     with pytest.raises(ValueError, match="n_bins: got 0"):
         size_stratified_coverage_score(y, intervals, n_bins=0)
-
-
-# ---- HSIC ----------------------------------------------------------------------------------------
 
 
 def by_matrices(length, covered):
@@ -200,9 +195,6 @@ def test_nothing_to_depend_on():
     assert list(one.frame().columns) == ["value", "p_value", "n_permutations", "n"]
     with pytest.raises(ValueError, match="n_permutations: got -1"):
         hsic(y, bounds, n_permutations=-1)
-
-
-# ---- worst slabs ---------------------------------------------------------------------------------
 
 
 def misses(covered):
@@ -313,9 +305,6 @@ def test_bad_input_of_slabs_is_refused():
     for name, value in {"delta": 0.0, "n_directions": -1, "probability": 1.0}.items():
         with pytest.raises(ValueError, match=f"{name}(=|: got ){value}"):
             worst_slab_coverage(*given, **{name: value})
-
-
-# ---- excess risk ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -88,8 +88,6 @@ def test_rows_that_do_not_match_are_refused_with_their_shapes(y, intervals, told
             metric(y, intervals)
 
 
-# ---- every metric on every kind of interval ------------------------------------------------------
-
 #: Each with its length and whether it is empty.
 CASES = [
     ((0.0, 1.0), 1.0, False),
@@ -184,9 +182,6 @@ def test_several_levels_are_each_level_by_itself_and_units_are_those_of_lengths(
             assert repr(scaled) == repr(alone)
 
 
-# ---- correlations and curves ---------------------------------------------------------------------
-
-
 @pytest.fixture
 def problem():
     rng = np.random.default_rng(0)
@@ -269,9 +264,6 @@ def test_the_curve_is_each_level_by_itself_in_ascending_order(problem):
     assert len(coverage_length_curve(y, intervals, 0.8).coverage) == 1
     with pytest.raises(ValueError, match="as many levels"):
         coverage_length_curve(y, bounds, 0.8)
-
-
-# ---- CRPS ----------------------------------------------------------------------------------------
 
 
 def double_sum(y, x, w):

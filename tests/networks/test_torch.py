@@ -13,12 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import localconformal.torch
-from localconformal import (
-    KernelLaw,
-    MADSplitRegressor,
-    SLCPRegressor,
-    SplitConformalRegressor,
-)
+from localconformal import KernelLaw, MADSplitRegressor, SLCPRegressor, SplitConformalRegressor
 from localconformal.metrics import coverage
 from registry import optional
 

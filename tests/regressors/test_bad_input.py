@@ -19,17 +19,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from localconformal import (
-    ConformalizedQuantileRegressor,
-    KernelLaw,
-    LocalizedConformalRegressor,
-    MADSplitRegressor,
-    MondrianConformalRegressor,
-    MonotoneAdjustment,
-    SLCPRegressor,
-    SplitConformalRegressor,
-    UniformLaw,
-)
+import localconformal as lc
 from localconformal.metrics import coverage
 from registry import ESTIMATORS, KINDS, awkward_data, ci_but, light, smooth_data
 
@@ -57,7 +47,7 @@ def fitted(cls):
     return light(cls).fit(X, Y)
 
 
-def fit(rows=X, y=Y, cls=SLCPRegressor, fit_params=None, **params):
+def fit(rows=X, y=Y, cls=lc.SLCPRegressor, fit_params=None, **params):
     return light(cls, **params).fit(rows, y, **(fit_params or {}))
 
 
@@ -75,9 +65,9 @@ class Particular(HistGradientBoostingRegressor):
 
 
 NO_B, NO_VALUES = FRAME.assign(b=np.nan), r"^Particular .* the columns {} have no .*; leave them"
-CELLS, PAIRS = MondrianConformalRegressor, ConformalizedQuantileRegressor
-LINE, MAD = LinearRegression(), MADSplitRegressor
-SPLIT, LOCAL = SplitConformalRegressor, LocalizedConformalRegressor
+CELLS, PAIRS = lc.MondrianConformalRegressor, lc.ConformalizedQuantileRegressor
+LINE, MAD = LinearRegression(), lc.MADSplitRegressor
+SPLIT, LOCAL = lc.SplitConformalRegressor, lc.LocalizedConformalRegressor
 HUGE = np.where(np.arange(400).reshape(200, 2) == 0, 10**400, X.astype(object))
 FROZEN = FrozenEstimator(LinearRegression().fit(X, Y))
 #: What is done, and words of the sentence with which it is refused.
@@ -111,18 +101,18 @@ REFUSED = [
     (lambda: fitted(LOCAL).predict_cdf(X, masked(Y)), "y is a masked array"),
     (lambda: coverage(masked(Y), fitted(SPLIT).predict_interval(X)), "y_true is a masked array"),
     (
-        lambda: fit(cls=MondrianConformalRegressor, fit_params={"groups": masked(Y)}),
+        lambda: fit(cls=lc.MondrianConformalRegressor, fit_params={"groups": masked(Y)}),
         "groups is a masked array",
     ),
     # Random walks found these.
     (
-        lambda: SLCPRegressor((LINE, LINE)).fit(X, Y),
+        lambda: lc.SLCPRegressor((LINE, LINE)).fit(X, Y),
         "has no predict; expected one regression model",
     ),
     (lambda: MAD(LINE, spread_estimator="m").fit(X, Y), "has no predict"),
     (lambda: fit(y=[10**400] * 200), "as large as inf"),
     (lambda: SPLIT(Particular()).fit(NO_B.to_numpy(), Y), NO_VALUES.format("1")),
-    (lambda: SLCPRegressor(Particular(), law="kernel").fit(NO_B, Y), NO_VALUES.format("'b'")),
+    (lambda: lc.SLCPRegressor(Particular(), law="kernel").fit(NO_B, Y), NO_VALUES.format("'b'")),
     (lambda: PAIRS(quantiles=("a", "b")).fit(X, Y), "a pair of levels"),
     (lambda: PAIRS(quantiles=(np.nan, 0.9)).fit(X, Y), "a pair of levels"),
     (lambda: CELLS(LINE, groups=2).fit(X, Y), "groups: got 2; expected one of the 2 columns"),
@@ -135,12 +125,9 @@ def test_what_is_refused_in_one_sentence(call, words):
     refuses(call, words)
 
 
-# ---- few rows --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("cls", "params", "needed", "level"),
-    [(SPLIT, {}, 9, 0.9), (SPLIT, {}, 19, 0.95), (SLCPRegressor, {"sides": "union"}, 19, 0.9)],
+    [(SPLIT, {}, 9, 0.9), (SPLIT, {}, 19, 0.95), (lc.SLCPRegressor, {"sides": "union"}, 19, 0.9)],
 )
 def test_one_calibration_row_too_few_gives_infinite_intervals_and_a_word(
     cls, params, needed, level
@@ -170,9 +157,6 @@ def test_only_the_levels_that_are_too_high_are_infinite(estimator_class):
     assert not model.diagnose([[0.0, 0.0]], 1e-13)["infinite"].any()
 
 
-# ---- values, levels, parameters --------------------------------------------------------------
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_nan_and_infinity_in_y_and_in_predictions(bad):
     refuses(lambda: fit(y=np.append(Y[:-1], bad)), "Input y contains")
@@ -189,13 +173,13 @@ WRONG = {
     "confidence_level": [1.5],
     "calibration_size": [0],
     "conformity_score": ["squared", object()],
-    "law": ["fuzzy", object(), KernelLaw(batch_size=10)],
+    "law": ["fuzzy", object(), lc.KernelLaw(batch_size=10)],
     "adjustment": ["divide", object()],
     "reference": ["leave-one-out", "oob"],
     "sides": ["left"],
     "upper_share": [1.0],
 }
-WRONG["law"] += [KernelLaw(embedding=embedding) for embedding in ("pixels", 3, Ridge())]
+WRONG["law"] += [lc.KernelLaw(embedding=embedding) for embedding in ("pixels", 3, Ridge())]
 
 
 def test_wrong_levels_and_parameters_name_the_value_and_what_was_expected():
@@ -206,9 +190,6 @@ def test_wrong_levels_and_parameters_name_the_value_and_what_was_expected():
         for value in values:
             params = {name: value}
             refuses(lambda bad=params: fit(**bad), "expected|must be|choose|Pass|known|is for")
-
-
-# ---- arrays ----------------------------------------------------------------------------------
 
 
 AWKWARD = {
@@ -243,7 +224,7 @@ def test_layout_does_not_change_the_intervals(estimator_class):
 
 def test_crossed_bounds_become_their_midpoint():
     """Where the law is narrower than at most calibration rows, which fit perfectly, T < 0."""
-    perfect, law = predicts(lambda X: X[:, 0]), KernelLaw(bandwidth=0.3)
+    perfect, law = predicts(lambda X: X[:, 0]), lc.KernelLaw(bandwidth=0.3)
     model = LOCAL(perfect, law=law, conformity_score="absolute", calibration_size=None)
     X_cal, _ = smooth_data(100, seed=1)
     model.fit(X, Y).conformalize(X_cal, X_cal[:, 0])
@@ -254,11 +235,8 @@ def test_crossed_bounds_become_their_midpoint():
     np.testing.assert_array_equal(lower[at_points], upper[at_points])
 
 
-# ---- a user's own parts ----------------------------------------------------------------------
-
-
 def test_an_adjustment_that_never_accepts_gives_infinite_intervals():
-    never = MonotoneAdjustment(lambda v, F, theta: -np.ones_like(v))
+    never = lc.MonotoneAdjustment(lambda v, F, theta: -np.ones_like(v))
     with pytest.warns(UserWarning, match="adjusted calibration scores"):
         assert np.isinf(fit(cls=LOCAL, adjustment=never).predict_interval(X)).all()
 
@@ -267,12 +245,12 @@ class HomeMadeLaw:
     """Only the public methods of a law, and nothing of scikit-learn."""
 
     def fit(self, X, v):
-        self.law = UniformLaw().fit(X, v)
+        self.law = lc.UniformLaw().fit(X, v)
         return self
 
     def __getattr__(self, name):
         if name in ("quantile", "upper_quantile", "cdf", "mean", "effective_sample_size"):
-            return getattr(self.__dict__.get("law", UniformLaw()), name)
+            return getattr(self.__dict__.get("law", lc.UniformLaw()), name)
         raise AttributeError(name)
 
 
@@ -281,7 +259,7 @@ class HomeMadeLaw:
 def test_any_object_with_the_methods_of_a_law(adjustment, score):
     ours, theirs = (
         fit(cls=LOCAL, law=law, adjustment=adjustment, conformity_score=score)
-        for law in (UniformLaw(), HomeMadeLaw())
+        for law in (lc.UniformLaw(), HomeMadeLaw())
     )
     np.testing.assert_allclose(ours.predict_interval(X), theirs.predict_interval(X))
     refuses(lambda: theirs.set_params(adjustment="multiplicative-expectation").fit(X, Y), "mean of")
@@ -305,9 +283,6 @@ def test_a_fit_that_fails_leaves_no_model_behind(estimator_class):
         model.predict(X)
 
 
-# ---- tables ----------------------------------------------------------------------------------
-
-
 def test_what_a_pipeline_handles_reaches_it():
     holes = np.where(np.random.default_rng(0).uniform(size=X.shape) < 0.1, np.nan, X)
     words = np.array(["a", "b"] * 100, dtype=object)[:, None]
@@ -317,28 +292,25 @@ def test_what_a_pipeline_handles_reaches_it():
         (holes, GridSearchCV(boosting, {"max_depth": [1]}, cv=2)),
         (words, make_pipeline(OneHotEncoder(), Ridge())),
     ):
-        model = SLCPRegressor(base, law="kernel", random_state=0).fit(rows, Y)
+        model = lc.SLCPRegressor(base, law="kernel", random_state=0).fit(rows, Y)
         assert np.isfinite(model.predict_interval(rows)).all()
     with pytest.raises(ValueError, match="contains NaN"):
-        SLCPRegressor(Ridge()).fit(holes, Y)
+        lc.SLCPRegressor(Ridge()).fit(holes, Y)
 
 
 def test_the_law_reads_later_rows_as_it_read_the_first():
     frame = pd.DataFrame({"number": X[:, 0], "label": np.where(X[:, 1] > 0, "u", "v")})
-    model = SLCPRegressor(ZERO, law="kernel", random_state=0).fit(frame, Y)
+    model = lc.SLCPRegressor(ZERO, law="kernel", random_state=0).fit(frame, Y)
     as_objects = frame.astype({"number": object, "label": "category"})
     np.testing.assert_array_equal(model.predict_interval(as_objects), model.predict_interval(frame))
     words = frame.assign(number="many")
     refuses(lambda: model.predict_interval(words), "column 'number' had numbers at fit")
 
 
-# ---- arguments of fit ------------------------------------------------------------------------
-
-
 def test_a_fit_parameter_that_no_base_model_takes():
     with pytest.raises(TypeError, match=r"fit got groups, .* MondrianConformalRegressor"):
         fit(cls=SPLIT, fit_params={"groups": X[:, 0] > 0})
     pair = (QuantileRegressor(), QuantileRegressor())
-    for model in (SplitConformalRegressor(), ConformalizedQuantileRegressor(pair)):
+    for model in (lc.SplitConformalRegressor(), lc.ConformalizedQuantileRegressor(pair)):
         with pytest.raises(TypeError, match=r"fit got flavour, .* does not take; leave it out\.$"):
             model.fit(X, Y, flavour=1)

@@ -18,12 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 
-from localconformal import (
-    ConformalizedQuantileRegressor,
-    KernelLaw,
-    SLCPRegressor,
-    SplitConformalRegressor,
-)
+import localconformal as lc
 from localconformal.metrics import coverage, coverage_band
 from registry import ci_but, optional, smooth_data
 
@@ -87,12 +82,12 @@ def check(model):
 
 @pytest.mark.parametrize("name", ci_but(POINT_MODELS.keys() - PEERS, POINT_MODELS))
 def test_point_models(name):
-    check(SplitConformalRegressor(POINT_MODELS[name](), random_state=0))
+    check(lc.SplitConformalRegressor(POINT_MODELS[name](), random_state=0))
 
 
 @pytest.mark.parametrize("name", ci_but(POINT_MODELS.keys() - PEERS - TREES, POINT_MODELS))
 def test_point_models_in_folds(name):
-    model = SLCPRegressor(POINT_MODELS[name](), law="kernel", random_state=0)
+    model = lc.SLCPRegressor(POINT_MODELS[name](), law="kernel", random_state=0)
     check(model)
     if name in ("frozen", "only predict"):
         assert "train the fitted model" in str(model.guarantee_)
@@ -101,7 +96,7 @@ def test_point_models_in_folds(name):
 @pytest.mark.parametrize("name", ci_but(QUANTILE_MODELS.keys() - PEERS - TREES, QUANTILE_MODELS))
 @pytest.mark.parametrize("method", ci_but(["symmetric"], ["symmetric", "asymmetric", "m", "r"]))
 def test_quantile_models(name, method):
-    check(ConformalizedQuantileRegressor(QUANTILE_MODELS[name](), method=method, random_state=0))
+    check(lc.ConformalizedQuantileRegressor(QUANTILE_MODELS[name](), method=method, random_state=0))
 
 
 @pytest.mark.parametrize(
@@ -109,14 +104,14 @@ def test_quantile_models(name, method):
 )
 def test_slcp_on_quantile_models(name):
     own = {"conformity_score": "quantile", "law": "kernel", "random_state": 0}
-    check(SLCPRegressor(QUANTILE_MODELS[name](), **own))
+    check(lc.SLCPRegressor(QUANTILE_MODELS[name](), **own))
 
 
 def test_out_of_bag_reference():
     forest = RandomForestRegressor(40, random_state=0)
     reach = {}
     for reference in ("oob", "train"):
-        model = SLCPRegressor(forest, reference=reference, law="kernel", random_state=0)
+        model = lc.SLCPRegressor(forest, reference=reference, law="kernel", random_state=0)
         check(model)
         reach[reference] = model.diagnose(X[TEST])["local_upper"].mean()
     # In-sample residuals are too small, out-of-bag ones are not.
@@ -128,7 +123,7 @@ def test_frozen_model_scores_every_row_once():
     """No fold is refitted and no row is lost: "cross-fit" means "holdout" there."""
     base, found = frozen(LinearRegression()), []
     for name in ("cross-fit", "holdout"):
-        model = SLCPRegressor(base, reference=name, law="kernel", random_state=0)
+        model = lc.SLCPRegressor(base, reference=name, law="kernel", random_state=0)
         found.append(model.fit(X[TRAIN], Y[TRAIN]).predict_interval(X[TEST]))
         assert model.fit_report_["rows"] == {"train": 600, "reference": 600, "calibration": 200}
     np.testing.assert_array_equal(*found)
@@ -150,14 +145,14 @@ OLD = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("law", ci_but(["forest"], ["forest", "neighbors", KernelLaw("boxcar")]))
+@pytest.mark.parametrize("law", ci_but(["forest"], ["forest", "neighbors", lc.KernelLaw("boxcar")]))
 @pytest.mark.parametrize(
     "make", [pd.DataFrame, pytest.param(pl.from_pandas, marks=[pytest.mark.ci, OLD])]
 )
 def test_categoricals_and_missing_values(make, law):
     (X, y), (X_new, y_new) = table(900, seed=0), table(400, seed=1)
     base = HistGradientBoostingRegressor(categorical_features="from_dtype", max_iter=40)
-    model = SLCPRegressor(base, law=law, random_state=0).fit(make(X), y)
+    model = lc.SLCPRegressor(base, law=law, random_state=0).fit(make(X), y)
     intervals = model.predict_interval(make(X_new))
     assert coverage(y_new, intervals) > LEAST
     # Snow is noisy, and the law can see it.

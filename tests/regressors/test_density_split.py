@@ -7,17 +7,8 @@ import pytest
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
+import localconformal as lc
 from inner import denser_mass, profiles, run_mass
-from localconformal import (
-    AbsoluteScore,
-    CDSplitRegressor,
-    CHRRegressor,
-    HPDSplitRegressor,
-    KernelLaw,
-    QuantileScore,
-    SLCPRegressor,
-    SplitConformalRegressor,
-)
 from localconformal.quantiles import conformal_rank
 from predictive_models import bimodal
 from registry import awkward_data, ci_but, heavy_tails, smooth_data
@@ -25,7 +16,8 @@ from registry import awkward_data, ci_but, heavy_tails, smooth_data
 # Rounded rows repeat by chance, and some calibration sets are small.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 METHODS = pytest.mark.parametrize(
-    "cls", ci_but([HPDSplitRegressor], [HPDSplitRegressor, CDSplitRegressor, CHRRegressor])
+    "cls",
+    ci_but([lc.HPDSplitRegressor], [lc.HPDSplitRegressor, lc.CDSplitRegressor, lc.CHRRegressor]),
 )
 SCORES = pytest.mark.parametrize(
     "score", ci_but(["residual"], ["residual", "normalised", "response"])
@@ -34,13 +26,10 @@ X_NEW = awkward_data(40, seed=9)[0]
 
 
 def light(cls, n_cells=3, **params):
-    if cls is CDSplitRegressor:
+    if cls is lc.CDSplitRegressor:
         params["n_cells"] = n_cells
-    own = {"estimator": LinearRegression(), "law": KernelLaw(bandwidth=0.4), "random_state": 0}
+    own = {"estimator": LinearRegression(), "law": lc.KernelLaw(bandwidth=0.4), "random_state": 0}
     return cls(**{**own, **params})
-
-
-# ---- formulas ----------------------------------------------------------------------------------
 
 
 def test_denser_mass_and_profiles_are_their_definitions():
@@ -90,9 +79,6 @@ def test_runs_against_a_search(level):
             assert np.isclose(row[k], 0.0 if a == b else m[a : b + 1].sum())
 
 
-# ---- calibration -------------------------------------------------------------------------------
-
-
 def far_out(n, seed):
     """Heavy tails whose every fourth response is farther out still."""
     X, y = heavy_tails(n, seed)
@@ -115,7 +101,7 @@ def test_each_cell_keeps_as_many_of_its_calibration_rows_as_promised(cls, data, 
             inside, n = covered[theta == cell].sum(), np.sum(theta == cell)
             k = min(conformal_rank(n, level), n)
             assert inside >= k
-            assert inside == k or data is not smooth_data or cls is CDSplitRegressor
+            assert inside == k or data is not smooth_data or cls is lc.CDSplitRegressor
 
 
 @METHODS
@@ -146,11 +132,8 @@ def test_the_hull_encloses_the_region_levels_nest_and_rows_are_answered_alone(cl
     assert [model.predict_region(row[None], 0.5)[0] for row in X[:30]] == list(small)[:30]
 
 
-# ---- shapes of the truth -----------------------------------------------------------------------
-
-
 #: Intervals, which cannot be in two pieces.
-RIVALS = [SplitConformalRegressor(), SLCPRegressor(law="forest"), CHRRegressor()]
+RIVALS = [lc.SplitConformalRegressor(), lc.SLCPRegressor(law="forest"), lc.CHRRegressor()]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +150,7 @@ def test_two_pieces_where_the_truth_has_two_and_shorter_than_any_interval(n, d, 
     def calibrated(model):
         return model.set_params(calibration_size=None).fit(*train).conformalize(*calibration)
 
-    region = calibrated(HPDSplitRegressor(bases[0], random_state=0)).predict_region(X)
+    region = calibrated(lc.HPDSplitRegressor(bases[0], random_state=0)).predict_region(X)
     assert np.mean(region.n_pieces[X[:, 0] > 0.5] == 2) > 0.8
     assert np.mean(region.n_pieces[X[:, 0] < -0.8] == 1) > 0.8
     assert abs(np.mean(region.contains(y)) - 0.9) < 0.04
@@ -185,18 +168,15 @@ def skewed(n, seed):
 
 def test_intervals_of_chr_follow_skewness_and_their_family_the_level_of_fit():
     (X, y), data = skewed(1000, seed=1), skewed(2000, seed=0)
-    model = light(CHRRegressor).fit(*data)
+    model = light(lc.CHRRegressor).fit(*data)
     region = model.predict_region(X)
     assert (region.n_pieces == 1).all()
     assert abs(region.contains(y).mean() - 0.9) < 0.04
-    plain = SplitConformalRegressor(LinearRegression(), random_state=0).fit(*data)
+    plain = lc.SplitConformalRegressor(LinearRegression(), random_state=0).fit(*data)
     assert region.length.mean() < 0.9 * np.diff(plain.predict_interval(X), axis=1).mean()
     before = model.predict_interval(X, 0.8)
     model.set_params(confidence_level=0.5)
     np.testing.assert_array_equal(before, model.predict_interval(X, 0.8))
-
-
-# ---- few, odd and bad input ----------------------------------------------------------------------
 
 
 @METHODS
@@ -246,7 +226,9 @@ def test_odd_responses(cls, score, y):
 
 def test_discrete_responses_give_thin_regions():
     X, y = np.zeros((400, 1)), np.tile([0.0, 1.0, 4.0, 9.0], 100)
-    region = light(HPDSplitRegressor, conformity_score="response").fit(X, y).predict_region(X[:1])
+    region = (
+        light(lc.HPDSplitRegressor, conformity_score="response").fit(X, y).predict_region(X[:1])
+    )
     assert region.length[0] < 0.5
     assert all(region.contains([value])[0] for value in (0.0, 1.0, 4.0, 9.0))
 
@@ -254,12 +236,12 @@ def test_discrete_responses_give_thin_regions():
 def test_what_is_refused():
     data, lines = smooth_data(100, seed=0), QuantileRegressor(alpha=0)
     for params, words in (
-        ({"conformity_score": AbsoluteScore()}, "one number with a sign"),
-        ({"conformity_score": QuantileScore(), "estimator": lines}, "with a sign"),
+        ({"conformity_score": lc.AbsoluteScore()}, "one number with a sign"),
+        ({"conformity_score": lc.QuantileScore(), "estimator": lines}, "with a sign"),
         ({"conformity_score": "absolute"}, "'conformity_score' parameter"),
         ({"law": "auto"}, "'law' parameter"),
     ):
         with pytest.raises(ValueError, match=words):
-            light(HPDSplitRegressor, **params).fit(*data)
+            light(lc.HPDSplitRegressor, **params).fit(*data)
     with pytest.raises(ValueError, match=r"2 levels; expected one number"):
-        light(HPDSplitRegressor).fit(*data).predict_region(X_NEW, [0.5, 0.8])
+        light(lc.HPDSplitRegressor).fit(*data).predict_region(X_NEW, [0.5, 0.8])

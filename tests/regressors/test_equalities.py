@@ -8,20 +8,12 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
-from localconformal import (
-    ConformalizedQuantileRegressor,
-    DistSplitRegressor,
-    KernelLaw,
-    LocalizedConformalRegressor,
-    MADSplitRegressor,
-    SLCPRegressor,
-    SplitConformalRegressor,
-)
+import localconformal as lc
 from localconformal.quantiles import conformal_quantile
 from registry import ci_but, optional, smooth_data
 
 TRAIN, CAL, NEW = (smooth_data(n, seed) for seed, n in enumerate([300, 150, 80]))
-WIDE = KernelLaw(bandwidth=np.inf)
+WIDE = lc.KernelLaw(bandwidth=np.inf)
 
 
 def intervals(model, scale=1.0):
@@ -31,16 +23,16 @@ def intervals(model, scale=1.0):
 
 def composed(**params):
     params = {"estimator": LinearRegression(), "law": "kernel", "random_state": 0, **params}
-    return LocalizedConformalRegressor(**params)
+    return lc.LocalizedConformalRegressor(**params)
 
 
 @pytest.mark.parametrize("kernel", ci_but(["gaussian"], ["gaussian", "boxcar", "epanechnikov"]))
 def test_infinite_bandwidth_is_split_conformal(kernel):
-    split, expectation = intervals(SplitConformalRegressor(LinearRegression())), "-expectation"
+    split, expectation = intervals(lc.SplitConformalRegressor(LinearRegression())), "-expectation"
     for name in ("additive", "multiplicative"):
         for adjustment in (name, name + expectation):
             for bandwidth in (np.inf, 1e9):
-                law = KernelLaw(kernel, bandwidth=bandwidth)
+                law = lc.KernelLaw(kernel, bandwidth=bandwidth)
                 model = composed(conformity_score="absolute", law=law, adjustment=adjustment)
                 np.testing.assert_allclose(intervals(model), split, atol=1e-9)
 
@@ -58,7 +50,7 @@ def test_infinite_bandwidth_with_union_is_signed_split():
 
 def test_joint_by_hand():
     """The definition in docs/guide/equation.md, written out with loops."""
-    law = KernelLaw(bandwidth=0.7, min_effective_samples=1)
+    law = lc.KernelLaw(bandwidth=0.7, min_effective_samples=1)
     ours = intervals(composed(law=law, reference="train"))
     base, scale = LinearRegression().fit(*TRAIN), TRAIN[0].std(axis=0)
     Z, V = TRAIN[0] / scale, TRAIN[1] - base.predict(TRAIN[0])
@@ -82,15 +74,12 @@ def test_joint_by_hand():
 
 
 def test_methods_are_compositions():
-    dist = DistSplitRegressor(LinearRegression(), law="kernel", random_state=0)
+    dist = lc.DistSplitRegressor(LinearRegression(), law="kernel", random_state=0)
     same = composed(adjustment="theta", sides="union")
     np.testing.assert_array_equal(intervals(dist), intervals(same))
-    slcp = SLCPRegressor(LinearRegression(), law="kernel", random_state=0)
+    slcp = lc.SLCPRegressor(LinearRegression(), law="kernel", random_state=0)
     np.testing.assert_array_equal(intervals(slcp), intervals(composed()))
-    assert SLCPRegressor().get_params() == LocalizedConformalRegressor().get_params()
-
-
-# ---- peers ---------------------------------------------------------------------------------
+    assert lc.SLCPRegressor().get_params() == lc.LocalizedConformalRegressor().get_params()
 
 
 @pytest.mark.ci
@@ -98,7 +87,7 @@ def test_methods_are_compositions():
 def test_split_equals_mapie_and_crepes(level):
     mapie, crepes = optional("mapie.regression"), optional("crepes")
     fitted = HistGradientBoostingRegressor(max_iter=20).fit(*TRAIN)
-    ours = intervals(SplitConformalRegressor(FrozenEstimator(fitted), confidence_level=level))
+    ours = intervals(lc.SplitConformalRegressor(FrozenEstimator(fitted), confidence_level=level))
     mapie = mapie.SplitConformalRegressor(fitted, confidence_level=level, prefit=True)
     mapie.conformalize(*CAL)
     np.testing.assert_allclose(ours, mapie.predict_interval(NEW[0])[1][:, :, 0], atol=1e-9)
@@ -117,7 +106,7 @@ def test_cqr_equals_mapie():
     low, high, middle = models
     frozen = [FrozenEstimator(model) for model in (low, middle, high)]
     for method, symmetric in (("symmetric", True), ("asymmetric", False)):
-        ours = intervals(ConformalizedQuantileRegressor(frozen, method=method))
+        ours = intervals(lc.ConformalizedQuantileRegressor(frozen, method=method))
         theirs = mapie.predict_interval(NEW[0], symmetric_correction=symmetric)[1][:, :, 0]
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
 
@@ -131,7 +120,7 @@ class Spread:
 def test_normalised_equals_crepes():
     crepes, extras = optional("crepes"), optional("crepes.extras")
     fitted = LinearRegression().fit(*TRAIN)
-    ours = MADSplitRegressor(FrozenEstimator(fitted), spread_estimator=Spread(), beta=0.0)
+    ours = lc.MADSplitRegressor(FrozenEstimator(fitted), spread_estimator=Spread(), beta=0.0)
     crepes = crepes.WrapRegressor(fitted)
     difficulty = extras.DifficultyEstimator()
     difficulty.fit(X=TRAIN[0], f=lambda X: Spread().predict(X), beta=0.0)

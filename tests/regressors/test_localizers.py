@@ -13,21 +13,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neural_network import MLPRegressor
 from sklearn.preprocessing import FunctionTransformer
 
+import localconformal as lc
 from inner import draw, drawn_centres, embedded
-from localconformal import (
-    EffectiveSize,
-    ForestLaw,
-    HiddenLayer,
-    KernelLaw,
-    LCPRegressor,
-    LearnedMetric,
-    LVDRegressor,
-    NeighborsLaw,
-    NormalisedScore,
-    RLCPRegressor,
-    SplitConformalRegressor,
-    UniformLaw,
-)
 from localconformal.metrics import coverage
 from localconformal.quantiles import conformal_rank, weighted_conformal_quantile
 from registry import awkward_data, ci_but, smooth_data
@@ -43,12 +30,12 @@ PROFILES = {
 }
 KERNELS = pytest.mark.parametrize("kernel", PROFILES)
 LAWS = [
-    KernelLaw(bandwidth=0.7),
-    KernelLaw("boxcar", bandwidth=1.0),
-    KernelLaw("epanechnikov", bandwidth=1.5),
-    NeighborsLaw(n_neighbors=40),
-    ForestLaw(RandomForestRegressor(10, min_samples_leaf=5), n_jobs=1),
-    UniformLaw(),
+    lc.KernelLaw(bandwidth=0.7),
+    lc.KernelLaw("boxcar", bandwidth=1.0),
+    lc.KernelLaw("epanechnikov", bandwidth=1.5),
+    lc.NeighborsLaw(n_neighbors=40),
+    lc.ForestLaw(RandomForestRegressor(10, min_samples_leaf=5), n_jobs=1),
+    lc.UniformLaw(),
 ]
 
 
@@ -56,24 +43,21 @@ def local(cls, law=None, **params):
     return cls(LinearRegression(), law=law, **{"random_state": 0, **params})
 
 
-# ---- what they share -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("data", [awkward_data, smooth_data])
 @pytest.mark.parametrize(
     ("cls", "law"),
     [
-        *((RLCPRegressor, KernelLaw(kernel, bandwidth=np.inf)) for kernel in PROFILES),
-        *((LVDRegressor, KernelLaw(kernel, bandwidth=np.inf)) for kernel in PROFILES),
-        (LCPRegressor, KernelLaw(bandwidth=np.inf)),
-        (LCPRegressor, UniformLaw()),
-        (LVDRegressor, UniformLaw()),
+        *((lc.RLCPRegressor, lc.KernelLaw(kernel, bandwidth=np.inf)) for kernel in PROFILES),
+        *((lc.LVDRegressor, lc.KernelLaw(kernel, bandwidth=np.inf)) for kernel in PROFILES),
+        (lc.LCPRegressor, lc.KernelLaw(bandwidth=np.inf)),
+        (lc.LCPRegressor, lc.UniformLaw()),
+        (lc.LVDRegressor, lc.UniformLaw()),
     ],
 )
 def test_no_localization_is_split_conformal(cls, law, data):
     X, y = data(300, seed=0)
     levels = [0.05, 0.5, 0.9, 0.95]
-    split = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
+    split = lc.SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
     np.testing.assert_array_equal(
         local(cls, law).fit(X, y).predict_interval(X_NEW, levels),
         split.predict_interval(X_NEW, levels),
@@ -83,9 +67,9 @@ def test_no_localization_is_split_conformal(cls, law, data):
 @pytest.mark.parametrize(
     ("cls", "law", "told"),
     [
-        (LCPRegressor, "learned", "no kernel between two rows"),
-        (RLCPRegressor, "forest", "expected a KernelLaw, with a kernel from which"),
-        (RLCPRegressor, UniformLaw(), "expected a KernelLaw, with a kernel from which"),
+        (lc.LCPRegressor, "learned", "no kernel between two rows"),
+        (lc.RLCPRegressor, "forest", "expected a KernelLaw, with a kernel from which"),
+        (lc.RLCPRegressor, lc.UniformLaw(), "expected a KernelLaw, with a kernel from which"),
     ],
 )
 def test_laws_without_the_kernel_that_is_needed_are_refused(cls, law, told):
@@ -93,9 +77,9 @@ def test_laws_without_the_kernel_that_is_needed_are_refused(cls, law, told):
         local(cls, law).fit(*smooth_data(60, seed=0))
 
 
-@pytest.mark.parametrize("cls", [LCPRegressor, LVDRegressor])
+@pytest.mark.parametrize("cls", [lc.LCPRegressor, lc.LVDRegressor])
 def test_far_away_is_infinite_and_told(cls):
-    model = local(cls, KernelLaw(bandwidth=0.5)).fit(*smooth_data(400, seed=0))
+    model = local(cls, lc.KernelLaw(bandwidth=0.5)).fit(*smooth_data(400, seed=0))
     far = np.array([[0.0, 0.0], [1e4, 0.0]])
     with pytest.warns(UserWarning, match=r"1 of 2 intervals are infinite.*0\.9"):
         intervals = model.predict_interval(far)
@@ -107,13 +91,10 @@ def test_far_away_is_infinite_and_told(cls):
     assert frame["effective_sample_size"][1] < 1e-9
 
 
-# ---- LCP -------------------------------------------------------------------------------------
-
-
 def kernel_by_hand(law, X, rows):
     """H (m, m) between rows, for a law of reference rows X."""
     squared = cdist(rows / X.std(axis=0), rows / X.std(axis=0), "sqeuclidean")
-    if isinstance(law, KernelLaw):
+    if isinstance(law, lc.KernelLaw):
         return PROFILES[law.kernel](squared / law.bandwidth**2)
     to_references = cdist(rows / X.std(axis=0), X / X.std(axis=0), "sqeuclidean")
     return squared <= np.sort(to_references, axis=1)[:, [law.n_neighbors - 1]] * (1 + 1e-9)
@@ -123,7 +104,7 @@ def kernel_by_hand(law, X, rows):
 def test_lcp_follows_its_definition(law):
     """Ranks of all rows with the new one among them, tried at scores between neighbours."""
     (X, y), (X_cal, y_cal) = smooth_data(120, seed=0), awkward_data(30, seed=1)
-    model = local(LCPRegressor, law, calibration_size=None).fit(X, y).conformalize(X_cal, y_cal)
+    model = local(lc.LCPRegressor, law, calibration_size=None).fit(X, y).conformalize(X_cal, y_cal)
     scores = np.abs(y_cal - model.predict(X_cal))
     level, allowed = 0.8, conformal_rank(30, 0.8) - 1
     threshold = model.diagnose(X_NEW[:8], confidence_level=level)["correction"]
@@ -143,7 +124,7 @@ def test_lcp_follows_its_definition(law):
 def test_permuting_a_calibration_row_with_the_new_one_keeps_the_promise(law):
     """Leave one out of n + 1 rows: at least k of them lie in their own interval, always."""
     X, y = awkward_data(31, seed=6)
-    model = local(LCPRegressor, law, calibration_size=None).fit(*awkward_data(150, seed=7))
+    model = local(lc.LCPRegressor, law, calibration_size=None).fit(*awkward_data(150, seed=7))
     covered = 0
     for i in range(31):
         rest = np.arange(31) != i
@@ -152,14 +133,11 @@ def test_permuting_a_calibration_row_with_the_new_one_keeps_the_promise(law):
     assert covered >= conformal_rank(30, 0.9)
 
 
-# ---- RLCP ------------------------------------------------------------------------------------
-
-
 @KERNELS
 def test_rlcp_follows_its_formula(kernel):
     (X, y), (X_cal, y_cal) = smooth_data(250, seed=1), smooth_data(80, seed=2)
-    new, law = smooth_data(60, seed=3)[0], KernelLaw(kernel, bandwidth=0.8)
-    model = local(RLCPRegressor, law, calibration_size=None).fit(X, y).conformalize(X_cal, y_cal)
+    new, law = smooth_data(60, seed=3)[0], lc.KernelLaw(kernel, bandwidth=0.8)
+    model = local(lc.RLCPRegressor, law, calibration_size=None).fit(X, y).conformalize(X_cal, y_cal)
     scores, half = np.abs(y_cal - model.predict(X_cal)), []
     points, scale = embedded(model, new), X.std(axis=0)
     for x, point, centre in zip(new, points, drawn_centres(model, new), strict=True):
@@ -176,14 +154,14 @@ def test_rlcp_follows_its_formula(kernel):
 
 @KERNELS
 def test_draws_belong_to_the_row_and_the_seed_not_to_batch_or_level(kernel):
-    (X, y), law = awkward_data(300, seed=0), KernelLaw(kernel, bandwidth=0.5)
-    model = local(RLCPRegressor, law).fit(X, y)
+    (X, y), law = awkward_data(300, seed=0), lc.KernelLaw(kernel, bandwidth=0.5)
+    model = local(lc.RLCPRegressor, law).fit(X, y)
     several = model.predict_interval(X_NEW, [0.5, 0.8])
     np.testing.assert_array_equal(several, model.predict_interval(X_NEW, [0.5, 0.8]))
     np.testing.assert_array_equal(several[:, :, 0], model.predict_interval(X_NEW, 0.5))
     alone = [drawn_centres(model, row[None]) for row in X_NEW]
     np.testing.assert_array_equal(drawn_centres(model, X_NEW), np.concatenate(alone))
-    other = local(RLCPRegressor, law, random_state=1).fit(X, y)
+    other = local(lc.RLCPRegressor, law, random_state=1).fit(X, y)
     assert not np.isclose(drawn_centres(model, X_NEW), drawn_centres(other, X_NEW)).any()
     extreme = np.array([[0.0, -0.0, 1e50], [-1e50, 1e-300, 5e-324]])
     assert np.isfinite(draw(kernel, 0, extreme)).all()
@@ -192,8 +170,8 @@ def test_draws_belong_to_the_row_and_the_seed_not_to_batch_or_level(kernel):
 def test_a_model_s_last_bits_do_not_change_the_draw():
     """Predictions of a linear model differ in them from batch to batch."""
     X, y = smooth_data(300, seed=0, d=9)
-    law = KernelLaw(bandwidth=0.5, embedding="outputs")
-    model = local(RLCPRegressor, law).fit(X, y)
+    law = lc.KernelLaw(bandwidth=0.5, embedding="outputs")
+    model = local(lc.RLCPRegressor, law).fit(X, y)
     alone = np.concatenate([model.predict_interval(row[None]) for row in X[:50]])
     np.testing.assert_allclose(model.predict_interval(X)[:50], alone, rtol=1e-12, atol=1e-12)
 
@@ -207,23 +185,23 @@ def test_the_default_of_rlcp_trains_one_model():
             fits.append(len(y))
             return super().fit(X, y)
 
-    plain = RLCPRegressor(Counted(), random_state=0).fit(X, y)
+    plain = lc.RLCPRegressor(Counted(), random_state=0).fit(X, y)
     assert fits == [225]
-    law = KernelLaw(bandwidth=EffectiveSize(150))
-    same = RLCPRegressor(Counted(), law=law, random_state=0).fit(X, y)
+    law = lc.KernelLaw(bandwidth=lc.EffectiveSize(150))
+    same = lc.RLCPRegressor(Counted(), law=law, random_state=0).fit(X, y)
     assert fits[1:] == [180] * 5 + [225]
     np.testing.assert_array_equal(plain.predict_interval(X), same.predict_interval(X))
     # Few training rows reach nobody's effective size: split conformal.
     X, y = smooth_data(60, seed=0)
-    split = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
-    same = local(RLCPRegressor).fit(X, y)
+    split = lc.SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
+    same = local(lc.RLCPRegressor).fit(X, y)
     np.testing.assert_array_equal(same.predict_interval(X), split.predict_interval(X))
 
 
 def test_many_dimensions_do_not_underflow():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 2000))
-    model = RLCPRegressor(DummyRegressor(), law=KernelLaw(bandwidth=200.0), random_state=0)
+    model = lc.RLCPRegressor(DummyRegressor(), law=lc.KernelLaw(bandwidth=200.0), random_state=0)
     # |x~ - x|^2 / h^2 is about 2000: exp(-1000) is 0 for the new row and all others.
     assert np.isfinite(model.fit(X, rng.normal(size=100)).predict_interval(X)).all()
 
@@ -262,23 +240,20 @@ def test_draws_have_the_density_of_the_kernel(k):
         assert not np.isclose(made, draw(name, 1, points * (1.0 + 1e-7))).all()
 
 
-# ---- LVD -------------------------------------------------------------------------------------
-
-
 class Spread:
     def predict(self, X):
         return 0.2 + np.abs(np.asarray(X)[:, 0])
 
 
-@pytest.mark.parametrize("score", ["residual", "absolute", NormalisedScore(Spread(), beta=0.0)])
+@pytest.mark.parametrize("score", ["residual", "absolute", lc.NormalisedScore(Spread(), beta=0.0)])
 def test_lvd_follows_its_formula(score):
     (X, y), (X_cal, y_cal) = smooth_data(500, seed=1), smooth_data(200, seed=2)
     new = smooth_data(50, seed=3)[0]
-    model = local(LVDRegressor, conformity_score=score, calibration_size=None).fit(X, y)
+    model = local(lc.LVDRegressor, conformity_score=score, calibration_size=None).fit(X, y)
     model.conformalize(X_cal, y_cal)
-    unit = Spread().predict if isinstance(score, NormalisedScore) else lambda X: np.ones(len(X))
+    unit = Spread().predict if isinstance(score, lc.NormalisedScore) else lambda X: np.ones(len(X))
     # The kernel of the default law.
-    points = LearnedMetric().fit(X, y).transform
+    points = lc.LearnedMetric().fit(X, y).transform
     K = np.exp(-cdist(points(new), points(X_cal), "sqeuclidean") / 2)
     scores = np.abs(y_cal - model.predict(X_cal)) / unit(X_cal)
     half = weighted_conformal_quantile(scores, K, np.ones(50), 0.9)
@@ -290,14 +265,14 @@ def test_lvd_follows_its_formula(score):
 def test_the_metric_of_a_hidden_layer_learns_from_the_response():
     X, y = smooth_data(300, seed=0)
     network = MLPRegressor(hidden_layer_sizes=(6, 4), max_iter=50, random_state=0).fit(X, y)
-    layer, found = HiddenLayer(network), []
-    learned = LearnedMetric().fit(layer.transform(X), y)
+    layer, found = lc.HiddenLayer(network), []
+    learned = lc.LearnedMetric().fit(layer.transform(X), y)
     for embedding in (
-        LearnedMetric(layer=layer),
+        lc.LearnedMetric(layer=layer),
         FunctionTransformer(lambda X: learned.transform(layer.transform(X))),
     ):
-        law = KernelLaw(bandwidth=1.0, embedding=embedding)
-        model = LVDRegressor(FrozenEstimator(network), law=law, calibration_size=None)
+        law = lc.KernelLaw(bandwidth=1.0, embedding=embedding)
+        model = lc.LVDRegressor(FrozenEstimator(network), law=law, calibration_size=None)
         model.set_params(random_state=0).fit(X, y).conformalize(*smooth_data(200, seed=1))
         found.append(model.predict_interval(X_NEW))
     np.testing.assert_allclose(*found, rtol=1e-9)

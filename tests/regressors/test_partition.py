@@ -136,9 +136,6 @@ def test_groups_are_those_of_fit_and_some_are_none():
         model.fit(X, Y, groups=np.zeros(400))
 
 
-# ---- LOCART ----------------------------------------------------------------------------------
-
-
 def locart(min_samples_leaf=60, partition="tree", **params):
     params |= {"min_samples_leaf": min_samples_leaf, "partition": partition, "random_state": 0}
     return LocartRegressor(LinearRegression(), **params)

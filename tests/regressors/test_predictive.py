@@ -48,9 +48,6 @@ def kernel():
     return calibrated("law-kernel")
 
 
-# ---- laws of one distribution --------------------------------------------------------------
-
-
 def test_shapes_order_and_range(model):
     quantiles = model.predict_quantiles(X_NEW, LEVELS)
     assert quantiles.shape == (25, len(LEVELS))
@@ -138,9 +135,6 @@ def test_a_law_that_is_the_same_everywhere_changes_nothing():
     np.testing.assert_allclose(none, by_hand, rtol=1e-12)
 
 
-# ---- samples and CRPS ----------------------------------------------------------------------
-
-
 def test_samples_follow_the_cdf_and_the_seed(variant):
     model = calibrated(variant)
     draws = model.sample(X_NEW[:3], 3_000, random_state=0)
@@ -168,9 +162,6 @@ def test_crps_is_that_of_samples_and_the_mean_over_rows(variant):
     assert model.crps(X[:8], y[:8]) == pytest.approx(np.mean(alone), rel=1e-12)
 
 
-# ---- few rows ------------------------------------------------------------------------------
-
-
 def test_one_calibration_row_too_few_makes_the_outer_levels_infinite():
     q = fit(cal=smooth_data(19, seed=1)).predict_quantiles(X_NEW, [0.05, 0.95])
     assert np.isfinite(q).all()
@@ -194,9 +185,6 @@ def test_one_calibration_row_and_none():
             getattr(make(), call)(X_NEW, argument)
         with pytest.raises(NotFittedError, match=r"conformalize\(X_cal, y_cal\)"):
             getattr(make().fit(*TRAIN), call)(X_NEW, argument)
-
-
-# ---- who has a distribution, and what is promised --------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -234,9 +222,6 @@ def test_the_promise_in_words_and_fields(kernel):
     before = make().fit(*TRAIN).guarantee_.predictive
     assert (before.tolerance, before.finite_levels) == (None, None)
     assert "1 / (n + 1)" in str(before)
-
-
-# ---- bad input ----------------------------------------------------------------------------
 
 
 BAD = {

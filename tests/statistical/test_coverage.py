@@ -16,29 +16,15 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.tree import DecisionTreeRegressor
 
+import localconformal as lc
 from inner import ADJUSTMENTS, SCORES
-from localconformal import (
-    ForestLaw,
-    KernelLaw,
-    LearnedLaw,
-    LocalizedConformalRegressor,
-    MondrianConformalRegressor,
-    MonotoneAdjustment,
-    NeighborsLaw,
-    ResponseLaw,
-    ScaledLaw,
-    ShiftedLaw,
-    SLCPRegressor,
-    SplitConformalRegressor,
-    StackedLaw,
-)
 from registry import ESTIMATORS, awkward_data, light, smooth_data
 
 CELLS = 185
 Z = norm.isf(0.001 / CELLS)
 # Rounded data repeat rows by chance; Mondrian cells may be too small.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-LAW, SIDES = KernelLaw(bandwidth=0.4), ["joint", "union", "absolute"]
+LAW, SIDES = lc.KernelLaw(bandwidth=0.4), ["joint", "union", "absolute"]
 LINE, LINES = LinearRegression(), QuantileRegressor(alpha=0)
 
 
@@ -48,7 +34,7 @@ def name_of(part):
 
 def local(estimator=LINE, law=LAW, **params):
     own = {"calibration_size": None, "random_state": 0, "n_jobs": 1, **params}
-    return LocalizedConformalRegressor(estimator, law=law, **own)
+    return lc.LocalizedConformalRegressor(estimator, law=law, **own)
 
 
 def check(model, data, two_sided):
@@ -72,7 +58,7 @@ def with_and_without_ties(quick, values):
 
 
 #: Whose coverage is looked at whenever tests are run; the others have shorter tests of their own.
-ALWAYS = [LocalizedConformalRegressor, SLCPRegressor, SplitConformalRegressor]
+ALWAYS = [lc.LocalizedConformalRegressor, lc.SLCPRegressor, lc.SplitConformalRegressor]
 #: Two corrections, several cells or a mass at infinity for each row round up more than once; the
 #: hull of a region is larger than it.
 CONSERVATIVE = ["CDSplit", "DistSplit", "HPDSplit", "LVD", "Locart", "MondrianConformal", "RLCP"]
@@ -85,7 +71,7 @@ def test_every_estimator(cls, data):
 
 
 #: The last one is inverted numerically.
-EVERY = [*ADJUSTMENTS, MonotoneAdjustment(lambda v, F, theta: F.quantile(F.level) + theta - v)]
+EVERY = [*ADJUSTMENTS, lc.MonotoneAdjustment(lambda v, F, theta: F.quantile(F.level) + theta - v)]
 
 
 @pytest.mark.parametrize("sides", SIDES)
@@ -96,18 +82,18 @@ def test_every_adjustment_and_side(adjustment, sides, data):
     check(model, data, data is smooth_data and sides != "union" and adjustment != "theta")
 
 
-FOREST = ForestLaw(RandomForestRegressor(10, min_samples_leaf=5), n_jobs=1)
+FOREST = lc.ForestLaw(RandomForestRegressor(10, min_samples_leaf=5), n_jobs=1)
 TREE = {"tree": DecisionTreeRegressor(min_samples_leaf=5)}
 LEARNING = {
     "forest": FOREST,
-    "forest-response": ForestLaw(RandomForestRegressor(10), "response", n_jobs=1),
-    "learned": LearnedLaw(HistGradientBoostingRegressor(max_iter=5), n_jobs=1),
-    "learned-lines": LearnedLaw(LINES, n_jobs=1),
-    "scaled": ScaledLaw(),
-    "response": ResponseLaw(FOREST),
-    "shifted": ShiftedLaw(FOREST, models=TREE, n_jobs=1),
-    "stacked": StackedLaw([FOREST, LearnedLaw(LINES, n_jobs=1), ScaledLaw(), "uniform"]),
-    "outputs-spread": KernelLaw(bandwidth=0.4, embedding="outputs-spread"),
+    "forest-response": lc.ForestLaw(RandomForestRegressor(10), "response", n_jobs=1),
+    "learned": lc.LearnedLaw(HistGradientBoostingRegressor(max_iter=5), n_jobs=1),
+    "learned-lines": lc.LearnedLaw(LINES, n_jobs=1),
+    "scaled": lc.ScaledLaw(),
+    "response": lc.ResponseLaw(FOREST),
+    "shifted": lc.ShiftedLaw(FOREST, models=TREE, n_jobs=1),
+    "stacked": lc.StackedLaw([FOREST, lc.LearnedLaw(LINES, n_jobs=1), lc.ScaledLaw(), "uniform"]),
+    "outputs-spread": lc.KernelLaw(bandwidth=0.4, embedding="outputs-spread"),
 }
 
 
@@ -143,7 +129,11 @@ def table_data(n, seed):
 
 
 #: Bandwidths next to nothing and next to everything, and neighbourhoods that are empty.
-ODD = [KernelLaw(bandwidth=1e-6), KernelLaw(bandwidth=1e6), KernelLaw("boxcar", bandwidth=1e-3)]
+ODD = [
+    lc.KernelLaw(bandwidth=1e-6),
+    lc.KernelLaw(bandwidth=1e6),
+    lc.KernelLaw("boxcar", bandwidth=1e-3),
+]
 
 
 def further():
@@ -155,7 +145,7 @@ def further():
             yield model, smooth_data, sides != "union" or score == "absolute"
         for law in ODD:
             yield local(Terrible(), law, sides=sides), smooth_data, sides != "union"
-    for law in (LAW, NeighborsLaw(30)):
+    for law in (LAW, lc.NeighborsLaw(30)):
         yield local(law=law), noise_features, True
     for name in ("forest", "learned-lines", "stacked"):
         yield local(law=LEARNING[name], adjustment="scaled"), smooth_data, True
@@ -177,7 +167,9 @@ def test_further_settings(model, data, two_sided):
 
 def test_mondrian_covers_within_each_cell():
     """Coverage given the cell, with cells of very different noise."""
-    model = light(MondrianConformalRegressor, groups=lambda X: X[:, 0] > 0.0, calibration_size=None)
+    model = light(
+        lc.MondrianConformalRegressor, groups=lambda X: X[:, 0] > 0.0, calibration_size=None
+    )
     inside = {False: [], True: []}
     for X, y in redraws(model, smooth_data, training_sets=1, redraws=150):
         covered = is_inside(y, model.predict_interval(X))

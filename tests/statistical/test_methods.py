@@ -14,23 +14,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, QuantileR
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 
+import localconformal as lc
 from inner import drawn_centres
-from localconformal import (
-    CDSplitRegressor,
-    CHRRegressor,
-    ForestLaw,
-    HPDSplitRegressor,
-    KernelLaw,
-    LCPRegressor,
-    LearnedLaw,
-    LocartRegressor,
-    LVDRegressor,
-    NeighborsLaw,
-    RLCPRegressor,
-    SplitConformalRegressor,
-    UniformLaw,
-    WeightedConformalRegressor,
-)
 from predictive_models import VARIANTS, bimodal, discrete_data, make, outward_ranks
 from registry import awkward_data, heavy_tails, smooth_data
 
@@ -47,23 +32,21 @@ def _quiet():
         yield
 
 
-# ---- weights of calibration rows ---------------------------------------------------------------
-
 LCP_LAWS = [
     None,
-    KernelLaw(bandwidth=0.7),
-    KernelLaw("boxcar", bandwidth=1.0),
-    KernelLaw("epanechnikov", bandwidth=1.5),
-    NeighborsLaw(n_neighbors=40),
-    ForestLaw(RandomForestRegressor(10, min_samples_leaf=5), n_jobs=1),
-    UniformLaw(),
+    lc.KernelLaw(bandwidth=0.7),
+    lc.KernelLaw("boxcar", bandwidth=1.0),
+    lc.KernelLaw("epanechnikov", bandwidth=1.5),
+    lc.NeighborsLaw(n_neighbors=40),
+    lc.ForestLaw(RandomForestRegressor(10, min_samples_leaf=5), n_jobs=1),
+    lc.UniformLaw(),
 ]
 
 
 @pytest.mark.parametrize("law", LCP_LAWS, ids=str)
 @pytest.mark.parametrize("data", [awkward_data, smooth_data], ids=["ties", "continuous"])
 def test_lcp_with_every_law(law, data):
-    model = LCPRegressor(LinearRegression(), law=law, calibration_size=None, random_state=0)
+    model = lc.LCPRegressor(LinearRegression(), law=law, calibration_size=None, random_state=0)
     low, high = band(Z, n_test=100)
     share = mean_coverage(model, data, n_test=100)
     assert share >= low
@@ -78,8 +61,8 @@ def line(n, seed):
 @pytest.mark.parametrize("kernel", ["gaussian", "boxcar", "epanechnikov"])
 def test_rlcp_covers_on_average_and_given_the_drawn_centre(kernel):
     """Rows whose centre fell into a region follow the kernel-tilted law there, and are covered."""
-    law, edges = KernelLaw(kernel, bandwidth=0.4), np.array([-1.0, 0.0, 1.0])
-    model = RLCPRegressor(LinearRegression(), law=law, calibration_size=None, random_state=0)
+    law, edges = lc.KernelLaw(kernel, bandwidth=0.4), np.array([-1.0, 0.0, 1.0])
+    model = lc.RLCPRegressor(LinearRegression(), law=law, calibration_size=None, random_state=0)
     shares, inside = [], [[] for _ in range(4)]
     for X, y in redraws(model, line, n_test=200, training_sets=12, redraws=25):
         covered = is_inside(y, model.predict_interval(X))
@@ -98,11 +81,11 @@ def flat(n, seed):
     return X[:, None], y
 
 
-@pytest.mark.parametrize(("cls", "share"), [(RLCPRegressor, 0.44), (LVDRegressor, 0.70)])
+@pytest.mark.parametrize(("cls", "share"), [(lc.RLCPRegressor, 0.44), (lc.LVDRegressor, 0.70)])
 def test_the_share_of_infinite_intervals_is_that_of_the_definition(cls, share):
     """n = 100, h = 0.1, X ~ N(0, 1): these shares where the definition itself is simulated."""
     # The rows themselves, neither centred nor scaled.
-    law = KernelLaw(bandwidth=0.1, embedding=FunctionTransformer())
+    law = lc.KernelLaw(bandwidth=0.1, embedding=FunctionTransformer())
     model = cls(DummyRegressor(strategy="constant", constant=0.0), law=law, calibration_size=None)
     infinite, covered = [], []
     for X, y in redraws(model, flat, n_test=200, training_sets=1, redraws=80):
@@ -114,10 +97,7 @@ def test_the_share_of_infinite_intervals_is_that_of_the_definition(cls, share):
     assert np.mean(covered) > 0.9
 
 
-# ---- regions -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("cls", [HPDSplitRegressor, CDSplitRegressor, CHRRegressor])
+@pytest.mark.parametrize("cls", [lc.HPDSplitRegressor, lc.CDSplitRegressor, lc.CHRRegressor])
 @pytest.mark.parametrize(
     "data",
     [
@@ -129,8 +109,8 @@ def test_the_share_of_infinite_intervals_is_that_of_the_definition(cls, share):
     ],
 )
 def test_regions_cover_on_average_and_in_cells(cls, data):
-    cells = {"n_cells": 3} if cls is CDSplitRegressor else {}
-    model = cls(LinearRegression(), law=KernelLaw(bandwidth=0.4), random_state=0, **cells)
+    cells = {"n_cells": 3} if cls is lc.CDSplitRegressor else {}
+    model = cls(LinearRegression(), law=lc.KernelLaw(bandwidth=0.4), random_state=0, **cells)
     shares, by_cell = [], []
     for X, y in redraws(model.set_params(calibration_size=None), data, n_test=300, redraws=30):
         inside = model.predict_region(X).contains(y)
@@ -145,8 +125,6 @@ def test_regions_cover_on_average_and_in_cells(cls, data):
     assert np.mean(shares) <= high or cells or data in (awkward_data, bimodal)
 
 
-# ---- LOCART ------------------------------------------------------------------------------------
-
 SCALES = np.array([0.5, 1.0, 3.0])
 
 
@@ -159,7 +137,7 @@ def test_locart_covers_within_each_step_of_the_noise_or_on_average(partition):
     for seed in range(30):
         X = rng.uniform(size=(900, 3))
         y = SCALES[(3 * X[:, 0]).astype(int)] * rng.normal(size=900)
-        model = LocartRegressor(LinearRegression(), partition=partition, min_samples_leaf=60)
+        model = lc.LocartRegressor(LinearRegression(), partition=partition, min_samples_leaf=60)
         model.set_params(n_estimators=15, n_jobs=1, random_state=seed).fit(X, y)
         lower, upper = model.predict_interval(X_new).T
         cover = norm.cdf(upper / scale) - norm.cdf(lower / scale)
@@ -173,8 +151,6 @@ def test_locart_covers_within_each_step_of_the_noise_or_on_average(partition):
     width = np.diff(model.predict_interval(X_new), axis=1)[:, 0]
     assert width[scale == 3.0].mean() > 2.0 * width[scale == 0.5].mean()
 
-
-# ---- weighted conformal prediction under a shift ------------------------------------------------
 
 SHAPE = 0.3
 
@@ -210,19 +186,19 @@ def shifted_coverages(model, n_seeds, n=600, learned=False):
         {},
         {"sides": "union"},
         {"conformity_score": "absolute"},
-        {"adjustment": "additive", "law": KernelLaw(bandwidth=0.3)},
+        {"adjustment": "additive", "law": lc.KernelLaw(bandwidth=0.3)},
         {"adjustment": "scaled", "law": "forest"},
-        {"adjustment": "theta", "law": KernelLaw(bandwidth=0.3)},
+        {"adjustment": "theta", "law": lc.KernelLaw(bandwidth=0.3)},
     ],
     ids=str,
 )
 def test_weights_cover_under_a_known_shift(params):
-    model = WeightedConformalRegressor(LinearRegression(), weights=ratio, **params)
+    model = lc.WeightedConformalRegressor(LinearRegression(), weights=ratio, **params)
     found = shifted_coverages(model, 60)
     assert found.mean() >= lower_end(found, 3.0)
     if not params:
         # Without weights the shift is not covered.
-        assert shifted_coverages(SplitConformalRegressor(LinearRegression()), 60).mean() < 0.86
+        assert shifted_coverages(lc.SplitConformalRegressor(LinearRegression()), 60).mean() < 0.86
 
 
 # The true log-ratio has poles at the ends, which a polynomial follows from afar.
@@ -231,13 +207,11 @@ POLYNOMIAL = make_pipeline(PolynomialFeatures(8), LogisticRegression(C=100.0, ma
 
 @pytest.mark.parametrize("weights", [POLYNOMIAL, None], ids=["classifier", "default"])
 def test_learned_weights_come_close(weights):
-    model = WeightedConformalRegressor(LinearRegression(), weights=weights)
+    model = lc.WeightedConformalRegressor(LinearRegression(), weights=weights)
     assert shifted_coverages(model, 8, n=1_200, learned=True).mean() > 0.87
     assert not model.guarantee_.finite_sample
     assert "estimated" in str(model.guarantee_)
 
-
-# ---- predictive distributions --------------------------------------------------------------------
 
 LEVELS = np.array([0.05, 0.3, 0.5, 0.7, 0.95])
 #: Calibration rows and new rows: the rank of a level is coarse among few.
@@ -278,11 +252,8 @@ def test_distributions_are_calibrated_and_no_tail_is_understated_with_ties(varia
         assert np.all(np.abs(cdf - LEVELS) <= 1.0 / 61 + room)
 
 
-# ---- laws by themselves --------------------------------------------------------------------------
-
-
 def test_levels_beyond_the_learned_curves_cover_about_as_often_as_they_say():
     (X, y), (X_new, y_new) = smooth_data(600, seed=0), smooth_data(2_000, seed=1)
-    law = LearnedLaw(QuantileRegressor(alpha=0), levels=(0.25, 0.75), n_jobs=1).fit(X, y)
+    law = lc.LearnedLaw(QuantileRegressor(alpha=0), levels=(0.25, 0.75), n_jobs=1).fit(X, y)
     for level in (0.05, 0.1, 0.9, 0.95):
         assert abs(np.mean(y_new <= law.quantile(X_new, [level])[:, 0]) - level) < 0.04
