@@ -20,7 +20,6 @@ LAYERS = [
     "versions",
     "progress",
     "quantiles",
-    "frames",
     "rows",
     "parallel",
     "columns",

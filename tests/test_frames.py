@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression
 from declared_versions import project
 from localconformal import SLCPRegressor, compare, methods
 from localconformal.audit import audit
-from localconformal.frames import columns_of, is_frame, make_frame, row_hashes
+from localconformal.rows import columns_of, is_frame, make_frame, row_hashes
 
 COLUMNS = {"a": [1.5, -0.0, 3.0], "b": ["x", "y", "x"], "c": [True, False, True]}
 

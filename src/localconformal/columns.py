@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from localconformal.frames import check_frame, check_unmasked, column_names, columns_of, is_frame
 from localconformal.quantiles import Array
+from localconformal.rows import check_frame, check_unmasked, column_names, columns_of, is_frame
 from localconformal.text import listing
 
 NUMBER, TIME, LABEL, EMPTY = "number", "time", "label", "empty"

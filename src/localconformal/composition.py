@@ -145,7 +145,8 @@ class Parts:
 
     def at(self, rows: Rows) -> Placed:
         """What they say of these rows."""
-        return Placed(self, self.band(rows), self.law.at(rows))
+        F = LocalLaws((), False, len(rows)) if self.adjustment is None else self.law.at(rows)
+        return Placed(self, self.band(rows), F)
 
     def band(self, rows: Rows) -> Band:
         """What the model says of these rows, finite or refused."""
@@ -342,8 +343,10 @@ class Task:
     def fit(self, score: Score, index: Index | None = None) -> Score:
         """The score fitted on these rows; all of them by default."""
         index = np.arange(len(self.y)) if index is None else index
-        with config_context(**self.config), self._jobs():
-            return clone(score).fit(
+        fresh = clone(score)
+        fresh.n_jobs_ = self.n_jobs
+        with config_context(**self.config):
+            return fresh.fit(
                 self.estimator,
                 self.rows.take(index),
                 self.y[index],
@@ -351,13 +354,6 @@ class Task:
                 random_state=self.seed,
                 fit_params=take_params(self.fit_params, index, len(self.y)),
             )
-
-    def _jobs(self) -> AbstractContextManager[None]:
-        if self.n_jobs is None:
-            return nullcontext()
-        from localconformal.parallel import jobs_of
-
-        return jobs_of(self.n_jobs)
 
 
 def _cross_fit(score: Score, task: Task) -> tuple[Score, Rows, Array]:
@@ -470,27 +466,22 @@ class Method:
         return replace(parts, correction=correction, n_reference=len(reference.rows))
 
     def _with_law(self, parts: Parts, reference: Reference, confidence_level: float) -> Parts:
-        from localconformal.parallel import kept_filters
-
         rows, V, adjustment = reference.rows, reference.V, clone(self.adjustment)
-        with kept_filters:
-            if self._is_auto:
-                from localconformal.laws import auto
+        if self._is_auto:
+            from localconformal.laws import auto
 
-                levels = self.sides.levels(np.array([confidence_level]))[:, 0]
-                given = None if self.adjustment_is_free else type(adjustment).__name__
-                seed, n_jobs = reference.seed, reference.n_jobs
-                found = auto.select(auto.Task(rows, V, levels, given, self.budget, seed, n_jobs))
-                if self.adjustment_is_free:
-                    adjustment = ScaledQuantile() if found.scaled else AdditiveQuantile()
-                parts = replace(
-                    parts, law=found.law, selection=found.columns, n_selection=found.n_rows
-                )
-            else:
-                law = make_law(self.law, reference.seed, reference.n_jobs)
-                reference = replace(reference, law=law)
-                parts = replace(parts, law=SidedLaw.fit(law, rows, V))
-            return replace(parts, adjustment=adjustment.fit(reference))
+            levels = self.sides.levels(np.array([confidence_level]))[:, 0]
+            given = None if self.adjustment_is_free else type(adjustment).__name__
+            seed, n_jobs = reference.seed, reference.n_jobs
+            found = auto.select(auto.Task(rows, V, levels, given, self.budget, seed, n_jobs))
+            if self.adjustment_is_free:
+                adjustment = ScaledQuantile() if found.scaled else AdditiveQuantile()
+            parts = replace(parts, law=found.law, selection=found.columns, n_selection=found.n_rows)
+        else:
+            law = make_law(self.law, reference.seed, reference.n_jobs)
+            reference = replace(reference, law=law)
+            parts = replace(parts, law=SidedLaw.fit(law, rows, V))
+        return replace(parts, adjustment=adjustment.fit(reference))
 
     def _way(self, task: Task) -> str:
         """How reference rows are made; rows unseen by a frozen model need no care."""

@@ -22,7 +22,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 from localconformal.columns import check_cells, column_of
 from localconformal.composition import Calibration, Correction, Parts, say_shortage
-from localconformal.frames import stack_rows
 from localconformal.laws.base import effective_size
 from localconformal.laws.features import Features, View
 from localconformal.laws.forest import Points, as_points
@@ -35,6 +34,7 @@ from localconformal.rows import (
     few_threads,
     in_canonical_order,
     split_rows,
+    stack_rows,
     take_rows,
 )
 

@@ -17,8 +17,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from localconformal.columns import EMPTY, LABEL, split_columns
-from localconformal.frames import is_frame
 from localconformal.quantiles import Array
+from localconformal.rows import is_frame
 
 #: Codes of a column of labels: as many as gradient boosting takes.
 MOST_CODES = 255

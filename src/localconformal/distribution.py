@@ -37,11 +37,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from localconformal.composition import Correction, Parts, Placed
-from localconformal.frames import check_unmasked
 from localconformal.laws.base import LocalLaws
 from localconformal.metrics import crps
 from localconformal.quantiles import RANK_GUARD, Array, required_calibration_size, round_up
-from localconformal.rows import ROWS_AT_A_TIME, Rows
+from localconformal.rows import ROWS_AT_A_TIME, Rows, check_unmasked
 from localconformal.scores import Band, Score
 
 # CRPS sees each law through this many of its values.

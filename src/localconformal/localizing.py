@@ -17,11 +17,10 @@ from sklearn.base import BaseEstimator
 from localconformal.composition import Calibration, Parts
 from localconformal.corrections import Weighing
 from localconformal.engine import FLAT
-from localconformal.frames import row_hashes
 from localconformal.laws.base import make_law
 from localconformal.laws.kernel import DISTANCE_ROWS, KERNELS, Bandwidth, absolute_weights
 from localconformal.quantiles import Array, conformal_rank
-from localconformal.rows import Index, Reference, Rows, canonical_order
+from localconformal.rows import Index, Reference, Rows, canonical_order, row_hashes
 
 
 class Kernel(Weighing):

@@ -13,14 +13,15 @@ from sklearn.pipeline import Pipeline
 
 from localconformal.columns import LABEL, TIME, is_missing, kind_of
 from localconformal.default_model import TableBoostingRegressor
-from localconformal.frames import columns_of, is_frame
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
 from localconformal.rows import (
     SMALL_PREDICTION,
     accepts_missing,
+    columns_of,
     few_threads,
     is_composite,
+    is_frame,
     is_frozen,
     is_small,
     predict_column,
@@ -80,7 +81,9 @@ def _why_unfit(model: Any, X: Any) -> tuple[str, str] | None:
     return f"the columns {names} have no known value", "leave them out, or fill them"
 
 
-def fit_all(fits: Sequence[Callable[[], T]], estimator: Any, X: Any) -> list[T]:
+def fit_all(
+    fits: Sequence[Callable[[], T]], estimator: Any, X: Any, n_jobs: int | None = None
+) -> list[T]:
     """Results of several fits of the estimator to (most of) the rows of X, in their order.
 
     Small tables side by side, in one thread each; else one after the other, each with the threads
@@ -88,7 +91,7 @@ def fit_all(fits: Sequence[Callable[[], T]], estimator: Any, X: Any) -> list[T]:
     """
     given = list(estimator) if isinstance(estimator, (tuple, list)) else [estimator]
     if is_small(X) and all(map(_may_share_process, given)):
-        return in_threads(fits)
+        return in_threads(fits, n_jobs)
     return [fit() for fit in fits]
 
 

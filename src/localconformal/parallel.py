@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ContextDecorator, contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ContextDecorator
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -24,7 +23,6 @@ from localconformal.rows import thread_pools
 T = TypeVar("T")
 #: Rows up to which a prediction is over before another thread has started.
 FEW_ROWS = 500
-_asked: ContextVar[int | None] = ContextVar("n_jobs", default=None)
 
 
 def asked_jobs(n_jobs: int | None) -> int:
@@ -40,7 +38,6 @@ def asked_jobs(n_jobs: int | None) -> int:
     >>> Parallel(n_jobs=2, prefer="threads")(delayed(asked_jobs)(None) for _ in range(2))
     [1, 1]
     """
-    n_jobs = _asked.get() if n_jobs is None else n_jobs
     if n_jobs is not None:
         return n_jobs
     return 1 if get_active_backend()[0].nesting_level else -1
@@ -114,16 +111,6 @@ if hasattr(os, "register_at_fork"):
     # Another thread may be inside while the process forks; it does not live on in the child.
     os.register_at_fork(after_in_child=one_blas_thread.forget)
     os.register_at_fork(after_in_child=kept_filters.forget)
-
-
-@contextmanager
-def jobs_of(n_jobs: int | None) -> Iterator[None]:
-    """``n_jobs`` for all within that are not told another."""
-    token = _asked.set(n_jobs)
-    try:
-        yield
-    finally:
-        _asked.reset(token)
 
 
 def _alone(task: Callable[[], T], config: Mapping[str, Any] | None = None) -> T:

@@ -30,9 +30,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from localconformal.columns import NUMBER, TIME
-from localconformal.frames import check_frame, is_frame
 from localconformal.io.tables import TEXT, TableError, check_columns, why_no_number
 from localconformal.quantiles import Array
+from localconformal.rows import check_frame, is_frame
 from localconformal.text import listing
 
 #: Labels told apart: as many as gradient boosting takes as categories, with room to spare.

@@ -68,6 +68,8 @@ class Score(Curve, BaseEstimator):
 
     #: True for a score whose two sides are one number, their maximum, whatever ``sides`` says.
     one_sided = False
+    #: Threads for models that are fitted side by side, as whoever calls `fit` says.
+    n_jobs_: int | None = None
 
     def fit(
         self,
@@ -269,7 +271,7 @@ class NormalisedScore(ResidualScore):
             prediction[fold] = predict_column(model, take_rows(rows.X, fold))
 
         folds = fold_rows(len(y), self.n_folds, seed)
-        fit_all([partial(predict, *fold) for fold in folds], estimator, rows.X)
+        fit_all([partial(predict, *fold) for fold in folds], estimator, rows.X, self.n_jobs_)
         return np.abs(y - prediction)
 
     def compute(self, rows: Rows) -> Band:
@@ -349,7 +351,7 @@ class QuantileScore(Score):
         self.levels_ = self._levels(confidence_level)
         models = quantile_models(estimator, self.levels_)
         fits = [partial(fit_model, model, X, y, fit_params) for model in models]
-        self.models_ = fit_all(fits, models, X)
+        self.models_ = fit_all(fits, models, X, self.n_jobs_)
         units = list(_UNITS[self.unit](*self._curves(X)))
         if self.unit != "one":
             units = [clear_of_rounding(unit, y) for unit in units]

@@ -25,7 +25,6 @@ from localconformal.audit.cells import (
 )
 from localconformal.audit.rules import Rule, find_rules
 from localconformal.audit.summary import Summary, say_slab, summarise, summary_lines
-from localconformal.frames import at_ends, make_frame
 from localconformal.io.files import write_whole
 from localconformal.metrics import WorstSlab
 from localconformal.metrics.intervals import (
@@ -36,6 +35,7 @@ from localconformal.metrics.intervals import (
     lengths,
 )
 from localconformal.parallel import in_threads
+from localconformal.rows import at_ends, make_frame
 from localconformal.text import (
     aligned,
     has_jinja2,

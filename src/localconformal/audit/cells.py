@@ -26,7 +26,6 @@ from localconformal.columns import (
     read_columns,
     table_names,
 )
-from localconformal.frames import columns_of, is_frame
 from localconformal.metrics.intervals import (
     binomial_band,
     coverage_p_values,
@@ -37,6 +36,7 @@ from localconformal.metrics.intervals import (
     tied_lengths,
 )
 from localconformal.quantiles import Array
+from localconformal.rows import columns_of, is_frame
 from localconformal.text import listing, say_number, shorten
 
 #: What is called significant.

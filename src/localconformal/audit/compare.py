@@ -27,11 +27,11 @@ from localconformal.audit.cells import (
     read_table,
 )
 from localconformal.audit.summary import Summary, summarise
-from localconformal.frames import at_ends, make_frame
 from localconformal.metrics import interval_score
 from localconformal.metrics.intervals import check_levels, check_one_level, is_covered, lengths
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
+from localconformal.rows import at_ends, make_frame
 from localconformal.text import aligned, has_jinja2, one_line, say_difference, say_level, say_number
 
 #: Columns of the text, by their fields of `Method`.

@@ -28,7 +28,7 @@ from localconformal.laws.base import Law, ReferenceEngine, WeightedLaw, referenc
 from localconformal.laws.features import View
 from localconformal.laws.kernel import fit_points
 from localconformal.models import unwrap
-from localconformal.parallel import asked_jobs
+from localconformal.parallel import asked_jobs, kept_filters
 from localconformal.quantiles import Array
 from localconformal.rows import Curve, Rows, as_rows, canonical_order, is_frozen, response_of, shown
 
@@ -144,6 +144,7 @@ class ForestLaw(Law):
             self._grow(rows, scores)
         return self
 
+    @kept_filters
     def _grow(self, rows: Rows, v: Array) -> None:
         """Leaves of trees grown on the reference rows."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -19,7 +19,7 @@ from localconformal.laws.base import Law, UniformLaw, make_law, reference_rows, 
 from localconformal.laws.features import View
 from localconformal.laws.forest import GROWN_ON
 from localconformal.laws.knots import Knots
-from localconformal.parallel import asked_jobs
+from localconformal.parallel import asked_jobs, kept_filters
 from localconformal.quantiles import Array, typical_size
 from localconformal.rows import Curve, Rows, response_of
 
@@ -57,6 +57,7 @@ def with_spread(rows: Rows, v: Array, seed: int, n_jobs: int | None) -> Rows:
     return rows.of(rows.model, Spread().fit(rows, v, seed, n_jobs))
 
 
+@kept_filters
 def _grow(
     points: Array, sizes: Array, seed: int, n_jobs: int | None
 ) -> tuple[RandomForestRegressor, Array]:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from localconformal.columns import LABEL, read_columns
-from localconformal.frames import make_frame
 from localconformal.metrics.intervals import each_level, is_covered
 from localconformal.quantiles import Array
+from localconformal.rows import make_frame
 
 #: Probabilities are kept this far from 0 and 1, as covmetrics does.
 _CLIP = 1e-6

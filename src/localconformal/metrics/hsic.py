@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from localconformal.frames import make_frame
 from localconformal.metrics.intervals import each_level, is_covered, tied_lengths
 from localconformal.quantiles import Array
+from localconformal.rows import make_frame
 
 _MAX_ROWS = 5_000
 #: Beyond this many distinct lengths the kernel takes seconds, and they are rounded.

@@ -19,8 +19,8 @@ from scipy.special import betainc, betaincinv
 from scipy.stats import betabinom, hypergeom
 
 from localconformal.columns import group_codes
-from localconformal.frames import check_unmasked, make_frame
 from localconformal.quantiles import Array, conformal_rank
+from localconformal.rows import check_unmasked, make_frame
 
 #: Lengths closer than this many units in the last place of their bounds differ by rounding.
 _ROUNDING = 32.0 * np.finfo(np.float64).eps

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from localconformal.columns import LABEL, Column, read_columns
-from localconformal.frames import make_frame
 from localconformal.metrics.intervals import binomial_band, each_level, is_covered
 from localconformal.quantiles import Array
+from localconformal.rows import make_frame
 
 _FIND_SHARE = 0.25
 #: A slab is not found better with more rows than these, only more slowly.

@@ -18,7 +18,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
 from localconformal.composition import Calibration
-from localconformal.frames import make_frame
 from localconformal.io.files import write_whole
 from localconformal.metrics.intervals import is_covered
 from localconformal.monitor.martingale import (
@@ -35,6 +34,7 @@ from localconformal.monitor.martingale import (
 from localconformal.quantiles import finish
 from localconformal.regressors import MondrianConformalRegressor, WeightedConformalRegressor
 from localconformal.regressors.base import BaseConformalRegressor, check_target
+from localconformal.rows import make_frame
 
 #: Rows that are scored at a time.
 _ROWS_AT_A_TIME = 1_024

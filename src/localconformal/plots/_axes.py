@@ -27,9 +27,9 @@ from localconformal.columns import (
     read_columns,
     table_names,
 )
-from localconformal.frames import columns_of, is_frame
 from localconformal.metrics.intervals import is_empty, lengths
 from localconformal.quantiles import Array
+from localconformal.rows import columns_of, is_frame
 from localconformal.text import one_line, say_tick, shorten
 
 if TYPE_CHECKING:

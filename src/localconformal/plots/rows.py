@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from localconformal.frames import is_frame, stack_rows
 from localconformal.laws.base import Law, Localizer, effective_size
 from localconformal.laws.kernel import NeighborsLocalizer
 from localconformal.metrics import coverage, length_error_corr
@@ -22,7 +21,7 @@ from localconformal.metrics.intervals import (
 )
 from localconformal.plots import _axes as art
 from localconformal.quantiles import Array, weighted_quantile
-from localconformal.rows import Rows
+from localconformal.rows import Rows, is_frame, stack_rows
 from localconformal.text import say_level, say_number, say_share
 
 if TYPE_CHECKING:

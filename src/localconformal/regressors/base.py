@@ -31,15 +31,6 @@ from sklearn.utils.validation import (
 from localconformal.adjustments import Adjustment
 from localconformal.composition import REFERENCES, Calibration, Method, Parts, Task
 from localconformal.distribution import WithPredictiveDistribution
-from localconformal.frames import (
-    at_ends,
-    check_frame,
-    check_unmasked,
-    column_names,
-    is_frame,
-    make_frame,
-    row_hashes,
-)
 from localconformal.laws import LAW_METHODS, LAWS, SidedLaw
 from localconformal.quantiles import Array, crossed, finish
 from localconformal.regressors.guarantee import Guarantee, PredictiveGuarantee
@@ -48,8 +39,15 @@ from localconformal.rows import (
     Rows,
     accepts_missing,
     accepts_more_dimensions,
+    at_ends,
+    check_frame,
+    check_unmasked,
+    column_names,
     is_composite,
+    is_frame,
     is_frozen,
+    make_frame,
+    row_hashes,
     split_rows,
     take_params,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from localconformal.frames import at_ends, make_frame
+from localconformal.rows import at_ends, make_frame
 
 
 @dataclass(frozen=True)

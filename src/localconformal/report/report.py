@@ -25,7 +25,6 @@ from localconformal.audit.audit import (
 from localconformal.audit.cells import ALPHA, say_rounded
 from localconformal.audit.summary import Accuracy, accuracy, summary_lines
 from localconformal.columns import LABEL, MISSING, as_table, read_columns
-from localconformal.frames import columns_of, is_frame
 from localconformal.io.files import write_whole
 from localconformal.metrics import CoverageLengthCurve, coverage_band
 from localconformal.metrics.intervals import check_one_level, is_covered
@@ -43,6 +42,7 @@ from localconformal.report.charts import (
     say_calibration,
     short,
 )
+from localconformal.rows import columns_of, is_frame
 from localconformal.text import (
     plain_data,
     render_template,

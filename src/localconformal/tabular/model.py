@@ -28,7 +28,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import localconformal
 from localconformal.columns import is_missing, name_of
-from localconformal.frames import check_frame, is_frame, make_frame
 from localconformal.io.files import write_whole
 from localconformal.io.models import load_model
 from localconformal.io.tables import (
@@ -46,7 +45,7 @@ from localconformal.io.tables import (
 from localconformal.laws import LAWS
 from localconformal.preparation import TablePreparation, as_pandas, read_target
 from localconformal.quantiles import Array
-from localconformal.rows import Index, split_rows
+from localconformal.rows import Index, check_frame, is_frame, make_frame, split_rows
 from localconformal.text import listing, unknown_choice
 
 #: Short name of a method -> its estimator.
