@@ -125,6 +125,12 @@ class BaseConformalRegressor(
         if is_lazy(X):
             return on_dask().fit(self, X, y, beside, fit_params)
         self._validate_params()
+        for model in models_given(self.estimator):
+            if isinstance(model, type):
+                raise ValueError(
+                    f"got the class {model.__name__} as a model; expected an instance: pass "
+                    f"{model.__name__}()."
+                )
         # There is no model until the last line: a fit that fails leaves none behind.
         self.__dict__.pop("_training_hashes", None)
         X, y = self._check_rows(X, reset=True), check_target(y)
