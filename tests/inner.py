@@ -21,7 +21,7 @@ from localconformal.laws.auto import _FEWEST as FEWEST
 from localconformal.laws.base import ReferenceEngine
 from localconformal.laws.blend import default_models
 from localconformal.laws.features import Features
-from localconformal.laws.forest import LeafFinder
+from localconformal.laws.forest import _LeafFinder as LeafFinder
 from localconformal.laws.kernel import (
     KERNELS,
     Bandwidth,

@@ -419,10 +419,7 @@ class FiniteThresholds(BaseEstimator):
     """
 
     def __init__(
-        self,
-        level: float = 0.9,
-        n_candidates: int = 20,
-        most_infinite: float | None = None,
+        self, level: float = 0.9, n_candidates: int = 20, most_infinite: float | None = None
     ) -> None:
         self.level = level
         self.n_candidates = n_candidates

@@ -17,6 +17,7 @@ from law_variants import (
     fit,
     point,
 )
+from sklearn.base import BaseEstimator
 
 import localconformal.engine
 import localconformal.laws
@@ -271,6 +272,8 @@ def test_parts_of_laws_and_engines_cannot_be_changed_after_fit():
         for package in packages
         for module in iter_modules(package.__path__, f"{package.__name__}.")
     ]
-    parts = {kind for module in modules for kind in vars(module).values() if is_dataclass(kind)}
-    assert len(parts) > 20
+    named = {kind for module in modules for kind in vars(module).values() if is_dataclass(kind)}
+    # Parameters of estimators are set as scikit-learn sets them.
+    parts = {kind for kind in named if not issubclass(kind, BaseEstimator)}
+    assert len(parts) > 12
     assert not [kind.__name__ for kind in parts if not kind.__dataclass_params__.frozen]

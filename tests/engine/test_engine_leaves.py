@@ -6,7 +6,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from localconformal.engine.leaves import LeafEngine, LeafWeights, collect_leaves
 from localconformal.laws.base import ReferenceEngine
-from localconformal.laws.forest import ForestTrees
+from localconformal.laws.forest import _ForestTrees
 from localconformal.quantiles import upper_weighted_quantile, weighted_quantile
 
 LEVELS = np.array([0.05, 0.3, 0.5, 0.95])
@@ -137,7 +137,7 @@ def test_compiled_trees_find_the_leaves_that_scikit_learn_finds():
     near = np.concatenate([tree.tree_.threshold for tree in model.estimators_]).astype(np.float32)
     parts = [near, np.nextafter(near, np.float32(9e9)), np.nextafter(near, np.float32(-9e9))]
     odd = np.tile(np.concatenate([*parts, [3e38, -3e38]])[:, None], (1, 3)).astype(np.float32)
-    trees = ForestTrees(model)
+    trees = _ForestTrees(model)
     packed = trees.packed()
     for rows in (odd, *(X[:n] for n in (1, 2, 3, 4, 5, 8, 11))):
         np.testing.assert_array_equal(packed(np.ascontiguousarray(rows)), trees(rows))

@@ -2,7 +2,7 @@
 
 The local law is a value with three questions, `quantiles`, `cdf` and `moments`: an engine with its
 view of the rows (`WeightedLaw`), quantiles on a grid (`Knots`), or an object from elsewhere
-(`Foreign`). Scores have S = 1 or 2 sides; `SidedLaw` has a law for each.
+(`_Foreign`). Scores have S = 1 or 2 sides; `SidedLaw` has a law for each.
 """
 
 from __future__ import annotations
@@ -172,18 +172,11 @@ class ReferenceEngine:
     References are kept in the order of V, so that the law at x is a running sum of its weights in
     that fixed order: no sort per query. Each row is computed from itself and the references alone,
     by operations that do not look at its neighbours: one by one gives the bits of a batch.
-
-    Parameters
-    ----------
-    v : array of shape (n,)
-        Reference scores, sorted.
-    weigh : callable
-        Rows (m, d) -> weights (m, n) in the order of ``v``, and where they were widened (m,).
+    ``weigh`` gives weights (m, n) in the order of ``v``, and where they were widened (m,).
     """
 
     def __init__(self, v: Array, weigh: Callable[[Any], tuple[Array, Flags]]) -> None:
-        self.v = v
-        self.weigh = weigh
+        self.v, self.weigh = v, weigh
 
     def quantiles(self, view: Any, levels: Array, upper: Flags) -> Array:
         """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
@@ -267,9 +260,9 @@ class UniformLaw(Law):
         """The same law everywhere."""
         return WeightedLaw(self.engine_, np.empty((len(rows), 0)))
 
-    def localizer(self) -> Everywhere:
+    def localizer(self) -> _Everywhere:
         """H = 1."""
-        return Everywhere()
+        return _Everywhere()
 
 
 class _UniformEngine:
@@ -291,60 +284,47 @@ class _UniformEngine:
         return np.tile(np.array(same), (len(view), 1))
 
 
-class Everywhere(Curve):
+class _Everywhere(Curve):
     """H = 1: every row speaks for every other."""
 
     symmetric: ClassVar[bool] = True
 
     @property
     def view(self) -> Curve:
-        """Nothing of a row matters."""
         return self
 
     def compute(self, rows: Rows) -> Array:
-        """Zeros, one per row."""
         return np.zeros(len(rows))
 
     def weigh(self, rows: Any, others: Any) -> Array:
-        """Ones."""
         return np.ones((len(rows), len(others)))
 
 
 # ---- laws from elsewhere ------------------------------------------------------------------------
 
 
-class ForeignLaw(Law):
-    """A law of this library around an object that only has the public methods of one.
-
-    Parameters
-    ----------
-    law : object
-        With ``fit(X, v)``, ``quantile(X, levels)``, ``upper_quantile(X, levels)``,
-        ``cdf(X, v, side)``, ``mean(X)`` and ``effective_sample_size(X)``.
-    """
+class _ForeignLaw(Law):
+    """A law of this library around an object that only has the public methods of one."""
 
     def __init__(self, law: Any) -> None:
         self.law = law
 
-    def fit(self, X: Any, v: Any) -> ForeignLaw:
-        """Fit a copy of the object."""
+    def fit(self, X: Any, v: Any) -> _ForeignLaw:
         self.law_ = deepcopy(self.law).fit(as_rows(X).X, v)
         return self
 
-    def at(self, rows: Rows) -> Foreign:
-        """The object, asked about these rows."""
-        return Foreign(self.law_, rows.X)
+    def at(self, rows: Rows) -> _Foreign:
+        return _Foreign(self.law_, rows.X)
 
 
 @dataclass(frozen=True)
-class Foreign:
+class _Foreign:
     """Answers by the public methods of the object."""
 
     law: Any
     X: Any
 
     def quantiles(self, levels: Array, upper: Flags) -> Array:
-        """Q, or Q+ where ``upper``; levels that differ by row are not asked of it."""
         if levels.ndim > 1:
             first = levels[:1]
             if not np.array_equal(np.broadcast_to(first, levels.shape), levels):
@@ -360,19 +340,17 @@ class Foreign:
         return np.where(upper, above, below)
 
     def cdf(self, v: Array, side: str) -> Array:
-        """F(v) or F(v-): one column of v at a time."""
         columns = [np.asarray(self.law.cdf(self.X, column, side=side)) for column in v.T]
         return np.stack(columns, axis=1)
 
     def moments(self) -> Array:
-        """E[|V|] is not among its methods: NaN, which adjustments refuse."""
+        # E[|V|] is not among its methods: NaN, which adjustments refuse.
         mean, size = self.law.mean(self.X), self.law.effective_sample_size(self.X)
         none = np.zeros(len(self.X))
         return np.column_stack([mean, none + np.nan, size, none]).astype(np.float64)
 
-    def take(self, index: Index) -> Foreign:
-        """At some of the rows."""
-        return Foreign(self.law, Rows(self.X).take(index).X)
+    def take(self, index: Index) -> _Foreign:
+        return _Foreign(self.law, Rows(self.X).take(index).X)
 
 
 # ---- one law for each side of a score -----------------------------------------------------------
@@ -485,7 +463,7 @@ def make_law(law: Any, random_state: int | None = None, n_jobs: int | None = Non
             f"got law={shown(law)}; expected one of {', '.join(map(repr, LAWS))}, or an object "
             "with the methods of a law."
         )
-    return ForeignLaw(law)
+    return _ForeignLaw(law)
 
 
 def seeded(law: Law, random_state: int | None, n_jobs: int | None = None) -> Law:

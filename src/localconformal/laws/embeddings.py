@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -68,7 +68,7 @@ def fit_embedding(
         function = getattr(embedding, known[0]) if known else embedding
         if not callable(function):
             raise ValueError(f"got embedding={shown(embedding)}; {_EXPECTED}.")
-        return _scaled(Points(function), rows)
+        return _scaled(_Points(function), rows)
     if not hasattr(embedding, "transform"):
         raise ValueError(f"got embedding={shown(embedding)}; {_EXPECTED}.")
     fitted = clone(embedding)
@@ -77,20 +77,20 @@ def fit_embedding(
         seen = fitted.fit_transform(rows.X, v)
     else:
         seen = fitted.fit(rows.X, v).transform(rows.X)
-    points = Points(fitted.transform)
+    points = _Points(fitted.transform)
     rows.known[points] = points.read(seen)
     check_lengths(len(rows.known[points]), len(v))
     return points
 
 
-def _scaled(points: Points, rows: Rows) -> Points:
+def _scaled(points: _Points, rows: Rows) -> _Points:
     """The points on the scale of their reference rows."""
     points.scaler_ = Features().fit(points.raw(rows))
     return points
 
 
-def _learned(metric: LearnedMetric, rows: Rows, v: Array) -> Points:
-    return Points(metric.fit(rows.X, response_of(rows, v)).transform)
+def _learned(metric: LearnedMetric, rows: Rows, v: Array) -> _Points:
+    return _Points(metric.fit(rows.X, response_of(rows, v)).transform)
 
 
 def _hidden(rows: Rows) -> HiddenLayer:
@@ -99,11 +99,11 @@ def _hidden(rows: Rows) -> HiddenLayer:
 
 #: What the point model says of a row, or what its response teaches, by name.
 _NAMED: dict[str, Callable[[Rows, Array, int, int | None], Curve]] = {
-    "outputs": lambda rows, v, seed, n_jobs: _scaled(OutputPoints(rows.model, None), rows),
+    "outputs": lambda rows, v, seed, n_jobs: _scaled(_OutputPoints(rows.model, None), rows),
     "outputs-spread": lambda rows, v, seed, n_jobs: _scaled(
-        OutputPoints(rows.model, with_spread(rows, v, seed, n_jobs).spread), rows
+        _OutputPoints(rows.model, with_spread(rows, v, seed, n_jobs).spread), rows
     ),
-    "hidden": lambda rows, v, seed, n_jobs: _scaled(Points(_hidden(rows).transform), rows),
+    "hidden": lambda rows, v, seed, n_jobs: _scaled(_Points(_hidden(rows).transform), rows),
     "metric": lambda rows, v, seed, n_jobs: _learned(LearnedMetric(random_state=seed), rows, v),
     "hidden-metric": lambda rows, v, seed, n_jobs: _learned(
         LearnedMetric(random_state=seed, layer=_hidden(rows)), rows, v
@@ -111,7 +111,7 @@ _NAMED: dict[str, Callable[[Rows, Array, int, int | None], Curve]] = {
 }
 
 
-class Points(Curve):
+class _Points(Curve):
     """Points given by a function of X, such as a transformer's ``transform``."""
 
     scaler_: Features | None = None
@@ -120,18 +120,17 @@ class Points(Curve):
         self.function = function
 
     def raw(self, rows: Rows) -> Array:
-        """The function's values as a table, whatever their shape."""
         return self._table(self.function(rows.X))
 
     def compute(self, rows: Rows) -> Array:
-        """Finite points within a box, (n, k)."""
         return self._finish(self.raw(rows))
 
     def read(self, values: Any) -> Array:
-        """The same of values that are known already."""
+        """The points of values that are known already."""
         return self._finish(self._table(values))
 
     def _table(self, values: Any) -> Array:
+        """Values of any shape as a table of finite numbers."""
         values = values.toarray() if hasattr(values, "toarray") else values
         points = np.asarray(values, dtype=np.float64)
         points = points.reshape(len(points), prod(points.shape[1:]))
@@ -143,14 +142,13 @@ class Points(Curve):
         return in_box(points, "the scale of the embedding")
 
 
-class OutputPoints(Points):
+class _OutputPoints(_Points):
     """mu(x), or (mu(x), sigma(x)); at reference rows by models that have not seen them."""
 
     def __init__(self, model: Any, spread: Curve | None) -> None:
         self.model, self.spread = model, spread
 
     def raw(self, rows: Rows) -> Array:
-        """The models' answers, side by side."""
         columns = [self.model(rows).point]
         return np.column_stack(columns if self.spread is None else [*columns, self.spread(rows)])
 
@@ -164,6 +162,7 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class HiddenLayer(BaseEstimator):
     """What a layer of a fitted MLPRegressor makes of a row.
 
@@ -187,9 +186,8 @@ class HiddenLayer(BaseEstimator):
     (50, 3)
     """
 
-    def __init__(self, model: Any, layer: int = -1) -> None:
-        self.model = model
-        self.layer = layer
+    model: Any
+    layer: int = -1
 
     def __sklearn_clone__(self) -> HiddenLayer:
         # The network stays fitted: cloning a law must not undo it.
@@ -227,6 +225,7 @@ def activations(network: Any, X: Any, layers: int) -> Array:
     return values
 
 
+@dataclass(eq=False, repr=False)
 class LearnedMetric(BaseEstimator):
     """u(x) = sqrt(2 / r) A f(x), with A (r, p) learned and f the standardised features.
 
@@ -234,7 +233,7 @@ class LearnedMetric(BaseEstimator):
 
         K(x, x') = exp(-|u(x) - u(x')|^2 / 2) = exp(-mean_k [A (f(x) - f(x'))]_k^2).
 
-    A has the least squared error of leave-one-out kernel regression,
+    A (``map_``) has the least squared error of leave-one-out kernel regression,
 
         y^_i = (sum_{j != i} K(X_i, X_j) y_j + mean(y)) / (sum_{j != i} K(X_i, X_j) + 1):
 
@@ -259,11 +258,6 @@ class LearnedMetric(BaseEstimator):
         f, before it is standardised; None is the features themselves. Lin et al. take a network's
         last hidden layer: ``HiddenLayer(network)``.
 
-    Attributes
-    ----------
-    map_ : array of shape (r, p)
-        A.
-
     References
     ----------
     Lin, Trivedi and Sun, "Locally valid and discriminative prediction intervals for deep learning
@@ -287,19 +281,11 @@ class LearnedMetric(BaseEstimator):
         "layer": [None, HasMethods("transform")],
     }
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        max_rows: int = 1000,
-        n_iter: int = 50,
-        random_state: int = 0,
-        layer: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.max_rows = max_rows
-        self.n_iter = n_iter
-        self.random_state = random_state
-        self.layer = layer
+    n_components: int = 10
+    max_rows: int = 1000
+    n_iter: int = 50
+    random_state: int = 0
+    layer: Any = None
 
     def fit(self, X: Any, y: ArrayLike) -> LearnedMetric:
         """Learn A from rows X (n, d) and what is to be alike nearby, y (n,)."""
@@ -314,9 +300,14 @@ class LearnedMetric(BaseEstimator):
         rng = np.random.default_rng(self.random_state)
         order = canonical_order(Rows(points), response)
         rows = order[rng.permutation(len(response))[: self.max_rows]]
-        seen, held = _split(points[rows], _standardised(response[rows]))
-        first = _first_map(min(self.n_components, points.shape[1]), points.shape[1], rng)
-        self.map_ = _learn_map(first, seen, held, self.n_iter)
+        points, y, p = points[rows], _standardised(response[rows]), points.shape[1]
+        # One row in four judges.
+        held = np.arange(len(y)) % _HELD_OUT == _HELD_OUT - 1
+        seen, judges = _Sample(points[~held], y[~held]), _Sample(points[held], y[held])
+        r = min(self.n_components, p)
+        # The features themselves, or r random directions at right angles.
+        first = np.eye(p) if r == p else np.linalg.qr(rng.normal(size=(p, r)))[0].T
+        self.map_ = _learn_map(first, seen, judges, self.n_iter)
         return self
 
     def _values(self, X: Any) -> Any:
@@ -329,18 +320,11 @@ class LearnedMetric(BaseEstimator):
         return np.einsum("ij,kj->ik", points, np.sqrt(2.0 / len(self.map_)) * self.map_)
 
 
-@dataclass(frozen=True)
-class _Sample:
+class _Sample(NamedTuple):
     """Points (n, p) and their responses (n,), of mean 0 over all rows."""
 
     points: Array
     y: Array
-
-
-def _split(points: Array, y: Array) -> tuple[_Sample, _Sample]:
-    """Rows to learn from, and one in four to judge by."""
-    held = np.arange(len(y)) % _HELD_OUT == _HELD_OUT - 1
-    return _Sample(points[~held], y[~held]), _Sample(points[held], y[held])
 
 
 def _standardised(y: Array) -> Array:
@@ -348,13 +332,6 @@ def _standardised(y: Array) -> Array:
     centred = y - y.mean()
     spread = np.sqrt(np.mean(centred**2))
     return centred / spread if spread > 1e-12 * np.abs(y).max() else np.zeros_like(y)
-
-
-def _first_map(r: int, p: int, rng: np.random.Generator) -> Array:
-    """The features themselves, or r random directions at right angles: (r, p)."""
-    if r == p:
-        return np.eye(p)
-    return np.linalg.qr(rng.normal(size=(p, r)))[0].T
 
 
 @one_blas_thread

@@ -43,10 +43,11 @@ class Features(Curve, BaseEstimator):
                 "X has infinite values; expected finite numbers or NaN: clean X, or pass another "
                 "embedding."
             )
-        self.median_ = np.array([_median(column[~np.isnan(column)]) for column in numbers.T])
-        known = _bounded(_fill_missing(numbers, self.median_))
-        self.mean_ = known.mean(axis=0)
-        spread = known.std(axis=0)
+        # Bounded first: the middle of two numbers is found by adding them.
+        known = [_bounded(column[~np.isnan(column)]) for column in numbers.T]
+        self.median_ = np.array([np.median(one) if len(one) else 0.0 for one in known])
+        filled = _bounded(_fill_missing(numbers, self.median_))
+        self.mean_, spread = filled.mean(axis=0), filled.std(axis=0)
         # A constant column may show rounding noise as spread.
         constant = spread <= 1e-12 * np.maximum(np.abs(self.mean_), np.finfo(np.float64).tiny)
         self.scale_ = np.where(constant, 1.0, spread)
@@ -104,11 +105,6 @@ def _bounded(numbers: Array) -> Array:
     return np.clip(numbers, -_LARGEST, _LARGEST, out=numbers, where=np.isfinite(numbers))
 
 
-def _median(known: Array) -> float:
-    # The middle of two numbers is found by adding them.
-    return float(np.median(_bounded(known))) if len(known) else 0.0
-
-
 class View(Curve):
     """What a supervised law sees: features, mu(x), and sigma(x) where it is known.
 
@@ -128,13 +124,11 @@ class View(Curve):
         """(n, columns) numbers."""
         columns = [self.features_(rows)]
         if self.model_ is not None:
-            columns.append(_around(self.model_(rows).point, self.centre_, self.scale_))
+            columns.append(self._in_units(self.model_(rows).point - self.centre_))
         if self.spread_ is not None:
-            columns.append(_around(self.spread_(rows), 0.0, self.scale_))
+            columns.append(self._in_units(self.spread_(rows)))
         return np.column_stack(columns)
 
-
-def _around(mu: Array, centre: float, scale: float) -> Array:
-    """Predictions in units of their own, as trees see them."""
-    with np.errstate(over="ignore"):
-        return np.clip((mu - centre) / scale, -_FARTHEST_PREDICTION, _FARTHEST_PREDICTION)
+    def _in_units(self, values: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return np.clip(values / self.scale_, -_FARTHEST_PREDICTION, _FARTHEST_PREDICTION)

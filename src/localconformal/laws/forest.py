@@ -63,6 +63,7 @@ def _unit(values: Array) -> Array:
     return values / spread if spread > 0 else values
 
 
+@dataclass(eq=False, repr=False)
 class ForestLaw(Law):
     """F(v | x) = sum_i w_i(x) 1{V_i <= v}, w_i(x) = (1/T) sum_t 1{X_i in leaf_t(x)} / |leaf_t(x)|.
 
@@ -90,11 +91,6 @@ class ForestLaw(Law):
     n_jobs : int or None, default=None
         Threads that grow the default forest and answer queries; None is one for each core.
 
-    Attributes
-    ----------
-    model_ : regressor
-        The fitted model of trees.
-
     Examples
     --------
     >>> import numpy as np
@@ -105,22 +101,11 @@ class ForestLaw(Law):
            [0.8]])
     """
 
-    view_: Curve | None
-    _find_: Callable[[Any], Any]
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        target: str = "both",
-        embedding: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.target = target
-        self.embedding = embedding
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    estimator: Any = None
+    target: str = "both"
+    embedding: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def fit(self, X: Any, v: ArrayLike) -> ForestLaw:
         """Grow the trees where they are not yet, and sort the reference rows into their leaves."""
@@ -137,11 +122,12 @@ class ForestLaw(Law):
                 f"got embedding={shown(self.embedding)} with a fitted estimator; leave the "
                 "embedding out: a fitted model gets the rows as they came."
             )
-        if given is not None:
-            self.model_, self.view_, find = given, None, LeafFinder(given)
-            self._number(find, find(rows.X), scores)
-        else:
+        self.view_: Curve | None = None
+        if given is None:
             self._grow(rows, scores)
+        else:
+            self.model_, find = given, _LeafFinder(given)
+            self._number(find, find(rows.X), scores)
         return self
 
     @kept_filters
@@ -151,42 +137,47 @@ class ForestLaw(Law):
         self.view_ = fit_view(self.embedding, rows, v, seed, self.n_jobs)
         points = as_points(self.view_(rows))
         model = _unfitted_model(self.estimator, len(v), seed, self.n_jobs)
-        _check_target(model, self.target)
+        tags = get_tags(model).target_tags if hasattr(model, "__sklearn_tags__") else None
+        one_column = tags is not None and tags.single_output and not tags.multi_output
+        if self.target == "both" and one_column:
+            raise ValueError(
+                f"got target='both' and {type(model).__name__}, which takes one column; choose "
+                "'size', 'scores' or 'response', or a forest."
+            )
         self.model_ = model.fit(points, _TARGETS[self.target](v, response_of(rows, v)))
         if not isinstance(self.model_, BaseForest):
-            find = LeafFinder(self.model_)
+            find = _LeafFinder(self.model_)
             self._number(find, find(points), v)
             return
-        trees = ForestTrees(self.model_)
+        trees = _ForestTrees(self.model_)
         # Compiled trees are walked chunk by chunk by the engine: codes would fill the memory.
         walk = trees.packed() if len(v) > FEW else None
-        self._find_ = trees if walk is None else np.asarray
+        self._find_: Callable[[Any], Any] = trees if walk is None else np.asarray
         leaves = collect_leaves((walk or trees)(points), trees.n_leaves)
         self._build(v, leaves, walk or np.asarray)
 
     def _number(self, find: _Finder, numbers: _Numbers, v: Array) -> None:
         """Leaves known by the numbers (n, T) that a finder gave them, rows by score."""
-        numbered = NumberedLeaves(find, numbers)
-        self._find_ = numbered
+        self._find_ = numbered = _NumberedLeaves(find, numbers)
         leaves = collect_leaves(numbered.look_up(numbers), numbered.n_leaves)
         self._build(v, leaves, np.asarray)
 
     def _build(self, v: Array, leaves: Leaves, find: Any) -> None:
-        if len(v) <= FEW:
-            self.engine_: Any = ReferenceEngine(v, LeafWeights(leaves))
-            return
-        load_loops()
-        self.engine_ = LeafEngine(v, leaves, find, self.n_jobs)
+        if len(v) > FEW:
+            load_loops()
+            self.engine_: Any = LeafEngine(v, leaves, find, self.n_jobs)
+        else:
+            self.engine_ = ReferenceEngine(v, LeafWeights(leaves))
 
     def at(self, rows: Rows) -> WeightedLaw:
         """The engine, and codes of leaves, or the points from which a compiled one finds them."""
         seen = rows.X if self.view_ is None else as_points(self.view_(rows))
         return WeightedLaw(self.engine_, self._find_(seen))
 
-    def localizer(self) -> LeafLocalizer:
+    def localizer(self) -> _LeafLocalizer:
         """Share of the trees in which two rows are in the same leaf."""
         check_is_fitted(self)
-        return LeafLocalizer(self)
+        return _LeafLocalizer(self)
 
     def out_of_bag_quantile(self, levels: ArrayLike) -> Array:
         """Q(t | X_i) at the reference rows themselves, as if each were new: levels (L,) -> (n, L).
@@ -268,16 +259,6 @@ def default_forest(
     )
 
 
-def _check_target(model: Any, target: str) -> None:
-    """Two columns go only to models that take them, as far as a model says so."""
-    tags = get_tags(model).target_tags if hasattr(model, "__sklearn_tags__") else None
-    if target == "both" and tags is not None and tags.single_output and not tags.multi_output:
-        raise ValueError(
-            f"got target='both' and {type(model).__name__}, which takes one column; choose 'size', "
-            "'scores' or 'response', or a forest."
-        )
-
-
 def _out_of_bag_codes(codes: Codes, samples: list[NDArray[np.intp]]) -> Codes:
     """Codes (n, T) with -1 where the row is in the tree's bag; as they are for rows in all bags."""
     out = codes.copy()
@@ -289,25 +270,22 @@ def _out_of_bag_codes(codes: Codes, samples: list[NDArray[np.intp]]) -> Codes:
 
 
 @dataclass(frozen=True, eq=False)
-class LeafLocalizer(Curve):
+class _LeafLocalizer(Curve):
     """Share of the trees in which x and x' are in the same leaf."""
 
     symmetric: ClassVar[bool] = True
-
     law: ForestLaw
 
     @property
     def view(self) -> Curve:
-        """The localizer itself is what says a row's leaves."""
         return self
 
     def compute(self, rows: Rows) -> Codes:
-        """Codes of leaves (n, T)."""
         seen, engine = self.law.at(rows).view, self.law.engine_
         return np.asarray(engine.find(seen) if isinstance(engine, LeafEngine) else seen)
 
     def weigh(self, rows: Any, others: Any) -> Array:
-        """Shared leaves, tree by tree: all pairs and trees at once would fill the memory."""
+        # Tree by tree: all pairs and trees at once would fill the memory.
         shared = np.zeros((len(rows), len(others)), dtype=np.int32)
         for mine, theirs in zip(rows.T, others.T, strict=True):
             shared += mine[:, None] == theirs[None, :]
@@ -318,19 +296,9 @@ class LeafLocalizer(Curve):
 #
 # A finder turns rows into leaf numbers (n, T), whatever numbers the model gives its leaves. What
 # each kind of model exposes is in one table, `_FINDERS`; a model that wraps another is unwrapped
-# first. `NumberedLeaves` numbers the leaves of all trees through, and knows those without
-# references; `ForestTrees` does the same for scikit-learn's forests, whose trees can be walked in
+# first. `_NumberedLeaves` numbers the leaves of all trees through, and knows those without
+# references; `_ForestTrees` does the same for scikit-learn's forests, whose trees can be walked in
 # compiled code.
-
-
-def _apply_leaves(model: Any, X: Any) -> Any:
-    """Forests, extra trees, single trees, gradient boosting, XGBoost."""
-    return model.apply(X)
-
-
-def _lightgbm_leaves(model: Any, X: Any) -> Any:
-    """LightGBM: its estimators, or a booster itself."""
-    return model.predict(X, pred_leaf=True)
 
 
 def _histogram_leaves(model: Any, X: Any) -> Any:
@@ -358,34 +326,27 @@ def _leaf_predictor(tree: Any) -> Any:
     return type(tree)(nodes, tree.binned_left_cat_bitsets, tree.raw_left_cat_bitsets)
 
 
-def _is_lightgbm(model: Any) -> bool:
-    """By its module: LightGBM need not be installed to be recognised."""
-    return type(model).__module__.split(".")[0] == "lightgbm"
-
-
 #: (what a model must be like, rows -> leaf numbers): the first that fits is used.
 _FINDERS: list[tuple[Callable[[Any], bool], Callable[[Any, Any], Any]]] = [
-    (_is_lightgbm, _lightgbm_leaves),
+    # LightGBM by its module, which need not be installed: its estimators, or a booster itself.
+    (
+        lambda model: type(model).__module__.split(".")[0] == "lightgbm",
+        lambda model, X: model.predict(X, pred_leaf=True),
+    ),
     (lambda model: hasattr(model, "_predictors"), _histogram_leaves),
-    (lambda model: hasattr(model, "apply"), _apply_leaves),
+    # Forests, extra trees, single trees, gradient boosting, XGBoost.
+    (lambda model: hasattr(model, "apply"), lambda model, X: model.apply(X)),
 ]
 
 
-class LeafFinder:
-    """Rows -> leaf numbers (n, T) of a fitted model; a class, so that model files can hold it.
-
-    Parameters
-    ----------
-    model : object
-        A fitted model of trees, or one that wraps it.
-    """
+class _LeafFinder:
+    """Rows -> leaf numbers (n, T) of a fitted model; a class, so that model files can hold it."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
         _find_in(unwrap(model)[1])
 
     def __call__(self, X: Any) -> _Numbers:
-        """Leaf numbers, one column per tree."""
         before, last = unwrap(self.model)
         for step in before:
             X = step.transform(X)
@@ -404,15 +365,10 @@ def _find_in(model: Any) -> Callable[[Any, Any], Any]:
     )
 
 
-class NumberedLeaves:
+class _NumberedLeaves:
     """Codes of a finder's leaves: those that references are in, numbered through all trees.
 
-    Parameters
-    ----------
-    find : callable
-        Rows -> leaf numbers (n, T).
-    numbers : array of shape (n, T)
-        Those of the references.
+    Given the leaf numbers (n, T) of the references.
     """
 
     def __init__(self, find: _Finder, numbers: _Numbers) -> None:
@@ -439,7 +395,7 @@ class NumberedLeaves:
         return self.table[places + self.offsets]
 
 
-class ForestTrees:
+class _ForestTrees:
     """The trees of a fitted forest of scikit-learn, their leaves numbered through."""
 
     def __init__(self, forest: Any) -> None:

@@ -11,7 +11,7 @@ that x alone:
   that x is then doubled until it has mass and the asked effective sample size. Both grow with
   h for each kernel here, so that the number of doublings can be bisected instead of walked.
 
-A new kernel is one function and one line in `KERNELS`; a branch in the exact engine and a number
+A new kernel is one line in `KERNELS`; a branch in the exact engine and a number
 in `engine.CODES` make it fast at scale. A bandwidth rule has ``choose(problem) -> h``.
 """
 
@@ -32,14 +32,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from localconformal.engine import (
-    CODES,
-    FEW,
-    NO_MASS,
-    TOLERANCE,
-    EngineReport,
-    fewest_doublings,
-)
+from localconformal.engine import CODES, FEW, NO_MASS, TOLERANCE, EngineReport, fewest_doublings
 from localconformal.laws.base import (
     Law,
     ReferenceEngine,
@@ -66,25 +59,11 @@ _ENGINES = ("auto", "exact", "sketch", "minibatch")
 # ---- kernels, as formulas of the squared distance in units of the bandwidth ---------------------
 
 
-def _gaussian(u2: Array) -> Array:
-    """exp(-u^2 / 2), relative to the largest of the row."""
-    return np.exp(-0.5 * (u2 - u2.min(axis=1, keepdims=True)))
-
-
-def _boxcar(u2: Array) -> Array:
-    """1{u <= 1}."""
-    return (u2 <= 1.0 + EDGE_GUARD).astype(np.float64)
-
-
-def _epanechnikov(u2: Array) -> Array:
-    """(1 - u^2)+."""
-    return np.maximum(1.0 - u2, 0.0)
-
-
+#: The Gaussian is relative to the largest of the row; boxcar is 1{u <= 1}, then (1 - u^2)+.
 KERNELS: dict[str, Callable[[Array], Array]] = {
-    "gaussian": _gaussian,
-    "boxcar": _boxcar,
-    "epanechnikov": _epanechnikov,
+    "gaussian": lambda u2: np.exp(-0.5 * (u2 - u2.min(axis=1, keepdims=True))),
+    "boxcar": lambda u2: (u2 <= 1.0 + EDGE_GUARD).astype(np.float64),
+    "epanechnikov": lambda u2: np.maximum(1.0 - u2, 0.0),
 }
 
 
@@ -95,17 +74,7 @@ def absolute_weights(kernel: str, u2: Array) -> Array:
 
 @dataclass(frozen=True)
 class KernelWeights:
-    """Weights K(|x - X_j| / h) of reference rows X_j at query rows x.
-
-    Parameters
-    ----------
-    references : array of shape (n, d)
-    kernel : name in `KERNELS`
-    bandwidth : float
-        h > 0; may be infinite.
-    min_effective_samples : float
-        h is doubled at x until its effective sample size reaches this (n at most).
-    """
+    """Weights K(|x - X_j| / h) of reference rows X_j (n, d) at query rows x; h may be infinite."""
 
     references: Array
     kernel: str
@@ -150,10 +119,7 @@ def _is_enough(u2: Array, weights: Array, needed: float) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """What a rule reads: reference points and scores in canonical order, and the kernel.
-
-    Distances are sampled with the law's seed: the order in which the rows came does not matter.
-    """
+    """What a rule reads: reference points and scores in canonical order, and the kernel."""
 
     points: Array
     v: Array
@@ -179,6 +145,7 @@ class Bandwidth:
         return np.sort(np.random.default_rng(self.seed).choice(n, most, replace=False))
 
 
+@dataclass(eq=False, repr=False)
 class DistanceQuantile(BaseEstimator):
     """h = the q-quantile of the pairwise distances; q = 0.5 is the paper's rule.
 
@@ -188,8 +155,7 @@ class DistanceQuantile(BaseEstimator):
     DistanceQuantile(q=0.25)
     """
 
-    def __init__(self, q: float = 0.5) -> None:
-        self.q = q
+    q: float = 0.5
 
     def choose(self, problem: Bandwidth) -> float:
         """The quantile."""
@@ -213,6 +179,7 @@ class MedianLog(BaseEstimator):
         return problem.distance_quantile(0.5) / float(np.sqrt(2.0 * np.log(n)))
 
 
+@dataclass(eq=False, repr=False)
 class Rate(BaseEstimator):
     """h = median distance x n^(-1 / (2 beta + d)): shrinks as the paper's proposition asks.
 
@@ -227,8 +194,7 @@ class Rate(BaseEstimator):
     Rate(beta=2.0)
     """
 
-    def __init__(self, beta: float = 1.0) -> None:
-        self.beta = beta
+    beta: float = 1.0
 
     def choose(self, problem: Bandwidth) -> float:
         """The shrunk median."""
@@ -238,6 +204,7 @@ class Rate(BaseEstimator):
         return problem.distance_quantile(0.5) * float(n ** (-1.0 / (2.0 * self.beta + d)))
 
 
+@dataclass(eq=False, repr=False)
 class CrossValidated(BaseEstimator):
     """h that minimises the pinball loss of the local quantiles on held-out folds.
 
@@ -257,19 +224,19 @@ class CrossValidated(BaseEstimator):
     CrossValidated(n_folds=3)
     """
 
-    def __init__(
-        self,
-        levels: tuple[float, ...] = (0.05, 0.95),
-        n_folds: int = 5,
-        n_candidates: int = 14,
-    ) -> None:
-        self.levels = levels
-        self.n_folds = n_folds
-        self.n_candidates = n_candidates
+    levels: tuple[float, ...] = (0.05, 0.95)
+    n_folds: int = 5
+    n_candidates: int = 14
 
     def choose(self, problem: Bandwidth) -> float:
         """The candidate of least loss."""
-        self._check()
+        if not self.n_folds >= 2 or not self.n_candidates >= 1:
+            raise ValueError(
+                f"got n_folds={self.n_folds!r} and n_candidates={self.n_candidates!r}; expected at "
+                "least 2 folds and 1 candidate."
+            )
+        if not self.levels or not all(0.0 < level < 1.0 for level in self.levels):
+            raise ValueError(f"got levels={self.levels!r}; expected numbers inside (0, 1).")
         candidates = problem.distance_quantile(0.5) * np.geomspace(4.0, 1 / 64, self.n_candidates)
         losses: list[float] = []
         for h in candidates:
@@ -278,15 +245,6 @@ class CrossValidated(BaseEstimator):
                 break
             losses.append(loss)
         return float(candidates[int(np.argmin(losses))])
-
-    def _check(self) -> None:
-        if not self.n_folds >= 2 or not self.n_candidates >= 1:
-            raise ValueError(
-                f"got n_folds={self.n_folds!r} and n_candidates={self.n_candidates!r}; expected at "
-                "least 2 folds and 1 candidate."
-            )
-        if not self.levels or not all(0.0 < level < 1.0 for level in self.levels):
-            raise ValueError(f"got levels={self.levels!r}; expected numbers inside (0, 1).")
 
     def _loss(self, problem: Bandwidth, bandwidth: float) -> tuple[float, float]:
         """Mean pinball loss of held-out rows at one bandwidth, and the share that fell back."""
@@ -337,6 +295,7 @@ def _choose_bandwidth(bandwidth: Any, problem: Bandwidth) -> float:
 # ---- the laws -----------------------------------------------------------------------------------
 
 
+@dataclass(eq=False, repr=False)
 class KernelLaw(Law):
     """Nadaraya-Watson law: F(v | x) = sum_j w_j(x) 1{V_j <= v}, w_j(x) ~ K(|f(x) - f(X_j)| / h).
 
@@ -408,29 +367,16 @@ class KernelLaw(Law):
         "device": [None, str],
     }
 
-    def __init__(
-        self,
-        kernel: str = "gaussian",
-        bandwidth: Any = "median",
-        embedding: Any = None,
-        engine: str = "auto",
-        batch_size: float | int | None = None,
-        min_effective_samples: float = 20,
-        tolerance: float = 0.005,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.embedding = embedding
-        self.engine = engine
-        self.batch_size = batch_size
-        self.min_effective_samples = min_effective_samples
-        self.tolerance = tolerance
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    kernel: str = "gaussian"
+    bandwidth: Any = "median"
+    embedding: Any = None
+    engine: str = "auto"
+    batch_size: float | int | None = None
+    min_effective_samples: float = 20
+    tolerance: float = 0.005
+    random_state: Any = None
+    n_jobs: int | None = None
+    device: str | None = None
 
     def fit(self, X: Any, v: ArrayLike) -> KernelLaw:
         """Embed the reference rows, choose h, and freeze both."""
@@ -454,7 +400,9 @@ class KernelLaw(Law):
         self.view_ = fit_points(self.embedding, rows, scores, seed, self.n_jobs)
         points = self.view_(rows)
         if self.engine == "minibatch":
-            kept = _draw_batch(len(scores), self.batch_size, seed)
+            size, n = _BATCH_SHARE if self.batch_size is None else self.batch_size, len(scores)
+            count = int(size) if isinstance(size, Integral) else max(1, round(size * n))
+            kept = np.sort(np.random.default_rng(seed).choice(n, min(count, n), replace=False))
             points, scores = points[kept], scores[kept]
         minimum = float(self.min_effective_samples)
         problem = Bandwidth(points, scores, self.kernel, minimum, seed, self.n_jobs)
@@ -486,16 +434,16 @@ class KernelLaw(Law):
         """The engine, and the embedded rows."""
         return WeightedLaw(self.engine_, self.view_(rows))
 
-    def fit_localizer(self, X: Any, v: ArrayLike) -> KernelLocalizer:
+    def fit_localizer(self, X: Any, v: ArrayLike) -> _KernelLocalizer:
         """The localizer alone: no engine is built."""
         self._validate_params()
         self._place(X, v)
         return self.localizer()
 
-    def localizer(self) -> KernelLocalizer:
+    def localizer(self) -> _KernelLocalizer:
         """K(|f(x) - f(x')| / h), with the h that the rule chooses."""
         check_is_fitted(self)
-        return KernelLocalizer(self.view_, self.kernel, self.bandwidth_)
+        return _KernelLocalizer(self.view_, self.kernel, self.bandwidth_)
 
 
 def fit_points(
@@ -529,16 +477,8 @@ def _build_engine(
         return ReferenceEngine(problem.v[order], weigh), report
     from localconformal.engine.choose import Problem, build_engine
 
-    asked = Problem(
-        problem.points,
-        problem.v,
-        problem.kernel,
-        bandwidth,
-        problem.min_effective_samples,
-        problem.seed,
-        problem.n_jobs,
-        tolerance,
-    )
+    given = (problem.min_effective_samples, problem.seed, problem.n_jobs, tolerance)
+    asked = Problem(problem.points, problem.v, problem.kernel, bandwidth, *given)
     name = "exact" if name == "minibatch" else name
     if device is None:
         return build_engine(name, asked)
@@ -558,13 +498,7 @@ def _timed(report: EngineReport, engine: Any, probes: Array) -> EngineReport:
     return replace(report, microseconds_per_query=1e6 * spent)
 
 
-def _draw_batch(n: int, batch_size: float | int | None, seed: int) -> Any:
-    """Rows of a mini-batch, in order."""
-    size = _BATCH_SHARE if batch_size is None else batch_size
-    count = int(size) if isinstance(size, Integral) else max(1, round(size * n))
-    return np.sort(np.random.default_rng(seed).choice(n, min(count, n), replace=False))
-
-
+@dataclass(eq=False, repr=False)
 class NeighborsLaw(Law):
     """F(v | x) = share of scores up to v among the k reference rows nearest to x.
 
@@ -585,9 +519,8 @@ class NeighborsLaw(Law):
     array([[5.]])
     """
 
-    def __init__(self, n_neighbors: int = 100, embedding: Any = None) -> None:
-        self.n_neighbors = n_neighbors
-        self.embedding = embedding
+    n_neighbors: int = 100
+    embedding: Any = None
 
     def fit(self, X: Any, v: ArrayLike) -> NeighborsLaw:
         """Embed the reference rows and keep them in the order of their scores."""
@@ -599,7 +532,13 @@ class NeighborsLaw(Law):
         rows, scores = reference_rows(X, v)
         self.view_ = fit_points(self.embedding, rows, scores)
         self.points_ = self.view_(rows)
-        self.engine_ = _nearest_engine(scores, self.points_, int(self.n_neighbors))
+        k = int(self.n_neighbors)
+        if len(scores) > FEW:
+            from localconformal.engine.neighbors import NeighborEngine
+
+            self.engine_: Any = NeighborEngine(scores, self.points_, k)
+        else:
+            self.engine_ = ReferenceEngine(scores, NeighborWeights(self.points_, k))
         return self
 
     def at(self, rows: Rows) -> WeightedLaw:
@@ -610,15 +549,6 @@ class NeighborsLaw(Law):
         """1{x' is as near to x as its k-th nearest reference row}."""
         check_is_fitted(self)
         return NeighborsLocalizer(self.view_, self.points_, int(self.n_neighbors))
-
-
-def _nearest_engine(v: Array, references: Array, n_neighbors: int) -> Any:
-    """Plain NumPy for few reference rows, a tree for many."""
-    if len(v) <= FEW:
-        return ReferenceEngine(v, NeighborWeights(references, n_neighbors))
-    from localconformal.engine.neighbors import NeighborEngine
-
-    return NeighborEngine(v, references, n_neighbors)
 
 
 @dataclass(frozen=True)
@@ -641,17 +571,15 @@ class NeighborWeights:
 
 
 @dataclass(frozen=True)
-class KernelLocalizer:
+class _KernelLocalizer:
     """K(|f(x) - f(x')| / h)."""
 
     symmetric: ClassVar[bool] = True
-
     view: Curve
     kernel: str
     bandwidth: float
 
     def weigh(self, rows: Array, others: Array) -> Array:
-        """The kernel at every pair."""
         squared = cdist(rows, others, "sqeuclidean")
         return absolute_weights(self.kernel, squared / self.bandwidth**2)
 
@@ -661,7 +589,6 @@ class NeighborsLocalizer(Curve):
     """1{|f(x) - f(x')| <= distance from f(x) to its k-th nearest reference row}."""
 
     symmetric: ClassVar[bool] = False
-
     points: Curve
     references: Array
     n_neighbors: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,7 @@ _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _FLOOR = 1e-3
 
 
+@dataclass(eq=False, repr=False)
 class LearnedLaw(Law):
     """F(. | x) through learned quantiles q_1(x) <= ... <= q_k(x) of the score.
 
@@ -62,19 +64,11 @@ class LearnedLaw(Law):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        levels: Sequence[float] = _LEVELS,
-        embedding: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.levels = levels
-        self.embedding = embedding
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    estimator: Any = None
+    levels: Sequence[float] = _LEVELS
+    embedding: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def fit(self, X: Any, v: ArrayLike) -> LearnedLaw:
         """Fit one model per level, or one for all."""

@@ -36,6 +36,7 @@ _HOPELESS, _HOPELESS_ROWS = 0.15, 30.0
 _SMALLEST = 1e-12
 
 
+@dataclass(eq=False, repr=False)
 class StackedLaw(Law):
     """Q(t | x) = sum_k w_k Q_k(t | x), with w on the simplex.
 
@@ -75,21 +76,12 @@ class StackedLaw(Law):
     True
     """
 
-    def __init__(
-        self,
-        laws: Sequence[Any] = ("uniform", "kernel", "neighbors"),
-        weights: Sequence[float] | None = None,
-        levels: Sequence[float] = (0.05, 0.95),
-        n_folds: int = 3,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.laws = laws
-        self.weights = weights
-        self.levels = levels
-        self.n_folds = n_folds
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    laws: Sequence[Any] = ("uniform", "kernel", "neighbors")
+    weights: Sequence[float] | None = None
+    levels: Sequence[float] = (0.05, 0.95)
+    n_folds: int = 3
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def fit(self, X: Any, v: ArrayLike) -> StackedLaw:
         """Choose the weights by cross-fitting, then fit the laws that have one on all rows."""
@@ -210,21 +202,9 @@ def pinball(predictions: Array, target: Array, levels: Array) -> Array:
 def simplex_weights(predictions: Array, target: Array, levels: Array) -> Array:
     """w >= 0 with sum 1 that minimises the pinball loss of sum_k w_k predictions_k.
 
-    Exponentiated gradient with a small entropy term; the best iterate is kept.
+    Exponentiated gradient with a small entropy term; the best iterate is kept. Predictions
+    (K, n, L) are at rows that the candidates have not seen.
 
-    Parameters
-    ----------
-    predictions : array of shape (K, n, L)
-        Candidates' quantiles at rows that they have not seen.
-    target : array of shape (n,)
-    levels : array of shape (L,)
-
-    Returns
-    -------
-    array of shape (K,)
-
-    Examples
-    --------
     >>> target = np.arange(100.0)
     >>> good, bad = target[:, None], np.zeros((100, 1))
     >>> simplex_weights(np.stack([good, bad]), target, np.array([0.5])).round(2)

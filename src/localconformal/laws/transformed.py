@@ -7,6 +7,7 @@ once, at reference rows by models that have not seen them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,22 +32,21 @@ _FEW = 10
 _FLOOR = 0.01
 
 
-class Spread(Curve):
+class _Spread(Curve):
     """sigma(x) = unit max(s(x), floor), s a forest's model of |v| / unit on (x, mu(x)).
 
     In these units a forest works alike for responses of any size. At its reference rows sigma is
     that of the trees that have not seen them.
     """
 
-    def fit(self, rows: Rows, v: Array, seed: int, n_jobs: int | None) -> Spread:
-        """From reference rows, which know its answer from now on."""
+    def fit(self, rows: Rows, v: Array, seed: int, n_jobs: int | None) -> _Spread:
+        # The reference rows know its answer from now on.
         self.unit_, self.view_ = typical_size(v), View().fit(rows.of(rows.model))
         self.model_, sigma = _grow(self.view_(rows), np.abs(v) / self.unit_, seed, n_jobs)
         rows.known[self] = self.unit_ * sigma
         return self
 
     def compute(self, rows: Rows) -> Array:
-        """(n,) positive numbers."""
         return np.asarray(self.unit_ * np.maximum(self.model_.predict(self.view_(rows)), _FLOOR))
 
 
@@ -54,7 +54,7 @@ def with_spread(rows: Rows, v: Array, seed: int, n_jobs: int | None) -> Rows:
     """The same rows with sigma(x) known; as they are when it is."""
     if rows.spread is not None:
         return rows
-    return rows.of(rows.model, Spread().fit(rows, v, seed, n_jobs))
+    return rows.of(rows.model, _Spread().fit(rows, v, seed, n_jobs))
 
 
 @kept_filters
@@ -87,15 +87,13 @@ def _grow(
     return chosen, known
 
 
+@dataclass(eq=False, repr=False)
 class TransformedLaw(Law):
     """The law of V = location(x) + scale(x) W; a subclass says what the change is."""
 
-    def __init__(
-        self, law: Any = None, random_state: Any = None, n_jobs: int | None = None
-    ) -> None:
-        self.law = law
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    law: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def change(self, rows: Rows, v: Array, seed: int) -> Rows:
         """Learn location and scale; the rows as laws of W should see them."""
