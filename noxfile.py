@@ -25,7 +25,6 @@ CORE_TESTS = (
     "tests/hostile/test_walks.py",
     "tests/io",
     "tests/test_frames.py",
-    "tests/test_intervals.py",
     "tests/test_quantiles.py",
     "tests/test_splitting.py",
     "tests/test_versions.py",
