@@ -93,18 +93,6 @@ def test_floors_are_relative_to_the_scores_and_must_be_positive(problem):
                 fit_adjustment(kind(floor=floor), V)
 
 
-@pytest.mark.parametrize("sides", ["joint", "union"])
-def test_signed_additive_expectation_has_constant_width(sides):
-    X, y = rows(300, 0)
-    settings = {"adjustment": "additive-expectation", "reference": "train", "sides": sides}
-    law = lc.KernelLaw(bandwidth=0.3)
-    model = lc.LocalizedConformalRegressor(LinearRegression(), law=law, random_state=0, **settings)
-    lower, upper = model.fit(X, y + 3.0 * np.sin(2.0 * X[:, 0])).predict_interval(X).T
-    np.testing.assert_allclose(upper - lower, (upper - lower)[0], rtol=1e-9)
-    # The centre moves: it corrects the bias of the straight line.
-    assert np.std((lower + upper) / 2 - model.predict(X)) > 0.1
-
-
 LAWS = {
     "uniform": lc.UniformLaw(),
     "neighbors": lc.NeighborsLaw(n_neighbors=3),

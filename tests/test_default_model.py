@@ -14,13 +14,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from inner import default_estimator
 from localconformal import (
-    ConformalizedQuantileRegressor,
-    ForestLaw,
-    SLCPRegressor,
     SplitConformalRegressor,
 )
 from localconformal.default_model import MOST_CODES, TableBoostingRegressor, TableCodes
-from localconformal.io import load_model, save_model
 
 
 @parametrize_with_checks([TableBoostingRegressor()])
@@ -92,20 +88,6 @@ def test_new_labels_are_missing_and_the_order_of_rows_decides_no_code():
     unseen, missing = X[:50].assign(city="fog"), X[:50].assign(city=None)
     np.testing.assert_array_equal(model.predict(unseen), model.predict(missing))
     assert TableCodes().fit(X).codes_ == TableCodes().fit(X[::-1]).codes_
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize(
-    "model",
-    [SLCPRegressor(law=ForestLaw("model")), ConformalizedQuantileRegressor()],
-    ids=lambda model: type(model).__name__,
-)
-def test_its_leaves_make_a_law_and_model_files_hold_it(model, tmp_path):
-    X, y = table(200, seed=0)
-    model.set_params(random_state=0).fit(X, y)
-    assert np.isfinite(model.predict_interval(X)).all()
-    again = load_model(save_model(model, tmp_path / "model.skops"))
-    np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
 
 
 @pytest.mark.parametrize("model", [LinearRegression(), RandomForestRegressor(5)])

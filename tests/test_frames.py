@@ -2,20 +2,15 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import clone
-from sklearn.linear_model import LinearRegression
 
 from declared_versions import project
-from localconformal import SLCPRegressor, compare, methods
-from localconformal.audit import audit
-from localconformal.rows import columns_of, is_frame, make_frame, row_hashes
+from localconformal.rows import columns_of, is_frame, row_hashes
 
 COLUMNS = {"a": [1.5, -0.0, 3.0], "b": ["x", "y", "x"], "c": [True, False, True]}
 
@@ -29,19 +24,6 @@ def test_frames_are_recognised_and_their_columns_read():
     assert [column.to_list() for column in columns_of(numbered)] == [[0, 3], [1, 4], [2, 5]]
     with pytest.raises(ValueError, match="repeated column names; rename"):
         columns_of(pd.DataFrame(np.zeros((2, 2)), columns=["a", "a"]))
-
-
-def test_output_frames_are_of_the_kind_of_the_input_with_its_index():
-    columns = {"lower": np.arange(3.0), "upper": np.arange(3.0) + 1}
-    like = pd.DataFrame(COLUMNS, index=["p", "q", "r"])
-    made = make_frame(columns, like)
-    assert isinstance(made, pd.DataFrame)
-    assert made.index.tolist() == ["p", "q", "r"]
-    assert isinstance(make_frame(columns, pl.DataFrame(COLUMNS)), pl.DataFrame)
-    assert isinstance(make_frame(columns, np.zeros((3, 1))), pd.DataFrame)
-    for frame in (made, make_frame(columns, pl.DataFrame(COLUMNS))):
-        assert list(frame.columns) == ["lower", "upper"]
-        np.testing.assert_array_equal(frame["upper"].to_numpy(), columns["upper"])
 
 
 def in_a_process_without(*names):
@@ -117,29 +99,3 @@ def test_hashes_follow_values_not_representation():
     X, y = np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]]), np.array([0.0, 0.0, 1.0])
     assert len(set(row_hashes(X, y).tolist())) == 3
     assert len(row_hashes(np.zeros((4, 2, 2)), np.zeros(4))) == 4
-
-
-def test_a_narrow_terminal_shows_the_columns_that_matter(monkeypatch):
-    """All that is returned is there; pandas leaves out what stands between the ends."""
-    monkeypatch.setenv("COLUMNS", "80")
-    rng = np.random.default_rng(0)
-    X, noise = rng.uniform(size=(300, 3)), rng.normal(size=300)
-    y = X[:, 0] * noise
-    model = SLCPRegressor(LinearRegression(), law="kernel", random_state=0).fit(X, y)
-    intervals, selection = model.predict_interval(X), clone(model).fit(X, y)
-    table = {"law": ["spread x learned"], "location": ["point"], "side": [1]}
-    table |= {"correction": ["additive"], "interval_score": [2.238455]}
-    table |= {"weight": [0.130183], "chosen": [False]}
-    selection.parts_ = replace(selection.parts_, selection=table)
-    found = audit(X, y, intervals, np.repeat(["a", "b"], 150))
-    shown = {
-        "local_lower local_upper correction effective_sample_size": model.diagnose(X),
-        "law interval_score correction weight chosen": selection.selection_,
-        "estimator guarantee": methods(),
-        "method coverage mean_length interval_score": compare({"slcp": intervals}, X, y).frame(),
-        "text coverage n adjusted_p_value": found.frame("groups"),
-    }
-    with pd.option_context("display.width", 80, "display.max_columns", 0):
-        for names, frame in shown.items():
-            heading = str(frame).splitlines()[0].split()
-            assert set(names.split()) <= set(heading), heading

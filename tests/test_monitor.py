@@ -1,6 +1,5 @@
 """Grid, p-values, bets and band; then monitors of models: cuts, shifts, threads, files."""
 
-import copy
 import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -359,19 +358,6 @@ def test_a_reset_while_rows_are_scored_mixes_no_streams(tmp_path):
     fresh = watching(model).update(X[50:], y[50:])
     path = tmp_path / "state.json"
     assert whole_state(monitor, path) == whole_state(fresh, path)
-
-
-@pytest.mark.parametrize(
-    "twin", [copy.copy, copy.deepcopy, lambda monitor: pickle.loads(pickle.dumps(monitor))]
-)
-def test_a_copy_goes_its_own_way(twin, tmp_path):
-    first, more = linear_rows(300, 5), linear_rows(300, 6)
-    monitor = watching().update(*first)
-    other, path = twin(monitor), tmp_path / "state.json"
-    before = whole_state(monitor, path)
-    other.update(*more)
-    assert whole_state(monitor, path) == before
-    assert whole_state(monitor.update(*more), path) == whole_state(other, path)
 
 
 @pytest.mark.parametrize("noise", [1.0, 4.0])

@@ -6,14 +6,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from joblib import effective_n_jobs
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
-from sklearn.svm import SVR
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from inner import SMALL_FIT, fit_model, may_share_process
+from inner import SMALL_FIT, fit_model
 from localconformal import SLCPRegressor
 from localconformal.parallel import in_threads
 from registry import smooth_data
@@ -130,13 +127,3 @@ def test_folds_side_by_side_give_the_bits_of_folds_in_turn():
             one = SLCPRegressor(model, law="kernel", conformity_score=score, random_state=0)
             bounds = [one.set_params(n_jobs=n).fit(X, y).predict_interval(X) for n in (None, 1)]
             np.testing.assert_array_equal(*bounds)
-
-
-def test_only_models_that_share_nothing_are_fitted_side_by_side():
-    seeded = RandomForestRegressor(random_state=0)
-    assert may_share_process(make_pipeline(OneHotEncoder(dtype=np.float64), seeded))
-    # NumPy's own random numbers, a user's code, models of other packages, and no model at all.
-    others = [make_pipeline(StandardScaler(), RandomForestRegressor()), SLCPRegressor(seeded)]
-    others += [make_pipeline(FunctionTransformer(np.abs), seeded), object()]
-    others += [SVR(kernel=lambda a, b: a @ b.T)]
-    assert not any(map(may_share_process, others))

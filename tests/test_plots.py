@@ -9,7 +9,6 @@ from inspect import signature
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
@@ -157,17 +156,6 @@ def test_many_rows_are_drawn_in_part_and_counted_in_full(name):
     assert "of 1" in caption_of(first[0])
 
 
-@pytest.mark.parametrize("kind", [pd, pl])
-def test_columns_of_pandas_and_polars_are_the_same_feature(kind):
-    _, y, intervals = make(60)
-    for values in ([("a", "b", None)[i % 3] for i in range(60)], [None, *np.arange(59.0)]):
-        named = pd.Series(values, name="c") if kind is pd else pl.Series("c", values)
-        _, plain = plots.plot_feature_coverage(values, y, intervals)
-        for given in (named, kind.DataFrame({"c": values})):
-            assert plots.plot_feature_coverage(given, y, intervals)[1].equals(plain)
-        assert plain["group"].iloc[-1] == "missing"
-
-
 def test_groups_are_those_of_the_metric_and_of_many_the_largest():
     groups = np.array(["b", "a", "c"])[np.arange(N) % 3]
     ax, frame = plots.plot_group_coverage(Y, 0 * INTERVALS, groups, 0.8)
@@ -308,23 +296,6 @@ def test_bounds_that_jump_are_medians_in_bins_and_of_a_few_rows_bars():
     assert (len(ax.lines), len(ax.collections[0].get_segments())) == (0, 100)
 
 
-def test_labels_missing_values_and_few_numbers_have_strips_of_their_own(data):
-    X, y, _, bands = data
-    labels = np.array(["a", "b", None], dtype=object)[np.arange(300) % 3]
-    for given, names in ((labels, ["a", "b", "missing"]), (np.arange(300) % 4, list("0123"))):
-        _, frame = plots.plot_bands(given, y, bands)
-        assert frame.drop_duplicates("strip").sort_values("strip")["x"].tolist() == names
-        assert (np.abs(frame["position"] - frame["strip"]) < 0.5).all()
-        for _, part in frame.groupby(["method", "strip"]):
-            assert (np.diff(part["upper"] - part["lower"]) >= 0).all()
-    x = np.where(np.arange(300) < 10, np.nan, X[:, 0])
-    _, frame = plots.plot_bands(x, y, bands)
-    missing = frame["x"].isna()
-    assert missing.sum() == 20
-    assert frame.loc[missing, "position"].min() > np.nanmax(x)
-    assert frame.loc[~missing, "position"].equals(frame.loc[~missing, "x"].rename("position"))
-
-
 def test_regions_average_to_the_coverage_of_all_rows(data):
     X, y, _, bands = data
     _, frame = plots.plot_regions(X, y, bands, EDGES)
@@ -342,32 +313,6 @@ def test_regions_average_to_the_coverage_of_all_rows(data):
     assert max(float(tick.get_text()) for tick in ax.get_yticklabels()) >= 90
     assert [text.get_text() for text in ax.get_legend().get_texts()] == list(bands)
     assert f"{(X[:, 0] > 3).sum()} of 300 rows are in no region" in caption_of(ax)
-
-
-def test_comparison_returns_both_frames_and_draws_a_column_a_method(data):
-    X, y, oracle, bands = data
-    figure = Figure(layout="constrained")
-    options = {"oracle": oracle, "title": "Title", "figure": figure}
-    axes, frame = plots.plot_comparison(X, y, bands, EDGES, **options)
-    assert axes.ravel().tolist() == figure.axes
-    assert len(figure.axes) == 2 * len(bands)
-    assert set(frame.loc["regions"]["method"]) == set(bands)
-    assert set(frame.loc["bands"]["method"]) == {*bands, "true quantiles"}
-    figure.savefig(io.BytesIO(), dpi=30)
-
-
-@pytest.mark.parametrize("unit", [1e-3, 1.0, 3e9])
-def test_numbers_on_axes_are_written_out_and_differ(data, unit):
-    X, y, _, bands = data
-    ax, _ = plots.plot_bands(unit * X, unit * y, {"a": unit * bands["wide"]})
-    ax.figure.draw_without_rendering()
-    for axis in (ax.xaxis, ax.yaxis):
-        texts = [label.get_text() for label in axis.get_ticklabels()]
-        read = [float(text.replace(",", "").replace("−", "-")) for text in texts]
-        np.testing.assert_allclose(read, axis.get_majorticklocs(), atol=1e-9 * unit)
-        assert len(set(texts)) == len(texts)
-        assert not any("e" in text for text in texts)
-        assert axis.get_offset_text().get_text() == ""
 
 
 ROWS = np.random.default_rng(0).uniform(size=(200, 2))
@@ -396,23 +341,6 @@ def test_weights_are_those_of_the_kernel_between_rows(law):
     size = found.sum() ** 2 / (found**2).sum()
     assert f"Effective sample size {say_number(size)}" in caption_of(ax)
     assert weights_of(law, ROWS[3], ROWS, V)[1].equals(frame)
-
-
-def test_methods_that_weigh_calibration_rows_have_their_own_kernel():
-    model = lc.LCPRegressor(LinearRegression(), random_state=0).fit(ROWS, V)
-    assert weights_of(model, ROWS[0], ROWS)[1]["weight"].sum() == pytest.approx(1.0)
-
-
-def test_labels_and_missing_values_of_frames():
-    frame = pd.DataFrame(ROWS, columns=["a", "b"])
-    frame.loc[::5, "b"] = np.nan
-    frame["kind"] = pd.Categorical(np.where(ROWS[:, 0] > 0.5, "high", "low"))
-    law = lc.KernelLaw().fit(frame, V)
-    _, drawn = weights_of(law, frame[:1], frame, feature=("kind", "b"))
-    assert set(drawn["x"]) == {"high", "low"}
-    assert drawn["x2"].isna().sum() == 40
-    ax, _ = weights_of(law, frame[:1], frame, V, feature="kind")
-    assert ax.get_xlabel() == "kind"
 
 
 def test_the_heaviest_rows_are_always_drawn_and_none_may_speak():

@@ -3,11 +3,9 @@
 import io
 import logging
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import numpy as np
-import pytest
 from sklearn.linear_model import LinearRegression
 
 from localconformal import SplitConformalRegressor, progress
@@ -81,24 +79,6 @@ def test_a_line_is_no_longer_than_the_terminal_and_obeys_nothing(monkeypatch):
         assert terminal.moved.wait(PATIENCE)
     shown = [line.removeprefix(progress.CLEAR).removesuffix("\r") for line in terminal.lines[:-1]]
     assert all(len(line) < 40 and line.isprintable() for line in shown)
-
-
-def test_a_line_ends_after_errors_in_several_threads(monkeypatch):
-    terminal = watched(monkeypatch)
-
-    def fail():
-        assert terminal.moved.wait(PATIENCE)
-        raise ZeroDivisionError
-
-    def work(_):
-        with pytest.raises(ZeroDivisionError), progress.stage("inner"):
-            fail()
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(work, range(4)))
-    assert progress._line.stages == []
-    assert progress._line.thread is None
-    assert terminal.lines[-1] == progress.CLEAR
 
 
 def test_fit_logs_its_stages_and_touches_no_other_logger(caplog):

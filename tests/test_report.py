@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from localconformal import LVDRegressor, MondrianConformalRegressor, SplitConformalRegressor
-from localconformal.audit import Comparison, audit, compare
+from localconformal import MondrianConformalRegressor, SplitConformalRegressor
+from localconformal.audit import audit
 from localconformal.metrics import coverage_band
 from localconformal.report import render, report_content, write_report
 from localconformal.text import plain_data, say_number
@@ -93,15 +93,6 @@ def test_every_part_of_the_audit_is_in_a_table_and_in_its_place_in_a_chart(argum
     assert sum(columns["missed"]) == pytest.approx(2_000 * (1 - found.summary.coverage))
 
 
-def test_the_page_holds_its_parts_in_order_and_every_table_has_a_name(page):
-    named = "promise failures parts model charts-of-rows slab methods making data notes"
-    places = [page.index(f'<section id="{name}"') for name in named.split()]
-    assert places == sorted(places)
-    tables = Elements(page).all("table")
-    assert len(tables) > 8
-    assert all(attrs["aria-label"] for attrs in tables)
-
-
 def test_the_promise_is_the_models_own_words_and_what_is_not_there_is_said(
     arguments, summary, page
 ):
@@ -117,36 +108,6 @@ def test_the_promise_is_the_models_own_words_and_what_is_not_there_is_said(
     for hint in ({}, {"group_hint": "use -g"}):
         said = hint.get("group_hint", "pass groups= to the audit")
         assert f">No groups were named: {said}.<" in render(report_content(found, **hint))
-
-
-def test_how_the_intervals_were_made_and_from_what(arguments, summary):
-    class Chosen:
-        selection_ = pd.DataFrame({"law": ["forest"], "interval_score": [1.25]})
-
-    assert "SplitConformalRegressor" in summary["making"]["model"]
-    assert [table["title"] for table in summary["making"]["tables"]] == ["Fit: rows"]
-    facts, versions = (dict(table["rows"]) for table in summary["facts"][:2])
-    assert facts["rows audited"] == "2,000"
-    assert facts["columns with missing values"] == "1"
-    assert {"localconformal", "numpy", "scikit-learn", "pandas"} <= versions.keys()
-    (candidates,) = report_content(arguments["audit"], model=Chosen())["making"]["tables"]
-    assert candidates["rows"] == [["forest", "1.25"]]
-
-
-def test_comparisons_are_in_per_cent_and_points_of_rows_or_over_splits(arguments, summary):
-    methods, differences = summary["comparison"]["tables"]
-    found = {method.name: method.summary for method in arguments["comparison"].methods}
-    for name, coverage, *_ in methods["rows"]:
-        assert coverage == f"{100 * found[name].coverage:.1f} %"
-    assert differences["columns"][-1] == "coverage, in points"
-    row = next(r for r in arguments["comparison"].paired() if r.metric == "coverage")
-    shown = float(differences["rows"][0][-1].split(" ")[0].replace("−", "-"))
-    assert shown == pytest.approx(100 * row.difference, abs=0.1)
-    splits = [compare({"a": b, "b": 2 * b}, X[["hour"]], y) for X, y, b in (rows(90), rows(90, 1))]
-    over = Comparison.over(splits, test_over_fit=0.25)
-    charts = report_content(arguments["audit"], comparison=over)["charts"]
-    assert "mean over splits" in charts["methods"]["lead"]
-    assert "split by split" in charts["differences"]["lead"]
 
 
 @pytest.mark.parametrize("shorter", [["X"], ["y", "intervals"]])
@@ -218,18 +179,6 @@ def test_headline_sentences_tables_and_charts_mark_the_same_parts(name):
     assert bool(red) == bool(charted_parts(summary, "under"))
 
 
-def test_over_coverage_has_a_part_of_its_own():
-    page = render(report_content(both_sides()))
-    _, fails, excess, _ = re.split('<section id="(?:failures|excess|parts)"', page)
-    assert "half = True" in fails
-    assert "mark over" not in fails
-    assert "half = False" in excess
-    assert "mark under" not in excess
-    wide = render(report_content(scaled(4.0)))
-    assert "No part is covered too rarely by more than chance." in wide
-    assert "fails most" not in wide
-
-
 def test_what_the_calibration_set_explains_is_said_beside_the_binomial_band():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(4_000, 1)), rng.normal(size=4_000)
@@ -252,14 +201,6 @@ def test_what_the_calibration_set_explains_is_said_beside_the_binomial_band():
     )
     assert "within what a calibration set of 500 rows explains" in told[0]
     assert "more than chance and a calibration set of 500 rows explain" in told_off[0]
-
-
-def test_the_audit_may_know_the_calibration_set_and_no_promise_explains_nothing():
-    X, y, intervals = rows(300)
-    known = report_content(audit(X, y, intervals, n_calibration=300))["charts"]["glance"]
-    assert known["expected"] == plain_data(coverage_band(300, 300, 0.9), 6)
-    model = LVDRegressor(LinearRegression(), random_state=0).fit(X[["hour"]], y)
-    assert "expected" not in report_content(audit(X, y, intervals), model=model)["charts"]["glance"]
 
 
 def test_point_predictions_stand_on_the_page_with_their_intervals():
@@ -353,22 +294,6 @@ def test_intervals_that_are_all_alike_and_few_rows():
         page = render(content_of_rows(X[["hour"]], y, intervals))
         assert "1 row lie " not in page
         assert f"{n} row" in page
-
-
-def test_intervals_of_one_length_are_not_sorted_by_rounding_and_rows_at_the_edge_are_counted():
-    centre = np.random.default_rng(0).gamma(1.0, 100.0, 100)
-    far = np.where(np.arange(100) == 7, 1e5, 1.0)
-    charts = content_of_rows(centre[:, None], centre + far, centre[:, None] + [-126.7, 126.7])
-    assert columns_of(charts, "intervals")["row"] == list(range(100))
-    assert charts["charts"]["intervals"]["title"] == "Intervals, all of one length"
-    assert "1 row beyond the axes stands at their edge." in charts["charts"]["errors"]["note"]
-
-
-def test_many_rows_stay_small_and_the_samples_are_said():
-    X, y, intervals = rows(20_000)
-    summary = content_of_rows(X[["hour"]], y, intervals)
-    assert len(render(summary).encode()) < LIMIT / 10
-    assert "1,500 of 20,000 rows, drawn at random" in summary["charts"]["errors"]["note"]
 
 
 @pytest.mark.ci

@@ -182,21 +182,6 @@ def test_headers_sort_numbers_infinities_and_texts(open_page):
     assert column(page, 5) == sorted(column(page, 5))
 
 
-def test_the_theme_can_be_toggled(open_page):
-    page = open_page(color_scheme="dark")
-    button = page.get_by_role("button", name="Dark mode")
-    paper = "getComputedStyle(document.body).backgroundColor"
-    of_the_system = page.evaluate(paper)
-    assert button.get_attribute("aria-pressed") == "true"
-    page.emulate_media(color_scheme="light")
-    light = page.evaluate(paper)
-    button.click()
-    assert page.evaluate(paper) == of_the_system != light
-    assert button.get_attribute("aria-pressed") == "true"
-    button.click()
-    assert page.evaluate(paper) == light
-
-
 def test_a_feature_can_be_chosen_and_every_chart_has_a_table(open_page):
     page = open_page()
     figure = page.locator("[data-chart='features']")
@@ -247,63 +232,6 @@ def test_no_control_is_without_a_name(open_page):
     nodes = [n for n in tree if not n["ignored"] and n["role"]["value"] in asked]
     assert {"button", "checkbox", "combobox", "searchbox"} <= {n["role"]["value"] for n in nodes}
     assert [n["role"]["value"] for n in nodes if not n["name"]["value"].strip()] == []
-
-
-CONTRAST = """selector => {
-    const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
-    const light = (colour) => {
-        canvas.fillStyle = colour;
-        canvas.fillRect(0, 0, 1, 1);
-        const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((v) => v / 255)
-            .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
-    };
-    const ink = light(getComputedStyle(document.querySelector(selector)).color);
-    const paper = light(getComputedStyle(document.body).backgroundColor);
-    return Math.max(ink, paper) / Math.min(ink, paper);
-}"""
-
-
-def test_text_stands_out_from_the_paper(open_page):
-    page = open_page()
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        for selector in ("h1", ".lead", ".kicker", ".note", "[data-state='under'] .share", "nav a"):
-            assert page.evaluate(CONTRAST, selector) > 4.5, (scheme, selector)
-
-
-def test_all_that_is_beyond_chance_is_printed(open_page):
-    page = open_page("many")
-    total = len(states(page))
-    beyond = [state for state in states(page) if state != "within"]
-    assert total > len(beyond) > 10
-    assert len(shown_rows(page)) == 10
-    page.emulate_media(media="print")
-    assert states(page, VISIBLE) == beyond
-    assert f"{len(beyond)} of {total} printed" in texts(page, f"{REGIONS} .printed")[0]
-    page.emulate_media(media="screen")
-    page.get_by_label("Filter").fill("no such column")
-    page.emulate_media(media="print")
-    assert states(page, VISIBLE) == []
-
-
-def test_paper_has_all_numbers_and_charts_of_its_width_and_no_controls(open_page):
-    page = open_page(color_scheme="dark")
-    numbers, on_screen = page.locator(".numbers table"), widths(page)[0]
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.emulate_media(media="print")
-    assert numbers.is_visible()
-    assert widths(page)[0] < on_screen
-    for hidden in ("#theme", ".controls", "nav", "[data-chart='features'] select"):
-        assert page.locator(hidden).is_hidden()
-    for visible in ("figure .plot svg", "[data-chart='features'] h3"):
-        assert page.locator(visible).first.is_visible()
-    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
-    page.emulate_media(media="screen")
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert numbers.is_hidden()
-    assert widths(page)[0] == on_screen
-    assert len(page.pdf()) > 20_000
 
 
 def test_the_script_writes_numbers_as_python_does(open_page):

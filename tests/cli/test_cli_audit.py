@@ -76,22 +76,6 @@ def test_rows_with_a_missing_number_are_left_out_and_infinite_bounds_are_bounds(
     assert "order of its rows" in document["notes"][0]
 
 
-@pytest.mark.parametrize("written", ["%d/%m/%Y", "%Y-%m-%d"])
-def test_days_are_told_as_dates_however_they_are_written(tmp_path, written):
-    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.floor(700 * rows()["x"]), unit="D")
-    document = found(rows().drop(columns="x").assign(sold=days.dt.strftime(written)), tmp_path)
-    assert any("sold > 2021" in cell["text"] for cell in document["features"])
-
-
-def test_failures_beyond_those_printed_stand_in_a_file(tmp_path):
-    table = pd.DataFrame({"code": np.arange(6000) % 30, "low": -1.0, "high": 1.0})
-    noise = np.random.default_rng(0).normal(size=6000)
-    data = write(table.assign(y=noise * np.where(table["code"] < 15, 0.1, 5.0)), tmp_path / "r.csv")
-    text = words_of(call("audit", data, *COLUMNS, "--groups", "code", "--out", tmp_path))
-    assert f"more: see {tmp_path / 'audit.json'}" in text
-    assert "frame(" not in text
-
-
 @pytest.mark.parametrize(
     ("change", "options", "words"),
     [

@@ -66,21 +66,6 @@ def test_a_command_that_is_told_to_end_leaves_nothing_behind(tmp_path, name):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("nohup", [False, True])
-def test_two_signals_leave_nothing_either_and_nohup_stays_in_force(tmp_path, nohup):
-    def ignore():
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-    process = begun(tmp_path, ignore if nohup else heed_signals)
-    process.send_signal(signal.SIGHUP)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-    heeded = [signal.SIGTERM] if nohup else [signal.SIGTERM, signal.SIGHUP]
-    assert process.returncode - 128 in heeded
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.ci
 @pytest.mark.parametrize("how", [[], ["--json"]])
 def test_files_are_there_though_the_result_cannot_be_printed(tmp_path, model, data, how):
     out = tmp_path / "made.csv"

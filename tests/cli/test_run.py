@@ -14,7 +14,6 @@ from sklearn.ensemble import ExtraTreesRegressor
 from table_files import QUICK, call, call_json, refuse, words_of, write
 
 import localconformal
-from localconformal.cli.run import path_lines
 from localconformal.io.models import load_model, save_model
 from localconformal.io.tables import read_table
 from registry import ci_but, homes
@@ -126,16 +125,6 @@ def test_the_side_of_the_target_and_the_worst_group_are_said(tmp_path, factor):
     assert f">{len(under)} of " in page_of(tmp_path / "out")
 
 
-def test_the_size_of_a_large_file_is_told(tmp_path):
-    paths = {"model": tmp_path / "model.skops", "record": tmp_path / "run.json"}
-    for path, size in zip(paths.values(), (324_000_000, 10_000), strict=True):
-        with path.open("wb") as file:
-            file.truncate(size)
-    large, small = path_lines(paths)
-    assert large.endswith("model.skops (324 MB)")
-    assert small.endswith("run.json")
-
-
 def test_features_with_commas_or_repeated_files_or_folders_give_the_same(data, tmp_path):
     rows, parts = read_table(data), tmp_path / "parts"
     parts.mkdir()
@@ -170,18 +159,6 @@ def test_a_time_that_need_not_be_a_feature(data, tmp_path):
     assert "in the order of" in page_of(tmp_path)
     sold, held = read_table(data)["sold"], read_table(tmp_path / "intervals.parquet")["row"]
     assert sold[held].min() >= sold.drop(held).max()
-
-
-def test_features_rescue_a_table_that_is_too_wide_or_has_pictures(tmp_path):
-    more = pd.DataFrame(1.0, index=range(100), columns=[f"c{j}" for j in range(3000)])
-    for name, table in {
-        "wide": pd.concat([homes(100)[["price", "size"]], more], axis=1),
-        "pictures": homes(100).assign(picture=b"\xff\xd8"),
-    }.items():
-        data = write(table, tmp_path / f"{name}.parquet")
-        options = ["-t", "price", *QUICK, "--out", tmp_path / "out"]
-        refuse(tmp_path, "name the features to use", "run", data, *options)
-        assert call_json("run", data, *options, "--features", "size")["features"] == ["size"]
 
 
 DATA = Path(os.environ.get("LOCALCONFORMAL_DATA", "../shared/data"))

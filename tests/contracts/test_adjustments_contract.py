@@ -165,9 +165,6 @@ def test_names_make_fresh_objects_and_objects_are_cloned(make, kinds):
         if kind is None:
             assert make(name) is None
             continue
-        if kind is None:
-            assert make(name) is None
-            continue
         assert type(make(name)) is kind
         given = kind()
         assert make(given) is not given

@@ -28,8 +28,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
 import localconformal as lc
-from docs.test_pages import DOCS, blocks
-from inner import law_of
 from localconformal.distributed.graph import DRAW, SPLIT, Roles, compute, make_blocks, uniforms
 from localconformal.distributed.ranks import smallest
 from localconformal.io.models import load_model, save_model
@@ -104,14 +102,6 @@ def test_every_method_of_the_split_family_covers(model):
     for place, level in enumerate([0.5, 0.9]):
         low, high = coverage_band(1_000, 4_000, level, probability=0.9999)
         assert low <= coverage(response, made[:, :, place]) <= high
-
-
-def test_small_tables_are_fitted_as_in_memory():
-    X, y = rows(3_000, 0)
-    model = lc.SLCPRegressor(FirstColumn(), law=lc.KernelLaw(random_state=0), calibration_size=None)
-    lazy, whole = (law_of(model.fit(*data)) for data in (cut(X, y, (1_000,) * 3), (X, y)))
-    new = rows(100, 1)[0]
-    np.testing.assert_allclose(lazy.quantile(new, [0.1, 0.9]), whole.quantile(new, [0.1, 0.9]))
 
 
 def test_labels_that_only_some_partitions_know():
@@ -232,14 +222,6 @@ def test_what_cannot_be_done_is_one_sentence(it, call, words):
     assert "\n" not in str(caught.value).partition("\nNaN")[0]
 
 
-def test_what_trains_in_memory_says_on_how_many_rows(monkeypatch):
-    monkeypatch.setattr("localconformal.distributed.models.MODEL_ROWS", 500)
-    with pytest.warns(UserWarning, match="sample of 500 of 1,500 training rows"):
-        lc.SplitConformalRegressor(LinearRegression(), random_state=0).fit(
-            *cut(*rows(2_000, 0), (1_000,) * 2)
-        )
-
-
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_source_gives_the_model_of_one_piece(name, tmp_path):
     check_fit(*SOURCES[name](tmp_path))
@@ -259,21 +241,3 @@ def test_counting_reads_y_alone_and_a_pass_the_columns_of_the_model(tmp_path):
         assert read == [("y",)] * len(paths)
         compute(blocks.pairs[0])
     assert [sorted(columns) for columns in read[len(paths) :]] == [[*NAMES, "y"]]
-
-
-def test_the_example_of_the_page_runs(tmp_path, monkeypatch):
-    rng = np.random.default_rng(0)
-    (tmp_path / "rides").mkdir()
-    names = ["distance", "hour", "region"]
-    for place in range(6):
-        part = pd.DataFrame(rng.uniform(size=(100, 5)), columns=[*names, "tip", "tolls"])
-        part["minutes"] = part["distance"] + rng.normal(size=100)
-        part.to_parquet(tmp_path / "rides" / f"{place}.parquet", row_group_size=30)
-    monkeypatch.chdir(tmp_path)
-    whole = pd.read_parquet("rides")
-    known = {"fitted": LinearRegression().fit(whole[names], whole["minutes"])}
-    exec(blocks(DOCS / "guide" / "scale.md", "python")[0], known)
-    written = pd.read_parquet("rides-intervals")
-    np.testing.assert_array_equal(
-        written, known["model"].predict_interval(whole[names], output="frame")
-    )

@@ -146,10 +146,3 @@ def test_a_booster_trains_on_the_cluster_and_predicts_here(client, name, kind):
     # Out of fold: residuals of the law are not those of rows that the model has seen.
     in_sample = np.abs(y - model.predict(lazy[0]).compute())
     assert law_of(model).mean(NEW[:500], absolute=True).mean() > 1.2 * in_sample.mean()
-
-
-@pytest.mark.parametrize("name", ["xgboost", "lightgbm"])
-def test_a_score_of_several_models_is_refused(client, name):
-    model = slcp(boosters()[name], "uniform", conformity_score="normalised")
-    with pytest.raises(ValueError, match="trains several models"):
-        model.fit(*cut(*rows(400, 0), (200, 200)))

@@ -1,17 +1,14 @@
 """What README and pages say of names, links and figures is so; building them is left to Sphinx."""
 
 import ast
-import inspect
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import localconformal
 from localconformal import plots
+from test_architecture import PUBLIC
 
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES, RESULTS = ROOT / "docs", ROOT / "examples", ROOT / "benchmarks" / "results"
@@ -45,24 +42,10 @@ def test_the_readme_is_short_and_its_first_commands_install_and_run():
         assert re.search(".*".join(map(re.escape, steps)), source, re.DOTALL)
 
 
-def public_names():
-    """Classes and functions of `__all__`, and those of the modules in it and of the plots."""
-    for name in localconformal.__all__:
-        value = getattr(localconformal, name)
-        if not inspect.ismodule(value):
-            yield name
-            continue
-        for inner in getattr(value, "__all__", vars(value)):
-            member = getattr(value, inner)
-            ours = getattr(member, "__module__", "").startswith("localconformal")
-            if ours and not inner.startswith("_") and callable(member):
-                yield inner
-    yield from plots.__all__
-
-
 def test_the_reference_has_every_public_name():
     listed = re.findall(r"^   ([\w.]+)$", (DOCS / "api.rst").read_text(), re.MULTILINE)
-    assert set(public_names()) <= {name.rpartition(".")[2] for name in listed}
+    known, public = ({one.rpartition(".")[2] for one in names} for names in (listed, PUBLIC))
+    assert public | set(plots.__all__) <= known
     assert len(set(listed)) == len(listed)
 
 
@@ -96,22 +79,6 @@ def test_the_gallery_knows_every_example_and_each_opens_with_its_title():
     for path in SCRIPTS:
         title, rule = ast.get_docstring(ast.parse(path.read_text("utf-8"))).splitlines()[:2]
         assert rule == "=" * len(title), path
-
-
-def test_the_link_checker_tells_good_from_bad(tmp_path):
-    def check(page):
-        (tmp_path / "index.html").write_text(page)
-        command = [sys.executable, str(DOCS / "check_links.py"), str(tmp_path)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    good = '<a href="other.html#here">1</a> <a href="https://example.org/x">2</a>'
-    (tmp_path / "other.html").write_text('<p id="here"><a href="#here"></a><img src="a%20b.png">')
-    (tmp_path / "a b.png").write_bytes(b"")
-    assert check(good).returncode == 0
-    found = check(good + '<a href="none.html">3</a> <a href="other.html#nowhere">4</a>')
-    assert found.returncode == 1
-    said = ["index.html: no file none.html", "index.html: no place other.html#nowhere"]
-    assert found.stderr.splitlines() == said
 
 
 def test_no_text_refers_to_a_document_outside_the_repository():

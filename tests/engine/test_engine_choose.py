@@ -85,20 +85,6 @@ def test_the_choice_is_the_same_at_every_fit_and_no_query_changes_it():
     assert joblib.hash(vars(law)) == before
 
 
-@pytest.mark.ci
-def test_few_rows_never_load_the_compiler():
-    code = (
-        "import sys, numpy as np\n"
-        "from sklearn.linear_model import LinearRegression\n"
-        "from localconformal import SLCPRegressor, NeighborsLaw\n"
-        "X = np.random.default_rng(0).normal(size=(500, 3)); y = X[:, 0]\n"
-        "for law in ('auto', 'kernel', NeighborsLaw()):\n"
-        "    SLCPRegressor(LinearRegression(), law=law).fit(X, y).predict_interval(X)\n"
-        "assert 'numba' not in sys.modules and 'llvmlite' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_a_kernel_is_one_formula_in_a_table(monkeypatch):
     """Without compiled code it runs on the NumPy engine, at any size and through "auto"."""
     monkeypatch.setitem(KERNELS, "triangular", lambda u2: np.maximum(1.0 - np.sqrt(u2), 0.0))

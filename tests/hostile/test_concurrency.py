@@ -195,13 +195,3 @@ def test_a_worker_of_joblib_starts_no_threads_of_its_own_and_answers_alike(backe
         assert (jobs, found) == (1, ask(model, 0))
         # Half of the cores at most, as OpenMP and BLAS have it there.
         assert backend != "loky" or max(libraries) <= max(1, os.cpu_count() // 2)
-
-
-def test_a_number_of_threads_that_was_asked_for_is_kept_in_a_worker():
-    def meet(_):
-        # Three must be there at once.
-        gate = threading.Barrier(3)
-        run_in_threads(lambda _: gate.wait(60), [1, 2, 3], 3, 3)
-        return True
-
-    assert all(Parallel(n_jobs=2, backend="threading")(delayed(meet)(i) for i in range(2)))

@@ -87,15 +87,6 @@ def test_what_is_passed_beside_the_rows_is_cut_with_them(kind, beside, monkeypat
     assert len(np.unique((whole[:, 1] - whole[:, 0]).round(9))) > 1
 
 
-def test_a_warning_speaks_of_all_rows_together(monkeypatch):
-    rows_at_a_time(monkeypatch, 7)
-    fitted = lc.RLCPRegressor(LINE, law=lc.KernelLaw(bandwidth=0.05), random_state=0)
-    fitted.fit(*smooth_data(400, seed=0))
-    with pytest.warns(UserWarning, match=r"of 50 intervals are infinite") as caught:
-        fitted.predict_interval(ASKED)
-    assert len(caught) == 1
-
-
 @pytest.mark.parametrize("kind", [lc.SLCPRegressor, lc.RLCPRegressor])
 def test_levels_that_were_forgotten_are_found_again(kind):
     fitted, levels = kind(LINE, law="kernel", random_state=0).fit(*TABLE), np.linspace(0.2, 0.8, 99)

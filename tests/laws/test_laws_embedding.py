@@ -12,7 +12,6 @@ from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.neural_network import MLPRegressor
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import localconformal as lc
@@ -249,20 +248,6 @@ def test_bad_input_is_refused():
             metric.fit(X, v)
 
 
-def test_laws_learn_it_from_responses_inside_a_regressor():
-    X, y = wave(200, 3)
-    learned = lc.LearnedMetric(random_state=3).fit(X, y).transform
-    model = lc.SLCPRegressor(LinearRegression(), calibration_size=None, random_state=0)
-    inside, by_hand = (
-        model.set_params(law=lc.KernelLaw(bandwidth=1.0, embedding=embedding))
-        .fit(X, y)
-        .conformalize(*wave(60, 3, seed=1))
-        .predict_interval(X)
-        for embedding in (lc.LearnedMetric(random_state=3), FunctionTransformer(learned))
-    )
-    np.testing.assert_allclose(inside, by_hand, rtol=1e-9)
-
-
 X, Y = smooth_data(120, seed=0)
 
 
@@ -271,13 +256,6 @@ def network():
     """A fitted network of two hidden layers."""
     model = MLPRegressor(hidden_layer_sizes=(6, 4), solver="lbfgs", max_iter=9999, random_state=0)
     return model.fit(X[:30], Y[:30])
-
-
-def test_a_hidden_layer_survives_the_cloning_of_its_law(network):
-    for model in (make_pipeline(StandardScaler().fit(X), network), FrozenEstimator(network)):
-        law = lc.KernelLaw(embedding=lc.HiddenLayer(model))
-        model = lc.SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(X, Y)
-        assert np.isfinite(model.predict_interval(X[:30])).all()
 
 
 def test_the_last_hidden_layer_of_the_regressors_own_network(network):

@@ -2,11 +2,8 @@
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestRegressor
-from sklearn.frozen import FrozenEstimator
 
 from localconformal import (
-    ForestLaw,
     KernelLaw,
     NeighborsLaw,
     ResponseLaw,
@@ -67,31 +64,6 @@ def test_a_law_without_weight_is_not_kept_and_too_few_rows_share_the_weight():
     np.testing.assert_array_equal(law.weights_, 0.5)
 
 
-class Foreign:
-    """A law from elsewhere, with the public methods only."""
-
-    def fit(self, X, v):
-        self.law = UniformLaw().fit(X, v)
-        return self
-
-    def __getattr__(self, name):
-        if name == "law":
-            raise AttributeError(name)
-        return getattr(self.law, name)
-
-    def quantile(self, X, levels):
-        return self.law.quantile(X, levels)
-
-
-def test_a_law_from_elsewhere_and_leaves_of_a_fitted_forest_can_be_members():
-    X, v = rows(100, 0)
-    law = StackedLaw([Foreign(), "uniform"], random_state=0).fit(X, v)
-    np.testing.assert_allclose(law.weights_, 0.5, atol=1e-9)
-    forest = FrozenEstimator(RandomForestRegressor(5, min_samples_leaf=10).fit(X, np.abs(v)))
-    law = StackedLaw([ForestLaw(forest), "uniform"], random_state=0).fit(X, v)
-    assert law.weights_.sum() == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -125,17 +97,3 @@ def test_neither_order_nor_unit_matters_and_equal_laws_share():
         np.testing.assert_allclose(weights([0, 1, 2], unit), expected, atol=1e-6)
     same = StackedLaw([NeighborsLaw(9), NeighborsLaw(9)], random_state=0).fit(X, v)
     np.testing.assert_allclose(same.weights_, 0.5)
-
-
-def test_the_number_of_threads_reaches_every_forest(monkeypatch):
-    """Also the forests of the spread, grown anew without each fold."""
-    jobs, grow = [], RandomForestRegressor.fit
-
-    def fit(self, X, y):
-        jobs.append(self.n_jobs)
-        return grow(self.set_params(n_estimators=5), X, y)
-
-    monkeypatch.setattr(RandomForestRegressor, "fit", fit)
-    law = StackedLaw([ScaledLaw(), "forest"], n_folds=2, random_state=0, n_jobs=1)
-    law.fit(*rows(60, 0))
-    assert set(jobs) == {1}

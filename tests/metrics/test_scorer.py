@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.model_selection import KFold, cross_validate
 
 from localconformal import KernelLaw, SLCPRegressor, metrics
 from localconformal.metrics import coverage, interval_score, make_interval_scorer, mean_length
@@ -45,18 +45,6 @@ def test_each_fold_has_its_metric_with_losses_negated_and_options_passed_on(mode
     lower = clone(model).set_params(confidence_level=0.8)
     winkler = by_hand(lower, *data, interval_score, confidence_level=0.8)
     np.testing.assert_array_equal(got["test_winkler"], -winkler)
-
-
-def test_grid_search_picks_the_candidate_of_the_best_metric(model, data):
-    grid = {"law__bandwidth": [0.1, 0.5, 1e6]}
-    search = GridSearchCV(model, grid, cv=FOLDS, scoring=make_interval_scorer(interval_score))
-    means = [
-        by_hand(clone(model).set_params(law__bandwidth=h), *data, interval_score).mean()
-        for h in grid["law__bandwidth"]
-    ]
-    best = grid["law__bandwidth"][int(np.argmin(means))]
-    assert search.fit(*data).best_params_ == {"law__bandwidth": best}
-    assert search.best_estimator_.predict_interval(data[0][:2]).shape == (2, 2)
 
 
 #: Metrics that are a number, and whether more is better; signed ones by their distance from 0.

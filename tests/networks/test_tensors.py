@@ -131,16 +131,3 @@ def test_a_sketch_on_tensors_can_be_added_to():
     law.update(rows, np.full(len(rows), -1.0))
     assert isinstance(law.engine_, TensorSketchEngine)
     assert np.all((law.cdf(rows, np.zeros(len(rows))) > before)[:-2])
-
-
-def test_auto_takes_a_sketch_for_many_rows_and_says_so():
-    X = np.random.default_rng(0).normal(size=(12_000, 2))
-    for bandwidth, engine in ((1.0, "sketch"), (0.02, "exact")):
-        law = KernelLaw(bandwidth=bandwidth, random_state=0, device="cpu").fit(X, X[:, 0])
-        assert law.engine_report_.engine == engine
-        assert law.engine_report_.reason.endswith("on cpu")
-
-
-def test_a_device_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match=r"got device='nowhere'.*'cpu', 'cuda'"):
-        KernelLaw(device="nowhere").fit(*awkward_data(30, seed=0))

@@ -1,8 +1,6 @@
 """Layers of networks as embeddings, and images through the regressors."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -190,17 +188,6 @@ def test_each_call_runs_the_network_once_for_the_model_and_once_for_the_law(modu
         assert seen == [32] * 8
 
 
-def test_auto_takes_embedded_rows_and_asks_for_an_embedding_of_large_images(module):
-    (X, y), embedding = draw(140), TorchEmbedding(module, "4")
-    points = embedding.fit_transform(X)
-    model = SLCPRegressor(LinearRegression(), random_state=0).fit(points, y)
-    assert model.selection_ is not None
-    assert np.isfinite(model.predict_interval(points)).all()
-    large = np.zeros((20, 3, 32, 32), dtype=np.float32)
-    with pytest.raises(ValueError, match=r"rows of shape \(3, 32, 32\).*embedded rows.*KernelLaw"):
-        SLCPRegressor(Brightness(), random_state=0).fit(large, np.arange(20.0))
-
-
 class Brightness(RegressorMixin, BaseEstimator):
     """A line in the mean of an image."""
 
@@ -240,40 +227,3 @@ def test_images_that_cannot_be_taken_are_refused_and_those_seen_recognised(fitte
     new, y_new = draw(25, seed=1)
     with pytest.warns(UserWarning, match="5 of 30 calibration rows are identical"):
         model.conformalize(np.vstack([X[:5].astype(np.float64), new]), np.append(y[:5], y_new))
-
-
-WITHOUT = """
-import importlib.util, sys
-
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {missing}:
-            raise ModuleNotFoundError(name, name=name)
-
-def find_spec(name, package=None, found=importlib.util.find_spec):
-    return None if name in {missing} else found(name, package)
-
-sys.meta_path.insert(0, Missing())
-importlib.util.find_spec = find_spec
-"""
-
-
-IMPORT = "from localconformal.torch import TorchEmbedding"
-DEVICE = "from localconformal import KernelLaw\nKernelLaw(device='cpu').fit([[0.0], [1.0]], [0, 1])"
-
-
-@pytest.mark.parametrize(
-    ("code", "package", "said"),
-    [
-        (IMPORT, "torch", "TorchEmbedding needs PyTorch"),
-        (DEVICE, "torch", "device= needs torch, which"),
-        (DEVICE, "array_api_compat", "device= needs array_api_compat, which"),
-    ],
-    ids=["embedding", "device", "arrays"],
-)
-def test_a_missing_package_is_named_with_its_remedy(code, package, said):
-    command = [sys.executable, "-c", WITHOUT.replace("{missing}", repr({package})) + code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    error = done.stderr.strip().splitlines()[-1]
-    assert error.startswith(f"ImportError: {said}")
-    assert "pip install 'localconformal[torch]'" in error

@@ -224,15 +224,6 @@ def test_odd_responses(cls, score, y):
     assert (region.n_pieces >= 1).all()
 
 
-def test_discrete_responses_give_thin_regions():
-    X, y = np.zeros((400, 1)), np.tile([0.0, 1.0, 4.0, 9.0], 100)
-    region = (
-        light(lc.HPDSplitRegressor, conformity_score="response").fit(X, y).predict_region(X[:1])
-    )
-    assert region.length[0] < 0.5
-    assert all(region.contains([value])[0] for value in (0.0, 1.0, 4.0, 9.0))
-
-
 def test_what_is_refused():
     data, lines = smooth_data(100, seed=0), QuantileRegressor(alpha=0)
     for params, words in (

@@ -8,10 +8,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import kstest
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
-from sklearn.neural_network import MLPRegressor
-from sklearn.preprocessing import FunctionTransformer
 
 import localconformal as lc
 from inner import draw, drawn_centres, embedded
@@ -260,19 +257,3 @@ def test_lvd_follows_its_formula(score):
     bounds = model.predict(new)[:, None] + np.array([-1.0, 1.0]) * (half * unit(new))[:, None]
     np.testing.assert_allclose(model.predict_interval(new), bounds, rtol=1e-6)
     np.testing.assert_array_equal(np.isinf(half), 1.0 / (1.0 + K.sum(axis=1)) > 0.1)
-
-
-def test_the_metric_of_a_hidden_layer_learns_from_the_response():
-    X, y = smooth_data(300, seed=0)
-    network = MLPRegressor(hidden_layer_sizes=(6, 4), max_iter=50, random_state=0).fit(X, y)
-    layer, found = lc.HiddenLayer(network), []
-    learned = lc.LearnedMetric().fit(layer.transform(X), y)
-    for embedding in (
-        lc.LearnedMetric(layer=layer),
-        FunctionTransformer(lambda X: learned.transform(layer.transform(X))),
-    ):
-        law = lc.KernelLaw(bandwidth=1.0, embedding=embedding)
-        model = lc.LVDRegressor(FrozenEstimator(network), law=law, calibration_size=None)
-        model.set_params(random_state=0).fit(X, y).conformalize(*smooth_data(200, seed=1))
-        found.append(model.predict_interval(X_NEW))
-    np.testing.assert_allclose(*found, rtol=1e-9)

@@ -213,17 +213,6 @@ def test_errors_with_a_sign_have_a_distribution_and_others_none(name, params, si
             getattr(model, call)(X_NEW, argument)
 
 
-def test_the_promise_in_words_and_fields(kernel):
-    promise = kernel.guarantee_.predictive
-    assert (promise.marginal, promise.finite_sample, promise.conditional) == (True, True, False)
-    assert (promise.tolerance, promise.finite_levels) == (0.01, (0.01, 0.99))
-    assert "at a given x nothing is promised" in str(promise)
-    assert str(promise) in str(kernel.guarantee_)
-    before = make().fit(*TRAIN).guarantee_.predictive
-    assert (before.tolerance, before.finite_levels) == (None, None)
-    assert "1 / (n + 1)" in str(before)
-
-
 BAD = {
     "predict_quantiles": {
         r"levels=.*inside \(0, 1\)": (0.0, 1.0, [0.5, 1.5], [], [[0.5]], "half", np.nan, None)

@@ -5,7 +5,6 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
-from inner import law_of
 from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
 from localconformal.metrics import coverage, coverage_band
 from registry import light, smooth_data
@@ -27,18 +26,6 @@ def test_updating_clears_the_calibration(model):
     after = model.conformalize(*CAL).predict_interval(NEW[0])
     assert not np.array_equal(before, after)
     assert coverage(NEW[1], after) > coverage_band(300, 400, 0.9, 0.9998)[0]
-
-
-def test_updating_the_law_itself_is_reported(model):
-    law, V = law_of(model), MORE[1] - model.predict(MORE[0])
-    before = law.engine_report_
-    law.update(MORE[0], V)
-    after = law.engine_report_
-    assert after.n_references == before.n_references + len(MORE[1])
-    assert np.isnan(after.certified_error)
-    assert after.reason.endswith("added to since")
-    with pytest.warns(UserWarning, match="lie above all those"):
-        law.update(MORE[0], V + 1e3)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
@@ -51,14 +49,6 @@ def test_rows_without_any_weight():
     model = weighted(weights=lambda X: np.zeros(len(X))).fit(X, Y)
     with pytest.warns(UserWarning, match="infinite"):
         assert np.all(np.isinf(model.predict_interval(X)))
-
-
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
-def test_weights_are_learned_from_frames_with_missing_values(kind):
-    columns = {"a": np.where(X[:, 0] > 1.0, np.nan, X[:, 0]), "b": np.round(X[:, 1])}
-    target = kind({name: column[:100] for name, column in columns.items()})
-    model = WeightedConformalRegressor(random_state=0).fit(kind(columns), Y, target=target)
-    assert isinstance(model.predict_interval(target, output="frame"), kind)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression
 
 import localconformal
 from localconformal.columns import check_cells
@@ -196,13 +196,6 @@ def test_every_estimator_has_one_short_name():
     assert set(NEEDS_MORE) <= set(METHODS)
     for short, estimator in METHODS.items():
         assert {method_name(name) for name in (short, short.upper(), estimator)} == {short}
-
-
-def test_one_name_or_one_model_needs_no_list_and_no_file():
-    table = homes(200)
-    own = fit_table_model(table, "price", method="split", model=Ridge(), features="size")
-    assert list(own.stored_types) == ["size"]
-    assert type(own.regressor.score_.model_[-1]) is Ridge
 
 
 @pytest.mark.parametrize(

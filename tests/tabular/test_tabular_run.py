@@ -10,7 +10,6 @@ from localconformal.audit.summary import accuracy
 from localconformal.io.models import load_model
 from localconformal.io.tables import read_table
 from localconformal.tabular import run_table, write_run
-from localconformal.tabular.model import Task
 from localconformal.text import json_text
 from registry import homes
 
@@ -84,30 +83,6 @@ def test_groups_are_audited_and_are_the_cells_of_mondrian_in_any_spelling():
     assert run.model.regressor.guarantee_.conditional_on == "cell"
     again = run_table(homes(800), "price", method=" MONDRIAN ", **options)
     np.testing.assert_array_equal(again.intervals, run.intervals)
-
-
-def test_a_method_that_is_another_one_here_says_so():
-    for method, words in (
-        ("Mondrian", "5 bins of predictions"),
-        ("localized", "is slcp until"),
-        ("weighted", "is split conformal"),
-    ):
-        assert words in Task(method=method).notes()[0]
-    assert Task(method="localized", law="kernel").notes() == ()
-    assert Task(method="mondrian", groups=("region",)).notes() == ()
-
-
-def test_times_are_told_as_dates_and_a_random_split_of_them_says_what_it_assumes(done):
-    run, table = done
-    assert any("at random" in note and "'sold'" in note for note in run.notes)
-    assert set(run.notes) <= set(run.audit.notes)
-    assert str(run.X["sold"].dtype).startswith("datetime64")
-    bins = run.audit.frame("features")
-    said = bins.loc[bins["text"].str.startswith("sold "), "text"]
-    assert len(said)
-    assert said.str.contains("20(?:19|20|21)-").all()
-    untimed = run_table(table.drop(columns="sold"), "price", **QUICK).notes
-    assert not any("at random" in note for note in untimed)
 
 
 @pytest.mark.parametrize("written", ["%Y-%m-%d", "%d.%m.%Y", "%Y"])
