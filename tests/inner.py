@@ -10,9 +10,12 @@ from localconformal.adjustments import ADJUSTMENTS, make_adjustment
 from localconformal.columns import split_columns
 from localconformal.densities import _BINS as BINS
 from localconformal.densities import _EVERYWHERE as EVERYWHERE
-from localconformal.densities import Grid, HighestDensity, denser_mass, density_law, run_mass
+from localconformal.densities import HighestDensity, density_law
+from localconformal.densities import _denser_mass as denser_mass
+from localconformal.densities import _Grid as Grid
 from localconformal.densities import _law_mass as law_mass
 from localconformal.densities import _profiles as profiles
+from localconformal.densities import _run_mass as run_mass
 from localconformal.engine import FEW, run_in_threads
 from localconformal.engine.choose import Problem
 from localconformal.engine.sketch import Sketch, SketchEngine

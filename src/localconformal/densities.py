@@ -21,16 +21,14 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.ensemble import RandomForestRegressor
 
 from localconformal.adjustments import Adjustment
 from localconformal.composition import Parts
 from localconformal.corrections import Cell
 from localconformal.engine import compiling, jit
 from localconformal.laws.base import LocalLaw, LocalLaws
-from localconformal.laws.forest import GROWN_ON, ForestLaw
+from localconformal.laws.forest import ForestLaw, default_forest
 from localconformal.laws.stacked import make_folds
-from localconformal.parallel import asked_jobs
 from localconformal.quantiles import MASS_GUARD, Array, round_up
 from localconformal.regions import Region
 from localconformal.rows import Reference, Rows
@@ -63,23 +61,15 @@ _ROWS_PER_CELL, _MOST_CELLS = 300, 30
 
 
 @dataclass(frozen=True)
-class Grid:
+class _Grid:
     """Bins of equal width in u = arcsinh((v - centre) / unit).
 
     The unit is the range of the middle 90 % of the scores. Within it u is about linear in v and
     the bins are of about equal width; far out their widths grow in proportion to the distance, so
-    that a few wild scores do not leave the others in one bin.
+    that a few wild scores do not leave the others in one bin. Its ends, low and high, are in u.
 
-    Parameters
-    ----------
-    centre, unit : float
-    low, high : float
-        Ends of the grid, in u.
-
-    Examples
-    --------
     >>> v = np.linspace(-1.0, 1.0, 101)
-    >>> grid = Grid.around(v, y=v)
+    >>> grid = _Grid.around(v, y=v)
     >>> bool(grid.edges[0] < -1.0), bool(grid.edges[-1] > 1.0), len(grid.widths)
     (True, True, 400)
     """
@@ -90,7 +80,7 @@ class Grid:
     high: float
 
     @classmethod
-    def around(cls, v: Array, y: Array) -> Grid:
+    def around(cls, v: Array, y: Array) -> _Grid:
         """A grid for reference scores v (n,) of responses y (n,).
 
         Equal scores get bins as narrow as rounding allows; where all are 0 the responses say
@@ -108,12 +98,10 @@ class Grid:
 
     @property
     def edges(self) -> Array:
-        """(M + 1,), rising."""
         return self.centre + self.unit * np.sinh(np.linspace(self.low, self.high, _BINS + 1))
 
     @property
     def widths(self) -> Array:
-        """(M,)."""
         return np.diff(self.edges)
 
     def bins(self, v: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -136,9 +124,7 @@ class Grid:
     def extended(self, units: Array) -> tuple[Array, Array]:
         """Ends of the grid with so many units (n,) more on both sides, rounded outward.
 
-        Examples
-        --------
-        >>> grid = Grid(centre=0.0, unit=2.0, low=-1.0, high=1.0)
+        >>> grid = _Grid(centre=0.0, unit=2.0, low=-1.0, high=1.0)
         >>> start, end = grid.extended(np.array([0.5, np.inf]))
         >>> grid.beyond(end).round(6), start.round(3)
         (array([0.5, inf]), array([-3.35,  -inf]))
@@ -168,7 +154,7 @@ class DensityRank(Adjustment):
 
     def fit(self, reference: Reference) -> DensityRank:
         """Choose the grid and the smoothing."""
-        self.grid_ = Grid.around(reference.V[:, 0], reference.y)
+        self.grid_ = _Grid.around(reference.V[:, 0], reference.y)
         self.bandwidth_ = _choose_bandwidth(self.grid_, reference)
         return self
 
@@ -204,22 +190,10 @@ class DensityRank(Adjustment):
 
 def density_law(n: int, seed: int, n_jobs: int | None) -> ForestLaw:
     """Trees grown on the signed score and its size side by side."""
-    return ForestLaw(_default_forest(n, seed, n_jobs))
+    return ForestLaw(default_forest(n, seed, n_jobs, _TREES, _LEAF_ROWS, _COLUMNS))
 
 
-def _default_forest(n: int, seed: int, n_jobs: int | None) -> RandomForestRegressor:
-    """The forest of densities for n reference rows; ``n_jobs`` None is all cores."""
-    return RandomForestRegressor(
-        _TREES,
-        min_samples_leaf=_LEAF_ROWS,
-        max_features=_COLUMNS,
-        max_samples=GROWN_ON if n > GROWN_ON else None,
-        random_state=seed,
-        n_jobs=asked_jobs(n_jobs),
-    )
-
-
-def _law_mass(F: LocalLaw, grid: Grid, n: int) -> Array:
+def _law_mass(F: LocalLaw, grid: _Grid, n: int) -> Array:
     """F(edge_k+1 | x) - F(edge_k | x): (n, M)."""
     found = F.cdf(np.tile(grid.edges[1:-1], (n, 1)), "right")
     # Rounding, and laws from elsewhere, may let F fall.
@@ -235,7 +209,7 @@ def _smooth(mass: Array, bandwidth: float) -> Array:
     return spread / spread.sum(axis=1, keepdims=True)
 
 
-def _choose_bandwidth(grid: Grid, reference: Reference) -> float:
+def _choose_bandwidth(grid: _Grid, reference: Reference) -> float:
     """The bandwidth with the least loss at held-out reference rows."""
     rows, v, seed = reference.rows, reference.V[:, 0], reference.seed
     if len(v) < _FEWEST:
@@ -250,30 +224,22 @@ def _choose_bandwidth(grid: Grid, reference: Reference) -> float:
     return _BANDWIDTHS[int(np.argmin(losses))]
 
 
-def _cde_loss(mass: Array, grid: Grid, v: Array) -> float:
-    """Mean of int f(z | x_i)^2 dz - 2 f(v_i | x_i): the integrated squared error, but a constant.
-
-    Parameters
-    ----------
-    mass : array of shape (n, M)
-    grid : Grid
-    v : array of shape (n,)
-        Scores that the density has not seen.
-    """
+def _cde_loss(mass: Array, grid: _Grid, v: Array) -> float:
+    """Mean of int f(z | x_i)^2 dz - 2 f(v_i | x_i): integrated squared error, up to a constant."""
     density = mass / grid.widths
     of_row, _ = grid.bins(v)
     seen = np.where(of_row < 0, 0.0, density[np.arange(len(v)), of_row])
     return float(np.mean((density * mass).sum(axis=1) - 2.0 * seen))
 
 
-def _rank_of(v: Array, ranks: Array, grid: Grid) -> Array:
+def _rank_of(v: Array, ranks: Array, grid: _Grid) -> Array:
     """Ranks of scores v (n,) given those of the bins (n, M)."""
     rows, (left, right) = np.arange(len(v)), grid.bins(v)
     inside = np.minimum(ranks[rows, left], ranks[rows, right])
     return np.where(left < 0, _AT_THE_ENDS + grid.beyond(v), inside)
 
 
-def _kept(ranks: Array, theta: Array, grid: Grid) -> Region:
+def _kept(ranks: Array, theta: Array, grid: _Grid) -> Region:
     """Scores that rank theta (n,) at most, given the ranks of the bins (n, M)."""
     region = Region.of_bins(ranks <= theta[:, None], grid.edges)
     starts, ends = region.starts.copy(), region.ends.copy()
@@ -284,7 +250,7 @@ def _kept(ranks: Array, theta: Array, grid: Grid) -> Region:
     return Region(starts, ends, region.offsets)
 
 
-def _central(mass: Array, grid: Grid, level: float) -> tuple[Array, Array]:
+def _central(mass: Array, grid: _Grid, level: float) -> tuple[Array, Array]:
     """Edges between which the middle bins hold this share of the mass: (n,), (n,)."""
     below = np.cumsum(mass, axis=1)
     tail = (1.0 - level) / 2.0
@@ -301,15 +267,13 @@ class HighestDensity(DensityRank):
 
     def ranks(self, mass: Array) -> Array:
         """0 at the densest bin."""
-        return denser_mass(mass, self.grid_.widths)
+        return _denser_mass(mass, self.grid_.widths)
 
 
-def denser_mass(mass: Array, widths: Array) -> Array:
+def _denser_mass(mass: Array, widths: Array) -> Array:
     """Mass of the bins that are strictly denser than each: (n, M), 0 at the densest.
 
-    Examples
-    --------
-    >>> denser_mass(np.array([[0.25, 0.5, 0.25]]), np.ones(3))
+    >>> _denser_mass(np.array([[0.25, 0.5, 0.25]]), np.ones(3))
     array([[0.5, 0. , 0.5]])
     """
     density = mass / widths
@@ -380,8 +344,6 @@ class NearestProfile(Cell):
 def _profiles(mass: Array, widths: Array, levels: Array) -> Array:
     """g_x(t) = mass of the bins with density >= t: (n, M) and t (T,) -> (n, T).
 
-    Examples
-    --------
     >>> _profiles(np.array([[0.25, 0.75]]), np.array([1.0, 1.0]), np.array([0.1, 0.5, 0.9]))
     array([[1.  , 0.75, 0.  ]])
     """
@@ -406,10 +368,7 @@ def _centroids(points: Array, wanted: int, reference: Reference) -> Array:
 class NestedRuns(DensityRank):
     """CHR: the mass of the first run of bins, in a nested family of short ones, that holds v.
 
-    Parameters
-    ----------
-    level : float
-        Mass of the run that the family grows and shrinks from.
+    The family grows and shrinks from the shortest run whose mass is ``level``.
     """
 
     def __init__(self, level: float = 0.9) -> None:
@@ -417,15 +376,13 @@ class NestedRuns(DensityRank):
 
     def ranks(self, mass: Array) -> Array:
         """Masses of runs; the last holds all, but for rounding."""
-        return np.minimum(run_mass(mass, self.grid_.widths, self.level), 1.0)
+        return np.minimum(_run_mass(mass, self.grid_.widths, self.level), 1.0)
 
 
-def run_mass(mass: Array, widths: Array, level: float) -> Array:
+def _run_mass(mass: Array, widths: Array, level: float) -> Array:
     """Mass of the first run of the family that holds each bin: (n, M), 0 at the innermost.
 
-    Examples
-    --------
-    >>> run_mass(np.array([[0.125, 0.5, 0.25, 0.125]]), np.ones(4), 0.7)
+    >>> _run_mass(np.array([[0.125, 0.5, 0.25, 0.125]]), np.ones(4), 0.7)
     array([[1.   , 0.   , 0.75 , 0.875]])
     """
     ranks = np.empty_like(mass)

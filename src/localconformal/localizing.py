@@ -24,13 +24,7 @@ from localconformal.rows import Index, Reference, Rows, canonical_order, row_has
 
 
 class Kernel(Weighing):
-    """LVD: the kernel of a law around the new row itself, mass 1 at +inf.
-
-    Parameters
-    ----------
-    law : Law
-        Whose kernel between two rows weighs calibration rows.
-    """
+    """LVD: the kernel of a law around the new row itself, mass 1 at +inf."""
 
     needs_reference = True
 
@@ -66,7 +60,7 @@ class Drawn(Kernel):
         return weights[:, :-1], weights[:, -1]
 
 
-# A model's last bits depend on how many rows it is asked at once; the draw must not.
+#: Of each coordinate, for a draw.
 _KEPT_BITS = 30
 _HALF = np.uint64(32)
 
@@ -76,11 +70,9 @@ def draw(kernel: str, seed: int, points: Array) -> Array:
 
     A draw is a hash of (seed, row): the same row gets the same one, alone or in a batch.
 
-    Gaussian: N(0, I). Boxcar: uniform in the unit ball. Epanechnikov: a uniform direction, and
-    a squared radius with the law Beta(k / 2, 2).
+    Gaussian: N(0, I). Boxcar: uniform in the unit ball, radius^k being uniform. Epanechnikov: a
+    uniform direction, and a squared radius with the law Beta(k / 2, 2).
 
-    Examples
-    --------
     >>> rows = np.array([[0.5, 1.0], [2.0, 3.0]])
     >>> both, second = draw("gaussian", 7, rows), draw("gaussian", 7, rows[1:])
     >>> bool((both[1] == second[0]).all())
@@ -89,56 +81,38 @@ def draw(kernel: str, seed: int, points: Array) -> Array:
     return DRAWS[kernel](seed, points)
 
 
-def _gaussian(seed: int, points: Array) -> Array:
-    """Independent standard normal coordinates."""
-    return ndtri(_uniforms(seed, points, points.shape[1]))
-
-
-def _boxcar(seed: int, points: Array) -> Array:
-    """Uniform in the unit ball: radius^k is uniform."""
-    k = points.shape[1]
-    return _in_ball(seed, points, lambda share: share ** (1.0 / k))
-
-
-def _epanechnikov(seed: int, points: Array) -> Array:
-    """Density (1 - |u|^2)+ up to a factor: the radius has density (1 - r^2) r^(k - 1)."""
-    k = points.shape[1]
-    return _in_ball(seed, points, lambda share: np.sqrt(betaincinv(k / 2.0, 2.0, share)))
-
-
-#: Kernels from which one can draw.
+#: Kernels from which one can draw: seed and points (n, k) -> (n, k).
 DRAWS: dict[str, Callable[[int, Array], Array]] = {
-    "gaussian": _gaussian,
-    "boxcar": _boxcar,
-    "epanechnikov": _epanechnikov,
+    "gaussian": lambda seed, points: ndtri(_uniforms(seed, points, points.shape[1])),
+    "boxcar": lambda seed, points: _in_ball(seed, points, lambda share, k: share ** (1.0 / k)),
+    "epanechnikov": lambda seed, points: _in_ball(
+        seed, points, lambda share, k: np.sqrt(betaincinv(k / 2.0, 2.0, share))
+    ),
 }
 
 
-def _in_ball(seed: int, points: Array, radius: Callable[[Array], Array]) -> Array:
+def _in_ball(seed: int, points: Array, radius: Callable[[Array, int], Array]) -> Array:
     """Uniform directions with radii given by their inverse distribution function."""
     k = points.shape[1]
     table = _uniforms(seed, points, k + 1)
     normal = ndtri(table[:, :k])
     length = np.sqrt(np.einsum("ij,ij->i", normal, normal))
-    return normal * (radius(table[:, k]) / length)[:, None]
+    return normal * (radius(table[:, k], k) / length)[:, None]
 
 
 def _uniforms(seed: int, points: Array, count: int) -> Array:
     """So many numbers inside (0, 1) for each point, a hash of the seed and the point."""
     n = len(points)
-    keys = row_hashes(_coarse(points), np.full(n, float(seed)))
+    # A model's last bits depend on how many rows it is asked at once; the draw must not.
+    mantissa, exponent = np.frexp(points)
+    coarse = np.ldexp(np.rint(np.ldexp(mantissa, _KEPT_BITS)), exponent - _KEPT_BITS)
+    keys = row_hashes(coarse, np.full(n, float(seed)))
     # Halves of 32 bits: a hash reads numbers as floats, which would round 64.
     halves = np.column_stack([keys >> _HALF, keys & np.uint64(2**32 - 1)])
     bits = np.empty((n, count), dtype=np.uint64)
     for position in range(count):
         bits[:, position] = row_hashes(halves, np.full(n, float(position)))
     return ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
-
-
-def _coarse(points: Array) -> Array:
-    """Coordinates rounded to their first 30 bits."""
-    mantissa, exponent = np.frexp(points)
-    return np.ldexp(np.rint(np.ldexp(mantissa, _KEPT_BITS)), exponent - _KEPT_BITS)
 
 
 # ---- local ranks (LCP) --------------------------------------------------------------------------
@@ -185,7 +159,7 @@ class LocalRanks(Kernel):
         """The rows in the order of their scores, with their sums."""
         # Sums are rounded: the order of rows with the same score must be one of their own.
         order = canonical_order(rows, V[:, 0])
-        return rank_locally(self.localizer_.weigh, self.view_(rows)[order], V[order, 0])
+        return _rank_locally(self.localizer_.weigh, self.view_(rows)[order], V[order, 0])
 
     def theta(self, calibration: Calibration, rows: Rows, levels: Array) -> Array:
         """The largest accepted score at each row: (n, 1, L)."""
@@ -207,41 +181,26 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True)
 class _Ranks:
-    """Calibration rows, ready to answer thresholds at any level; made by `rank_locally`.
+    """Calibration rows, ready to answer thresholds at any level; made by `_rank_locally`."""
 
-    Parameters
-    ----------
-    rows : array of n entries
-        What the kernel needs of each calibration row, in the order of scores.
-    scores : array of shape (n + 1,)
-        Sorted; the last is +inf.
-    below : array of shape (n + 1,)
-        l(k): how many scores are strictly below each.
-    under, total : array of shape (n,)
-        a and b.
-    """
-
+    #: What the kernel needs of each row, in the order of scores.
     rows: Any
+    #: Sorted, then +inf; and how many are strictly below each, l(k): (n + 1,).
     scores: Array
     below: NDArray[np.int64]
+    #: a and b: (n,).
     under: Array
     total: Array
 
     @property
     def n(self) -> int:
-        """Number of calibration rows."""
         return len(self.total)
 
     def thresholds(self, kernel: _Kernel, rows: Any, levels: Array, *, symmetric: bool) -> Array:
-        """Largest accepted score at each of m rows: levels (L,) -> (m, L); +inf where all are.
-
-        ``kernel`` is that of `rank_locally`, ``rows`` has what it needs of each, and ``symmetric``
-        says whether H(x, x') = H(x', x).
-        """
+        """Largest accepted score at each of m rows: levels (L,) -> (m, L); +inf where all are."""
         # A level so low that its rank is 0 is answered by the smallest score, as by cq.
         most = np.array([max(1, conformal_rank(self.n, level)) - 1 for level in levels])
         accepted = np.empty((len(rows), len(levels)), dtype=np.int64)
-
         shrink = 1.0 - (2 * self.n + 16) * np.finfo(np.float64).eps
         for part in _chunks(len(rows), self.n):
             from_row = kernel(rows[part], self.rows)
@@ -272,17 +231,15 @@ class _Ranks:
         return out
 
 
-def rank_locally(kernel: _Kernel, rows: Any, scores: Array) -> _Ranks:
+def _rank_locally(kernel: _Kernel, rows: Any, scores: Array) -> _Ranks:
     """Set up n calibration rows, given in the order of their scores: O(n^2) pairs, in chunks.
 
     ``kernel`` is (m rows, n others) -> H(row_i, other_j), (m, n), in [0, 1] and 1 for a row with
     itself.
 
-    Examples
-    --------
     >>> kernel = lambda x, others: np.exp(-np.abs(np.subtract.outer(x, others)))
     >>> rows, scores = np.array([0.0, 5.0, 0.1, 5.1]), np.array([1.0, 2.0, 3.0, 4.0])
-    >>> ranks = rank_locally(kernel, rows, scores)
+    >>> ranks = _rank_locally(kernel, rows, scores)
     >>> ranks.thresholds(kernel, np.array([0.0, 5.0]), np.array([0.5]), symmetric=True)
     array([[3.],
            [4.]])
@@ -293,8 +250,7 @@ def rank_locally(kernel: _Kernel, rows: Any, scores: Array) -> _Ranks:
     for part in _chunks(n, n):
         sums = _running_sums(kernel(rows[part], rows))
         under[part], total[part] = sums[np.arange(len(sums)), below[part]], sums[:, -1]
-    ends = np.append(scores, np.inf)
-    return _Ranks(rows, ends, below, under, total)
+    return _Ranks(rows, np.append(scores, np.inf), below, under, total)
 
 
 def _chunks(m: int, n: int) -> list[slice]:
@@ -325,6 +281,7 @@ _REFERENCES_EACH = 3
 _TRIAL_ROWS, _MOST_TRIALS = 2_000, 8
 
 
+@dataclass(eq=False, repr=False)
 class EffectiveSize(BaseEstimator):
     """h at which a row has on average so many effective neighbours: n / ||W||_F^2 - 1 = target.
 
@@ -355,8 +312,7 @@ class EffectiveSize(BaseEstimator):
     True
     """
 
-    def __init__(self, target: float = 50.0) -> None:
-        self.target = target
+    target: float = 50.0
 
     def choose(self, problem: Bandwidth) -> float:
         """The bandwidth, by Brent's kind of bisection on a logarithmic scale."""
@@ -392,6 +348,7 @@ def _neighbours(kernel: str, squared: Array, bandwidth: float) -> float:
     return len(weights) / float(np.sum(np.einsum("ij,ij->i", weights, weights) / total**2)) - 1.0
 
 
+@dataclass(eq=False, repr=False)
 class FiniteThresholds(BaseEstimator):
     """h with the smallest thresholds of localized conformal prediction, of those seldom infinite.
 
@@ -418,12 +375,9 @@ class FiniteThresholds(BaseEstimator):
     FiniteThresholds(level=0.8)
     """
 
-    def __init__(
-        self, level: float = 0.9, n_candidates: int = 20, most_infinite: float | None = None
-    ) -> None:
-        self.level = level
-        self.n_candidates = n_candidates
-        self.most_infinite = most_infinite
+    level: float = 0.9
+    n_candidates: int = 20
+    most_infinite: float | None = None
 
     def choose(self, problem: Bandwidth) -> float:
         """The candidate of the smallest objective."""
@@ -432,11 +386,13 @@ class FiniteThresholds(BaseEstimator):
         if len(problem.v) < 2:
             return ends[0]
         candidates = np.geomspace(*ends, self.n_candidates)
-        trials = _make_trials(problem, self.level)
+        # Several where rows are few and one would be chance.
+        count = int(np.clip(_TRIAL_ROWS // len(problem.v), 1, _MOST_TRIALS))
+        trials = [_make_trial(problem, self.level, number) for number in range(count)]
         most = (1.0 - self.level) / 2.0 if self.most_infinite is None else self.most_infinite
         objectives: list[float] = []
         for h in candidates:
-            share, objective = np.mean([self._judge(trial, float(h)) for trial in trials], axis=0)
+            share, objective = np.mean([trial(float(h)) for trial in trials], axis=0)
             # Narrower ones have more of them still.
             if share > most:
                 break
@@ -455,59 +411,29 @@ class FiniteThresholds(BaseEstimator):
                 f"got most_infinite={self.most_infinite!r}; expected a share in [0, 1] or None."
             )
 
-    def _judge(self, trial: _Trial, bandwidth: float) -> tuple[float, float]:
-        """Share of infinite thresholds at one bandwidth, and the mean of the finite ones."""
-        found = trial.thresholds(bandwidth)
-        finite = found[np.isfinite(found)]
-        share = 1.0 - len(finite) / len(found)
-        return share, float(finite.mean()) if len(finite) else np.inf
 
+def _make_trial(
+    problem: Bandwidth, level: float, number: int
+) -> Callable[[float], tuple[float, float]]:
+    """h -> share of infinite thresholds, and the mean of the finite ones.
 
-@dataclass(frozen=True)
-class _Trial:
-    """Rows to try the method on: squared distances (n, n) and scores (n,) of those looked at.
-
-    ``calibration`` and ``queries`` say which of them stand for what.
+    On rows drawn with the law's seed: a third for calibration, others as queries.
     """
-
-    squared: Array
-    v: Array
-    kernel: str
-    level: float
-    calibration: Index
-    queries: Index
-
-    def thresholds(self, bandwidth: float) -> Array:
-        """Threshold at each query row."""
-
-        def kernel(rows: Index, others: Index) -> Array:
-            squared = self.squared[np.ix_(rows, others)]
-            return absolute_weights(self.kernel, squared / bandwidth**2)
-
-        ordered = self.calibration[np.argsort(self.v[self.calibration], kind="stable")]
-        ranks, level = rank_locally(kernel, ordered, self.v[ordered]), np.array([self.level])
-        return ranks.thresholds(kernel, self.queries, level, symmetric=True)[:, 0]
-
-
-def _make_trials(problem: Bandwidth, level: float) -> list[_Trial]:
-    """Several where rows are few and one would be chance."""
-    count = int(np.clip(_TRIAL_ROWS // len(problem.v), 1, _MOST_TRIALS))
-    return [_make_trial(problem, level, number) for number in range(count)]
-
-
-def _make_trial(problem: Bandwidth, level: float, number: int) -> _Trial:
-    """Rows drawn with the law's seed: a third for calibration, others as queries."""
-    rng = np.random.default_rng([problem.seed, number])
-    n = len(problem.v)
+    rng, n = np.random.default_rng([problem.seed, number]), len(problem.v)
     n_calibration = min(_CALIBRATION, max(1, n // _REFERENCES_EACH))
-    n_queries = min(_QUERIES, n - n_calibration)
-    looked_at = rng.permutation(n)[: n_calibration + n_queries]
-    points = problem.points[looked_at]
-    return _Trial(
-        cdist(points, points, "sqeuclidean"),
-        problem.v[looked_at],
-        problem.kernel,
-        level,
-        np.arange(n_calibration),
-        np.arange(n_calibration, len(looked_at)),
-    )
+    looked_at = rng.permutation(n)[: min(n_calibration + _QUERIES, n)]
+    points, v = problem.points[looked_at], problem.v[looked_at]
+    squared = cdist(points, points, "sqeuclidean")
+    calibration = np.argsort(v[:n_calibration], kind="stable")
+    queries = np.arange(n_calibration, len(v))
+
+    def judge(bandwidth: float) -> tuple[float, float]:
+        def kernel(rows: Index, others: Index) -> Array:
+            return absolute_weights(problem.kernel, squared[np.ix_(rows, others)] / bandwidth**2)
+
+        ranks = _rank_locally(kernel, calibration, v[calibration])
+        found = ranks.thresholds(kernel, queries, np.array([level]), symmetric=True)
+        finite = found[np.isfinite(found)]
+        return 1.0 - len(finite) / len(found), float(finite.mean()) if len(finite) else np.inf
+
+    return judge

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from inner import FEW, KERNELS, Problem, build_engine
 from localconformal import KernelLaw, LearnedMetric
 from localconformal.engine import exact, jit, leaves, sketch
-from localconformal.engine.choose import SKETCH_FROM, rank_error
+from localconformal.engine.choose import SKETCH_FROM, _rank_error
 from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
 from localconformal.quantiles import weighted_quantile
 from registry import ci_but, smooth_data
@@ -155,7 +155,7 @@ def test_the_certified_error_holds_on_fresh_rows(n, h):
     of = Problem(X, v, "gaussian", h, 20.0, 0, 1)
     sketch, report = build_engine("sketch", of)
     exact, _ = build_engine("exact", of)
-    assert rank_error(sketch, exact, data(600, seed=9)[0]) <= 2 * report.certified_error + 0.001
+    assert _rank_error(sketch, exact, data(600, seed=9)[0]) <= 2 * report.certified_error + 0.001
 
 
 @pytest.mark.parametrize(("share", "said"), [(0.0, False), (0.01, False), (0.02, True)])

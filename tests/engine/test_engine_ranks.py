@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from localconformal.localizing import rank_locally
+from localconformal.localizing import _rank_locally
 from localconformal.quantiles import conformal_quantile, conformal_rank
 from registry import ci_but
 
@@ -62,7 +62,7 @@ def threshold_by_definition(weights, scores, level):
 
 def in_order(kernel, rows, scores):
     order = np.argsort(scores, kind="stable")
-    ranks = rank_locally(kernel, rows[order], scores[order])
+    ranks = _rank_locally(kernel, rows[order], scores[order])
     return partial(ranks.thresholds, kernel, symmetric=kernel not in ASYMMETRIC)
 
 

@@ -27,7 +27,7 @@ from localconformal.metrics import (
     size_stratified_coverage_score,
     worst_slab_coverage,
 )
-from localconformal.metrics.slab import _standardised, find_slab, worst_segment
+from localconformal.metrics.slab import _standardised, _worst_segment, find_slab
 
 
 @pytest.fixture
@@ -194,13 +194,13 @@ def test_the_worst_segment_is_that_of_all_long_enough_ones(share):
             for j in range(i + 6, 41)
             if may[i] and may[j]
         )
-        mean, start, end, row = worst_segment(covered, 6, breaks)
+        mean, start, end, row = _worst_segment(covered, 6, breaks)
         assert mean == pytest.approx(brute)
         assert covered[row, start:end].mean() == pytest.approx(brute)
         assert end - start >= 6
         assert breaks[row, [start, end]].all()
         # Nothing below the minimum is there to be found.
-        assert worst_segment(covered, 6, breaks, known=mean)[0] == mean
+        assert _worst_segment(covered, 6, breaks, known=mean)[0] == mean
 
 
 def test_rows_of_equal_value_are_in_the_slab_together_or_not_at_all():

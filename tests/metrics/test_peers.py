@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from localconformal import metrics
-from localconformal.metrics.slab import worst_segment
+from localconformal.metrics.slab import _worst_segment
 from registry import optional
 
 # Importing the peers takes longer than what is compared.
@@ -87,5 +87,5 @@ def test_covmetrics_gap_correlation_hsic_and_slab(covmetrics):
     # The slab of the rows that find it: covmetrics, and MAPIE with it, holds none out.
     directions = RNG.normal(size=(20, 3))
     order = np.argsort(directions @ X.T, axis=1)
-    ours = worst_segment(COVERED[order] == 1.0, 30, np.ones((20, 301), dtype=bool))[0]
+    ours = _worst_segment(COVERED[order] == 1.0, 30, np.ones((20, 301), dtype=bool))[0]
     assert ours == pytest.approx(wsc_all_numpy(X, COVERED, 0.1, directions)[0].min())

@@ -12,7 +12,7 @@ import pytest
 
 from inner import KernelWeights, ReferenceEngine
 from localconformal import KernelLaw
-from localconformal.torch.tensors import Place, TensorExactEngine, TensorSketchEngine
+from localconformal.torch.tensors import Place, _TensorExactEngine, _TensorSketchEngine
 from registry import awkward_data, optional
 
 pytestmark = pytest.mark.ci
@@ -44,7 +44,7 @@ def pair(n, place, kernel="gaussian", bandwidth=1.0, dtype=np.float64):
     X, v = awkward_data(n, seed=0, d=3)
     X, v = X.astype(dtype), np.sort(v)
     oracle = ReferenceEngine(v, KernelWeights(X.astype(float), kernel, bandwidth, 5.0))
-    return oracle, TensorExactEngine(v, X, kernel, bandwidth, 5.0, place)
+    return oracle, _TensorExactEngine(v, X, kernel, bandwidth, 5.0, place)
 
 
 def assert_agree(engine, oracle, rows):
@@ -87,7 +87,7 @@ def sketched(device):
 def test_the_sketch_is_the_compiled_one_up_to_rounding(place):
     law, rows = sketched(None)
     compiled = law.engine_
-    engine = TensorSketchEngine(compiled, place)
+    engine = _TensorSketchEngine(compiled, place)
     v = np.tile(np.linspace(-2, 2, 9), (len(rows), 1))
     for side in ("right", "left"):
         expected = compiled.cdf(rows, v, side)
@@ -129,5 +129,5 @@ def test_a_sketch_on_tensors_can_be_added_to():
     law, rows = sketched("cpu")
     before = law.cdf(rows, np.zeros(len(rows)))
     law.update(rows, np.full(len(rows), -1.0))
-    assert isinstance(law.engine_, TensorSketchEngine)
+    assert isinstance(law.engine_, _TensorSketchEngine)
     assert np.all((law.cdf(rows, np.zeros(len(rows))) > before)[:-2])

@@ -54,32 +54,18 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class EngineReport:
-    """What was chosen, and why.
-
-    Attributes
-    ----------
-    engine : str
-    reason : str
-    n_references : int
-    n_landmarks : int or None
-        Of the sketch.
-    tolerance : float
-        Rank error that a sketch may have.
-    certified_error : float
-        99th percentile of the rank error at held-aside rows; 0 for exact engines.
-    n_bytes : int
-        State that a query reads.
-    microseconds_per_query : float
-        Measured at fit on a few reference rows, two levels.
-    """
+    """What was chosen, and why; ``n_bytes`` is the state that a query reads."""
 
     engine: str
     reason: str
     n_references: int
+    #: Of the sketch, and the rank error that it may have.
     n_landmarks: int | None = None
     tolerance: float = TOLERANCE
+    #: 99th percentile of the rank error at held-aside rows; 0 for exact engines.
     certified_error: float = 0.0
     n_bytes: int = 0
+    #: Measured at fit on a few reference rows, two levels.
     microseconds_per_query: float = float("nan")
 
 

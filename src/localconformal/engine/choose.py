@@ -45,7 +45,7 @@ class Problem:
     tolerance: float = TOLERANCE
 
     def by_score(self) -> Problem:
-        """The same with rows in the order of their scores."""
+        """With rows in the order of their scores."""
         return self.take(np.argsort(self.v, kind="stable"))
 
     def sample(self, most: int) -> Problem:
@@ -67,11 +67,24 @@ class Problem:
 
 def build_engine(name: str, problem: Problem) -> tuple[Engine, EngineReport]:
     """The engine of this name, or the one that "auto" chooses, and the report on it."""
-    made: tuple[Engine, EngineReport] = _BUILDERS[name](problem)
-    return made
+    sketch, report = sketch_or_none(name, problem)
+    return _exact_engine(problem, report.reason) if sketch is None else (sketch, report)
 
 
-def _exact_engine(problem: Problem, reason: str = "asked for") -> tuple[Engine, EngineReport]:
+def sketch_or_none(name: str, problem: Problem) -> tuple[Any, EngineReport]:
+    """A sketch where it is asked for, or "auto" chooses it, or None; and the report on it."""
+    n = len(problem.v)
+    if name == "sketch":
+        return _try_sketch(problem, insist=True)
+    if name == "auto" and problem.kernel == "gaussian" and n >= SKETCH_FROM:
+        return _try_sketch(problem, insist=False)
+    reason = f"{n} reference rows are too many for plain NumPy and too few for a sketch"
+    if problem.kernel != "gaussian":
+        reason = "a sketch is for the Gaussian kernel"
+    return None, EngineReport("exact", "asked for" if name == "exact" else reason, n)
+
+
+def _exact_engine(problem: Problem, reason: str = "") -> tuple[Engine, EngineReport]:
     """Every weight of every reference, compiled."""
     from localconformal.engine.exact import ExactEngine, load_loops
 
@@ -80,26 +93,7 @@ def _exact_engine(problem: Problem, reason: str = "asked for") -> tuple[Engine, 
     return engine, EngineReport("exact", reason, len(problem.v), n_bytes=engine.n_bytes)
 
 
-def _auto_engine(problem: Problem) -> tuple[Engine, EngineReport]:
-    """The table at the head of this file."""
-    n = len(problem.v)
-    reason = f"{n} reference rows are too many for plain NumPy and too few for a sketch"
-    if problem.kernel == "gaussian" and n >= SKETCH_FROM:
-        made, report = try_sketch(problem, insist=False)
-        if made is not None:
-            return made, report
-        reason = report.reason
-    return _exact_engine(problem, reason)
-
-
-_BUILDERS: dict[str, Any] = {
-    "auto": _auto_engine,
-    "exact": _exact_engine,
-    "sketch": lambda problem: try_sketch(problem, insist=True),
-}
-
-
-def try_sketch(problem: Problem, insist: bool) -> tuple[Any, EngineReport]:
+def _try_sketch(problem: Problem, insist: bool) -> tuple[Any, EngineReport]:
     """A certified sketch; without one, None and the reason, or (``insist``) the last tried."""
     from localconformal.engine.sketch import SketchEngine, load_loops
 
@@ -125,16 +119,9 @@ def try_sketch(problem: Problem, insist: bool) -> tuple[Any, EngineReport]:
     sketch.update(problem.points, problem.v, problem.n_jobs)
     fallback, _ = _exact_engine(part)
     engine = SketchEngine(sketch, fallback, problem.min_effective_samples, problem.n_jobs)
-    report = EngineReport(
-        "sketch",
-        f"certificate {'met' if certified else 'missed, but a sketch was asked for'}: {words}",
-        len(problem.v),
-        n_landmarks=n_landmarks,
-        tolerance=problem.tolerance,
-        certified_error=error,
-        n_bytes=sketch.n_bytes,
-    )
-    return engine, report
+    met = "met" if certified else "missed, but a sketch was asked for"
+    numbers = (len(problem.v), n_landmarks, problem.tolerance, error, sketch.n_bytes)
+    return engine, EngineReport("sketch", f"certificate {met}: {words}", *numbers)
 
 
 def _choose_sketch(problem: Problem, part: Problem, insist: bool) -> tuple[Any, float, bool, str]:
@@ -152,7 +139,7 @@ def _choose_sketch(problem: Problem, part: Problem, insist: bool) -> tuple[Any, 
         landmarks = choose_landmarks(rest.points, r, problem.seed)
         small = Sketch(landmarks, edges, problem.bandwidth).update(rest.points, rest.v)
         trial = SketchEngine(small, exact, problem.min_effective_samples, problem.n_jobs)
-        error, lost = rank_error(trial, exact, probes), float(trial.lost(probes).mean())
+        error, lost = _rank_error(trial, exact, probes), float(trial.lost(probes).mean())
         certified = error <= tolerance and lost <= _MOST_LOST
         # Both fall slowly with r: far from the mark, more landmarks are wasted.
         hopeless = lost > 10 * _MOST_LOST or (r >= _LANDMARKS[1] and error > 2 * tolerance)
@@ -165,7 +152,7 @@ def _choose_sketch(problem: Problem, part: Problem, insist: bool) -> tuple[Any, 
     return Sketch(landmarks, edges, problem.bandwidth), error, certified, words
 
 
-def rank_error(engine: Engine, exact: Engine, rows: Array) -> float:
+def _rank_error(engine: Engine, exact: Engine, rows: Array) -> float:
     """99th percentile of how far, in mass, the engine's quantiles lie from the exact ones.
 
     0 where the level falls on the answer's own atom: F(q-) <= level <= F(q).

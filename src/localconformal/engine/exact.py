@@ -26,8 +26,8 @@ exponentials; everything else must stay out of the way.
   differ in the last bits. Here the order is written down: `dot` adds in lanes, side by side.
 * The law is the same in `_locate` and `_mass_up_to`: at the last reference of a block the prefix
   sum, inside the block a running sum capped by that. So quantiles and CDF are exact inverses.
-* A query row looks at nothing but itself and the references, so that batches, threads and chunks
-  of rows do not change a bit of its answer.
+* A query row looks at nothing but itself and the references: batches, threads and chunks of rows
+  do not change a bit of its answer.
 
 Precision. float32 coordinates in units of h carry an error of about 8 R^2 eps in u^2, R the
 largest norm. Up to R^2 = `_FLOAT32_REACH` that is 2e-4 in a squared distance of order one, far
@@ -358,10 +358,7 @@ def _walk(w: Any, factor: float, before: float, most: int, wanted: float) -> Any
 
 @jit()
 def _locate(rows: Any, held: Any, targets: Any, positions: Any) -> None:
-    """First reference at which the law reaches each target: positions (m, L); n where none is.
-
-    Targets are masses in units of the total: (m, L).
-    """
+    """First reference at which the law reaches each target, a share of the mass: (m, L), or n."""
     size, space = held[0].shape[2], _space(held[0])
     w, prefix = space[1], space[2]
     for i in range(len(rows)):
@@ -441,11 +438,8 @@ class ExactEngine:
         min_effective_samples: float,
         n_jobs: int | None = None,
     ) -> None:
-        self.v = v
-        self.code = CODES[kernel]
-        self.bandwidth = bandwidth
+        self.v, self.code, self.bandwidth, self.n_jobs = v, CODES[kernel], bandwidth, n_jobs
         self.needed = min(min_effective_samples, len(v)) * (1.0 - 1e-6)
-        self.n_jobs = n_jobs
         self.centre = references.mean(axis=0)
         scaled = (references - self.centre) / bandwidth
         # As they came: centring would round distances that lie on the edge of a kernel.

@@ -63,17 +63,7 @@ _TREE = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Leaves:
-    """Members of all leaves, by rank.
-
-    Attributes
-    ----------
-    starts : array of shape (leaves + 1,)
-        Members of leaf k stand at starts[k]:starts[k + 1].
-    members : array of shape (n * T,)
-        Ranks of references in the order of their scores.
-    n : int
-        References.
-    """
+    """Ranks (n T,) of the n references; members of leaf k stand at starts[k]:starts[k + 1]."""
 
     starts: NDArray[np.int64]
     members: NDArray[np.int32]
@@ -115,17 +105,12 @@ def collect_leaves(codes: Codes, n_leaves: int) -> Leaves:
 
 @dataclass(frozen=True)
 class Records:
-    """The same for compiled loops: one record a leaf, which a query reads in one go.
+    """The same for compiled loops: one record per leaf, which a query reads in one go.
 
-    Attributes
-    ----------
-    starts : array of shape (leaves + 1,)
-        Record k stands at starts[k]:starts[k + 1]: first how many members lie up to the end of
-        each bin of ranks, then the members' places within their bins.
-    words : array of unsigned integers
-        In 16 bits where they suffice: what a query costs is mostly waiting for memory.
-    bins, width : int
-        Rank r is at place r % width of bin r // width.
+    Record k stands at starts[k]:starts[k + 1] of the words: first how many members lie up to the
+    end of each bin of ranks, then the members' places within their bins; rank r is at place
+    r % width of bin r // width. Words have 16 bits where they suffice: what a query costs is
+    mostly waiting for memory.
     """
 
     starts: NDArray[np.int64]
@@ -415,26 +400,19 @@ def _mass_up_to(codes: Any, own: Any, held: Any, counts: Any, masses: Any) -> No
 
 
 class LeafEngine:
-    """Laws of sorted reference scores, compiled.
+    """Laws of sorted reference scores v (n,) and their leaves, compiled.
 
-    Parameters
-    ----------
-    v : array of shape (n,)
-    leaves : Leaves
-        Those of the references, by rank.
-    find : callable
-        Rows (m, ...) -> codes (m, T); called on chunks of rows, in threads.
-    n_jobs : int or None, default=None
-        Threads; None is one for each core.
+    ``find``, rows (m, ...) -> codes (m, T), is called on chunks of rows, in threads.
     """
 
     def __init__(
         self, v: Array, leaves: Leaves, find: Callable[[Any], Codes], n_jobs: int | None = None
     ) -> None:
-        self.v = v
-        self.find = find
-        self.n_jobs = n_jobs
-        self.records = _write_records(leaves, _choose_bins(leaves))
+        self.v, self.find, self.n_jobs = v, find, n_jobs
+        # More bins for larger leaves: a query opens one bin of each tree's leaf.
+        typical = len(leaves.members) / max(1, int(np.count_nonzero(leaves.sizes)))
+        bins = int(np.clip(typical / _MEMBERS_PER_BIN, _FEWEST_BINS, _MOST_BINS))
+        self.records = _write_records(leaves, bins)
 
     def quantiles(self, rows: Any, levels: Array, upper: NDArray[np.bool_]) -> Array:
         """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
@@ -494,18 +472,11 @@ class LeafEngine:
         run_in_threads(lambda part: work(find(rows[part]), part), parts, self.n_jobs, len(parts))
 
 
-def _choose_bins(leaves: Leaves) -> int:
-    """More bins for larger leaves: a query opens one bin of each tree's leaf."""
-    typical = len(leaves.members) / max(1, int(np.count_nonzero(leaves.sizes)))
-    return int(np.clip(typical / _MEMBERS_PER_BIN, _FEWEST_BINS, _MOST_BINS))
-
-
 class TreeWalk:
     """Down compiled trees: points (m, d) float32 -> codes (m, T)."""
 
     def __init__(self, words: NDArray[np.int32], roots: NDArray[np.int64]) -> None:
-        self.words = words
-        self.roots = roots
+        self.words, self.roots = words, roots
 
     def __call__(self, points: NDArray[np.float32]) -> Codes:
         """The leaf of each row in each tree."""

@@ -38,22 +38,10 @@ class _Near(NamedTuple):
 
 
 class NeighborEngine:
-    """Equal weights on the k nearest of the sorted reference scores.
-
-    Parameters
-    ----------
-    v : array of shape (n,)
-        Reference scores, sorted.
-    references : array of shape (n, d)
-        Their rows, in the same order.
-    k : int
-        All references where there are fewer.
-    """
+    """Equal weights on the k nearest of the sorted reference scores v (n,), with rows (n, d)."""
 
     def __init__(self, v: Array, references: Array, k: int) -> None:
-        self.v = v
-        self.references = references
-        self.k = min(k, len(v))
+        self.v, self.references, self.k = v, references, min(k, len(v))
         self.tree = KDTree(references)
         # Where many references are equally far, fewer rows are taken at a time.
         some = references[:: max(1, len(v) // 4)]

@@ -161,24 +161,16 @@ def _moments_of(rows: Any, held: Any, means: Any, out: Any, lost: Any) -> None:
 class Sketch:
     """Mergeable summary of reference rows: (G + 3) x r numbers, however many rows went in.
 
-    Parameters
-    ----------
-    landmarks : array of shape (r, d)
-    edges : array of shape (G,)
-        Increasing; scores above the last count there.
-    bandwidth : float
+    Landmarks are (r, d), edges (G,), increasing; scores above the last count there.
     """
 
     def __init__(self, landmarks: Array, edges: Array, bandwidth: float) -> None:
-        self.landmarks = landmarks
-        self.edges = edges
-        self.bandwidth = bandwidth
+        self.landmarks, self.edges, self.bandwidth = landmarks, edges, bandwidth
         self.centre = landmarks.mean(axis=0)
         self.columns = np.ascontiguousarray(self.scale(landmarks).T)
         self.sums = np.zeros((len(edges), len(landmarks)))
         self.extra = np.zeros((3, len(landmarks)))
-        self.n = 0
-        self.largest = -np.inf
+        self.n, self.largest = 0, -np.inf
 
     def scale(self, rows: Array) -> NDArray[np.float32]:
         """Rows in units of h around the landmarks."""
@@ -216,10 +208,8 @@ class Sketch:
                 "same ones."
             )
         both = Sketch(self.landmarks, self.edges, self.bandwidth)
-        both.sums = self.sums + other.sums
-        both.extra = self.extra + other.extra
-        both.n = self.n + other.n
-        both.largest = max(self.largest, other.largest)
+        both.sums, both.extra = self.sums + other.sums, self.extra + other.extra
+        both.n, both.largest = self.n + other.n, max(self.largest, other.largest)
         return both
 
     @property
@@ -232,19 +222,13 @@ class SketchEngine:
     """Answers from a sketch; rows it cannot speak for go to the fallback engine."""
 
     def __init__(
-        self,
-        sketch: Sketch,
-        fallback: Engine,
-        min_effective_samples: float,
-        n_jobs: int | None = None,
+        self, sketch: Sketch, fallback: Engine, least_samples: float, n_jobs: int | None = None
     ) -> None:
-        self.sketch = sketch
-        self.fallback_engine = fallback
-        self.min_effective_samples = min_effective_samples
-        self.n_jobs = n_jobs
+        self.sketch, self.fallback_engine = sketch, fallback
+        self.min_effective_samples, self.n_jobs = least_samples, n_jobs
         self.v = np.append(sketch.edges[:-1], max(sketch.edges[-1], sketch.largest))
         # All sums are in units of n.
-        self.needed = min(min_effective_samples, sketch.n) / sketch.n
+        self.needed = min(least_samples, sketch.n) / sketch.n
         squared = cdist(sketch.landmarks, sketch.landmarks, "sqeuclidean") / sketch.bandwidth**2
         prefix = np.cumsum(sketch.sums, axis=0)
         # Of the means, a power of two: scores of any size fit into float32.
@@ -303,18 +287,18 @@ class SketchEngine:
         """Rows that the sketch cannot speak for: (m,)."""
         return self._moments(rows)[1]
 
+    # Each says too which rows are lost: (m,).
+
     def _locate(self, rows: Array, targets: Array) -> tuple[Any, NDArray[np.bool_]]:
-        """First edge whose value reaches each target (m, L), and which rows are lost."""
         positions = np.zeros(targets.shape, dtype=np.int64)
         return positions, self._run(_locate, rows, targets, positions)
 
     def _values(self, rows: Array, edges: Any) -> tuple[Array, NDArray[np.bool_]]:
-        """Value of the law at given edges (m, k), and which rows are lost."""
         values = np.zeros(edges.shape)
         return values, self._run(_values_at, rows, edges, values)
 
     def _moments(self, rows: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Means in units, effective sample size over n: (m, 3); and which rows are lost."""
+        """Means in units, effective sample size over n: (m, 3)."""
         out = np.empty((len(rows), 3))
 
         def loop(points: Any, held: Any, _: Any, answer: Any, lost: Any) -> None:

@@ -246,13 +246,18 @@ def _unfitted_model(estimator: Any, n: int, seed: int, n_jobs: int | None) -> An
 
 
 def default_forest(
-    n: int, seed: int, n_jobs: int | None, trees: int = TREES
+    n: int,
+    seed: int,
+    n_jobs: int | None,
+    trees: int = TREES,
+    leaf_rows: int = _LEAF_ROWS,
+    columns: float = _COLUMNS,
 ) -> RandomForestRegressor:
     """What ``estimator=None`` stands for, for n rows."""
     return RandomForestRegressor(
         trees,
-        min_samples_leaf=_LEAF_ROWS,
-        max_features=_COLUMNS,
+        min_samples_leaf=leaf_rows,
+        max_features=columns,
         max_samples=GROWN_ON if n > GROWN_ON else None,
         random_state=seed,
         n_jobs=asked_jobs(n_jobs),

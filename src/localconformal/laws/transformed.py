@@ -18,9 +18,9 @@ from sklearn.utils import check_random_state
 
 from localconformal.laws.base import Law, UniformLaw, make_law, reference_rows, seeded
 from localconformal.laws.features import View
-from localconformal.laws.forest import GROWN_ON
+from localconformal.laws.forest import default_forest
 from localconformal.laws.knots import Knots
-from localconformal.parallel import asked_jobs, kept_filters
+from localconformal.parallel import kept_filters
 from localconformal.quantiles import Array, typical_size
 from localconformal.rows import Curve, Rows, response_of
 
@@ -68,15 +68,8 @@ def _grow(
     """
     n, best = len(sizes), np.inf
     for trees, leaf_rows, share in _SPREAD_FORESTS if n >= _FEW else _SPREAD_FORESTS[:1]:
-        model = RandomForestRegressor(
-            trees,
-            min_samples_leaf=leaf_rows,
-            max_features=share,
-            max_samples=GROWN_ON if n > GROWN_ON else None,
-            oob_score=n >= _FEW,
-            n_jobs=asked_jobs(n_jobs),
-            random_state=seed,
-        ).fit(points, sizes)
+        model = default_forest(n, seed, n_jobs, trees, leaf_rows, share)
+        model.set_params(oob_score=n >= _FEW).fit(points, sizes)
         # Threads add up the trees' predictions in any order, which changes their last bits.
         model.set_params(n_jobs=1)
         sigma = model.oob_prediction_ if n >= _FEW else model.predict(points)

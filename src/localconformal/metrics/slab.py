@@ -208,14 +208,14 @@ def find_slab(
         projected = np.take_along_axis(projected, order, axis=1)
         breaks = np.ones((len(block), n + 1), dtype=bool)
         breaks[:, 1:-1] = np.diff(projected, axis=1) > _TIE
-        mean, first, end, which = worst_segment(covered[order], fewest, breaks, best)
+        mean, first, end, which = _worst_segment(covered[order], fewest, breaks, best)
         if mean < best:
             best = mean
             found = (block[which], projected[which, first], projected[which, end - 1])
     return found[0], float(found[1]), float(found[2])
 
 
-def worst_segment(
+def _worst_segment(
     covered: NDArray[np.bool_], fewest: int, breaks: NDArray[np.bool_], known: float = np.inf
 ) -> tuple[float, int, int, int]:
     """Least mean of a segment of ``fewest`` entries of one row, its start, end and row.
@@ -224,7 +224,7 @@ def worst_segment(
     not between equal projections; only a mean below ``known`` is looked for.
 
     >>> covered = np.array([[True, True, True, False, True, False]])
-    >>> worst_segment(covered, 3, np.ones((1, 7), dtype=bool))
+    >>> _worst_segment(covered, 3, np.ones((1, 7), dtype=bool))
     (0.3333333333333333, 3, 6, 0)
     """
     n = covered.shape[1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
@@ -27,6 +28,7 @@ from localconformal.torch.tensors import check_device
 _one_at_a_time = RLock()
 
 
+@dataclass(eq=False, repr=False)
 class TorchEmbedding(TransformerMixin, BaseEstimator):
     """What a layer of a network makes of a row: images, sequences or any other array.
 
@@ -63,13 +65,10 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
     (10, 144)
     """
 
-    def __init__(
-        self, module: Any, layer: str, batch_size: int = 64, device: str | None = None
-    ) -> None:
-        self.module = module
-        self.layer = layer
-        self.batch_size = batch_size
-        self.device = device
+    module: Any
+    layer: str
+    batch_size: int = 64
+    device: str | None = None
 
     def __sklearn_clone__(self) -> TorchEmbedding:
         # The network stays fitted: cloning a law must not undo it.
@@ -97,9 +96,9 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
         """The layer's values at each row, flattened: (n, units), in the network's precision."""
         check_is_fitted(self)
         before, module = _network_of(self.module)
-        return self._points(module, _through(before, X))
-
-    def _points(self, module: nn.Module, rows: Any) -> NDArray[Any]:
+        for step in before:
+            X = step.transform(X)
+        rows = X if isinstance(X, Tensor) else np.asarray(X)
         if len(rows) == 0:
             raise ValueError("got X with 0 rows; expected at least 1.")
         parts = []
@@ -153,13 +152,6 @@ def _layer_of(module: nn.Module, name: str) -> nn.Module:
             f"{known}."
         )
     return layers[name]
-
-
-def _through(before: list[Any], X: Any) -> Any:
-    """What the transformers make of X, as an array or a tensor."""
-    for step in before:
-        X = step.transform(X)
-    return X if isinstance(X, Tensor) else np.asarray(X)
 
 
 @contextmanager

@@ -78,16 +78,9 @@ def check_device(device: str | None, kind: str = "float64") -> None:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an engine has its arrays.
+    """Where an engine has its arrays: a device of a module with the array API standard.
 
-    Parameters
-    ----------
-    device : str or object
-        As the module calls it: "cpu", "cuda", ...
-    module : str
-        Name of a module with the functions of the array API standard.
-    host : str or object
-        The device of that module whose arrays NumPy can read.
+    NumPy can read the arrays of the device ``host``.
     """
 
     device: Any
@@ -114,7 +107,6 @@ def _namespace(values: Any) -> Any:
 
 
 def _device_of(values: Any) -> Any:
-    """The device on which these arrays are."""
     return _load("array_api_compat").device(values)
 
 
@@ -232,44 +224,20 @@ def _descend(masses: Any, total: Any, asked: Any, n: int, by_position: bool) -> 
 
 
 def _gaussian(u2: Any) -> Any:
-    """exp(-u^2 / 2), relative to the largest of the row."""
     xp = _namespace(u2)
     return xp.exp(-0.5 * (u2 - xp.min(u2, axis=1, keepdims=True)))
 
 
-def _boxcar(u2: Any) -> Any:
-    """1{u <= 1}."""
-    return _namespace(u2).astype(u2 <= 1.0 + EDGE_GUARD, u2.dtype)
-
-
-def _epanechnikov(u2: Any) -> Any:
-    """(1 - u^2)+."""
-    return _namespace(u2).maximum(1.0 - u2, _number(0.0, u2))
-
-
-#: The formulas of `kernels.KERNELS`, of arrays u^2 (m, n).
+#: The formulas of `laws.kernel.KERNELS`, of arrays u^2 (m, n).
 _KERNELS: dict[str, Callable[[Any], Any]] = {
     "gaussian": _gaussian,
-    "boxcar": _boxcar,
-    "epanechnikov": _epanechnikov,
+    "boxcar": lambda u2: _namespace(u2).astype(u2 <= 1.0 + EDGE_GUARD, u2.dtype),
+    "epanechnikov": lambda u2: _namespace(u2).maximum(1.0 - u2, _number(0.0, u2)),
 }
 
 
-class TensorExactEngine:
-    """Kernel laws of sorted reference scores, in float64 on a device.
-
-    Parameters
-    ----------
-    v : array of shape (n,)
-        Reference scores, sorted.
-    references : array of shape (n, d)
-        Their rows, in the same order.
-    kernel : name in `KERNELS`
-    bandwidth : float
-    min_effective_samples : float
-    place : Place
-        Where it computes.
-    """
+class _TensorExactEngine:
+    """Kernel laws of sorted reference scores v (n,) and their rows (n, d), in float64."""
 
     def __init__(
         self,
@@ -280,12 +248,9 @@ class TensorExactEngine:
         min_effective_samples: float,
         place: Place,
     ) -> None:
-        self.v = v
-        self.references = references
-        self.kernel = kernel
-        self.bandwidth = bandwidth
+        self.v, self.references, self.place = v, references, place
+        self.kernel, self.bandwidth = kernel, bandwidth
         self.needed = min(min_effective_samples, len(v)) * (1.0 - 1e-6)
-        self.place = place
 
     def __getstate__(self) -> dict[str, Any]:
         """Without tensors, which come back by themselves."""
@@ -299,18 +264,15 @@ class TensorExactEngine:
         return self.place.put(columns)
 
     def quantiles(self, rows: Array, levels: Array, upper: NDArray[np.bool_]) -> Array:
-        """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
         targets = targets_by_row(levels, upper, len(rows))
         positions, _ = _locate(self._laws(rows), targets, len(self.v), self.place)
         return scores_at(self.v, positions, targets)
 
     def cdf(self, rows: Array, v: Array, side: str) -> Array:
-        """F(v) or F(v-): v (m, k) -> (m, k)."""
         positions = np.searchsorted(self.v, v, side="right" if side == "right" else "left") - 1
         return _values_at(self._laws(rows), positions, len(self.v), self.place)[0]
 
     def moments(self, rows: Array) -> Array:
-        """E V, E|V|, effective sample size, and whether h was doubled: (m, 4)."""
         scores = np.zeros((2, _aligned(len(self.v))))
         scores[:, : len(self.v)] = self.v, np.abs(self.v)
         columns = self.place.put(scores)
@@ -374,16 +336,8 @@ def _is_enough(u2: Any, weights: Any, needed: float) -> Any:
     return has_mass & (_sample_size(weights) >= needed)
 
 
-class TensorSketchEngine(SketchEngine):
-    """Answers from a sketch on a device; rows it cannot speak for go to the fallback engine.
-
-    Parameters
-    ----------
-    engine : SketchEngine
-        The compiled engine of the same sketch, whose fallback engine stays.
-    place : Place
-        Where it computes.
-    """
+class _TensorSketchEngine(SketchEngine):
+    """Answers from the sketch of a compiled engine on a device; its fallback engine stays."""
 
     def __init__(self, engine: SketchEngine, place: Place) -> None:
         vars(self).update(vars(engine))
@@ -393,9 +347,8 @@ class TensorSketchEngine(SketchEngine):
         """Without tensors, which come back by themselves."""
         return {name: value for name, value in vars(self).items() if name != "_tables"}
 
-    def with_sketch(self, sketch: Sketch) -> TensorSketchEngine:
-        """The same engine on another sketch."""
-        return TensorSketchEngine(super().with_sketch(sketch), self.place)
+    def with_sketch(self, sketch: Sketch) -> _TensorSketchEngine:
+        return _TensorSketchEngine(super().with_sketch(sketch), self.place)
 
     @cached_property
     def _tables(self) -> tuple[Any, Any, Any]:
@@ -457,20 +410,11 @@ def build_on_tensors(
     """The engine of this name on a device, or the one that "auto" chooses, and the report on it."""
     check_device(device)
     _load("array_api_compat")
-    place, reason = Place(device), "asked for"
-    sketch: Any = None
-    if name == "sketch":
-        sketch, report = choose.try_sketch(problem, insist=True)
-    elif name == "auto" and problem.kernel == "gaussian" and len(problem.v) >= choose.SKETCH_FROM:
-        sketch, report = choose.try_sketch(problem, insist=False)
-        reason = report.reason
-    elif name == "auto":
-        reason = "a sketch is for Gaussian kernels and many rows"
+    place, (sketch, report) = Place(device), choose.sketch_or_none(name, problem)
+    engine: Engine
     if sketch is not None:
-        engine: Engine = TensorSketchEngine(sketch, place)
+        engine = _TensorSketchEngine(sketch, place)
     else:
-        engine = TensorExactEngine(*problem.for_engine(), place)
-        n, n_bytes = len(problem.v), problem.points.nbytes
-        report = EngineReport("exact", reason, n, n_bytes=n_bytes)
-    report = replace(report, reason=f"{report.reason}; on {device}")
-    return engine, report
+        engine = _TensorExactEngine(*problem.for_engine(), place)
+        report = replace(report, n_bytes=problem.points.nbytes)
+    return engine, replace(report, reason=f"{report.reason}; on {device}")
