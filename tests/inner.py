@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from localconformal.adjustments import ADJUSTMENTS, make_adjustment
-from localconformal.columns import split_columns
+from localconformal.columns import Features, split_columns
 from localconformal.densities import _BINS as BINS
 from localconformal.densities import _EVERYWHERE as EVERYWHERE
 from localconformal.densities import HighestDensity, density_law
@@ -23,7 +23,6 @@ from localconformal.laws import LAWS, SidedLaw, make_law
 from localconformal.laws.auto import _FEWEST as FEWEST
 from localconformal.laws.base import ReferenceEngine
 from localconformal.laws.blend import default_models
-from localconformal.laws.features import Features
 from localconformal.laws.forest import _LeafFinder as LeafFinder
 from localconformal.laws.kernel import (
     KERNELS,

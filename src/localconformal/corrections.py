@@ -20,10 +20,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeRegressor
 
-from localconformal.columns import check_cells, column_of
+from localconformal.columns import Features, View, check_cells, column_of
 from localconformal.composition import Calibration, Correction, Parts, say_shortage
 from localconformal.laws.base import effective_size
-from localconformal.laws.features import Features, View
 from localconformal.laws.forest import Points, as_points
 from localconformal.quantiles import Array, weighted_conformal_quantile
 from localconformal.rows import (

@@ -44,6 +44,7 @@ STAMPED = ("localconformal", "scikit-learn")
 #: or call what they are given, are none of them.
 _OWN_MODULES = (
     "adjustments",
+    "columns",
     "composition",
     "corrections",
     "default_model",

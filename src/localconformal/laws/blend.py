@@ -14,8 +14,8 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.neural_network import MLPRegressor
 from sklearn.utils.validation import check_is_fitted
 
+from localconformal.columns import Features
 from localconformal.laws.embeddings import activations
-from localconformal.laws.features import Features
 from localconformal.laws.stacked import prune, simplex_weights
 from localconformal.laws.transformed import TransformedLaw, check_residual
 from localconformal.parallel import FEW_ROWS, in_threads

@@ -28,8 +28,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
+from localconformal.columns import Features, in_box
 from localconformal.laws.base import check_lengths
-from localconformal.laws.features import Features, in_box
 from localconformal.laws.transformed import with_spread
 from localconformal.models import unwrap
 from localconformal.parallel import one_blas_thread

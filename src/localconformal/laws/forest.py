@@ -14,6 +14,7 @@ from sklearn.ensemble._forest import BaseForest
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from localconformal.columns import View
 from localconformal.engine import FEW
 from localconformal.engine.leaves import (
     Codes,
@@ -25,7 +26,6 @@ from localconformal.engine.leaves import (
     load_loops,
 )
 from localconformal.laws.base import Law, ReferenceEngine, WeightedLaw, reference_rows
-from localconformal.laws.features import View
 from localconformal.laws.kernel import fit_points
 from localconformal.models import unwrap
 from localconformal.parallel import asked_jobs, kept_filters

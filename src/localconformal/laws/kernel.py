@@ -32,6 +32,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from localconformal.columns import Features
 from localconformal.engine import CODES, FEW, NO_MASS, TOLERANCE, EngineReport, fewest_doublings
 from localconformal.laws.base import (
     Law,
@@ -40,7 +41,6 @@ from localconformal.laws.base import (
     effective_size,
     reference_rows,
 )
-from localconformal.laws.features import Features
 from localconformal.quantiles import EDGE_GUARD, Array
 from localconformal.rows import Curve, Rows
 

@@ -16,8 +16,8 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.utils import check_random_state
 
+from localconformal.columns import View
 from localconformal.laws.base import Law, UniformLaw, make_law, reference_rows, seeded
-from localconformal.laws.features import View
 from localconformal.laws.forest import default_forest
 from localconformal.laws.knots import Knots
 from localconformal.parallel import kept_filters
