@@ -92,7 +92,9 @@ def test_kinds_that_only_parquet_has(tmp_path):
     assert table["zone"].dt.month.tolist() == [1, 6]
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str
+)
 def test_texts_of_every_kind_in_parquet_are_read_as_they_are(tmp_path, kind):
     values = ["x", None, "y", "x", ""]
     path = tmp_path / "t.parquet"
