@@ -10,7 +10,6 @@ from localconformal.adjustments import ADJUSTMENTS, make_adjustment
 from localconformal.columns import Features, split_columns
 from localconformal.densities import _BINS as BINS
 from localconformal.densities import _EVERYWHERE as EVERYWHERE
-from localconformal.densities import HighestDensity, density_law
 from localconformal.densities import _denser_mass as denser_mass
 from localconformal.densities import _Grid as Grid
 from localconformal.densities import _law_mass as law_mass
@@ -32,7 +31,6 @@ from localconformal.laws.kernel import (
     _build_engine,
 )
 from localconformal.localizing import draw
-from localconformal.models import _may_share_process as may_share_process
 from localconformal.models import default_estimator
 from localconformal.parallel import in_threads
 from localconformal.quantiles import _collapse_crossed as collapse_crossed
@@ -155,51 +153,3 @@ def few_trees():
 def fit_adjustment(adjustment, V):
     """The adjustment with its constants learned from reference scores (n, S)."""
     return adjustment.fit(SimpleNamespace(sizes=np.asarray(V, dtype=float)))
-
-
-class FittedScore:
-    """A fitted score, asked about tables: point(X), band(X) and all that it has itself."""
-
-    def __init__(self, score):
-        self.score = score
-
-    def __getattr__(self, name):
-        return getattr(self.score, name)
-
-    def band(self, X):
-        return self.score(Rows(X))
-
-    def point(self, X):
-        return self.band(X).point
-
-    def spread(self, X):
-        return self.band(X).upper_unit
-
-
-def fit_score(score, estimator, X, y, **params):
-    """The score fitted around a model."""
-    return FittedScore(score.fit(estimator, X, y, **params))
-
-
-class Density:
-    """A law's density of scores v: masses (n, M) at any rows, on a grid."""
-
-    def __init__(self, law, X, v):
-        from localconformal.composition import Sides
-
-        v, rows = np.asarray(v, dtype=np.float64), Rows(X)
-        law = density_law(len(v), 0, 1) if law is None else make_law(law, 0, 1)
-        signed = SimpleNamespace(values=lambda band, y: np.stack([-y, y], axis=1))
-        score = PointModel(lambda X: np.zeros(len(X)))
-        score.values = signed.values
-        reference = Reference(rows, v, score, Sides("signed"), 0, 1, law)
-        self.rank, self.laws = HighestDensity().fit(reference), SidedLaw.fit(law, rows, reference.V)
-        self.grid, self.law = self.rank.grid_, self.laws.laws[0]
-
-    def mass(self, X):
-        return self.rank.masses(self.laws.at(Rows(X)))
-
-
-def density_of(law, X, v):
-    """The density of scores v around a law; None is the default law."""
-    return Density(law, X, v)

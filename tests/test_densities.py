@@ -6,15 +6,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import QuantileRegressor
 
-from inner import BINS, EVERYWHERE, Grid, Rows, density_of, law_mass
-from localconformal import LearnedLaw, UniformLaw
+from inner import BINS, EVERYWHERE, Grid, Rows, law_mass
+from localconformal import HPDSplitRegressor, LearnedLaw, UniformLaw
 from registry import ci_but
 
 
 def grid_of(v):
     return Grid.around(np.asarray(v), y=np.asarray(v))
+
+
+def density_of(law, X, v):
+    """The grid of responses v, and their masses (n, M) at any rows."""
+    model = HPDSplitRegressor(DummyRegressor(), law=law, conformity_score="response")
+    parts = model.set_params(calibration_size=None, random_state=0).fit(X, v).parts_
+    return parts.adjustment.grid_, lambda X: parts.adjustment.masses(parts.law.at(Rows(X)))
 
 
 def two_modes(n, seed):
@@ -41,14 +49,14 @@ ODD = {
 
 @pytest.mark.parametrize("case", ci_but(["one", "constant", "mostly-zero", "wild"], ODD))
 def test_masses_are_positive_sum_to_one_and_the_grid_holds_the_scores(case):
-    density = density_of(UniformLaw(), np.zeros((len(ODD[case]), 1)), ODD[case])
-    mass = density.mass(np.array([[0.0], [1e9]]))
+    grid, masses = density_of(UniformLaw(), np.zeros((len(ODD[case]), 1)), ODD[case])
+    mass = masses(np.array([[0.0], [1e9]]))
     assert mass.shape == (2, BINS)
     assert (mass >= 0.99 * EVERYWHERE / BINS).all()
     np.testing.assert_allclose(mass.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(density.mass(np.array([[1e9]])), mass[1:])
-    assert (density.grid.widths > 0).all()
-    assert (density.grid.bins(np.asarray(ODD[case]))[0] >= 0).all()
+    np.testing.assert_array_equal(masses(np.array([[1e9]])), mass[1:])
+    assert (grid.widths > 0).all()
+    assert (grid.bins(np.asarray(ODD[case]))[0] >= 0).all()
 
 
 def test_wild_scores_leave_bins_for_the_others():
@@ -98,9 +106,9 @@ def test_bins_are_closed(v, edge):
 
 
 def test_two_modes_are_kept_apart():
-    density = density_of(None, *two_modes(1000, seed=1))
-    one, two = density.mass(np.array([[0.2], [3.5]])) / density.grid.widths
-    at = {v: density.grid.bins(np.array([v]))[0][0] for v in (-3.5, 0.0, 3.5)}
+    grid, masses = density_of(None, *two_modes(1000, seed=1))
+    one, two = masses(np.array([[0.2], [3.5]])) / grid.widths
+    at = {v: grid.bins(np.array([v]))[0][0] for v in (-3.5, 0.0, 3.5)}
     assert two[at[0.0]] < 0.2 * min(two[at[-3.5]], two[at[3.5]])
     assert one[at[0.0]] > 5 * max(one[at[-3.5]], one[at[3.5]])
 

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from inner import SCORES, Band, fit_score, make_score
+from inner import SCORES, Band, Rows, make_score
 from localconformal import NormalisedScore, QuantileScore
 from registry import optional
 
@@ -49,25 +49,25 @@ class Says:
 
 @pytest.fixture(scope="module", params=VARIANTS, ids=str)
 def score(request, data):
-    return fit_score(clone(VARIANTS[request.param]), SMALL_TREES, *data)
+    return clone(VARIANTS[request.param]).fit(SMALL_TREES, *data)
 
 
 QUERIES = np.random.default_rng(1).uniform(-1.5, 1.5, size=(40, 2))
 
 
 def test_units_are_positive_edges_in_order_and_points_finite(score):
-    band = score.band(QUERIES)
+    band = score(Rows(QUERIES))
     assert all(part.shape == (40,) for part in band)
     assert np.all(band.lower_unit > 0)
     assert np.all(band.upper_unit > 0)
     assert np.all(band.lower <= band.upper)
-    assert score.point(QUERIES).shape == (40,)
-    assert np.all(np.isfinite(score.point(QUERIES)))
+    assert score(Rows(QUERIES)).point.shape == (40,)
+    assert np.all(np.isfinite(score(Rows(QUERIES)).point))
 
 
 def test_y_is_inside_the_bounds_exactly_when_both_scores_pass(score):
     rng = np.random.default_rng(2)
-    band = score.band(QUERIES)
+    band = score(Rows(QUERIES))
     for _ in range(100):
         T, y = rng.normal(size=(40, 2, 1)), 5.0 + rng.normal(size=40)
         lower, upper = score.bounds(band, T)[:, :, 0].T
@@ -83,7 +83,7 @@ def test_y_is_inside_the_bounds_exactly_when_both_scores_pass(score):
 def test_every_level_is_answered_as_if_alone_and_infinity_is_the_whole_line(score):
     T = np.random.default_rng(5).normal(size=(40, 2, 3))
     T[:, :, 2] = np.inf
-    band = score.band(QUERIES)
+    band = score(Rows(QUERIES))
     together = score.bounds(band, T)
     for level in range(3):
         alone = score.bounds(band, T[:, :, [level]])
@@ -104,9 +104,7 @@ def test_values_are_distances_from_the_edges_in_their_units():
 
 def test_out_of_bag_bands_are_those_of_the_forest(data):
     forest = RandomForestRegressor(30, oob_score=True, random_state=0)
-    residual, response = (
-        fit_score(make_score(name), forest, *data) for name in ("residual", "response")
-    )
+    residual, response = (make_score(name).fit(forest, *data) for name in ("residual", "response"))
     band = residual.out_of_bag()
     for edge in (band.lower, band.upper):
         np.testing.assert_array_equal(edge, residual.model_.oob_prediction_)
@@ -115,7 +113,7 @@ def test_out_of_bag_bands_are_those_of_the_forest(data):
 
 @pytest.mark.parametrize("name", ["quantile", "normalised", "residual"])
 def test_out_of_bag_references_are_refused_with_a_remedy(name, data):
-    score = fit_score(make_score(name), SMALL_TREES, *data)
+    score = make_score(name).fit(SMALL_TREES, *data)
     with pytest.raises(ValueError, match=r"reference='oob' with .*cross-fit"):
         score.out_of_bag()
 
@@ -123,9 +121,9 @@ def test_out_of_bag_references_are_refused_with_a_remedy(name, data):
 def test_a_fitted_mean_is_not_trained_again(data):
     frozen = FrozenEstimator(LinearRegression().fit(*data))
     for name in ("residual", "absolute", "response"):
-        score = fit_score(make_score(name), frozen, *data)
+        score = make_score(name).fit(frozen, *data)
         assert score.is_frozen(frozen)
-        np.testing.assert_array_equal(score.point(QUERIES), frozen.predict(QUERIES))
+        np.testing.assert_array_equal(score(Rows(QUERIES)).point, frozen.predict(QUERIES))
         # The response is never in sample.
         assert make_score(name).is_frozen(LinearRegression()) == (name == "response")
 
@@ -133,7 +131,7 @@ def test_a_fitted_mean_is_not_trained_again(data):
 def lines(beta=0.01, c=1.0, data=None, **params):
     """Lines for mean and spread."""
     score = NormalisedScore(LinearRegression(), beta=beta)
-    return fit_score(score, LinearRegression(), data[0], c * data[1], **params)
+    return score.fit(LinearRegression(), data[0], c * data[1], **params)
 
 
 @pytest.mark.parametrize("beta", [0.01, 1.0])
@@ -141,49 +139,49 @@ def lines(beta=0.01, c=1.0, data=None, **params):
 def test_the_floor_and_the_spread_scale_with_y(data, beta, factor):
     score, scaled = lines(beta, data=data), lines(beta, factor, data)
     assert scaled.floor_ == pytest.approx(factor * score.floor_, rel=1e-9)
-    np.testing.assert_allclose(scaled.spread(QUERIES), factor * score.spread(QUERIES), rtol=1e-9)
+    np.testing.assert_allclose(
+        scaled(Rows(QUERIES)).upper_unit, factor * score(Rows(QUERIES)).upper_unit, rtol=1e-9
+    )
 
 
 def test_a_spread_is_the_model_s_and_the_floor(data):
     X, y = data
     middle = np.median(np.abs(y - 4.0))
-    score = fit_score(NormalisedScore(Says(0.25), beta=0.1), Says(4.0), X, y)
-    np.testing.assert_allclose(score.spread(X), 0.25 + 0.1 * middle)
-    found = score.values(score.band(X), y)[:, 1]
-    np.testing.assert_allclose(found, (y - 4.0) / score.spread(X))
+    score = NormalisedScore(Says(0.25), beta=0.1).fit(Says(4.0), X, y)
+    np.testing.assert_allclose(score(Rows(X)).upper_unit, 0.25 + 0.1 * middle)
+    found = score.values(score(Rows(X)), y)[:, 1]
+    np.testing.assert_allclose(found, (y - 4.0) / score(Rows(X)).upper_unit)
     # A spread below zero is the floor; without beta it is hardly above zero.
-    below = fit_score(NormalisedScore(Says(-0.5), beta=0.1), Says(4.0), X, y)
-    np.testing.assert_allclose(below.spread(X), 0.1 * middle)
-    spread = fit_score(NormalisedScore(Says(-1.0), beta=0.0), Says(4.0), X, y).spread(X)
+    below = NormalisedScore(Says(-0.5), beta=0.1).fit(Says(4.0), X, y)
+    np.testing.assert_allclose(below(Rows(X)).upper_unit, 0.1 * middle)
+    spread = NormalisedScore(Says(-1.0), beta=0.0).fit(Says(4.0), X, y)(Rows(X)).upper_unit
     assert np.all((spread > 0.0) & (spread < 1e-300))
     # One that learns does so from the distance to the mean; a constant is the same out of fold.
     mean = DummyRegressor(strategy="constant", constant=4.0)
-    learned = fit_score(NormalisedScore(DummyRegressor(strategy="median"), beta=0.5), mean, X, y)
-    np.testing.assert_allclose(learned.spread(X), 1.5 * middle)
+    learned = NormalisedScore(DummyRegressor(strategy="median"), beta=0.5).fit(mean, X, y)
+    np.testing.assert_allclose(learned(Rows(X)).upper_unit, 1.5 * middle)
 
 
 def test_a_model_that_remembers_its_rows_does_not_make_the_spread_vanish(data):
     X, y = data
-    score = fit_score(
-        NormalisedScore(LinearRegression()), DecisionTreeRegressor(random_state=0), X, y
-    )
-    assert np.abs(y - score.point(X)).max() == 0.0
-    assert np.median(score.spread(X)) > 0.5 * np.median(np.abs(y - 5.0 - X[:, 0]))
+    score = NormalisedScore(LinearRegression()).fit(DecisionTreeRegressor(random_state=0), X, y)
+    assert np.abs(y - score(Rows(X)).point).max() == 0.0
+    assert np.median(score(Rows(X)).upper_unit) > 0.5 * np.median(np.abs(y - 5.0 - X[:, 0]))
 
 
 def test_the_seed_makes_the_folds_is_zero_by_default_and_weights_reach_them(data):
     X, _ = data
-    plain = lines(data=data).spread(X)
-    np.testing.assert_array_equal(plain, lines(data=data, random_state=0).spread(X))
-    assert not np.array_equal(plain, lines(data=data, random_state=1).spread(X))
+    plain = lines(data=data)(Rows(X)).upper_unit
+    np.testing.assert_array_equal(plain, lines(data=data, random_state=0)(Rows(X)).upper_unit)
+    assert not np.array_equal(plain, lines(data=data, random_state=1)(Rows(X)).upper_unit)
     weights = {"sample_weight": np.where(X[:, 0] < 0.5, 1.0, 1e-9)}
-    assert not np.allclose(plain, lines(data=data, fit_params=weights).spread(X))
+    assert not np.allclose(plain, lines(data=data, fit_params=weights)(Rows(X)).upper_unit)
 
 
 @pytest.mark.parametrize("beta", [-0.1, float("nan")])
 def test_a_bad_beta_is_refused(data, beta):
     with pytest.raises(ValueError, match=r"beta=.*at least 0"):
-        fit_score(NormalisedScore(beta=beta), LinearRegression(), *data)
+        NormalisedScore(beta=beta).fit(LinearRegression(), *data)
 
 
 LINE = QuantileRegressor(alpha=0.0)
@@ -203,9 +201,9 @@ def test_a_model_with_a_quantile_parameter_is_fitted_at_both_levels_and_left_alo
     X = rng.uniform(-1, 1, size=(400, 2))
     y = X[:, 0] + rng.normal(size=400)
     before = repr(model.get_params())
-    score = fit_score(QuantileScore(), model, X, y, confidence_level=0.8)
-    band = score.band(X)
-    for curve, level in ((band.lower, 0.1), (score.point(X), 0.5), (band.upper, 0.9)):
+    score = QuantileScore().fit(model, X, y, confidence_level=0.8)
+    band = score(Rows(X))
+    for curve, level in ((band.lower, 0.1), (score(Rows(X)).point, 0.5), (band.upper, 0.9)):
         assert np.mean(y <= curve) == pytest.approx(level, abs=0.07)
     assert repr(model.get_params()) == before
 
@@ -216,12 +214,12 @@ def test_a_quantile_forest_answers_all_levels_at_once(data):
     forest = optional("quantile_forest").RandomForestQuantileRegressor(
         n_estimators=20, min_samples_leaf=10, random_state=0
     )
-    score = fit_score(QuantileScore(), forest, X, y, confidence_level=0.8)
+    score = QuantileScore().fit(forest, X, y, confidence_level=0.8)
     assert len(score.models_) == 1
     expected = score.models_[0].predict(X, quantiles=[0.1, 0.5, 0.9])
-    band = score.band(X)
+    band = score(Rows(X))
     np.testing.assert_allclose(np.column_stack([band.lower, band.upper]), expected[:, [0, 2]])
-    np.testing.assert_allclose(score.point(X), expected[:, 1])
+    np.testing.assert_allclose(score(Rows(X)).point, expected[:, 1])
 
 
 def test_levels_are_symmetric_around_the_median_unless_nominal_ones_are_given(data):
@@ -231,7 +229,7 @@ def test_levels_are_symmetric_around_the_median_unless_nominal_ones_are_given(da
         ({"quantiles": (0.2, 0.6)}, {}, [0.2, 0.5, 0.6]),
         ({"quantiles": np.array([0.01, 0.51])}, {}, [0.01, 0.5, 0.51]),
     ):
-        score = fit_score(QuantileScore(**params), Says([1.0, 3.0]), *data, **level)
+        score = QuantileScore(**params).fit(Says([1.0, 3.0]), *data, **level)
         assert score.levels_ == pytest.approx(expected)
 
 
@@ -239,17 +237,17 @@ def test_pairs_and_triples_equal_the_single_model_and_fitted_ones_are_used_as_th
     X, y = data
     pair = [clone(LINE).set_params(quantile=q) for q in (0.05, 0.95)]
     single, two = (
-        fit_score(QuantileScore(), LINE, X, y),
-        fit_score(QuantileScore(), tuple(pair), X, y),
+        QuantileScore().fit(LINE, X, y),
+        QuantileScore().fit(tuple(pair), X, y),
     )
-    three = fit_score(QuantileScore(), [pair[0], LINE, pair[1]], X, y)
+    three = QuantileScore().fit([pair[0], LINE, pair[1]], X, y)
     frozen = [FrozenEstimator(model.fit(X, y)) for model in pair]
-    known = fit_score(QuantileScore(), frozen, X[:5], y[:5])
+    known = QuantileScore().fit(frozen, X[:5], y[:5])
     for other in (two, three, known):
-        np.testing.assert_allclose(other.band(X).lower, single.band(X).lower, atol=1e-9)
-        np.testing.assert_allclose(other.band(X).upper, single.band(X).upper, atol=1e-9)
-    np.testing.assert_allclose(three.point(X), single.point(X), atol=1e-9)
-    np.testing.assert_allclose(two.point(X), (two.band(X).lower + two.band(X).upper) / 2)
+        np.testing.assert_allclose(other(Rows(X)).lower, single(Rows(X)).lower, atol=1e-9)
+        np.testing.assert_allclose(other(Rows(X)).upper, single(Rows(X)).upper, atol=1e-9)
+    np.testing.assert_allclose(three(Rows(X)).point, single(Rows(X)).point, atol=1e-9)
+    np.testing.assert_allclose(two(Rows(X)).point, (two(Rows(X)).lower + two(Rows(X)).upper) / 2)
 
 
 @pytest.mark.parametrize(
@@ -257,13 +255,13 @@ def test_pairs_and_triples_equal_the_single_model_and_fitted_ones_are_used_as_th
     [([3.0, 1.0], (1, 3), 2.0), ([1.0, 2.5, 3.0], (1, 3), 2.5), ([2.0, 9.0, 1.0], (1, 2), 2.0)],
 )
 def test_columns_are_uncrossed_and_the_point_lies_between_them(answer, edges, point, data):
-    score = fit_score(QuantileScore(), Says(answer), *data)
-    band = score.band(data[0])
+    score = QuantileScore().fit(Says(answer), *data)
+    band = score(Rows(data[0]))
     assert (band.lower[0], band.upper[0]) == edges
-    assert score.point(data[0])[0] == point
+    assert score(Rows(data[0])).point[0] == point
     assert set(band.lower_unit) == set(band.upper_unit) == {1.0}
     # A median on an edge or outside still leaves positive units.
-    band = fit_score(QuantileScore(unit="median"), Says(answer), *data).band(data[0])
+    band = QuantileScore(unit="median").fit(Says(answer), *data)(Rows(data[0]))
     assert np.all((band.lower_unit > 0) & (band.upper_unit > 0))
 
 
@@ -272,7 +270,7 @@ def test_columns_are_uncrossed_and_the_point_lies_between_them(answer, edges, po
 def test_units_are_the_documented_distances_above_their_floor(unit, floor):
     X = np.linspace(0, 1, 21)[:, None]
     fan = SimpleNamespace(predict=lambda X: X * [-1.0, 0.0, 3.0])
-    band = fit_score(QuantileScore(unit=unit, floor=floor), fan, X, np.zeros(21)).band(X)
+    band = QuantileScore(unit=unit, floor=floor).fit(fan, X, np.zeros(21))(Rows(X))
     x = X[:, 0]
     below, above = (x, 3 * x) if unit == "median" else (4 * x, 4 * x)
     np.testing.assert_allclose(band.lower_unit, np.maximum(below, floor * np.median(below)))
@@ -288,7 +286,7 @@ BAD_QUANTILES = [
 def test_what_is_no_pair_around_the_median_is_refused(data):
     for quantiles in BAD_QUANTILES:
         with pytest.raises(ValueError, match=r"quantiles=.*inside \(0, 1\).*each side of 0.5"):
-            fit_score(QuantileScore(quantiles), Says([1.0, 3.0]), *data)
+            QuantileScore(quantiles).fit(Says([1.0, 3.0]), *data)
 
 
 SHAPE = r"Says.predict returned an array of shape .*\(lower, upper\)"
@@ -307,4 +305,4 @@ def test_models_and_units_that_cannot_be_used_are_refused_with_remedies(
     params, model, message, data
 ):
     with pytest.raises(ValueError, match=message):
-        fit_score(QuantileScore(**params), model, *data)
+        QuantileScore(**params).fit(model, *data)
