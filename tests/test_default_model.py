@@ -16,7 +16,7 @@ from inner import default_estimator
 from localconformal import (
     SplitConformalRegressor,
 )
-from localconformal.default_model import MOST_CODES, TableBoostingRegressor, TableCodes
+from localconformal.default_model import TableBoostingRegressor, TableCodes
 
 
 @parametrize_with_checks([TableBoostingRegressor()])
@@ -68,18 +68,6 @@ def test_labels_times_flags_and_gaps_are_learned_from(make):
     new, y_new = table(300, seed=1, make=make)
     assert default_estimator(0).fit(X, y).score(new, y_new) > 0.5
     assert SplitConformalRegressor(random_state=0).fit(X, y).predict_interval(new).shape == (300, 2)
-
-
-def test_more_labels_than_boosting_takes():
-    labels = [f"id {k:04}" for k in range(1_000)]
-    X = pd.DataFrame({"id": ["often"] * 400 + labels})
-    codes = TableCodes().fit(X).transform(X)[:, 0]
-    assert (codes[:400] == 0).all()
-    assert len(np.unique(codes)) == MOST_CODES
-    y = np.r_[np.full(400, 9.0), np.zeros(1_000)]
-    model = default_estimator(0).fit(X, y)
-    assert model.predict(pd.DataFrame({"id": ["often"]})) > 8.0
-    assert model.predict(pd.DataFrame({"id": ["id 0999"]})) < 1.0
 
 
 def test_new_labels_are_missing_and_the_order_of_rows_decides_no_code():

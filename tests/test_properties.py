@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from inner import ADJUSTMENTS, Problem, build_engine, fit_adjustment, local_laws, make_adjustment
-from localconformal import KernelLaw, NeighborsLaw
+from inner import Problem, build_engine
 
 KERNELS = ["boxcar", "epanechnikov", "gaussian"]
 
@@ -83,41 +82,3 @@ def test_any_engine_is_a_law_however_poor(name, drawn, t, v):
     assert np.all(np.diff(quantiles, axis=1) >= 0)
     alone = np.concatenate([engine.quantiles(row[None], LEVELS, LOWER) for row in rows])
     np.testing.assert_array_equal(quantiles, alone)
-
-
-LAW = st.one_of(
-    st.builds(
-        KernelLaw,
-        kernel=st.sampled_from(KERNELS),
-        bandwidth=st.sampled_from(["median", "median-log", "rate", 1e-3, 0.5, 1e3]),
-        min_effective_samples=st.sampled_from([1, 3, 20]),
-        random_state=st.just(0),
-    ),
-    st.builds(NeighborsLaw, n_neighbors=st.integers(1, 10)),
-)
-QUERIES = arrays(float, (4, 2), elements=COORDINATE)
-
-
-@st.composite
-def references(draw):
-    n = draw(st.integers(1, 20))
-    return draw(arrays(float, (n, 2), elements=COORDINATE)), draw(arrays(float, n, elements=SCORE))
-
-
-@given(
-    st.sampled_from(sorted(ADJUSTMENTS.keys() - {"plain"})),
-    LAW,
-    references(),
-    QUERIES,
-    arrays(float, (4, 2), elements=SCORE),
-    st.floats(-3, 3),
-)
-@SETTINGS
-def test_p_at_most_theta_implies_v_at_most_the_threshold(name, law, data, X, v, theta):
-    V = np.column_stack([-data[1], data[1]])
-    adjustment, F = fit_adjustment(make_adjustment(name), V), local_laws(law, data[0], V, X)
-    levels = np.array([[0.95], [0.9]])
-    p = adjustment.score(v, F, levels)
-    for limit in (np.full((2, 1), theta), p[0], p):
-        T = adjustment.threshold(limit, F, levels)
-        assert np.all((v[:, :, None] <= T)[p <= limit])

@@ -1,7 +1,6 @@
 """What the report says, that no text breaks it, and that it stays small."""
 
 import json
-import os
 import re
 import sys
 from functools import cache, partial
@@ -315,22 +314,6 @@ def test_many_hostile_columns_stay_under_three_megabytes():
     assert len(page.encode()) < LIMIT
     assert "can be chosen" in page
     assert "are not on this page" in page
-
-
-def test_the_file_is_whole_or_not_there(arguments, tmp_path, monkeypatch):
-    path = write_report(arguments["audit"], tmp_path / "a.html")
-    before = path.read_text(encoding="utf-8")
-    assert before == render(report_content(arguments["audit"]))
-
-    def fail(*_):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(os, "replace", fail)
-    monkeypatch.setattr(type(path), "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
-        write_report(arguments["audit"], path, title="another")
-    assert path.read_text(encoding="utf-8") == before
-    assert [file.name for file in tmp_path.iterdir()] == ["a.html"]
 
 
 def test_the_same_arguments_give_the_same_page_without_addresses_of_objects(arguments, summary):

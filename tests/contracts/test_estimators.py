@@ -79,24 +79,6 @@ def test_values_beyond_single_precision(fitted, size):
     assert lower <= upper
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_calibration_and_queries_change_nothing_that_was_learned(estimator_class):
-    """Whatever enters the score of a row is fixed by training rows and that row."""
-    model = light(estimator_class, calibration_size=None).fit(*awkward_data(300, seed=0))
-
-    def learned():
-        parts = vars(model).items()
-        return joblib.hash({k: v for k, v in parts if k not in ("calibration_", "fit_report_")})
-
-    before = learned()
-    first = model.conformalize(*awkward_data(80, seed=1)).predict_interval(X_NEW)
-    other_X, other_y = awkward_data(90, seed=2)
-    model.conformalize(3.0 * other_X + 5.0, -2.0 * other_y).predict_interval(1e3 * X_NEW)
-    assert learned() == before
-    again = model.conformalize(*awkward_data(80, seed=1)).predict_interval(X_NEW)
-    np.testing.assert_array_equal(again, first)
-
-
 def test_one_by_one_equals_batch_and_order_is_kept(fitted):
     batch = fitted.predict_interval(X_NEW, confidence_level=[0.6, 0.9])
     single = [fitted.predict_interval(row[None], confidence_level=[0.6, 0.9]) for row in X_NEW]

@@ -125,19 +125,6 @@ def joined(parts, meta):
     return dd.from_delayed([dask.delayed(part) for part in parts], meta=meta, verify_meta=False)
 
 
-@pytest.mark.parametrize("base", [FirstColumn(), None], ids=["fitted", "default"])
-def test_a_partition_of_objects_moves_no_bound(base):
-    X, y = rows(900, seed=0)
-    table = pd.DataFrame(X, columns=NAMES).assign(y=y)
-    even = [table[:300], table[300:600], table[600:]]
-    odd = [even[0], even[1].astype({"a": object, "b": object}), even[2]]
-    bounds = []
-    for lazy in (joined(even, table[:0]), joined(odd, table[:0])):
-        model = lc.SLCPRegressor(base, law="kernel", random_state=0).fit(lazy[NAMES], lazy["y"])
-        bounds.append(model.predict_interval(lazy[NAMES]).compute())
-    np.testing.assert_array_equal(*bounds)
-
-
 def test_other_levels_are_found_when_asked_for_and_kept_in_files(tmp_path):
     X, y = rows(2_000, 0)
     model = slcp(LinearRegression(), "uniform").fit(*cut(X, y, (1_000,) * 2))

@@ -208,10 +208,8 @@ warnings.simplefilter("ignore")
 kernel = dict(random_state=0)
 laws = {
     "exact": KernelLaw(engine="exact", **kernel),
-    "float64": KernelLaw("epanechnikov", bandwidth=2.0, engine="exact", **kernel),
     "boxcar": KernelLaw("boxcar", bandwidth=2.0, engine="exact", **kernel),
     "sketch": KernelLaw(engine="sketch", tolerance=0.5, **kernel),
-    "minibatch": KernelLaw(engine="minibatch", batch_size=3500, **kernel),
     "neighbors": NeighborsLaw(50),
     "leaves": ForestLaw(RandomForestRegressor(10, min_samples_leaf=5, random_state=0)),
 }
@@ -225,7 +223,6 @@ for name, law in laws.items():
     found |= {
         f"{name} quantile": law.quantile(rows, [0.05, 0.5, 0.95]),
         f"{name} cdf": law.cdf(rows, at),
-        f"{name} cdf from the left": law.cdf(rows, at, side="left"),
         f"{name} mean": law.mean(rows),
         f"{name} size": law.effective_sample_size(rows),
     }

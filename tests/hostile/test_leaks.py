@@ -28,7 +28,7 @@ from inner import (
     split_rows,
 )
 from localconformal import KernelLaw, LocalizedConformalRegressor, SLCPRegressor
-from registry import ESTIMATORS, ci_but, light, optional, smooth_data
+from registry import ci_but, light, optional, smooth_data
 
 LEVELS = [0.5, 0.9]
 PROBE = np.vstack([smooth_data(23, seed=9)[0], [[4.0, -4.0]]])
@@ -125,14 +125,9 @@ def assert_inner_split_is_kept(model, n=200, cut=lambda X, y: (X, y), held=held_
     return fitted
 
 
-QUICK = {"SplitConformalRegressor", "SLCPRegressor", "LCPRegressor"}
-NAMES = {cls.__name__: cls for cls in ESTIMATORS}
-
-
-@pytest.mark.parametrize("name", ci_but(QUICK, NAMES))
-def test_no_estimator_learns_from_calibration_or_from_rows_asked(name):
-    assert_learns_from_training_alone(light(NAMES[name]))
-    assert_inner_split_is_kept(light(NAMES[name]))
+def test_no_estimator_learns_from_calibration_or_from_rows_asked(estimator_class):
+    assert_learns_from_training_alone(light(estimator_class))
+    assert_inner_split_is_kept(light(estimator_class))
 
 
 TERMS = {("residual", name) for name in ADJUSTMENTS} | {(name, "additive") for name in SCORES}
@@ -211,9 +206,8 @@ def cut():
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_on_dask_learns_from_calibration_rows(name, cut):
-    model = light(NAMES[name])
+def test_nothing_on_dask_learns_from_calibration_rows(estimator_class, cut):
+    model = light(estimator_class)
     try:
         model.fit(*cut(*TRAIN))
     except ValueError as refused:

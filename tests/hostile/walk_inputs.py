@@ -85,19 +85,15 @@ KINDS = {
     **{name: converted(name) for name in ("int64", "int8", "bool", "object")},
     "fortran": np.asfortranarray,
     "strided": lambda a: np.repeat(np.repeat(a, 2, axis=0), 2, axis=1)[::2, ::2],
-    "reversed": lambda a: a[::-1, ::-1],
     "read-only": read_only,
     "memory-mapped": memory_mapped,
     "list": lambda a: a.tolist(),
     "pandas": in_pandas,
     "pandas-category": lambda a: in_pandas(a, "category"),
-    "pandas-object": lambda a: in_pandas(a, "object"),
     "pandas-nullable": lambda a: in_pandas(a).convert_dtypes(),
     "pandas-times": lambda a: in_pandas(a).assign(day=pd.date_range("2020", periods=len(a))),
-    "pandas-numbered": pd.DataFrame,
     "polars": in_polars,
     "polars-category": lambda a: in_polars(a, pl.Categorical),
-    "polars-text": lambda a: in_polars(a, pl.String),
 }
 #: and what none takes.
 BAD_KINDS = {
@@ -106,12 +102,9 @@ BAD_KINDS = {
     "times": converted("datetime64[s]"),
     "sparse": lambda a: sparse.csr_matrix(np.nan_to_num(a)),
     "one-dimension": lambda a: a.ravel(),
-    "three-dimensions": lambda a: a[:, :, None],
-    "ragged": lambda a: [[1.0] * (1 + row % 2) for row in range(len(a))],
     "repeated-names": lambda a: pd.DataFrame(a, columns=["x"] * a.shape[1]),
     "masked": lambda a: np.ma.array(a, mask=np.ones(a.shape)),
     "lazy": lambda a: in_polars(a).lazy(),
-    "records": lambda a: [{"x": 1.0}] * len(a),
     **{str(value): lambda a, value=value: value for value in (None, 3.0, "word")},
 }
 #: (n,) float64 -> what a response may be,
@@ -132,12 +125,8 @@ BAD_TARGETS = {
     "two-columns": lambda y: np.column_stack([y, y]),
     "too-short": lambda y: y[1:],
     "text": lambda y: np.full(len(y), "a"),
-    "masked": lambda y: np.ma.array(y, mask=np.ones(len(y))),
-    "times": lambda y: np.full(len(y), np.datetime64("2020-01-01")),
-    "complex": lambda y: y * 1j,
     "empty": lambda y: y[:0],
     "none": lambda y: None,
-    "number": lambda y: 1.0,
 }
 
 

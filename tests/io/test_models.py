@@ -3,7 +3,6 @@
 import io
 import json
 import pickle
-import subprocess
 import sys
 
 import numpy as np
@@ -116,26 +115,6 @@ def test_a_law_on_tensors_does(tmp_path, engine):
     law = KernelLaw(device="cpu", engine=engine)
     model = SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(X, y)
     assert_same_intervals(model, X, tmp_path)
-
-
-LOAD = """
-import sys
-import numpy as np
-from localconformal.io import load_model
-X = np.load(sys.argv[2])
-sys.stdout.write(load_model(sys.argv[1]).predict_interval(X).tobytes().hex())
-"""
-
-
-@pytest.mark.ci
-def test_another_process_does(tmp_path):
-    X, y = smooth_data(200, 0)
-    model = light(SLCPRegressor).fit(X, y)
-    np.save(tmp_path / "X.npy", X)
-    path = save_model(model, tmp_path / "model.skops")
-    command = [sys.executable, "-c", LOAD, path, tmp_path / "X.npy"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == model.predict_interval(X).tobytes().hex()
 
 
 @pytest.mark.ci

@@ -74,24 +74,6 @@ def test_names_and_types_of_columns_in_csv(tmp_path):
     assert table.to_dict("records") == [{"Unnamed: 0": 1, "Unnamed: 7": 2, "c": 3}]
 
 
-def test_kinds_that_only_parquet_has(tmp_path):
-    frame = pd.DataFrame(
-        {
-            "label": pd.Categorical(["a", "b"]),
-            "long": pd.to_timedelta(["90s", None]),
-            "zone": pd.to_datetime(["2020-01-01", "2020-06-01"], utc=True),
-        },
-        index=pd.Index(["x", "y"], name="id"),
-    )
-    frame.to_parquet(tmp_path / "k.parquet")
-    table = read_table(tmp_path / "k.parquet")
-    assert list(table) == list(frame)
-    assert table.index.equals(frame.index)
-    assert table["label"].tolist() == ["a", "b"]
-    np.testing.assert_array_equal(table["long"], [90.0, np.nan])
-    assert table["zone"].dt.month.tolist() == [1, 6]
-
-
 @pytest.mark.parametrize(
     "kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str
 )

@@ -173,28 +173,6 @@ def test_a_model_s_last_bits_do_not_change_the_draw():
     np.testing.assert_allclose(model.predict_interval(X)[:50], alone, rtol=1e-12, atol=1e-12)
 
 
-def test_the_default_of_rlcp_trains_one_model():
-    X, y = smooth_data(300, seed=0)
-    fits = []
-
-    class Counted(LinearRegression):
-        def fit(self, X, y):
-            fits.append(len(y))
-            return super().fit(X, y)
-
-    plain = lc.RLCPRegressor(Counted(), random_state=0).fit(X, y)
-    assert fits == [225]
-    law = lc.KernelLaw(bandwidth=lc.EffectiveSize(150))
-    same = lc.RLCPRegressor(Counted(), law=law, random_state=0).fit(X, y)
-    assert fits[1:] == [180] * 5 + [225]
-    np.testing.assert_array_equal(plain.predict_interval(X), same.predict_interval(X))
-    # Few training rows reach nobody's effective size: split conformal.
-    X, y = smooth_data(60, seed=0)
-    split = lc.SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
-    same = local(lc.RLCPRegressor).fit(X, y)
-    np.testing.assert_array_equal(same.predict_interval(X), split.predict_interval(X))
-
-
 def test_many_dimensions_do_not_underflow():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 2000))

@@ -135,25 +135,6 @@ def test_what_is_no_row_of_the_model_is_one_sentence(model):
         model.predict(pl.from_pandas(rows_of(2, 1)).lazy())
 
 
-def test_days_need_not_be_written_as_in_training_rows():
-    table = homes(300, 1).drop(columns="key")
-    written = pd.to_datetime(table["sold"]).dt.strftime("%d/%m/%Y").where(table["rooms"] > 1)
-    model = fit_table_model(table.assign(sold=written), "price", **QUICK)
-    row = table.iloc[0].to_dict()
-    local = model.predict({**row, "sold": pd.Timestamp(row["sold"]).strftime("%d/%m/%Y")})
-    pd.testing.assert_frame_equal(model.predict(row), local)
-    with pytest.warns(UserWarning, match="1 value of 'sold' could not be read as a time"):
-        model.predict({**row, "sold": "31/31/2020"})
-    # A column without a value has no type to be refused for.
-    bounds = [
-        model.predict_interval(table[:1].assign(sold=pd.Series([missing], dtype=kind)))
-        for missing, kind in ((None, object), (np.nan, float), (pd.NaT, "datetime64[ns]"))
-    ]
-    np.testing.assert_array_equal(bounds, [bounds[0]] * 3)
-    with pytest.raises(TableError, match="holds numbers"):
-        model.predict(table[:1].assign(sold=7.0))
-
-
 def test_a_file_is_predicted_in_batches_as_its_rows_are(model, tmp_path):
     rows = rows_of(50, 1)
     rows.to_parquet(tmp_path / "new.parquet")
