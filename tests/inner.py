@@ -25,7 +25,6 @@ from localconformal.laws.blend import default_models
 from localconformal.laws.forest import _LeafFinder as LeafFinder
 from localconformal.laws.kernel import (
     KERNELS,
-    Bandwidth,
     KernelWeights,
     NeighborWeights,
     _build_engine,
@@ -57,9 +56,7 @@ def build_engine(name, problem):
     if name == "reference":
         v, points, *kernel = problem.for_engine()
         return ReferenceEngine(v, KernelWeights(points, *kernel)), None
-    given = (problem.kernel, problem.min_effective_samples, problem.seed, problem.n_jobs)
-    asked = Bandwidth(problem.points, problem.v, *given)
-    return _build_engine(name, asked, problem.bandwidth, problem.tolerance)
+    return _build_engine(name, problem)
 
 
 def embedded(model, X):

@@ -67,11 +67,6 @@ class _Grid:
     The unit is the range of the middle 90 % of the scores. Within it u is about linear in v and
     the bins are of about equal width; far out their widths grow in proportion to the distance, so
     that a few wild scores do not leave the others in one bin. Its ends, low and high, are in u.
-
-    >>> v = np.linspace(-1.0, 1.0, 101)
-    >>> grid = _Grid.around(v, y=v)
-    >>> bool(grid.edges[0] < -1.0), bool(grid.edges[-1] > 1.0), len(grid.widths)
-    (True, True, 400)
     """
 
     centre: float
@@ -122,13 +117,7 @@ class _Grid:
             return np.maximum(np.maximum(edges[0] - v, v - edges[-1]), 0.0) / self.unit
 
     def extended(self, units: Array) -> tuple[Array, Array]:
-        """Ends of the grid with so many units (n,) more on both sides, rounded outward.
-
-        >>> grid = _Grid(centre=0.0, unit=2.0, low=-1.0, high=1.0)
-        >>> start, end = grid.extended(np.array([0.5, np.inf]))
-        >>> grid.beyond(end).round(6), start.round(3)
-        (array([0.5, inf]), array([-3.35,  -inf]))
-        """
+        """Ends of the grid with so many units (n,) more on both sides, rounded outward."""
         with np.errstate(over="ignore"):
             reach = self.unit * units
             return -round_up(reach, -self.edges[0]), round_up(reach, self.edges[-1])
@@ -271,11 +260,7 @@ class HighestDensity(DensityRank):
 
 
 def _denser_mass(mass: Array, widths: Array) -> Array:
-    """Mass of the bins that are strictly denser than each: (n, M), 0 at the densest.
-
-    >>> _denser_mass(np.array([[0.25, 0.5, 0.25]]), np.ones(3))
-    array([[0.5, 0. , 0.5]])
-    """
+    """Mass of the bins that are strictly denser than each: (n, M), 0 at the densest."""
     density = mass / widths
     order = np.argsort(-density, axis=1, kind="stable")
     falling, held = (np.take_along_axis(values, order, axis=1) for values in (density, mass))
@@ -342,11 +327,7 @@ class NearestProfile(Cell):
 
 
 def _profiles(mass: Array, widths: Array, levels: Array) -> Array:
-    """g_x(t) = mass of the bins with density >= t: (n, M) and t (T,) -> (n, T).
-
-    >>> _profiles(np.array([[0.25, 0.75]]), np.array([1.0, 1.0]), np.array([0.1, 0.5, 0.9]))
-    array([[1.  , 0.75, 0.  ]])
-    """
+    """g_x(t) = mass of the bins with density >= t: (n, M) and t (T,) -> (n, T)."""
     density = mass / widths
     order = np.argsort(density, axis=1, kind="stable")
     rising, held = (np.take_along_axis(values, order, axis=1) for values in (density, mass))
@@ -380,11 +361,7 @@ class NestedRuns(DensityRank):
 
 
 def _run_mass(mass: Array, widths: Array, level: float) -> Array:
-    """Mass of the first run of the family that holds each bin: (n, M), 0 at the innermost.
-
-    >>> _run_mass(np.array([[0.125, 0.5, 0.25, 0.125]]), np.ones(4), 0.7)
-    array([[1.   , 0.   , 0.75 , 0.875]])
-    """
+    """Mass of the first run of the family that holds each bin: (n, M), 0 at the innermost."""
     ranks = np.empty_like(mass)
     with compiling():
         _nested_runs(mass, widths, level - MASS_GUARD, ranks)

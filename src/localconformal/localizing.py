@@ -17,8 +17,9 @@ from sklearn.base import BaseEstimator
 from localconformal.composition import Calibration, Parts
 from localconformal.corrections import Weighing
 from localconformal.engine import FLAT
+from localconformal.engine.choose import DISTANCE_ROWS, Problem
 from localconformal.laws.base import make_law
-from localconformal.laws.kernel import DISTANCE_ROWS, KERNELS, Bandwidth, absolute_weights
+from localconformal.laws.kernel import KERNELS, absolute_weights
 from localconformal.quantiles import Array, conformal_rank
 from localconformal.rows import Index, Reference, Rows, canonical_order, row_hashes
 
@@ -72,11 +73,6 @@ def draw(kernel: str, seed: int, points: Array) -> Array:
 
     Gaussian: N(0, I). Boxcar: uniform in the unit ball, radius^k being uniform. Epanechnikov: a
     uniform direction, and a squared radius with the law Beta(k / 2, 2).
-
-    >>> rows = np.array([[0.5, 1.0], [2.0, 3.0]])
-    >>> both, second = draw("gaussian", 7, rows), draw("gaussian", 7, rows[1:])
-    >>> bool((both[1] == second[0]).all())
-    True
     """
     return DRAWS[kernel](seed, points)
 
@@ -150,9 +146,8 @@ class LocalRanks(Kernel):
     chance. A sum of n non-negative numbers, divided by another, is off by a factor within
     1 +- (n + 2) eps. So a row is counted only if t < (1 - g) T - tiny with g = (2 n + 16) eps (and
     the least normal number for masses that underflow): then its rank is smaller in exact
-    arithmetic too. Counts can only be too small and sets too large, by ties that are none by a
-    part in 10^12. Ranks made of equal weights differ by far more; so H = 1 gives exactly the
-    conformal quantile.
+    arithmetic too. Sets can only be too large, by ties that are none by a part in 10^12; H = 1
+    gives exactly the conformal quantile.
     """
 
     def keep(self, rows: Rows, V: Array) -> _Ranks:
@@ -236,13 +231,6 @@ def _rank_locally(kernel: _Kernel, rows: Any, scores: Array) -> _Ranks:
 
     ``kernel`` is (m rows, n others) -> H(row_i, other_j), (m, n), in [0, 1] and 1 for a row with
     itself.
-
-    >>> kernel = lambda x, others: np.exp(-np.abs(np.subtract.outer(x, others)))
-    >>> rows, scores = np.array([0.0, 5.0, 0.1, 5.1]), np.array([1.0, 2.0, 3.0, 4.0])
-    >>> ranks = _rank_locally(kernel, rows, scores)
-    >>> ranks.thresholds(kernel, np.array([0.0, 5.0]), np.array([0.5]), symmetric=True)
-    array([[3.],
-           [4.]])
     """
     n = len(scores)
     below = np.append(np.searchsorted(scores, scores, side="left"), n).astype(np.int64)
@@ -314,13 +302,16 @@ class EffectiveSize(BaseEstimator):
 
     target: float = 50.0
 
-    def choose(self, problem: Bandwidth) -> float:
+    def choose(self, problem: Problem) -> float:
         """The bandwidth, by Brent's kind of bisection on a logarithmic scale."""
         if not isinstance(self.target, Real) or not self.target > 0:
             raise ValueError(f"got target={self.target!r}; expected a positive number.")
-        points = problem.points[problem.sample(len(problem.points), DISTANCE_ROWS)]
+        points = problem.sample(DISTANCE_ROWS).points
         squared = cdist(points, points, "sqeuclidean")
-        narrow, wide = _extremes(squared)
+        apart = np.sqrt(squared[squared > 0])
+        # An h that reaches no row but those that coincide, and one that weighs all alike.
+        narrow = float(apart.min()) / _NOTHING if len(apart) else 1.0
+        wide = float(apart.max()) * FLAT if len(apart) else 1.0
         if _neighbours(problem.kernel, squared, wide) < self.target:
             return float("inf")
         if _neighbours(problem.kernel, squared, narrow) >= self.target:
@@ -331,14 +322,6 @@ class EffectiveSize(BaseEstimator):
             return float(np.log1p(size) - np.log1p(self.target))
 
         return float(np.exp(brentq(excess, np.log(narrow), np.log(wide), xtol=_PRECISION)))
-
-
-def _extremes(squared: Array) -> tuple[float, float]:
-    """An h that reaches no row but those that coincide, and one that weighs all alike."""
-    positive = squared[squared > 0]
-    if not len(positive):
-        return 1.0, 1.0
-    return float(np.sqrt(positive.min())) / _NOTHING, float(np.sqrt(positive.max())) * FLAT
 
 
 def _neighbours(kernel: str, squared: Array, bandwidth: float) -> float:
@@ -379,7 +362,7 @@ class FiniteThresholds(BaseEstimator):
     n_candidates: int = 20
     most_infinite: float | None = None
 
-    def choose(self, problem: Bandwidth) -> float:
+    def choose(self, problem: Problem) -> float:
         """The candidate of the smallest objective."""
         self._check()
         ends = (2.0 * problem.distance_quantile(1.0), problem.distance_quantile(0.01))
@@ -413,7 +396,7 @@ class FiniteThresholds(BaseEstimator):
 
 
 def _make_trial(
-    problem: Bandwidth, level: float, number: int
+    problem: Problem, level: float, number: int
 ) -> Callable[[float], tuple[float, float]]:
     """h -> share of infinite thresholds, and the mean of the finite ones.
 

@@ -18,11 +18,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from localconformal.engine import TOLERANCE, Engine, EngineReport
 from localconformal.quantiles import Array
 
 SKETCH_FROM = 10_000
+#: Rows whose pairwise distances are looked at; two million pairs fix a median to a percent.
+DISTANCE_ROWS = 2_000
 _LANDMARKS = (128, 256, 512, 1024)
 _CERTIFICATE_ROWS, _PROBES = 50_000, 400
 _LEVELS = np.array([0.05, 0.5, 0.95])
@@ -32,7 +35,10 @@ _MOST_LOST = 0.01
 
 @dataclass(frozen=True)
 class Problem:
-    """Reference points (n, d) and scores (n,), in any order, and the kernel meant for them."""
+    """Reference points (n, d) and scores (n,), in any order, and the kernel meant for them.
+
+    Also what a rule for the bandwidth reads, before there is one.
+    """
 
     points: Array
     v: Array
@@ -49,11 +55,17 @@ class Problem:
         return self.take(np.argsort(self.v, kind="stable"))
 
     def sample(self, most: int) -> Problem:
-        """At most so many rows, by score."""
+        """At most so many of the rows, drawn with the seed."""
         if len(self.v) <= most:
-            return self.by_score()
+            return self
         rng = np.random.default_rng(self.seed)
-        return self.take(rng.choice(len(self.v), most, replace=False)).by_score()
+        return self.take(np.sort(rng.choice(len(self.v), most, replace=False)))
+
+    def distance_quantile(self, q: float) -> float:
+        """q-quantile of the positive pairwise distances; 1 when all points coincide."""
+        distances = pdist(self.sample(DISTANCE_ROWS).points)
+        positive = distances[distances > 0]
+        return float(np.quantile(positive, q)) if len(positive) else 1.0
 
     def take(self, rows: Any) -> Problem:
         """Some of the rows."""
@@ -103,7 +115,7 @@ def _try_sketch(problem: Problem, insist: bool) -> tuple[Any, EngineReport]:
             "sketch needs: choose engine='auto'."
         )
     load_loops()
-    part = problem.sample(_CERTIFICATE_ROWS)
+    part = problem.sample(_CERTIFICATE_ROWS).by_score()
     sketch, error, certified, words = _choose_sketch(problem, part, insist)
     n_landmarks = len(sketch.landmarks)
     if not certified and not insist:

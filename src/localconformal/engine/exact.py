@@ -21,9 +21,8 @@ exponentials; everything else must stay out of the way.
   loop over the references of a block is one that LLVM turns into vector instructions.
 * exp is a polynomial for the fraction of the exponent and an integer shift for the rest: the C
   library's scalar exp costs several times as much, and stops the loop from being vectorised.
-* A sum of floating-point numbers depends on its order. Fast maths lets the compiler choose one, by
-  the code around a loop, so that a process that compiles and one that loads from the cache would
-  differ in the last bits. Here the order is written down: `dot` adds in lanes, side by side.
+* The order of a sum is written down: `dot` adds in lanes. Fast maths lets the compiler
+  choose one, and a process that compiles would differ in the last bits from one that loads.
 * The law is the same in `_locate` and `_mass_up_to`: at the last reference of a block the prefix
   sum, inside the block a running sum capped by that. So quantiles and CDF are exact inverses.
 * A query row looks at nothing but itself and the references: batches, threads and chunks of rows

@@ -23,10 +23,8 @@ in order, and how many of them lie up to the end of each of C bins of ranks:
 * C is about a quarter of the mean size of a leaf, within bounds: a bin has a few members per tree.
 * Four rows go down a tree side by side, without a branch: one row alone would wait for each node
   it loads.
-* The law is the same in `_locate` and `_mass_up_to`: at the last member of a bin the sum of
-  the first pass, before it a running sum capped by that. So quantiles and CDF are exact inverses.
-* A row looks at nothing but itself and the references; sums are never reordered (no fast maths):
-  batches, threads and chunks do not change a bit of its answer.
+* The law is the same in `_locate` and `_mass_up_to`, and sums are never reordered, as in `exact`:
+  quantiles and CDF are exact inverses, and batches, threads and chunks do not change a bit.
 """
 
 from __future__ import annotations
@@ -414,26 +412,24 @@ class LeafEngine:
         bins = int(np.clip(typical / _MEMBERS_PER_BIN, _FEWEST_BINS, _MOST_BINS))
         self.records = _write_records(leaves, bins)
 
-    def quantiles(self, rows: Any, levels: Array, upper: NDArray[np.bool_]) -> Array:
-        """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
+    def quantiles(
+        self, rows: Any, levels: Array, upper: NDArray[np.bool_], own: Any = None
+    ) -> Array:
+        """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L).
+
+        With ``own``, rows are codes, and reference own[i] does not count for row i.
+        """
         targets = targets_by_row(levels, upper, len(rows))
         positions = np.empty(targets.shape, dtype=np.int64)
-        self._run(self._law(_locate, None, targets, positions), rows)
+        self._run(_locate, rows, targets, positions, own)
         return scores_at(self.v, positions, targets)
 
     def cdf(self, rows: Any, v: Array, side: str) -> Array:
         """F(v) or F(v-): v (m, k) -> (m, k)."""
         counts = np.searchsorted(self.v, v, side="right" if side == "right" else "left")
         masses = np.empty(v.shape)
-        self._run(self._law(_mass_up_to, None, counts, masses), rows)
+        self._run(_mass_up_to, rows, counts, masses)
         return masses
-
-    def quantiles_without_own(self, codes: Codes, own: NDArray[np.int64], levels: Array) -> Array:
-        """Q at rows of these codes, where reference own[i] does not count for row i: (m, L)."""
-        targets = targets_by_row(levels, np.zeros(levels.shape[-1], dtype=bool), len(codes))
-        positions = np.empty(targets.shape, dtype=np.int64)
-        self._run(self._law(_locate, own, targets, positions), codes, find=np.asarray)
-        return scores_at(self.v, positions, targets)
 
     def moments(self, rows: Any) -> Array:
         """E V, E|V|, effective sample size, and whether no leaf had members: (m, 4)."""
@@ -453,23 +449,19 @@ class LeafEngine:
             out[part, 2], out[part, 3] = sums[:, 2] ** 2 / squares, alike
         return out
 
-    def _law(self, loop: Any, own: Any, asked: Any, out: Any) -> Callable[[Codes, slice], None]:
-        """The loop on a chunk of rows; ``own`` None: every reference counts."""
+    def _run(self, loop: Any, rows: Any, asked: Any, out: Any, own: Any = None) -> None:
+        """Call the loop on chunks of rows, in threads."""
         held = self.records
         inside = (held.starts, held.words, held.bins, held.width, len(self.v))
 
-        def work(codes: Codes, part: slice) -> None:
+        def work(part: slice) -> None:
+            codes = self.find(rows[part]) if own is None else rows[part]
             mine = np.full(len(codes), -1) if own is None else own[part]
             loop(codes, mine, inside, asked[part], out[part])
 
-        return work
-
-    def _run(self, work: Callable[[Codes, slice], None], rows: Any, find: Any = None) -> None:
-        """Find the leaves of chunks of rows and do the work on them, in threads."""
-        find = self.find if find is None else find
         step = int(np.clip(len(rows) // 8, _ROWS_PER_THREAD, _CHUNK_ROWS))
         parts = [slice(i, i + step) for i in range(0, len(rows), step)]
-        run_in_threads(lambda part: work(find(rows[part]), part), parts, self.n_jobs, len(parts))
+        run_in_threads(work, parts, self.n_jobs, len(parts))
 
 
 class TreeWalk:

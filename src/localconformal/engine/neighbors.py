@@ -7,9 +7,8 @@ A reference is known by its rank in the order of V. Neighbours of a chunk of row
 array of keys, row * n + rank: those of row i stand at starts[i]:starts[i + 1], and how many have a
 rank below c is one search for the key i * n + c.
 
-Kernels are not searched by a tree. With 10^5 references in two dimensions, and 0.1 % of them within
-reach of a row, most rows of a Gaussian must be widened to reach the default effective sample size
-of 20, and a tree with the exact engine behind it took longer than that engine alone.
+Kernels are not searched by a tree: with 10^5 references in two dimensions, and 0.1 % of them within
+reach, most rows of a Gaussian must be widened, and a tree took longer than the exact engine alone.
 """
 
 from __future__ import annotations

@@ -1,13 +1,6 @@
 """Where "near" is measured: rows of any kind -> points in Euclidean space.
 
-An embedding is one of these:
-
-* a name, inside a regressor: "outputs", mu(x), the predictions of its own point model;
-  "outputs-spread", (mu(x), sigma(x)), with a spread learned from the scores; "hidden", the last
-  hidden layer of its network; "metric", a `LearnedMetric` of the features, "hidden-metric" of that
-  layer;
-* a fitted or unfitted transformer (``transform``), a fitted model (``predict`` only, or a
-  FrozenEstimator), or a callable.
+What may be an embedding is told at `KernelLaw`: a name, a transformer, a fitted model, a callable.
 """
 
 from __future__ import annotations
@@ -197,10 +190,7 @@ class HiddenLayer(BaseEstimator):
         """Activations of the layer: (n, units)."""
         before, network = unwrap(self.model)
         if not hasattr(network, "coefs_"):
-            raise ValueError(
-                f"got {type(network).__name__}; expected a fitted MLPRegressor, which has hidden "
-                "layers."
-            )
+            raise ValueError(f"got {type(network).__name__}; expected a fitted MLPRegressor.")
         depth = len(network.coefs_) - 1
         if not -depth <= self.layer < depth:
             raise ValueError(

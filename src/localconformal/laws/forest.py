@@ -136,7 +136,10 @@ class ForestLaw(Law):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.view_ = fit_view(self.embedding, rows, v, seed, self.n_jobs)
         points = as_points(self.view_(rows))
-        model = _unfitted_model(self.estimator, len(v), seed, self.n_jobs)
+        own = self.estimator is not None
+        model = clone(self.estimator) if own else default_forest(len(v), seed, self.n_jobs)
+        if model.get_params().get("random_state", seed) is None:
+            model.set_params(random_state=seed)
         tags = get_tags(model).target_tags if hasattr(model, "__sklearn_tags__") else None
         one_column = tags is not None and tags.single_output and not tags.multi_output
         if self.target == "both" and one_column:
@@ -202,14 +205,13 @@ class ForestLaw(Law):
         few = isinstance(engine, ReferenceEngine)
         leaves = engine.weigh.leaves if few else engine.records.leaves(n)
         codes = _out_of_bag_codes(leaves.codes(), self.model_.estimators_samples_)
-        own = np.arange(n)
+        own, below = np.arange(n), np.zeros(len(t), dtype=bool)
         answer = np.empty((n, len(t)))
         if few:
             plain = ReferenceEngine(v, LeafWeights(leaves, own_last=True))
-            rows: Any = np.column_stack([codes, own])
-            answer[self.order_] = plain.quantiles(rows, t, np.zeros(len(t), dtype=bool))
+            answer[self.order_] = plain.quantiles(np.column_stack([codes, own]), t, below)
         else:
-            answer[self.order_] = engine.quantiles_without_own(codes, own, t)
+            answer[self.order_] = engine.quantiles(codes, t, below, own)
         return answer
 
 
@@ -233,16 +235,6 @@ def _given_model(estimator: Any, rows: Rows) -> Any:
             )
         return model
     return estimator if estimator is not None and is_frozen(estimator) else None
-
-
-def _unfitted_model(estimator: Any, n: int, seed: int, n_jobs: int | None) -> Any:
-    """The trees to grow, with a seed."""
-    if estimator is None:
-        return default_forest(n, seed, n_jobs)
-    model = clone(estimator)
-    if model.get_params().get("random_state", seed) is None:
-        model.set_params(random_state=seed)
-    return model
 
 
 def default_forest(
@@ -360,7 +352,6 @@ class _LeafFinder:
 
 
 def _find_in(model: Any) -> Callable[[Any, Any], Any]:
-    """The function of the table for a model; an error where there is none."""
     for fits, find in _FINDERS:
         if fits(model):
             return find
@@ -393,7 +384,6 @@ class _NumberedLeaves:
         return self.look_up(self.find(X))
 
     def look_up(self, numbers: _Numbers) -> Codes:
-        """Codes of leaf numbers (m, T)."""
         places = numbers - self.lowest
         beyond = self.ends - self.offsets - 1
         places = np.where((places < 0) | (places > beyond), beyond, places)

@@ -26,14 +26,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import cdist, pdist
+from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from localconformal.columns import Features
-from localconformal.engine import CODES, FEW, NO_MASS, TOLERANCE, EngineReport, fewest_doublings
+from localconformal.engine import CODES, FEW, NO_MASS, EngineReport, fewest_doublings
+from localconformal.engine.choose import Problem, build_engine
 from localconformal.laws.base import (
     Law,
     ReferenceEngine,
@@ -46,8 +47,6 @@ from localconformal.rows import Curve, Rows
 
 #: The paper's advice for the size of a mini-batch.
 _BATCH_SHARE = 0.3
-#: Rows whose pairwise distances are looked at; two million pairs fix a median to a percent.
-DISTANCE_ROWS = 2_000
 #: Rows asked and rows answering in cross-validation.
 _CV_QUERIES, _CV_REFERENCES = 1_000, 10_000
 #: Share of rows that may need the fallback at a bandwidth that is tried.
@@ -117,34 +116,6 @@ def _is_enough(u2: Array, weights: Array, needed: float) -> NDArray[np.bool_]:
 # ---- how wide the kernel is: rules that read the reference rows once, at fit --------------------
 
 
-@dataclass(frozen=True)
-class Bandwidth:
-    """What a rule reads: reference points and scores in canonical order, and the kernel."""
-
-    points: Array
-    v: Array
-    kernel: str
-    min_effective_samples: float
-    seed: int
-    n_jobs: int | None = None
-
-    def dense(self, bandwidth: float, points: Array, v: Array) -> Any:
-        """The engine of these rows at this bandwidth that weighs every one of them."""
-        return _build_engine("minibatch", replace(self, points=points, v=v), bandwidth)[0]
-
-    def distance_quantile(self, q: float) -> float:
-        """q-quantile of the positive pairwise distances; 1 when all points coincide."""
-        distances = pdist(self.points[self.sample(len(self.points), DISTANCE_ROWS)])
-        positive = distances[distances > 0]
-        return float(np.quantile(positive, q)) if len(positive) else 1.0
-
-    def sample(self, n: int, most: int) -> Any:
-        """Which of n rows to look at: all, or a sorted sample."""
-        if n <= most:
-            return slice(None)
-        return np.sort(np.random.default_rng(self.seed).choice(n, most, replace=False))
-
-
 @dataclass(eq=False, repr=False)
 class DistanceQuantile(BaseEstimator):
     """h = the q-quantile of the pairwise distances; q = 0.5 is the paper's rule.
@@ -157,7 +128,7 @@ class DistanceQuantile(BaseEstimator):
 
     q: float = 0.5
 
-    def choose(self, problem: Bandwidth) -> float:
+    def choose(self, problem: Problem) -> float:
         """The quantile."""
         if not 0.0 <= self.q <= 1.0:
             raise ValueError(f"got q={self.q!r}; expected a number in [0, 1].")
@@ -173,7 +144,7 @@ class MedianLog(BaseEstimator):
     MedianLog()
     """
 
-    def choose(self, problem: Bandwidth) -> float:
+    def choose(self, problem: Problem) -> float:
         """The scaled median."""
         n = max(len(problem.points), 2)
         return problem.distance_quantile(0.5) / float(np.sqrt(2.0 * np.log(n)))
@@ -196,7 +167,7 @@ class Rate(BaseEstimator):
 
     beta: float = 1.0
 
-    def choose(self, problem: Bandwidth) -> float:
+    def choose(self, problem: Problem) -> float:
         """The shrunk median."""
         if not self.beta > 0:
             raise ValueError(f"got beta={self.beta!r}; expected a positive number.")
@@ -228,7 +199,7 @@ class CrossValidated(BaseEstimator):
     n_folds: int = 5
     n_candidates: int = 14
 
-    def choose(self, problem: Bandwidth) -> float:
+    def choose(self, problem: Problem) -> float:
         """The candidate of least loss."""
         if not self.n_folds >= 2 or not self.n_candidates >= 1:
             raise ValueError(
@@ -246,10 +217,10 @@ class CrossValidated(BaseEstimator):
             losses.append(loss)
         return float(candidates[int(np.argmin(losses))])
 
-    def _loss(self, problem: Bandwidth, bandwidth: float) -> tuple[float, float]:
+    def _loss(self, problem: Problem, bandwidth: float) -> tuple[float, float]:
         """Mean pinball loss of held-out rows at one bandwidth, and the share that fell back."""
-        kept = problem.sample(len(problem.v), _CV_REFERENCES)
-        points, v = problem.points[kept], problem.v[kept]
+        problem = replace(problem.sample(_CV_REFERENCES), bandwidth=bandwidth)
+        points, v = problem.points, problem.v
         if len(v) < 2:
             return 0.0, 0.0
         rng = np.random.default_rng(problem.seed)
@@ -260,7 +231,7 @@ class CrossValidated(BaseEstimator):
         losses, widened = [], []
         for held in range(fold.max() + 1):
             out, rest = asked & (fold == held), fold != held
-            engine = problem.dense(bandwidth, points[rest], v[rest])
+            engine, _ = _build_engine("minibatch", problem.take(rest))
             local = engine.quantiles(points[out], levels, np.zeros(len(levels), dtype=bool))
             error = v[out][:, None] - local
             losses.append(np.maximum(levels * error, (levels - 1.0) * error))
@@ -276,7 +247,7 @@ _RULES: dict[str, Any] = {
 }
 
 
-def _choose_bandwidth(bandwidth: Any, problem: Bandwidth) -> float:
+def _choose_bandwidth(bandwidth: Any, problem: Problem) -> float:
     """h from a number, the name of a rule, or a rule."""
     if isinstance(bandwidth, (int, float, np.number)) and not isinstance(bandwidth, bool):
         h = float(bandwidth)
@@ -309,8 +280,7 @@ class KernelLaw(Law):
         exp(-u^2 / 2), 1{u <= 1} or (1 - u^2)+.
     bandwidth : float or str or rule, default="median"
         h, or how to choose it from the reference rows: "median" of the pairwise distances,
-        "median-log", "rate", "cv" or a rule object such
-        as ``DistanceQuantile(0.1)``. Infinite: no localization.
+        "median-log", "rate", "cv" or a rule such as ``DistanceQuantile(0.1)``. Infinite: global.
     embedding : default=None
         Where distances are measured: None (standardised features; one-hot and imputed for
         frames), "outputs" (mu(x), the regressor's own point predictions), "outputs-spread" (mu(x)
@@ -387,13 +357,17 @@ class KernelLaw(Law):
                 "for engine='minibatch' only."
             )
         problem = self._place(X, v)
-        self.engine_, report = _build_engine(
-            self.engine, problem, self.bandwidth_, self.tolerance, self.device
-        )
-        self.engine_report_ = _timed(report, self.engine_, problem.points[:64])
+        self.engine_, report = _build_engine(self.engine, problem, self.device)
+        # What a query of two levels costs, once everything is loaded.
+        probes, levels, below = problem.points[:64], np.array([0.05, 0.95]), np.zeros(2, dtype=bool)
+        self.engine_.quantiles(probes[:1], levels, below)
+        start = time.perf_counter()
+        self.engine_.quantiles(probes, levels, below)
+        spent = 1e6 * (time.perf_counter() - start) / len(probes)
+        self.engine_report_ = replace(report, microseconds_per_query=spent)
         return self
 
-    def _place(self, X: Any, v: ArrayLike) -> Bandwidth:
+    def _place(self, X: Any, v: ArrayLike) -> Problem:
         """Everything but the engine: the view of a row, and h."""
         rows, scores = reference_rows(X, v)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -405,9 +379,10 @@ class KernelLaw(Law):
             kept = np.sort(np.random.default_rng(seed).choice(n, min(count, n), replace=False))
             points, scores = points[kept], scores[kept]
         minimum = float(self.min_effective_samples)
-        problem = Bandwidth(points, scores, self.kernel, minimum, seed, self.n_jobs)
+        given = (float("nan"), minimum, seed, self.n_jobs, self.tolerance)
+        problem = Problem(points, scores, self.kernel, *given)
         self.bandwidth_ = _choose_bandwidth(self.bandwidth, problem)
-        return problem
+        return replace(problem, bandwidth=self.bandwidth_)
 
     def update(self, X: Any, v: ArrayLike) -> KernelLaw:
         """Add reference rows to a sketch; embedding, bandwidth, landmarks and edges stay.
@@ -458,44 +433,24 @@ def fit_points(
 
 
 def _build_engine(
-    name: str,
-    problem: Bandwidth,
-    bandwidth: float,
-    tolerance: float = TOLERANCE,
-    device: str | None = None,
+    name: str, problem: Problem, device: str | None = None
 ) -> tuple[Any, EngineReport]:
     """Plain NumPy for few reference rows, what `engine.choose` decides for many."""
     few = name in ("auto", "minibatch") and len(problem.v) <= FEW and device is None
     if few or problem.kernel not in CODES:
-        order = np.argsort(problem.v, kind="stable")
-        least = problem.min_effective_samples
-        weigh = KernelWeights(problem.points[order], problem.kernel, bandwidth, least)
+        v, points, kernel, bandwidth, least = problem.for_engine()
         why = f"few reference rows (up to {FEW}) need no compiled code"
         if problem.kernel not in CODES:
             why = f"the {problem.kernel} kernel has no compiled formula"
-        report = EngineReport("reference", why, len(order), n_bytes=problem.points.nbytes)
-        return ReferenceEngine(problem.v[order], weigh), report
-    from localconformal.engine.choose import Problem, build_engine
-
-    given = (problem.min_effective_samples, problem.seed, problem.n_jobs, tolerance)
-    asked = Problem(problem.points, problem.v, problem.kernel, bandwidth, *given)
+        report = EngineReport("reference", why, len(v), n_bytes=points.nbytes)
+        return ReferenceEngine(v, KernelWeights(points, kernel, bandwidth, least)), report
     name = "exact" if name == "minibatch" else name
     if device is None:
-        return build_engine(name, asked)
+        return build_engine(name, problem)
     # By name: tensors are a layer of their own, further on.
     built = import_module("localconformal.torch.tensors").build_on_tensors
-    made: tuple[Any, EngineReport] = built(name, asked, device)
+    made: tuple[Any, EngineReport] = built(name, problem, device)
     return made
-
-
-def _timed(report: EngineReport, engine: Any, probes: Array) -> EngineReport:
-    """The report with what a query of two levels costs."""
-    levels, below = np.array([0.05, 0.95]), np.zeros(2, dtype=bool)
-    engine.quantiles(probes[:1], levels, below)
-    start = time.perf_counter()
-    engine.quantiles(probes, levels, below)
-    spent = (time.perf_counter() - start) / len(probes)
-    return replace(report, microseconds_per_query=1e6 * spent)
 
 
 @dataclass(eq=False, repr=False)

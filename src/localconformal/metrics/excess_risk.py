@@ -87,8 +87,6 @@ def excess_risk(
         L2:  (tau - c)^2 - (p - c)^2
         KL:  c log(p / tau) + (1 - c) log((1 - p) / (1 - tau)).
 
-    A list, one per level, for intervals of shape (n, 2, L).
-
     Parameters
     ----------
     y_true : array of shape (n,)

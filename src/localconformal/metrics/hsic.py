@@ -51,7 +51,7 @@ def hsic(
     1,000 lengths differ, u is rounded to hundredths. All infinite lengths are one place,
     infinitely far from the finite ones. Constant lengths, and rows that are all covered or all
     missed, have value 0 and p-value 1. MAPIE's ``hsic`` is the square root of this, of lengths as
-    they come. A list, one per level, for intervals of shape (n, 2, L).
+    they come.
 
     Parameters
     ----------

@@ -417,8 +417,7 @@ def _check_laws(
         )
     if not np.all(np.isfinite(y)) or np.isnan(x).any():
         raise ValueError(
-            "got NaN or infinity in y_true, or NaN in values; expected numbers: leave these rows "
-            "out."
+            "got NaN or infinity in y_true, or NaN in values; expected numbers: omit these rows."
         )
     w = np.ones_like(x) if weights is None else np.asarray(weights, dtype=np.float64)
     if w.shape not in (x.shape, x.shape[1:]):
@@ -696,8 +695,7 @@ def size_stratified_coverage_score(
 
     def of_level(y: Array, bounds: Array) -> float:
         codes = size_bins(tied_lengths(bounds), n_bins)
-        hits = np.bincount(codes, weights=is_covered(y, bounds))
-        return float((hits / np.bincount(codes)).min())
+        return float(_count_parts(codes, y, bounds, 0.5)["coverage"].min())
 
     return _number_or_array(each_level(of_level, y_true, intervals))
 

@@ -88,7 +88,7 @@ def worst_slab_coverage(
     Intervals with coverage tau at every x have tau here too, within the band; MAPIE's and
     covmetrics' functions of this name report the rows that found the slab, and lie below.
     Directions are the columns themselves and random unit vectors. At most 10,000 rows find the
-    slab; all others report. A list, one per level, for intervals of shape (n, 2, L).
+    slab; all others report.
 
     Parameters
     ----------
@@ -222,10 +222,6 @@ def _worst_segment(
 
     ``covered`` is (M, n); ``breaks`` (M, n + 1) says where a segment may begin and end, which is
     not between equal projections; only a mean below ``known`` is looked for.
-
-    >>> covered = np.array([[True, True, True, False, True, False]])
-    >>> _worst_segment(covered, 3, np.ones((1, 7), dtype=bool))
-    (0.3333333333333333, 3, 6, 0)
     """
     n = covered.shape[1]
     sums = np.concatenate([np.zeros((len(covered), 1)), np.cumsum(covered, axis=1)], axis=1)

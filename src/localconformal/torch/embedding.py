@@ -148,8 +148,7 @@ def _layer_of(module: nn.Module, name: str) -> nn.Module:
     if name not in layers:
         known = ", ".join(map(repr, [*layers][-8:]))
         raise ValueError(
-            f"got layer={name!r}; expected a name of module.named_modules(), which ends with "
-            f"{known}."
+            f"got layer={name!r}; expected a name of module.named_modules(), such as {known}."
         )
     return layers[name]
 

@@ -1,20 +1,15 @@
 """Engines on tensors, for a kernel law with ``device=``: on a GPU where there is one.
 
-::
-
-    Gaussian, 10,000 rows and more    sketch, if its certificate meets the tolerance
-    else                              exact
-
 The same laws as those of the compiled engines, decided the same way. The engines use functions of
 the array API standard alone, so that they run on the arrays of any module that has it; PyTorch is
 named where a device is chosen, and nowhere else. Rows come and go as NumPy arrays; references stay
 on the device.
 
 Every block of query rows has the same shape, the last one filled up, and rows of a block begin at
-_aligned addresses: how a device cuts up its work then never depends on the number of queries, and
+aligned addresses: how a device cuts up its work then never depends on the number of queries, and
 one by one or in a batch a row gets the same bits.
 
-The exact engine weighs every reference, as `engine.reference` does in NumPy. A sketch is filled
+The exact engine weighs every reference, as `ReferenceEngine` does in NumPy. A sketch is filled
 and certified by compiled code; a block of queries is then one matrix of kernel values at the
 landmarks and one matrix product, which gives the ratios of all edges at once. Either way the law
 is read off a tree (see `engine.sketch`) that is walked for all rows and levels together.
@@ -43,7 +38,7 @@ from localconformal.engine import (
 from localconformal.engine.sketch import LEAST, Sketch, SketchEngine
 from localconformal.quantiles import EDGE_GUARD, Array
 
-#: Columns come in multiples of this, so that every row of a block is _aligned alike.
+#: Columns come in multiples of this, so that every row of a block is aligned alike.
 _ALIGNED = 64
 #: Query rows of a block at most, and numbers in one of its arrays (16 MB in float64).
 _MOST_ROWS, _CHUNK = 64, 2**21
@@ -116,7 +111,7 @@ def _number(value: float, like: Any) -> Any:
 
 
 def _aligned(n: int) -> int:
-    """The next multiple of `ALIGNED`."""
+    """The next multiple of `_ALIGNED`."""
     return -(-n // _ALIGNED) * _ALIGNED
 
 
@@ -352,7 +347,7 @@ class _TensorSketchEngine(SketchEngine):
 
     @cached_property
     def _tables(self) -> tuple[Any, Any, Any]:
-        """Landmarks as columns (d, R), A (G, R) and squares (R,), R and G _aligned."""
+        """Landmarks as columns (d, R), A (G, R) and squares (R,), R and G aligned."""
         r, G = len(self.squares), len(self.A)
         columns = np.full((len(self.sketch.columns), _aligned(r)), np.inf, dtype=np.float32)
         columns[:, :r] = self.sketch.columns
