@@ -89,13 +89,20 @@ class BaseConformalRegressor(
     #: What a method takes beside X, one entry per row: "groups", "weights", or nothing.
     beside: ClassVar[str | None] = None
 
-    estimator: Any
-    confidence_level: float
-    calibration_size: float | int | None
-    random_state: Any
-    n_jobs: int | None
     parts_: Parts
     calibration_: Any
+
+    def __init__(
+        self,
+        estimator: Any,
+        confidence_level: float,
+        calibration_size: float | int | None,
+        random_state: Any,
+        n_jobs: int | None,
+    ) -> None:
+        self.estimator = estimator
+        self.confidence_level, self.calibration_size = confidence_level, calibration_size
+        self.random_state, self.n_jobs = random_state, n_jobs
 
     def _method(self, task: Task) -> Method:
         """The terms of the equation, for these training rows."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from localconformal.composition import Correction, Method, Parts, Placed, Sides, Task
+from localconformal.composition import Method, Placed, Sides, Task
 from localconformal.corrections import Cells
 from localconformal.densities import (
     DensityLevel,
@@ -26,52 +25,48 @@ from localconformal.quantiles import Array
 from localconformal.regions import Region
 from localconformal.regressors.base import COMPOSED_CONSTRAINTS, BaseConformalRegressor
 from localconformal.regressors.guarantee import Guarantee
-from localconformal.rows import Rows, shown
+from localconformal.rows import shown
 from localconformal.scores import Band, Score, make_score
 
-_DENSITY_CONSTRAINTS: dict[str, list[Any]] = {
-    **COMPOSED_CONSTRAINTS,
-    "estimator": [None, HasMethods("predict")],
-    "conformity_score": [StrOptions({"residual", "normalised", "response"}), Score],
-    "law": [None, StrOptions(set(LAWS)), HasMethods(LAW_METHODS)],
-}
 
-
-def _density_method(
-    model: Any, task: Task, adjustment: DensityRank, correction: Correction | None = None
-) -> Method:
-    law = density_law(len(task.y), task.seed, task.n_jobs) if model.law is None else model.law
-    score = make_score(model.conformity_score)
-    if score.one_sided:
-        raise ValueError(
-            f"got {shown(score)}, which does not tell by one number with a sign where y lies; "
-            "expected 'residual', 'normalised' or 'response'."
-        )
-    return Method(
-        score,
-        adjustment,
-        Sides("signed"),
-        law,
-        correction or Correction(),
-        model.reference,
-    )
-
-
-class WithRegions:
+class _DensityRegressor(BaseConformalRegressor):
     """Sets that may have holes, beside intervals."""
 
-    parts_: Parts
-    calibration_: Any
-    _rows: Callable[..., Rows]
-    _levels: Callable[[Any, Any], Array]
-    _check_calibrated: Callable[[], None]
+    _parameter_constraints = {  # noqa: RUF012
+        **COMPOSED_CONSTRAINTS,
+        "estimator": [None, HasMethods("predict")],
+        "conformity_score": [StrOptions({"residual", "normalised", "response"}), Score],
+        "law": [None, StrOptions(set(LAWS)), HasMethods(LAW_METHODS)],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        conformity_score: Any = "residual",
+        law: Any = None,
+        reference: str = "cross-fit",
+        confidence_level: float = 0.9,
+        calibration_size: float | int | None = 0.25,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
+        self.conformity_score, self.law, self.reference = conformity_score, law, reference
+
+    def _by(self, adjustment: DensityRank, task: Task) -> Method:
+        """The method with this rank of a density."""
+        law = density_law(len(task.y), task.seed, task.n_jobs) if self.law is None else self.law
+        score = make_score(self.conformity_score)
+        if score.one_sided:
+            raise ValueError(
+                f"got {shown(score)}, which does not tell by one number with a sign where y lies; "
+                "expected 'residual', 'normalised' or 'response'."
+            )
+        return Method(score, adjustment, Sides("signed"), law, reference=self.reference)
 
     def predict_region(
-        self,
-        X: Any,
-        confidence_level: float | None = None,
-        *,
-        alpha: float | None = None,
+        self, X: Any, confidence_level: float | None = None, *, alpha: float | None = None
     ) -> Region:
         """Prediction regions: for each row a union of closed intervals.
 
@@ -86,16 +81,14 @@ class WithRegions:
         Returns
         -------
         Region
-            With the total ``length``, ``n_pieces``, ``contains(y)`` and ``hull`` of each row; the
-            hull is what `predict_interval` returns. The whole line where calibration rows are too
-            few for the level. Regions of a higher level contain those of a lower one.
+            Its hull is what `predict_interval` returns. The whole line where calibration rows are
+            too few for the level. Regions of a higher level contain those of a lower one.
         """
         self._check_calibrated()
         level = self._levels(confidence_level, alpha)
         if level.ndim:
             raise ValueError(
-                f"got {len(level)} levels; expected one number: call predict_region once for each "
-                "level."
+                f"got {len(level)} levels; expected one: call predict_region once for each level."
             )
         levels, rows, parts = np.atleast_1d(level), self._rows(X), self.parts_
         theta, regions = np.empty((len(rows), 1, 1)), []
@@ -117,28 +110,25 @@ def _in_responses(placed: Placed, theta: Array) -> Region:
     return Region(bounds[:, 0, 0], bounds[:, 1, 0], region.offsets)
 
 
-class HPDSplitRegressor(WithRegions, BaseConformalRegressor):
+class HPDSplitRegressor(_DensityRegressor):
     """HPD-Split: C(x) = {y : H(x, y) <= theta*}, H = mass of {z : f(z | x) > f(V(x, y) | x)}.
 
     The densest parts of the conditional density f(v | x), as much of it as calibration rows ask
-    for: theta* = cq(1 - alpha; H(x_i, y_i)). In the words of the paper, the mass of what is no
-    denser than y, 1 - H, is at least its lower conformal quantile. Where f has two modes the
-    region has two pieces, and can be much shorter than any interval.
+    for: theta* = cq(1 - alpha; H(x_i, y_i)). Where f has two modes the region has two pieces, and
+    can be much shorter than any interval. (Izbicki, Shimizu and Stern, JMLR 2022.)
 
     Parameters
     ----------
     estimator : estimator, default=None
         Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
     conformity_score : {"residual", "normalised", "response"} or object, default="residual"
-        What the density is of: the residual of the point model, the same in units of a learned
-        spread, or the response itself, as in the papers.
+        What the density is of; "response" in the papers.
     law : str or object, default=None
-        The law whose masses on a grid of 400 bins, smoothed over neighbours as suits training rows
-        that the law has not seen, are the density; None is a forest with coarser leaves than that
-        of "forest". The density is zero outside the range of the training scores, a little
-        extended: where more than a share alpha of calibration rows lies there, the region is that
-        range with as much more on both sides as they need.
-        There is no "auto": its search compares quantiles, which is not what makes a good density.
+        The law whose masses on a grid of 400 bins, smoothed, are the density; None is a forest
+        with coarser leaves than that of "forest". The density is zero outside the range of the
+        training scores, a little extended: where more than a share alpha of calibration rows
+        lies there, the region is that range with as much more on both sides as they need.
+        There is no "auto": its search compares quantiles, not densities.
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
     confidence_level : float, default=0.9
     calibration_size : float or int or None, default=0.25
@@ -146,67 +136,30 @@ class HPDSplitRegressor(WithRegions, BaseConformalRegressor):
     n_jobs : int or None, default=None
         Processes for cross-fitting (None is one) and threads of the law (None is one per core).
 
-    References
-    ----------
-    Izbicki, Shimizu and Stern, "CD-split and HPD-split: efficient conformal regions in high
-    dimensions", JMLR 2022.
-
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(600, 1))
-    >>> y = rng.choice([-3.0, 3.0], size=600) + rng.normal(size=600)
-    >>> model = HPDSplitRegressor(LinearRegression(), law="kernel", random_state=0).fit(X, y)
-    >>> region = model.predict_region([[0.5]])
+    >>> X, y = rng.uniform(size=(600, 1)), rng.choice([-3, 3], 600) + rng.normal(size=600)
+    >>> model = HPDSplitRegressor(conformity_score="response", law="kernel", random_state=0)
+    >>> region = model.fit(X, y).predict_region([[0.5]])
     >>> region.n_pieces, region.contains([0.0]), region.contains([3.0])
     (array([2]), array([False]), array([ True]))
-    >>> lower, upper = model.predict_interval([[0.5]])[0]
-    >>> bool(region.length[0] < upper - lower - 1.0)
-    True
     """
 
-    _parameter_constraints = _DENSITY_CONSTRAINTS
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        conformity_score: Any = "residual",
-        law: Any = None,
-        reference: str = "cross-fit",
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.conformity_score = conformity_score
-        self.law = law
-        self.reference = reference
-        self.confidence_level = confidence_level
-        self.calibration_size = calibration_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    # ---- hooks -----------------------------------------------------------------------------
-
     def _method(self, task: Task) -> Method:
-        return _density_method(self, task, HighestDensity())
+        return self._by(HighestDensity(), task)
 
 
-class CDSplitRegressor(WithRegions, BaseConformalRegressor):
+class CDSplitRegressor(_DensityRegressor):
     """CD-Split: C(x) = {y : f(V(x, y) | x) >= t_a}, with a the cell of x.
 
     t_a is the lower conformal quantile of f(V_i | x_i) over the calibration rows in the cell.
     Cells hold densities of like shape: rows are compared by their profiles g_x(t), the mass of
     {v : f(v | x) >= t}, in squared distance int (g_x - g_x')^2 dt, and go with the nearest of
     ``n_cells`` centroids, found by k-means among training rows. Where f is nowhere above t_a the
-    densest bin is kept, so that no region is empty.
-
-    `HPDSplitRegressor` needs no partition, and is the better choice unless coverage within each
-    cell matters.
+    densest bin is kept, so that no region is empty. `HPDSplitRegressor`, of the same paper, is the
+    better choice unless coverage within each cell matters.
 
     Parameters
     ----------
@@ -227,26 +180,16 @@ class CDSplitRegressor(WithRegions, BaseConformalRegressor):
     n_jobs : int or None, default=None
         Processes for cross-fitting (None is one) and threads of the law (None is one per core).
 
-    References
-    ----------
-    Izbicki, Shimizu and Stern, "CD-split and HPD-split: efficient conformal regions in high
-    dimensions", JMLR 2022.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(600, 1))
-    >>> y = np.where(X[:, 0] < 0.5, 1.0, 4.0) * rng.normal(size=600)
-    >>> model = CDSplitRegressor(LinearRegression(), law="kernel", n_cells=2, random_state=0)
-    >>> narrow, wide = model.fit(X, y).predict_region([[0.1], [0.9]]).length
-    >>> bool(2 * narrow < wide)
-    True
+    >>> from localconformal.datasets import load_simulation
+    >>> X, y = load_simulation("sim2").sample(400, random_state=0)
+    >>> CDSplitRegressor(law="kernel", n_cells=2, random_state=0).fit(X, y).predict_region(X[:3])
+    Region(3 pieces of 3 rows)
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **_DENSITY_CONSTRAINTS,
+        **_DensityRegressor._parameter_constraints,
         "n_cells": [None, Interval(Integral, 1, None, closed="left")],
     }
 
@@ -263,18 +206,21 @@ class CDSplitRegressor(WithRegions, BaseConformalRegressor):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.conformity_score = conformity_score
-        self.law = law
+        super().__init__(
+            estimator,
+            conformity_score=conformity_score,
+            law=law,
+            reference=reference,
+            confidence_level=confidence_level,
+            calibration_size=calibration_size,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
         self.n_cells = n_cells
-        self.reference = reference
-        self.confidence_level = confidence_level
-        self.calibration_size = calibration_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def _method(self, task: Task) -> Method:
-        return _density_method(self, task, DensityLevel(), Cells(NearestProfile(self.n_cells)))
+        cells = Cells(NearestProfile(self.n_cells))
+        return replace(self._by(DensityLevel(), task), correction=cells)
 
     def _guarantee(self) -> Guarantee:
         return replace(super()._guarantee(), conditional_on="cell")
@@ -284,16 +230,15 @@ class CDSplitRegressor(WithRegions, BaseConformalRegressor):
         return (f"within a cell, {average}", *others)
 
 
-class CHRRegressor(WithRegions, BaseConformalRegressor):
+class CHRRegressor(_DensityRegressor):
     """CHR: C(x) = the largest run of bins of mass <= theta* in a nested family of short runs.
 
     The family at x starts from the shortest run of bins that holds ``confidence_level`` of the
     conditional density. It grows by whichever neighbour is denser, and shrinks by whichever end is
-    sparser, one bin at a time: the method of Sesia and Romano with the finest steps there are. The
-    rank of y is the mass of the first run that holds it, and theta* = cq(1 - alpha; ranks).
-
-    Regions are intervals, not centred: they follow skewness. The family belongs to the level that
-    the estimator was fitted with; other levels are valid too, and short where they are near it.
+    sparser, one bin at a time: the method of Sesia and Romano (NeurIPS 2021) with the finest steps
+    there are. The rank of y is the mass of the first run that holds it, and theta* = cq(1 - alpha;
+    ranks). Regions are intervals, not centred: they follow skewness. The family belongs to the
+    level that the estimator was fitted with; other levels are valid too, and short near it.
 
     Parameters
     ----------
@@ -310,25 +255,13 @@ class CHRRegressor(WithRegions, BaseConformalRegressor):
     n_jobs : int or None, default=None
         Processes for cross-fitting (None is one) and threads of the law (None is one per core).
 
-    References
-    ----------
-    Sesia and Romano, "Conformal prediction using conditional histograms", NeurIPS 2021.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(600, 1))
-    >>> y = X[:, 0] + rng.exponential(size=600)
-    >>> model = CHRRegressor(LinearRegression(), law="kernel", random_state=0).fit(X, y)
-    >>> lower, upper = model.predict_interval([[0.5]])[0] - 0.5
-    >>> bool(lower < 0.5), bool(1.5 < upper < 3.5)
-    (True, True)
+    >>> from localconformal.datasets import load_simulation
+    >>> X, y = load_simulation("sim2").sample(400, random_state=0)
+    >>> CHRRegressor(law="kernel", random_state=0).fit(X, y).predict_region(X[:3]).n_pieces
+    array([1, 1, 1])
     """
 
-    _parameter_constraints = _DENSITY_CONSTRAINTS
-    __init__ = HPDSplitRegressor.__init__
-
     def _method(self, task: Task) -> Method:
-        return _density_method(self, task, NestedRuns(self.confidence_level))
+        return self._by(NestedRuns(self.confidence_level), task)

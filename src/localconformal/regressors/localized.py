@@ -30,8 +30,7 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
         theta* = cq(1 - alpha; p(V_i, F_i) over calibration rows),
         C(x) = {y : p(V(x, y), F_x) <= theta*}.
 
-    Whatever the parts, a new row is covered with probability at least 1 - alpha. How well the
-    intervals adapt to x is up to the parts.
+    Whatever the parts, a new row is covered with probability at least 1 - alpha.
 
     Parameters
     ----------
@@ -86,17 +85,11 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(160, 1))
-    >>> y = X[:, 0] * rng.normal(size=160)
-    >>> model = LocalizedConformalRegressor(
-    ...     LinearRegression(), conformity_score="absolute", law="kernel", random_state=0
-    ... ).fit(X, y)
-    >>> lower, upper = model.predict_interval([[0.1], [0.9]]).T
-    >>> bool((upper - lower)[0] < (upper - lower)[1])
-    True
+    >>> from localconformal.datasets import load_simulation
+    >>> X, y = load_simulation("sim2").sample(200, random_state=0)
+    >>> model = LocalizedConformalRegressor(conformity_score="absolute", law="kernel")
+    >>> model.fit(X, y).predict_interval(X).shape
+    (200, 2)
     """
 
     _parameter_constraints = {  # noqa: RUF012
@@ -123,18 +116,10 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.conformity_score = conformity_score
-        self.law = law
-        self.adjustment = adjustment
-        self.reference = reference
-        self.sides = sides
-        self.upper_share = upper_share
-        self.confidence_level = confidence_level
-        self.calibration_size = calibration_size
-        self.selection_budget = selection_budget
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
+        self.conformity_score, self.law, self.adjustment = conformity_score, law, adjustment
+        self.reference, self.selection_budget = reference, selection_budget
+        self.sides, self.upper_share = sides, upper_share
 
     def _method(self, task: Task) -> Method:
         score = make_score(self.conformity_score)
@@ -157,29 +142,18 @@ class SLCPRegressor(LocalizedConformalRegressor):
         s_i = max_k (V_k - Q(1 - alpha / 2; F_k)) over calibration rows,  d = cq(1 - alpha; s),
         C(x) = [mu(x) - Q(1 - alpha / 2; F2) - d,  mu(x) + Q(1 - alpha / 2; F1) + d].
 
-    With ``law="auto"`` d may count local widths instead, where that scores better.
-
-    The general composition `LocalizedConformalRegressor` with SLCP's defaults. The paper's exact
-    method is
-    ``SLCPRegressor(est, law=KernelLaw("gaussian", bandwidth="median"), reference="train",
-    sides="union")``.
-
-    References
-    ----------
-    Han, Tang, Ghosh and Liu, "Split Localized Conformal Prediction", arXiv:2206.13092.
+    With ``law="auto"`` d may count local widths instead, where that scores better. The exact
+    method of the paper (Han, Tang, Ghosh and Liu, arXiv:2206.13092) is ``SLCPRegressor(est,
+    law=KernelLaw("gaussian", bandwidth="median"), reference="train", sides="union")``.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sklearn.linear_model import LinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(160, 1))
-    >>> y = X[:, 0] + X[:, 0] * rng.normal(size=160)
-    >>> model = SLCPRegressor(LinearRegression(), confidence_level=0.9, random_state=0).fit(X, y)
-    >>> model.predict_interval([[0.1], [0.9]]).shape
-    (2, 2)
-    >>> model.predict_interval([[0.1], [0.9]], confidence_level=[0.5, 0.8, 0.95]).shape
-    (2, 2, 3)
+    >>> from localconformal.datasets import load_simulation
+    >>> X, y = load_simulation("sim2").sample(200, random_state=0)
+    >>> model = SLCPRegressor(LinearRegression(), random_state=0).fit(X, y)
+    >>> model.predict_interval(X).shape, model.predict_interval(X, [0.5, 0.8, 0.95]).shape
+    ((200, 2), (200, 2, 3))
     """
 
 
@@ -189,7 +163,7 @@ def _told_like(cls: type, general: type) -> None:
     own, other = getdoc(cls) or "", getdoc(general) or ""
     _, heading, told = other.partition("Parameters\n")
     sections = heading + told.partition("Examples\n")[0]
-    cls.__doc__ = own.replace("References\n", f"{sections}References\n")
+    cls.__doc__ = own.replace("Examples\n", f"{sections}Examples\n")
 
 
 _told_like(SLCPRegressor, LocalizedConformalRegressor)
@@ -199,8 +173,8 @@ class DistSplitRegressor(BaseConformalRegressor):
     """Dist-Split: C(x) = {y : t_lo <= F(V(x, y) | x) <= t_hi}.
 
     t_lo and t_hi are conformal quantiles of the ranks F(V_i | x_i) of calibration rows, at
-    alpha / 2 and 1 - alpha / 2. In the terms of this library: the theta-quantile adjustment,
-    each side by itself.
+    alpha / 2 and 1 - alpha / 2: the theta-quantile adjustment, each side by itself (Izbicki,
+    Shimizu and Stern, AISTATS 2020).
 
     Parameters
     ----------
@@ -211,8 +185,7 @@ class DistSplitRegressor(BaseConformalRegressor):
     law : str or object, default="auto"
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
     sides : {"union", "joint"}, default="union"
-        "joint" calibrates the more extreme of the two ranks (distributional conformal
-        prediction).
+        "joint" calibrates the more extreme rank (distributional conformal prediction).
     confidence_level : float, default=0.9
     calibration_size : float or int or None, default=0.25
     selection_budget : float, default=20.0
@@ -221,22 +194,12 @@ class DistSplitRegressor(BaseConformalRegressor):
     n_jobs : int or None, default=None
         Processes for cross-fitting (None is one) and threads of the law (None is one per core).
 
-    References
-    ----------
-    Izbicki, Shimizu and Stern, "Flexible distribution-free conditional predictive bands using
-    density estimators", AISTATS 2020.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(160, 1))
-    >>> y = X[:, 0] * rng.normal(size=160)
-    >>> model = DistSplitRegressor(LinearRegression(), random_state=0).fit(X, y)
-    >>> lower, upper = model.predict_interval([[0.1], [0.9]]).T
-    >>> bool((upper - lower)[0] < (upper - lower)[1])
-    True
+    >>> from localconformal.datasets import load_simulation
+    >>> X, y = load_simulation("sim2").sample(200, random_state=0)
+    >>> DistSplitRegressor(law="forest", random_state=0).fit(X, y).predict_interval(X).shape
+    (200, 2)
     """
 
     _parameter_constraints = {  # noqa: RUF012
@@ -259,16 +222,9 @@ class DistSplitRegressor(BaseConformalRegressor):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.conformity_score = conformity_score
-        self.law = law
-        self.reference = reference
-        self.sides = sides
-        self.confidence_level = confidence_level
-        self.calibration_size = calibration_size
-        self.selection_budget = selection_budget
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
+        self.conformity_score, self.law = conformity_score, law
+        self.reference, self.sides, self.selection_budget = reference, sides, selection_budget
 
     def _method(self, task: Task) -> Method:
         score = make_score(self.conformity_score)

@@ -46,18 +46,15 @@ class MondrianConformalRegressor(BaseConformalRegressor):
     calibration_size : float or int or None, default=0.25
     random_state : int or None, default=None
     n_jobs : int or None, default=None
-        Nothing here runs in several processes.
+        Not used.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.integers(0, 2, size=(400, 1)).astype(float)
-    >>> y = (0.1 + X[:, 0]) * rng.normal(size=400)
-    >>> model = MondrianConformalRegressor(LinearRegression(), groups=0, random_state=0).fit(X, y)
-    >>> lower, upper = model.predict_interval([[0.0], [1.0]]).T
-    >>> bool((upper - lower)[0] < (upper - lower)[1])
+    >>> from localconformal.datasets import load_simulation
+    >>> X, y = load_simulation("sim2").sample(400, random_state=0)
+    >>> model = MondrianConformalRegressor(groups=lambda X: X[:, 0] > 2.5, random_state=0)
+    >>> lower, upper = model.fit(X, y).predict_interval([[1.0], [4.0]]).T
+    >>> bool((upper - lower)[0] != (upper - lower)[1])
     True
     """
 
@@ -81,13 +78,8 @@ class MondrianConformalRegressor(BaseConformalRegressor):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.groups = groups
-        self.small_cells = small_cells
-        self.confidence_level = confidence_level
-        self.calibration_size = calibration_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
+        self.groups, self.small_cells = groups, small_cells
 
     def _method(self, task: Task) -> Method:
         if task.rows.beside is not None and self.groups is not None:
@@ -117,13 +109,10 @@ class MondrianConformalRegressor(BaseConformalRegressor):
 class LocartRegressor(BaseConformalRegressor):
     """LOCART: C(x) = {y : V(x, y) <= cq(1 - alpha; calibration scores in the leaf of x)}.
 
-    A regression tree of the scores partitions the features; each leaf is calibrated by itself, so
-    that coverage holds within every leaf. The tree is grown on cross-fit training scores:
-    calibration rows have no part in it.
-
-    The forest version (LOFOREST) averages over trees. That average alone has no guarantee; here it
-    is a local law (`ForestLaw` with large leaves) with an additive correction, as in SLCP:
-    C(x) = {y : V(x, y) <= Q(1 - alpha | x) + theta*}, which covers on average.
+    The leaves are those of a regression tree of cross-fit training scores; coverage holds within
+    each. The forest version (LOFOREST) averages over trees, which alone has no guarantee: here it
+    is a local law (`ForestLaw` with large leaves) with an additive correction, as in SLCP, which
+    covers on average. (Cabezas et al., Information Sciences 2025.)
 
     Parameters
     ----------
@@ -131,8 +120,7 @@ class LocartRegressor(BaseConformalRegressor):
         Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
     partition : {"tree", "forest"}, default="tree"
     min_samples_leaf : int, default=100
-        Training rows in a leaf. With the default ``calibration_size`` a third as many calibration
-        rows fall into one.
+        Training rows in a leaf; by default a third as many calibration rows fall into one.
     n_estimators : int, default=100
         Trees of the forest; a tree is one.
     conformity_score : str or object, default="residual"
@@ -149,21 +137,11 @@ class LocartRegressor(BaseConformalRegressor):
     tree_ : DecisionTreeRegressor
         The partition, for ``partition="tree"``.
 
-    References
-    ----------
-    Cabezas, Soares, Ramos, Stern and Izbicki, "Regression trees for fast and adaptive prediction
-    intervals", Information Sciences 2025.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(800, 1))
-    >>> y = np.where(X[:, 0] > 0.5, 3.0, 1.0) * rng.normal(size=800)
-    >>> model = LocartRegressor(LinearRegression(), random_state=0).fit(X, y)
-    >>> lower, upper = model.predict_interval([[0.1], [0.9]]).T
-    >>> bool((upper - lower)[0] < (upper - lower)[1])
+    >>> from localconformal.datasets import load_simulation
+    >>> X, y = load_simulation("sim2").sample(400, random_state=0)
+    >>> bool(LocartRegressor(random_state=0).fit(X, y).tree_.get_n_leaves() > 1)
     True
     """
 
@@ -188,16 +166,10 @@ class LocartRegressor(BaseConformalRegressor):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.partition = partition
-        self.min_samples_leaf = min_samples_leaf
+        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
+        self.partition, self.min_samples_leaf = partition, min_samples_leaf
         self.n_estimators = n_estimators
-        self.conformity_score = conformity_score
-        self.reference = reference
-        self.confidence_level = confidence_level
-        self.calibration_size = calibration_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self.conformity_score, self.reference = conformity_score, reference
 
     def _method(self, task: Task) -> Method:
         score = make_score(self.conformity_score)

@@ -24,17 +24,14 @@ class SplitConformalRegressor(BaseConformalRegressor):
     calibration_size : float or int or None, default=0.25
     random_state : int or None, default=None
     n_jobs : int or None, default=None
-        Nothing here runs in several processes.
+        Not used.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
-    >>> X = np.linspace(0, 1, 200)[:, None]
-    >>> model = SplitConformalRegressor(LinearRegression(), random_state=0)
-    >>> intervals = model.fit(X, X[:, 0] + np.sin(50 * X[:, 0])).predict_interval(X)
-    >>> lengths = np.diff(intervals, axis=1)
-    >>> bool(np.allclose(lengths, lengths[0]))
+    >>> from localconformal.datasets import load_simulation
+    >>> X, y = load_simulation("sim2").sample(200, random_state=0)
+    >>> lower, upper = SplitConformalRegressor(random_state=0).fit(X, y).predict_interval(X).T
+    >>> bool((upper - lower).std() < 1e-12)
     True
     """
 
@@ -49,11 +46,7 @@ class SplitConformalRegressor(BaseConformalRegressor):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.confidence_level = confidence_level
-        self.calibration_size = calibration_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
 
     def _method(self, task: Task) -> Method:
         return Method(AbsoluteScore())
@@ -69,7 +62,7 @@ _CQR_METHODS = {
 
 
 class ConformalizedQuantileRegressor(BaseConformalRegressor):
-    """CQR: C(x) = [q_lo(x) - d u_lo(x), q_hi(x) + d u_hi(x)].
+    """CQR: C(x) = [q_lo(x) - d u_lo(x), q_hi(x) + d u_hi(x)] (Romano et al., NeurIPS 2019).
 
     d = cq(1 - alpha; max((q_lo - y) / u_lo, (y - q_hi) / u_hi)) with units u = 1 for
     "symmetric", q_50 - q_lo and q_hi - q_50 for "m", q_hi - q_lo for "r". "asymmetric" has its
@@ -78,34 +71,24 @@ class ConformalizedQuantileRegressor(BaseConformalRegressor):
     Parameters
     ----------
     estimator : estimator or pair or triple of estimators, default=None
-        None is HistGradientBoostingRegressor with its quantile loss. One model with a quantile
-        parameter, a pair (lower, upper), a triple (lower, median, upper), one multi-quantile
-        model such as quantile-forest's, or fitted ones: see
-        `localconformal.scores.QuantileScore`.
+        Quantile models, as in `localconformal.scores.QuantileScore`; None is boosting.
     method : {"symmetric", "asymmetric", "m", "r"}, default="symmetric"
     quantiles : pair of floats, default=None
-        Nominal levels of the quantile models; None is (alpha / 2, 1 - alpha / 2). They stay
-        as fitted when `predict_interval` is asked for another level.
+        Levels of the models, at whatever level is asked; None is (alpha / 2, 1 - alpha / 2).
     confidence_level : float, default=0.9
     calibration_size : float or int or None, default=0.25
     random_state : int or None, default=None
     n_jobs : int or None, default=None
-        Nothing here runs in several processes.
-
-    References
-    ----------
-    Romano, Patterson and Candes, "Conformalized quantile regression", NeurIPS 2019.
+        Not used.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sklearn.linear_model import QuantileRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(400, 1))
-    >>> y = X[:, 0] * rng.normal(size=400)
+    >>> from localconformal.datasets import load_simulation
+    >>> X, y = load_simulation("sim2").sample(200, random_state=0)
     >>> model = ConformalizedQuantileRegressor(QuantileRegressor(alpha=0), random_state=0)
-    >>> model.fit(X, y).predict_interval([[0.1], [0.9]]).shape
-    (2, 2)
+    >>> model.fit(X, y).predict_interval(X).shape
+    (200, 2)
     """
 
     _parameter_constraints = {  # noqa: RUF012
@@ -125,13 +108,8 @@ class ConformalizedQuantileRegressor(BaseConformalRegressor):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.quantiles = quantiles
-        self.confidence_level = confidence_level
-        self.calibration_size = calibration_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
+        self.method, self.quantiles = method, quantiles
 
     def _method(self, task: Task) -> Method:
         sides, unit = _CQR_METHODS[self.method]
@@ -156,20 +134,14 @@ class MADSplitRegressor(BaseConformalRegressor):
     calibration_size : float or int or None, default=0.25
     random_state : int or None, default=None
     n_jobs : int or None, default=None
-        Nothing here runs in several processes.
+        Not used.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(400, 1))
-    >>> y = X[:, 0] * rng.normal(size=400)
-    >>> model = MADSplitRegressor(
-    ...     LinearRegression(), spread_estimator=LinearRegression(), random_state=0
-    ... ).fit(X, y)
-    >>> lower, upper = model.predict_interval([[0.1], [0.9]]).T
-    >>> bool((upper - lower)[0] < (upper - lower)[1])
+    >>> from localconformal.datasets import load_simulation
+    >>> X, y = load_simulation("sim2").sample(200, random_state=0)
+    >>> lower, upper = MADSplitRegressor(random_state=0).fit(X, y).predict_interval(X).T
+    >>> bool((upper - lower).std() > 0.1)
     True
     """
 
@@ -189,13 +161,8 @@ class MADSplitRegressor(BaseConformalRegressor):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.spread_estimator = spread_estimator
-        self.beta = beta
-        self.confidence_level = confidence_level
-        self.calibration_size = calibration_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
+        self.spread_estimator, self.beta = spread_estimator, beta
 
     def _method(self, task: Task) -> Method:
         return Method(NormalisedScore(self.spread_estimator, self.beta))

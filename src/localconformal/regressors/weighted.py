@@ -40,8 +40,8 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
 
     With w(x) the density of new rows over that of calibration rows, up to a factor, new rows
     are covered with probability at least 1 - alpha although their features are distributed
-    otherwise; y given x must be the same. The scores p are split conformal's by default, or those
-    of any score, law and adjustment.
+    otherwise; y given x must be the same (Tibshirani et al., NeurIPS 2019). The scores p are split
+    conformal's by default, or those of any score, law and adjustment.
 
     Parameters
     ----------
@@ -71,25 +71,13 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
     n_jobs : int or None, default=None
         Processes for cross-fitting (None is one) and threads of the law (None is one per core).
 
-    References
-    ----------
-    Tibshirani, Foygel Barber, Candes and Ramdas, "Conformal prediction under covariate shift",
-    NeurIPS 2019.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(400, 1))
-    >>> y = X[:, 0] * rng.normal(size=400)
-    >>> model = WeightedConformalRegressor(
-    ...     LinearRegression(), weights=lambda X: X[:, 0] ** 4, random_state=0
-    ... ).fit(X, y)
-    >>> shifted = model.predict_interval(np.array([[0.9]]))
-    >>> plain = model.set_params(weights=None).fit(X, y).predict_interval(np.array([[0.9]]))
-    >>> bool(np.diff(shifted) > np.diff(plain))
-    True
+    >>> from localconformal.datasets import load_simulation
+    >>> X, y = load_simulation("sim2").sample(400, random_state=0)
+    >>> model = WeightedConformalRegressor(weights=lambda X: X[:, 0], random_state=0)
+    >>> model.fit(X, y).predict_interval(X).shape
+    (400, 2)
     """
 
     _parameter_constraints = {  # noqa: RUF012
@@ -222,42 +210,61 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
 
 # ---- the kernel of a law around each x ----------------------------------------------------------
 
-_KERNEL_CONSTRAINTS = {
-    **COMPOSED_CONSTRAINTS,
-    "law": [None, StrOptions(set(LAWS)), HasMethods(LAW_METHODS)],
-}
+
+class _KernelRegressor(BaseConformalRegressor):
+    """The larger side of a score, calibrated around each row."""
+
+    _parameter_constraints = {  # noqa: RUF012
+        **COMPOSED_CONSTRAINTS,
+        "law": [None, StrOptions(set(LAWS)), HasMethods(LAW_METHODS)],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        conformity_score: Any = "residual",
+        law: Any = None,
+        reference: str = "cross-fit",
+        confidence_level: float = 0.9,
+        calibration_size: float | int | None = 0.25,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
+        self.conformity_score, self.law, self.reference = conformity_score, law, reference
+
+    def _around(self, kind: type[Kernel], default: KernelLaw, scoreless: bool = True) -> Method:
+        """Calibration rows weighed by the kernel of the law.
+
+        Models that make scores would be for nothing where the default law learns nothing of them.
+        """
+        law = default if self.law is None else make_law(self.law)
+        if type(law).localizer is Law.localizer:
+            raise ValueError(
+                f"got law={shown(law)}, which has no kernel between two rows; expected a kernel, "
+                "neighbors, forest or uniform law."
+            )
+        for_nothing = scoreless and self.law is None and self.reference == "cross-fit"
+        reference = "train" if for_nothing else self.reference
+        return Method(make_score(self.conformity_score), correction=kind(law), reference=reference)
+
+    @property
+    def localizer_(self) -> Any:
+        """H, the kernel between two rows."""
+        return self.parts_.correction.localizer_
 
 
-def _kernel_method(model: Any, correction: type[Kernel], default: KernelLaw | None) -> Method:
-    """The larger side of a score, calibrated around each row.
-
-    ``default`` is the law where the user names none and it learns nothing from scores, so that
-    models which make them would be for nothing; None where ``model.law`` is to be used.
-    """
-    law = make_law(model.law) if default is None else default
-    if type(law).localizer is Law.localizer:
-        raise ValueError(
-            f"got law={shown(law)}, which has no kernel between two rows; expected a kernel, "
-            "neighbors, forest or uniform law."
-        )
-    scoreless = default is not None and model.reference == "cross-fit"
-    return Method(
-        make_score(model.conformity_score),
-        correction=correction(law),
-        reference="train" if scoreless else model.reference,
-    )
-
-
-class LCPRegressor(BaseConformalRegressor):
+class LCPRegressor(_KernelRegressor):
     """Localized conformal prediction: C(x) = mu(x) +- T(x), T(x) the largest score accepted at x.
 
     Every row has a law of its own, the scores of calibration rows and the new one weighted by
     H(row, .), and a local rank, the mass of that law strictly below its own score. A score v at x
     is accepted while fewer than (1 - alpha)(n + 1) calibration rows have a smaller local rank
-    than v has at x. `localconformal.localizing` finds T(x) exactly, in O(n log n).
+    than v has at x (Guan, Biometrika 2023). T(x) is found exactly, in O(n log n).
 
     Where few calibration rows have weight the interval is infinite, and a warning says how often.
-    One that never is comes from `SLCPRegressor`, which localizes by training rows.
+    Those of `SLCPRegressor`, which localizes by training rows, never are.
 
     Parameters
     ----------
@@ -267,8 +274,7 @@ class LCPRegressor(BaseConformalRegressor):
         Its absolute value (the larger of its two sides) is what is ranked.
     law : str or object, default=None
         Law whose kernel between two rows is H: "kernel", "neighbors", "forest", "uniform" or an
-        object. None is a Gaussian `KernelLaw` whose bandwidth makes thresholds of training rows
-        small and seldom infinite (`FiniteThresholds`, at ``confidence_level``).
+        object. None: ``KernelLaw(bandwidth=FiniteThresholds(confidence_level))``.
     confidence_level : float, default=0.9
     calibration_size : float or int or None, default=0.25
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
@@ -282,58 +288,18 @@ class LCPRegressor(BaseConformalRegressor):
     localizer_ : Localizer
         H; its ``bandwidth`` is the one chosen, where H is a kernel.
 
-    References
-    ----------
-    Guan, "Localized conformal prediction: a generalized inference framework for conformal
-    prediction", Biometrika 2023.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(600, 1))
-    >>> y = X[:, 0] * rng.normal(size=600)
-    >>> model = LCPRegressor(LinearRegression(), random_state=0).fit(X, y)
-    >>> lower, upper = model.predict_interval([[0.1], [0.9]]).T
-    >>> bool((upper - lower)[0] < (upper - lower)[1])
-    True
+    >>> from localconformal.datasets import load_simulation
+    >>> X, y = load_simulation("sim2").sample(400, random_state=0)
+    >>> model = LCPRegressor(law="kernel", random_state=0).fit(X, y)
+    >>> bool(model.localizer_.bandwidth > 0), model.predict_interval(X).shape
+    (True, (400, 2))
     """
 
-    _parameter_constraints = _KERNEL_CONSTRAINTS
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        conformity_score: Any = "residual",
-        law: Any = None,
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        reference: str = "cross-fit",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.conformity_score = conformity_score
-        self.law = law
-        self.confidence_level = confidence_level
-        self.calibration_size = calibration_size
-        self.reference = reference
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
     def _method(self, task: Task) -> Method:
-        if self.law is not None:
-            return _kernel_method(self, LocalRanks, None)
-        law = KernelLaw(bandwidth=FiniteThresholds(self.confidence_level))
-        # Its bandwidth is learned from scores, so that these must be made with care.
-        return replace(_kernel_method(self, LocalRanks, law), reference=self.reference)
-
-    @property
-    def localizer_(self) -> Any:
-        """H, the kernel between two rows."""
-        return self.parts_.correction.localizer_
+        default = KernelLaw(bandwidth=FiniteThresholds(self.confidence_level))
+        return self._around(LocalRanks, default, scoreless=False)
 
     def _caveats(self) -> tuple[str, ...]:
         return (
@@ -342,8 +308,8 @@ class LCPRegressor(BaseConformalRegressor):
         )
 
 
-class RLCPRegressor(BaseConformalRegressor):
-    """Randomly-localized conformal prediction: local weights that keep the guarantee.
+class RLCPRegressor(_KernelRegressor):
+    """Randomly-localized conformal prediction (Hore and Barber, arXiv:2310.07850).
 
     Around the embedded row f(x) a centre is drawn from the kernel's own density, such as
     N(f(x), h^2 I), and the calibration rows are weighed by how near they are to it:
@@ -362,40 +328,24 @@ class RLCPRegressor(BaseConformalRegressor):
         As in `SLCPRegressor`.
     law : KernelLaw or "kernel", default=None
         Its kernel, embedding and bandwidth are used. None: ``KernelLaw(bandwidth=
-        EffectiveSize(150))``, a gaussian that reaches about 150 of up to 2,000 training rows, and
-        so, with the default ``calibration_size``, 50 calibration rows. With fewer training rows h
-        is infinite, and `guarantee_` says so.
+        EffectiveSize(150))``, which reaches about 150 training rows and so 50 calibration rows
+        by default. With fewer training rows h is infinite, and `guarantee_` says so.
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
-        Reference scores, for a bandwidth that depends on them, such as "cv"; the default needs
-        none, and "cross-fit" then trains one model only.
+        For a bandwidth that depends on scores, such as "cv"; the default needs none.
     confidence_level : float, default=0.9
     calibration_size : float or int or None, default=0.25
     random_state : int or None, default=None
     n_jobs : int or None, default=None
         Processes for cross-fitting; None is one.
 
-    References
-    ----------
-    Hore and Barber, "Conformal prediction with local weights: randomization enables robust
-    guarantees", arXiv:2310.07850.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(1200, 1))
-    >>> y = X[:, 0] * rng.normal(size=1200)
-    >>> model = RLCPRegressor(LinearRegression(), random_state=0).fit(X, y)
-    >>> lower, upper = model.predict_interval([[0.2], [0.9]]).T
-    >>> bool((upper - lower)[0] < (upper - lower)[1])
+    >>> from localconformal.datasets import load_simulation
+    >>> X, y = load_simulation("sim2").sample(400, random_state=0)
+    >>> model = RLCPRegressor(law="kernel", random_state=0).fit(X, y)
+    >>> bool((model.predict_interval(X) == model.predict_interval(X)).all())
     True
     """
-
-    _parameter_constraints = _KERNEL_CONSTRAINTS
-    __init__ = LCPRegressor.__init__
-    localizer_ = LCPRegressor.localizer_
-    law: Any
 
     def _method(self, task: Task) -> Method:
         law = None if self.law is None else make_law(self.law)
@@ -404,8 +354,7 @@ class RLCPRegressor(BaseConformalRegressor):
                 f"got law={shown(law)}; expected a KernelLaw, with a kernel from which one can "
                 f"draw: {', '.join(map(repr, DRAWS))}."
             )
-        default = KernelLaw(bandwidth=EffectiveSize(_REACHED)) if law is None else None
-        return _kernel_method(self, Drawn, default)
+        return self._around(Drawn, KernelLaw(bandwidth=EffectiveSize(_REACHED)))
 
     def _caveats(self) -> tuple[str, ...]:
         if np.isinf(self.localizer_.bandwidth):
@@ -420,60 +369,43 @@ class RLCPRegressor(BaseConformalRegressor):
         )
 
 
-class LVDRegressor(BaseConformalRegressor):
+class LVDRegressor(_KernelRegressor):
     """Locally valid and discriminative intervals: a kernel around the new row itself.
 
         C(x) = {y : V(x, y) <= wcq(1 - alpha; V_i, K(X_i, x), 1)},  V the larger side of the score,
 
-    with mass K(x, x) = 1 at +inf. The kernel is learned: see `LearnedMetric`. No coverage is
-    guaranteed at a new row, since the weights are centred at the very row that they are to cover;
-    it usually is too high. Intervals are infinite wherever 1 / (1 + sum_i K(X_i, x)) > alpha.
-    `RLCPRegressor` is the same with a random centre, which makes it exact.
+    with mass K(x, x) = 1 at +inf and a learned kernel (Lin, Trivedi and Sun, NeurIPS 2021). No
+    coverage is guaranteed at a new row, since the weights are centred at the very row that they are
+    to cover; it usually is too high. Intervals are infinite wherever 1 / (1 + sum_i K(X_i, x)) >
+    alpha. `RLCPRegressor` is the same with a random centre, which makes it exact.
 
     Parameters
     ----------
     estimator : estimator, default=None
         Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
     conformity_score : str or object, default="residual"
-        As in `SLCPRegressor`; "normalised" is the second version in the paper of Lin et al.
+        As in `SLCPRegressor`; "normalised" is the second version in the paper.
     law : str or object, default=None
         A law whose kernel weighs calibration rows: kernel, neighbors, forest or uniform. None:
         ``KernelLaw(bandwidth=1.0, embedding=LearnedMetric())``.
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
-        Reference scores, for laws that depend on them; the default needs none, and "cross-fit"
-        then trains one model only.
+        For laws that depend on scores; the default needs none.
     confidence_level : float, default=0.9
     calibration_size : float or int or None, default=0.25
     random_state : int or None, default=None
     n_jobs : int or None, default=None
         Processes for cross-fitting; None is one.
 
-    References
-    ----------
-    Lin, Trivedi and Sun, "Locally valid and discriminative prediction intervals for deep learning
-    models", NeurIPS 2021.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import LinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(800, 1))
-    >>> y = np.sin(6 * X[:, 0]) + 0.3 * X[:, 0] * rng.normal(size=800)
-    >>> model = LVDRegressor(LinearRegression(), random_state=0).fit(X, y)
-    >>> lower, upper = model.predict_interval([[0.4], [0.6]]).T
-    >>> bool(np.isfinite(upper - lower).all()), model.guarantee_.marginal
-    (True, False)
+    >>> from localconformal.datasets import load_simulation
+    >>> X, y = load_simulation("sim2").sample(400, random_state=0)
+    >>> LVDRegressor(law="kernel", random_state=0).fit(X, y).guarantee_.marginal
+    False
     """
 
-    _parameter_constraints = _KERNEL_CONSTRAINTS
-    __init__ = LCPRegressor.__init__
-    localizer_ = LCPRegressor.localizer_
-    law: Any
-
     def _method(self, task: Task) -> Method:
-        default = KernelLaw(bandwidth=1.0, embedding=LearnedMetric()) if self.law is None else None
-        return _kernel_method(self, Kernel, default)
+        return self._around(Kernel, KernelLaw(bandwidth=1.0, embedding=LearnedMetric()))
 
     def _guarantee(self) -> Guarantee:
         return replace(super()._guarantee(), marginal=False, finite_sample=False)
