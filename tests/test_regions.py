@@ -73,7 +73,7 @@ def test_what_is_no_region_and_what_no_row_can_be_asked(parts):
     with pytest.raises(ValueError, match="expected"):
         Region(*parts)
     region = Region([0.0], [1.0], [0, 1])
-    with pytest.raises(ValueError, match=r"shape \(2,\); one number for each of 1 rows"):
+    with pytest.raises(ValueError, match=r"shape \(2,\); expected \(1,\), one per row"):
         region.contains([0.0, 1.0])
     with pytest.raises(IndexError):
         region[1]

@@ -68,14 +68,22 @@ def _at_each_level(p: Array, levels: Array) -> Array:
     return np.broadcast_to(p[:, :, None], (len(p), *levels.shape))
 
 
-class AdditiveQuantile(Adjustment):
-    """p = v - Q(tau; F); T = Q(tau; F) + theta. The score of SLCP.
+class _WithFloor(Adjustment):
+    """An adjustment in local units, which stay above eps: ``floor`` typical reference scores."""
 
-    Examples
-    --------
-    >>> AdditiveQuantile()
-    AdditiveQuantile()
-    """
+    def __init__(self, floor: float) -> None:
+        self.floor = floor
+
+    def fit(self, reference: Reference) -> _WithFloor:
+        """Learn eps of each side: (S,)."""
+        if not self.floor > 0:
+            raise ValueError(f"got floor={self.floor!r}; expected a positive number.")
+        self.eps_ = np.array([self.floor * typical_size(column) for column in reference.sizes.T])
+        return self
+
+
+class AdditiveQuantile(Adjustment):
+    """p = v - Q(tau; F); T = Q(tau; F) + theta. The score of SLCP."""
 
     def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
         """How far v exceeds the local quantile."""
@@ -86,7 +94,7 @@ class AdditiveQuantile(Adjustment):
         return round_up(F.quantile(levels), theta)
 
 
-class MultiplicativeQuantile(Adjustment):
+class MultiplicativeQuantile(_WithFloor):
     """p = v / (eps + |Q(tau; F)|); T = theta (eps + |Q(tau; F)|).
 
     Meant for absolute scores. eps is ``floor`` times the median size of the reference scores.
@@ -94,20 +102,10 @@ class MultiplicativeQuantile(Adjustment):
     Parameters
     ----------
     floor : float, default=0.001
-
-    Examples
-    --------
-    >>> MultiplicativeQuantile()
-    MultiplicativeQuantile()
     """
 
     def __init__(self, floor: float = 1e-3) -> None:
-        self.floor = floor
-
-    def fit(self, reference: Reference) -> MultiplicativeQuantile:
-        """Learn eps of each side."""
-        self.eps_ = _relative_floors(self.floor, reference.sizes)
-        return self
+        super().__init__(floor)
 
     def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
         """v in units of the local quantile."""
@@ -121,14 +119,7 @@ class MultiplicativeQuantile(Adjustment):
         return self.eps_[:, None] + np.abs(F.quantile(levels))
 
 
-def _relative_floors(floor: float, V: Array) -> Array:
-    """A small positive number for each side, in units of its reference scores: (S,)."""
-    if not floor > 0:
-        raise ValueError(f"got floor={floor!r}; expected a positive number.")
-    return np.array([floor * typical_size(column) for column in V.T])
-
-
-class ScaledQuantile(Adjustment):
+class ScaledQuantile(_WithFloor):
     """p = (v - Q(tau; F)) / u(x); T = Q(tau; F) + theta u(x).
 
     u(x) = eps + Q(tau; F) - Q(1 - tau; F) is the width of the local law, so that wide intervals
@@ -138,20 +129,10 @@ class ScaledQuantile(Adjustment):
     ----------
     floor : float, default=0.01
         eps in units of the median size of the reference scores.
-
-    Examples
-    --------
-    >>> ScaledQuantile()
-    ScaledQuantile()
     """
 
     def __init__(self, floor: float = 1e-2) -> None:
-        self.floor = floor
-
-    def fit(self, reference: Reference) -> ScaledQuantile:
-        """Learn eps of each side."""
-        self.eps_ = _relative_floors(self.floor, reference.sizes)
-        return self
+        super().__init__(floor)
 
     def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
         """How far v exceeds the local quantile, in local widths."""
@@ -176,11 +157,6 @@ class ThetaQuantile(Adjustment):
     M(x) is the largest reference score or, where it is larger, the end of the law's support at x;
     scale is the median size of the reference scores. Beyond the support every v has rank one, and
     the excess tells them apart, so that T stays finite.
-
-    Examples
-    --------
-    >>> ThetaQuantile()
-    ThetaQuantile()
     """
 
     def fit(self, reference: Reference) -> ThetaQuantile:
@@ -218,11 +194,6 @@ class AdditiveExpectation(Adjustment):
 
     With signed scores the width is constant: it corrects a local bias. With absolute scores it
     adapts, less than a quantile does.
-
-    Examples
-    --------
-    >>> AdditiveExpectation()
-    AdditiveExpectation()
     """
 
     def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
@@ -234,27 +205,17 @@ class AdditiveExpectation(Adjustment):
         return round_up(F.mean()[:, :, None], theta)
 
 
-class MultiplicativeExpectation(Adjustment):
+class MultiplicativeExpectation(_WithFloor):
     """p = v / (eps + E_F|V|); T = theta (eps + E_F|V|): normalised residuals by a local law.
 
     Parameters
     ----------
     floor : float, default=0.001
         eps in units of the median size of the reference scores.
-
-    Examples
-    --------
-    >>> MultiplicativeExpectation()
-    MultiplicativeExpectation()
     """
 
     def __init__(self, floor: float = 1e-3) -> None:
-        self.floor = floor
-
-    def fit(self, reference: Reference) -> MultiplicativeExpectation:
-        """Learn eps of each side."""
-        self.eps_ = _relative_floors(self.floor, reference.sizes)
-        return self
+        super().__init__(floor)
 
     def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
         """v in units of the local mean size."""

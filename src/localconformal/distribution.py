@@ -43,10 +43,8 @@ from localconformal.quantiles import RANK_GUARD, Array, required_calibration_siz
 from localconformal.rows import ROWS_AT_A_TIME, Rows, check_unmasked
 from localconformal.scores import Band, Score
 
-# CRPS sees each law through this many of its values.
-_CRPS_VALUES = 200
-# Rows whose laws CRPS holds in memory at a time.
-_CRPS_ROWS = 10_000
+# CRPS sees each law through this many of its values, and holds this many rows at a time.
+_CRPS_VALUES, _CRPS_ROWS = 200, 10_000
 _Places = NDArray[np.complex128]
 _Ranks = NDArray[np.intp]
 _Flags = NDArray[np.bool_]
@@ -58,24 +56,17 @@ _NO_LAW = _STEPS / 2.0
 
 
 @dataclass(frozen=True)
-class PredictiveDistribution:
-    """H(y | x) from the calibration rows' places.
+class _PredictiveDistribution:
+    """H(y | x) from the fitted score and the calibration rows' places (n,), sorted.
 
     Shapes: m rows x, given by the model's band there and by the local laws F there.
-
-    Parameters
-    ----------
-    score : Score
-        Fitted: turns y into v and back.
-    places : array of shape (n,)
-        Of the calibration rows, sorted.
     """
 
     score: Score
     places: _Places
 
     @classmethod
-    def of(cls, score: Score, v: Array, F: LocalLaws) -> PredictiveDistribution:
+    def of(cls, score: Score, v: Array, F: LocalLaws) -> _PredictiveDistribution:
         """From the upper scores v (n,) of calibration rows and the laws there."""
         return cls(score, np.sort(_place(v[:, None], F)[:, 0]))
 
@@ -93,9 +84,8 @@ class PredictiveDistribution:
         Rounded down below level 1/2, up from there: a response that has the very score of a
         calibration row must not fall outside.
         """
-        n, up = len(self.places), levels >= 0.5
-        ranks = _outward_ranks(n, levels)
-        values = self._responses(band, F, np.clip(ranks, 1, n), up)
+        n, ranks = len(self.places), _outward_ranks(len(self.places), levels)
+        values = self._responses(band, F, np.clip(ranks, 1, n), levels >= 0.5)
         return np.where(ranks < 1, -np.inf, np.where(ranks > n, np.inf, values))
 
     def atoms(self, band: Band, F: LocalLaws, count: int) -> Array:
@@ -117,15 +107,7 @@ class PredictiveDistribution:
 
 
 def _outward_ranks(n: int, levels: Array) -> _Ranks:
-    """floor((n + 1) t) below 1/2, ceil((n + 1) t) from there: 0 and n + 1 mean infinite.
-
-    Examples
-    --------
-    >>> _outward_ranks(18, np.array([0.05, 0.5, 0.95]))
-    array([ 0, 10, 19])
-    >>> _outward_ranks(19, np.array([0.05, 0.5, 0.95]))
-    array([ 1, 10, 19])
-    """
+    """floor((n + 1) t) below 1/2, ceil((n + 1) t) from there: 0 and n + 1 mean infinite."""
     exact = (n + 1) * levels
     down, up = np.floor(exact + RANK_GUARD), np.ceil(exact - RANK_GUARD)
     return np.where(levels < 0.5, down, up).astype(np.intp)
@@ -210,18 +192,13 @@ class WithPredictiveDistribution:
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from sklearn.linear_model import LinearRegression
-        >>> from localconformal import SLCPRegressor
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.uniform(size=(160, 1))
-        >>> y = X[:, 0] * rng.normal(size=160)
-        >>> model = SLCPRegressor(LinearRegression(), random_state=0).fit(X, y)
-        >>> model.predict_quantiles([[0.1], [0.9]], [0.25, 0.5, 0.75]).shape
-        (2, 3)
+        >>> from localconformal import SLCPRegressor, datasets
+        >>> X, y = datasets.load_simulation("sim2").sample(200, random_state=0)
+        >>> SLCPRegressor(law="forest").fit(X, y).predict_quantiles(X, [0.25, 0.5, 0.75]).shape
+        (200, 3)
         """
         distribution = self._distribution()
-        t = _check_levels(levels)
+        t = check_levels(levels, "levels")
         asked = np.atleast_1d(t)
         found = [distribution.quantile(p.band, p.F, asked) for _, p in self._placed(X)]
         values = _in_order(np.concatenate(found), asked)
@@ -247,7 +224,6 @@ class WithPredictiveDistribution:
         -------
         array of shape (m,) or (m, k)
             From 1 / (n + 1) to n / (n + 1), non-decreasing in y.
-
         """
         distribution = self._distribution()
         table = _check_responses(y, len(X))
@@ -272,31 +248,18 @@ class WithPredictiveDistribution:
         Returns
         -------
         array of shape (m, n_samples)
-
         """
         distribution = self._distribution()
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"got n_samples={n_samples!r}; expected a whole number from 1.")
-        random = check_random_state(random_state)
-        draws = [
-            distribution.sample(p.band, p.F, int(n_samples), random) for _, p in self._placed(X)
-        ]
+        n, random = int(n_samples), check_random_state(random_state)
+        draws = [distribution.sample(p.band, p.F, n, random) for _, p in self._placed(X)]
         return np.concatenate(draws)
 
     def crps(self, X: Any, y: ArrayLike) -> float:
-        """Mean continuous ranked probability score of rows (x, y); lower is better.
+        """Mean continuous ranked probability score of rows X (m, d), y (m,); lower is better.
 
         `localconformal.metrics.crps` of 200 equally likely values, as `sample` would draw them.
-
-        Parameters
-        ----------
-        X : array or frame of shape (m, d)
-        y : array of shape (m,)
-
-        Returns
-        -------
-        float
-
         """
         distribution = self._distribution()
         target = _check_responses(y, len(X)).reshape(len(X))
@@ -313,7 +276,7 @@ class WithPredictiveDistribution:
         for part, rows in self._rows(X).parts(most):
             yield part, self.parts_.at(rows)
 
-    def _distribution(self) -> PredictiveDistribution:
+    def _distribution(self) -> _PredictiveDistribution:
         """Of the calibration set in force; made when first asked for."""
         self._check_calibrated()
         if (reason := self._why_no_distribution()) is not None:
@@ -321,7 +284,8 @@ class WithPredictiveDistribution:
         calibration = self.calibration_
         known = vars(self).get("_known_distribution")
         if known is None or known[0] is not calibration:
-            made = PredictiveDistribution.of(self.parts_.score, calibration.V[:, -1], calibration.F)
+            score, v = self.parts_.score, calibration.V[:, -1]
+            made = _PredictiveDistribution.of(score, v, calibration.F)
             known = self._known_distribution = (calibration, made)
         return known[1]
 
@@ -341,13 +305,13 @@ class WithPredictiveDistribution:
         return None
 
 
-def _check_levels(levels: ArrayLike) -> Array:
-    """Levels of quantiles as a float, or as an array of shape (L,)."""
+def check_levels(levels: ArrayLike, name: str) -> Array:
+    """Numbers inside (0, 1) as a float, or as an array of shape (L,)."""
     t = np.asarray(levels)
     numeric = t.dtype.kind in "fiu" and t.ndim <= 1 and t.size > 0
     if not numeric or not np.all((t > 0) & (t < 1)):
         raise ValueError(
-            f"got levels={levels!r}; expected a number inside (0, 1), or a list of them."
+            f"got {name}={levels!r}; expected a number inside (0, 1), or a list of them."
         )
     return t.astype(np.float64)
 
@@ -359,10 +323,7 @@ def _check_responses(y: ArrayLike, n: int) -> Array:
     numeric = given.dtype.kind in "biufO"
     values = given.astype(np.float64) if numeric else np.full(1, np.nan)
     if not np.all(np.isfinite(values)):
-        raise ValueError(
-            f"y has the type {given.dtype}, or NaN or infinity among its values; expected finite "
-            "numbers."
-        )
+        raise ValueError(f"y has type {given.dtype}, or NaN or infinity; expected finite numbers.")
     if values.ndim == 0:
         values = np.full(n, values)
     if values.ndim > 2 or len(values) != n:
@@ -376,9 +337,7 @@ def _check_responses(y: ArrayLike, n: int) -> Array:
 def _in_order(values: Array, levels: Array) -> Array:
     """Quantiles (m, L) that rise with their levels, whatever rounding did to the last bit."""
     order = np.argsort(levels, kind="stable")
-    sorted_values = np.empty_like(values)
-    sorted_values[:, order] = np.maximum.accumulate(values[:, order], axis=1)
-    return sorted_values
+    return np.maximum.accumulate(values[:, order], axis=1)[:, np.argsort(order)]
 
 
 def _shortage(n: int, levels: Array) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from localconformal.quantiles import Array
 
-Rows = NDArray[np.intp]
+_Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,32 +49,26 @@ class Region:
 
     starts: Array
     ends: Array
-    offsets: Rows
+    offsets: _Rows
 
     def __post_init__(self) -> None:
         for name, kind in (("starts", np.float64), ("ends", np.float64), ("offsets", np.intp)):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=kind))
         if self.starts.shape != self.ends.shape or not np.all(self.starts <= self.ends):
             raise ValueError(
-                f"{len(self.starts)} starts and {len(self.ends)} ends came; as many ends, none "
-                "below its start, were expected."
+                f"got {len(self.starts)} starts and {len(self.ends)} ends; expected as many ends, "
+                "none below its start."
             )
         whole = len(self.offsets) and self.offsets[0] == 0 and self.offsets[-1] == len(self.starts)
         if not whole or not np.all(np.diff(self.offsets) >= 1):
             raise ValueError(
-                f"offsets are {self.offsets!r} for {len(self.starts)} pieces; numbers that rise "
-                "from 0 to that, by one piece a row at least, were expected."
+                f"got offsets {self.offsets!r}; expected numbers that rise from 0 to the "
+                f"{len(self.starts)} pieces, by at least one per row."
             )
 
     @classmethod
     def of_bins(cls, keep: NDArray[np.bool_], edges: Array) -> Region:
-        """The closed bins of a grid that are kept, neighbours joined.
-
-        Parameters
-        ----------
-        keep : array of shape (n, M)
-            At least one per row.
-        edges : array of shape (M + 1,)
+        """The closed bins that ``keep`` (n, M) has, neighbours joined; ``edges`` (M + 1,).
 
         Examples
         --------
@@ -97,12 +91,12 @@ class Region:
         )
 
     @property
-    def n_pieces(self) -> Rows:
+    def n_pieces(self) -> _Rows:
         """Intervals of each row: (n,)."""
         return np.diff(self.offsets)
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> _Rows:
         """The row that each piece belongs to: (pieces,)."""
         return np.repeat(np.arange(len(self)), self.n_pieces)
 
@@ -121,9 +115,7 @@ class Region:
         """Whether y (n,) lies in the region of its row: (n,)."""
         values = np.asarray(y, dtype=np.float64)
         if values.shape != (len(self),):
-            raise ValueError(
-                f"y has shape {values.shape}; one number for each of {len(self)} rows was expected."
-            )
+            raise ValueError(f"y has shape {values.shape}; expected ({len(self)},), one per row.")
         each = values[self.rows]
         return self._by_row(np.logical_or, (self.starts <= each) & (each <= self.ends))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import sys
 import time
@@ -10,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
+from inspect import isclass, signature
 from itertools import product
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -30,7 +30,7 @@ from sklearn.utils.validation import (
 
 from localconformal.adjustments import Adjustment
 from localconformal.composition import REFERENCES, Calibration, Method, Parts, Task
-from localconformal.distribution import WithPredictiveDistribution
+from localconformal.distribution import WithPredictiveDistribution, check_levels
 from localconformal.laws import LAW_METHODS, LAWS, SidedLaw
 from localconformal.quantiles import Array, crossed, finish
 from localconformal.regressors.guarantee import Guarantee, PredictiveGuarantee
@@ -119,25 +119,19 @@ class BaseConformalRegressor(
             NumPy, pandas or polars; or Dask, then y too, for methods of the split family.
         y : array of shape (n,)
         **fit_params
-            Passed to the base estimator's ``fit``; those with one entry per row (such as
-            ``sample_weight``) are cut to the training rows. With scikit-learn's metadata
-            routing enabled, those that it requests (`get_metadata_routing`). Where the method
-            takes them, ``groups`` or ``weights`` of the rows; every later call needs them too.
-
-        Returns
-        -------
-        self
+            Passed to the base estimator's ``fit``, cut to the training rows where they have one
+            entry per row; with scikit-learn's metadata routing, those that it requests. Where the
+            method takes them, ``groups`` or ``weights``; every later call needs them too.
         """
         beside = fit_params.pop(self.beside, None) if self.beside else None
-        if is_lazy(X):
-            return on_dask().fit(self, X, y, beside, fit_params)
+        if _is_lazy(X):
+            return _on_dask().fit(self, X, y, beside, fit_params)
         self._validate_params()
-        for model in models_given(self.estimator):
-            if isinstance(model, type):
-                raise ValueError(
-                    f"got the class {model.__name__} as a model; expected an instance: pass "
-                    f"{model.__name__}()."
-                )
+        for kind in filter(isclass, models_given(self.estimator)):
+            name = kind.__name__
+            raise ValueError(
+                f"got the class {name} as a model; expected an instance: pass {name}()."
+            )
         # There is no model until the last line: a fit that fails leaves none behind.
         self.__dict__.pop("_training_hashes", None)
         X, y = self._check_rows(X, reset=True), check_target(y)
@@ -148,30 +142,21 @@ class BaseConformalRegressor(
         self._beside_given = beside is not None
         split_seed, seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         train, held = split_rows(len(y), self.calibration_size, int(split_seed))
-        rows = Rows(X, beside)
-        task = Task(
-            self._base_estimator(int(seed)),
-            rows.take(train),
-            y[train],
-            self.confidence_level,
-            int(seed),
-            take_params(fit_params, train, len(y)),
-            self.n_jobs,
-        )
+        rows, params = Rows(X, beside), take_params(fit_params, train, len(y))
+        level, model, seed = self.confidence_level, self._base_estimator(int(seed)), int(seed)
+        task = Task(model, rows.take(train), y[train], level, seed, params, self.n_jobs)
         self._start_report(len(train))
-        self._keep_parts(self._method(task), task)
-        if len(held):
-            self._calibrate(rows.take(held), y[held])
-        self._training_hashes = np.sort(row_hashes(task.rows.X, task.y))
-        return self
-
-    def _keep_parts(self, method: Method, task: Task) -> None:
-        self._frozen = method.score.comes_fitted(task.estimator)
+        method = self._method(task)
+        self._frozen = method.score.comes_fitted(model)
         self.parts_ = method.fit(task, self._stage)
         counts = self.fit_report_["rows"]
         counts["reference"] = self.parts_.n_reference
         if self.parts_.selection is not None:
             counts["selection"] = self.parts_.n_selection
+        if len(held):
+            self._calibrate(rows.take(held), y[held])
+        self._training_hashes = np.sort(row_hashes(task.rows.X, task.y))
+        return self
 
     def _start_report(self, n_train: int) -> None:
         self.calibration_ = None
@@ -190,16 +175,12 @@ class BaseConformalRegressor(
         y : array of shape (n,)
         **beside
             ``groups`` or ``weights`` of the rows, where `fit` was given them.
-
-        Returns
-        -------
-        self
         """
         check_is_fitted(self)
         self._levels(None, None)
         extra = self._read_beside(beside)
-        if is_lazy(X):
-            return on_dask().conformalize(self, X, y, extra)
+        if _is_lazy(X):
+            return _on_dask().conformalize(self, X, y, extra)
         rows, target = self._rows(X, extra), check_target(y)
         check_consistent_length(rows.X, target)
         seen = np.isin(row_hashes(rows.X, target), self._training_hashes)
@@ -227,16 +208,8 @@ class BaseConformalRegressor(
     def update_law(self, X: Any, y: ArrayLike) -> BaseConformalRegressor:
         """Add rows to the local law, without refitting the model; calibration is cleared.
 
-        Parameters
-        ----------
-        X : array or frame of shape (n, d)
-            Rows that neither the model nor a later calibration sees.
-        y : array of shape (n,)
-
-        Returns
-        -------
-        self
-            `conformalize` must follow. Only laws on a sketch can be added to.
+        Rows (n, d), y (n,) that neither the model nor a later calibration sees; `conformalize` must
+        follow. Only laws on a sketch can be added to.
         """
         check_is_fitted(self)
         if not self.law_.laws:
@@ -273,8 +246,8 @@ class BaseConformalRegressor(
     def predict(self, X: Any) -> Array:
         """Point predictions: (n,)."""
         check_is_fitted(self)
-        if is_lazy(X):
-            return on_dask().predict(self, X)
+        if _is_lazy(X):
+            return _on_dask().predict(self, X)
         return self.parts_.band(Rows(self._check_rows(X))).point
 
     def predict_interval(
@@ -293,8 +266,7 @@ class BaseConformalRegressor(
         X : array or frame of shape (n, d)
         confidence_level : float or list of L floats, default=None
             None is the constructor's level. Several levels come nested: each interval is the
-            hull of its own and those of the lower levels asked for with it, which only
-            enlarges it.
+            hull of its own and those of the lower levels asked for with it.
         alpha : float or list of L floats, default=None
             Miscoverage 1 - confidence_level, as an alternative to it.
         output : {"array", "frame"}, default="array"
@@ -306,16 +278,15 @@ class BaseConformalRegressor(
         Returns
         -------
         array of shape (n, 2), or (n, 2, L) for a list of levels; or a frame
-            Lazy for a Dask X: an array with its chunks, or a frame with its divisions.
-            Bounds are infinite where the calibration set is too small for the level; crossed
-            bounds become their midpoint.
+            Infinite where the calibration set is too small for the level; crossed bounds become
+            their midpoint. Lazy for a Dask X.
         """
         self._check_calibrated()
         if output not in ("array", "frame"):
             raise ValueError(f"got output={output!r}; expected 'array' or 'frame'.")
         levels, extra = self._levels(confidence_level, alpha), self._read_beside(beside)
-        if is_lazy(X):
-            return on_dask().predict_interval(self, X, levels, output, extra)
+        if _is_lazy(X):
+            return _on_dask().predict_interval(self, X, levels, output, extra)
         each, rows = np.atleast_1d(levels), self._rows(X, extra)
         raw, theta = self._bounds(rows, each)
         if np.isposinf(theta).any():
@@ -361,37 +332,30 @@ class BaseConformalRegressor(
                 f"got confidence_level={confidence_level!r}; expected one number: call diagnose "
                 "once for each level."
             )
-        rows = self._rows(X, self._read_beside(beside))
-        levels = np.atleast_1d(level)
+        rows, levels = self._rows(X, self._read_beside(beside)), np.atleast_1d(level)
         raw, theta = self._bounds(rows, levels)
         parts = [self._local(part, levels) for _, part in rows.parts(self.parts_.rows_at_a_time)]
-        columns: dict[str, NDArray[Any]] = {
-            name: np.concatenate([part[name] for part in parts]) for name in parts[0]
-        }
-        columns["correction"] = theta[:, :, 0].max(axis=1)
-        columns["crossed"] = crossed(raw)[:, 0]
-        columns["infinite"] = np.asarray(np.isinf(raw).any(axis=(1, 2)))
-        first, last = ["local_lower", "local_upper"], ["correction", "effective_sample_size"]
-        return make_frame(at_ends(columns, first, last), like=X)
-
-    def _local(self, rows: Rows, levels: Array) -> dict[str, NDArray[Any]]:
-        """What the local law says at these rows."""
-        parts = self.parts_
-        if parts.adjustment is None:
-            lower = upper = np.zeros(len(rows))
-            size = parts.correction.sizes(self.calibration_, rows)
-            widened = np.zeros(len(rows), dtype=bool)
-        else:
-            F = parts.law.at(rows)
-            lower, upper = parts.adjustment.local(F, parts.sides.levels(levels))
-            moments = F.moments()
-            size, widened = moments[:, :, 2].min(axis=1), moments[:, :, 3].max(axis=1) > 0.0
-        return {
-            "effective_sample_size": size,
+        lower, upper, size, widened = map(np.concatenate, zip(*parts, strict=True))
+        columns = {
             "local_lower": lower,
             "local_upper": upper,
             "fallback": widened,
+            "crossed": crossed(raw)[:, 0],
+            "infinite": np.isinf(raw).any(axis=(1, 2)),
+            "correction": theta[:, :, 0].max(axis=1),
+            "effective_sample_size": size,
         }
+        return make_frame(columns, like=X)
+
+    def _local(self, rows: Rows, levels: Array) -> tuple[NDArray[Any], ...]:
+        """Local quantiles below and above, effective size and fallback at these rows."""
+        parts, none = self.parts_, np.zeros(len(rows))
+        if parts.adjustment is None:
+            return none, none, parts.correction.sizes(self.calibration_, rows), none > 0.0
+        F = parts.law.at(rows)
+        moments = F.moments()
+        size, widened = moments[:, :, 2].min(axis=1), moments[:, :, 3].max(axis=1) > 0.0
+        return (*parts.adjustment.local(F, parts.sides.levels(levels)), size, widened)
 
     # ---- what was fitted -------------------------------------------------------------------
 
@@ -416,12 +380,10 @@ class BaseConformalRegressor(
 
         ``law``: the candidate; ``location``: whether it is a law of the residual of the "point"
         model or of a "blend"; ``correction``: "additive" as it is, or "scaled" by the local
-        width; ``interval_score``: at training rows that the candidate has not seen;
-        ``weight``: a law's share in the stack; ``chosen``: what is in use; ``side``: 1 for
-        the law of both sides, or of the upper one where the lower (0) has its own.
-
-        How many rows were looked at stands in ``fit_report_["rows"]["selection"]``; 0 means
-        that there was no search.
+        width; ``interval_score``: at training rows that the candidate has not seen, so many as
+        ``fit_report_["rows"]["selection"]`` says (0: no search); ``weight``: a law's share in the
+        stack; ``chosen``: what is in use; ``side``: 1 for the law of both sides, or of the upper
+        one where the lower (0) has its own.
         """
         check_is_fitted(self)
         if self.parts_.selection is None:
@@ -461,20 +423,17 @@ class BaseConformalRegressor(
 
     def _read_beside(self, given: Mapping[str, Any]) -> Any:
         """Groups or weights among the keyword arguments; anything else is refused."""
-        unknown = sorted(set(given) - {self.beside})
-        if unknown:
+        name = self.beside
+        if unknown := sorted(set(given) - {name}):
             raise TypeError(
                 f"got the unexpected argument {', '.join(unknown)}; expected "
-                f"{self.beside + ' alone' if self.beside else 'none, with this estimator'}."
+                f"{name + ' alone' if name else 'none, with this estimator'}."
             )
-        extra = given.get(self.beside) if self.beside else None
-        if self._beside_given != (extra is not None):
-            name = self.beside
-            raise ValueError(
-                f"{name} came to fit but not here; pass {name}=, one per row."
-                if self._beside_given
-                else f"{name} came here but not to fit; pass {name}= to fit too, or leave it out."
-            )
+        extra = given.get(name) if name else None
+        if self._beside_given and extra is None:
+            raise ValueError(f"fit got {name} and this call did not; pass {name}=, one per row.")
+        if extra is not None and not self._beside_given:
+            raise ValueError(f"got {name} here but not in fit; pass {name}= to both, or to none.")
         return extra
 
     def _rows(self, X: Any, beside: Any = None) -> Rows:
@@ -484,7 +443,7 @@ class BaseConformalRegressor(
         return Rows(rows, beside)
 
     def _check_rows(self, X: Any, reset: bool = False) -> Any:
-        if is_lazy(X):
+        if _is_lazy(X):
             raise ValueError(
                 f"X is a Dask {type(X).__name__}, which this method cannot take; call X.compute() "
                 "first, for as many rows as memory holds."
@@ -511,10 +470,8 @@ class BaseConformalRegressor(
                 allow_nd=accepts_more_dimensions(self.estimator),
             )
         except OverflowError as error:
-            raise ValueError(
-                "X has whole numbers beyond all floats; expected finite numbers: count them in a "
-                "larger unit."
-            ) from error
+            problem = "X has whole numbers beyond all floats; count them in a larger unit."
+            raise ValueError(problem) from error
         if rows.dtype == bool and not is_composite(self.estimator):
             # Some models of scikit-learn compute with rows as they are, and cannot negate these.
             rows = rows.astype(np.float64)
@@ -540,16 +497,10 @@ class BaseConformalRegressor(
                 f"got both confidence_level={confidence_level!r} and alpha={alpha!r}; pass one, "
                 "alpha = 1 - confidence_level."
             )
+        if alpha is not None:
+            return 1.0 - check_levels(alpha, "alpha")
         asked = self.confidence_level if confidence_level is None else confidence_level
-        name, value = ("alpha", alpha) if alpha is not None else ("confidence_level", asked)
-        given = np.asarray(value)
-        numeric = given.dtype.kind in "fiu" and given.ndim <= 1 and given.size > 0
-        if not numeric or not np.all((given > 0) & (given < 1)):
-            raise ValueError(
-                f"got {name}={value!r}; expected a number inside (0, 1), or a list of them."
-            )
-        given = given.astype(np.float64)
-        return 1.0 - given if alpha is not None else given
+        return check_levels(asked, "confidence_level")
 
     def __sklearn_tags__(self) -> Any:
         """Missing values and dimensions are the base estimator's business."""
@@ -564,11 +515,9 @@ def intervals_frame(intervals: Array, levels: Array, like: Any) -> Any:
     names = [f"_{level:.10g}" for level in levels] if levels.ndim else [""]
     if len(set(names)) < len(names):
         raise ValueError(f"levels {levels.tolist()} repeat; each gives a column: ask once.")
-    columns = {}
-    for position, name in enumerate(names):
-        columns[f"lower{name}"] = intervals[:, 0, position]
-        columns[f"upper{name}"] = intervals[:, 1, position]
-    return make_frame(columns, like)
+    columns = [f"{end}{name}" for name in names for end in ("lower", "upper")]
+    values = intervals.transpose(2, 1, 0).reshape(len(columns), -1)
+    return make_frame(dict(zip(columns, values, strict=True)), like)
 
 
 def check_target(y: Any) -> Array:
@@ -579,8 +528,7 @@ def check_target(y: Any) -> Array:
     column = column_or_1d(y, warn=True)
     if column.dtype.kind not in "biufO":
         raise ValueError(
-            f"y has the type {column.dtype}; expected numbers: convert it, for example to seconds "
-            "or codes."
+            f"y has the type {column.dtype}; expected numbers: convert it to seconds, say."
         )
     try:
         target = np.asarray(check_array(column, ensure_2d=False, dtype=np.float64, input_name="y"))
@@ -599,8 +547,7 @@ def _check_params(params: Mapping[str, Any], n_rows: int, estimator: Any) -> Non
     models = models_given(estimator)
     if any(map(is_frozen, models)):
         raise ValueError(
-            f"fit got {sorted(params)}, but the model is already fitted and takes no fit "
-            "parameters; leave them out."
+            f"fit got {sorted(params)}, but the model is fitted already; leave them out."
         )
     for name, model in product(params, models):
         if not _takes_param(model, name):
@@ -621,29 +568,18 @@ def _check_params(params: Mapping[str, Any], n_rows: int, estimator: Any) -> Non
 def _takes_param(estimator: Any, name: str) -> bool:
     """Whether ``fit`` of a model takes a parameter of this name; true where that cannot be told."""
     try:
-        known = inspect.signature(estimator.fit).parameters
+        known = signature(estimator.fit).parameters
     except (AttributeError, TypeError, ValueError):
         return True
     return name in known or any(one.kind is one.VAR_KEYWORD for one in known.values())
 
 
-# ---- rows that are not in memory ----------------------------------------------------------------
-#
-# `localconformal.distributed` comes after this package in the order of layers, and is the only one
-# that knows Dask. So it is named by a string and loaded when the first Dask collection comes in.
-
-
-def is_lazy(X: Any) -> bool:
-    """Whether X is a Dask array or frame.
-
-    Examples
-    --------
-    >>> is_lazy([[1.0]])
-    False
-    """
+def _is_lazy(X: Any) -> bool:
+    """Whether X is a Dask array or frame."""
     return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "_meta")
 
 
-def on_dask() -> Any:
+def _on_dask() -> Any:
     """The functions that fit, calibrate and predict on Dask."""
+    # By name: that package comes later in the order of layers, and is the only one that knows Dask.
     return import_module("localconformal.distributed.estimator")
