@@ -431,9 +431,9 @@ class BaseConformalRegressor(
             )
         extra = given.get(name) if name else None
         if self._beside_given and extra is None:
-            raise ValueError(f"fit got {name} and this call did not; pass {name}=, one per row.")
+            raise ValueError(f"got {name} to fit but not here; pass {name}=, one per row.")
         if extra is not None and not self._beside_given:
-            raise ValueError(f"got {name} here but not in fit; pass {name}= to both, or to none.")
+            raise ValueError(f"got {name} here but not to fit; pass {name}= to both, or to none.")
         return extra
 
     def _rows(self, X: Any, beside: Any = None) -> Rows:
@@ -547,7 +547,7 @@ def _check_params(params: Mapping[str, Any], n_rows: int, estimator: Any) -> Non
     models = models_given(estimator)
     if any(map(is_frozen, models)):
         raise ValueError(
-            f"fit got {sorted(params)}, but the model is fitted already; leave them out."
+            f"fit got {sorted(params)}, but the model is already fitted; leave them out."
         )
     for name, model in product(params, models):
         if not _takes_param(model, name):

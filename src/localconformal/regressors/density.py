@@ -88,7 +88,7 @@ class _DensityRegressor(BaseConformalRegressor):
         level = self._levels(confidence_level, alpha)
         if level.ndim:
             raise ValueError(
-                f"got {len(level)} levels; expected one: call predict_region once for each level."
+                f"got {len(level)} levels; expected one number: call predict_region for each level."
             )
         levels, rows, parts = np.atleast_1d(level), self._rows(X), self.parts_
         theta, regions = np.empty((len(rows), 1, 1)), []
