@@ -343,18 +343,6 @@ def test_weights_are_those_of_the_kernel_between_rows(law):
     assert weights_of(law, ROWS[3], ROWS, V)[1].equals(frame)
 
 
-def test_the_heaviest_rows_are_always_drawn_and_none_may_speak():
-    law = lc.NeighborsLaw(n_neighbors=10).fit(ROWS, V)
-    ax, frame = weights_of(law, ROWS[0], ROWS, max_points=40)
-    assert len(frame) == frame["row"].nunique() == 40
-    assert frame["weight"].sum() == pytest.approx(1.0)
-    assert "of 200 rows drawn" in caption_of(ax)
-    law = lc.KernelLaw("boxcar", bandwidth=0.1).fit(ROWS, V)
-    ax, frame = weights_of(law, [50.0, 50.0], ROWS)
-    assert (frame["weight"] == 0.0).all()
-    assert "None of 200 rows speaks" in caption_of(ax)
-
-
 TABLE = pd.DataFrame(ROWS)
 KERNEL = lc.KernelLaw().fit(ROWS, V)
 SPLIT = lc.SplitConformalRegressor(LinearRegression())

@@ -217,20 +217,6 @@ def test_point_predictions_stand_on_the_page_with_their_intervals():
         assert "no better than a constant" in text
 
 
-def test_a_model_is_asked_for_what_is_not_given_and_foreign_intervals_have_no_predictions():
-    X, y, _ = rows(300)
-    X = X[["hour"]]
-    model = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
-    found, given = audit(X, y, model), {"X": X, "y": y, "intervals": model.predict_interval(X)}
-    asked = report_content(found, model=model, X=X, y=y)["charts"]
-    told = report_content(found, **given, y_pred=model.predict(X))["charts"]
-    assert asked["predictions"] == told["predictions"]
-    assert asked["intervals"] == told["intervals"]
-    foreign = report_content(found, **given)
-    assert "predictions" not in foreign["charts"]
-    assert '<section id="model"' not in render(foreign)
-
-
 def test_no_text_from_data_becomes_markup_and_no_page_asks_for_anything(page, tmp_path):
     given = hostile()
     evil = render(report_content(**given))

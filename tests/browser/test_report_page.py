@@ -196,16 +196,6 @@ def test_a_feature_can_be_chosen_and_every_chart_has_a_table(open_page):
         other.locator("tbody tr").first.wait_for()
 
 
-def test_a_mark_tells_its_numbers_and_what_the_calibration_set_explains_is_drawn(open_page):
-    page = open_page()
-    page.locator("[data-chart='glance'] g.mark").first.hover()
-    assert "All rows" in page.locator("#tip").inner_text()
-    page.mouse.move(5, 5)
-    assert page.locator("#tip").is_hidden()
-    assert page.locator("[data-chart='glance'] rect.expected").count() == 1
-    assert "calibration set of 500 rows" in texts(page, "[data-chart='glance'] .lead")[0]
-
-
 def test_tab_reaches_every_control(open_page):
     page = open_page()
     number = page.evaluate(

@@ -19,7 +19,6 @@ from dask_rows import (
     frames,
     rows,
     slcp,
-    write,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +27,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
 import localconformal as lc
-from localconformal.distributed.graph import DRAW, SPLIT, Roles, compute, make_blocks, uniforms
+from localconformal.distributed.graph import DRAW, SPLIT, Roles, compute, uniforms
 from localconformal.distributed.ranks import smallest
 from localconformal.io.models import load_model, save_model
 from localconformal.metrics import coverage, coverage_band
@@ -212,19 +211,3 @@ def test_what_cannot_be_done_is_one_sentence(it, call, words):
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_source_gives_the_model_of_one_piece(name, tmp_path):
     check_fit(*SOURCES[name](tmp_path))
-
-
-def test_counting_reads_y_alone_and_a_pass_the_columns_of_the_model(tmp_path):
-    read = []
-
-    def read_part(path, columns):
-        read.append(tuple(columns))
-        return pd.read_parquet(path, columns=columns)
-
-    paths = sorted(write(tmp_path).iterdir())
-    table = dd.from_map(read_part, paths, meta=TABLE.iloc[:0])
-    with dask.config.set(scheduler="synchronous"):
-        blocks = make_blocks(table[NAMES], table["y"])
-        assert read == [("y",)] * len(paths)
-        compute(blocks.pairs[0])
-    assert [sorted(columns) for columns in read[len(paths) :]] == [[*NAMES, "y"]]

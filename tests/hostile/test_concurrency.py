@@ -4,10 +4,8 @@ import multiprocessing
 import os
 import pickle
 import threading
-import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -17,7 +15,7 @@ from sklearn.linear_model import LinearRegression
 from threadpoolctl import threadpool_info
 
 import localconformal as lc
-from inner import FEW, in_threads, run_in_threads
+from inner import FEW, run_in_threads
 from registry import ci_but, optional, smooth_data
 
 N_THREADS, N_PROCESSES = 16, 4
@@ -146,34 +144,6 @@ def test_spawned_processes_get_the_answers_of_one(fitted, tmp_path, monkeypatch)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     found = ask_processes("spawn", partial(ask_in_process, fitted))
     assert found == ask_alone(fitted)[:N_PROCESSES]
-
-
-class SeesFilters(LinearRegression):
-    """A model that remembers what filters of warnings it meets when fitted."""
-
-    seen: ClassVar[list] = []
-
-    def fit(self, X, y):
-        self.seen.append(list(warnings.filters))
-        return super().fit(X, y)
-
-
-@pytest.mark.ci
-def test_fits_side_by_side_work_under_the_filters_of_the_caller_and_leave_them():
-    law = lc.ShiftedLaw(lc.KernelLaw(), models={"line": SeesFilters()}, n_jobs=1)
-    X, y = smooth_data(60, seed=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        during = list(warnings.filters)
-        ask_at_once(law, lambda law, place: lc.SLCPRegressor(LINE, law=law).fit(X, y))
-        assert warnings.filters == during
-    assert len(SeesFilters.seen) >= N_THREADS
-    assert all(seen == during for seen in SeesFilters.seen)
-    # Forests set the filters anew for every tree: those of ours, and one that brings its threads.
-    before = list(warnings.filters)
-    in_threads([partial(RandomForestRegressor(8, random_state=i).fit, X, y) for i in range(24)], 4)
-    lc.SLCPRegressor(LINE, law=lc.ForestLaw(n_jobs=4), reference="train").fit(X, y)
-    assert warnings.filters == before
 
 
 def threads_used(model):

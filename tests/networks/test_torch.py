@@ -172,22 +172,6 @@ def test_intervals_cover_follow_the_noise_and_are_those_of_rows_alone_and_of_a_p
     np.testing.assert_array_equal(again, intervals)
 
 
-def test_each_call_runs_the_network_once_for_the_model_and_once_for_the_law(module):
-    model, (X, y), later = localized(module, calibration_size=None), draw(128), draw(128, seed=1)
-    seen = []
-    module.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
-    for call in (
-        lambda: model.fit(X, y),
-        lambda: model.conformalize(*later),
-        lambda: model.predict_interval(X),
-        lambda: model.diagnose(X),
-        lambda: model.predict_quantiles(X, [0.1, 0.9]),
-    ):
-        seen.clear()
-        call()
-        assert seen == [32] * 8
-
-
 class Brightness(RegressorMixin, BaseEstimator):
     """A line in the mean of an image."""
 

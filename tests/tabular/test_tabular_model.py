@@ -147,30 +147,6 @@ def test_a_file_is_predicted_in_batches_as_its_rows_are(model, tmp_path):
     np.testing.assert_allclose(made[NAMES], model.predict(rows), rtol=1e-12)
 
 
-def test_flags_with_gaps_and_durations_are_read_alike_in_frames_and_files(tmp_path):
-    """Beside a missing value, pandas keeps true and false as objects; CSV has no durations."""
-    rng = np.random.default_rng(0)
-    flag = rng.choice(np.array([True, False, None], dtype=object), 300)
-    wait = pd.Series(pd.to_timedelta(rng.integers(1, 10**6, 300), unit="ms"))
-    table = pd.DataFrame({"flag": flag, "wait": wait.where(wait.index % 9 > 0)})
-    table["price"] = 5.0 * (flag == True) + table["wait"].dt.total_seconds().fillna(0.0) / 999  # noqa: E712
-    for features, kinds in ((["flag"], ["csv", "parquet"]), (["flag", "wait"], ["parquet"])):
-        model = fit_table_model(table, "price", features=features, **QUICK)
-        prepared, lost = model.preparation.read(table)
-        assert not lost
-        assert all(prepared[name].dtype == float for name in features)
-        whole = model.predict(table)
-        assert whole["predicted"].nunique() >= 3
-        np.testing.assert_allclose(model.predict(table[features].to_dict("records")), whole)
-        for kind in kinds:
-            path = tmp_path / f"new.{kind}"
-            table.to_csv(path) if kind == "csv" else table.to_parquet(path)
-            assert model.predict_file(path, tmp_path / "made.parquet").notes == ()
-            made = read_table(tmp_path / "made.parquet")[list(whole)]
-            np.testing.assert_allclose(made, whole)
-    np.testing.assert_allclose(prepared["wait"], table["wait"].dt.total_seconds())
-
-
 def test_every_estimator_has_one_short_name():
     assert {getattr(localconformal, name) for name in METHODS.values()} == set(ESTIMATORS)
     assert len(set(METHODS.values())) == len(METHODS)
