@@ -316,7 +316,10 @@ def say_shortage(sides: Sides, n: int, where: str, theta: Array, levels: Array) 
     level = float(levels[np.isposinf(theta).any(axis=(0, 1))].max())
     needed = sides.required_size(level)
     if n >= needed:
-        return "Some intervals are infinite: the adjusted calibration scores are themselves."
+        return (
+            "Some intervals are infinite: too few calibration rows speak for these rows, or their "
+            "adjusted scores are infinite; calibrate on more rows like them."
+        )
     return (
         f"Some intervals are infinite: got {n} calibration rows{where}, and confidence level "
         f"{level!r} needs at least {needed}; calibrate on more rows, or ask for a lower level."

@@ -80,22 +80,21 @@ class Cells(Correction):
     def theta(self, calibration: Calibration, rows: Rows, levels: Array) -> Array:
         """theta* (n, S, L); +inf where a cell is too small."""
         kinds, place = np.unique(self.cell(rows), return_inverse=True)
-        found = np.stack([self._theta_of(calibration, cell, levels) for cell in kinds])
+        nothing = np.full(calibration.parts.sides.n_sides, np.inf)
+        ask = partial(self._by_cell, calibration)
+        tables = [calibration.once(("cells", float(t)), ask, t) for t in levels]
+        found = np.array([[table.get(cell, nothing) for table in tables] for cell in kinds])
+        found = np.moveaxis(found, 1, 2)
         if self.pool and np.isinf(found).any():
             found = np.where(np.isinf(found), super().theta(calibration, rows, levels), found)
         return found[place.reshape(-1)]
 
-    def _theta_of(self, calibration: Calibration, cell: Any, levels: Array) -> Array:
-        """theta* of one cell, (S, L)."""
-        sides, inside = calibration.parts.sides, calibration.kept == cell
-        if not inside.any():
-            return np.full((sides.n_sides, len(levels)), np.inf)
-
-        def at(level: float) -> Array:
-            one = np.array([level])
-            return sides.theta(calibration.scores(one)[inside], one)[:, 0]
-
-        return np.stack([calibration.once((cell, float(t)), at, t) for t in levels], axis=1)
+    def _by_cell(self, calibration: Calibration, level: float) -> dict[Any, Array]:
+        """theta* (S,) of each cell at one level."""
+        levels, sides = np.array([level]), calibration.parts.sides
+        kinds, place = np.unique(calibration.kept, return_inverse=True)
+        p = calibration.scores(levels)
+        return {cell: sides.theta(p[place == k], levels)[:, 0] for k, cell in enumerate(kinds)}
 
     def sizes(self, calibration: Calibration, rows: Rows) -> Array:
         """Calibration rows in the cell of each row."""

@@ -281,28 +281,24 @@ class WithPredictiveDistribution:
         self._check_calibrated()
         if (reason := self._why_no_distribution()) is not None:
             raise ValueError(reason)
-        calibration = self.calibration_
-        known = vars(self).get("_known_distribution")
-        if known is None or known[0] is not calibration:
-            score, v = self.parts_.score, calibration.V[:, -1]
-            made = _PredictiveDistribution.of(score, v, calibration.F)
-            known = self._known_distribution = (calibration, made)
-        return known[1]
+        calibration, score = self.calibration_, self.parts_.score
+        make, v = _PredictiveDistribution.of, calibration.V[:, -1]
+        made: _PredictiveDistribution = calibration.once("places", make, score, v, calibration.F)
+        return made
 
     def _why_no_distribution(self) -> str | None:
         """A sentence where there are intervals only, else None."""
         if self.parts_.sides.n_sides == 1:
-            return (
-                f"{type(self).__name__} calibrates the larger of two sides, without the sign, "
-                "which gives intervals and no distribution; use LocalizedConformalRegressor with a "
-                "score other than 'absolute' and sides='joint' (adjustment='plain' for no law)."
-            )
-        if type(self.parts_.correction) is not Correction:
-            return (
-                f"{type(self).__name__} weighs calibration rows anew for each row, which gives "
-                "intervals and no distribution; use LocalizedConformalRegressor for one."
-            )
-        return None
+            why = "calibrates one number per row"
+        elif type(self.parts_.correction) is not Correction:
+            why = "calibrates each row by calibration rows of its own"
+        else:
+            return None
+        return (
+            f"{type(self).__name__} {why}, which gives intervals and no distribution; use "
+            "LocalizedConformalRegressor with a score other than 'absolute' and sides='joint' "
+            "(adjustment='plain' for no law)."
+        )
 
 
 def check_levels(levels: ArrayLike, name: str) -> Array:

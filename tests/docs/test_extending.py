@@ -57,7 +57,7 @@ class LabelLaw(Law):
 
     def fit(self, X, v):
         rows, scores = reference_rows(X, v)
-        self.engine_ = ReferenceEngine(scores, SameLabel(rows.X[:, self.column]))
+        self.engine_ = ReferenceEngine(scores, SameLabel(np.asarray(rows.X)[:, self.column]))
         return self
 
     def at(self, rows):
@@ -87,7 +87,8 @@ class SameLabelOnly(Correction):
         return np.asarray(rows.X)[:, self.column]
 
     def theta(self, calibration, rows, levels):
-        p, sides, asked = calibration.scores(levels), calibration.parts.sides, self.keep(rows, None)
+        asked = np.asarray(rows.X)[:, self.column]
+        p, sides = calibration.scores(levels), calibration.parts.sides
         theta = np.full((len(rows), *p.shape[1:]), np.inf)
         for label in np.intersect1d(asked, calibration.kept):
             theta[asked == label] = sides.theta(p[calibration.kept == label], levels)

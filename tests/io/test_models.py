@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import skops.io
 from model_files import node, refusal, rewritten
+from sklearn.decomposition import PCA
 from sklearn.ensemble import (
     GradientBoostingRegressor,
     HistGradientBoostingRegressor,
@@ -79,6 +80,17 @@ def test_every_law_and_score_does_on_frames_with_categories_and_gaps(setting, tm
     X, y = mixed_frame(200, 0)
     base = HistGradientBoostingRegressor(categorical_features="from_dtype", max_iter=10)
     model = SLCPRegressor(base, reference="holdout", random_state=0, **setting).fit(X, y)
+    assert_same_intervals(model, X, tmp_path)
+
+
+@pytest.mark.parametrize("embedding", ["metric", PCA(1), "outputs", "outputs-spread"], ids=str)
+def test_every_embedding_does_also_after_all_was_asked_of_the_model(embedding, tmp_path):
+    X, y = smooth_data(120, 0)
+    law = KernelLaw(embedding=embedding, random_state=0)
+    model = SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(X, y)
+    model.predict_quantiles(X, [0.5])
+    model.sample(X[:2], random_state=0)
+    model.diagnose(X)
     assert_same_intervals(model, X, tmp_path)
 
 

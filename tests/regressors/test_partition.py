@@ -149,3 +149,14 @@ def test_small_leaves_are_infinite_and_named():
     # A forest has no leaves of its own to promise anything for.
     forest = locart(partition="forest", n_estimators=3).fit(X, y)
     assert forest.guarantee_.conditional_on is None
+
+
+def test_the_names_of_cells_do_not_matter():
+    groups = np.where(X[:, 0] > 0, "a", "b")
+    expected = mondrian(small_cells="pool").fit(X, Y, groups=groups)
+    names = {"a": "p", "b": "theta"}
+    renamed = mondrian(small_cells="pool").fit(X, Y, groups=[names[g] for g in groups])
+    for level in (0.8, 0.9, 0.8):
+        asked = ["a", "b", "new"]
+        found = renamed.predict_interval(X[:3], level, groups=[names.get(g, g) for g in asked])
+        np.testing.assert_array_equal(found, expected.predict_interval(X[:3], level, groups=asked))

@@ -209,7 +209,7 @@ def test_errors_with_a_sign_have_a_distribution_and_others_none(name, params, si
         return
     assert model.guarantee_.predictive is None
     for call, argument in (("predict_quantiles", 0.5), ("predict_cdf", 0.0), ("sample", 1)):
-        with pytest.raises(ValueError, match=r"without the sign.*score other than 'absolute'"):
+        with pytest.raises(ValueError, match=r"one number per row.*score other than 'absolute'"):
             getattr(model, call)(X_NEW, argument)
 
 

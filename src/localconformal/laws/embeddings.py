@@ -57,11 +57,10 @@ def fit_embedding(
         # It learns from the responses; its own scale is part of what it learns.
         return _learned(clone(embedding), rows, v)
     if isinstance(embedding, FrozenEstimator) or not hasattr(embedding, "fit"):
-        known = [name for name in ("transform", "predict") if hasattr(embedding, name)]
-        function = getattr(embedding, known[0]) if known else embedding
-        if not callable(function):
+        known = [m for m in ("transform", "predict", "__call__") if hasattr(embedding, m)]
+        if not known:
             raise ValueError(f"got embedding={shown(embedding)}; {_EXPECTED}.")
-        return _scaled(_Points(function), rows)
+        return _scaled(_Points(embedding, known[0]), rows)
     if not hasattr(embedding, "transform"):
         raise ValueError(f"got embedding={shown(embedding)}; {_EXPECTED}.")
     fitted = clone(embedding)
@@ -70,7 +69,7 @@ def fit_embedding(
         seen = fitted.fit_transform(rows.X, v)
     else:
         seen = fitted.fit(rows.X, v).transform(rows.X)
-    points = _Points(fitted.transform)
+    points = _Points(fitted)
     rows.known[points] = points.read(seen)
     check_lengths(len(rows.known[points]), len(v))
     return points
@@ -83,7 +82,7 @@ def _scaled(points: _Points, rows: Rows) -> _Points:
 
 
 def _learned(metric: LearnedMetric, rows: Rows, v: Array) -> _Points:
-    return _Points(metric.fit(rows.X, response_of(rows, v)).transform)
+    return _Points(metric.fit(rows.X, response_of(rows, v)))
 
 
 def _hidden(rows: Rows) -> HiddenLayer:
@@ -96,7 +95,7 @@ _NAMED: dict[str, Callable[[Rows, Array, int, int | None], Curve]] = {
     "outputs-spread": lambda rows, v, seed, n_jobs: _scaled(
         _OutputPoints(rows.model, with_spread(rows, v, seed, n_jobs).spread), rows
     ),
-    "hidden": lambda rows, v, seed, n_jobs: _scaled(_Points(_hidden(rows).transform), rows),
+    "hidden": lambda rows, v, seed, n_jobs: _scaled(_Points(_hidden(rows)), rows),
     "metric": lambda rows, v, seed, n_jobs: _learned(LearnedMetric(random_state=seed), rows, v),
     "hidden-metric": lambda rows, v, seed, n_jobs: _learned(
         LearnedMetric(random_state=seed, layer=_hidden(rows)), rows, v
@@ -105,15 +104,16 @@ _NAMED: dict[str, Callable[[Rows, Array, int, int | None], Curve]] = {
 
 
 class _Points(Curve):
-    """Points given by a function of X, such as a transformer's ``transform``."""
+    """Points given by an object's method, such as a transformer's ``transform``, or by itself."""
 
     scaler_: Features | None = None
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self.function = function
+    def __init__(self, source: Any, method: str = "transform") -> None:
+        # Not the bound method, which model files cannot hold.
+        self.source, self.method = source, method
 
     def raw(self, rows: Rows) -> Array:
-        return self._table(self.function(rows.X))
+        return self._table(getattr(self.source, self.method)(rows.X))
 
     def compute(self, rows: Rows) -> Array:
         return self._finish(self.raw(rows))
@@ -127,7 +127,7 @@ class _Points(Curve):
         values = values.toarray() if hasattr(values, "toarray") else values
         points = np.asarray(values, dtype=np.float64)
         points = points.reshape(len(points), prod(points.shape[1:]))
-        return in_box(points, type(getattr(self.function, "__self__", self)).__name__)
+        return in_box(points, type(self.source).__name__)
 
     def _finish(self, points: Array) -> Array:
         if self.scaler_ is not None:
@@ -139,10 +139,11 @@ class _OutputPoints(_Points):
     """mu(x), or (mu(x), sigma(x)); at reference rows by models that have not seen them."""
 
     def __init__(self, model: Any, spread: Curve | None) -> None:
-        self.model, self.spread = model, spread
+        super().__init__(model)
+        self.spread = spread
 
     def raw(self, rows: Rows) -> Array:
-        columns = [self.model(rows).point]
+        columns = [self.source(rows).point]
         return np.column_stack(columns if self.spread is None else [*columns, self.spread(rows)])
 
 

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from difflib import get_close_matches
 from importlib import import_module
 from inspect import isclass, signature
 from itertools import product
@@ -138,7 +139,7 @@ class BaseConformalRegressor(
         check_consistent_length(X, y, beside)
         if fit_params:
             fit_params = dict(routed_params(self, fit_params))
-            _check_params(fit_params, len(y), self._base_estimator(0))
+            _check_params(fit_params, len(y), self._base_estimator(0), self.beside)
         self._beside_given = beside is not None
         split_seed, seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         train, held = split_rows(len(y), self.calibration_size, int(split_seed))
@@ -542,7 +543,9 @@ def check_target(y: Any) -> Array:
     return target
 
 
-def _check_params(params: Mapping[str, Any], n_rows: int, estimator: Any) -> None:
+def _check_params(
+    params: Mapping[str, Any], n_rows: int, estimator: Any, beside: str | None
+) -> None:
     """Fit parameters that cannot be meant are refused."""
     models = models_given(estimator)
     if any(map(is_frozen, models)):
@@ -552,9 +555,12 @@ def _check_params(params: Mapping[str, Any], n_rows: int, estimator: Any) -> Non
     for name, model in product(params, models):
         if not _takes_param(model, name):
             hint = " (for intervals within groups: MondrianConformalRegressor)"
+            remedy = f"leave it out{hint if name == 'groups' else ''}"
+            if beside is not None and get_close_matches(name, [beside]):
+                remedy = f"did you mean {beside}="
             raise TypeError(
                 f"fit got {name}, which the base model {type(model).__name__} does not take; "
-                f"leave it out{hint if name == 'groups' else ''}."
+                f"{remedy}{'?' if 'mean' in remedy else '.'}"
             )
     weight: Any = params.get("sample_weight")
     check_unmasked(weight, "sample_weight")
