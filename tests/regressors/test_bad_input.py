@@ -237,7 +237,7 @@ def test_crossed_bounds_become_their_midpoint():
 
 def test_an_adjustment_that_never_accepts_gives_infinite_intervals():
     never = lc.MonotoneAdjustment(lambda v, F, theta: -np.ones_like(v))
-    with pytest.warns(UserWarning, match="adjusted calibration scores"):
+    with pytest.warns(UserWarning, match="adjusted scores are infinite"):
         assert np.isinf(fit(cls=LOCAL, adjustment=never).predict_interval(X)).all()
 
 
