@@ -210,9 +210,9 @@ class WithPredictiveDistribution:
     def predict_cdf(self, X: Any, y: ArrayLike) -> Array:
         """Calibrated probability that the response at x is at most y.
 
-        The conformal CDF is known up to one step of 1 / (n + 1), for n calibration rows; this
-        is its value nearest 1/2, which never understates a tail. For new rows (x, y) without
-        ties it is uniform on [0, 1] to within 1 / (n + 1), on average and not given x.
+        Known up to one step of 1 / (n + 1), for n calibration rows; this is the value nearest
+        1/2, which never understates a tail. For new rows (x, y) without ties it is uniform on
+        [0, 1] to within 1 / (n + 1), on average and not given x.
 
         Parameters
         ----------

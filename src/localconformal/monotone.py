@@ -34,11 +34,10 @@ class MonotoneAdjustment(Adjustment):
 
     Notes
     -----
-    Both inverses are found by bisection to a relative 1e-10, and come as the end of the last
-    bracket that accepts more: p as a theta at which m >= 0 was seen, T as a v at which m < 0 was
-    seen. So p(v) <= theta implies v <= T(theta) without error. Beyond 4^58 counts as infinite.
-    The guarantee rests on m being monotone. What is checked is that every calibration row lies
-    within the threshold of its own p, which finds most functions that are not, but not all.
+    Both inverses are found by bisection to a relative 1e-10: p as a theta at which m >= 0 was seen,
+    T as a v at which m < 0 was seen. So p(v) <= theta implies v <= T(theta) without error. Beyond
+    4^58 counts as infinite. The guarantee rests on m being monotone. What is checked is that every
+    calibration row lies within the threshold of its own p, which finds most that are not.
 
     Examples
     --------

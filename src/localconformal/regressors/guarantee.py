@@ -9,16 +9,8 @@ from dataclasses import dataclass
 class PredictiveGuarantee:
     """The calibration promise of `predict_quantiles` and `predict_cdf`.
 
-    Attributes
-    ----------
-    n_calibration : int or None
-        Calibration rows in force; None before `conformalize`.
-    marginal : bool
-        Calibrated on average over new rows.
-    finite_sample : bool
-        At any number of calibration rows, not only in the limit.
-    conditional : bool
-        Calibrated at each x: never promised.
+    On average over new rows (``marginal``), at any number of calibration rows (``finite_sample``),
+    and never at each x (``conditional``).
 
     Examples
     --------
@@ -58,22 +50,10 @@ class PredictiveGuarantee:
 class Guarantee:
     """The coverage promise of a fitted estimator.
 
-    Attributes
-    ----------
-    confidence_level : float
-        The level promised by `predict_interval` without arguments; others hold likewise.
-    marginal : bool
-        Coverage on average over new rows.
-    finite_sample : bool
-        It holds at any number of calibration rows, not only in the limit.
-    conditional_on : str or None
-        What coverage is promised given, beyond the average: "cell", or nothing.
-    n_calibration : int or None
-        Calibration rows in force; None before `conformalize`.
-    assumptions : tuple of str
-    caveats : tuple of str
-    predictive : PredictiveGuarantee or None
-        The promise of `predict_quantiles`, `predict_cdf` and `sample`, where there are any.
+    Coverage at ``confidence_level`` on average over new rows (``marginal``), at any number of
+    calibration rows (``finite_sample``), and within each ``conditional_on`` ("cell"), where that is
+    not None. ``n_calibration`` is None before `conformalize`; ``predictive`` is the promise of
+    `predict_quantiles`, `predict_cdf` and `sample`, where there are any.
     """
 
     confidence_level: float

@@ -24,10 +24,6 @@ class RoutingMixin:
         ``SLCPRegressor(LinearRegression().set_fit_request(sample_weight=True))``. For
         ``estimator=None``, and for models that cannot request anything, `set_fit_request` of
         this estimator decides.
-
-        Returns
-        -------
-        sklearn.utils.metadata_routing.MetadataRouter
         """
         own = super().get_metadata_routing()  # type: ignore[misc]
         requesters = _requesters(self)
@@ -45,14 +41,11 @@ def routed_params(regressor: Any, fit_params: Mapping[str, Any]) -> Mapping[str,
         return fit_params
     routed = process_routing(regressor, "fit", **fit_params)
     requested = [dict(routed[name].fit) for name in _requesters(regressor)]
-    for one in requested[1:]:
-        if {name: id(value) for name, value in one.items()} != {
-            name: id(value) for name, value in requested[0].items()
-        }:
-            raise ValueError(
-                f"got base models that request {[sorted(each) for each in requested]} of fit, "
-                "under these or other names; expected the same of each: set the same requests."
-            )
+    if len({frozenset((name, id(value)) for name, value in one.items()) for one in requested}) > 1:
+        raise ValueError(
+            f"got base models that request {[sorted(each) for each in requested]} of fit, "
+            "under these or other names; expected the same of each: set the same requests."
+        )
     return requested[0] if requested else fit_params
 
 

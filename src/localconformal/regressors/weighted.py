@@ -139,10 +139,6 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
         **fit_params
             ``weights`` (n,), known w at each row, which every later call then needs too; others are
             passed to the base estimator's ``fit``.
-
-        Returns
-        -------
-        self
         """
         self._check_ways(target, fit_params.get("weights"))
         self._target = target
@@ -173,16 +169,12 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
         weigh: Any = RowWeight(self.weights)
         if self._target is not None:
             with self._stage("weights"):
-                target = self._check_target_rows()
+                try:
+                    target = self._check_rows(self._target)
+                except ValueError as error:
+                    raise ValueError(f"target, the new rows, cannot be used: {error}") from error
                 weigh = fit_ratio(self.weights, task.rows.X, target, self.clip, task.seed)
         return replace(super()._method(task), correction=Ratio(weigh))
-
-    def _check_target_rows(self) -> Any:
-        """New rows with the columns of X, or refused by name."""
-        try:
-            return self._check_rows(self._target)
-        except ValueError as error:
-            raise ValueError(f"target, the new rows, cannot be used: {error}") from error
 
     @property
     def _is_shifted(self) -> bool:
