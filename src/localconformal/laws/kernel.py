@@ -280,7 +280,8 @@ class KernelLaw(Law):
         exp(-u^2 / 2), 1{u <= 1} or (1 - u^2)+.
     bandwidth : float or str or rule, default="median"
         h, or how to choose it from the reference rows: "median" of the pairwise distances,
-        "median-log", "rate", "cv" or a rule such as ``DistanceQuantile(0.1)``. Infinite: global.
+        "median-log", "rate", "cv" or a rule such as ``DistanceQuantile(0.1)``. An infinite h does
+        not localize.
     embedding : default=None
         Where distances are measured: None (standardised features; one-hot and imputed for
         frames), "outputs" (mu(x), the regressor's own point predictions), "outputs-spread" (mu(x)
@@ -288,7 +289,7 @@ class KernelLaw(Law):
         "metric" and "hidden-metric" (a linear map of the features, or of that layer, learned from
         the responses: see `LearnedMetric`), a transformer (such as `HiddenLayer` or
         `localconformal.torch.TorchEmbedding`), a fitted model or a callable.
-    engine : {"auto", "exact", "sketch", "neighbors", "reference", "minibatch"}, default="auto"
+    engine : {"auto", "exact", "sketch", "minibatch"}, default="auto"
         How the law is computed: see `localconformal.engine.choose`. "auto" chooses from the
         reference rows, at fit. "minibatch" keeps a random subset of them, drawn once, at fit.
     batch_size : float or int, default=None

@@ -77,21 +77,20 @@ class LearnedLaw(Law):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.view_ = fit_view(self.embedding, rows, scores, seed, self.n_jobs)
         points = self.view_(rows)
-        fits = [partial(fit_model, model, points, scores) for model in self._models(seed)]
-        self.models_ = in_threads(fits, self.n_jobs)
-        self.floor_ = _FLOOR * typical_size(scores)
-        self._fit_tails(self._curves(points), scores)
-        self.n_reference_ = len(scores)
-        return self
-
-    def _models(self, seed: int) -> list[Any]:
         model = _default_model(seed) if self.estimator is None else self.estimator
         if is_frozen(model):
             raise ValueError(
                 f"got estimator={shown(model)}, which cannot be fitted or is fitted already; a law "
                 "learns from the scores: pass an unfitted quantile model."
             )
-        return [model] if takes_quantiles(model) else [at_level(model, q) for q in self.levels_]
+        one = takes_quantiles(model)
+        models = [model] if one else [at_level(model, q) for q in self.levels_]
+        fits = [partial(fit_model, model, points, scores) for model in models]
+        self.models_ = in_threads(fits, self.n_jobs)
+        self.floor_ = _FLOOR * typical_size(scores)
+        self._fit_tails(self._curves(points), scores)
+        self.n_reference_ = len(scores)
+        return self
 
     def _curves(self, points: Array) -> Array:
         """Quantiles at the learned levels, sorted: (n, k)."""
