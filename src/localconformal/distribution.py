@@ -180,8 +180,7 @@ class WithPredictiveDistribution:
         Parameters
         ----------
         X : array or frame of shape (m, d)
-        levels : float or list of L floats
-            Inside (0, 1).
+        levels : float or list of L floats inside (0, 1)
 
         Returns
         -------
@@ -241,7 +240,6 @@ class WithPredictiveDistribution:
         ----------
         X : array or frame of shape (m, d)
         n_samples : int, default=1
-            Draws at each row.
         random_state : int, RandomState instance or None, default=None
             An int gives the same draws at every call.
 

@@ -170,9 +170,8 @@ class CDSplitRegressor(_DensityRegressor):
     law : str or object, default=None
         The law behind the density; None is a forest, as in `HPDSplitRegressor`.
     n_cells : int or None, default=None
-        Cells of the partition; None is one for every 300 training rows, from 1 to 30, which leaves
-        about 100 calibration rows in each at the default ``calibration_size``. A cell with too
-        few calibration rows for the level gets the whole line.
+        None is one for every 300 training rows, from 1 to 30: by default about 100 calibration
+        rows in each. A cell with too few of them for the level gets the whole line.
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
     confidence_level : float, default=0.9
     calibration_size : float or int or None, default=0.25

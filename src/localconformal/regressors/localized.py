@@ -48,13 +48,11 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
         "learned", "kernel", "neighbors", "uniform", or any object with the methods of
         `localconformal.laws.BaseLaw`.
     adjustment : str or object, default="additive"
-        "additive" (SLCP), "scaled" (additive in local widths), "multiplicative",
-        "additive-expectation", "multiplicative-expectation", "theta", or "plain", which uses
-        no law.
+        "additive" (SLCP), "scaled" (additive in local widths), "multiplicative", "theta",
+        "additive-expectation", "multiplicative-expectation", or "plain", which uses no law.
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
-        How the reference scores of the law are made: by 5 fits that each leave out a fold, by
-        a forest's out-of-bag predictions, on a held-out half of the training rows, or in
-        sample (the paper).
+        Reference scores of the law: by 5 fits that each leave out a fold, out of bag of a
+        forest, on a held-out half of the training rows, or in sample (the paper).
     sides : {"joint", "union", "absolute"}, default="joint"
         How the two sides share alpha: see `localconformal.calibration`.
     upper_share : float, default=0.5
@@ -62,12 +60,10 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
     confidence_level : float, default=0.9
         1 - alpha, used where `predict_interval` is not told another.
     calibration_size : float or int or None, default=0.25
-        Share or number of rows that `fit` keeps for calibration. None: it trains on every row,
-        and `conformalize` must follow.
+        Share or number of rows kept for calibration; after None `conformalize` must follow.
     selection_budget : float, default=20.0
-        Seconds that ``law="auto"`` may take, as estimated for two cores from the size of the
-        table: it decides how many rows are looked at. Never read off a clock, so that a
-        slow machine looks at as many. Too small for any search: the forest law.
+        Seconds that ``law="auto"`` may take, as estimated from the size of the table and never
+        read off a clock: it decides how many rows are looked at. Too few: the forest law.
     random_state : int or None, default=None
         Seed of the split, the folds and the law.
     n_jobs : int or None, default=None
