@@ -32,12 +32,12 @@ from localconformal.laws.kernel import (
 from localconformal.localizing import draw
 from localconformal.models import default_estimator
 from localconformal.parallel import in_threads
-from localconformal.quantiles import _collapse_crossed as collapse_crossed
-from localconformal.quantiles import _nest as nest
-from localconformal.quantiles import crossed, round_up
+from localconformal.quantiles import crossed, finish, round_up
+from localconformal.rows import (
+    _SMALL_FIT as SMALL_FIT,
+)
 from localconformal.rows import (
     RESPONSE,
-    SMALL_FIT,
     Curve,
     Reference,
     Rows,

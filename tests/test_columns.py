@@ -22,8 +22,8 @@ from localconformal.columns import (
     LABEL,
     NUMBER,
     TIME,
+    _label_of,
     column_of,
-    label_of,
     name_of,
     read_columns,
     split_columns,
@@ -115,9 +115,9 @@ def test_a_row_alone_is_the_row_in_its_batch(values):
 
 def test_equal_numbers_are_one_label():
     ones = [1, 1.0, np.int8(1), np.float32(1), Decimal("1.00"), "1"]
-    assert {label_of(one) for one in ones} == {"1"}
-    assert label_of(True) == "True" == label_of(np.True_)
-    assert label_of(0.1) == label_of(Decimal("0.1")) == "0.1"
+    assert {_label_of(one) for one in ones} == {"1"}
+    assert _label_of(True) == "True" == _label_of(np.True_)
+    assert _label_of(0.1) == _label_of(Decimal("0.1")) == "0.1"
 
 
 def test_times_are_seconds_in_any_unit_and_zone():

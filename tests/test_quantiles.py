@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inner import collapse_crossed, crossed, nest, round_up
+from inner import crossed, finish, round_up
 from localconformal.quantiles import (
     MASS_GUARD,
     cdf_targets,
@@ -147,7 +147,7 @@ def test_quantiles_are_their_definitions_with_ties_and_zero_weights(function, or
 def test_weights_that_are_no_law_are_refused(weights):
     values = [1.0, 2.0, 3.0]
     for function in (weighted_quantile, upper_weighted_quantile):
-        with pytest.raises(ValueError, match=r"3 values came with .*as many weights as values"):
+        with pytest.raises(ValueError, match=r"got 3 values and .*as many weights as values"):
             function(values, weights, 0.5)
     # No weight at all but that of infinity is a law.
     wrong = (weights, 1) if np.any(weights) else ([1, 1, 1], -1)
@@ -259,29 +259,32 @@ def test_constant_responses_are_their_own_unit_and_scores_may_have_another():
     np.testing.assert_array_equal(clear_of_rounding(v, y, unit=2.0), np.full(3, 0.5))
 
 
+LEVEL = np.array([0.9])
+
+
 def test_crossed_bounds_collapse_to_their_midpoint_and_others_stay():
-    lower, upper = np.random.default_rng(1).normal(size=(2, 50, 3))
-    got, middle = collapse_crossed(np.stack([lower, upper], axis=1)), (lower + upper) / 2
+    lower, upper = np.random.default_rng(1).normal(size=(2, 150, 1))
+    got, middle = finish(np.stack([lower, upper], axis=1), LEVEL), (lower + upper) / 2
     expected = np.where(lower > upper, middle, [lower, upper])
     np.testing.assert_array_equal(got, expected.swapaxes(0, 1))
     assert not crossed(got).any()
     largest = np.finfo(float).max
     huge = np.array([[[largest], [0.9 * largest]], [[largest], [-largest]]])
-    assert np.all(np.isfinite(collapse_crossed(huge)))
+    assert np.all(np.isfinite(finish(huge, LEVEL)))
 
 
 def test_infinite_bounds_and_sums_stay_infinite_without_a_warning():
     inf = np.inf
     intervals = np.array([[[-inf], [inf]], [[0.0], [inf]], [[-inf], [0.0]]])
-    np.testing.assert_array_equal(collapse_crossed(intervals), intervals)
+    np.testing.assert_array_equal(finish(intervals, LEVEL), intervals)
     np.testing.assert_array_equal(round_up(np.array([-inf, 1.0]), -inf), [-inf, -inf])
     np.testing.assert_array_equal(round_up(np.array([-inf, 0.0, inf])), [-inf, 0.0, inf])
 
 
 def test_nested_intervals_are_hulls_of_the_lower_levels_in_any_order():
     levels = np.array([0.8, 0.5, 0.95, 0.9])
-    intervals = np.random.default_rng(2).normal(size=(30, 2, 4))
-    got = nest(intervals, levels)
+    intervals = np.sort(np.random.default_rng(2).normal(size=(30, 2, 4)), axis=1)
+    got = finish(intervals, levels)
     for asked, level in enumerate(levels):
         inside = intervals[:, :, levels <= level]
         np.testing.assert_array_equal(got[:, 0, asked], inside[:, 0].min(axis=1))

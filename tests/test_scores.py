@@ -296,8 +296,8 @@ SHAPE = r"Says.predict returned an array of shape .*\(lower, upper\)"
     ("params", "model", "message"),
     [
         *(({}, Says(answer), SHAPE) for answer in (1.0, [1.0], [1.0] * 4, [[1.0, 2.0]] * 2)),
-        *(({}, [Says(1.0)] * n, rf"{n} quantile models came; a pair .* triple") for n in (1, 4)),
-        ({}, LinearRegression(), r"LinearRegression came .*no quantile parameter; pass"),
+        *(({}, [Says(1.0)] * n, rf"got {n} quantile models; .* triple") for n in (1, 4)),
+        ({}, LinearRegression(), r"LinearRegression, .*no quantile parameter; expected"),
         ({"unit": "metre"}, LINE, r"unit='metre'.*median.*one.*width"),
     ],
 )

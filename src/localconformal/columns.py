@@ -54,7 +54,7 @@ _MAX_LABELS = 250
 #: The name of missing labels.
 MISSING_NAME = "missing"
 #: Arrays of names are as wide as the longest: longer ones are told by their digest.
-_LONGEST_NAME, _KEPT = 100, 40
+_LONGEST_NAME = 100
 _TIMES, _DURATIONS = (date, np.datetime64), (timedelta, np.timedelta64)
 _BOOLEANS = (bool, np.bool_)
 # Rarer categories share one column, so that an identifier does not fill the memory.
@@ -85,21 +85,15 @@ def split_columns(X: Any, kinds: list[str] | None = None) -> tuple[Array, NDArra
         columns = [(column.name, column) for column in columns_of(X)]
     _check_width(len(columns), kinds)
     found: list[str] = []
-    numbers: list[Array] = []
-    labels: list[NDArray[Any]] = []
+    numbers, labels = [np.empty((len(X), 0))], [np.empty((len(X), 0), dtype=object)]
     for place, (name, column) in enumerate(columns):
         kind = kind_of(column) if kinds is None else kinds[place]
         read = _as_labels(column) if kind == LABEL else _as_numbers(name, column, kind)
         if kinds is None and _is_empty(read):
             kind, read = EMPTY, np.full(len(read), np.nan)
         found.append(kind)
-        (labels if kind == LABEL else numbers).append(read)
-    shape = (len(X), 0)
-    return (
-        np.stack(numbers, axis=1) if numbers else np.empty(shape),
-        np.stack(labels, axis=1) if labels else np.empty(shape, dtype=object),
-        found,
-    )
+        (labels if kind == LABEL else numbers).append(read[:, None])
+    return np.hstack(numbers), np.hstack(labels), found
 
 
 def _check_width(width: int, kinds: list[str] | None) -> None:
@@ -224,17 +218,15 @@ def _as_labels(column: Any) -> NDArray[Any]:
     """The labels of a column (n,): texts, None where missing."""
     values = column.to_list() if isinstance(column, nw.Series) else column
     labels = np.empty(len(column), dtype=object)
-    labels[:] = [label_of(value) for value in values]
+    labels[:] = [_label_of(value) for value in values]
     return labels
 
 
-def label_of(value: Any) -> str | None:
+def _label_of(value: Any) -> str | None:
     """The text of a label: equal numbers and equal times have one; None where it is missing.
 
-    >>> [label_of(value) for value in ("a", 1, 1.0, "1", 0.5, True, None, float("nan"))]
-    ['a', '1', '1', '1', '0.5', 'True', None, None]
-    >>> label_of(np.datetime64("2020-01-01T00:00:00")), label_of(timedelta(hours=36))
-    ('2020-01-01', '129600.0 s')
+    >>> [_label_of(value) for value in ("a", 1, 1.0, "1", np.datetime64("2020-01-01T00"), None)]
+    ['a', '1', '1', '1', '2020-01-01', None]
     """
     if isinstance(value, str):
         return str(value)
@@ -271,7 +263,7 @@ def name_of(label: Any) -> str:
     >>> [name_of(label) for label in ("a", 1.0, True, None, float("nan"), "missing", "a ")]
     ['a', '1', 'True', 'missing', 'missing', "'missing'", "'a '"]
     """
-    text = label_of(label)
+    text = _label_of(label)
     if text is None:
         return MISSING_NAME
     is_plain = text[:1] not in ("", "'", '"') and text.isprintable() and text == text.strip()
@@ -436,7 +428,9 @@ def group_codes(groups: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int
     All that is missing (None, NaN, NaT, pandas.NA) is one label, the last: None among texts.
     """
     check_unmasked(groups, "groups")
-    given = _check_labels(_as_array(groups), n)
+    given = _as_array(groups)
+    if given.shape != (n,):
+        raise ValueError(f"groups: got shape {given.shape}; expected ({n},), one label per row.")
     if given.dtype.kind != "O":
         return np.unique(given, return_inverse=True)
     texts = _as_labels(given)
@@ -449,20 +443,10 @@ def group_codes(groups: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int
 
 def check_cells(labels: Any, n: int) -> NDArray[Any]:
     """The name of each row's cell (n,); missing labels are a cell."""
-    check_unmasked(labels, "groups")
     # A list as it is: NumPy would make texts of numbers beside texts, all as wide as the longest.
     is_list = isinstance(labels, (list, tuple))
-    cells = _check_labels(np.asarray(labels, dtype=object if is_list else None), n)
-    if cells.dtype.kind not in "biufmM":
-        return np.array([_narrow(name_of(label)) for label in cells], dtype=np.str_)
-    distinct, place = np.unique(cells, return_inverse=True)
-    return np.array([name_of(label) for label in distinct], dtype=np.str_)[place.reshape(n)]
-
-
-def _check_labels(labels: NDArray[Any], n: int) -> NDArray[Any]:
-    if labels.shape != (n,):
-        raise ValueError(f"groups: got shape {labels.shape}; expected ({n},), one label per row.")
-    return labels
+    distinct, codes = group_codes(np.array(labels, dtype=object) if is_list else labels, n)
+    return np.array([_narrow(name_of(label)) for label in distinct], dtype=np.str_)[codes]
 
 
 def _narrow(name: str) -> str:
@@ -470,7 +454,7 @@ def _narrow(name: str) -> str:
     if len(name) <= _LONGEST_NAME:
         return name
     digest = blake2b(name.encode("utf-8", "replace"), digest_size=16).hexdigest()
-    return f"{name[:_KEPT]}... {digest}"
+    return f"{name[:40]}... {digest}"
 
 
 # ---- a row as a point ----------------------------------------------------------------------------
@@ -481,9 +465,6 @@ class Features(Curve, BaseEstimator):
 
     One-hot columns stay 0/1: scaling them by their spread would let rare categories dominate.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> Features().fit([[0.0], [2.0]]).transform([[1.0], [np.nan]])
     array([[0.],
            [0.]])
@@ -507,11 +488,8 @@ class Features(Curve, BaseEstimator):
         self.scale_ = np.where(constant, 1.0, spread)
         self.encoder_ = None
         if labels.shape[1]:
-            self.encoder_ = OneHotEncoder(
-                handle_unknown="infrequent_if_exist",
-                max_categories=_MAX_CATEGORIES,
-                sparse_output=False,
-            ).fit(labels)
+            shared = {"handle_unknown": "infrequent_if_exist", "max_categories": _MAX_CATEGORIES}
+            self.encoder_ = OneHotEncoder(**shared, sparse_output=False).fit(labels)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -585,6 +563,5 @@ class View(Curve):
 
     def _in_units(self, values: Array, centre: float = 0.0) -> Array:
         with np.errstate(over="ignore"):
-            return np.clip(
-                (values - centre) / self.scale_, -_FARTHEST_PREDICTION, _FARTHEST_PREDICTION
-            )
+            away = (values - centre) / self.scale_
+        return np.clip(away, -_FARTHEST_PREDICTION, _FARTHEST_PREDICTION)

@@ -41,9 +41,8 @@ from localconformal.scores import Band, Score
 
 N_FOLDS = 5
 SIDES = ("joint", "union", "absolute")
-#: Levels whose scores are remembered at most, the newest: whoever asks for ever new ones fills no
-#: memory.
-_LEVELS_KEPT = 64
+#: Answers remembered at most, the newest: whoever asks for ever new levels fills no memory.
+_MOST_KNOWN = 128
 #: The empty law of methods that have none.
 WITHOUT_LAW = SidedLaw((), mirrored=False)
 
@@ -158,6 +157,21 @@ class Parts:
             )
         return band
 
+    def adjusted(self, V: Array, F: LocalLaws, levels: Array) -> Array:
+        """p(V_i, F_i) at confidence levels (L,): (n, S, L), for scores of any size.
+
+        One beyond the range of float64 is infinite, as are the bounds that follow from it; one
+        below it is taken for the lowest number there is, for minus infinity would leave no bounds
+        at all. The same holds for V itself, which an adjustment sees as finite numbers.
+        """
+        limits, local = np.finfo(np.float64), self.sides.levels(levels)
+        if self.adjustment is None:
+            p = np.broadcast_to(V[:, :, None], (*V.shape, len(levels)))
+        else:
+            with np.errstate(over="ignore"):
+                p = self.adjustment.score(np.clip(V, limits.min, limits.max), F, local)
+        return np.where(np.isposinf(V)[:, :, None], np.inf, np.maximum(p, limits.min))
+
     @property
     def rows_at_a_time(self) -> int:
         """Rows that are held at once; what is asked of more goes in parts."""
@@ -183,10 +197,6 @@ class Placed:
             )
         return self.parts.sides.fold(V)
 
-    def adjusted(self, V: Array, levels: Array) -> Array:
-        """p(V_i, F_i) at confidence levels (L,): (n, S, L), for scores of any size."""
-        return adjusted_scores(self.parts, V, self.F, levels)
-
     def bounds(self, theta: Array, levels: Array) -> Array:
         """Raw bounds (n, 2, M) from theta* (n or 1, S, M)."""
         T = theta
@@ -197,35 +207,11 @@ class Placed:
         return self.parts.score.bounds(self.band, both)
 
 
-def adjusted_scores(parts: Parts, V: Array, F: LocalLaws, levels: Array) -> Array:
-    """p(V_i, F_i) at confidence levels (L,): (n, S, L), for scores of any size.
-
-    One beyond the range of float64 is infinite, as are the bounds that follow from it; one below
-    it is taken for the lowest number there is, for minus infinity would leave no bounds at all.
-    The same holds for V itself, which an adjustment sees as finite numbers.
-    """
-    limits, local = np.finfo(np.float64), parts.sides.levels(levels)
-    if parts.adjustment is None:
-        p = np.broadcast_to(V[:, :, None], (*V.shape, len(levels)))
-    else:
-        with np.errstate(over="ignore"):
-            p = parts.adjustment.score(np.clip(V, limits.min, limits.max), F, local)
-    return np.where(np.isposinf(V)[:, :, None], np.inf, np.maximum(p, limits.min))
-
-
 @dataclass(frozen=True)
 class Calibration:
-    """Calibration rows, ready to answer at any level.
+    """Calibration rows, ready to answer at any level: folded scores V (n, S), their local laws F.
 
-    Parameters
-    ----------
-    parts : Parts
-    V : array of shape (n, S)
-        Scores, folded.
-    F : LocalLaws
-        The local laws at the calibration rows.
-    kept : default=None
-        What the correction keeps of the rows: their cells, weights, or places.
+    ``kept`` is what the correction keeps of the rows: their cells, weights, or places.
     """
 
     parts: Parts
@@ -252,17 +238,27 @@ class Calibration:
 
     def scores(self, levels: Array) -> Array:
         """Adjusted scores p(V_i, F_i) at levels (L,): (n, S, L); computed once per level."""
-        return np.stack([self.once(("p", float(t)), self._scores_at, t) for t in levels], axis=2)
 
-    def _scores_at(self, level: float) -> Array:
-        return adjusted_scores(self.parts, self.V, self.F, np.array([level]))[:, :, 0]
+        def at(level: float) -> Array:
+            return self.parts.adjusted(self.V, self.F, np.array([level]))[:, :, 0]
+
+        return np.stack([self.once(("p", float(t)), at, t) for t in levels], axis=2)
+
+    def theta(self, levels: Array) -> Array:
+        """theta* (S, L) where all rows speak."""
+
+        def at(level: float) -> Array:
+            one = np.array([level])
+            return self.parts.sides.theta(self.scores(one), one)[:, 0]
+
+        return np.stack([self.once(("theta", float(t)), at, t) for t in levels], axis=1)
 
     def once(self, key: Any, compute: Callable[..., Any], *arguments: Any) -> Any:
         """The answer to a question that is asked again and again; threads may ask at once."""
         found = self._known.get(key)
         if found is None:
             # A list, for another thread may change the table while this one walks through it.
-            for oldest in list(self._known)[: max(0, len(self._known) - 2 * _LEVELS_KEPT + 1)]:
+            for oldest in list(self._known)[: max(0, len(self._known) - _MOST_KNOWN + 1)]:
                 self._known.pop(oldest, None)
             found = self._known[key] = compute(*arguments)
         return found
@@ -290,13 +286,7 @@ class Correction(BaseEstimator):
 
     def theta(self, calibration: Calibration, rows: Rows, levels: Array) -> Array:
         """theta* at each row: (n, S, L), or (1, S, L) where it is the same for all."""
-        ask = partial(self._theta_at, calibration)
-        found = [calibration.once(("theta", float(t)), ask, t) for t in levels]
-        return np.stack(found, axis=1)[None]
-
-    def _theta_at(self, calibration: Calibration, level: float) -> Array:
-        levels = np.array([level])
-        return calibration.parts.sides.theta(calibration.scores(levels), levels)[:, 0]
+        return calibration.theta(levels)[None]
 
     def cells(self, calibration: Calibration) -> NDArray[Any]:
         """Cell of each calibration row in a partition that is calibrated apart; one cell here."""
@@ -438,8 +428,7 @@ class Method:
 
     @property
     def _is_auto(self) -> bool:
-        is_named = isinstance(self.law, str) and self.law == "auto"
-        return is_named and self.adjustment is not None
+        return self.adjustment is not None and isinstance(self.law, str) and self.law == "auto"
 
     def fit(
         self, task: Task, stage: Callable[[str], AbstractContextManager[Any]] = nullcontext

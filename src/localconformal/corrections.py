@@ -47,12 +47,8 @@ _PAIRS_AT_A_TIME = 4_000_000
 class Cells(Correction):
     """Each cell by itself: Mondrian, LOCART, CD-Split.
 
-    Parameters
-    ----------
-    cell : Curve
-        Cell of a row; with ``fit(reference, parts)`` where it has to be learned.
-    pool : bool, default=False
-        Cells with too few calibration rows get the correction of all rows together.
+    ``cell`` is the curve of a row's cell, with ``fit(reference, parts)`` where it has to be
+    learned. With ``pool``, cells with too few rows get the correction of all rows together.
     """
 
     def __init__(self, cell: Any, pool: bool = False) -> None:
@@ -105,8 +101,7 @@ class Cells(Correction):
     def shortage(self, calibration: Calibration, rows: Rows, theta: Array, levels: Array) -> str:
         """Which cells are short of rows."""
         short = np.isposinf(theta).any(axis=(1, 2))
-        if len(theta) == 1:
-            short = np.repeat(short, len(rows))
+        short = np.broadcast_to(short, len(rows))
         fewest = int(self.sizes(calibration, rows)[short].min())
         where = self.cell.name_cells(np.unique(self.cell(rows)[short]))
         return say_shortage(calibration.parts.sides, fewest, where, theta, levels)
@@ -117,7 +112,7 @@ class Cell(Curve, BaseEstimator):
 
     def name_cells(self, cells: NDArray[Any]) -> str:
         """Which cells are short of rows, for a message."""
-        names = [str(cell) for cell in cells[:3]] + ["..."] * (len(cells) > 3)
+        names = [*map(str, cells[:3]), *["..."] * (len(cells) > 3)]
         return f" (the fewest of the cells {', '.join(names)})"
 
 
@@ -267,13 +262,7 @@ def _weighted(scores: Array, level: float, weights: Array, own: Array) -> Array:
 
 
 class Ratio(Weighing):
-    """Covariate shift: w(X_i), and w(x) at +inf.
-
-    Parameters
-    ----------
-    weigh_row : Curve
-        w of a row.
-    """
+    """Covariate shift: w(X_i), and w(x) at +inf; ``weigh_row`` is the w of a row."""
 
     remedy = (
         "calibrate on more rows where such rows are common, clip the weights, or lower the level."
@@ -327,10 +316,6 @@ def _check_weights(weights: Any, n: int) -> Array:
     return given.astype(np.float64)
 
 
-#: Rows of each kind from which some can be held out.
-_ENOUGH_TO_STOP = 30
-
-
 @dataclass(frozen=True, eq=False)
 class DensityRatio(Curve):
     """w(x) = p(x) / (1 - p(x)), p(x) the probability of a new row where both kinds are as many.
@@ -359,8 +344,7 @@ def fit_ratio(classifier: Any, X: Any, target: Any, clip: float, seed: int) -> D
 
     A classifier of the user's gets the rows as they came.
     """
-    is_new = np.repeat([0, 1], [len(X), len(target)])
-    balance = len(X) / len(target)
+    is_new, balance = np.repeat([0, 1], [len(X), len(target)]), len(X) / len(target)
     if classifier is not None:
         with few_threads(X):
             fitted = clone(classifier).fit(stack_rows(X, target), is_new)
@@ -372,7 +356,8 @@ def fit_ratio(classifier: Any, X: Any, target: Any, clip: float, seed: int) -> D
         learning_rate=0.05,
         max_iter=200,
         max_leaf_nodes=8,
-        early_stopping=min(len(X), len(target)) >= _ENOUGH_TO_STOP,
+        # Some of each kind can be held out.
+        early_stopping=min(len(X), len(target)) >= 30,
         random_state=seed,
     )
     with few_threads(rows):

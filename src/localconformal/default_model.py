@@ -21,7 +21,7 @@ from localconformal.quantiles import Array
 from localconformal.rows import is_frame
 
 #: Codes of a column of labels: as many as gradient boosting takes.
-MOST_CODES = 255
+_MOST_CODES = 255
 
 
 class TableCodes(BaseEstimator):
@@ -30,8 +30,6 @@ class TableCodes(BaseEstimator):
     The most frequent labels have a code each, the rarer ones of training rows share the last;
     labels that training rows do not have are missing.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> codes = TableCodes().fit(pd.DataFrame({"city": ["a", "b", "b"], "size": [1, 2, 3]}))
     >>> codes.transform(pd.DataFrame({"city": ["a", "z"], "size": [4, None]}))
@@ -66,8 +64,7 @@ class TableCodes(BaseEstimator):
     @property
     def is_categorical_(self) -> NDArray[np.bool_]:
         """Which columns are codes."""
-        kinds = self.kinds_ or []
-        return np.sort([kind == LABEL for kind in kinds]).astype(bool)
+        return np.sort([kind == LABEL for kind in self.kinds_ or []]).astype(bool)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Labels are known."""
@@ -78,7 +75,7 @@ def _codes_of(labels: NDArray[Any]) -> dict[str, float]:
     """Label -> code, the most frequent first; of those that are as frequent by the label."""
     counts = Counter(label for label in labels if label is not None)
     ordered = sorted(counts, key=lambda label: (-counts[label], label))
-    return {label: float(min(code, MOST_CODES - 1)) for code, label in enumerate(ordered)}
+    return {label: float(min(code, _MOST_CODES - 1)) for code, label in enumerate(ordered)}
 
 
 class TableBoostingRegressor(RegressorMixin, BaseEstimator):

@@ -24,13 +24,12 @@ from localconformal.rows import (
     is_frame,
     is_frozen,
     is_small,
+    models_given,
     predict_column,
     shown,
 )
 
 T = TypeVar("T")
-#: Attributes under which a fitted model keeps the one that it wraps.
-_WRAPPED = ("best_estimator_", "regressor_")
 
 #: (parameters that tell the kind, the one that holds the level, what makes it a quantile model).
 _LEVEL_PARAMETERS: tuple[tuple[set[str], str, dict[str, str]], ...] = (
@@ -49,12 +48,10 @@ def default_estimator(random_state: int | None = None) -> TableBoostingRegressor
 
 def explain_failed_fit(model: Any, X: Any, problem: Exception) -> None:
     """Raise a sentence about a model that could not be fitted, where X may be the cause."""
-    reason = _why_unfit(model, X)
-    if reason is not None:
-        words = " ".join(str(problem).split())
+    if (reason := _why_unfit(model, X)) is not None:
         raise ValueError(
             f"{type(model).__name__} could not be fitted to {len(X)} rows in which {reason[0]} "
-            f"({words}); {reason[1]}."
+            f"({' '.join(str(problem).split())}); {reason[1]}."
         ) from problem
 
 
@@ -89,8 +86,7 @@ def fit_all(
     Small tables side by side, in one thread each; else one after the other, each with the threads
     that it brings: copies of a large table side by side would fill the memory.
     """
-    given = list(estimator) if isinstance(estimator, (tuple, list)) else [estimator]
-    if is_small(X) and all(map(_may_share_process, given)):
+    if is_small(X) and all(map(_may_share_process, models_given(estimator))):
         return in_threads(fits, n_jobs)
     return [fit() for fit in fits]
 
@@ -129,7 +125,7 @@ def unwrap(model: Any) -> tuple[list[Any], Any]:
     """The transformers before a fitted model, and the model itself, whatever wraps them."""
     if isinstance(model, FrozenEstimator):
         return unwrap(model.estimator)
-    for name in _WRAPPED:
+    for name in ("best_estimator_", "regressor_"):
         if hasattr(model, name):
             return unwrap(getattr(model, name))
     if isinstance(model, Pipeline):
@@ -143,8 +139,8 @@ def quantile_models(estimator: Any, levels: Sequence[float]) -> list[Any]:
     if isinstance(estimator, (tuple, list)):
         if len(estimator) not in (2, 3):
             raise ValueError(
-                f"{len(estimator)} quantile models came; a pair (lower, upper) or a triple "
-                "(lower, median, upper) was expected."
+                f"got {len(estimator)} quantile models; expected a pair (lower, upper) or a triple "
+                "(lower, median, upper)."
             )
         return list(estimator)
     if is_frozen(estimator) or takes_quantiles(estimator):
@@ -168,9 +164,9 @@ def at_level(estimator: Any, level: float) -> Any:
             settings = {**others, parameter: level}
             return model.set_params(**{f"{prefix}{name}": settings[name] for name in settings})
     raise ValueError(
-        f"{type(estimator).__name__} came as a quantile model, but it has no quantile parameter; "
-        "pass a model with one (such as HistGradientBoostingRegressor), a pair (lower, upper), "
-        "or a multi-quantile model."
+        f"got {type(estimator).__name__}, which has no quantile parameter; expected a model with "
+        "one (such as HistGradientBoostingRegressor), a pair (lower, upper), or a multi-quantile "
+        "model."
     )
 
 
@@ -184,7 +180,7 @@ def predict_quantiles(models: Sequence[Any], X: Any, levels: Sequence[float]) ->
         columns = np.asarray(model.predict(X, **asked), dtype=np.float64)
     if columns.ndim != 2 or columns.shape[1] not in (2, 3):
         raise ValueError(
-            f"{type(model).__name__}.predict returned an array of shape {columns.shape}; columns "
-            "(lower, upper) or (lower, median, upper) were expected from one quantile model."
+            f"{type(model).__name__}.predict returned an array of shape {columns.shape}; expected "
+            "columns (lower, upper) or (lower, median, upper) from one quantile model."
         )
     return columns

@@ -31,8 +31,6 @@ def asked_jobs(n_jobs: int | None) -> int:
     A worker has its share of the cores and no more: w workers with c threads each, on c cores,
     would wait for each other.
 
-    Examples
-    --------
     >>> asked_jobs(None), asked_jobs(3)
     (-1, 3)
     >>> Parallel(n_jobs=2, prefer="threads")(delayed(asked_jobs)(None) for _ in range(2))
@@ -44,13 +42,7 @@ def asked_jobs(n_jobs: int | None) -> int:
 
 
 def in_threads(tasks: Iterable[Callable[[], T]], n_jobs: int | None = None) -> list[T]:
-    """Results of the tasks in their order; ``n_jobs=None`` is one thread for each core.
-
-    Examples
-    --------
-    >>> in_threads([lambda: 1, lambda: 2])
-    [1, 2]
-    """
+    """Results of the tasks in their order; ``n_jobs=None`` is one thread for each core."""
     waiting = list(tasks)
     jobs = min(len(waiting), effective_n_jobs(asked_jobs(n_jobs)))
     # BLAS has one setting for the whole process, OpenMP one for each thread.

@@ -36,8 +36,6 @@ _SIZE_GUARD = 2.0**-46
 def conformal_rank(n: int, level: float) -> int:
     """Rank k = ceil((n + 1) level) of the conformal quantile among n scores.
 
-    Examples
-    --------
     >>> conformal_rank(19, 0.95), conformal_rank(18, 0.95)
     (19, 19)
     """
@@ -47,8 +45,6 @@ def conformal_rank(n: int, level: float) -> int:
 def required_calibration_size(level: float) -> int:
     """Smallest n whose conformal quantile at ``level`` is finite.
 
-    Examples
-    --------
     >>> required_calibration_size(0.9), required_calibration_size(0.95)
     (9, 19)
     """
@@ -60,33 +56,18 @@ def required_calibration_size(level: float) -> int:
 
 
 def conformal_quantile(scores: ArrayLike, level: float) -> Array:
-    """Conformal quantile cq(level; s_1..s_n) along the first axis.
+    """Conformal quantile cq(level; s_1..s_n) along the first axis: (n, ...) -> (...).
 
     The k-th smallest score with k = ceil((n + 1) level), or +inf when k > n: the plain
     level-quantile of the scores with one more placed at +inf.
 
-    Parameters
-    ----------
-    scores : array of shape (n, ...)
-    level : float
-        Target coverage tau = 1 - alpha.
-
-    Returns
-    -------
-    array of shape ``scores.shape[1:]``
-
-    Examples
-    --------
-    >>> float(conformal_quantile(range(1, 10), 0.9))
-    9.0
-    >>> float(conformal_quantile(range(1, 9), 0.9))
-    inf
+    >>> float(conformal_quantile(range(1, 10), 0.9)), float(conformal_quantile(range(1, 9), 0.9))
+    (9.0, inf)
     """
     s = np.asarray(scores, dtype=np.float64)
-    k = conformal_rank(len(s), level)
+    k = max(conformal_rank(len(s), level), 1)
     if k > len(s):
         return np.full(s.shape[1:], np.inf)
-    k = max(k, 1)
     return np.partition(s, k - 1, axis=0)[k - 1]
 
 
@@ -95,24 +76,10 @@ def weighted_conformal_quantile(
 ) -> Array:
     """Weighted conformal quantile wcq(level; s, w, w_inf): mass ``weight_inf`` stands at +inf.
 
-    Parameters
-    ----------
-    scores : array of shape (n,)
-    weights : array of shape (n,) or (m, n)
-        Non-negative; one set, or one for each of m laws of the same scores.
-    weight_inf : float or array of shape (m,)
-        One set of weights may stand beside m masses.
-    level : float
+    Scores (n,); weights from 0 on, (n,), or (m, n) for m laws of the same scores; ``weight_inf`` a
+    number or (m,), also beside one set of weights. The answer is () or (m,), +inf where there is
+    no mass at all.
 
-    Returns
-    -------
-    array of shape () or (m,)
-        +inf also where there is no mass at all.
-
-    Examples
-    --------
-    >>> float(weighted_conformal_quantile([3.0, 1.0, 2.0], [1, 1, 1], 1, 0.75))
-    3.0
     >>> weighted_conformal_quantile([3.0, 1.0, 2.0], [[1, 1, 1], [0, 4, 0]], [2, 1], 0.75)
     array([inf,  1.])
     """
@@ -120,8 +87,8 @@ def weighted_conformal_quantile(
     mass = np.asarray(weight_inf, dtype=np.float64)
     if w.shape[-1] != len(s) or not (np.all(w >= 0) and np.all(mass >= 0)):
         raise ValueError(
-            f"{len(s)} scores came with weights of shape {w.shape}; as many weights as scores, "
-            "none negative, were expected."
+            f"got {len(s)} scores and weights of shape {w.shape}; expected as many weights as "
+            "scores, none negative."
         )
     order = np.argsort(s, kind="stable")
     cumulated = np.cumsum(w[..., order], axis=-1)
@@ -141,8 +108,6 @@ def weighted_conformal_quantile(
 def weighted_quantile(values: ArrayLike, weights: ArrayLike, levels: ArrayLike) -> Array:
     """Q(tau; F) = inf{v : F(v) >= tau} of the law with these values and weights.
 
-    Examples
-    --------
     >>> weighted_quantile([1.0, 2.0, 3.0], [1, 0, 1], [0.5, 0.51])
     array([1., 3.])
     """
@@ -152,8 +117,6 @@ def weighted_quantile(values: ArrayLike, weights: ArrayLike, levels: ArrayLike) 
 def upper_weighted_quantile(values: ArrayLike, weights: ArrayLike, levels: ArrayLike) -> Array:
     """Q+(t; F) = inf{v : F(v) > t}; +inf when t >= 1.
 
-    Examples
-    --------
     >>> upper_weighted_quantile([1.0, 2.0, 3.0], [1, 0, 1], [0.49, 0.5, 1.0])
     array([ 1.,  3., inf])
     """
@@ -164,8 +127,8 @@ def _sorted_cdf(values: ArrayLike, weights: ArrayLike) -> tuple[Array, Array]:
     v, w = np.asarray(values, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     if v.shape != w.shape or not np.all(w >= 0) or not w.sum() > 0:
         raise ValueError(
-            f"{v.size} values came with {w.size} weights of sum {w.sum():g}; as many weights as "
-            "values, none negative and not all zero, were expected."
+            f"got {v.size} values and {w.size} weights of sum {w.sum():g}; expected as many "
+            "weights as values, none negative and not all zero."
         )
     order = np.argsort(v, kind="stable")
     cumulated = np.cumsum(w[order])
@@ -186,20 +149,8 @@ def quantile_of_cdf(
 ) -> Array:
     """Q (or Q+ where ``upper``) of laws given by their running sums over sorted values.
 
-    Parameters
-    ----------
-    values : array of shape (n,)
-        Sorted.
-    cdf : array of shape (n,) or (m, n)
-        Running sums that end at 1: one law, or one per row.
-    levels : array
-        Any shape for one law; (L,) or (m, L) for m laws.
-    upper : bool or array of shape (L,)
-        Per level: Q+ instead of Q.
-
-    Returns
-    -------
-    array shaped like ``levels`` for one law, else (m, L)
+    Values (n,); sums that end at 1, (n,) or (m, n); levels of any shape for one law, (L,) or
+    (m, L) for m of them. The answer has the shape of the levels, or (m, L).
     """
     target = cdf_targets(levels, upper)
     if cdf.ndim == 1:
@@ -218,8 +169,6 @@ def typical_size(v: ArrayLike) -> float:
 
     It scales with v, so that floors built on it keep the intervals equivariant.
 
-    Examples
-    --------
     >>> typical_size([-2.0, 4.0, 1.0]), typical_size([0.0, 0.0, 3.0]), typical_size([0.0])
     (2.0, 3.0, 1.0)
     """
@@ -236,8 +185,6 @@ def clear_of_rounding(v: ArrayLike, y: ArrayLike, unit: float = 1.0) -> Array:
     A model that fits every row leaves errors of rounding, which differ from one order of
     summation to another. They are 0 here; where there are no others, the spread of y stands in.
 
-    Examples
-    --------
     >>> y = [1.0, 2.0, 3.0]
     >>> clear_of_rounding([2e-16, 0.5, 0.0], y), clear_of_rounding([2e-16, 0.0, 0.0], y)
     (array([0. , 0.5, 0. ]), array([1., 1., 1.]))
@@ -257,13 +204,18 @@ def clear_of_rounding(v: ArrayLike, y: ArrayLike, unit: float = 1.0) -> Array:
 def finish(raw: Array, levels: Array) -> Array:
     """Raw bounds (n, 2, L) as users get them: crossed ones at their midpoint, nested over levels.
 
-    Examples
-    --------
     >>> finish(np.array([[[3.0, 1.0], [1.0, 2.0]]]), np.array([0.5, 0.9]))[0]
     array([[2., 1.],
            [2., 2.]])
     """
-    return _nest(_collapse_crossed(raw), levels)
+    row, level = np.nonzero(crossed(raw))
+    bounds = raw.copy()
+    # A point encloses the empty set. Halves first: a sum of huge bounds would overflow.
+    bounds[row, :, level] = (0.5 * raw[row, :, level]).sum(axis=1, keepdims=True)
+    order = np.argsort(levels, kind="stable")
+    bounds[:, 0, order] = np.minimum.accumulate(bounds[:, 0, order], axis=1)
+    bounds[:, 1, order] = np.maximum.accumulate(bounds[:, 1, order], axis=1)
+    return bounds
 
 
 def round_up(a: Array, b: Array | float = 0.0) -> Array:
@@ -272,8 +224,6 @@ def round_up(a: Array, b: Array | float = 0.0) -> Array:
     theta* is the score of a calibration row. On discrete data new rows have that very score, and
     fl(v - q) <= theta does not imply v <= fl(q + theta): such rows must not fall out by rounding.
 
-    Examples
-    --------
     >>> v, q = 0.1, 0.4
     >>> theta = v - q
     >>> bool(v <= q + theta), bool(v <= round_up(q, theta))
@@ -288,21 +238,3 @@ def round_up(a: Array, b: Array | float = 0.0) -> Array:
 def crossed(intervals: Array) -> NDArray[np.bool_]:
     """Where lower > upper, that is, where the set is empty; (n, 2, L) -> (n, L)."""
     return intervals[:, 0] > intervals[:, 1]
-
-
-def _collapse_crossed(intervals: Array) -> Array:
-    """Empty sets become the midpoint of their bounds: a point encloses the empty set."""
-    row, level = np.nonzero(crossed(intervals))
-    uncrossed = intervals.copy()
-    # Halves first: a sum of huge bounds would overflow.
-    uncrossed[row, :, level] = (0.5 * intervals[row, :, level]).sum(axis=1, keepdims=True)
-    return uncrossed
-
-
-def _nest(intervals: Array, levels: Array) -> Array:
-    """The hull of each interval and those of the lower levels; (n, 2, L), levels (L,)."""
-    order = np.argsort(levels, kind="stable")
-    nested = np.empty_like(intervals)
-    nested[:, 0, order] = np.minimum.accumulate(intervals[:, 0, order], axis=1)
-    nested[:, 1, order] = np.maximum.accumulate(intervals[:, 1, order], axis=1)
-    return nested

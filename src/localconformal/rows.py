@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from importlib import import_module
@@ -39,7 +39,7 @@ Index = NDArray[np.intp]
 ROWS_AT_A_TIME = 2**16
 #: Numbers in a table up to which a model is fitted, or predicts, in one OpenMP thread. Boosting on
 #: a million takes a second alone; with threads on a busy machine it took thirty.
-SMALL_FIT, SMALL_PREDICTION = 1_000_000, 100_000
+_SMALL_FIT, SMALL_PREDICTION = 1_000_000, 100_000
 #: Packages with threads of their own, which may be imported after we have looked.
 _LATECOMERS = ("torch", "lightgbm", "xgboost", "catboost")
 
@@ -58,6 +58,7 @@ class Curve:
         return rows.known[self]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Rows:
     """X (n rows) and what is known of them.
 
@@ -70,20 +71,15 @@ class Rows:
         Who speaks of these rows, with an answer that has a ``point``: the fitted score, or a blend.
     spread : Curve, default=None
         sigma(x), where it is known already.
-    known : dict, default=None
+    known : dict
         Curve -> its answer at these rows.
     """
 
-    def __init__(
-        self,
-        X: Any,
-        beside: Any = None,
-        model: Curve | None = None,
-        spread: Curve | None = None,
-        known: dict[Curve, Any] | None = None,
-    ) -> None:
-        self.X, self.beside, self.model, self.spread = X, beside, model, spread
-        self.known: dict[Curve, Any] = {} if known is None else known
+    X: Any
+    beside: Any = None
+    model: Curve | None = None
+    spread: Curve | None = None
+    known: dict[Curve, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.X)
@@ -106,13 +102,12 @@ class Rows:
 
     def parts(self, most: int = ROWS_AT_A_TIME) -> Iterator[tuple[slice, Rows]]:
         """At most so many rows at a time: where they stand, and themselves."""
-        n = len(self)
-        if n <= most:
-            yield slice(0, n), self
+        if len(self) <= most:
+            yield slice(0, len(self)), self
             return
-        for start in range(0, n, most):
-            part = slice(start, min(start + most, n))
-            yield part, self.take(np.arange(part.start, part.stop))
+        for start in range(0, len(self), most):
+            end = min(start + most, len(self))
+            yield slice(start, end), self.take(np.arange(start, end))
 
 
 def _cut(answer: Any, index: Index) -> Any:
@@ -134,13 +129,11 @@ class _Response(Curve):
 
 
 class _RowHash(Curve):
-    """64 bits of each row, equal for rows that hold equal values."""
-
     def compute(self, rows: Rows) -> NDArray[np.uint64]:
         return row_hashes(rows.X)
 
 
-RESPONSE, ROW_HASH = _Response(), _RowHash()
+RESPONSE, _ROW_HASH = _Response(), _RowHash()
 
 
 def response_of(rows: Rows, v: Array) -> Array:
@@ -152,19 +145,8 @@ def response_of(rows: Rows, v: Array) -> Array:
 class Reference:
     """What laws, adjustments and corrections learn from.
 
-    Parameters
-    ----------
-    rows : Rows
-        Know what models that have not seen them say of them, and the response.
-    y : array of shape (n,)
-    score : Score
-        Fitted; its answer at the rows is known.
-    sides : Sides
-        How its two sides are folded.
-    seed : int
-    n_jobs : int or None
-    law : Law, default=None
-        Unfitted.
+    The rows know what models that have not seen them say of them, and the response y (n,). The
+    score is fitted, its two sides are folded as the `Sides` say; the law is unfitted.
     """
 
     rows: Rows
@@ -205,7 +187,7 @@ def in_canonical_order(rows: Rows, v: Array) -> tuple[Rows, Array]:
 
 def canonical_order(rows: Rows, v: Array) -> Index:
     """The order of scores v (n,); equal ones by what their rows hold."""
-    return np.lexsort((ROW_HASH(rows), v))
+    return np.lexsort((_ROW_HASH(rows), v))
 
 
 # ---- splits -------------------------------------------------------------------------------------
@@ -216,8 +198,6 @@ def split_rows(n: int, share: float | int | None, seed: int) -> tuple[Index, Ind
 
     ``share=None`` leaves the second part empty.
 
-    Examples
-    --------
     >>> first, second = split_rows(8, 0.25, seed=0)
     >>> len(first), len(second), sorted([*first, *second]) == list(range(8))
     (6, 2, True)
@@ -268,19 +248,18 @@ def take_params(params: Mapping[str, Any], rows: Index, n_rows: int) -> dict[str
 
 
 def shown(value: Any) -> str:
-    """How a message shows a value; a model's own text may run over several lines.
-
-    Examples
-    --------
-    >>> print(shown(np.eye(2)))
-    array([[1., 0.], [0., 1.]])
-    """
+    """How a message shows a value; a model's own text may run over several lines."""
     return " ".join(repr(value).split())
 
 
 def is_frozen(model: Any) -> bool:
     """Whether the model is fitted already: a FrozenEstimator, or an object without ``fit``."""
     return isinstance(model, FrozenEstimator) or not hasattr(model, "fit")
+
+
+def models_given(estimator: Any) -> list[Any]:
+    """The models that the user passed: one, or several for several quantiles."""
+    return list(estimator) if isinstance(estimator, (tuple, list)) else [estimator]
 
 
 def fit_model(model: Any, X: Any, y: Array, fit_params: Mapping[str, Any] | None = None) -> Any:
@@ -336,32 +315,27 @@ def accepts_more_dimensions(model: Any) -> bool:
             return accepts_more_dimensions(getattr(model, name))
     if isinstance(model, Pipeline):
         return accepts_more_dimensions(model.steps[0][1])
-    if _is_skorch(model):
+    # Tags of a skorch net say nothing of what its module takes.
+    if any(kind.__module__.partition(".")[0] == "skorch" for kind in type(model).__mro__):
         return True
     return bool(getattr(_input_tags(model), "three_d_array", model is not None))
 
 
-def _is_skorch(model: Any) -> bool:
-    """Whether the model is a skorch net, whose tags say nothing of what its module takes."""
-    return any(kind.__module__.partition(".")[0] == "skorch" for kind in type(model).__mro__)
-
-
 def _input_tags(model: Any) -> Any:
     model = model.estimator if isinstance(model, FrozenEstimator) else model
-    if isinstance(model, (tuple, list)):
-        model = model[0]
+    model = models_given(model)[0]
     if model is None:
         model = HistGradientBoostingRegressor()
     return get_tags(model).input_tags if hasattr(model, "__sklearn_tags__") else None
 
 
-def is_small(X: Any, most: int = SMALL_FIT) -> bool:
+def is_small(X: Any, most: int = _SMALL_FIT) -> bool:
     """Whether a table has at most so many numbers; threads would wait longer than they work."""
     return prod(np.shape(X)) <= most
 
 
 @contextmanager
-def few_threads(X: Any, most: int = SMALL_FIT) -> Iterator[None]:
+def few_threads(X: Any, most: int = _SMALL_FIT) -> Iterator[None]:
     """One OpenMP thread while a model meets a small table; as many as it likes on a large one."""
     if not is_small(X, most):
         yield
@@ -402,8 +376,8 @@ def check_unmasked(values: Any, name: str) -> None:
 def check_frame(X: Any) -> Any:
     """A frame with rows, columns and unique names; an array without a mask, or anything else."""
     check_unmasked(X, "X")
-    if nw.dependencies.is_into_dataframe(X):
-        names = [column.name for column in columns_of(X)]
+    if is_frame(X):
+        names = column_names(X) or []
         if not names or len(X) == 0:
             raise ValueError(
                 f"X: got {len(X)} row(s) and {len(names)} column(s), 0 sample(s) or features; "
@@ -439,11 +413,7 @@ def stack_rows(X: Any, others: Any) -> Any:
 def at_ends(
     columns: Mapping[str, Any], first: Sequence[str], last: Sequence[str]
 ) -> dict[str, Any]:
-    """The columns with these at both ends: a narrow terminal leaves out those between.
-
-    >>> list(at_ends({"a": 1, "b": 2, "c": 3, "d": 4}, first=["c"], last=["a"]))
-    ['c', 'b', 'd', 'a']
-    """
+    """The columns with these at both ends: a narrow terminal leaves out those between."""
     between = [name for name in columns if name not in (*first, *last)]
     return {name: columns[name] for name in (*first, *between, *last) if name in columns}
 
@@ -455,9 +425,8 @@ def make_frame(columns: Mapping[str, Any], like: Any) -> Any:
     """
     if not is_frame(like):
         return _installed_frame()(dict(columns))
-    native = nw.from_dict(
-        dict(columns), backend=nw.get_native_namespace(nw.from_native(like))
-    ).to_native()
+    backend = nw.get_native_namespace(nw.from_native(like))
+    native = nw.from_dict(dict(columns), backend=backend).to_native()
     if nw.dependencies.is_pandas_dataframe(like):
         native.index = like.index
     return native

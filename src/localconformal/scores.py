@@ -23,22 +23,11 @@ from localconformal.rows import (
     fit_model,
     fold_rows,
     is_frozen,
+    models_given,
     predict_column,
     take_params,
     take_rows,
 )
-
-__all__ = [
-    "SCORES",
-    "AbsoluteScore",
-    "Band",
-    "NormalisedScore",
-    "QuantileScore",
-    "ResidualScore",
-    "ResponseScore",
-    "Score",
-    "make_score",
-]
 
 
 class Band(NamedTuple):
@@ -123,11 +112,6 @@ class Score(Curve, BaseEstimator):
         return np.stack([lower, upper], axis=1)
 
 
-def models_given(estimator: Any) -> list[Any]:
-    """The models that the user passed: one, or several for several quantiles."""
-    return list(estimator) if isinstance(estimator, (tuple, list)) else [estimator]
-
-
 class ResidualScore(Score):
     """V_upper = y - mu(x), V_lower = mu(x) - y: the score of SLCP.
 
@@ -171,13 +155,7 @@ class ResidualScore(Score):
 
 
 class AbsoluteScore(ResidualScore):
-    """V = |y - mu(x)|, the larger of the two signed residuals: the score of split conformal.
-
-    Examples
-    --------
-    >>> AbsoluteScore().one_sided
-    True
-    """
+    """V = |y - mu(x)|, the larger of the two signed residuals: the score of split conformal."""
 
     one_sided = True
 
@@ -218,11 +196,6 @@ class NormalisedScore(ResidualScore):
         Floor of the spread, relative to the median absolute residual.
     n_folds : int, default=5
         Folds for the residuals that sigma learns from.
-
-    Examples
-    --------
-    >>> NormalisedScore(beta=0.1)
-    NormalisedScore(beta=0.1)
     """
 
     def __init__(self, spread_estimator: Any = None, beta: float = 0.01, n_folds: int = 5) -> None:
@@ -245,9 +218,8 @@ class NormalisedScore(ResidualScore):
 
         if not self.beta >= 0:
             raise ValueError(f"got beta={self.beta!r}; expected a number of at least 0.")
-        rows = as_rows(X)
+        rows, spread = as_rows(X), self.spread_estimator
         super().fit(estimator, rows, y, fit_params=fit_params)
-        spread = self.spread_estimator
         if spread is None:
             spread = default_estimator(random_state)
         residuals = self._residuals(estimator, rows, y, random_state, fit_params or {})
@@ -318,11 +290,6 @@ class QuantileScore(Score):
         training median.
     floor : float, default=0.001
         See above.
-
-    Examples
-    --------
-    >>> QuantileScore(unit="width")
-    QuantileScore(unit='width')
     """
 
     def __init__(

@@ -249,7 +249,7 @@ def _adjusted_columns(
     if len(y) == 0:
         return np.empty((0, len(levels) * (2 if separate else 1)))
     placed = shell.parts_.at(Rows(shell._check_rows(X)))
-    adjusted = placed.adjusted(placed.folded(y), levels)
+    adjusted = shell.parts_.adjusted(placed.folded(y), placed.F, levels)
     return adjusted.reshape(len(y), -1) if separate else adjusted.max(axis=1)
 
 
@@ -287,10 +287,6 @@ class KnownCalibration:
         # In this order: who meets a level among the known ones finds its correction there.
         self._thetas.extend(found.T)
         self._levels.extend(new)
-
-    def once(self, key: tuple[str, float], compute: Any, level: float) -> Array:
-        """theta* (S,) at a level, which is all that a correction of everyone asks for."""
-        return self.theta(np.array([level]))[:, 0]
 
     def theta(self, levels: Array) -> Array:
         """theta* (S, L)."""

@@ -48,11 +48,12 @@ from localconformal.rows import (
     is_frame,
     is_frozen,
     make_frame,
+    models_given,
     row_hashes,
     split_rows,
     take_params,
 )
-from localconformal.scores import SCORES, Score, models_given
+from localconformal.scores import SCORES, Score
 
 #: Constraints of the arguments that every estimator takes.
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn import get_config
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from localconformal.scores import models_given
+from localconformal.rows import models_given
 
 
 class RoutingMixin:
