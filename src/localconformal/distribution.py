@@ -39,7 +39,13 @@ from sklearn.utils import check_random_state
 from localconformal.composition import Correction, Parts, Placed
 from localconformal.laws.base import LocalLaws
 from localconformal.metrics import crps
-from localconformal.quantiles import RANK_GUARD, Array, required_calibration_size, round_up
+from localconformal.quantiles import (
+    RANK_GUARD,
+    Array,
+    as_levels,
+    required_calibration_size,
+    round_up,
+)
 from localconformal.rows import ROWS_AT_A_TIME, Rows, check_unmasked
 from localconformal.scores import Band, Score
 
@@ -197,7 +203,7 @@ class WithPredictiveDistribution:
         (200, 3)
         """
         distribution = self._distribution()
-        t = check_levels(levels, "levels")
+        t = as_levels(levels, "levels")
         asked = np.atleast_1d(t)
         found = [distribution.quantile(p.band, p.F, asked) for _, p in self._placed(X)]
         values = _in_order(np.concatenate(found), asked)
@@ -297,17 +303,6 @@ class WithPredictiveDistribution:
             "LocalizedConformalRegressor with a score other than 'absolute' and sides='joint' "
             "(adjustment='plain' for no law)."
         )
-
-
-def check_levels(levels: ArrayLike, name: str) -> Array:
-    """Numbers inside (0, 1) as a float, or as an array of shape (L,)."""
-    t = np.asarray(levels)
-    numeric = t.dtype.kind in "fiu" and t.ndim <= 1 and t.size > 0
-    if not numeric or not np.all((t > 0) & (t < 1)):
-        raise ValueError(
-            f"got {name}={levels!r}; expected a number inside (0, 1), or a list of them."
-        )
-    return t.astype(np.float64)
 
 
 def _check_responses(y: ArrayLike, n: int) -> Array:

@@ -198,6 +198,17 @@ def clear_of_rounding(v: ArrayLike, y: ArrayLike, unit: float = 1.0) -> Array:
     return np.where(clear.any(axis=0), clear, spread / unit)
 
 
+def as_levels(levels: ArrayLike, name: str) -> Array:
+    """Numbers inside (0, 1) as a float, or as an array of shape (L,)."""
+    t = np.asarray(levels)
+    numeric = t.dtype.kind in "fiu" and t.ndim <= 1 and t.size > 0
+    if not numeric or not np.all((t > 0) & (t < 1)):
+        raise ValueError(
+            f"got {name}={levels!r}; expected a number inside (0, 1), or a list of them."
+        )
+    return t.astype(np.float64)
+
+
 # ---- bounds: each step only enlarges the sets, so that coverage is kept -------------------------
 
 

@@ -31,9 +31,9 @@ from sklearn.utils.validation import (
 
 from localconformal.adjustments import Adjustment
 from localconformal.composition import REFERENCES, Calibration, Method, Parts, Task
-from localconformal.distribution import WithPredictiveDistribution, check_levels
+from localconformal.distribution import WithPredictiveDistribution
 from localconformal.laws import LAW_METHODS, LAWS, SidedLaw
-from localconformal.quantiles import Array, crossed, finish
+from localconformal.quantiles import Array, as_levels, crossed, finish
 from localconformal.regressors.guarantee import Guarantee, PredictiveGuarantee
 from localconformal.regressors.routing import RoutingMixin, routed_params
 from localconformal.rows import (
@@ -500,9 +500,9 @@ class BaseConformalRegressor(
                 "alpha = 1 - confidence_level."
             )
         if alpha is not None:
-            return 1.0 - check_levels(alpha, "alpha")
+            return 1.0 - as_levels(alpha, "alpha")
         asked = self.confidence_level if confidence_level is None else confidence_level
-        return check_levels(asked, "confidence_level")
+        return as_levels(asked, "confidence_level")
 
     def __sklearn_tags__(self) -> Any:
         """Missing values and dimensions are the base estimator's business."""
