@@ -127,7 +127,7 @@ def public_objects():
             continue
         for inner in getattr(value, "__all__", vars(value)):
             member = getattr(value, inner)
-            ours = getattr(member, "__module__", "").startswith("localconformal")
+            ours = str(getattr(member, "__module__", "")).startswith(value.__name__)
             if ours and not inner.startswith("_") and callable(member):
                 yield f"{name}.{inner}", member
 
