@@ -1,1 +1,0 @@
-"""What holds the house while rooms are moved; it leaves when they stand."""
