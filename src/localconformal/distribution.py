@@ -232,7 +232,7 @@ class WithPredictiveDistribution:
         """
         distribution = self._distribution()
         table = _check_responses(y, len(X))
-        columns = table.reshape(len(X), -1)
+        columns = table[:, None] if table.ndim == 1 else table
         found = [distribution.cdf(p.band, p.F, columns[part]) for part, p in self._placed(X)]
         return np.concatenate(found).reshape(table.shape)
 

@@ -301,7 +301,8 @@ def is_composite(model: Any) -> bool:
     """Whether the model wraps others (Pipeline, search, ...): its own tags say little then."""
     model = model.estimator if isinstance(model, FrozenEstimator) else model
     # Parameters, not attributes: a forest keeps the tree that it grows as its estimator.
-    known = model.get_params(deep=False) if hasattr(model, "get_params") else ()
+    is_told = hasattr(model, "get_params") and not isinstance(model, type)
+    known = model.get_params(deep=False) if is_told else ()
     return any(part in known for part in ("steps", "estimator", "regressor", "estimators"))
 
 
@@ -326,7 +327,8 @@ def _input_tags(model: Any) -> Any:
     model = models_given(model)[0]
     if model is None:
         model = HistGradientBoostingRegressor()
-    return get_tags(model).input_tags if hasattr(model, "__sklearn_tags__") else None
+    is_told = hasattr(model, "__sklearn_tags__") and not isinstance(model, type)
+    return get_tags(model).input_tags if is_told else None
 
 
 def is_small(X: Any, most: int = _SMALL_FIT) -> bool:
