@@ -91,7 +91,7 @@ class Sides:
             return V.max(axis=1, keepdims=True)
         if self.name == "signed" and not np.array_equal(V[:, 0], -V[:, 1]):
             raise ValueError(
-                "the score does not tell by one number with a sign where y lies; expected "
+                "the score has no sign and cannot tell on which side y lies; expected "
                 "'residual', 'normalised' or 'response'."
             )
         return V[:, 1:] if self.name == "signed" else V
@@ -476,7 +476,7 @@ class Method:
         return replace(parts, adjustment=adjustment.fit(reference))
 
     def _way(self, task: Task) -> str:
-        """How reference rows are made; rows unseen by a frozen model need no care."""
+        """How reference rows are made; a frozen model has seen none of the rows."""
         if self.reference != "oob" and self.score.is_frozen(task.estimator):
             return "train"
         if self.reference == "oob" and is_frozen(task.estimator):

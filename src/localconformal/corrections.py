@@ -117,7 +117,7 @@ class Cell(Curve, BaseEstimator):
 
 
 class BesideCell(Cell):
-    """The label that came beside the row."""
+    """The label given beside the row."""
 
     def compute(self, rows: Rows) -> NDArray[Any]:
         """Names of labels, (n,)."""
@@ -286,7 +286,7 @@ class Ratio(Weighing):
 
 
 class RowWeight(Curve):
-    """w of a row: a function of X, what came beside X, or 1."""
+    """w of a row: a function of X, what is given beside X, or 1."""
 
     def __init__(self, function: Callable[[Any], Any] | None = None) -> None:
         self.function = function
@@ -342,7 +342,7 @@ class DensityRatio(Curve):
 def fit_ratio(classifier: Any, X: Any, target: Any, clip: float, seed: int) -> DensityRatio:
     """Learned from training rows X and new rows; None is boosting on the features as numbers.
 
-    A classifier of the user's gets the rows as they came.
+    A classifier of the user's gets the rows as they are.
     """
     is_new, balance = np.repeat([0, 1], [len(X), len(target)]), len(X) / len(target)
     if classifier is not None:

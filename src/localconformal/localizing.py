@@ -146,7 +146,7 @@ class LocalRanks(Kernel):
     chance. A sum of n non-negative numbers, divided by another, is off by a factor within
     1 +- (n + 2) eps. So a row is counted only if t < (1 - g) T - tiny with g = (2 n + 16) eps (and
     the least normal number for masses that underflow): then its rank is smaller in exact
-    arithmetic too. Sets can only be too large, by ties that are none by a part in 10^12; H = 1
+    arithmetic too. Sets can only be too large, by ranks that differ by a part in 10^12; H = 1
     gives exactly the conformal quantile.
     """
 

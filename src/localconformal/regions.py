@@ -83,7 +83,7 @@ class Region:
 
     @classmethod
     def concatenate(cls, regions: Sequence[Region]) -> Region:
-        """The rows of all of these, one after the other; none where none came."""
+        """The rows of all of these, one after the other; no rows where there are none."""
         return cls(
             np.concatenate([[], *(region.starts for region in regions)]),
             np.concatenate([[], *(region.ends for region in regions)]),

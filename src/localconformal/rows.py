@@ -66,7 +66,7 @@ class Rows:
     ----------
     X : array or frame
     beside : array of shape (n,), default=None
-        Groups or weights, as they came beside X.
+        Groups or weights, one entry per row.
     model : Curve, default=None
         Who speaks of these rows, with an answer that has a ``point``: the fitted score, or a blend.
     spread : Curve, default=None
@@ -171,7 +171,7 @@ class Reference:
 
     @cached_property
     def sizes(self) -> Array:
-        """Scores (n, S) for constants to be learned from: rounding errors are none."""
+        """Scores (n, S) to learn constants from, with rounding errors set to zero."""
         error, size = np.abs(self.y - self.rows.point), np.abs(self.V).max(axis=1)
         both = (error > 0.0) & (size > 0.0)
         # Scores may be in units of a spread; where there is no error, any unit will do.

@@ -131,7 +131,7 @@ CALLING = {
     ),
     "a key by a partial": dict_of(node("PartialNode", "functools.partial", content=PARTIAL)),
     "a partial": node("PartialNode", "functools.partial", content=PARTIAL),
-    "a key": dict_of(node("TypeNode", "localconformal.calibration.SideRule")),
+    "a key": dict_of(node("TypeNode", "localconformal.composition.Sides")),
 }
 
 

@@ -227,8 +227,8 @@ def test_odd_responses(cls, score, y):
 def test_what_is_refused():
     data, lines = smooth_data(100, seed=0), QuantileRegressor(alpha=0)
     for params, words in (
-        ({"conformity_score": lc.AbsoluteScore()}, "one number with a sign"),
-        ({"conformity_score": lc.QuantileScore(), "estimator": lines}, "with a sign"),
+        ({"conformity_score": lc.AbsoluteScore()}, "on which side y lies"),
+        ({"conformity_score": lc.QuantileScore(), "estimator": lines}, "on which side y lies"),
         ({"conformity_score": "absolute"}, "'conformity_score' parameter"),
         ({"law": "auto"}, "'law' parameter"),
     ):

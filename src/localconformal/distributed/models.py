@@ -79,7 +79,7 @@ class Scorers:
 
 
 def make_scorers(name: str, training: Training, needs_reference: bool) -> Scorers:
-    """Reference scores in the named way; rows unseen by a frozen model need no care."""
+    """Reference scores in the named way; a frozen model has seen none of the rows."""
     if name == "oob":
         raise ValueError(
             "got reference='oob' with Dask rows, of which models know no out-of-bag predictions; "

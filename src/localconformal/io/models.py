@@ -3,7 +3,7 @@
 The format is skops: a zip file of arrays and a JSON tree that names a type at each place. Reading
 one unpickles nothing. Every type named must be on the list here; what is made of them is looked at
 (`localconformal.io.checks`) before compiled loops follow it. The check sums of the zip file find
-damage. Nothing tells who wrote a file: whoever means to can write one whose intervals are wrong.
+damage. Nothing tells who wrote a file: a file written with bad intent can have wrong intervals.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ OLDEST_SKOPS = (0, 12)
 STAMP = "localconformal.json"
 STAMPED = ("localconformal", "scikit-learn")
 
-#: Modules of this library whose classes a fitted model is made of. Those that read or write files,
-#: or call what they are given, are none of them.
+#: Modules of this library whose classes a fitted model is made of; none of them reads or writes
+#: files, or calls what it is given.
 _OWN_MODULES = (
     "adjustments",
     "columns",

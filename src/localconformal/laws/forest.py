@@ -79,7 +79,7 @@ class ForestLaw(Law):
         third of the columns at each split, each tree grown on 20,000 drawn rows at most. Another
         unfitted regressor of trees, which is cloned and fitted to ``target``. A fitted model as
         ``FrozenEstimator(model)``, or "model" for the regressor's own point model: their
-        leaves are used as they are, and they get the rows as they came.
+        leaves are used as they are, and they get the rows as they are.
     target : {"scores", "size", "both", "response"}, default="both"
         What trees are grown on: v, |v|, both side by side on a common scale, or y (which is v
         where the law is fitted outside a regressor). A fitted model's are grown already.
@@ -120,7 +120,7 @@ class ForestLaw(Law):
         if given is not None and self.embedding is not None:
             raise ValueError(
                 f"got embedding={shown(self.embedding)} with a fitted estimator; leave the "
-                "embedding out: a fitted model gets the rows as they came."
+                "embedding out: a fitted model gets the rows as they are."
             )
         self.view_: Curve | None = None
         if given is None:

@@ -420,7 +420,7 @@ class BaseConformalRegressor(
     # ---- checks ----------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
-        """The last fit came to its end."""
+        """The last fit was completed."""
         return hasattr(self, "_training_hashes")
 
     def _read_beside(self, given: Mapping[str, Any]) -> Any:

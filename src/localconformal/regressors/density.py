@@ -60,7 +60,7 @@ class _DensityRegressor(BaseConformalRegressor):
         score = make_score(self.conformity_score)
         if score.one_sided:
             raise ValueError(
-                f"got {shown(score)}, which does not tell by one number with a sign where y lies; "
+                f"got {shown(score)}, which has no sign and cannot tell on which side y lies; "
                 "expected 'residual', 'normalised' or 'response'."
             )
         return Method(score, adjustment, Sides("signed"), law, reference=self.reference)

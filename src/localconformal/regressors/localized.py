@@ -46,7 +46,7 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
         "auto" compares laws of every kind, stacks the best and chooses the unit of the additive
         correction, on training rows alone (see ``selection_``). "forest" is the quick choice;
         "learned", "kernel", "neighbors", "uniform", or any object with the methods of
-        `localconformal.laws.BaseLaw`.
+        `localconformal.laws.Law`.
     adjustment : str or object, default="additive"
         "additive" (SLCP), "scaled" (additive in local widths), "multiplicative", "theta",
         "additive-expectation", "multiplicative-expectation", or "plain", which uses no law.
@@ -54,7 +54,7 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
         Reference scores of the law: by 5 fits that each leave out a fold, out of bag of a
         forest, on a held-out half of the training rows, or in sample (the paper).
     sides : {"joint", "union", "absolute"}, default="joint"
-        How the two sides share alpha: see `localconformal.calibration`.
+        How the two sides share alpha: see `localconformal.composition.Sides`.
     upper_share : float, default=0.5
         Share of alpha above the interval for ``sides="union"``.
     confidence_level : float, default=0.9

@@ -152,12 +152,12 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
         """Weights come in one way only."""
         learns = hasattr(self.weights, "predict_proba")
         known = self.weights is not None and not learns
-        came = {
+        given = {
             f"weights={shown(self.weights)} in the constructor": known,
             "target= in fit": target is not None or learns,
             "weights= in fit": weights is not None,
         }
-        ways = [way for way, present in came.items() if present]
+        ways = [way for way, present in given.items() if present]
         if len(ways) > 1:
             raise ValueError(f"got {' and '.join(ways)}; pass one of them: each says what w is.")
         if learns and target is None:
@@ -350,7 +350,7 @@ class RLCPRegressor(_KernelRegressor):
 
     def _caveats(self) -> tuple[str, ...]:
         if np.isinf(self.localizer_.bandwidth):
-            flat = "the bandwidth is infinite, for want of training rows: this is split conformal"
+            flat = "too few training rows, so the bandwidth is infinite: this is split conformal"
             return (*super()._caveats(), flat)
         return (
             *super()._caveats(),
