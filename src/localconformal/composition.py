@@ -41,8 +41,9 @@ from localconformal.scores import Band, Score
 
 N_FOLDS = 5
 SIDES = ("joint", "union", "absolute")
-#: Answers remembered at most, the newest: whoever asks for ever new levels fills no memory.
-_MOST_KNOWN = 128
+#: Answers that a calibration remembers, the newest: at most so many, and fewer where they fill more
+#: than 256 MB. Whoever asks for ever new levels fills no memory.
+_MOST_KNOWN, _FEW_KNOWN, _NUMBERS_KNOWN = 128, 32, 2**25
 #: The empty law of methods that have none.
 WITHOUT_LAW = SidedLaw((), mirrored=False)
 
@@ -257,8 +258,9 @@ class Calibration:
         """The answer to a question that is asked again and again; threads may ask at once."""
         found = self._known.get(key)
         if found is None:
+            most = int(np.clip(_NUMBERS_KNOWN // self.V.size, _FEW_KNOWN, _MOST_KNOWN))
             # A list, for another thread may change the table while this one walks through it.
-            for oldest in list(self._known)[: max(0, len(self._known) - _MOST_KNOWN + 1)]:
+            for oldest in list(self._known)[: max(0, len(self._known) - most + 1)]:
                 self._known.pop(oldest, None)
             found = self._known[key] = compute(*arguments)
         return found
