@@ -13,8 +13,7 @@ from sklearn.metrics import mean_absolute_error, r2_score
 
 from localconformal import SplitConformalRegressor, metrics
 from localconformal.audit import audit, compare
-from localconformal.audit.audit import digits_of_band
-from localconformal.audit.summary import accuracy
+from localconformal.audit.audit import accuracy, digits_of_band
 from localconformal.metrics.intervals import coverage_p_values, holm, rest_gaps, rest_p_values
 from registry import ci_but
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from localconformal.audit.summary import accuracy
+from localconformal.audit.audit import accuracy
 from localconformal.io.models import load_model
 from localconformal.io.tables import read_table
 from localconformal.tabular import run_table, write_run

@@ -1,10 +1,9 @@
 """Where coverage fails, of anyone's intervals; and methods side by side."""
 
-from localconformal.audit.audit import Audit, Failure, audit
+from localconformal.audit.audit import Audit, Failure, Summary, audit
 from localconformal.audit.cells import Cell, Condition, Counted
 from localconformal.audit.compare import Comparison, Difference, Method, compare
 from localconformal.audit.rules import Rule
-from localconformal.audit.summary import Summary
 
 __all__ = [
     "Audit",

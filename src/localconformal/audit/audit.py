@@ -1,44 +1,41 @@
-"""For whom do the intervals fail? An audit of anyone's intervals."""
+"""For whom do the intervals fail? The numbers over all rows, and an audit of anyone's intervals."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import chain
 from math import nan
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from localconformal.audit.cells import (
-    ALPHA,
-    Cell,
-    Counted,
-    Outcomes,
-    feature_cells,
-    group_cells,
-    group_partitions,
-    read_table,
-    size_cells,
-)
+from localconformal import metrics
+from localconformal.audit import cells
+from localconformal.audit.cells import ALPHA, Cell, Counted, Outcomes
 from localconformal.audit.rules import Rule, find_rules
-from localconformal.audit.summary import Summary, say_slab, summarise, summary_lines
+from localconformal.columns import LABEL, Column, read_columns
 from localconformal.io.files import write_whole
-from localconformal.metrics import WorstSlab
+from localconformal.metrics import HSIC, ExcessRisk, WorstSlab, binomial_band
 from localconformal.metrics.intervals import (
     check_levels,
     check_one_level,
+    check_prediction,
     coverage_p_values,
     is_covered,
     lengths,
 )
+from localconformal.metrics.slab import MAX_FIND_ROWS
 from localconformal.parallel import in_threads
+from localconformal.quantiles import Array
 from localconformal.rows import at_ends, make_frame
 from localconformal.text import (
     aligned,
     has_jinja2,
+    listing,
     one_line,
     render_template,
     say_band,
@@ -47,12 +44,12 @@ from localconformal.text import (
     say_p_value,
     say_rows,
     say_share,
+    say_tick,
+    shorten,
 )
 
-#: What `Audit.frame` knows.
 _PARTS = ("summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes")
-_LEVEL = "confidence_level"
-_DEFAULT_LEVEL = 0.9
+_LEVEL, _DEFAULT_LEVEL = "confidence_level", 0.9
 #: Parts that are families of tests, and how they are called.
 _TITLES = {
     "rules": "Rules",
@@ -61,9 +58,281 @@ _TITLES = {
     "sizes": "Strata of the length",
 }
 #: Lines of a part of the text, and rows of a table in HTML, before the rest is only counted.
-_MOST_LINES, _MOST_ROWS = 10, 20
-#: Conditions are three at most, of names and labels that are cut where they are made.
-_WIDEST_SENTENCE = 400
+_MOST_LINES, _MOST_ROWS, _WIDEST_SENTENCE = 10, 20, 400
+#: Rows that the excess risk learns from; more take time and change it little.
+_MAX_RISK_ROWS, _FEW_ROWS = 100_000, 100
+#: Metrics that are fields of `Summary`, by their names.
+_PLAIN = "mean_length", "median_length", "share_infinite", "share_empty", "length_coverage_corr"
+#: With fewer rows, the standard error of the excess risk is too small: by a third at 100.
+_FEWEST_RISK_ROWS = 500
+#: Columns named of a slab's direction; how far off its place in one a value may be, in deviations.
+_MOST_NAMED, _ROUNDING = 3, 1e-9
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Coverage, size and conditional coverage of all rows; NaN where undefined.
+
+    ``lower`` and ``upper`` are the exact 95 % binomial band of the coverage, ``p_value`` that of
+    the exact two-sided test that it is the target, ``confidence_level``. ``n_calibration`` is 0
+    where it is not known; 95 % of calibration sets of this size, together with as many test rows
+    as these, put the coverage of split conformal intervals between ``expected_lower`` and
+    ``expected_upper`` (`coverage_band`). The other numbers are those of the metrics of their
+    names; ``excess_risk_n`` rows were drawn for the excess risk where there are many.
+    """
+
+    n: int
+    confidence_level: float
+    coverage: float
+    lower: float
+    upper: float
+    p_value: float
+    n_calibration: int
+    expected_lower: float
+    expected_upper: float
+    mean_length: float
+    median_length: float
+    mean_finite_length: float
+    median_finite_length: float
+    share_infinite: float
+    share_empty: float
+    interval_score: float
+    length_coverage_corr: float
+    length_error_corr: float
+    hsic: float
+    hsic_p_value: float
+    worst_slab_coverage: float
+    worst_slab_lower: float
+    worst_slab_upper: float
+    worst_slab_n: int
+    excess_risk_l1: float
+    excess_risk_l1_error: float
+    excess_risk_n: int
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether the draw of the calibration set alone explains the coverage."""
+        return self.expected_lower <= self.coverage <= self.expected_upper
+
+
+def summarise(
+    table: cells.Table,
+    y: Array,
+    bounds: Array,
+    confidence_level: float,
+    y_pred: ArrayLike | None,
+    random_state: int,
+    n_calibration: int | None = None,
+) -> tuple[Summary, WorstSlab, list[str]]:
+    """Summary, worst slab and what to know about them, of checked y (n,) and bounds (n, 2)."""
+    n, expected = len(y), (nan, nan)
+    if n_calibration is not None:
+        expected = metrics.coverage_band(n_calibration, n, confidence_level)
+    finite = lengths(bounds[np.isfinite(bounds).all(axis=1)])
+    hits = int(is_covered(y, bounds).sum())
+    lower, upper = binomial_band(hits, n)
+    dependence = cast(HSIC, metrics.hsic(y, bounds, random_state=random_state))
+    # Without columns that tell rows apart, one that does not.
+    columns, seed = table.columns or read_columns(np.zeros(n), n), random_state
+    slab = cast(WorstSlab, metrics.worst_slab_coverage(y, bounds, columns, random_state=seed))
+    risk = _find_risk(columns, y, bounds, confidence_level, random_state)
+    summary = Summary(
+        n=n,
+        confidence_level=confidence_level,
+        coverage=hits / n,
+        lower=float(lower),
+        upper=float(upper),
+        p_value=float(coverage_p_values(hits, n, confidence_level)),
+        n_calibration=n_calibration or 0,
+        expected_lower=expected[0],
+        expected_upper=expected[1],
+        **{name: float(getattr(metrics, name)(y, bounds)) for name in _PLAIN},
+        mean_finite_length=float(finite.mean()) if len(finite) else nan,
+        median_finite_length=float(np.median(finite)) if len(finite) else nan,
+        interval_score=float(metrics.interval_score(y, bounds, confidence_level)),
+        length_error_corr=float(metrics.length_error_corr(y, bounds, y_pred)),
+        hsic=dependence.value,
+        hsic_p_value=dependence.p_value,
+        worst_slab_coverage=slab.coverage,
+        worst_slab_lower=slab.lower,
+        worst_slab_upper=slab.upper,
+        worst_slab_n=slab.n,
+        excess_risk_l1=risk.l1,
+        excess_risk_l1_error=risk.l1_error,
+        excess_risk_n=risk.n,
+    )
+    return summary, slab, _summary_notes(summary, dependence.n)
+
+
+def _find_risk(X: Any, y: Array, bounds: Array, level: float, random_state: int) -> ExcessRisk:
+    if len(y) > _MAX_RISK_ROWS:
+        rows = np.sort(np.random.default_rng(random_state).permutation(len(y))[:_MAX_RISK_ROWS])
+        X, y, bounds = [column.take(rows) for column in X], y[rows], bounds[rows]
+    return cast(ExcessRisk, metrics.excess_risk(y, bounds, X, level, random_state=random_state))
+
+
+def _summary_notes(summary: Summary, hsic_n: int) -> list[str]:
+    n, shares = summary.n, (summary.share_infinite, summary.share_empty)
+    infinite, empty = (say_number(100 * share) for share in shares)
+    said = {
+        f"With so few rows ({n}) coverage is known to about ± "
+        f"{50 * (summary.upper - summary.lower):.0f} points.": n < _FEW_ROWS,
+        f"{infinite} % of the intervals are infinite: they make "
+        "the mean length and the interval score infinite.": summary.share_infinite > 0,
+        f"{empty} % of the intervals are empty, the lower bound being "
+        "above the upper one: they cover nothing.": summary.share_empty > 0,
+        "The correlation of length and coverage is undefined: one of them is the same in all "
+        "rows.": np.isnan(summary.length_coverage_corr),
+        f"HSIC was measured on {hsic_n:,} rows drawn at random.": hsic_n < n,
+        f"The worst slab was found on {MAX_FIND_ROWS:,} rows and reported on the others.": n
+        > 4 * MAX_FIND_ROWS,
+        "No row was left on which to report the worst slab.": summary.worst_slab_n == 0,
+        f"The excess risk was learned from {summary.excess_risk_n:,} rows drawn at "
+        f"random.": summary.excess_risk_n < n,
+    }
+    return [sentence for sentence, applies in said.items() if applies]
+
+
+def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
+    """Name, value and how to read it, of each number worth a line."""
+    slab = "no row was left on which to report it"
+    if summary.worst_slab_n:
+        band = _brackets(summary.worst_slab_lower, summary.worst_slab_upper)
+        slab = f"{band} on {say_rows(summary.worst_slab_n)} that did not find it"
+    band, verdict = _brackets(summary.lower, summary.upper), "off the target"
+    if summary.p_value >= ALPHA:
+        verdict = "within chance of the target"
+    elif summary.is_explained:
+        verdict = f"within what a calibration set of {summary.n_calibration:,} rows explains"
+    verdict = f"{band}, {verdict}, {_p_phrase(summary.p_value)}"
+    lines = [("coverage", say_share(summary.coverage), verdict)]
+    if summary.n_calibration:
+        expected = f"{say_band(summary.expected_lower, summary.expected_upper)} %"
+        sets = f"with 95 % of calibration sets of {summary.n_calibration:,} rows"
+        lines.append(("expected", expected, sets))
+    mean, median = say_number(summary.mean_length), say_number(summary.median_length)
+    lines.append(("mean length", mean, f"median {median}"))
+    if summary.share_empty > 0:
+        lines.append(("empty", f"{say_number(100 * summary.share_empty)} %", "cover nothing"))
+    if summary.share_infinite > 0:
+        finite = (
+            f"the finite ones are {say_number(summary.mean_finite_length)} long on average, median "
+            f"{say_number(summary.median_finite_length)}"
+        )
+        lines.append(("infinite", f"{say_number(100 * summary.share_infinite)} %", finite))
+    dependence = f"0 is ideal, {_p_phrase(summary.hsic_p_value)}"
+    error = f"± {say_number(summary.excess_risk_l1_error)}"
+    if summary.excess_risk_n < _FEWEST_RISK_ROWS:
+        error = "too few rows to tell its error"
+    risk = f"{error}; 0 is ideal, below 0 is noise"
+    return [
+        *lines,
+        ("interval score", say_number(summary.interval_score), "lower is better"),
+        ("corr(length, covered)", say_number(summary.length_coverage_corr), "0 is ideal"),
+        ("corr(length, error)", say_number(summary.length_error_corr), "higher is better"),
+        ("HSIC(length, covered)", say_number(summary.hsic), dependence),
+        ("worst slab", say_share(summary.worst_slab_coverage), slab),
+        ("excess risk, L1", say_number(summary.excess_risk_l1), risk),
+    ]
+
+
+def _brackets(lower: float, upper: float) -> str:
+    return f"[{100 * lower:.1f}, {100 * upper:.1f}]"
+
+
+def _p_phrase(value: float) -> str:
+    return f"p {say_p_value(value)}" if value < 0.001 else f"p = {say_p_value(value)}"
+
+
+def say_slab(slab: WorstSlab, columns: list[Column]) -> str:
+    """The rows of the slab: a range or a label where it is along one of these columns."""
+    used = np.flatnonzero(slab.direction)
+    if not columns:
+        return "all rows"
+    if len(used) > 1:
+        order = used[np.argsort(-np.abs(slab.direction[used]), kind="stable")]
+        names = [shorten(slab.columns[j]) for j in order[:_MOST_NAMED]]
+        return f"a range of a weighted sum of {len(used)} columns, above all {listing(names)}"
+    column = columns[slab.source[j := int(used[0])]]
+    text = (_say_label if column.kind == LABEL else _say_range)(slab, j, column)
+    # What is not known stands at the mean.
+    if column.n_missing and slab.low <= 0.0 <= slab.high:
+        return f"{text} or missing" if text else cells.missing_condition(column).text
+    return text
+
+
+def _say_range(slab: WorstSlab, j: int, column: Column) -> str:
+    """The least and the largest of the column's values in the slab; nothing if there are none."""
+    points = (column.values - slab.center[j]) / (slab.scale[j] or 1.0)
+    inside = column.values[(points >= slab.low - _ROUNDING) & (points <= slab.high + _ROUNDING)]
+    if len(inside) == 0:
+        return ""
+    low, high = (cells.say_rounded(float(value), column.kind) for value in inside[[0, -1]])
+    name = shorten(column.name)
+    return f"{name} = {low}" if low == high else f"{name} {low} to {high}"
+
+
+def _say_label(slab: WorstSlab, j: int, column: Column) -> str:
+    ends = slab.center[j] + slab.scale[j] * np.clip([slab.low, slab.high], -1e9, 1e9)
+    has_zero, has_one = bool(ends[0] < 0.5), bool(ends[1] > 0.5)
+    if has_zero and has_one:
+        return f"{shorten(column.name)} is known"
+    if column.is_flag:
+        return cells.label_condition(column, int(has_one)).text
+    first = np.flatnonzero(slab.source == slab.source[j])[0]
+    return cells.label_condition(column, int(j - first), negated=has_zero).text
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Errors of point predictions; those of a constant beside them."""
+
+    n: int
+    #: NaN where y is the same everywhere.
+    r2: float
+    mae: float
+    #: That of the median of y, the constant of the least.
+    constant_mae: float
+
+    @property
+    def text(self) -> str:
+        """Both errors in one sentence."""
+        return (
+            f"The point predictions have R2 = {say_tick(self.r2, 0.1)} and are off by "
+            f"{say_number(self.mae)} on average; the best constant is off by "
+            f"{say_number(self.constant_mae)}."
+        )
+
+    @property
+    def warning(self) -> str:
+        """That a constant would do as well; nothing where it would not."""
+        fails = {"squared": self.r2 <= 0.0, "absolute": self.mae >= self.constant_mae}
+        errors = " and ".join(name for name, fail in fails.items() if fail)
+        if np.isnan(self.r2) or not errors:
+            return ""
+        return (
+            f"By its {errors} errors the point model is no better than a constant: better "
+            "features or another model would shorten the intervals."
+        )
+
+
+def accuracy(y: ArrayLike, y_pred: ArrayLike) -> Accuracy:
+    """Errors of point predictions (n,) of rows that the model has not seen.
+
+    >>> found = accuracy([1.0, 2.0, 3.0, 6.0], [1.5, 2.0, 2.5, 5.0])
+    >>> found.mae, found.constant_mae, found.warning
+    (0.5, 1.5, '')
+    >>> accuracy([1.0, 2.0, 3.0], [3.0, 2.0, 1.0]).r2
+    -3.0
+    """
+    actual = np.asarray(y, dtype=np.float64)
+    errors, around = actual - check_prediction(y_pred, len(actual)), actual - actual.mean()
+    # Squares of numbers at most 1 do not overflow.
+    scale, r2 = float(np.abs(around).max()), nan
+    if scale > 0.0:
+        r2 = 1.0 - float(np.sum((errors / scale) ** 2) / np.sum((around / scale) ** 2))
+    constant_mae = float(np.abs(actual - np.median(actual)).mean())
+    return Accuracy(len(actual), r2, float(np.abs(errors).mean()), constant_mae)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +354,8 @@ class Audit:
     first; ``groups`` those that were named; ``sizes`` strata of the length, from the shortest on.
     ``slab`` is the slab of the features that covers worst, on rows that did not find it, and
     ``slab_text`` the same in words. ``rules`` are regions found on one half of the rows and tested
-    on the other, the most significant first; where all rows are off the target, those that differ
-    from the other rows too. ``notes`` say what was small, missing, undefined, left out or drawn.
-    The same rows and ``random_state`` find the same.
+    on the other, the most significant first. ``notes`` say what was small, missing, undefined, left
+    out or drawn.
     """
 
     summary: Summary
@@ -108,11 +376,8 @@ class Audit:
     @property
     def slab_p_value(self) -> float:
         """Of the exact test that the worst slab's coverage is the target; NaN without rows."""
-        slab = self.slab
-        if slab.n == 0:
-            return nan
-        n_covered = round(slab.n * slab.coverage)
-        return float(coverage_p_values(n_covered, slab.n, self.summary.confidence_level))
+        n, level = self.slab.n, self.summary.confidence_level
+        return float(coverage_p_values(round(n * self.slab.coverage), n, level)) if n else nan
 
     def failures(self, alpha: float = 0.05) -> tuple[Failure, ...]:
         """All that is significant at ``alpha``: rules, features, groups, sizes, slab; worst first.
@@ -124,15 +389,12 @@ class Audit:
         names = [field.name for field in fields(Counted)]
         for part in _TITLES:
             hits = [one for one in getattr(self, part) if one.adjusted_p_value <= alpha]
-            found += [
-                Failure(part=part, **{name: getattr(one, name) for name in names})
-                for one in sorted(hits, key=lambda one: one.gap)
-            ]
-        if self.slab_p_value <= alpha:
+            for one in sorted(hits, key=lambda one: one.gap):
+                found.append(Failure(part=part, **{name: getattr(one, name) for name in names}))
+        if (p_value := self.slab_p_value) <= alpha:
             known: dict[str, Any] = {name: getattr(self.slab, name, nan) for name in names}
-            known |= {"text": self.slab_text, "adjusted_p_value": self.slab_p_value}
+            known |= {"text": self.slab_text, "p_value": p_value, "adjusted_p_value": p_value}
             known["gap"] = self.slab.coverage - self.summary.confidence_level
-            known["p_value"] = self.slab_p_value
             found.append(Failure(part="slab", **known))
         return tuple(found)
 
@@ -145,8 +407,7 @@ class Audit:
             raise ValueError(f"part: got {part!r}; expected one of {', '.join(_PARTS)}.")
         if part == "summary":
             values = asdict(self.summary)
-            numbers = [float(value) for value in values.values()]
-            return make_frame({"metric": list(values), "value": numbers}, None)
+            return make_frame({"metric": [*values], "value": [*map(float, values.values())]}, None)
         if part == "slab":
             return self.slab.frame()
         if part == "notes":
@@ -227,29 +488,21 @@ def audit(
     """
     target = common_level([intervals], confidence_level)
     y_checked, bounds = check_one_level(y, intervals_of(intervals, X, confidence_level))
-    table = read_table(X, len(y_checked))
+    table = cells.read_table(X, len(y_checked))
     level = float(check_levels(target, bounds)[0])
     rows = Outcomes(is_covered(y_checked, bounds), lengths(bounds), level)
-    named = group_partitions(X, groups, len(y_checked))
+    named = cells.group_partitions(X, groups, len(y_checked))
     tasks: list[Callable[[], Any]] = [
         lambda: find_rules(table.columns, rows, random_state),
         lambda: summarise(table, y_checked, bounds, level, y_pred, random_state, n_calibration),
     ]
     (rules, rule_notes), (summary, slab, summary_notes) = in_threads(tasks)
-    by_group, group_notes = group_cells(named, rows)
-    by_size, size_notes = size_cells(bounds, rows)
+    by_group, group_notes = cells.group_cells(named, rows)
+    by_size, size_notes = cells.size_cells(bounds, rows)
     notes = _shift_notes(summary), summary_notes, table.notes, group_notes, size_notes, rule_notes
-    return Audit(
-        summary=summary,
-        features=feature_cells(table.columns, rows),
-        groups=by_group,
-        sizes=by_size,
-        slab=slab,
-        slab_text=say_slab(slab, table.columns),
-        rules=rules,
-        notes=tuple(note for part in notes for note in part),
-        random_state=random_state,
-    )
+    features, every = cells.feature_cells(table.columns, rows), tuple(chain.from_iterable(notes))
+    told = say_slab(slab, table.columns)
+    return Audit(summary, features, by_group, by_size, slab, told, rules, every, random_state)
 
 
 def _shift_notes(summary: Summary) -> list[str]:
@@ -269,10 +522,8 @@ def intervals_of(candidate: Any, X: Any, confidence_level: float | None) -> Any:
     """The candidate's intervals for X, or the candidate if it is them."""
     found = candidate
     if hasattr(candidate, "predict_interval"):
-        takes = inspect.signature(candidate.predict_interval).parameters
-        asked = (
-            {_LEVEL: confidence_level} if confidence_level is not None and _LEVEL in takes else {}
-        )
+        takes = _LEVEL in inspect.signature(candidate.predict_interval).parameters
+        asked = {_LEVEL: confidence_level} if takes and confidence_level is not None else {}
         found = candidate.predict_interval(X, **asked)
     # MAPIE returns (predictions, intervals).
     beside = isinstance(found, tuple) and len(found) == 2 and np.ndim(found[1]) > 1
@@ -311,18 +562,14 @@ def audit_text(audit: Audit, rest: str = 'frame("failures")') -> str:
 
 
 def _heading(audit: Audit) -> str:
-    """What was audited."""
-    target = say_level(audit.summary.confidence_level)
-    return f"Coverage audit of {say_rows(audit.summary.n)}, target {target}"
+    summary = audit.summary
+    return f"Coverage audit of {say_rows(summary.n)}, target {say_level(summary.confidence_level)}"
 
 
 def _part_lines(audit: Audit, part: str, rest: str) -> list[str]:
-    """What is significant in one part, and how much was tested."""
-    tested = getattr(audit, part)
-    if not tested:
+    if not getattr(audit, part):
         return []
-    level = audit.summary.confidence_level
-    told = _told_failures(audit, part)
+    level, told = audit.summary.confidence_level, _told_failures(audit, part)
     lines = [f"{_TITLES[part]}: {part_verdict(audit, part)}"]
     for one in told[:_MOST_LINES]:
         lines.append(f"  {one_line(one.text, _WIDEST_SENTENCE)}: {coverage_phrase(one, level)}")
@@ -341,8 +588,14 @@ def part_verdict(audit: Audit, part: str) -> str:
     """How many are significant; where all rows are off, how many differ from the others too."""
     tested = getattr(audit, part)
     gaps = [one.gap for one in tested if one.adjusted_p_value <= ALPHA]
-    n_under = sum(gap < 0 for gap in gaps)
-    text = _verdict(n_under, len(gaps) - n_under, len(tested))
+    n_under, chance = sum(gap < 0 for gap in gaps), "by more than chance (5 %, Holm)"
+    if not gaps:
+        return f"none of {len(tested):,} is off the target {chance}"
+    n_over = len(gaps) - n_under
+    first, place = (n_under, "below") if n_under else (n_over, "above")
+    both = f" and {n_over:,} above it" if n_under and n_over else ""
+    verb = "is" if first == 1 else "are"
+    text = f"{first:,} of {len(tested):,} {verb} {place} the target{both} {chance}"
     told = len(_told_failures(audit, part))
     if told == len(gaps):
         return text
@@ -351,43 +604,26 @@ def part_verdict(audit: Audit, part: str) -> str:
 
 
 def _slab_sentence(audit: Audit) -> str:
-    """Which rows the worst slab holds, and their coverage."""
     phrase = coverage_phrase(audit.slab, audit.summary.confidence_level)
     return f"Worst slab: {one_line(audit.slab_text, _WIDEST_SENTENCE)}: {phrase}"
-
-
-def _verdict(n_under: int, n_over: int, n_tested: int) -> str:
-    """How many of how many are significant, on either side of the target.
-
-    >>> _verdict(2, 1, 80)
-    '2 of 80 are below the target and 1 above it by more than chance (5 %, Holm)'
-    """
-    chance = "by more than chance (5 %, Holm)"
-    if n_under + n_over == 0:
-        return f"none of {n_tested:,} is off the target {chance}"
-    first, place = (n_under, "below") if n_under else (n_over, "above")
-    verb = "is" if first == 1 else "are"
-    both = f" and {n_over:,} above it" if n_under and n_over else ""
-    return f"{first:,} of {n_tested:,} {verb} {place} the target{both} {chance}"
 
 
 def coverage_phrase(region: Any, confidence_level: float) -> str:
     """71 % [64, 77] of 312 rows, target 90 %: of a rule, a cell, a failure or a slab."""
     digits = digits_of_band(region.lower, region.upper, confidence_level)
-    share, low, high = (
-        f"{100 * value:.{digits}f}" for value in (region.coverage, region.lower, region.upper)
-    )
-    target = say_level(confidence_level)
-    return f"{share} % [{low}, {high}] of {say_rows(region.n)}, target {target}"
+    numbers = (region.coverage, region.lower, region.upper)
+    share, low, high = (f"{100 * value:.{digits}f}" for value in numbers)
+    told = f"{share} % [{low}, {high}] of {say_rows(region.n)}"
+    return f"{told}, target {say_level(confidence_level)}"
 
 
 def digits_of_band(lower: float, upper: float, confidence_level: float) -> int:
     """Decimals of a band in per cent: none, or as few as keep the target in or out of it."""
     digits = 0 if upper - lower > 0.02 else 1
-    outside = not lower <= confidence_level <= upper
+    inside = lower <= confidence_level <= upper
     while digits < 3:
         low, high = round(100 * lower, digits), round(100 * upper, digits)
-        if (not low <= 100 * confidence_level <= high) == outside:
+        if (low <= 100 * confidence_level <= high) == inside:
             break
         digits += 1
     return digits
@@ -417,11 +653,8 @@ def _sections(audit: Audit) -> list[Section]:
     lines = summary_lines(audit.summary)
     sections = [Section(_heading(audit), ("", "value", ""), lines, text_column=2)]
     sections += [_part_section(audit, part) for part in _TITLES if getattr(audit, part)]
-    if audit.slab.n:
-        sections.append(Section("", below=_slab_sentence(audit)))
-    if audit.notes:
-        sections.append(Section("Notes", notes=audit.notes))
-    return sections
+    sections += [Section("", below=_slab_sentence(audit))] if audit.slab.n else []
+    return [*sections, Section("Notes", notes=audit.notes)] if audit.notes else sections
 
 
 def _part_section(audit: Audit, part: str) -> Section:
@@ -434,11 +667,7 @@ def _part_section(audit: Audit, part: str) -> Section:
         rows.append([region.text, *coverage, say_number(region.mean_length), p_value])
         if region.adjusted_p_value <= ALPHA and (region.stands_out or not audit.is_shifted):
             marked.append(i)
-    rest = len(tested) - len(rows)
-    return Section(
-        f"{_TITLES[part]}: {part_verdict(audit, part)}",
-        ("which rows", "rows", "coverage", "95 % band", "gap", "mean length", "adjusted p"),
-        rows,
-        marked=marked,
-        below=f'and {rest:,} more: see frame("{part}")' if rest else "",
-    )
+    rest, title = len(tested) - len(rows), f"{_TITLES[part]}: {part_verdict(audit, part)}"
+    names = ("which rows", "rows", "coverage", "95 % band", "gap", "mean length", "adjusted p")
+    below = f'and {rest:,} more: see frame("{part}")' if rest else ""
+    return Section(title, names, rows, marked=marked, below=below)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,6 @@ _REASONS = _CONSTANT, _COLLAPSED, _SCATTERED, _REPEATED = (
 _SMALL_GROUP = 30
 #: Seconds of the units in which a time is said, the coarsest first.
 _UNITS = {"D": 86_400, "h": 3_600, "m": 60, "s": 1}
-#: Thousands stand apart from here on: below, a number may be a year.
-_LEAST_PARTED = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +121,8 @@ class Condition:
         if self.missing:
             return (codes == MISSING) != self.negated
         if self.label is not None:
-            known = self.label in column.labels
-            code = column.labels.index(self.label) if known else MISSING - 1
+            labels = column.labels
+            code = labels.index(self.label) if self.label in labels else MISSING - 1
             return (codes == code) != self.negated
         first, last = np.searchsorted(column.values, [self.low, self.high], side="right")
         return (codes >= first) & (codes < last)
@@ -150,7 +149,7 @@ def range_condition(column: Column, first: int, last: int) -> Condition:
 
 def label_condition(column: Column, code: int, negated: bool = False) -> Condition:
     """That the label is this one, or is not."""
-    label, said = column.labels[code], shorten(column.labels[code])
+    said = shorten(label := column.labels[code])
     sign, short = ("!=", f"not {said}") if negated else ("=", said)
     text = f"{shorten(column.name)} {sign} {said}"
     return Condition(column.name, text, short, label=label, negated=negated)
@@ -158,9 +157,8 @@ def label_condition(column: Column, code: int, negated: bool = False) -> Conditi
 
 def missing_condition(column: Column, negated: bool = False) -> Condition:
     """That the value is missing, or is not."""
-    state = "known" if negated else "missing"
-    text = f"{shorten(column.name)} is {state}"
-    return Condition(column.name, text, state, missing=True, negated=negated)
+    name, state = column.name, "known" if negated else "missing"
+    return Condition(name, f"{shorten(name)} is {state}", state, missing=True, negated=negated)
 
 
 def _between(a: float, b: float, kind: str = NUMBER) -> float:
@@ -206,7 +204,8 @@ def say_value(value: float, kind: str) -> str:
         return str(timedelta(seconds=value))
     whole = float(value).is_integer() and abs(value) < 1e15
     text = str(int(value)) if whole else repr(float(value))
-    if abs(value) < _LEAST_PARTED or "e" in text:
+    # Below ten thousand it may be a year.
+    if abs(value) < 10_000 or "e" in text:
         return text
     thousands, point, rest = text.partition(".")
     return f"{int(thousands):,}{point}{rest}"
@@ -333,16 +332,13 @@ def _count_cells(partitions: Sequence[Partition], rows: Outcomes) -> tuple[Cell,
 
 
 def feature_cells(columns: list[Column], rows: Outcomes) -> tuple[Cell, ...]:
-    """The bins of all features as one family of tests, the most significant first.
+    """The bins of all features, the most significant first, as one family of tests.
 
-    Among equals it is the largest gap. Where all rows are off the target, those that stand out from
-    them come before the others. A column of a single bin says nothing.
+    Where all rows are off the target, bins that stand out from the others come first.
     """
     partitions = [_bin_column(column) for column in columns]
-    cells = _count_cells([p for p in partitions if len(p.labels) > 1], rows)
-    shifted = rows.is_off
-    order = [(shifted and not cell.stands_out, cell.p_value, -abs(cell.gap)) for cell in cells]
-    return tuple(cells[i] for i in sorted(range(len(cells)), key=order.__getitem__))
+    cells, off = _count_cells([p for p in partitions if len(p.labels) > 1], rows), rows.is_off
+    return tuple(sorted(cells, key=lambda c: (off and not c.stands_out, c.p_value, -abs(c.gap))))
 
 
 def _bin_column(column: Column) -> Partition:
@@ -356,8 +352,7 @@ def _bin_column(column: Column) -> Partition:
 
 def number_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:
     """Bin of each row, equal values together; and the range of each bin."""
-    is_known = column.codes != MISSING
-    known = column.codes[is_known]
+    known = column.codes[is_known := column.codes != MISSING]
     if len(column.values) <= _MAX_BINS:
         bins = known.astype(np.intp)
     else:
@@ -367,8 +362,8 @@ def number_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:
     codes[is_known] = bins
     first = np.full(bins.max(initial=-1) + 1, len(column.values))
     np.minimum.at(first, bins, known)
-    ends = [*first[1:], len(column.values)]
-    return codes, [range_condition(column, a, b - 1) for a, b in zip(first, ends, strict=True)]
+    ends = pairwise([*first, len(column.values)])
+    return codes, [range_condition(column, a, b - 1) for a, b in ends]
 
 
 def _label_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:
@@ -384,8 +379,8 @@ def _label_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:
     place[order[:n_frequent]] = np.arange(n_frequent)
     bins = [label_condition(column, int(code)) for code in order[:n_frequent]]
     if len(known) > counts[order[:n_frequent]].sum():
-        name = column.name
-        bins.append(Condition(name, f"{shorten(name)} is a rarer label", "rarer labels"))
+        text = f"{shorten(column.name)} is a rarer label"
+        bins.append(Condition(column.name, text, "rarer labels"))
     return place[column.codes], bins
 
 
@@ -393,12 +388,10 @@ def group_partitions(X: Any, groups: Any, n: int) -> list[Partition]:
     """One partition for each kind of groups that was named, of what `audit` takes as groups."""
     if groups is None:
         return []
-    table = as_table(X)
-    named = _named_groups(groups, n, table_names(table))
-    return [
-        _partition(name, column_of(table, given) if _is_name(given) else given, n)
-        for name, given in named.items()
-    ]
+    table, parts = as_table(X), []
+    for name, given in _named_groups(groups, n, table_names(table)).items():
+        parts.append(_partition(name, column_of(table, given) if _is_name(given) else given, n))
+    return parts
 
 
 def _named_groups(groups: Any, n: int, names: list[Any]) -> dict[str, Any]:
@@ -423,29 +416,21 @@ def _named_groups(groups: Any, n: int, names: list[Any]) -> dict[str, Any]:
 
 
 def _is_name(given: Any) -> bool:
-    """Whether it names a column, as a text or a number does."""
     return isinstance(given, str) or (np.ndim(given) == 0 and not isinstance(given, Mapping))
 
 
 def _partition(by: str, labels: ArrayLike, n: int) -> Partition:
-    """Rows by their labels."""
     distinct, codes = group_codes(labels, n)
-    name, said = shorten(by), [shorten(name_of(label)) for label in distinct]
-    texts = [
-        f"{name} is missing" if is_missing(label) else f"{name} = {text}"
-        for label, text in zip(distinct, said, strict=True)
-    ]
-    return Partition(by, codes, said, texts)
+    said = [shorten(name_of(label)) for label in distinct]
+    ends = ["is missing" if is_missing(one) else f"= {shorten(name_of(one))}" for one in distinct]
+    return Partition(by, codes, said, [f"{shorten(by)} {end}" for end in ends])
 
 
 def group_cells(partitions: list[Partition], rows: Outcomes) -> tuple[tuple[Cell, ...], list[str]]:
     """The groups of all kinds as one family of tests, and what to know about them."""
     cells = _count_cells(partitions, rows)
-    notes = [
-        f"All rows are in one group, {part.texts[0]}: it repeats the summary."
-        for part in partitions
-        if len(part.labels) == 1
-    ]
+    alone = [part.texts[0] for part in partitions if len(part.labels) == 1]
+    notes = [f"All rows are in one group, {text}: it repeats the summary." for text in alone]
     small = [cell.text for cell in cells if cell.n < _SMALL_GROUP]
     if small:
         notes.append(f"Groups of fewer than {_SMALL_GROUP} rows have wide bands: {listing(small)}.")
@@ -463,9 +448,7 @@ def size_cells(bounds: Array, rows: Outcomes) -> tuple[tuple[Cell, ...], list[st
         finite = low if low == high else f"{low} to {high}"
         labels.append("infinite" if np.isinf(inside.min()) else finite)
     if len(labels) == 1:
-        return (), [
-            "All intervals have the same length: they do not adapt, and there are no strata of the "
-            "length to tell apart."
-        ]
+        note = "All intervals have the same length: they do not adapt, and there are no strata of "
+        return (), [f"{note}the length to tell apart."]
     part = Partition("length", codes, labels, [f"length {label}" for label in labels])
     return _count_cells([part], rows), []

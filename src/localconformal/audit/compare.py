@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,19 +15,13 @@ from scipy.special import ndtri, stdtrit
 
 from localconformal.audit.audit import (
     Section,
+    Summary,
     common_level,
     intervals_of,
     sections_html,
+    summarise,
 )
-from localconformal.audit.cells import (
-    Outcomes,
-    Partition,
-    Table,
-    group_cells,
-    group_partitions,
-    read_table,
-)
-from localconformal.audit.summary import Summary, summarise
+from localconformal.audit.cells import Outcomes, group_cells, group_partitions, read_table
 from localconformal.metrics import interval_score
 from localconformal.metrics.intervals import check_levels, check_one_level, is_covered, lengths
 from localconformal.parallel import in_threads
@@ -130,18 +125,16 @@ class Comparison:
             )
         if len(splits) == 1:
             return splits[0]
-        methods = tuple(
-            _mean_method([split[name] for split in named], test_over_fit) for name in named[0]
-        )
+        of_each = [[split[name] for split in named] for name in named[0]]
+        methods = tuple(_mean_method(one, test_over_fit) for one in of_each)
         notes = dict.fromkeys(note for split in splits for note in split.notes)
         return cls(methods, (say_splits(len(splits)), *notes), tuple(splits), test_over_fit)
 
     @property
     def ranked(self) -> tuple[Method, ...]:
         """By the interval score; infinite ones by the share of infinite intervals."""
-        return tuple(
-            sorted(self.methods, key=lambda m: (m.summary.interval_score, m.summary.share_infinite))
-        )
+        found = [(m.summary.interval_score, m.summary.share_infinite) for m in self.methods]
+        return tuple(self.methods[i] for i in sorted(range(len(found)), key=found.__getitem__))
 
     @property
     def best(self) -> str:
@@ -164,17 +157,18 @@ class Comparison:
         chosen = self.best if reference is None else reference
         if chosen not in by_name:
             raise ValueError(f"reference: got {chosen!r}; expected one of {', '.join(by_name)}.")
+        found: list[Difference] = []
         if self.splits:
-            by_split = zip(*(split.paired(chosen) for split in self.splits), strict=True)
-            return tuple(_mean_difference(rows, self.test_over_fit) for rows in by_split)
+            for rows in zip(*(split.paired(chosen) for split in self.splits), strict=True):
+                each = np.array([row.difference for row in rows])
+                names, n = (rows[0].method, chosen, rows[0].metric), sum(row.n for row in rows)
+                found.append(Difference(*names, *resampled_mean(each, self.test_over_fit), n))
+            return tuple(found)
         base = by_name.pop(chosen)
-        return tuple(
-            Difference(
-                name, chosen, metric, *paired_mean(getattr(method, metric), getattr(base, metric))
-            )
-            for metric in METRICS
-            for name, method in by_name.items()
-        )
+        for metric, (name, method) in product(METRICS, by_name.items()):
+            numbers = paired_mean(getattr(method, metric), getattr(base, metric))
+            found.append(Difference(name, chosen, metric, *numbers))
+        return tuple(found)
 
     def differences(self, reference: str | None = None) -> Any:
         """`paired` as a pandas frame."""
@@ -190,24 +184,19 @@ class Comparison:
 
     def differences_heading(self) -> str:
         """What the differences are from."""
-        best = one_line(self.best, _WIDEST)
-        return f"Differences from {best}, with their 95 % confidence intervals"
+        name = one_line(self.best, _WIDEST)
+        return f"Differences from {name}, with their 95 % confidence intervals"
 
     def texts(self) -> tuple[list[list[str]], list[list[str]]]:
         """The two tables as texts, the names of their columns first."""
-        methods = [
-            [method.name, *(say_number(getattr(method.summary, name)) for name in _SHOWN)]
-            for method in self.methods
-        ]
-        found: dict[str, list[str]] = {}
+        methods, found = [["method", *_SHOWN.values()]], dict[str, list[str]]()
+        for method in self.methods:
+            said = [say_number(getattr(method.summary, name)) for name in _SHOWN]
+            methods.append([one_line(method.name, _WIDEST), *said])
         for row in self.paired():
-            cell = say_difference(row.difference, row.lower, row.upper)
-            found.setdefault(row.method, [row.method]).append(cell)
-        methods, paired = (
-            [[one_line(name, _WIDEST), *cells] for name, *cells in rows]
-            for rows in (methods, found.values())
-        )
-        return [["method", *_SHOWN.values()], *methods], [["method", *METRICS], *paired]
+            cells = found.setdefault(row.method, [one_line(row.method, _WIDEST)])
+            cells.append(say_difference(row.difference, row.lower, row.upper))
+        return methods, [["method", *METRICS], *found.values()]
 
     def __str__(self) -> str:
         methods, paired = self.texts()
@@ -221,12 +210,8 @@ class Comparison:
     def _repr_html_(self) -> str | None:
         if not has_jinja2():
             return None
-        headings = (self.heading(), self.differences_heading())
-        sections = [
-            Section(title, names, rows)
-            for title, (names, *rows) in zip(headings, self.texts(), strict=True)
-            if rows
-        ]
+        titled = zip((self.heading(), self.differences_heading()), self.texts(), strict=True)
+        sections = [Section(title, names, rows) for title, (names, *rows) in titled if rows]
         return sections_html([*sections, Section("", notes=self.notes)])
 
 
@@ -286,10 +271,16 @@ def compare(
     y_checked, bounds = next(iter(asked.values()))
     level, n = float(check_levels(level, bounds)[0]), len(y_checked)
     table, parts = read_table(X, n), group_partitions(X, groups, n)
-    described = in_threads(
-        partial(_describe, name, table, parts, pair, level, random_state)
-        for name, pair in asked.items()
-    )
+
+    def describe(name: str, y: Array, bounds: Array) -> tuple[Method, list[str]]:
+        summary, _, notes = summarise(table, y, bounds, level, None, random_state)
+        values = row_values(y, bounds, level)
+        cells, _ = group_cells(parts, Outcomes(values["coverage"] > 0, values["length"], level))
+        worst = min((cell.coverage for cell in cells), default=math.nan)
+        gap = float(np.mean([abs(cell.gap) for cell in cells])) if cells else math.nan
+        return Method(name, summary, worst, gap, **values), [f"{name}: {note}" for note in notes]
+
+    described = in_threads(partial(describe, name, *pair) for name, pair in asked.items())
     methods = tuple(method for method, _ in described)
     notes = [*table.notes, *(note for _, found in described for note in found)]
     if len(methods[0].length) < _FEW_ROWS:
@@ -297,19 +288,6 @@ def compare(
     if any(method.summary.share_infinite > 0 for method in methods):
         notes.append(BOTH_FINITE)
     return Comparison(methods, tuple(notes))
-
-
-def _describe(
-    name: str, table: Table, parts: list[Partition], pair: Any, level: float, seed: int
-) -> tuple[Method, list[str]]:
-    """One method, and what to know about it."""
-    y, bounds = pair
-    summary, _, notes = summarise(table, y, bounds, level, None, seed)
-    values = row_values(y, bounds, level)
-    cells, _ = group_cells(parts, Outcomes(values["coverage"] > 0, values["length"], level))
-    worst = min((cell.coverage for cell in cells), default=math.nan)
-    gap = float(np.mean([abs(cell.gap) for cell in cells])) if cells else math.nan
-    return Method(name, summary, worst, gap, **values), [f"{name}: {note}" for note in notes]
 
 
 def row_values(y: Array, bounds: Array, level: float) -> dict[str, Array]:
@@ -326,8 +304,7 @@ def row_values(y: Array, bounds: Array, level: float) -> dict[str, Array]:
 def paired_mean(ours: Array, theirs: Array) -> tuple[float, float, float, float, int]:
     """Mean difference (n,), its standard error, 95 % interval and rows, where both are finite."""
     both = np.isfinite(ours) & np.isfinite(theirs)
-    each = ours[both] - theirs[both]
-    n = len(each)
+    n = len(each := ours[both] - theirs[both])
     mean = float(each.mean()) if n else math.nan
     error = float(each.std(ddof=1) / np.sqrt(n)) if n > 1 else math.nan
     reach = float(ndtri(0.975)) * error
@@ -336,26 +313,15 @@ def paired_mean(ours: Array, theirs: Array) -> tuple[float, float, float, float,
 
 def resampled_mean(values: Array, test_over_fit: float) -> tuple[float, float, float, float]:
     """Mean of one number per split, its standard error and 95 % interval; splits share rows."""
-    n = len(values)
-    mean = float(values.mean())
+    n, mean = len(values), float(values.mean())
     error = math.sqrt((1.0 / n + test_over_fit) * float(values.var(ddof=1)))
     reach = float(stdtrit(n - 1, 0.975)) * error
     return mean, error, mean - reach, mean + reach
 
 
-def _mean_difference(rows: Sequence[Difference], test_over_fit: float) -> Difference:
-    """One difference from those of the splits."""
-    values = resampled_mean(np.array([row.difference for row in rows]), test_over_fit)
-    names = rows[0].method, rows[0].reference, rows[0].metric
-    return Difference(*names, *values, sum(row.n for row in rows))
-
-
 def _mean_method(methods: Sequence[Method], test_over_fit: float) -> Method:
-    """One method from what it did on each split."""
-    of_splits = {
-        field.name: [getattr(method.summary, field.name) for method in methods]
-        for field in fields(Summary)
-    }
+    summaries = [asdict(method.summary) for method in methods]
+    of_splits = {name: [one[name] for one in summaries] for name in summaries[0]}
     means: dict[str, Any] = {}
     for name, values in of_splits.items():
         mean = math.nan if name.endswith(_NO_MEAN) else float(np.mean(values))
@@ -364,8 +330,8 @@ def _mean_method(methods: Sequence[Method], test_over_fit: float) -> Method:
     score, length, coverages = (np.array(of_splits[name]) for name in shown)
     _, _, lower, upper = resampled_mean(coverages, test_over_fit)
     summary = Summary(**{**means, "lower": max(0.0, lower), "upper": min(1.0, upper)})
-    worst = float(np.mean([method.worst_group_coverage for method in methods]))
-    gap = float(np.mean([method.mean_group_gap for method in methods]))
+    names = ("worst_group_coverage", "mean_group_gap")
+    worst, gap = (float(np.mean([getattr(method, name) for method in methods])) for name in names)
     return Method(methods[0].name, summary, worst, gap, score, length, coverages)
 
 

@@ -1,25 +1,13 @@
 """Rules: regions off the target, found on one half of the rows and tested on the other.
 
-Regions are proposed by shallow trees and chosen one after the other. The trees learn whether rows
-are covered, minus the target. Their nodes, inner ones included, are boxes: conjunctions of at most
-three conditions. A tree is greedy, so that several are grown, each
-looking at a part of the columns at every split and with leaves of other sizes. Boxes are judged
-by how unlikely their coverage is at the target,
-
-    n KL(coverage, target) - COST (bounds),
-
-and the bounds of the better boxes are searched anew, one condition at a time, which drops those
-that do not pay their cost. Boxes that are covered too rarely and those that are covered too often
-compete among themselves, and a box stays on its side: a feature that over-covers a lot somewhere
-would otherwise hide where it under-covers. Then the best box is taken, its rows are put aside, and
-the others are judged by the rows that they have left: a larger box that is off only because it
-holds the first one is not told as a second finding.
-
-Where all rows together are off the target, every box is. There a box must differ from the rows
-outside of it as well: with a share s inside, s' outside and s0 of all, n and n' rows, the evidence
-is at most n KL(s, s0) + n' KL(s', s0).
-
-All of this looks at one half of the rows. What comes out is honest only on the other.
+The nodes of shallow trees on "covered, minus the target" are boxes of at most three conditions;
+trees are greedy, so that several are grown, on parts of the columns and with leaves of several
+sizes. A box scores n KL(coverage, target) - COST (bounds). The bounds of the better boxes are
+searched anew, and those dropped that do not pay their cost. Boxes covered too rarely and boxes
+covered too often compete among themselves, so that one side does not hide the other. The best box
+is taken, its rows are put aside, and the others are judged by the rows they have left. Where all
+rows are off the target, a box must differ from the rows outside of it as well: with shares s
+inside, s' outside and s0 of all, the evidence is at most n KL(s, s0) + n' KL(s', s0).
 """
 
 from __future__ import annotations
@@ -33,14 +21,8 @@ from numpy.typing import NDArray
 from scipy.special import rel_entr
 from sklearn.tree import DecisionTreeRegressor
 
-from localconformal.audit.cells import (
-    Condition,
-    Counted,
-    Outcomes,
-    label_condition,
-    missing_condition,
-    range_condition,
-)
+from localconformal.audit import cells
+from localconformal.audit.cells import Condition, Counted, Outcomes
 from localconformal.columns import LABEL, MISSING, Column, read_columns
 from localconformal.quantiles import Array
 from localconformal.text import listing
@@ -51,15 +33,12 @@ _MAX_DEPTH, _MAX_RULES = 3, 10
 #: Least share of the finding rows in a region, and least number of them.
 _LEAF_SHARES, _FEWEST_ROWS = (0.02, 0.05, 0.1), 20
 #: A region of nearly all rows is what the summary tells.
-_LARGEST_SHARE = 0.9
-_TREES_OF_A_KIND = 8
-#: Boxes of either side whose bounds are searched anew, and places tried for a bound.
-_MAX_REFINED, _PLACES = 20, 40
-#: Labels that a rule may name, of one column.
-_MAX_LABELS = 20
+_LARGEST_SHARE, _TREES_OF_A_KIND = 0.9, 8
+#: Boxes of either side whose bounds are searched anew, places tried for one; labels of a column.
+_MAX_REFINED, _PLACES, _MAX_LABELS = 20, 40, 20
 #: What a bound must add to the log-likelihood ratio: as much as a p-value of 0.005.
 _COST = 4.0
-#: A region less unlikely than this on the rows that found it is not worth a test.
+#: Below this on the rows that found it, a region is not worth a test.
 _LEAST_SCORE = 0.0
 
 #: (axis, low, high) of each condition low < point <= high, by axis
@@ -98,9 +77,8 @@ def find_rules(
     columns: list[Column], rows: Outcomes, random_state: int
 ) -> tuple[tuple[Rule, ...], list[str]]:
     """Rules, the most significant first, and what to know about them."""
-    n = len(rows.covered)
     most = int(np.clip(_MAX_FIND_CELLS // max(len(columns), 1), 2_000, _MAX_FIND_ROWS))
-    n_find, notes = min(n // 2, most), []
+    n_find, notes = min((n := len(rows.covered)) // 2, most), []
     if n_find < 2 * _FEWEST_ROWS:
         return (), [f"Rules were not looked for: {4 * _FEWEST_ROWS} rows are needed."]
     if rows.covered.all() or not rows.covered.any():
@@ -135,31 +113,24 @@ def _judge_regions(
     """The regions that have rows to be tested on, as one family of tests."""
     by_name = {column.name: column for column in columns}
     found, held = rows.covered[find], rows.take(test)
-    masks = [_holds(conditions, by_name) for conditions in regions]
-    kept = [(region, mask) for region, mask in zip(regions, masks, strict=True) if mask[test].any()]
+    masks = [(region, _holds(region, by_name)) for region in regions]
+    kept = [(region, mask) for region, mask in masks if mask[test].any()]
     inside = [mask[test] for _, mask in kept]
     described = held.describe(
         [mask.sum() for mask in inside],
         [held.covered[mask].sum() for mask in inside],
         [held.length[mask].sum() for mask in inside],
     )
-    rules = [
-        Rule(
-            text=" and ".join(condition.text for condition in region),
-            conditions=region,
-            **fields,
-            found_n=int(mask[find].sum()),
-            found_coverage=float(found[mask[find]].mean()),
-        )
-        for (region, mask), fields in zip(kept, described, strict=True)
-    ]
+    rules = []
+    for (region, mask), known in zip(kept, described, strict=True):
+        known |= {"text": " and ".join(one.text for one in region), "conditions": region}
+        seen = found[mask[find]]
+        rules.append(Rule(**known, found_n=len(seen), found_coverage=float(seen.mean())))
     return tuple(sorted(rules, key=lambda rule: (rule.p_value, -abs(rule.gap))))
 
 
 def _holds(conditions: tuple[Condition, ...], columns: dict[str, Column]) -> NDArray[np.bool_]:
-    """Which rows fulfil all the conditions."""
-    masks = [condition.holds(columns[condition.feature]) for condition in conditions]
-    return np.logical_and.reduce(masks)
+    return np.logical_and.reduce([one.holds(columns[one.feature]) for one in conditions])
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,12 +145,11 @@ class _Axis:
     marked: int | None = None
 
     def say(self, low: int, high: int) -> Condition:
-        """The condition low < point <= high."""
         if self.marked is None:
-            return range_condition(self.column, low + 1, high)
+            return cells.range_condition(self.column, low + 1, high)
         if self.marked == MISSING:
-            return missing_condition(self.column, negated=high == 0)
-        return label_condition(self.column, self.marked, negated=high == 0)
+            return cells.missing_condition(self.column, negated=high == 0)
+        return cells.label_condition(self.column, self.marked, negated=high == 0)
 
 
 def _find_regions(
@@ -188,8 +158,7 @@ def _find_regions(
     """Conditions of the regions found on the rows at ``find``, the most conspicuous first."""
     covered, level = rows.covered[find], rows.confidence_level
     fewest = max(_FEWEST_ROWS, int(np.ceil(_LEAF_SHARES[0] * len(find))))
-    axes = _make_axes(columns, find, fewest)
-    if not axes:
+    if not (axes := _make_axes(columns, find, fewest)):
         return []
     search = _Search(axes, covered, level, fewest, shifted=rows.take(find).is_off)
     proposed = _propose_boxes(axes, covered.astype(np.float64) - level, random_state)
@@ -208,8 +177,7 @@ def _make_axes(columns: list[Column], rows: NDArray[np.intp], fewest: int) -> li
         counts = np.bincount(codes + 1, minlength=len(column.labels) + 1)
         for marked in (MISSING, *range(min(len(column.labels), _MAX_LABELS))):
             if fewest <= counts[marked + 1] <= len(rows) - fewest:
-                points = (codes == marked).astype(np.int32)
-                axes.append(_Axis(points, 1, column, marked))
+                axes.append(_Axis((codes == marked).astype(np.int32), 1, column, marked))
     return axes
 
 
@@ -235,7 +203,6 @@ def _propose_boxes(axes: list[_Axis], target: Array, random_state: int) -> set[_
 
 
 def _boxes_of(tree: Any, last: list[int]) -> Iterator[_Box]:
-    """The box of every node below the root."""
     nodes: list[tuple[int, dict[int, tuple[int, int]]]] = [(0, {})]
     while nodes:
         node, sides = nodes.pop()
@@ -260,7 +227,6 @@ class _Search:
     shifted: bool
 
     def mask(self, box: _Box) -> _Mask:
-        """Which rows lie in the box."""
         inside = np.ones(len(self.covered), dtype=bool)
         for j, low, high in box:
             points = self.axes[j].points
@@ -268,22 +234,17 @@ class _Search:
         return inside
 
     def cost(self, box: _Box) -> float:
-        """What its bounds cost; to leave missing numbers out costs as much as one bound."""
+        # To leave missing numbers out costs as much as one bound.
         bounds = [max(1, (low > -1) + (high < self.axes[j].last)) for j, low, high in box]
         return _COST * float(sum(bounds))
 
     def evidence(self, n: Any, hits: Any, side: Any) -> Array:
-        """n KL(coverage, target) for each count of rows on this side of the target.
-
-        -inf on the other side, and for too few rows or nearly all; where all rows are off the
-        target no more than what tells the rows from the others.
-        """
+        """n KL(coverage, target) for each count of rows; -inf on the other side, for few or all."""
         tau, share = self.confidence_level, hits / np.maximum(n, 1)
         found, beyond = n * _divergence(share, tau), side * (share - tau)
         if self.shifted:
-            n_others = np.maximum(len(self.covered) - n, 1)
+            n_others, overall = np.maximum(len(self.covered) - n, 1), self.covered.mean()
             others = (self.covered.sum() - hits) / n_others
-            overall = self.covered.mean()
             apart = n * _divergence(share, overall) + n_others * _divergence(others, overall)
             found = np.minimum(found, apart)
             beyond = np.minimum(beyond, side * (share - others))

@@ -1,9 +1,8 @@
 """Each plot returns the axes it drew on and a frame of what it drew.
 
-Every plot takes plain arrays or frames and ``ax=None``: None makes a figure of its own
-(``ax.figure.savefig(...)``), with room for the caption under the axes; in a figure of yours, make
-it with ``layout="constrained"``. matplotlib is imported when a plot is drawn, not before; pyplot
-never is.
+``ax=None`` makes a figure of its own (``ax.figure.savefig(...)``); make one of yours with
+``layout="constrained"``, which leaves room for the caption. matplotlib is imported when a plot is
+drawn, pyplot never.
 """
 
 from localconformal.plots.bands import plot_bands, plot_comparison, plot_regions

@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 INK = "#2b2d42"
-FAINT = "#c9ccd6"
-POINT = "#8d93a5"
-MISS = "#d62246"
+FAINT, POINT, MISS = "#c9ccd6", "#8d93a5", "#d62246"
 #: Told apart by colour-blind readers too; in the order in which methods are drawn.
 _METHOD_COLOURS = ("#0f7b6c", "#3566b8", "#e08a1e", "#8e4ea8", "#5b6770")
 MAIN, SECOND = _METHOD_COLOURS[:2]
@@ -48,22 +46,18 @@ IDEAL = (0, (4, 2))
 #: Light for little, dark for much; even in grey and for colour-blind readers.
 WEIGHT_COLOURS = "viridis_r"
 LABEL_SIZE, SMALL_SIZE = 9.5, 8.5
-#: Mean width of a letter, as a share of the size of the font.
-_LETTER = 0.54
-POINTS_PER_INCH = 72.0
-_CAPTION = "caption"
+#: The first is the mean width of a letter, as a share of the size of the font.
+_LETTER, POINTS_PER_INCH = 0.54, 72.0
 #: More points than this hide one another, and take long to draw.
 MAX_POINTS = 5000
 #: Labels with a strip of their own; the others share one.
-_MAX_STRIPS = 12
-NOT_A_STRIP = -1
-OTHER_STRIP = "other labels"
+_MAX_STRIPS, NOT_A_STRIP, OTHER_STRIP = 12, -1, "other labels"
 #: Of the labels of an axis, side by side.
 _LETTERS_PER_INCH = 14.0
 #: Half of the width of a label's strip; strips are one unit apart.
 _HALF_STRIP = 0.38
 #: Where the strip of missing numbers begins and ends, beyond their range, in units of it.
-_MISSING_BEGINS, _MISSING_ENDS = 0.06, 0.14
+_MISSING_STRIP = (0.06, 0.14)
 _SECONDS_PER_DAY = 86_400.0
 
 
@@ -138,18 +132,13 @@ def plain(text: Any, most: int = 32) -> str:
 
 
 def caption(ax: Axes, sentences: Sequence[str], n_panels: int = 1) -> None:
-    """What the picture rests on, under the x axis, from the left of the y axis' label on.
-
-    It is as wide as ``n_panels`` panels of the figure: those from ``ax`` on.
-    """
-    text = " ".join(sentence for sentence in sentences if sentence)
-    if not text:
+    """What the picture rests on, under the x axes of the ``n_panels`` panels from ``ax`` on."""
+    if not (text := " ".join(filter(None, sentences))):
         return
     letters = int(n_panels * panel_inches(ax) * POINTS_PER_INCH / (_LETTER * SMALL_SIZE))
-    look: dict[str, Any] = {"va": "top", "fontsize": SMALL_SIZE, "color": INK, "gid": _CAPTION}
-    corner, lines = (ax.yaxis.label, ax.xaxis.label), fill(text, max(letters, 24))
-    place: dict[str, Any] = {"xycoords": corner, "textcoords": "offset points"}
-    note = ax.annotate(lines, (0, 0), (3, -5), annotation_clip=False, **place, **look)
+    look: dict[str, Any] = {"va": "top", "fontsize": SMALL_SIZE, "color": INK, "gid": "caption"}
+    look |= {"xycoords": (ax.yaxis.label, ax.xaxis.label), "textcoords": "offset points"}
+    note = ax.annotate(fill(text, max(letters, 24)), (0, 0), (3, -5), annotation_clip=False, **look)
     # The layout is to keep room below, not to move panels aside for it.
     note.get_tightbbox = partial(_room_below, note, ax)  # type: ignore[method-assign]
 
@@ -220,11 +209,7 @@ def check_packages(plot: str) -> None:
 
 
 def drawn_rows(n: int, max_points: int, random_state: int) -> NDArray[np.intp]:
-    """All rows, or ``max_points`` of them at random, ascending.
-
-    >>> drawn_rows(3, 5, 0), len(drawn_rows(1000, 5, 0))
-    (array([0, 1, 2]), 5)
-    """
+    """All rows, or ``max_points`` of them at random, ascending."""
     if max_points < 1:
         raise ValueError(f"max_points: got {max_points}; expected at least 1.")
     if n <= max_points:
@@ -237,15 +222,13 @@ def say_drawn(n_drawn: int, n: int, which: str = "at random") -> str:
     return "" if n_drawn == n else f"{n_drawn:,} of {n:,} rows drawn, {which}."
 
 
-# ---- one feature on an axis ----------------------------------------
-#
-# A strip is a stretch of the axis for one label, or one of a few numbers that return often; its
-# rows stand side by side in it. Missing values have a strip of their own, after all else.
-
-
 @dataclass(frozen=True, eq=False)
 class Feature:
-    """A column of n rows as an axis shows it."""
+    """A column of n rows as an axis shows it.
+
+    A strip is a stretch of the axis for one label, or one of a few numbers that return often; its
+    rows stand side by side in it. Missing values have a strip of their own, after all else.
+    """
 
     name: str
     kind: str
@@ -278,8 +261,7 @@ class Feature:
         if self.kind == LABEL:
             return np.arange(len(self.strips))[:, None] + np.array([-_HALF_STRIP, _HALF_STRIP])
         low, high = self.range
-        width = (high - low) or 1.0
-        ends = high + width * np.array([[_MISSING_BEGINS, _MISSING_ENDS]])
+        ends = high + ((high - low) or 1.0) * np.array([_MISSING_STRIP])
         return ends[: len(self.strips)]
 
     def positions(self, order_by: NDArray[Any] | None = None) -> Array:
@@ -308,10 +290,7 @@ def read_feature(X: Any, n: int, name: str | None = None) -> Feature:
 
 
 def _label_feature(column: Column) -> Feature:
-    """The frequent labels first, then those that share a strip, then missing ones.
-
-    A few numbers, many times each, are labels in their own order.
-    """
+    """Frequent labels, or the few numbers; then labels that share a strip; then missing ones."""
     names = column.labels or [say_value(value, column.kind) for value in column.values]
     counts = np.bincount(column.codes[column.codes != MISSING], minlength=1)
     n_own = len(counts) if len(counts) <= _MAX_STRIPS else _MAX_STRIPS - 1
@@ -364,8 +343,7 @@ def dress_axis(ax: Axes, feature: Feature, which: Any = "x") -> None:
     if feature.kind == TIME:
         # matplotlib leaves its dates without types.
         dates: Any = import_module("matplotlib.dates")
-        locator = dates.AutoDateLocator(minticks=3)
-        axis.set_major_locator(locator)
+        axis.set_major_locator(locator := dates.AutoDateLocator(minticks=3))
         axis.set_major_formatter(dates.ConciseDateFormatter(locator))
     if feature.strips:
         axis.set_ticks([tick for tick in axis.get_majorticklocs() if low - room <= tick <= high])
@@ -374,9 +352,9 @@ def dress_axis(ax: Axes, feature: Feature, which: Any = "x") -> None:
 
 def _mark_missing(ax: Axes, ends: Array, which: str) -> None:
     """A line before the strip of missing numbers, and its name where ticks have theirs."""
-    middle, before = ends.mean(), ends[0] - 0.35 * (ends[1] - ends[0])
+    before = ends[0] - 0.35 * (ends[1] - ends[0])
     (ax.axvline if which == "x" else ax.axhline)(before, color=FAINT, lw=0.8, zorder=0)
-    place: tuple[Any, Any, Any] = (middle, 0.0), (0, -6), ("data", "axes fraction")
+    place: tuple[Any, Any, Any] = (ends.mean(), 0.0), (0, -6), ("data", "axes fraction")
     align: dict[str, Any] = {"ha": "center", "va": "top"}
     if which == "y":
         (xy, text, coords), align = place, {"ha": "right", "va": "center"}

@@ -22,13 +22,9 @@ if TYPE_CHECKING:
 
 _ORACLE = "true quantiles"
 _LINE, _BARS, _BINS = "line", "bars", "bins"
-#: A tenth: jumps of a quarter of the deviation along x.
-_MOST_ROUGH = 0.1
-#: Below so many rows a smooth curve has a large ratio too, and its zigzag can be read.
-_FEWEST_ROWS = 20
-#: More bars than this hide one another.
-_MAX_BARS = 150
-_MAX_BINS, _ROWS_PER_BIN = 40, 25
+#: Jumps of a quarter of the deviation along x; of few rows a smooth curve has a large ratio too.
+_MOST_ROUGH, _FEWEST_ROWS = 0.1, 20
+_MAX_BARS, _MAX_BINS, _ROWS_PER_BIN = 150, 40, 25
 #: Rows of a comparison drawn as points: more of them hide the band. Coverage counts every row.
 _COMPARED_POINTS = 500
 
@@ -48,17 +44,13 @@ def plot_bands(
 
     With a single method the rows outside its band are marked. Labels, missing values and numbers
     of which there are only a few have a strip of the axis each, where rows stand from the shortest
-    interval (of the first method) to the longest.
-
-    A band is a line through the rows where its bounds are smooth in x. Where they jump from row
-    to row, since they depend on more than this feature, up to 150 rows have a bar each; of more,
-    the band is the median of the bounds in at most 40 bins of x, and the caption says so.
+    interval (of the first method) to the longest. Where bounds jump from row to row, since they
+    depend on more than this feature, up to 150 rows have a bar each; of more, the band has the
+    medians of the bounds in at most 40 bins of x.
 
     The frame has one row for each method and row drawn: method, x, position (on the axis,
     ascending; days since 1970 for times), y, lower, upper, covered, strip (its number, -1 for rows
-    at their number), shape, band_lower, band_upper. ``shape`` is how the band is drawn there:
-    "line" or "bars" at the bounds, or "bins", a line at the medians of the bounds of a bin, which
-    ``band_lower`` and ``band_upper`` then have.
+    at their number), shape ("line", "bars" or "bins"), band_lower, band_upper (as drawn).
 
     Parameters
     ----------
@@ -150,15 +142,19 @@ def _say_shapes(frame: Any) -> str:
 
 
 def _draw_bands(ax: Axes, frame: Any, colours: Mapping[str, str]) -> None:
-    """The bands, the true quantiles and the rows of a frame."""
-    low, high = art.extent(*(frame[column].to_numpy() for column in ("y", "lower", "upper")))
+    low, high = art.extent(frame[["y", "lower", "upper"]].to_numpy())
     for name, colour in colours.items():
         band = frame[frame["method"] == name]
         _draw_band(ax, band, low, high, art.plain(name), color=colour, lw=1.1)
     ideal = frame[frame["method"] == _ORACLE]
     if len(ideal) and _ORACLE not in colours:
         _draw_band(ax, ideal, low, high, _ORACLE, shade=False, color=art.INK, lw=1.3, ls=art.IDEAL)
-    _draw_rows(ax, frame, mark_misses=len(colours) == 1)
+    rows = frame[frame["method"] == frame["method"].iloc[0]]
+    inside = rows[rows["covered"]] if len(colours) == 1 else rows
+    ax.scatter(inside["position"], inside["y"], s=5, color=art.POINT, alpha=0.55, lw=0, zorder=1)
+    if len(colours) == 1:
+        x, y = rows.loc[~rows["covered"], ["position", "y"]].to_numpy().T
+        ax.scatter(x, y, s=9, color=art.MISS, lw=0, zorder=3, label="missed")
     if np.isinf(frame[["lower", "upper"]].to_numpy()).any():
         ax.set_ylim(low, high)
     art.clean(ax)
@@ -188,36 +184,11 @@ def _draw_band(
         ax.plot(bars[0], bars[2], **look)
 
 
-def _draw_rows(ax: Axes, frame: Any, mark_misses: bool) -> None:
-    """The rows as points."""
-    rows = frame[frame["method"] == frame["method"].iloc[0]]
-    inside = rows[rows["covered"]] if mark_misses else rows
-    ax.scatter(inside["position"], inside["y"], s=5, color=art.POINT, alpha=0.55, lw=0, zorder=1)
-    if mark_misses:
-        missed = rows[~rows["covered"]]
-        place = missed["position"], missed["y"]
-        ax.scatter(*place, s=9, color=art.MISS, lw=0, zorder=3, label="missed")
-
-
-# ---- how a band is drawn over numbers ----------------------------------------
-#
-# Intervals that depend on other features jump from row to row along this one, and a line through
-# them all is a solid zigzag. The ratio of von Neumann tells: with bounds b_i in the order of x,
-#
-#     sum (b_i+1 - b_i)^2 / sum (b_i - mean b)^2
-#
-# is 2 on average where b has nothing to do with x, and near 0 where it is a smooth function of x.
-
-
 def _band_shape(
     position: Array, bounds: Array, numbered: NDArray[np.bool_]
 ) -> tuple[NDArray[np.object_], Array]:
-    """How each row is drawn (n,), and the ends of the band there (n, 2); rows in order of x.
-
-    Rows that are not at a number, and a single one that is, are bars.
-    """
-    shape = np.full(len(position), _BARS, dtype=object)
-    rows = np.flatnonzero(numbered)
+    """How each row is drawn (n,), and the ends of the band there (n, 2); rows in order of x."""
+    shape, rows = np.full(len(position), _BARS, dtype=object), np.flatnonzero(numbered)
     if len(rows) < 2:
         return shape, bounds
     if not _is_rough(bounds[rows]):
@@ -231,6 +202,9 @@ def _band_shape(
 
 def _is_rough(bounds: Array) -> bool:
     """Whether a line through these bounds (n, 2), in the order of x, would be a zigzag.
+
+    The ratio of von Neumann, sum (b_i+1 - b_i)^2 / sum (b_i - mean b)^2, is 2 on average where b
+    has nothing to do with x, and near 0 where it is a smooth function of it.
 
     >>> x = np.linspace(0, 1, 200)
     >>> _is_rough(np.stack([x, x + 1], axis=1)), _is_rough(np.stack([x, x % 0.02], axis=1))
@@ -247,23 +221,15 @@ def _is_rough(bounds: Array) -> bool:
 
 
 def _median_bounds(position: Array, bounds: Array) -> Array:
-    """The medians of the lower and of the upper bounds in the bin of each row (n, 2).
-
-    Bins lie between quantiles of the position, equal ones together; empty intervals do not count.
-    """
+    """The medians of both bounds (n, 2) in bins between quantiles, empty intervals left out."""
     n_bins = min(_MAX_BINS, len(position) // _ROWS_PER_BIN)
     edges = np.unique(np.quantile(position, np.linspace(0.0, 1.0, n_bins + 1)[1:-1]))
     bins = np.searchsorted(edges, position, side="left")
-    medians = np.full_like(bounds, np.nan)
-    held = ~is_empty(bounds)
+    medians, held = np.full_like(bounds, np.nan), ~is_empty(bounds)
     for code in np.unique(bins[held]):
-        rows = bins == code
-        found = bounds[rows & held].T
+        found = bounds[(rows := bins == code) & held].T
         medians[rows] = [weighted_quantile(end, np.ones(len(end)), 0.5) for end in found]
     return medians
-
-
-# ---- coverage by region, and methods side by side ----------------------------
 
 
 def plot_regions(
@@ -318,7 +284,6 @@ def plot_regions(
 
 
 def _draw_regions(ax: Axes, frame: Any, colours: Mapping[str, str], level: float) -> None:
-    """The bars of a frame, side by side in their region, and the level."""
     share = 0.82 / len(colours)
     for position, (name, colour) in enumerate(colours.items()):
         bars = frame[frame["method"] == name]
@@ -327,12 +292,11 @@ def _draw_regions(ax: Axes, frame: Any, colours: Mapping[str, str], level: float
         look: dict[str, Any] = {"color": colour, "alpha": 0.85, "label": art.plain(name)}
         ax.bar(centre, bars["coverage"], width=width * share * 0.96, **look)
         for x, height in zip(centre, bars["coverage"], strict=True):
-            text, ink = (
-                ("no rows", art.INK) if np.isnan(height) else (f"{100 * height:.0f}", "white")
-            )
-            # At the foot of the bar, where no line crosses it.
+            text = "no rows" if np.isnan(height) else f"{100 * height:.0f}"
             style: dict[str, Any] = {"ha": "center", "fontsize": 9, "fontweight": "bold"}
-            ax.text(x, 0.07, text, transform=ax.get_xaxis_transform(), color=ink, **style)
+            style["color"] = art.INK if np.isnan(height) else "white"
+            # At the foot of the bar, where no line crosses it.
+            ax.text(x, 0.07, text, transform=ax.get_xaxis_transform(), **style)
     ax.axhline(level, color=art.INK, lw=1.0, ls=art.IDEAL)
     # From zero, bars of 85 % and 95 % look the same.
     ax.set_ylim(0.5 if frame["coverage"].min() > 0.5 else 0.0, 1.04)
@@ -385,11 +349,8 @@ def plot_comparison(
 
     Parameters
     ----------
-    X : array of shape (n,) or (n, 1)
-    y : array of shape (n,)
-    bands : dict of name -> intervals of shape (n, 2)
-    edges : array of shape (R + 1,)
-        Ends of the regions.
+    X, y, bands, edges
+        As in `plot_regions`.
     oracle : array of shape (n, 2), default=None
         The true quantiles, where they are known.
     confidence_level : float, default=0.9
@@ -434,15 +395,13 @@ def plot_comparison(
 
 
 def _head(ax: Axes, name: str, colour: str, y: Any, intervals: Any) -> None:
-    """The method's name, and its two numbers, above its panel."""
     summary = f"covers {say_share(float(coverage(y, intervals)))}   mean length "
     summary += say_number(float(mean_length(y, intervals)))
-    infinite = share_infinite(y, intervals)
-    summary += f"   {say_share(float(infinite))} infinite" if infinite > 0 else ""
+    if (infinite := float(share_infinite(y, intervals))) > 0:
+        summary += f"   {say_share(infinite)} infinite"
     ax.set_title(art.plain(name), fontsize=12, fontweight="bold", color=colour, loc="left", pad=20)
-    ax.annotate(
-        summary, (0, 1), (0, 6), "axes fraction", "offset points", color=art.INK, fontsize=10
-    )
+    place: tuple[Any, ...] = ((0, 1), (0, 6), "axes fraction", "offset points")
+    ax.annotate(summary, *place, color=art.INK, fontsize=10)
 
 
 def _label(axes: Any, edges: Any, confidence_level: float) -> None:

@@ -28,10 +28,7 @@ _VERDICTS = {_UNDER: (art.MISS, "v"), _WITHIN: (art.POINT, "o"), _OVER: (art.SEC
 
 
 def _draw_rows(ax: Axes, frame: Any, looks: Any, texts: Any, size: float = art.SMALL_SIZE) -> None:
-    """A line for each row of the frame, from the top: its value, its band, and a text beside.
-
-    The frame has the columns value, lower, upper; a look is (colour, marker).
-    """
+    """From the top: value, band (lower, upper), look (colour, marker) and text of each row."""
     lines = zip(frame["value"], frame["lower"], frame["upper"], looks, texts, strict=True)
     for place, (value, lower, upper, (colour, marker), text) in enumerate(lines):
         ax.hlines(place, lower, upper, color=colour, lw=2.2, alpha=0.6)
@@ -51,8 +48,7 @@ def _verdicts(frame: Any) -> Any:
 
 def _draw_coverage(ax: Axes | None, table: Any, title: str, probability: float) -> tuple[Axes, Any]:
     """Lines of the table of `group_coverage` that fit, in their order, and the level."""
-    kept = table.nlargest(_MAX_LINES, "n").index.sort_values()
-    frame = table.loc[kept].reset_index(drop=True)
+    frame = table.nlargest(_MAX_LINES, "n").sort_index().reset_index(drop=True)
     ax = art.make_axes(ax, (6.4, 1.5 + 0.29 * len(frame)))
     level, named = frame["confidence_level"].iloc[0], _verdicts(frame)
     low = min(level - 0.02, float(frame["lower"].min()))
@@ -100,8 +96,7 @@ def plot_group_coverage(
 
     Parameters
     ----------
-    y : array of shape (n,)
-    intervals : array of shape (n, 2)
+    y, intervals : arrays of shapes (n,) and (n, 2)
     groups : array or series of shape (n,)
         Labels of any kind; missing ones are a group. Of more than 30 groups, those with the
         most rows are drawn.
@@ -144,8 +139,7 @@ def plot_feature_coverage(
     Parameters
     ----------
     X : array of shape (n,) or (n, 1), series, or frame of one column
-    y : array of shape (n,)
-    intervals : array of shape (n, 2)
+    y, intervals : arrays of shapes (n,) and (n, 2)
     confidence_level : float, default=0.9
     probability : float, default=0.95
     ax : matplotlib axes, default=None
@@ -166,12 +160,9 @@ def plot_feature_coverage(
         codes, conditions = number_bins(column)
         names = [condition.short for condition in conditions]
     codes = np.where(column.codes == MISSING, len(names), codes)
-    names.append(MISSING_NAME)
-    counted: Any = group_coverage(
-        response, bounds, codes, confidence_level, probability=probability
-    )
-    table = counted.frame()
-    table["group"] = [names[code] for code in table["group"]]
+    counts: Any = group_coverage(response, bounds, codes, confidence_level, probability=probability)
+    table = counts.frame()
+    table["group"] = [[*names, MISSING_NAME][code] for code in table["group"]]
     return _draw_coverage(ax, table, column.name, probability)
 
 
@@ -207,14 +198,21 @@ def plot_calibration(
     art.check_packages("plot_calibration")
     frame = coverage_length_curve(y, intervals, confidence_level, probability=probability).frame()
     left, right = art.make_panels(ax, 2, (8.4, 4.0))
-    _draw_levels(left, frame)
+    level, lower, upper = frame["confidence_level"], frame["lower"], frame["upper"]
+    ends = [max(min(float(level.min()), float(lower.min())) - 0.05, 0.0), 1.0]
+    left.plot(ends, ends, color=art.INK, lw=1.0, ls=art.IDEAL, label="as promised")
+    left.fill_between(level, lower, upper, color=art.MAIN, alpha=0.2, lw=0)
+    left.vlines(level, lower, upper, color=art.MAIN, lw=1.4, alpha=0.7)
+    look: dict[str, Any] = {"color": art.MAIN, "marker": "o", "ms": 4.5, "lw": 1.4}
+    left.plot(level, frame["coverage"], label="observed", **look)
+    left.set_ylim(ends[0], 1.01)
+    art.in_percent(left.yaxis)
     _draw_lengths(right, frame)
     for panel, what in ((left, "coverage observed, %"), (right, "length")):
-        panel.set_xlim(max(float(frame["confidence_level"].min()) - 0.05, 0.0), 1.0)
+        panel.set_xlim(max(float(level.min()) - 0.05, 0.0), 1.0)
         art.in_percent(panel.xaxis)
         art.finish(panel, "level asked, %", what, loc="upper left")
-    level = frame["confidence_level"]
-    off = int(((frame["lower"] > level) | (frame["upper"] < level)).sum())
+    off = int(((lower > level) | (upper < level)).sum())
     said = [
         f"Bars: exact {say_level(probability)} bands of {say_rows(len(np.asarray(y)))}, each on "
         f"its own; {off} of {len(frame)} do not hold their level."
@@ -225,40 +223,23 @@ def plot_calibration(
     return [left, right], frame
 
 
-def _draw_levels(ax: Axes, frame: Any) -> None:
-    """Coverage with its bands, and the diagonal."""
-    level = frame["confidence_level"]
-    low = min(float(level.min()), float(frame["lower"].min()))
-    ends = [max(low - 0.05, 0.0), 1.0]
-    ax.plot(ends, ends, color=art.INK, lw=1.0, ls=art.IDEAL, label="as promised")
-    ax.fill_between(level, frame["lower"], frame["upper"], color=art.MAIN, alpha=0.2, lw=0)
-    ax.vlines(level, frame["lower"], frame["upper"], color=art.MAIN, lw=1.4, alpha=0.7)
-    ax.plot(level, frame["coverage"], color=art.MAIN, marker="o", ms=4.5, lw=1.4, label="observed")
-    ax.set_ylim(ends[0], 1.01)
-    art.in_percent(ax.yaxis)
-
-
 def _draw_lengths(ax: Axes, frame: Any) -> None:
     """Mean and median length; infinite means stand at the top."""
-    level = frame["confidence_level"]
     styles = (("mean_length", art.MAIN, "-", "mean"), ("median_length", art.SECOND, ":", "median"))
     for column, colour, style, label in styles:
         known = frame[np.isfinite(frame[column])]
-        look: dict[str, Any] = {"color": colour, "ls": style, "label": label}
-        ax.plot(known["confidence_level"], known[column], marker="o", ms=4.5, **look)
-    endless = level[np.isinf(frame["mean_length"])]
-    if len(endless):
+        look: dict[str, Any] = {"color": colour, "ls": style, "label": label, "marker": "o"}
+        ax.plot(known["confidence_level"], known[column], ms=4.5, **look)
+    if len(endless := frame.loc[np.isinf(frame["mean_length"]), "confidence_level"]):
         top = ax.get_xaxis_transform()
         ax.plot(endless, [0.98] * len(endless), "^", color=art.MAIN, ms=7, transform=top)
     if np.isfinite(frame[["mean_length", "median_length"]]).to_numpy().any():
         ax.set_ylim(0.0, 1.12 * ax.get_ylim()[1])
 
 
-# ---- methods side by side ----------------------------------------
-
-_COVERAGE, _LENGTH, _SCORE = "coverage", "mean length", "interval score"
+_COVERAGE = "coverage"
 #: What the panels show, by the names of `row_values`.
-_METRICS = {_COVERAGE: "coverage", _LENGTH: "length", _SCORE: "interval_score"}
+_METRICS = {_COVERAGE: _COVERAGE, "mean length": "length", "interval score": "interval_score"}
 #: (colour, marker) of the baseline, of a lower number (better), a higher one, and one alike.
 _STANDINGS = (art.INK, "D"), (art.MAIN, "<"), (art.MISS, ">"), (art.POINT, "o")
 
@@ -274,12 +255,11 @@ def plot_methods(
 ) -> tuple[list[Axes], Any]:
     """Draw coverage, mean length and interval score of each method on the same rows.
 
-    The band of a coverage is the exact binomial one. Those of lengths and scores are paired:
-    d_i is the difference of row i from the baseline, and the bar is the value of the method
-    plus or minus t_{n-1} sd(d) / sqrt(n), so that where it does not reach the baseline's line
-    the two differ by more than chance. Rows are taken as independent. The axes are three; the
-    frame has one row for each method and metric: method, metric, value, lower, upper (the bar),
-    difference (from the baseline), baseline, confidence_level.
+    The band of a coverage is the exact binomial one. Those of lengths and scores are paired: with
+    d_i the difference of row i from the baseline, the bar is the value of the method plus or minus
+    t_{n-1} sd(d) / sqrt(n); where it does not reach the baseline's line the two differ by more than
+    chance. The axes are three; the frame has one row for each method and metric: method, metric,
+    value, lower, upper, difference (from the baseline), baseline, confidence_level.
 
     Parameters
     ----------
@@ -328,7 +308,6 @@ def plot_methods(
 def _methods_frame(
     checked: Mapping[str, tuple[Array, Array]], base: str, level: float, probability: float
 ) -> Any:
-    """The numbers of each method, metric by metric."""
     import pandas as pd
 
     parts = {name: row_values(y, bounds, level) for name, (y, bounds) in checked.items()}
@@ -353,7 +332,7 @@ def _methods_frame(
 
 def _draw_metric(ax: Axes, part: Any, metric: str) -> None:
     """One panel; infinite values stand at the edge."""
-    low, high = art.extent(*(part[column].to_numpy() for column in ("value", "lower", "upper")))
+    low, high = art.extent(part[["value", "lower", "upper"]].to_numpy())
     line: tuple[float, Any]
     inside = part.assign(value=part["value"].clip(upper=high))
     if metric == _COVERAGE:

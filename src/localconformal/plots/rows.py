@@ -44,15 +44,13 @@ def plot_sorted(
 ) -> tuple[Axes, Any]:
     """Draw each row's interval as a line and its y as a point, rows sorted, missed rows marked.
 
-    Sorted by length, intervals and y are drawn relative to the prediction: the fan shows how far
-    lengths differ; intervals of one length, up to rounding, keep their order. Sorted by
-    prediction they are drawn as they are. The frame has one row for each row drawn, in their order:
-    row (its place in y), y, prediction, lower, upper, length, covered.
+    Sorted by length, intervals and y are drawn relative to the prediction; intervals of one length,
+    up to rounding, keep their order. The frame has one row for each row drawn, in their order: row
+    (its place in y), y, prediction, lower, upper, length, covered.
 
     Parameters
     ----------
-    y : array of shape (n,)
-    intervals : array of shape (n, 2)
+    y, intervals : arrays of shapes (n,) and (n, 2)
     by : "length" or "prediction", default="length"
     y_pred : array of shape (n,), default=None
         Point predictions; None is the centre of each interval. An infinite interval has no
@@ -86,11 +84,8 @@ def plot_sorted(
     frame = pd.DataFrame(columns).sort_values(by, kind="stable", ignore_index=True)
     ax = art.make_axes(ax)
     _draw_sorted(ax, frame, by)
-    share = say_share(float(coverage(response, bounds)))
-    said = [
-        f"{share} of {len(response):,} rows are covered.",
-        art.say_drawn(len(rows), len(response)),
-    ]
+    share, n = say_share(float(coverage(response, bounds))), len(response)
+    said = [f"{share} of {n:,} rows are covered.", art.say_drawn(len(rows), n)]
     if by == _LENGTH and len(length) > 1 and np.isfinite(length[0]) and len(set(length)) == 1:
         said.append("All intervals have the same length: rows keep their order.")
     centred = by != _LENGTH or y_pred is not None
@@ -103,21 +98,17 @@ def _centres(y: Array, bounds: Array, y_pred: ArrayLike | None) -> Array:
     """Predictions (n,): those given, else the centres of the intervals, else y."""
     if y_pred is not None:
         return check_prediction(y_pred, len(y))
-    finite = np.isfinite(bounds).all(axis=1)
-    centre = y.copy()
+    finite, centre = np.isfinite(bounds).all(axis=1), y.copy()
     centre[finite] = bounds[finite].mean(axis=1)
     return centre
 
 
 def _draw_sorted(ax: Axes, frame: Any, by: str) -> None:
-    """Intervals as lines, y as points."""
     base = frame["prediction"].to_numpy() if by == _LENGTH else np.zeros(len(frame))
-    y = frame["y"].to_numpy() - base
-    bounds = frame[["lower", "upper"]].to_numpy() - base[:, None]
+    y, bounds = frame["y"].to_numpy() - base, frame[["lower", "upper"]].to_numpy() - base[:, None]
     low, high = art.extent(y, bounds)
     cut, rank = art.drawable(bounds, low, high), np.arange(1, len(frame) + 1)
-    covered = frame["covered"].to_numpy()
-    width = float(np.clip(350.0 / len(frame), 0.5, 3.0))
+    covered, width = frame["covered"].to_numpy(), float(np.clip(350.0 / len(frame), 0.5, 3.0))
     for chosen, line, point, size, marker, label in (
         (covered, art.MAIN, art.INK, 6, "o", "y, covered"),
         (~covered, art.MISS, art.MISS, 26, "X", "y, missed"),
@@ -129,9 +120,9 @@ def _draw_sorted(ax: Axes, frame: Any, by: str) -> None:
     ax.set_ylim(low, high)
     ax.set_xlim(0.0, len(frame) + 1.0)
     ax.locator_params(axis="x", integer=True)
-    upwards = "y - prediction" if by == _LENGTH else "y"
+    names = f"rows, sorted by {by}", "y - prediction" if by == _LENGTH else "y"
     above: dict[str, Any] = {"ncols": 2, "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.0}
-    art.finish(ax, f"rows, sorted by {by}", upwards, loc="lower left", **above)
+    art.finish(ax, *names, loc="lower left", **above)
 
 
 def plot_length_error(
@@ -147,15 +138,13 @@ def plot_length_error(
     """Draw |y - prediction| against length, with its mean and quantile in bins of the length.
 
     Intervals that adapt well have a quantile curve, at the confidence level, on the line
-    error = length / 2; rows above that line are missed, where intervals are symmetric around
-    the prediction. Infinite intervals are left out, as in
-    `localconformal.metrics.length_error_corr`. The frame has the columns kind ("row", or "mean" and
+    error = length / 2; rows above it are missed, where intervals are symmetric around the
+    prediction. Infinite intervals are left out. The frame has kind ("row", or "mean" and
     "quantile" of a bin), length (the mean of the bin), error, n (rows), coverage (0 or 1 of a row).
 
     Parameters
     ----------
-    y : array of shape (n,)
-    intervals : array of shape (n, 2)
+    y, intervals : arrays of shapes (n,) and (n, 2)
     confidence_level : float, default=0.9
         Of the intervals, and of the quantile of the errors.
     y_pred : array of shape (n,), default=None
@@ -238,8 +227,6 @@ def _draw_errors(ax: Axes, frame: Any, level: float) -> None:
     art.finish(ax, "length", "error, |y - prediction|", loc="upper left")
 
 
-# ---- which rows speak for one x ----------------------------------------
-
 #: Its multiples, modulo 1, spread evenly.
 _GOLDEN = 0.6180339887498949
 
@@ -259,8 +246,7 @@ def plot_local_weights(
 
     The weight is H(x, X_i) / sum_j H(x, X_j), with H the kernel behind the fitted law: its
     kernel at the distance of two rows, whether X_i is among the neighbours of x, the share of
-    trees in which the two are in one leaf. Models keep no reference rows, so that X has the
-    rows to show, such as those of training. The effective sample size is (sum w)^2 / sum w^2. The
+    trees in which the two are in one leaf. The effective sample size is (sum w)^2 / sum w^2. The
     frame has one row for each row drawn, the lightest first: row (its place in X), x and position
     (on the axis), x2 and position2 of a second feature, v if given, weight.
 
@@ -269,7 +255,7 @@ def plot_local_weights(
     model : fitted regressor or fitted law
         With a kernel between rows: a kernel, neighbors, forest or uniform law.
     x : array of shape (d,) or (1, d), or frame of one row
-    X : array of shape (n, d) or frame
+    X : array of shape (n, d) or frame, such as the training rows: models keep none
     v : array of shape (n,), default=None
         Scores of the rows of X, such as y - prediction: drawn upwards over one feature. None
         draws the weight upwards.
@@ -321,7 +307,6 @@ def plot_local_weights(
 
 
 def _find_localizer(model: Any) -> Localizer:
-    """The kernel between rows of a law, or of a regressor's."""
     check_is_fitted(model)
     if isinstance(model, Law):
         return model.localizer()
@@ -339,7 +324,6 @@ def _find_localizer(model: Any) -> Localizer:
 
 
 def _one_row(x: Any, X: Any) -> Any:
-    """x as a table of one row, of the kind of X."""
     if is_frame(X) != is_frame(x):
         raise ValueError(
             f"got x as a {type(x).__name__} and X as a {type(X).__name__}; expected the same kind: "
@@ -362,17 +346,16 @@ def _row_weights(kernel: Localizer, query: Any, X: Any) -> Array:
         others = np.column_stack([points, np.zeros(len(points))])
     else:
         others = kernel.view(Rows(X))
-    found = kernel.weigh(kernel.view(Rows(query)), others)[0]
-    total = found.sum()
-    return np.asarray(found / total) if total > 0.0 else np.zeros(len(found))
+    found = np.asarray(kernel.weigh(kernel.view(Rows(query)), others)[0])
+    return found / found.sum() if found.sum() > 0.0 else np.zeros(len(found))
 
 
 def _heavy_rows(weights: Array, max_points: int, random_state: int) -> NDArray[np.intp]:
     """Rows to draw, the lightest first: all, or the heaviest half and others at random."""
     order = np.argsort(weights, kind="stable")
-    n_light = len(order) - max_points // 2
     if len(order) <= max_points:
         return order
+    n_light = len(order) - max_points // 2
     light = art.drawn_rows(n_light, max_points - max_points // 2, random_state)
     return np.concatenate([order[light], order[n_light:]])
 
@@ -380,7 +363,6 @@ def _heavy_rows(weights: Array, max_points: int, random_state: int) -> NDArray[n
 def _weights_frame(
     shown: list[art.Feature], rows: NDArray[np.intp], weights: Array, scores: Array | None
 ) -> Any:
-    """The frame of the rows to draw."""
     import pandas as pd
 
     columns: dict[str, Any] = {"row": rows}
@@ -401,8 +383,8 @@ def _draw_weights(ax: Axes, frame: Any, upwards: str) -> None:
     if len(heard):
         weight, size = heard["weight"], 8.0 + 40.0 * heard["weight"] / heard["weight"].max()
         look: dict[str, Any] = {"cmap": art.WEIGHT_COLOURS, "lw": 0.3, "edgecolors": art.INK}
-        place = heard["position"], heard[upwards]
-        points = ax.scatter(*place, s=size, c=weight, vmin=0.0, zorder=2, **look)
+        look |= {"s": size, "c": weight, "vmin": 0.0, "zorder": 2}
+        points = ax.scatter(heard["position"], heard[upwards], **look)
         if upwards != "weight":
             bar = ax.figure.colorbar(points, ax=ax, pad=0.02, aspect=30)
             bar.set_label("weight", color=art.INK, fontsize=art.LABEL_SIZE)
@@ -413,7 +395,6 @@ def _draw_weights(ax: Axes, frame: Any, upwards: str) -> None:
 
 
 def _describe(weights: Array, n_drawn: int) -> list[str]:
-    """How many rows speak for x."""
     n, size = len(weights), float(effective_size(weights[None])[0])
     said = (
         f"Effective sample size {say_number(size)}: {np.sum(weights > 0):,} of {n:,} rows have "

@@ -71,7 +71,7 @@ def _overall_state(summary: Summary) -> str:
     """The same of all rows, for which the draw of the calibration rows is chance too."""
     level = summary.confidence_level
     is_chance = summary.is_explained or summary.lower <= level <= summary.upper
-    return _state(summary.coverage - level, 1.0 if is_chance else 0.0)
+    return _state(summary.coverage - level, float(is_chance))
 
 
 def _chart(kind: str, title: str, lead: str, columns: Any, **more: Any) -> dict[str, Any]:
@@ -82,7 +82,6 @@ def _chart(kind: str, title: str, lead: str, columns: Any, **more: Any) -> dict[
 
 
 def _forest(title: str, lead: str, level: float, columns: Any, **more: Any) -> dict[str, Any]:
-    """A chart of coverages with their bands, one row each."""
     return _chart("forest", title, lead, columns, **{"reference": level, "share": True, **more})
 
 
@@ -141,20 +140,17 @@ def _glance_chart(audit: Audit) -> dict[str, Any]:
 
 
 def _part_charts(audit: Audit) -> dict[str, Any]:
-    """Coverage by group, by feature bin and by length, those there are."""
-    level = audit.summary.confidence_level
-    charts = {}
-    if audit.groups:
-        title, lead = "Coverage by group", "Is every group covered alike?"
-        charts["groups"] = _forest(title, lead, level, **_choice("Groups", audit.groups))
-    if audit.features:
-        title = "Coverage by feature"
+    level, charts = audit.summary.confidence_level, {}
+    if cells := audit.groups:
+        lead = "Is every group covered alike?"
+        charts["groups"] = _forest("Coverage by group", lead, level, **_choice("Groups", cells))
+    if cells := audit.features:
         lead = "Is coverage the same all along a feature? Those that are off most come first."
-        charts["features"] = _forest(title, lead, level, **_choice("Feature", audit.features))
-    if audit.sizes:
-        title = "Coverage by length"
+        choice = _choice("Feature", cells)
+        charts["features"] = _forest("Coverage by feature", lead, level, **choice)
+    if cells := audit.sizes:
         lead = "From the shortest to the longest: are long and short intervals covered alike?"
-        charts["sizes"] = _forest(title, lead, level, _cell_columns(audit.sizes))
+        charts["sizes"] = _forest("Coverage by length", lead, level, _cell_columns(cells))
     return charts
 
 
@@ -163,11 +159,10 @@ def _choice(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
     by: dict[str, list[Cell]] = {}
     for cell in sorted(cells, key=lambda one: one.p_value):
         by.setdefault(cell.by, []).append(cell)
-    options = [
-        (short(label, NARROW), _cell_columns(sorted(parts[:_MAX_PARTS], key=lambda c: c.position)))
-        for label, parts in list(by.items())[:_MAX_OPTIONS]
-    ]
-    notes = []
+    options, notes = [], []
+    for label, parts in list(by.items())[:_MAX_OPTIONS]:
+        shown = sorted(parts[:_MAX_PARTS], key=lambda cell: cell.position)
+        options.append((short(label, NARROW), _cell_columns(shown)))
     if len(by) > _MAX_OPTIONS:
         notes.append(f"The {_MAX_OPTIONS} of {len(by):,} that are off most can be chosen.")
     if any(len(parts) > _MAX_PARTS for parts in by.values()):
@@ -182,18 +177,13 @@ def _slab_chart(audit: Audit) -> dict[str, Any]:
     if len(used) < 2:
         return {}
     names, largest = zip(*used[:_MAX_WEIGHTS], strict=True)
-    chart = _chart(
-        "bars",
-        "Weights of its direction",
-        "Of the features in units of their standard deviation.",
-        {"label": [short(name, NARROW) for name in names], "weight": largest},
-        note=f"The {_MAX_WEIGHTS} largest of {len(used):,}." if len(used) > _MAX_WEIGHTS else "",
-    )
-    return {"slab": chart}
+    columns = {"label": [short(name, NARROW) for name in names], "weight": largest}
+    note = f"The {_MAX_WEIGHTS} largest of {len(used):,}." if len(used) > _MAX_WEIGHTS else ""
+    lead = "Of the features in units of their standard deviation."
+    return {"slab": _chart("bars", "Weights of its direction", lead, columns, note=note)}
 
 
 def _comparison_charts(comparison: Comparison) -> dict[str, Any]:
-    """Coverage of each method, and their paired differences from the best."""
     shown = comparison.methods[:MAX_METHODS]
     columns = _coverage_columns((m.name, m.summary, _overall_state(m.summary)) for m in shown)
     band = "On the same rows, with the exact 95 % band"
@@ -209,25 +199,21 @@ def _comparison_charts(comparison: Comparison) -> dict[str, Any]:
 
 def paired_in_points(comparison: Comparison) -> list[Difference]:
     """Differences from the best method, those of coverage in points."""
-    fields = ("difference", "error", "lower", "upper")
-    return [
-        replace(row, **{field: 100 * getattr(row, field) for field in fields})
-        if row.metric == "coverage"
-        else row
-        for row in comparison.paired()
-    ]
+    found, fields = list(comparison.paired()), ("difference", "error", "lower", "upper")
+    for i, row in enumerate(found):
+        if row.metric == "coverage":
+            found[i] = replace(row, **{field: 100 * getattr(row, field) for field in fields})
+    return found
 
 
 def _differences_chart(paired: list[Difference], each: str) -> dict[str, Any]:
     options = []
     for metric, name in METRIC_NAMES.items():
-        rows = [row for row in paired if row.metric == metric][:MAX_METHODS]
-        apart = ["apart" if row.lower > 0 or row.upper < 0 else _WITHIN for row in rows]
-        columns = _forest_columns(
-            (row.method, row.n, row.difference, row.lower, row.upper, state)
-            for row, state in zip(rows, apart, strict=True)
-        )
-        options.append((name, columns))
+        rows = []
+        for one in [row for row in paired if row.metric == metric][:MAX_METHODS]:
+            state = "apart" if one.lower > 0 or one.upper < 0 else _WITHIN
+            rows.append((one.method, one.n, one.difference, one.lower, one.upper, state))
+        options.append((name, _forest_columns(rows)))
     lead = (
         f"Each method less {short(paired[0].reference)}, {each}, with the 95 % confidence "
         "interval of the mean difference; lower scores and lengths are better."
@@ -237,7 +223,6 @@ def _differences_chart(paired: list[Difference], each: str) -> dict[str, Any]:
 
 
 def _curve_chart(curve: CoverageLengthCurve) -> dict[str, Any]:
-    """Coverage over levels."""
     n = len(curve.confidence_level)
     kept = np.unique(np.linspace(0, n - 1, min(n, _MAX_LEVELS)).astype(int))
     names = ("confidence_level", "coverage", "lower", "upper", "mean_length")
@@ -277,15 +262,12 @@ def _length_histogram(
     edges = np.linspace(length.min(), top, _MAX_BARS + 1)
     inside, longer = np.minimum(length, top), f"longer than {say_number(top)}"
     one, many = f"{longer} is in the last bar", f"{longer} are in the last bar"
-    beyond = _say_rows_that(int(np.sum(length > top)), one, many)
-    counts = [np.histogram(inside[rows], edges)[0] for rows in (covered, ~covered)]
-    return _chart(
-        "histogram",
-        "How long the intervals are",
-        "Rows by the length of their interval; in colour those that it misses.",
-        {"from": edges[:-1], "to": edges[1:], "covered": counts[0], "missed": counts[1]},
-        note=f"All {say_rows(n)}.{beyond}{left_out}",
-    )
+    note = f"All {say_rows(n)}.{_say_rows_that(int(np.sum(length > top)), one, many)}{left_out}"
+    columns = {"from": edges[:-1], "to": edges[1:]}
+    for name, rows in (("covered", covered), ("missed", ~covered)):
+        columns[name] = np.histogram(inside[rows], edges)[0]
+    lead = "Rows by the length of their interval; in colour those that it misses."
+    return _chart("histogram", "How long the intervals are", lead, columns, note=note)
 
 
 def _error_scatter(
@@ -334,7 +316,6 @@ def _sorted_intervals(
 
 
 def _predictions_chart(y: Array, bounds: Array, y_pred: Array, seed: int) -> dict[str, Any]:
-    """What was observed against what was predicted, each row with its interval."""
     rows = _draw(np.arange(len(y)), _MAX_PREDICTED, seed)
     covered, (lower, upper) = is_covered(y, bounds)[rows], bounds[rows].T
     finite = bounds[rows][np.isfinite(bounds[rows])]
@@ -355,7 +336,6 @@ def _predictions_chart(y: Array, bounds: Array, y_pred: Array, seed: int) -> dic
 
 
 def _draw(rows: NDArray[np.intp], most: int, seed: int) -> NDArray[np.intp]:
-    """At most so many of the rows, drawn with a seed, in their order."""
     if len(rows) <= most:
         return rows
     return np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))

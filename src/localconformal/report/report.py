@@ -18,30 +18,21 @@ from numpy.typing import ArrayLike
 
 from localconformal.audit import Audit, Comparison, Failure, Summary
 from localconformal.audit.audit import (
+    Accuracy,
+    accuracy,
     coverage_phrase,
     intervals_of,
     part_verdict,
+    summary_lines,
 )
 from localconformal.audit.cells import ALPHA, say_rounded
-from localconformal.audit.summary import Accuracy, accuracy, summary_lines
 from localconformal.columns import LABEL, MISSING, as_table, read_columns
 from localconformal.io.files import write_whole
 from localconformal.metrics import CoverageLengthCurve, coverage_band
 from localconformal.metrics.intervals import check_one_level, is_covered
 from localconformal.quantiles import Array
-from localconformal.report.charts import (
-    KINDS,
-    MAX_METHODS,
-    METRIC_NAMES,
-    NARROW,
-    OVER,
-    UNDER,
-    all_charts,
-    paired_in_points,
-    region_state,
-    say_calibration,
-    short,
-)
+from localconformal.report import charts
+from localconformal.report.charts import NARROW, OVER, UNDER, say_calibration, short
 from localconformal.rows import columns_of, is_frame
 from localconformal.text import (
     plain_data,
@@ -64,23 +55,19 @@ _CONDITIONS, _PARAGRAPH, _SETTINGS = 400, 600, 4_000
 #: Parts told as sentences, and rows of the tables.
 _MAX_SENTENCES, _MAX_ROWS, _MAX_COLUMNS, _MAX_CANDIDATES, _MAX_NOTES = 12, 400, 200, 60, 60
 
-_SCRIPTS = ("draw.js", "charts.js", "page.js")
-
 
 def write_report(audit: Audit, path: str | Path, **content: Any) -> Path:
     """Write an audit as one HTML file that needs nothing else, and return its path.
 
-    The page asks for nothing from the network, and its content security policy forbids it to.
-    It is under 3 MB whatever the data, and the same for the same arguments. The file is whole or
-    not there. It needs the extra ``report``.
+    The page's content security policy forbids it to use the network. It is under 3 MB whatever the
+    data, and the same for the same arguments. It needs the extra ``report``.
 
     Parameters
     ----------
     audit : Audit
     path : str or Path
     **content
-        Everything else on the page, as in `report_content`: ``model=``, ``comparison=``, ``X=``,
-        ``y=``, ``intervals=`` and so on.
+        Everything else on the page, as in `report_content`.
 
     Examples
     --------
@@ -114,9 +101,8 @@ def report_content(
 ) -> dict[str, Any]:
     """The content of a report as numbers, texts, lists and dicts that JSON can say.
 
-    NaN and infinities are the texts "NaN", "Infinity" and "-Infinity". The size is bounded
-    whatever the number of rows, columns and groups: rows are counted or drawn with a seed, long
-    tables and texts are cut, and what was cut is said.
+    NaN and infinities are the texts "NaN", "Infinity" and "-Infinity". The size is bounded: rows
+    are counted or drawn with a seed, long tables and texts are cut, and what was cut is said.
 
     Parameters
     ----------
@@ -159,7 +145,7 @@ def report_content(
         "guarantee": _promise(audit, model),
         "failures": _failures(audit, group_hint),
         "predictions": [] if found is None else [t for t in (found.warning, found.text) if t],
-        "charts": all_charts(audit, rows, y_pred, curve, comparison, random_state),
+        "charts": charts.all_charts(audit, rows, y_pred, curve, comparison, random_state),
         "slab": _slab_lines(audit),
         "comparison": None if comparison is None else _methods(comparison),
         "making": _model_facts(model),
@@ -183,8 +169,7 @@ def render(content: dict[str, Any]) -> str:
     >>> "<title>a &lt; b</title>" in render(content), "https://" in render(content)
     (True, False)
     """
-    tools = (say_band, say_number, say_p_value, say_share, typeset)
-    named = {tool.__name__: tool for tool in tools}
+    named = {one.__name__: one for one in (say_band, say_number, say_p_value, say_share, typeset)}
     return render_template("report/templates/report.html.j2", **content, **_assets(), **named)
 
 
@@ -193,20 +178,15 @@ def _assets() -> dict[str, str]:
     """Style and script, and the policy that lets through these and nothing else."""
     folder = files("localconformal.report") / "assets"
     style = (folder / "page.css").read_text(encoding="utf-8")
-    parts = "\n".join((folder / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    scripts = ("draw.js", "charts.js", "page.js")
+    parts = "\n".join((folder / name).read_text(encoding="utf-8") for name in scripts)
     script = f'"use strict";\n(() => {{\n{parts}\n}})();\n'
-    digests = (
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        for text in (style, script)
-    )
+    digests = [hashlib.sha256(text.encode()).digest() for text in (style, script)]
     policy = (
         "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; "
         "form-action 'none'"
-    ).format(*digests)
+    ).format(*(base64.b64encode(digest).decode() for digest in digests))
     return {"style": style, "script": script, "policy": policy}
-
-
-# ---- texts ------------------------------------------------------------------------------------
 
 
 #: A hyphen before a number is a minus.
@@ -233,11 +213,7 @@ def _table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) ->
     return {"title": title, "columns": [short(name, NARROW) for name in columns], "rows": texts}
 
 
-# ---- what was audited, and how it was calibrated ----------------------------------------------
-
-
 def _check_rows(audit: Audit, y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
-    """y (n,) and bounds (n, 2), those that were audited."""
     y_checked, bounds = check_one_level(y, intervals)
     n, share = len(y_checked), float(is_covered(y_checked, bounds).mean())
     if n != audit.summary.n or not np.isclose(share, audit.summary.coverage):
@@ -264,12 +240,6 @@ def _with_expected_band(audit: Audit, model: Any) -> Audit:
     return replace(audit, summary=known)
 
 
-def _say_expected(summary: Summary) -> str:
-    return say_band(summary.expected_lower, summary.expected_upper)
-
-
-# ---- the head of the page ---------------------------------------------------------------------
-
 #: What one part of a family of tests is called, and several.
 _PARTS = {
     "rules": ("rule", "rules"),
@@ -282,15 +252,15 @@ _PARTS = {
 
 def _headline(audit: Audit, found: Accuracy | None) -> dict[str, Any]:
     summary, (under, over) = audit.summary, _sides(audit)
-    lists = (audit.rules, audit.features, audit.groups, audit.sizes)
-    n_tested = sum(map(len, lists)) + (audit.slab.n > 0)
+    families = (audit.rules, audit.features, audit.groups, audit.sizes)
+    n_tested = sum(map(len, families)) + (audit.slab.n > 0)
     often = f"; {len(over):,} covered too often" if over else ""
     fails = (f"{len(under):,} of {n_tested:,}", f"parts of the rows, beyond chance{often}")
     figures = [*_figures(summary), ("Coverage fails", *fails)]
     verdict = [_overall_sentence(summary), *_parts_sentences(audit, under, over, n_tested)]
+    lie = "lies in its" if summary.n == 1 else "lie in their"
     return {
-        "text": f"{say_share(summary.coverage)} of {say_rows(summary.n)} "
-        f"{'lies in its' if summary.n == 1 else 'lie in their'} interval. "
+        "text": f"{say_share(summary.coverage)} of {say_rows(summary.n)} {lie} interval. "
         f"The target is {say_level(summary.confidence_level)}.",
         "verdict": verdict + ([found.warning] if found is not None and found.warning else []),
         "figures": [{"label": label, "value": v, "detail": text} for label, v, text in figures],
@@ -310,73 +280,55 @@ def _overall_sentence(summary: Summary) -> str:
     if summary.is_explained:
         return (
             f"Over all rows that is within what {drawn} explains: on as many rows, 95 % of such "
-            f"sets cover {_say_expected(summary)} %."
+            f"sets cover {say_band(summary.expected_lower, summary.expected_upper)} %."
         )
-    beyond = f" and {drawn} explain" if summary.n_calibration else " explains"
+    chance = f"chance and {drawn} explain" if summary.n_calibration else "chance explains"
+    side, reason = "more", "the intervals are longer than the target asks for"
     if summary.coverage < summary.confidence_level:
-        return (
-            f"Over all rows that is less than chance{beyond}: the intervals are too short, or "
-            "these rows differ from those they were made for."
-        )
-    return (
-        f"Over all rows that is more than chance{beyond}: the intervals are longer than the "
-        "target asks for."
-    )
+        side = "less"
+        reason = "the intervals are too short, or these rows differ from those they were made for"
+    return f"Over all rows that is {side} than {chance}: {reason}."
 
 
 def _parts_sentences(
     audit: Audit, under: list[Failure], over: list[Failure], n_tested: int
 ) -> list[str]:
-    """Is it the target everywhere, and if not, where is it worst?"""
     none = f"None of the {n_tested:,} parts looked at one by one is"
     if n_tested == 0:
         return ["There were no parts of the rows to look at one by one."]
     if not under and not over:
         return [f"{none} off by more than chance."]
-    lines = [f"{none} covered too rarely."]
+    lines, told = [f"{none} covered too rarely."], under
     if under:
         lines = [f"Coverage is too low, by more than chance, in {_say_parts(under)}."]
-        lines += _worst_sentences(audit, under)
-    return [*lines, f"It is higher than asked in {_say_parts(over)}."] if over else lines
-
-
-def _worst_sentences(audit: Audit, under: list[Failure]) -> list[str]:
-    """Which of the parts is worst; where all rows are off, of those that differ from the others."""
-    told, lines = under, []
-    if audit.is_shifted:
+    if under and audit.is_shifted:
         told = [failure for failure in under if failure.stands_out]
-        lines.append(
-            f"Of these, {_say_parts(told)} also differ from the other rows."
-            if told
-            else "None of these differs from the other rows."
-        )
+        apart = f"Of these, {_say_parts(told)} also differ" if told else "None of these differs"
+        lines.append(f"{apart} from the other rows.")
     if told:
         worst = min(told, key=lambda failure: failure.gap)
         phrase = coverage_phrase(worst, audit.summary.confidence_level)
         lines.append(f"It fails most where {short(worst.text, _CONDITIONS)}: {phrase}.")
-    return lines
+    return [*lines, f"It is higher than asked in {_say_parts(over)}."] if over else lines
 
 
 def _say_parts(failures: list[Failure]) -> str:
     """2 rules, 5 feature bins and 1 group."""
     counts = Counter(failure.part for failure in failures)
-    *first, last = (
-        f"{counts[part]:,} {one if counts[part] == 1 else many}"
-        for part, (one, many) in _PARTS.items()
-        if counts[part]
-    )
+    told = [(counts[part], *names) for part, names in _PARTS.items() if counts[part]]
+    *first, last = (f"{n:,} {one if n == 1 else many}" for n, one, many in told)
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def _figures(summary: Summary) -> list[tuple[str, str, str]]:
-    """Numbers to take home: what each is called, the number, and a detail."""
     length = f"median {_say(summary.median_length)}"
     if summary.share_infinite > 0:
         infinite = say_number(100 * summary.share_infinite)
         length = f"{infinite} % are infinite, the others {_say(summary.mean_finite_length)}"
     band = f"95 % band: {say_band(summary.lower, summary.upper)}"
     if summary.n_calibration:
-        band += f"; {say_calibration(summary)} explains {_say_expected(summary)}"
+        expected = say_band(summary.expected_lower, summary.expected_upper)
+        band += f"; {say_calibration(summary)} explains {expected}"
     return [
         ("Target", say_level(summary.confidence_level), "of rows in their interval"),
         ("Observed", say_share(summary.coverage), band),
@@ -385,13 +337,10 @@ def _figures(summary: Summary) -> list[tuple[str, str, str]]:
 
 
 def _promise(audit: Audit, model: Any) -> dict[str, Any]:
-    """What the model promises, in its own words; nothing where there is none to ask."""
     guarantee = getattr(model, "guarantee_", None)
     if guarantee is None:
-        line = (
-            "These intervals were made elsewhere: nothing is promised here. "
-            "The audit says how they did on these rows, no more."
-        )
+        line = "These intervals were made elsewhere: nothing is promised here. "
+        line += "The audit says how they did on these rows, no more."
         return {"known": False, "lines": [line]}
     lines = [short(line, _PARAGRAPH) for line in str(guarantee).splitlines() if line.strip()]
     level, target = getattr(guarantee, "confidence_level", None), audit.summary.confidence_level
@@ -399,8 +348,6 @@ def _promise(audit: Audit, model: Any) -> dict[str, Any]:
         lines.append(f"The intervals on this page were made for {say_level(target)}.")
     return {"known": True, "lines": lines}
 
-
-# ---- rules, groups and bins -------------------------------------------------------------------
 
 _TABLES = {
     "rules": ("Rules", "No rule was found to be tested."),
@@ -421,11 +368,10 @@ def _failures(audit: Audit, group_hint: str) -> dict[str, Any]:
 
 
 def _told_parts(audit: Audit, found: list[Failure]) -> dict[str, Any]:
-    """The first few parts of one side as sentences, and how many more there are."""
-    level, first = audit.summary.confidence_level, list(KINDS)
+    level, first = audit.summary.confidence_level, list(charts.KINDS)
     sentences = []
     for one in _outstanding_first(audit, found, lambda one: first.index(one.part))[:_MAX_SENTENCES]:
-        text = short(f"{KINDS[one.part]}{one.text}", _CONDITIONS)
+        text = short(f"{charts.KINDS[one.part]}{one.text}", _CONDITIONS)
         state = UNDER if one.is_under else OVER
         sentences.append({"state": state, "text": f"{text}: {coverage_phrase(one, level)}"})
     return {"sentences": sentences, "more": len(found) - len(sentences)}
@@ -433,18 +379,16 @@ def _told_parts(audit: Audit, found: list[Failure]) -> dict[str, Any]:
 
 def _region_table(audit: Audit, part: str, group_hint: str) -> dict[str, Any]:
     """One family of tests, the most significant first."""
-    title, empty = _TABLES[part]
+    title, text = _TABLES[part]
     if part == "groups" and group_hint:
-        empty = f"{empty}: {group_hint}."
+        text += f": {group_hint}."
     tested = _outstanding_first(audit, getattr(audit, part), lambda one: one.p_value)
     names = ("n", "coverage", "lower", "upper", "gap", "mean_length", "adjusted_p_value")
-    rows = [
-        {"text": short(one.text, _CONDITIONS), "state": region_state(one)}
-        | {name: getattr(one, name) for name in names}
-        for one in tested[:_MAX_ROWS]
-    ]
-    text = part_verdict(audit, part) if tested else empty
-    left_out = len(tested) - len(rows)
+    rows = []
+    for one in tested[:_MAX_ROWS]:
+        row = {"text": short(one.text, _CONDITIONS), "state": charts.region_state(one)}
+        rows.append(row | {name: getattr(one, name) for name in names})
+    text, left_out = part_verdict(audit, part) if tested else text, len(tested) - len(rows)
     return {"id": part, "title": title, "text": text, "rows": rows, "left_out": left_out}
 
 
@@ -452,11 +396,7 @@ def _outstanding_first(
     audit: Audit, parts: Iterable[Any], order: Callable[[Any], float]
 ) -> list[Any]:
     """In this order; where all rows are off the target, first what differs from the others."""
-    shifted = audit.is_shifted
-    return sorted(parts, key=lambda one: (shifted and not one.stands_out, order(one)))
-
-
-# ---- the worst slab ---------------------------------------------------------------------------
+    return sorted(parts, key=lambda one: (audit.is_shifted and not one.stands_out, order(one)))
 
 
 def _slab_lines(audit: Audit) -> list[str]:
@@ -476,8 +416,6 @@ def _slab_lines(audit: Audit) -> list[str]:
     ]
 
 
-# ---- methods side by side ---------------------------------------------------------------------
-
 #: Column -> field of a summary, and how it is said.
 _COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
     "coverage": ("coverage", say_share),
@@ -490,36 +428,26 @@ _COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
 
 
 def _methods(comparison: Comparison) -> dict[str, Any]:
-    """Coverage of each method, and their paired differences from the best."""
     methods = []
-    for method in comparison.methods[:MAX_METHODS]:
+    for method in comparison.methods[: charts.MAX_METHODS]:
         said = [typeset(say(getattr(method.summary, name))) for name, say in _COLUMNS.values()]
         methods.append([method.name, *said])
     paired: dict[str, list[str]] = {}
-    for row in paired_in_points(comparison):
+    for row in charts.paired_in_points(comparison):
         cell = typeset(say_difference(row.difference, row.lower, row.upper))
         paired.setdefault(row.method, [row.method]).append(cell)
-    apart = list(paired.values())[:MAX_METHODS]
-    is_cut = len(comparison.methods) > MAX_METHODS
-    cut = [f"The first {MAX_METHODS} methods are shown."] if is_cut else []
+    title, most = comparison.differences_heading(), charts.MAX_METHODS
+    differences = ("method", *charts.METRIC_NAMES.values()), list(paired.values())[:most]
+    cut = [f"The first {most} methods are shown."] if len(comparison.methods) > most else []
     return {
         "heading": comparison.heading(),
-        "tables": [
-            _table("Methods", ("method", *_COLUMNS), methods),
-            _table(comparison.differences_heading(), ("method", *METRIC_NAMES.values()), apart),
-        ],
-        "notes": cut + [short(note, _PARAGRAPH) for note in comparison.notes[:MAX_METHODS]],
+        "tables": [_table("Methods", ("method", *_COLUMNS), methods), _table(title, *differences)],
+        "notes": cut + [short(note, _PARAGRAPH) for note in comparison.notes[:most]],
     }
 
 
-# ---- how the intervals were made, and from what -----------------------------------------------
-
-
 def _model_facts(model: Any) -> dict[str, Any]:
-    """The model as it was set, its fit report, and the candidates it chose from.
-
-    Seconds are left out, since they differ every time: the same seed gives the same page.
-    """
+    """As it was set; its fit report, without seconds, which differ every time; its candidates."""
     if model is None:
         return {"model": None, "tables": []}
     text = _ADDRESS.sub("", repr(model))
@@ -535,21 +463,19 @@ def _model_facts(model: Any) -> dict[str, Any]:
         rows = list(zip(*(column.to_list() for column in columns), strict=True))
         names = [column.name for column in columns]
         tables.append(_table("Candidates, the best first", names, rows[:_MAX_CANDIDATES]))
-    is_long = len(text) > _SETTINGS
-    return {"model": f"{text[:_SETTINGS]}..." if is_long else text, "tables": tables}
+    settings = text if len(text) <= _SETTINGS else f"{text[:_SETTINGS]}..."
+    return {"model": settings, "tables": tables}
 
 
 def _data_facts(audit: Audit, X: Any, model: Any, seed: int) -> list[dict[str, Any]]:
-    """Rows, columns, missing values, versions and seeds."""
     facts: list[tuple[str, Any]] = [("rows audited", audit.summary.n)]
     tables = []
     if X is not None:
         columns = _column_rows(X, audit.summary.n)
-        facts.append(("columns", len(columns)))
-        facts.append(("columns with missing values", sum(row[2] > 0 for row in columns)))
+        n_missing = sum(row[2] > 0 for row in columns)
+        facts += [("columns", len(columns)), ("columns with missing values", n_missing)]
         names = ("column", "kind", "missing", "distinct", "range or most frequent")
-        is_cut = len(columns) > _MAX_COLUMNS
-        title = f"Columns, the first {_MAX_COLUMNS}" if is_cut else "Columns"
+        title = "Columns" + f", the first {_MAX_COLUMNS}" * (len(columns) > _MAX_COLUMNS)
         tables.append(_table(title, names, columns[:_MAX_COLUMNS]))
     facts.append(("seed of the samples on this page", seed))
     if model is not None and hasattr(model, "random_state"):
@@ -564,7 +490,6 @@ def _data_facts(audit: Audit, X: Any, model: Any, seed: int) -> list[dict[str, A
 
 
 def _column_rows(X: Any, n: int) -> list[tuple[Any, ...]]:
-    """Name, kind, missing values, distinct values and range of each column."""
     if len(X) != n:
         raise ValueError(
             f"X has {say_rows(len(X))}; expected the audit's {say_rows(n)}: pass what was audited."

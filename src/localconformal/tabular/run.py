@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localconformal.audit import Audit, audit
-from localconformal.audit.summary import Accuracy, accuracy
+from localconformal.audit.audit import Accuracy, accuracy
 from localconformal.columns import name_of
 from localconformal.io.files import write_together
 from localconformal.io.models import save_model
