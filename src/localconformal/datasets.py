@@ -1,16 +1,16 @@
 """Synthetic data whose conditional quantiles are known, so that intervals have an ideal.
 
-A simulation is a row of the table `SIMULATIONS`: how rows are drawn, and the conditional mean,
-distribution function and quantiles of the response. Those of the SLCP paper are here, and those of
-Izbicki et al. that it borrows. ``sim1`` to ``sim3`` are what the authors' code draws. The paper
-prints other formulas, and calls the standard normal noise "a random variable that generates either
-0 or 1": ``sim1_printed`` to ``sim3_printed`` are the printed formulas with normal noise.
+Those of the SLCP paper are here, and those of Izbicki et al. that it borrows. ``sim1`` to ``sim3``
+are what the authors' code draws. The paper prints other formulas, and calls the standard normal
+noise "a random variable that generates either 0 or 1": ``sim1_printed`` to ``sim3_printed`` are the
+printed formulas with normal noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -135,7 +135,6 @@ def _mixture(
     draw: Callable[[np.random.Generator, Array], Array],
     parts: Callable[[Array], _Parts],
 ) -> Simulation:
-    """A response whose law at each x is a mixture of normal laws."""
     return Simulation(
         name,
         draw_features=features,
@@ -161,14 +160,17 @@ _OUTLIERS, _OUTLIER_SIZE = 0.01, 25.0
 _D_IZBICKI = 20
 
 
-def _rate(X: Array) -> Array:
-    """Mean of the Poisson part."""
+def _poisson_mean(X: Array) -> Array:
     return np.asarray(np.sin(X[:, 0]) ** 2 + 0.1)
 
 
-def _with_counts(X: Array, plain: Array, outlier_mean: float, outlier: Array) -> _Parts:
+def _third_parts(X: Array, printed: bool = False) -> _Parts:
     """Poisson counts, plus normal noise that for a share of rows is that of outliers."""
-    mean = _rate(X)[:, None]
+    plain = 0.08 * X[:, 0] + printed
+    outlier_mean, outlier = (
+        (_OUTLIER_SIZE, plain) if printed else (0.0, np.hypot(plain, _OUTLIER_SIZE))
+    )
+    mean = _poisson_mean(X)[:, None]
     share = np.exp(_COUNTS * np.log(mean) - mean - gammaln(_COUNTS + 1.0))
     share = share / share.sum(axis=1, keepdims=True)
     centres = np.broadcast_to(_COUNTS.astype(np.float64), share.shape)
@@ -183,24 +185,13 @@ def _draw_third(rng: np.random.Generator, X: Array) -> Array:
     """Pois(sin^2 x + 0.1) + 0.08 x e + 25 1{U < 0.01} e', as the authors' code has it."""
     e, other = rng.standard_normal((2, len(X)))
     outlier = rng.uniform(size=len(X)) < _OUTLIERS
-    return rng.poisson(_rate(X)) + 0.08 * X[:, 0] * e + _OUTLIER_SIZE * outlier * other
-
-
-def _third_parts(X: Array) -> _Parts:
-    plain = 0.08 * X[:, 0]
-    return _with_counts(X, plain, 0.0, np.hypot(plain, _OUTLIER_SIZE))
+    return rng.poisson(_poisson_mean(X)) + 0.08 * X[:, 0] * e + _OUTLIER_SIZE * outlier * other
 
 
 def _draw_third_printed(rng: np.random.Generator, X: Array) -> Array:
     """Pois(sin^2 x + 0.1) + 0.08 x e + 25 1{U < 0.01} + e, as the paper prints it."""
-    e = rng.standard_normal(len(X))
-    outlier = rng.uniform(size=len(X)) < _OUTLIERS
-    return rng.poisson(_rate(X)) + (0.08 * X[:, 0] + 1.0) * e + _OUTLIER_SIZE * outlier
-
-
-def _third_printed_parts(X: Array) -> _Parts:
-    plain = 0.08 * X[:, 0] + 1.0
-    return _with_counts(X, plain, _OUTLIER_SIZE, plain)
+    e, outlier = rng.standard_normal(len(X)), rng.uniform(size=len(X)) < _OUTLIERS
+    return rng.poisson(_poisson_mean(X)) + (0.08 * X[:, 0] + 1.0) * e + _OUTLIER_SIZE * outlier
 
 
 def _bimodal_parts(X: Array) -> _Parts:
@@ -209,18 +200,13 @@ def _bimodal_parts(X: Array) -> _Parts:
     f = (x - 1.0) ** 2 * (x + 1.0)
     g = 2.0 * np.sqrt(np.maximum(x + 0.5, 0.0))
     deviation = np.sqrt(0.25 + np.abs(x))
-    return _Parts(
-        np.full((len(x), 2), 0.5),
-        np.column_stack([f - g, f + g]),
-        np.column_stack([deviation, deviation]),
-    )
+    means = np.column_stack([f - g, f + g])
+    return _Parts(np.full_like(means, 0.5), means, np.column_stack([deviation, deviation]))
 
 
 def _draw_bimodal(rng: np.random.Generator, X: Array) -> Array:
-    """One of the two modes by a coin."""
     parts, rows = _bimodal_parts(X), np.arange(len(X))
-    mode = rng.integers(2, size=len(X))
-    noise = rng.standard_normal(len(X))
+    mode, noise = rng.integers(2, size=len(X)), rng.standard_normal(len(X))
     return np.asarray(parts.means[rows, mode] + parts.deviations[rows, mode] * noise)
 
 
@@ -243,59 +229,34 @@ _asymmetric = Simulation(
 )
 
 
-def _first_feature(X: Array) -> Array:
-    """x1."""
-    return X[:, 0]
+def _along(name: str, features: _Features, mean: _Curve, deviation: _Curve) -> Simulation:
+    """y ~ N(mean(x1), deviation(x1)^2)."""
+    return gaussian(name, features, lambda X: mean(X[:, 0]), lambda X: deviation(X[:, 0]))
 
 
-def _izbicki_gaussian(name: str, deviation: Callable[[Array], Array]) -> Simulation:
-    """y ~ N(x1, deviation(x1)^2), X uniform on [-5, 5]^20."""
-    features = uniform_features(-5.0, 5.0, _D_IZBICKI)
-    return gaussian(name, features, _first_feature, lambda X: deviation(X[:, 0]))
-
-
+_line, _cube = uniform_features(0.0, 5.0), uniform_features(-5.0, 5.0, _D_IZBICKI)
 #: To add a simulation, add it here.
 SIMULATIONS: dict[str, Simulation] = {
     simulation.name: simulation
     for simulation in (
-        gaussian(
-            "sim1",
-            uniform_features(0.0, 5.0),
-            mean=lambda X: np.sin(X[:, 0]) ** 2 + 0.1,
-            deviation=lambda X: 0.6 * np.sin(2.0 * X[:, 0]),
+        _along("sim1", _line, lambda x: np.sin(x) ** 2 + 0.1, lambda x: 0.6 * np.sin(2.0 * x)),
+        _along("sim2", _line, lambda x: 2.0 * np.sin(x) ** 2 + 0.1, lambda x: 0.15 * x),
+        _mixture("sim3", _line, _draw_third, _third_parts),
+        _along(
+            "sim1_printed", _line, lambda x: np.sin(x) ** 2 + 0.6 * np.sin(2.0 * x), np.ones_like
         ),
-        gaussian(
-            "sim2",
-            uniform_features(0.0, 5.0),
-            mean=lambda X: 2.0 * np.sin(X[:, 0]) ** 2 + 0.1,
-            deviation=lambda X: 0.15 * X[:, 0],
-        ),
-        _mixture("sim3", uniform_features(0.0, 5.0), _draw_third, _third_parts),
-        gaussian(
-            "sim1_printed",
-            uniform_features(0.0, 5.0),
-            mean=lambda X: np.sin(X[:, 0]) ** 2 + 0.6 * np.sin(2.0 * X[:, 0]),
-            deviation=lambda X: np.ones(len(X)),
-        ),
-        gaussian(
-            "sim2_printed",
-            uniform_features(0.0, 5.0),
-            mean=lambda X: 2.0 * np.sin(X[:, 0]) ** 2,
-            deviation=lambda X: 0.15 * X[:, 0],
-        ),
-        _mixture(
-            "sim3_printed", uniform_features(0.0, 5.0), _draw_third_printed, _third_printed_parts
-        ),
-        gaussian(
+        _along("sim2_printed", _line, lambda x: 2.0 * np.sin(x) ** 2, lambda x: 0.15 * x),
+        _mixture("sim3_printed", _line, _draw_third_printed, partial(_third_parts, printed=True)),
+        _along(
             "covariate_shift",
             uniform_features(-1.0, 1.0),
-            mean=_first_feature,
-            deviation=lambda X: np.abs(X[:, 0]) / (1.0 + np.abs(X[:, 0])),
+            mean=lambda x: x,
+            deviation=lambda x: np.abs(x) / (1.0 + np.abs(x)),
         ),
         # The experiments of Izbicki et al. have |x1|; a sister repository of theirs 1 + |x1|.
-        _izbicki_gaussian("heteroscedastic", np.abs),
-        _izbicki_gaussian("heteroscedastic_plus_one", lambda x: 1.0 + np.abs(x)),
-        _izbicki_gaussian("homoscedastic", np.ones_like),
+        _along("heteroscedastic", _cube, lambda x: x, np.abs),
+        _along("heteroscedastic_plus_one", _cube, lambda x: x, lambda x: 1.0 + np.abs(x)),
+        _along("homoscedastic", _cube, lambda x: x, np.ones_like),
         _mixture("bimodal", uniform_features(-1.5, 1.5, _D_IZBICKI), _draw_bimodal, _bimodal_parts),
         _asymmetric,
     )

@@ -2,16 +2,8 @@
 
 What is learned is which columns tell rows apart, which texts are times and in what format, and
 which labels there are. Nothing is imputed, scaled or encoded here: that is the model's business,
-and gradient boosting needs none of it. Whatever was decided is said in ``notes_``.
-
-* Numbers stay; infinite ones are missing. True and false are 1 and 0, durations are seconds.
-* Times, and texts that are all times in one format, become days since 1970, month, day of the
-  month, weekday and hour, of which those are kept that differ between training rows.
-  Whole numbers that are all days such as 20141013 are times if their column is named like one.
-* Other texts are labels. Labels that training rows do not have, or beyond the most frequent
-  `MOST_LABELS`, are missing.
-* Left out: columns that are constant or empty in training rows, texts that differ in most rows
-  (identifiers, free text), and whole numbers, all different, of a column named like an identifier.
+and gradient boosting needs none of it. Whatever was decided is said in ``notes_``. What becomes of
+each kind of column is a table of docs/command_line.md.
 """
 
 from __future__ import annotations
@@ -133,20 +125,15 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         table = as_pandas(X)
         check_columns(self.stored_types, list(table.columns), "The table")
-        made: dict[str, Any] = {}
-        lost: dict[str, int] = {}
-        for reader in self.readers_:
-            columns, count = reader.read(table[reader.name])
-            made |= columns
-            if count:
-                lost[reader.name] = count
+        read = {one.name: one.read(table[one.name]) for one in self.readers_}
+        made = {name: values for columns, _ in read.values() for name, values in columns.items()}
+        lost = {name: count for name, (_, count) in read.items() if count}
         return pd.DataFrame(made, index=table.index), lost
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the columns that `transform` makes."""
         check_is_fitted(self)
-        made = [name for reader in self.readers_ for name in reader.made]
-        return np.asarray(made, dtype=object)
+        return np.array([name for reader in self.readers_ for name in reader.made], dtype=object)
 
     @property
     def stored_types(self) -> dict[str, str]:
@@ -160,9 +147,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
 
     def with_dates(self, X: Any) -> Any:
         """What `transform` made, with times instead of days since 1970: audits speak of dates."""
-        days = self.day_columns
-        times = {name: pd.to_datetime(X[name], unit="D") for name in days}
-        return X.assign(**times).rename(columns=days)
+        times = {name: pd.to_datetime(X[name], unit="D") for name in self.day_columns}
+        return X.assign(**times).rename(columns=self.day_columns)
 
     def lost_notes(self, lost: Mapping[str, int]) -> list[str]:
         """Sentences on values that could not be used."""
@@ -175,7 +161,6 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         ]
 
     def __sklearn_tags__(self) -> Any:
-        """Texts and missing values are welcome."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
         return tags
@@ -186,17 +171,13 @@ def as_pandas(X: Any) -> Any:
     if not is_frame(check_frame(X)):
         raise TableError(f"got {type(X).__name__}; expected a frame, whose columns have names.")
     table = nw.from_native(X, eager_only=True).to_pandas()
-    others = [name for name in table.columns if not isinstance(name, str)]
-    if others:
+    if others := [name for name in table.columns if not isinstance(name, str)]:
         raise TableError(
             f"got {listing(map(repr, others))} as {'a name' if len(others) == 1 else 'names'} of "
-            "columns; expected texts: rename them, for example with "
-            "table.rename(columns=str)."
+            "columns; expected texts: rename them, for example with table.rename(columns=str)."
         )
     return table
 
-
-# ---- columns, as learned: plain data that reads later rows one by one ----------------------------
 
 #: Kind of a column -> what a file is read as, and why a value could not be used.
 _KINDS = {
@@ -224,8 +205,7 @@ class _Reader:
     @property
     def lost(self) -> str:
         # Training rows may have had rarer labels than those kept.
-        most = f"the {MOST_LABELS} most frequent labels"
-        why = _KINDS[self.kind][1]
+        most, why = f"the {MOST_LABELS} most frequent labels", _KINDS[self.kind][1]
         return why if len(self.labels) < MOST_LABELS else why.replace("the labels", most)
 
     @property
@@ -244,12 +224,11 @@ class _Reader:
             return [found[part] for part in self.parts]
         if self.kind == "labels":
             texts = _as_texts(column)
-            known = texts.where(texts.isin(self.labels))
-            return [pd.Categorical(known, categories=list(self.labels))]
+            return [pd.Categorical(texts.where(texts.isin(self.labels)), list(self.labels))]
         is_number = kinds.is_numeric_dtype(column) or kinds.is_bool_dtype(column)
         if self.kind == "flags" and not is_number:
-            texts = _as_texts(column).str.strip().str.lower()
-            return [texts.map(_FLAGS).astype("float64").to_numpy()]
+            flags = _as_texts(column).str.strip().str.lower().map(_FLAGS)
+            return [flags.astype("float64").to_numpy()]
         values = as_floats(column)
         return [np.where(np.isinf(values), np.nan, values)]
 
@@ -317,7 +296,6 @@ def _learn_number(name: str, known: Any, missing: list[str]) -> _Learned:
 
 
 def _names_rows(name: str) -> bool:
-    """Whether a column of this name holds numbers of rows, persons or things."""
     words = [word.lower() for word in _WORD.findall(name)]
     return (
         name.startswith("Unnamed: ")
@@ -355,10 +333,10 @@ def _learn_labels(name: str, texts: Any, missing: list[str]) -> _Learned:
     # Ties go by the label, so that the order of rows decides nothing.
     ordered = sorted(counts.index, key=lambda label: (-counts[label], label))
     labels = tuple(sorted(str(label) for label in ordered[:MOST_LABELS]))
-    is_mostly_number = _numbers_in(texts).notna().mean() > 0.5
     later = "so that other labels in later rows count as missing"
-    mostly = "though most of the texts are numbers"
-    said.append(f"Read as categories, {mostly if is_mostly_number else later}")
+    is_mostly_number = _numbers_in(texts).notna().mean() > 0.5
+    why = "though most of the texts are numbers" if is_mostly_number else later
+    said.append(f"Read as categories, {why}")
     if len(counts) > MOST_LABELS:
         kept = f"the {MOST_LABELS} most frequent labels are distinguished"
         said.append(f"Only {kept}, the others count as missing")
@@ -395,13 +373,9 @@ def in_time(column: Any) -> tuple[NDArray[Any], list[str]]:
     return _parse_times(texts, time_format).to_numpy(), notes
 
 
-# ---- values -------------------------------------------------------------------------------------
-
-
 def read_target(column: Any) -> tuple[Array, NDArray[np.bool_]]:
     """The numbers of a target (n,), and where they are finite; texts and a constant are refused."""
-    name = column.name
-    values = as_floats(column, "the target", flags=False)
+    name, values = column.name, as_floats(column, "the target", flags=False)
     known = np.isfinite(values)
     if not known.any():
         raise TableError(f"the target {name!r} has no finite value; expected numbers.")
@@ -458,7 +432,6 @@ def _as_texts(column: Any) -> Any:
 
 
 def _numbers_in(column: Any) -> Any:
-    """Texts as numbers, missing where they are none."""
     return pd.to_numeric(_as_texts(column), errors="coerce").astype("float64")
 
 
@@ -467,15 +440,12 @@ def _day_texts(column: Any) -> Any:
     return column if kinds.is_datetime64_any_dtype(column) else _as_texts(_numbers_in(column))
 
 
-# ---- times --------------------------------------------------------------------------------------
-
-
 def _find_format(texts: Any) -> str | None:
     """The format in which all texts are times, if there is one; missing ones do not count."""
     known = texts.dropna()
-    if not len(known) or not known.iloc[:_TRIED_FIRST].str.contains(_LOOKS_LIKE_TIME).all():
-        return None
     some = known.iloc[:_TRIED_FIRST]
+    if not len(known) or not some.str.contains(_LOOKS_LIKE_TIME).all():
+        return None
     # Eight digits are a day of our time, or none: ISO would take the year 1234 too.
     for tried in (_DAY_NUMBER,) if some.str.isdigit().all() else FORMATS:
         if _parse_times(some, tried).notna().all() and _parse_times(known, tried).notna().all():

@@ -1,13 +1,8 @@
 """What is being done: lines for a log, and one line that moves on a terminal.
 
-Stages are logged by the logger ``localconformal`` of Python's own `logging`, at the level INFO, and
-go nowhere unless a program asks for them::
-
-    import logging
-    logging.basicConfig(level=logging.INFO)
-
-Where it does not, and standard error is a terminal, the stages under way stand there on one line,
-with the seconds since the first began; the line is gone when all are over.
+Stages are logged by the logger ``localconformal`` at level INFO, and go nowhere unless a program
+asks for them. Where it does not, and standard error is a terminal, the stages under way stand there
+on one line, with the seconds since the first began; the line is gone when all are over.
 """
 
 from __future__ import annotations
@@ -42,12 +37,10 @@ class _Stage:
         self.step, self.begun, self.start = "", 0, time.perf_counter()
 
     def begin(self, step: str) -> None:
-        """The next step."""
         self.step, self.begun = step, self.begun + 1
         logger.info("%s", self)
 
     def __str__(self) -> str:
-        """The stage as words, with its step."""
         if not self.step:
             return self.name
         count = f"{self.begun}/{self.total}" if self.total else str(self.begun)
@@ -64,7 +57,6 @@ class _Line:
         self.hidden = 0
 
     def enter(self, stage: _Stage) -> None:
-        """One more stage; the first starts the thread."""
         with self.lock:
             self.stages.append(stage)
             if len(self.stages) == 1 and self.is_shown():
@@ -73,7 +65,6 @@ class _Line:
                 self.thread.start()
 
     def leave(self, stage: _Stage) -> None:
-        """One stage less; after the last the line is gone."""
         with self.lock:
             self.stages = [other for other in self.stages if other is not stage]
             ended, self.thread = (None, self.thread) if self.stages else (self.thread, None)
@@ -93,7 +84,6 @@ class _Line:
         )
 
     def show(self, over: Event, stream: TextIO) -> None:
-        """Write the line until all is over."""
         looks, shown = cycle("|/-\\"), False
         while not over.wait(PAUSE):
             stream.write(f"{CLEAR}{next(looks)} {self.text()}\r")
@@ -104,7 +94,6 @@ class _Line:
             stream.flush()
 
     def text(self) -> str:
-        """Seconds and stages, as far as they fit."""
         with self.lock:
             stages = list(self.stages)
         begun = min((stage.start for stage in stages), default=time.perf_counter())

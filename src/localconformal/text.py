@@ -42,7 +42,6 @@ UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u206
 
 
 def _replaced(text: str) -> str:
-    """The text with U+FFFD for what no page may hold."""
     return UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

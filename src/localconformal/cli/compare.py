@@ -16,9 +16,6 @@ from localconformal.text import json_text, say_difference, say_level, say_number
 if TYPE_CHECKING:
     from localconformal.tabular import Ranking
 
-_HEADINGS = ("score", "more than the best's", "coverage, %", "length", "seconds")
-_FILES = ("report.html", "compare.csv", "compare.json")
-
 
 def compare(
     data: console.Data,
@@ -51,7 +48,7 @@ def compare(
     from localconformal.tabular.model import model_file
 
     console.check_shares([level], test_size)
-    page, ranking, numbers = (out / name for name in _FILES)
+    page, ranking, numbers = out / "report.html", out / "compare.csv", out / "compare.json"
     check_outputs([page, ranking, numbers], [data, model_file(model)])
     names = console.split_names(methods, [])
     chosen = console.split_names(features, table_columns(data))
@@ -80,14 +77,15 @@ def compare(
     )
     files = dict(zip(("report", "table", "data"), paths, strict=True))
     said = [f"{name.capitalize() + ':':<8} {path}" for name, path in files.items()]
-    parts = [*found.notes, standings_table(found), *ranking_lines(found), *said]
+    parts = [*found.notes, _standings_table(found), *ranking_lines(found), *said]
     console.show({**record, "files": files}, parts, as_json)
 
 
-def standings_table(found: Ranking) -> Any:
-    """One line for each method, the best first."""
+def _standings_table(found: Ranking) -> Any:
+    """A line per method, the best first; a coverage whose band misses the target is coloured."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
+    from rich.text import Text
 
     level, first = found.confidence_level, found.trials[0]
     table = Table(
@@ -98,29 +96,24 @@ def standings_table(found: Ranking) -> Any:
         collapse_padding=True,
     )
     table.add_column("method", style="bold", no_wrap=True)
-    for heading in _HEADINGS:
+    for heading in ("score", "more than the best's", "coverage, %", "length", "seconds"):
         # Long words are folded, never cut.
         table.add_column(heading, justify="right", overflow="fold")
     for row in found.standings():
-        table.add_row(*_cells(row, level))
+        share, low, high = (100 * row[f"coverage{end}"] for end in ("", "_lower", "_upper"))
+        style = "red" if high < 100 * level else "yellow" if low > 100 * level else ""
+        difference = [row[f"interval_score_difference{end}"] for end in ("", "_lower", "_upper")]
+        # The best differs from none, and an infinite score from all.
+        is_told = not math.isnan(difference[1]) and math.isfinite(row["interval_score"])
+        table.add_row(
+            row["method"],
+            say_number(row["interval_score"]),
+            say_difference(*difference) if is_told else "",
+            Text(f"{share:.1f} [{low:.0f}, {high:.0f}]", style=style),
+            say_number(row["mean_length"]),
+            f"{row['fit_seconds']:.1f}",
+        )
     return table
-
-
-def _cells(row: dict[str, Any], level: float) -> Iterator[Any]:
-    """The texts of one line; a coverage whose band misses the target is coloured."""
-    from rich.text import Text
-
-    low, high = row["coverage_lower"], row["coverage_upper"]
-    style = "red" if high < level else "yellow" if low > level else ""
-    difference = [row[f"interval_score_difference{end}"] for end in ("", "_lower", "_upper")]
-    # The best differs from none, and an infinite score from all.
-    is_told = not math.isnan(difference[1]) and math.isfinite(row["interval_score"])
-    yield row["method"]
-    yield say_number(row["interval_score"])
-    yield say_difference(*difference) if is_told else ""
-    yield Text(f"{100 * row['coverage']:.1f} [{100 * low:.0f}, {100 * high:.0f}]", style=style)
-    yield say_number(row["mean_length"])
-    yield f"{row['fit_seconds']:.1f}"
 
 
 def ranking_lines(found: Ranking) -> Iterator[str]:

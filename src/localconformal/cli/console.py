@@ -1,14 +1,9 @@
 """How a command speaks: results on standard output, all else on standard error.
 
-A command is a file with one function of its name, listed in ``COMMANDS`` of `cli/app.py`; it reads
-options, calls the library and shows what it returns. Its docstring is the page of help.
-
-* Heavy imports stand inside the function, so that ``--help`` is quick.
-* Bad input is a ``ValueError`` or ``OSError`` of one sentence: `answering`, which `cli/app.py` puts
-  around every command, prints it and ends with code 2. Everything else is a mistake of ours and
-  ends with a traceback and code 1.
-* Files are written at the very end by ``write_whole`` or ``write_together`` of `localconformal.io`,
-  so that whatever happens before leaves nothing behind; then `show` prints the result.
+A command is a file with one function, listed in ``COMMANDS`` of `cli/app.py`; its docstring is the
+page of help. Heavy imports stand inside, so that ``--help`` is quick. Bad input is a ``ValueError``
+or ``OSError`` of one sentence, and everything else a mistake of ours, with a traceback and code 1.
+Files are written at the very end, so that whatever happens before leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -46,16 +41,14 @@ METHOD_NAMES = "A name; a wrong one lists all"
 #: Set to anything: errors of the user come with a traceback, to find where one comes from.
 _TRACEBACK = "LOCALCONFORMAL_TRACEBACK"
 
+#: Those whose default, if there is one, needs no word.
+argument = functools.partial(typer.Argument, show_default=False)
+option = functools.partial(typer.Option, show_default=False)
 # Arguments and options of more than one command.
-Data = Annotated[
-    Path,
-    typer.Argument(help="A CSV or Parquet file, or a folder of Parquet files.", show_default=False),
-]
+Data = Annotated[Path, argument(help="A CSV or Parquet file, or a folder of Parquet files.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
-Target = Annotated[
-    str, typer.Option("--target", "-t", help="Column to predict.", show_default=False)
-]
+Target = Annotated[str, option("--target", "-t", help="Column to predict.")]
 Columns = list[str] | None
 Features = Annotated[
     Columns, typer.Option(help="Columns to predict from: a,b or repeated.", show_default="all")
@@ -100,7 +93,6 @@ def answering(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _complain(text: str) -> None:
-    """A line on standard error."""
     typer.echo(visible(text), err=True)
 
 

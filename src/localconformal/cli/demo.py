@@ -67,7 +67,7 @@ def demo(
         bands = {**fits.intervals, ORACLE: fits.oracle}
         compared = compare(bands, fits.X, fits.y, confidence_level=_CONFIDENCE_LEVEL)
         on_step("writing")
-        writers = (partial(_draw, fits), partial(_report, fits, compared))
+        writers = (partial(_draw_methods, fits), partial(_report, fits, compared))
         plot, report = write_together(dict(zip(paths, writers, strict=True)))
     x = fits.X[:, 0]
     inside = [(x >= left) & (x < right) for left, right in pairwise(EDGES)]
@@ -92,7 +92,6 @@ def demo(
 
 
 def _fit_methods(seed: int, on_step: Callable[[str], None]) -> _Fits:
-    """Every method on the same rows, and its intervals of the same new ones."""
     import numpy as np
     from sklearn.ensemble import HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits
@@ -123,7 +122,6 @@ def _fit_methods(seed: int, on_step: Callable[[str], None]) -> _Fits:
 
 
 def _table(rows: dict[str, dict[str, Any]]) -> Any:
-    """One line for each method, the true quantiles last."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -152,7 +150,6 @@ def _table(rows: dict[str, dict[str, Any]]) -> Any:
 
 
 def _conclusion(rows: dict[str, dict[str, Any]]) -> str:
-    """What to see in the table, for someone who meets it for the first time."""
     (low, high), (least, most) = (
         (100 * min(rows[name]["by_region"]), 100 * max(rows[name]["by_region"]))
         for name in (SPLIT, SLCP)
@@ -167,8 +164,7 @@ def _conclusion(rows: dict[str, dict[str, Any]]) -> str:
     )
 
 
-def _draw(fits: _Fits, path: Path) -> None:
-    """The methods side by side, as a PNG file."""
+def _draw_methods(fits: _Fits, path: Path) -> None:
     from matplotlib.figure import Figure
 
     from localconformal.plots import plot_comparison
@@ -181,23 +177,21 @@ def _draw(fits: _Fits, path: Path) -> None:
 
 
 def _report(fits: _Fits, compared: Comparison, path: Path) -> None:
-    """The audit of SLCP with the other methods beside it, as one HTML page."""
     import pandas as pd
 
     from localconformal.audit import audit
     from localconformal.report import write_report
 
-    X = pd.DataFrame(fits.X, columns=["x"])
+    X, model = pd.DataFrame(fits.X, columns=["x"]), fits.models[SLCP]
+    rows: dict[str, Any] = {"X": X, "y": fits.y, "intervals": fits.intervals[SLCP]}
     methods = tuple(method for method in compared.methods if method.name != ORACLE)
     write_report(
-        audit(X, fits.y, fits.intervals[SLCP], confidence_level=_CONFIDENCE_LEVEL),
+        audit(**rows, confidence_level=_CONFIDENCE_LEVEL),
         path,
-        model=fits.models[SLCP],
+        **rows,
+        model=model,
         title="The demo: SLCP on simulated data whose noise grows with x",
         comparison=replace(compared, methods=methods),
-        X=X,
-        y=fits.y,
-        intervals=fits.intervals[SLCP],
-        y_pred=fits.models[SLCP].predict(fits.X),
+        y_pred=model.predict(fits.X),
         group_hint="",
     )

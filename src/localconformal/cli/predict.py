@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from localconformal.cli.console import Json, check_shares, counting, show
+from localconformal.cli.console import Json, argument, check_shares, counting, show
 from localconformal.io.files import check_outputs
 from localconformal.text import say_rows
 
+_as_run = functools.partial(typer.Option, show_default="as in the run")
+
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="model.skops of a run.", show_default=False)],
+    model: Annotated[Path, argument(help="model.skops of a run.")],
     data: Annotated[
-        Path,
-        typer.Argument(
-            help="New rows: a CSV or Parquet file, or a folder of Parquet files.",
-            show_default=False,
-        ),
+        Path, argument(help="New rows: a CSV or Parquet file, or a folder of Parquet files.")
     ],
     level: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--level", "-l", help="Share to cover; repeatable.", show_default="as in the run"
-        ),
+        list[float] | None, _as_run("--level", "-l", help="Share to cover; repeatable.")
     ] = None,
-    identifier: Annotated[
-        str | None,
-        typer.Option("--id", help="Column that names rows.", show_default="as in the run"),
-    ] = None,
+    identifier: Annotated[str | None, _as_run("--id", help="Column that names rows.")] = None,
     out: Annotated[Path, typer.Option(help="File to write: .csv or .parquet.")] = Path(
         "intervals.csv"
     ),

@@ -26,11 +26,9 @@ def run(
     data: console.Data,
     target: console.Target,
     features: console.Features = None,
-    groups: Annotated[
-        console.Columns, typer.Option(help="Columns of groups to audit.", show_default=False)
-    ] = None,
+    groups: Annotated[console.Columns, console.option(help="Columns of groups to audit.")] = None,
     identifier: Annotated[
-        str | None, typer.Option("--id", help="Column that names rows.", show_default=False)
+        str | None, console.option("--id", help="Column that names rows.")
     ] = None,
     model: console.Model = "hgb",
     level: Annotated[
@@ -41,13 +39,10 @@ def run(
     law: Annotated[
         str | None, typer.Option(help="auto, forest, ...", show_default="the method's")
     ] = None,
-    new: Annotated[
-        Path | None, typer.Option(help="A table of new rows to predict too.", show_default=False)
-    ] = None,
+    new: Annotated[Path | None, console.option(help="A table of new rows to predict too.")] = None,
     test_size: console.TestSize = 0.2,
     time: Annotated[
-        str | None,
-        typer.Option(help="Column of times: check on the last rows.", show_default=False),
+        str | None, console.option(help="Column of times: check on the last rows.")
     ] = None,
     seed: console.Seed = 0,
     out: console.Out = Path("localconformal-run"),
@@ -116,7 +111,6 @@ def run(
 
 
 def _summary(done: Run) -> Iterator[Any]:
-    """What a person wants to know, in a dozen lines; numbers in the record are as measured."""
     rows = done.rows
     yield (
         f"{rows['input']:,} rows: {rows['train']:,} to train, {rows['calibrate']:,} to calibrate, "
@@ -137,14 +131,11 @@ def _summary(done: Run) -> Iterator[Any]:
     yield console.prose(done.accuracy.text)
     if done.accuracy.warning:
         yield console.prose(done.accuracy.warning)
-    yield from map(console.prose, _failure_lines(done.audit))
-    if done.audit.groups:
-        yield console.prose(_group_line(done.audit))
+    yield from map(console.prose, _audit_lines(done.audit))
 
 
-def _failure_lines(audit: Audit) -> Iterator[str]:
-    """Where coverage is too low, and where it is too high, by more than chance."""
-    failures = audit.failures()
+def _audit_lines(audit: Audit) -> Iterator[str]:
+    failures, count = audit.failures(), len(audit.groups)
     under = [failure for failure in failures if failure.is_under]
     over = [failure for failure in failures if not failure.is_under]
     if not under:
@@ -152,21 +143,18 @@ def _failure_lines(audit: Audit) -> Iterator[str]:
     named = {"Where coverage fails": under, "Where coverage is higher than asked": over}
     for title, parts in named.items():
         if parts:
-            count = "1 part" if len(parts) == 1 else f"{len(parts):,} parts"
-            yield f"{title}: {count} of the data, see the report; the first: {parts[0].text}."
-
-
-def _group_line(audit: Audit) -> str:
-    """How many groups are off, and the worst of them: of those covered too rarely, if any are."""
-    count = len(audit.groups)
-    off = [failure for failure in audit.failures() if failure.part == "groups"]
-    if not off:
-        return f"Groups: none of {count:,} is off by more than chance."
-    worst = max(off, key=lambda failure: (failure.is_under, abs(failure.gap)))
-    return (
-        f"Groups: {len(off):,} of {count:,} off by more than chance, the worst {worst.text}: "
-        f"{say_share(worst.coverage)} of {worst.n:,} rows covered."
-    )
+            many = "1 part" if len(parts) == 1 else f"{len(parts):,} parts"
+            yield f"{title}: {many} of the data, see the report; the first: {parts[0].text}."
+    off = [failure for failure in failures if failure.part == "groups"]
+    if off:
+        # Of those covered too rarely, if any are.
+        worst = max(off, key=lambda failure: (failure.is_under, abs(failure.gap)))
+        yield (
+            f"Groups: {len(off):,} of {count:,} off by more than chance, the worst {worst.text}: "
+            f"{say_share(worst.coverage)} of {worst.n:,} rows covered."
+        )
+    elif count:
+        yield f"Groups: none of {count:,} is off by more than chance."
 
 
 def path_lines(paths: Mapping[str, Path]) -> Iterator[str]:

@@ -1,15 +1,4 @@
-"""What is looked at in a model file: before skops reads it, and before compiled loops follow it.
-
-* Nodes (`check_nodes`): skops makes objects of types that are on a list, but some of its nodes also
-  call what they name: a method, a constructor with arguments, the type of a dict's key. What is on
-  the list is thereby made, and never called, while a file is read.
-* Numbers (`check_model`): scikit-learn's trees and our engines follow the indices that are stored
-  without looking whether they lie inside an array; in a file that someone altered they could lead
-  anywhere in memory. And arrays exchanged for others would answer all the same, with NaN or worse.
-* Ways out (`check_inside`, `drop_caches`): some settings of estimators lead out of the model once
-  it is fitted or asked: a cache on disk holds pickles, a vectorizer reads the files that its rows
-  name, and LightGBM takes paths and hosts among its further settings.
-"""
+"""What is looked at in a model file: before skops reads it, and before compiled loops follow it."""
 
 from __future__ import annotations
 
@@ -66,11 +55,12 @@ def parts_of(model: Any) -> Iterator[Any]:
             yield part
 
 
-# ---- numbers that compiled loops follow ---------------------------------------------------------
-
-
 def check_model(model: Any) -> None:
-    """Trees, calibrations and engines within the model are sound, or a ValueError."""
+    """Trees, calibrations and engines within the model are sound, or a ValueError.
+
+    scikit-learn's trees and our engines follow stored indices without looking whether they lie
+    inside an array: altered ones could lead anywhere in memory, other arrays to NaN or worse.
+    """
     for part in parts_of(model):
         _check_trees(part)
         if isinstance(part, LeafEngine):
@@ -88,9 +78,14 @@ def check_model(model: Any) -> None:
 
 
 def _check_trees(part: Any) -> None:
-    """Trees of one of scikit-learn's models."""
     for predictor in np.ravel(np.array(getattr(part, "_predictors", []), dtype=object)):
-        _check_histogram_tree(predictor, int(part._n_features))
+        nodes = predictor.nodes
+        inner, children = nodes["is_leaf"] == 0, [nodes["left"], nodes["right"]]
+        _check_tree_nodes(inner, children, nodes["feature_idx"], int(part._n_features))
+        categorical = inner & (nodes["is_categorical"] != 0)
+        sets = min(len(predictor.binned_left_cat_bitsets), len(predictor.raw_left_cat_bitsets))
+        if np.any(nodes["bitset_idx"][categorical] >= sets):
+            raise ValueError("a tree names categories that it does not have")
     if isinstance(getattr(part, "tree_", None), Tree):
         nodes, n_features = part.tree_.__getstate__()["nodes"], int(part.n_features_in_)
         inner, children = nodes["left_child"] != -1, [nodes["left_child"], nodes["right_child"]]
@@ -103,28 +98,16 @@ def _check_trees(part: Any) -> None:
         raise ValueError("a forest has trees of other features than its own")
 
 
-def _check_histogram_tree(predictor: Any, n_features: int) -> None:
-    """A tree of histogram gradient boosting."""
-    nodes = predictor.nodes
-    inner = nodes["is_leaf"] == 0
-    _check_tree_nodes(inner, [nodes["left"], nodes["right"]], nodes["feature_idx"], n_features)
-    categorical = inner & (nodes["is_categorical"] != 0)
-    sets = min(len(predictor.binned_left_cat_bitsets), len(predictor.raw_left_cat_bitsets))
-    if np.any(nodes["bitset_idx"][categorical] >= sets):
-        raise ValueError("a tree names categories that it does not have")
-
-
 def _check_tree_nodes(
     inner: NDArray[np.bool_], children: list[NDArray[Any]], feature: NDArray[Any], n_features: int
 ) -> None:
     """Children lie behind their parent and inside the tree; features exist."""
-    n = len(inner)
-    if n == 0:
+    if len(inner) == 0:
         raise ValueError("a tree has no nodes")
-    place = np.arange(n)[inner]
+    place = np.flatnonzero(inner)
     for child in children:
         behind = child[inner].astype(np.int64)
-        if np.any(behind <= place) or np.any(behind >= n):
+        if np.any(behind <= place) or np.any(behind >= len(inner)):
             raise ValueError("a tree has a child outside itself")
     used = feature[inner].astype(np.int64)
     if np.any(used < 0) or np.any(used >= n_features):
@@ -162,10 +145,8 @@ def _check_walk(walk: TreeWalk, n_leaves: int) -> None:
 def _refuse_nan(part: Any) -> None:
     """No number that the object holds is NaN: what it computes would be NaN too."""
     for name, value in vars(part).items():
-        is_real = isinstance(value, (float, np.floating)) or (
-            isinstance(value, np.ndarray) and value.dtype.kind == "f"
-        )
-        if is_real and np.isnan(value).any():
+        is_real = isinstance(value, (float, np.floating, np.ndarray))
+        if is_real and np.asarray(value).dtype.kind == "f" and np.isnan(value).any():
             raise ValueError(f"{name} of {type(part).__name__} holds NaN")
 
 
@@ -204,16 +185,20 @@ def _fills(engine: Any, n: int) -> bool:
     return len(getattr(holder, "references", engine.v)) == n
 
 
-# ---- nodes of skops that call something ---------------------------------------------------------
-
-#: They call a method or a constructor.
+#: Nodes of skops that call a method or a constructor.
 _CALLING = ("ConstructorFromReduceNode", "MethodNode", "OperatorFuncNode")
+#: Loader and module of what the keys of a dict may be made of.
+_TYPES = {("TypeNode", "builtins"), ("TypeNode", "numpy")}
 #: What `functools.partial` may wrap: gradient boosting applies it to columns with categories.
 _WRAPPED = ("FunctionNode", "sklearn.utils.validation", "check_array")
 
 
 def check_nodes(data: bytes) -> None:
-    """Nothing in the file has anything called, or a ValueError."""
+    """Nothing in the file has anything called, or a ValueError.
+
+    skops makes objects of types that are on a list, but some of its nodes also call what they name:
+    a method, a constructor with arguments, the type of a dict's key.
+    """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         schema = json.loads(archive.read("schema.json"))
     known: dict[Any, Any] = {}
@@ -227,14 +212,11 @@ def check_nodes(data: bytes) -> None:
             raise ValueError("it has a functools.partial of an unknown function")
         # What a dict's keys are made of.
         keys = node.get("key_types")
-        if keys is not None and not (
-            _kind(keys) == ("ListNode", "builtins", "list") and all(map(_is_type, keys["content"]))
+        if keys is not None and (
+            _kind(keys) != ("ListNode", "builtins", "list")
+            or {_kind(key)[:2] for key in keys["content"]} - _TYPES
         ):
             raise ValueError("it has a dict whose keys would be made by a call")
-
-
-def _is_type(node: Any) -> bool:
-    return node["__loader__"] == "TypeNode" and node["__module__"] in ("builtins", "numpy")
 
 
 def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
@@ -253,25 +235,14 @@ def _kind(node: Any) -> tuple[Any, ...]:
     return tuple(node.get(name) for name in ("__loader__", "__module__", "__class__"))
 
 
-# ---- settings that lead out of a model ----------------------------------------------------------
-
-#: Where scikit-learn keeps results on disk, as pickles; without it they are computed again.
-_CACHE = "memory"
-#: Where scikit-learn keeps what `set_fit_request` and its like were told.
-_REQUESTS = "_metadata_request"
+#: Where scikit-learn keeps results on disk, and what `set_fit_request` and its like were told.
+_CACHE, _REQUESTS = "memory", "_metadata_request"
 #: Parameter -> its only value that does not lead out.
 HARMLESS = {_CACHE: None, "callback": None, "callbacks": None, "input": "content"}
 #: Settings that a constructor does not name and that may be texts; others could be paths or hosts.
-_FURTHER_TEXTS = frozenset(
-    {
-        "boosting",
-        "data_sample_strategy",
-        "device_type",
-        "metric",
-        "monotone_constraints_method",
-        "tree_learner",
-        "updater",
-    }
+_FURTHER_TEXTS = (
+    *("boosting", "data_sample_strategy", "device_type", "metric", "monotone_constraints_method"),
+    *("tree_learner", "updater"),
 )
 #: In the place of an estimator.
 _STEP_TEXTS = ("drop", "passthrough")
@@ -280,7 +251,7 @@ _FURTHER, _TRIED = ("_other_params", "kwargs"), ("param_grid", "param_distributi
 
 
 def drop_caches(model: Any) -> None:
-    """No estimator within the model keeps results on disk; what it computes stays the same."""
+    """No estimator within the model keeps results on disk, as pickles; what it computes stays."""
     for part in _estimators(model):
         if vars(part).get(_CACHE) is not None:
             setattr(part, _CACHE, None)
@@ -301,7 +272,10 @@ def without_requests(model: Any) -> Any:
 
 
 def check_inside(model: Any) -> None:
-    """No other setting of an estimator within the model leads out of it, or a ValueError."""
+    """No other setting of an estimator within the model leads out of it, or a ValueError.
+
+    A vectorizer reads the files that its rows name; LightGBM takes paths and hosts.
+    """
     for part in _estimators(model):
         for name, value, is_named in _settings(part):
             if name in HARMLESS:
@@ -344,7 +318,6 @@ def _named(part: Any) -> set[str]:
 
 
 def _entries(settings: Any) -> list[tuple[str, Any]]:
-    """Of a dict, or of each dict in a list."""
     if isinstance(settings, dict):
         return [(str(name), value) for name, value in settings.items()]
     listed = settings if isinstance(settings, (list, tuple)) else ()

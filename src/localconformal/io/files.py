@@ -21,10 +21,7 @@ class UnwritableError(OSError):
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
-    """Let ``write`` fill a temporary file beside ``path``, then rename it; return the path.
-
-    Whatever interrupts the writing, Ctrl-C too, leaves the previous file or none.
-    """
+    """Let ``write`` fill a temporary file beside ``path``, then rename it; return the path."""
     return write_together({path: write})[0]
 
 
@@ -33,8 +30,8 @@ def write_together(
 ) -> list[Path]:
     """Write several files under temporary names, and rename them when all of them are whole.
 
-    Where anything fails, a rename too, the files that were there before are there again. Only what
-    ends the process at once (SIGKILL, a power cut) while files are renamed can leave some of each.
+    Where anything fails, a rename too, or Ctrl-C comes, the files of before are there again. Only
+    what ends the process at once (SIGKILL, a power cut) during the renames can leave some of each.
 
     ``writers`` fill the file they are given; folders are made if needed. ``remove`` has files of
     before that must not stand beside the new ones.
@@ -102,10 +99,7 @@ def _rename_together(parts: Mapping[Path, Path], remove: Iterable[Path]) -> None
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C is too late here and has no effect, so that files are renamed together or not at all.
-
-    Only the main thread gets it, and only there can it be held.
-    """
+    """Ctrl-C, which only the main thread gets, has no effect: files are renamed together or not."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -117,24 +111,17 @@ def _uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
-def _check_folder(folder: Path) -> None:
-    """A folder is there to be written to, or can be made; nothing is made yet."""
-    there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
-    if not there.is_dir():
-        raise UnwritableError(
-            f"Cannot write to {folder}: {there} is not a folder; choose another place."
-        )
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise UnwritableError(
-            f"Cannot write to {folder}: {there} is not writable; choose another place."
-        )
-
-
 def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None] = ()) -> None:
     """Files can be written there, and none is an input or lies in a folder that is one."""
     given = [path for path in inputs if path is not None and path.exists()]
     for output in outputs:
-        _check_folder(output.parent)
+        folder = output.parent
+        there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+        if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+            lacks = "writable" if there.is_dir() else "a folder"
+            raise UnwritableError(
+                f"Cannot write to {folder}: {there} is not {lacks}; choose another place."
+            )
         for one in given:
             # Links are followed.
             places = (output, *(output.resolve().parents if one.is_dir() else ()))
@@ -159,8 +146,7 @@ def _reserve(path: Path) -> Path:
     if path.is_dir():
         raise UnwritableError(f"Cannot write {path}: it is a folder; choose another place.")
     with _made_in(path.parent):
-        prefix = f".{path.stem}-"
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=path.suffix)
+        handle, name = tempfile.mkstemp(path.suffix, f".{path.stem}-", path.parent)
     os.close(handle)
     return Path(name)
 
@@ -171,7 +157,5 @@ def _made_in(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise UnwritableError(
-            f"Cannot write to {folder}: {reason}; choose another place."
-        ) from error
+        said = f"Cannot write to {folder}: {error.strerror or error}; choose another place."
+        raise UnwritableError(said) from error

@@ -18,16 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from localconformal.io.checks import (
-    PLAIN,
-    check_inside,
-    check_model,
-    check_nodes,
-    drop_caches,
-    is_own,
-    parts_of,
-    without_requests,
-)
+from localconformal.io import checks
+from localconformal.io.checks import PLAIN, is_own
 from localconformal.io.files import write_whole
 from localconformal.text import one_line
 from localconformal.versions import versions
@@ -43,61 +35,37 @@ STAMPED = ("localconformal", "scikit-learn")
 #: Modules of this library whose classes a fitted model is made of; none of them reads or writes
 #: files, or calls what it is given.
 _OWN_MODULES = (
-    "adjustments",
-    "columns",
-    "composition",
-    "corrections",
-    "default_model",
-    "densities",
-    "engine",
-    "laws",
-    "localizing",
-    "models",
-    "monotone",
-    "preparation",
-    "regressors",
-    "scores",
-    "tabular.model",
-    "torch.tensors",
+    *("adjustments", "columns", "composition", "corrections", "default_model", "densities"),
+    *("engine", "laws", "localizing", "models", "monotone", "preparation", "regressors", "scores"),
+    *("tabular.model", "torch.tensors"),
 )
-#: What else a file may name, beyond scikit-learn's estimators, NumPy and SciPy, which skops knows.
-FURTHER_TYPES = frozenset(
-    {
-        "collections.OrderedDict",
-        # Of one function alone, which `check_nodes` looks at.
-        "functools.partial",
-        "lightgbm.basic.Booster",
-        "lightgbm.sklearn.LGBMRegressor",
-        "localconformal.distributed.estimator.KnownCalibration",
-        "localconformal.io.models.Flat",
-        "localconformal.io.models.Shared",
-        # A function, of the forest law: its leaves come as they are.
-        "numpy.asarray",
-        "numpy.dtype",
-        # Losses and bins of gradient boosting: only later versions of skops know them.
-        "sklearn._loss.link.IdentityLink",
-        "sklearn._loss.link.Interval",
-        "sklearn._loss.link.LogLink",
-        "sklearn._loss.loss.AbsoluteError",
-        "sklearn._loss.loss.HalfGammaLoss",
-        "sklearn._loss.loss.HalfPoissonLoss",
-        "sklearn._loss.loss.HalfSquaredError",
-        "sklearn._loss.loss.HuberLoss",
-        "sklearn._loss.loss.PinballLoss",
-        "sklearn.compose._column_transformer._RemainderColsList",
-        "sklearn.compose._column_transformer.make_column_selector",
-        "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
-        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-        "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-        "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-        # Trees, which `check_model` looks at.
-        "sklearn.tree._tree.Tree",
-        # A function that gradient boosting applies to columns with categories.
-        "sklearn.utils.validation.check_array",
-        "xgboost.core.Booster",
-        "xgboost.sklearn.XGBRegressor",
-    }
-)
+#: Module -> what else a file may name of it, beyond scikit-learn's estimators, NumPy and SciPy,
+#: which skops knows. Only later versions of it know the losses and bins of gradient boosting.
+_FURTHER = {
+    "collections": "OrderedDict",
+    # Of one function alone, which `check_nodes` looks at.
+    "functools": "partial",
+    "lightgbm.basic": "Booster",
+    "lightgbm.sklearn": "LGBMRegressor",
+    "localconformal.distributed.estimator": "KnownCalibration",
+    "localconformal.io.models": "Flat Shared",
+    # asarray is a function, of the forest law: its leaves come as they are.
+    "numpy": "asarray dtype",
+    "sklearn._loss.link": "IdentityLink Interval LogLink",
+    "sklearn._loss.loss": "AbsoluteError HalfGammaLoss HalfPoissonLoss HalfSquaredError HuberLoss "
+    "PinballLoss",
+    "sklearn.compose._column_transformer": "_RemainderColsList make_column_selector",
+    "sklearn.ensemble._hist_gradient_boosting.binning": "_BinMapper",
+    "sklearn.ensemble._hist_gradient_boosting.predictor": "TreePredictor",
+    "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
+    # Trees, which `check_model` looks at.
+    "sklearn.tree._tree": "Tree",
+    # A function that gradient boosting applies to columns with categories.
+    "sklearn.utils.validation": "check_array",
+    "xgboost.core": "Booster",
+    "xgboost.sklearn": "XGBRegressor",
+}
+FURTHER_TYPES = {f"{home}.{name}" for home, names in _FURTHER.items() for name in names.split()}
 
 
 class ModelFileError(ValueError):
@@ -113,10 +81,6 @@ def save_model(model: Any, path: str | Path) -> Path:
         Of this library; or a scikit-learn model, to be the base model of a command.
     path : str or Path
         Folders that are missing are made.
-
-    Returns
-    -------
-    Path
 
     Examples
     --------
@@ -144,12 +108,16 @@ def model_bytes(model: Any) -> bytes:
         )
     skops = skops_io()
     try:
-        check_inside(model)
-        data = _stamped(bytes(skops.dumps(_flatten(without_requests(model)), **_COMPRESSION)))
+        checks.check_inside(model)
+        flat = _flatten(checks.without_requests(model))
+        file = io.BytesIO(skops.dumps(flat, **_COMPRESSION))
+        with zipfile.ZipFile(file, "a") as archive:
+            archive.writestr(STAMP, json.dumps(versions(STAMPED)))
+        data = file.getvalue()
         _, unknown = _named_types(data)
     except Exception as error:
         why = _said(error)
-        kinds = (kind for part in parts_of(model) for kind in type(part).__mro__)
+        kinds = (kind for part in checks.parts_of(model) for kind in type(part).__mro__)
         if any(kind.__module__.partition(".")[0] in ("torch", "skorch") for kind in kinds):
             why = "it holds a network of PyTorch, whose layers are code that no such file has"
         raise ModelFileError(
@@ -173,16 +141,12 @@ def load_model(path: str | Path) -> Any:
     that brings code: load models from people you trust.
     What leads out of a model does not come with it: caches on disk (``memory=``) are dropped, which
     changes no result; callbacks, and settings that name files or hosts, are refused.
+    The error is a `ModelFileError`.
 
     Parameters
     ----------
     path : str or Path
         Of a file from `save_model`, or of a scikit-learn model that skops wrote.
-
-    Raises
-    ------
-    ModelFileError
-        The file is missing, not whole, altered, or names another type.
     """
     path = Path(path)
     if not path.is_file():
@@ -212,17 +176,16 @@ def _named_types(data: bytes) -> tuple[list[str], list[str]]:
     types = list(skops_io().get_untrusted_types(data=data))
     unknown = [name for name in types if not is_allowed(name)]
     if not unknown:
-        check_nodes(data)
+        checks.check_nodes(data)
     return types, unknown
 
 
 def _construct(path: Path, data: bytes, types: list[str]) -> Any:
-    """The model of a file whose types are all on the list."""
     try:
         loaded = skops_io().loads(data, trusted=types)
         model = _restore(loaded) if isinstance(loaded, Flat) else loaded
-        drop_caches(model)
-        check_model(model)
+        checks.drop_caches(model)
+        checks.check_model(model)
     except ImportError as error:
         raise ModelFileError(
             f"{path} needs {one_line(error.name or 'a package')}, which is not installed; install "
@@ -231,7 +194,7 @@ def _construct(path: Path, data: bytes, types: list[str]) -> Any:
     except Exception as error:
         raise _altered(path, data, error) from error
     try:
-        check_inside(model)
+        checks.check_inside(model)
     except ValueError as error:
         raise ModelFileError(
             f"{path} was not loaded: {_said(error)}; save the model without that setting."
@@ -240,19 +203,10 @@ def _construct(path: Path, data: bytes, types: list[str]) -> Any:
 
 
 def _altered(path: Path, data: bytes, error: Exception) -> ModelFileError:
-    """The sentence about a file that is not as this version writes it."""
-    written = _other_versions(data, "; {}")
     return ModelFileError(
-        f"{path} was altered or damaged, or does not suit this version ({_said(error)}){written}; "
-        "make it again."
+        f"{path} was altered or damaged, or does not suit this version ({_said(error)})"
+        f"{_other_versions(data, '; {}')}; make it again."
     )
-
-
-def _stamped(data: bytes) -> bytes:
-    file = io.BytesIO(data)
-    with zipfile.ZipFile(file, "a") as archive:
-        archive.writestr(STAMP, json.dumps(versions(STAMPED)))
-    return file.getvalue()
 
 
 def _other_versions(data: bytes, form: str) -> str:
@@ -295,9 +249,6 @@ def skops_io() -> Any:
     return module
 
 
-# ---- the types that a model file may name -------------------------------------------------------
-
-
 def is_allowed(name: str) -> bool:
     """Whether a file may name it: on the list, or a class (no function) that our modules define."""
     if name in FURTHER_TYPES:
@@ -314,8 +265,6 @@ def is_allowed(name: str) -> bool:
     return isinstance(found, type) and found.__module__ == module
 
 
-# ---- objects that others share, written once ----------------------------------------------------
-#
 # skops writes an object again at every place that holds it, and a fitted law holds the point model
 # at dozens of places: as a tree it is ten times itself. So a model is taken apart first: its
 # objects stand in a list, and in their places their positions in it.

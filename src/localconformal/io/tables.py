@@ -31,7 +31,6 @@ from pyarrow.fs import LocalFileSystem
 from localconformal.columns import NUMBER, TIME
 from localconformal.text import listing, one_line
 
-#: Rows of a batch.
 DEFAULT_ROWS = 65_536
 #: More columns are no table of features but a matrix; those wanted are to be named.
 _MOST_COLUMNS = 2_000
@@ -69,9 +68,6 @@ _BLANKS = re.compile(r"[\s\x00-\x1f\u200b-\u200f\u2060\ufeff]*")
 
 class TableError(ValueError):
     """A file that cannot be used as a table; the message is one sentence for the user."""
-
-
-# ---- reading ------------------------------------------------------------------------------------
 
 
 def read_table(
@@ -112,10 +108,8 @@ def read_table(
             "features to use."
         )
     with _sentences(path):
-        read = _read_csv if _is_csv(path) else _read_parquet
-        table = read(path, wanted, names)
-    if len(table) == 0:
-        raise _no_rows(path)
+        table = (_read_csv if _is_csv(path) else _read_parquet)(path, wanted, names)
+    _check_any(len(table), path)
     return table
 
 
@@ -145,6 +139,7 @@ def table_batches(
 ) -> Iterator[pd.DataFrame]:
     """The named columns of a table, batch by batch in bounded memory, in the order of the rows.
 
+    The index of a batch, a pandas frame, is the position of each row in the table, from 0.
     The types are told, not found: a batch in which a column happens to be empty, or whole numbers
     only, has the types of all others. What is wrong with the head of the file is said at once,
     what is wrong further down when it is met.
@@ -159,11 +154,6 @@ def table_batches(
         copied: strings from a CSV file, and the type that it has in a Parquet file.
     rows : int, default=65536
         Of a batch; the last may have fewer.
-
-    Yields
-    ------
-    pandas frame
-        Its index is the position of each row in the table, from 0.
 
     Examples
     --------
@@ -208,7 +198,6 @@ def _regrouped(batches: Iterator[Any], rows: int) -> Iterator[Any]:
 
 
 def _frames(path: Path, tables: Iterator[Any], types: Mapping[str, str]) -> Iterator[pd.DataFrame]:
-    """Each table as a frame with the positions of its rows."""
     begun, names = 0, [name for name, kind in types.items() if kind == NAME]
     with _sentences(path):
         for table in tables:
@@ -217,8 +206,7 @@ def _frames(path: Path, tables: Iterator[Any], types: Mapping[str, str]) -> Iter
             frame.index = pd.RangeIndex(begun, begun + len(frame))
             begun += len(frame)
             yield frame
-    if begun == 0:
-        raise _no_rows(path)
+    _check_any(begun, path)
 
 
 def _told(column: Any, kind: str, name: str, path: Path) -> Any:
@@ -238,15 +226,8 @@ def _told(column: Any, kind: str, name: str, path: Path) -> Any:
         ) from error
 
 
-# ---- Arrow's columns as pandas columns ----------------------------------------------------------
-
-
 def _to_pandas(table: Any, path: Path, names: Sequence[str] = ()) -> pd.DataFrame:
-    """A pandas frame of the table; durations in seconds, times of the day as texts.
-
-    Numbers among the ``names`` keep Arrow's type: of integers where one is missing, pandas would
-    make floats.
-    """
+    """A pandas frame of the table; durations in seconds, times of the day as texts."""
     # Arrow itself does not look whether texts are UTF-8.
     table.validate(full=True)
     columns = map(_readable, table.columns, table.schema, repeat(path))
@@ -255,6 +236,7 @@ def _to_pandas(table: Any, path: Path, names: Sequence[str] = ()) -> pd.DataFram
     for name in set(names).intersection(table.column_names):
         kind = table.column(name).type
         if kinds.is_primitive(kind) or kinds.is_decimal(kind):
+            # Of integers where one is missing, pandas would make floats.
             frame[name] = pd.arrays.ArrowExtensionArray(table.column(name))
     return frame
 
@@ -282,12 +264,8 @@ def _readable(column: Any, field: Any, path: Path) -> Any:
 
 
 def _seconds(column: Any) -> Any:
-    """Durations as seconds."""
     nanoseconds = column.cast(pa.duration("ns"), safe=False).cast(pa.int64())
     return pc.divide(nanoseconds.cast(pa.float64()), 1e9)
-
-
-# ---- the files behind a table -------------------------------------------------------------------
 
 
 def table_columns(path: str | Path) -> list[str]:
@@ -325,19 +303,13 @@ def check_columns(wanted: Iterable[str], present: list[str], source: str) -> Non
         return
     close = get_close_matches(missing[0], present, n=3, cutoff=0.6)
     folded = [name for name in present if name.strip().lower() == missing[0].strip().lower()]
-    alike = list(dict.fromkeys([*folded, *close]))
-    raise TableError(
-        f"{source} has no column {listing(map(repr, missing))}; "
-        + (
-            f"did you mean {listing(map(repr, alike))}?"
-            if alike
-            else f"it has {listing(map(repr, present)) or 'no column at all'}."
-        )
-    )
+    alike = listing(map(repr, dict.fromkeys([*folded, *close])))
+    has = listing(map(repr, present)) or "no column at all"
+    hint = f"did you mean {alike}?" if alike else f"it has {has}."
+    raise TableError(f"{source} has no column {listing(map(repr, missing))}; {hint}")
 
 
 def _check_path(path: Path) -> None:
-    """The file or folder is there, of a known format and not empty."""
     if any("\ud800" <= character <= "\udfff" for character in str(path)):
         raise TableError(f"{str(path)!r} is not a valid UTF-8 name; rename the file.")
     if not path.exists():
@@ -347,7 +319,6 @@ def _check_path(path: Path) -> None:
 
 
 def _format_of(path: Path) -> str:
-    """The suffix that says how the file is read."""
     found = [suffix for suffix in _FORMATS if path.name.lower().endswith(suffix)]
     if not found:
         raise _other_suffix(path, _FORMATS)
@@ -371,15 +342,12 @@ def _parquet_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     suffixes = tuple(suffix for suffix, opener in _FORMATS.items() if opener is None)
-    found = sorted(
-        file
-        for file in path.rglob("*")
-        if file.suffix.lower() in suffixes and not file.name.startswith((".", "_"))
-    )
+    named = (file for file in path.rglob("*") if not file.name.startswith((".", "_")))
+    found = sorted(file for file in named if file.suffix.lower() in suffixes)
     if not found:
+        ends = " or ".join(suffixes)
         raise TableError(
-            f"{path} has no file that ends in {' or '.join(suffixes)}; expected a folder of "
-            "Parquet files."
+            f"{path} has no file that ends in {ends}; expected a folder of Parquet files."
         )
     return found
 
@@ -388,25 +356,20 @@ def _dataset(files: list[Path]) -> Any:
     """Parquet files as one table, in types that hold the values of all of them."""
     schema = pa.unify_schemas(list(map(pq.read_schema, files)), promote_options="permissive")
     # Without a buffer for whole groups of rows, which may be as large as memory.
-    streamed = pyarrow.dataset.ParquetFragmentScanOptions(
-        pre_buffer=False, use_buffered_stream=True
-    )
-    return pyarrow.dataset.dataset(
-        [str(file) for file in files],
-        schema=schema,
-        format=pyarrow.dataset.ParquetFileFormat(default_fragment_scan_options=streamed),
-        filesystem=LocalFileSystem(),
-    )
+    streamed = {"pre_buffer": False, "use_buffered_stream": True}
+    scanned = pyarrow.dataset.ParquetFragmentScanOptions(**streamed)
+    form = pyarrow.dataset.ParquetFileFormat(default_fragment_scan_options=scanned)
+    paths, system = list(map(str, files)), LocalFileSystem()
+    return pyarrow.dataset.dataset(paths, schema=schema, format=form, filesystem=system)
 
 
 def _csv_options(columns: list[str], types: dict[str, Any], *, use_threads: bool = True) -> Any:
     """How CSV is read: quoted texts may have line breaks, and empty texts are missing."""
+    chosen = {"include_columns": columns, "column_types": types}
     return {
         "read_options": pa.csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=use_threads),
         "parse_options": pa.csv.ParseOptions(newlines_in_values=True),
-        "convert_options": pa.csv.ConvertOptions(
-            include_columns=columns, column_types=types, strings_can_be_null=True
-        ),
+        "convert_options": pa.csv.ConvertOptions(**chosen, strings_can_be_null=True),
     }
 
 
@@ -439,9 +402,6 @@ def _check_delimiter(path: Path, header: str, first_row: list[str] | None) -> No
             )
 
 
-# ---- what is wrong, in one sentence -------------------------------------------------------------
-
-
 @contextmanager
 def about(source: str) -> Iterator[None]:
     """A `TableError` from inside names the table it is about."""
@@ -455,8 +415,8 @@ def about(source: str) -> Iterator[None]:
 
 def why_no_number(written: str) -> str | None:
     """What keeps a number from being one to this program, if the text is one to people."""
-    found = (why for form, why in _FOREIGN_NUMBERS.items() if re.fullmatch(form, written.strip()))
-    return next(found, None)
+    forms = _FOREIGN_NUMBERS.items()
+    return next((why for form, why in forms if re.fullmatch(form, written.strip())), None)
 
 
 @contextmanager
@@ -476,11 +436,8 @@ def _sentences(path: Path) -> Iterator[None]:
 
 def _what_happened(path: Path, message: str) -> str:
     """Arrow's message in the words of someone who has the file before them."""
-    not_a_number = re.search(
-        r"column #(\d+): (?:Row #(\d+): )?.*conversion error to double: invalid value '(.*)'",
-        message,
-    )
-    if not_a_number:
+    form = r"column #(\d+): (?:Row #(\d+): )?.*conversion error to double: invalid value '(.*)'"
+    if not_a_number := re.search(form, message):
         column, line, value = not_a_number.groups()
         # Arrow counts from 1, and the header as a row.
         row = f" (row {int(line) - 2}, counted from 0)" if line else ""
@@ -491,12 +448,12 @@ def _what_happened(path: Path, message: str) -> str:
         )
     if "invalid UTF8" in message:
         return _not_utf8(path)
-    said = repr(one_line(message, 120))
+    said = f"({one_line(message, 120)!r})"
     if path.is_dir():
         remedy = "write its files with the same columns and types"
-        return f"{path} cannot be read as one table ({said}); {remedy}."
+        return f"{path} cannot be read as one table {said}; {remedy}."
     if not _is_csv(path):
-        return f"{path} is not a whole Parquet file ({said}); write it again."
+        return f"{path} is not a whole Parquet file {said}; write it again."
     return f"{path} cannot be read as CSV: {message.removeprefix('CSV parse error: ').rstrip('.')}."
 
 
@@ -504,11 +461,9 @@ def _not_utf8(path: Path, where: str = "") -> str:
     return f"{path} is not UTF-8 text{where}; save it with the encoding UTF-8, or as Parquet."
 
 
-def _no_rows(path: Path) -> TableError:
-    return TableError(f"{path} has a header and no rows; expected at least one row.")
-
-
-# ---- writing ------------------------------------------------------------------------------------
+def _check_any(rows: int, path: Path) -> None:
+    if rows == 0:
+        raise TableError(f"{path} has a header and no rows; expected at least one row.")
 
 
 def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
@@ -534,7 +489,7 @@ def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
     schema: Any = None
     with ExitStack() as opened:
         for frame in frames:
-            shown = _harmless_texts(frame) if is_csv else frame
+            shown = _with_harmless_texts(frame) if is_csv else frame
             # The first batch decides the types.
             table = pa.Table.from_pandas(shown, schema, preserve_index=False)
             if file is None:
@@ -559,8 +514,7 @@ def harmless(cell: Any) -> Any:
     return f"'{cell}" if begins in _FORMULA_SIGNS or cell[:1] in ("\t", "\r", "\n") else cell
 
 
-def _harmless_texts(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with harmless names and texts; numbers keep their sign."""
+def _with_harmless_texts(frame: pd.DataFrame) -> pd.DataFrame:
     shown = frame.copy(deep=False)
     for name, column in frame.items():
         if not (is_numeric_dtype(column) or is_datetime64_any_dtype(column)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,16 +20,8 @@ from localconformal.preparation import as_pandas
 from localconformal.quantiles import Array
 from localconformal.report import write_report
 from localconformal.rows import take_rows
-from localconformal.tabular.model import (
-    METHODS,
-    NEEDS_MORE,
-    TableModel,
-    Task,
-    as_levels,
-    as_names,
-    fit_task,
-    method_name,
-)
+from localconformal.tabular import model as models
+from localconformal.tabular.model import TableModel, Task, as_names
 from localconformal.tabular.run import KnownRows, known_rows
 from localconformal.text import one_line
 
@@ -71,16 +63,10 @@ class _Trial(NamedTuple):
 class Ranking:
     """What `compare_methods` found.
 
-    Attributes
-    ----------
-    comparison : Comparison
-        Of the methods that worked on every split, over the splits, the best first.
-    failed : dict of method -> why, in one sentence
-    trials : tuple
-        The splits: test rows, models, intervals, times.
-    notes : tuple of str
-        What was done to the table, and what the methods warned of on the first split.
-    random_state : int
+    ``comparison`` is of the methods that worked on every split, over the splits, the best first;
+    ``failed`` says of the others why, in one sentence; ``trials`` are the splits: test rows,
+    models, intervals, times; ``notes`` say what was done to the table, and what the methods warned
+    of on the first split.
     """
 
     comparison: Comparison
@@ -110,8 +96,7 @@ class Ranking:
                 found = paired.get((method.name, metric))
                 row[f"{metric}_difference"] = 0.0 if found is None else found.difference
                 for end in ("lower", "upper"):
-                    value = math.nan if found is None else getattr(found, end)
-                    row[f"{metric}_difference_{end}"] = value
+                    row[f"{metric}_difference_{end}"] = getattr(found, end, math.nan)
             rows.append(row)
         return rows
 
@@ -123,8 +108,7 @@ class Ranking:
 
     def record(self) -> dict[str, Any]:
         """Everything that was found, as plain data."""
-        first = self.trials[0]
-        reading = (say_splits(len(self.trials)), BOTH_FINITE)
+        first, reading = self.trials[0], (say_splits(len(self.trials)), BOTH_FINITE)
         on_comparison = [note for note in self.comparison.notes if note in reading]
         return {
             "confidence_level": self.confidence_level,
@@ -139,19 +123,19 @@ class Ranking:
         """The audit of the best method on the first split, and all methods as ranked, as a page."""
         first, name = self.trials[0], self.comparison.best
         best, seed = first.attempts[name], self.random_state
-        prepared, level = best.model.preparation.transform(first.test), self.confidence_level
+        model, level = best.model.regressor, self.confidence_level
+        prepared = best.model.preparation.transform(first.test)
         X = best.model.preparation.with_dates(prepared)
-        audited = audit(X, first.y, best.intervals, confidence_level=level, random_state=seed)
+        rows: dict[str, Any] = {"X": X, "y": first.y, "intervals": best.intervals}
+        audited = audit(**rows, confidence_level=level, random_state=seed)
         write_report(
             replace(audited, notes=(*self.notes, *audited.notes)),
             path,
-            model=best.model.regressor,
+            **rows,
+            model=model,
             title=f"The best of {len(self.comparison.methods)} methods: {name}",
             comparison=self.comparison,
-            X=X,
-            y=first.y,
-            intervals=best.intervals,
-            y_pred=best.model.regressor.predict(prepared),
+            y_pred=model.predict(prepared),
             random_state=seed,
             group_hint="",
         )
@@ -189,10 +173,6 @@ def compare_methods(
         Called with the name of each method on each split as it begins, then with "measuring":
         `count_steps` times.
 
-    Returns
-    -------
-    Ranking
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -206,31 +186,27 @@ def compare_methods(
     """
     if not 1 <= repeats <= _MOST_REPEATS:
         raise ValueError(f"repeats is {repeats}; expected a number from 1 to {_MOST_REPEATS}.")
-    names = list(dict.fromkeys(map(method_name, _asked(methods))))
-    chosen, levels = as_names(features), as_levels(confidence_level)
+    names = list(dict.fromkeys(map(models.method_name, _asked(methods))))
+    chosen, levels = as_names(features), models.as_levels(confidence_level)
     if len(levels) > 1:
         raise ValueError(f"got {len(levels)} levels; expected one confidence_level to compare at.")
     task = Task(target, "slcp", model, levels, None, chosen, seed=random_state, test_size=test_size)
     with about(source):
         rows = known_rows(as_pandas(table), task, source)
-    trials = tuple(
-        _try_methods(rows, names, seed, on_step) for seed in split_seeds(random_state, repeats)
-    )
+    seeds = split_seeds(random_state, repeats)
+    trials = tuple(_try_methods(rows, names, seed, on_step) for seed in seeds)
     on_step("measuring")
     failed = {name: why for trial in reversed(trials) for name, why in trial.failed.items()}
     kept = [name for name in names if name not in failed]
     if not kept:
-        raise ValueError(_why_none_worked(failed))
+        reasons = "; ".join(f"{name}: {why.rstrip('.')}" for name, why in failed.items())
+        shared, *others = set(failed.values())
+        raise ValueError(f"No method worked on this table ({reasons})." if others else shared)
     # All methods of a split learned the same preparation, from the same rows.
     prepared = [trial.attempts[kept[0]].model.preparation.read(trial.test) for trial in trials]
+    options: dict[str, Any] = {"confidence_level": levels[0], "random_state": random_state}
     splits = [
-        compare(
-            {name: trial.attempts[name].intervals for name in kept},
-            X,
-            trial.y,
-            confidence_level=levels[0],
-            random_state=random_state,
-        )
+        compare({name: trial.attempts[name].intervals for name in kept}, X, trial.y, **options)
         for trial, (X, _) in zip(trials, prepared, strict=True)
     ]
     first = trials[0]
@@ -242,7 +218,6 @@ def compare_methods(
 
 
 def _in_order(comparison: Comparison, names: Sequence[str]) -> Comparison:
-    """The comparison, and those of its splits, with the methods in this order."""
     named = {method.name: method for method in comparison.methods}
     splits = tuple(_in_order(split, names) for split in comparison.splits)
     return replace(comparison, methods=tuple(named[name] for name in names), splits=splits)
@@ -254,7 +229,7 @@ def count_steps(methods: str | Sequence[str], repeats: int) -> int:
 
 
 def _asked(methods: str | Sequence[str]) -> Sequence[str]:
-    return as_names(methods) or [name for name in METHODS if name not in NEEDS_MORE]
+    return as_names(methods) or [one for one in models.METHODS if one not in models.NEEDS_MORE]
 
 
 def split_seeds(seed: int, repeats: int) -> list[int]:
@@ -282,11 +257,10 @@ def _try_methods(
 
 
 def _attempt(task: Task, rows: Any, y: Array, test: Any) -> _Attempt:
-    """Fit and predict, how long each takes, and what was warned of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         start = time.perf_counter()
-        model = fit_task(rows, y, task)
+        model = models.fit_task(rows, y, task)
         fitted = time.perf_counter()
         intervals = model.predict_interval(test, task.levels[0])
         end = time.perf_counter()
@@ -294,11 +268,3 @@ def _attempt(task: Task, rows: Any, y: Array, test: Any) -> _Attempt:
     said = (warning.message for warning in caught if warning.category is UserWarning)
     warned = tuple(dict.fromkeys(one_line(text, _LONGEST) for text in said))
     return _Attempt(model, intervals, fitted - start, end - fitted, warned)
-
-
-def _why_none_worked(failed: Mapping[str, str]) -> str:
-    """The reason that all methods share, or each its own."""
-    if len(set(failed.values())) == 1:
-        return next(iter(failed.values()))
-    reasons = "; ".join(f"{name}: {why.rstrip('.')}" for name, why in failed.items())
-    return f"No method worked on this table ({reasons})."

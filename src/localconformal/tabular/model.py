@@ -1,8 +1,4 @@
-"""A fitted estimator that takes raw tables: the method and the base model by name.
-
-`fit_table_model` learns a `localconformal.preparation.TablePreparation` and an estimator of this
-library; the `TableModel` that it returns answers frames, dicts and files.
-"""
+"""A fitted estimator that takes raw tables: the method and the base model by name."""
 
 from __future__ import annotations
 
@@ -28,20 +24,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import localconformal
 from localconformal.columns import is_missing, name_of
+from localconformal.io import tables
 from localconformal.io.files import write_whole
 from localconformal.io.models import load_model
-from localconformal.io.tables import (
-    DEFAULT_ROWS,
-    NAME,
-    TEXT,
-    TableError,
-    about,
-    check_columns,
-    check_suffix,
-    table_batches,
-    table_columns,
-    write_table,
-)
+from localconformal.io.tables import TableError, check_columns, table_batches
 from localconformal.laws import LAWS
 from localconformal.preparation import TablePreparation, as_pandas, read_target
 from localconformal.quantiles import Array
@@ -88,9 +74,6 @@ _QUANTILE_ALPHA = 1e-4
 _COLUMNS = (list, tuple, np.ndarray, pd.Series, pd.Index)
 
 
-# ---- methods and base models by name ------------------------------------------------------------
-
-
 def method_name(name: str) -> str:
     """The short name of a method, from that or from its estimator; case does not matter."""
     known = {estimator.lower(): short for short, estimator in METHODS.items()}
@@ -117,16 +100,14 @@ def make_base_model(name: Any, method: str, seed: int) -> Any:
         return _own_model(name, "the model is")
     if name == "hgb":
         loss = {"loss": "quantile", "quantile": 0.5} if quantile else {}
-        return HistGradientBoostingRegressor(
-            categorical_features="from_dtype", random_state=seed, **loss
-        )
+        options = {"categorical_features": "from_dtype", "random_state": seed}
+        return HistGradientBoostingRegressor(**options, **loss)
     if name == "linear":
         line = QuantileRegressor(alpha=_QUANTILE_ALPHA) if quantile else RidgeCV(_RIDGE_ALPHAS)
         return _encoded(line)
     if name == "forest" and quantile:
-        raise ValueError(
-            "the model 'forest' has no quantiles, which this method needs; choose hgb or linear."
-        )
+        needs = "which this method needs; choose hgb or linear"
+        raise ValueError(f"the model 'forest' has no quantiles, {needs}.")
     if name == "forest":
         return _encoded(RandomForestRegressor(random_state=seed))
     if not Path(name).suffix and not Path(name).exists():
@@ -135,7 +116,6 @@ def make_base_model(name: Any, method: str, seed: int) -> Any:
 
 
 def _own_model(model: Any, said: str) -> Any:
-    """An unfitted copy of a regressor, behind an encoder unless it is a Pipeline."""
     if isinstance(model, type) or not (hasattr(model, "get_params") and is_regressor(model)):
         got = "class" if isinstance(model, type) else type(model).__name__
         raise ValueError(f"{said} a {got}; expected a regressor of scikit-learn.")
@@ -145,18 +125,14 @@ def _own_model(model: Any, said: str) -> Any:
 
 def _encoded(model: Any) -> Pipeline:
     """The model behind an encoder: categories one-hot, missing numbers imputed and flagged."""
-    numbers = make_pipeline(
-        SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True),
-        StandardScaler(),
-    )
+    imputer = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+    numbers = make_pipeline(imputer, StandardScaler())
     labels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    encoder = ColumnTransformer(
-        [
-            ("numbers", numbers, make_column_selector(dtype_exclude="category")),
-            ("labels", labels, make_column_selector(dtype_include="category")),
-        ]
-    )
-    return Pipeline([("encode", encoder), ("model", model)])
+    columns = [
+        ("numbers", numbers, make_column_selector(dtype_exclude="category")),
+        ("labels", labels, make_column_selector(dtype_include="category")),
+    ]
+    return Pipeline([("encode", ColumnTransformer(columns)), ("model", model)])
 
 
 @dataclass(frozen=True)
@@ -176,7 +152,7 @@ class Task:
     time: str | None = None
 
     def __post_init__(self) -> None:
-        """One spelling of the method, so that nothing depends on how it was typed."""
+        # One spelling of the method, so that nothing depends on how it was typed.
         object.__setattr__(self, "method", method_name(self.method))
         _check_share("test_size", self.test_size)
 
@@ -191,8 +167,7 @@ class Task:
             raise TableError(
                 f"rows cannot be split by {self.target!r}, the target: name another time."
             )
-        spoilt = [name for name in self.features if name in (self.target, *identifier)]
-        if spoilt:
+        if spoilt := [name for name in self.features if name in (self.target, *identifier)]:
             raise TableError(
                 f"got {listing(map(repr, spoilt))} among the features; the target and the "
                 "identifier cannot be features: leave them out."
@@ -204,13 +179,7 @@ class Task:
         return replace(self, features=features)
 
     def split(self, n: int, share: float, seed: int) -> Sequence[Index]:
-        """Rows 0..n-1 in two parts, the second with this share: the last ones if there are times.
-
-        Examples
-        --------
-        >>> Task("y", time="day").split(5, 0.25, seed=0)
-        [array([0, 1, 2]), array([3, 4])]
-        """
+        """Rows 0..n-1 in two parts, the second with this share: the last ones if a time is set."""
         if self.time is None:
             return split_rows(n, share, seed)
         return np.split(np.arange(n), [n - math.ceil(share * n)])
@@ -247,8 +216,7 @@ def as_levels(
 ) -> tuple[float, ...]:
     """Levels as a tuple, each once; of none, the others."""
     given = () if confidence_level is None else confidence_level
-    asked = np.asarray(given, dtype=float).ravel().tolist()
-    levels = tuple(dict.fromkeys(asked)) or otherwise
+    levels = tuple(dict.fromkeys(np.asarray(given, dtype=float).ravel().tolist())) or otherwise
     if not levels:
         raise ValueError("got no confidence_level; expected one or more numbers inside (0, 1).")
     for level in levels:
@@ -264,9 +232,6 @@ def as_names(given: str | Sequence[str]) -> tuple[str, ...]:
 def _check_share(name: str, value: float) -> None:
     if not 0.0 < value < 1.0:
         raise ValueError(f"{name} is {value:g}; expected a number inside (0, 1).")
-
-
-# ---- the model ----------------------------------------------------------------------------------
 
 
 class Predicted(NamedTuple):
@@ -297,7 +262,7 @@ class TableModel:
     @property
     def stored_types(self) -> dict[str, str]:
         """Columns that `predict` reads of a file, and as what."""
-        return {**dict.fromkeys(self.cells, TEXT), **self.preparation.stored_types}
+        return {**dict.fromkeys(self.cells, tables.TEXT), **self.preparation.stored_types}
 
     def predict_interval(
         self, rows: Any, confidence_level: Any = None, *, output: str = "array"
@@ -307,12 +272,14 @@ class TableModel:
         Without a level that is the first of ``levels``. With ``output="frame"`` the columns are
         named as by `predict`.
         """
-        X, table = self._read(rows)
-        made = self._intervals(X, table, confidence_level, output)
+        made = self._intervals(*self._read(rows), confidence_level, output)
         return made if output == "array" else _like_rows(made, rows)
 
     def predict(self, rows: Any, confidence_level: float | Sequence[float] = ()) -> Any:
         """Predictions and bounds of raw rows, by name.
+
+        The frame has ``predicted``, ``lower`` and ``upper``; for several levels ``lower_0.9``,
+        ``upper_0.9`` and so on. It is pandas, with the index of a pandas frame; polars for polars.
 
         Parameters
         ----------
@@ -321,16 +288,9 @@ class TableModel:
             row, or columns if its values are lists. None and NaN are missing values.
         confidence_level : float or sequence of float, default=()
             None asked for is ``levels``.
-
-        Returns
-        -------
-        frame of n rows
-            ``predicted``, ``lower`` and ``upper``; for several levels ``lower_0.9``, ``upper_0.9``
-            and so on. pandas, with the index of a pandas frame; polars for polars.
         """
         levels = as_levels(confidence_level, self.levels)
-        X, table = self._read(rows)
-        return _like_rows(self.predict_prepared(X, table, levels), rows)
+        return _like_rows(self.predict_prepared(*self._read(rows), levels), rows)
 
     def predict_prepared(self, X: Any, table: Any, levels: Sequence[float] = ()) -> Any:
         """Predictions and bounds of rows (n, d) that are prepared, beside the raw ones."""
@@ -346,7 +306,7 @@ class TableModel:
         *,
         confidence_level: float | Sequence[float] = (),
         identifier: str | None = None,
-        batch_rows: int = DEFAULT_ROWS,
+        batch_rows: int = tables.DEFAULT_ROWS,
         on_rows: Callable[[int], None] = lambda count: None,
     ) -> Predicted:
         """Intervals for the rows of a table on disk, batch by batch, into a file: whole or none.
@@ -369,11 +329,11 @@ class TableModel:
         """
         data, out = Path(data), Path(out)
         done, lost = 0, Counter[str]()
-        present = table_columns(data)
+        present = tables.table_columns(data)
         if identifier is None and self.identifier in present:
             identifier = self.identifier
         levels = as_levels(confidence_level, self.levels)
-        check_suffix(out)
+        tables.check_suffix(out)
         check_row_name(identifier, levels)
         named = [] if identifier is None else [identifier]
         check_columns([*named, *self.stored_types], present, str(data))
@@ -381,10 +341,10 @@ class TableModel:
         def batches() -> Iterator[Any]:
             nonlocal done
             # A feature that names rows too is read as both.
-            beside = table_batches(data, dict.fromkeys(named, NAME), rows=batch_rows)
-            tables = table_batches(data, self.stored_types, rows=batch_rows)
-            for table, names in zip(tables, beside if named else repeat({}), strict=False):
-                with about(str(data)):
+            beside = table_batches(data, dict.fromkeys(named, tables.NAME), rows=batch_rows)
+            read = table_batches(data, self.stored_types, rows=batch_rows)
+            for table, names in zip(read, beside if named else repeat({}), strict=False):
+                with tables.about(str(data)):
                     X, lost_here = self.preparation.read(table)
                     made = self.predict_prepared(X, table, levels)
                 lost.update(lost_here)
@@ -392,7 +352,7 @@ class TableModel:
                 done += len(made)
                 on_rows(len(made))
 
-        write_whole(out, lambda part: write_table(batches(), part))
+        write_whole(out, lambda part: tables.write_table(batches(), part))
         return Predicted(out, done, tuple(self.preparation.lost_notes(lost)))
 
     def notes(self, lost: Mapping[str, int]) -> tuple[str, ...]:
@@ -409,11 +369,9 @@ class TableModel:
         return X, table
 
     def _read_objects(self, table: Any) -> tuple[Any, dict[str, int]]:
-        """What the preparation makes of a table of objects; a row alone is as in company.
-
-        pandas finds one type for a column of objects, which would depend on the other rows. So rows
-        whose values are of the same types are read together, and others apart.
-        """
+        """What the preparation makes of a table of objects; a row alone is as in company."""
+        # pandas finds one type for a column of objects, which would depend on the other rows. So
+        # rows whose values are of the same types are read together, and others apart.
         kinds: dict[tuple[type, ...], list[int]] = {}
         for position, row in enumerate(table.itertuples(index=False, name=None)):
             kinds.setdefault(tuple(map(type, row)), []).append(position)
@@ -462,10 +420,6 @@ def fit_table_model(
         Columns whose labels are the cells of "mondrian".
     random_state : int, default=0
 
-    Returns
-    -------
-    TableModel
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -493,24 +447,19 @@ def fit_task(
     train, calibration = task.split(len(y), CALIBRATION_SHARE, task.seed)
     preparation = TablePreparation().fit(X.iloc[train][list(task.features)])
     cells = task.groups if task.method == _CELL_METHOD else ()
-    unfitted = TableModel(
-        preparation, None, task.levels, cells, task.target, identifier=task.identifier
-    )
+    about = (task.levels, cells, task.target, task.identifier)
+    unfitted = TableModel(preparation, None, *about)
     if on_columns is not None:
         on_columns(unfitted.stored_types)
     regressor = task.regressor()
-    (X_train, lost), (X_cal, lost_cal) = (preparation.read(X.iloc[r]) for r in (train, calibration))
-    labels, labels_cal = (
-        cell_labels(X.iloc[rows], cells) if cells else None for rows in (train, calibration)
-    )
+    parts = X.iloc[train], X.iloc[calibration]
+    (X_train, lost), (X_cal, lost_cal) = map(preparation.read, parts)
+    labels, labels_cal = (cell_labels(part, cells) if cells else None for part in parts)
     regressor.fit(X_train, y[train], **({"groups": labels} if cells else {}))
     # The parts come from one table: alike values are other records, not the same ones.
     regressor._calibrate(regressor._rows(X_cal, labels_cal), y[calibration])
     together = Counter(lost) + Counter(lost_cal)
     return replace(unfitted, regressor=regressor, lost=tuple(together.items()))
-
-
-# ---- rows in and out ----------------------------------------------------------------------------
 
 
 def _raw_table(rows: Any, wanted: Iterable[str]) -> Any:
@@ -554,10 +503,7 @@ def _like_rows(made: Any, rows: Any) -> Any:
 
 def cell_labels(table: Any, columns: Sequence[str]) -> list[str | None]:
     """One label per row: the text of the column, None where missing; of several, their names."""
-    texts = [
-        [None if is_missing(value) else _label_text(value) for value in table[name]]
-        for name in columns
-    ]
+    texts = [list(map(_label_text, table[name])) for name in columns]
     if len(texts) == 1:
         return texts[0]
     # A bar within a name is doubled: no two rows of labels agree.
@@ -565,8 +511,10 @@ def cell_labels(table: Any, columns: Sequence[str]) -> list[str | None]:
     return [" | ".join(name_of(text).replace("|", "||") for text in row) for row in rows]
 
 
-def _label_text(value: Any) -> str:
+def _label_text(value: Any) -> str | None:
     """A value as text, alike whether it was read as 2, 2.0 or "2", as True or "true"."""
+    if is_missing(value):
+        return None
     text = f"{value:.15g}" if isinstance(value, float) else str(value)
     return text.lower() if text.lower() in ("true", "false") else text
 

@@ -17,32 +17,17 @@ from numpy.typing import NDArray
 from localconformal.audit import Audit, audit
 from localconformal.audit.audit import Accuracy, accuracy
 from localconformal.columns import name_of
+from localconformal.io import tables
 from localconformal.io.files import write_together
 from localconformal.io.models import save_model
-from localconformal.io.tables import (
-    NAME,
-    TableError,
-    about,
-    table_batches,
-    table_columns,
-    write_table,
-)
+from localconformal.io.tables import TableError, write_table
 from localconformal.metrics import coverage, coverage_band, interval_score, mean_length
 from localconformal.preparation import as_pandas, in_time, read_target
 from localconformal.quantiles import Array
 from localconformal.report import write_report
 from localconformal.rows import Index, take_rows
-from localconformal.tabular.model import (
-    CALIBRATION_SHARE,
-    Predicted,
-    TableModel,
-    Task,
-    as_levels,
-    as_names,
-    check_row_name,
-    fit_task,
-    with_row_names,
-)
+from localconformal.tabular import model as models
+from localconformal.tabular.model import TableModel, Task, as_names, fit_task
 from localconformal.text import json_text, listing, say_number, say_rows
 from localconformal.versions import PACKAGES, versions
 
@@ -62,6 +47,7 @@ _FILES = {
     "new intervals as CSV": "new-intervals.csv",
     "record": "run.json",
 }
+_PARTS = ("input", "with a target", "train", "calibrate", "hold out")
 #: What the page of a run says where no groups were named.
 GROUP_HINT = "name their columns as groups"
 
@@ -70,24 +56,11 @@ GROUP_HINT = "name their columns as groups"
 class Run:
     """A fitted model and how it did on the n rows held out.
 
-    Attributes
-    ----------
-    task : Task
-    model : TableModel
-    audit : Audit
-        At the first level; its notes begin with what was done to the table.
-    X : pandas frame of shape (n, d)
-        Prepared features.
-    y : array of shape (n,)
-    intervals : array of shape (n, 2, L)
-    table : pandas frame of n rows
-        ``row`` (position in the input, from 0), the identifier, ``actual``, ``predicted``, bounds.
-    rows : dict of part -> number of rows
-    accuracy : Accuracy
-        Of the point predictions.
-    notes : tuple of str
-        What was done to the table.
-    seconds : dict of stage -> seconds
+    Of these rows, ``X`` (n, d) are the prepared features, a pandas frame, beside ``y`` (n,) and
+    ``intervals`` (n, 2, L); ``table`` is a pandas frame of ``row`` (position in the input, from 0),
+    the identifier, ``actual``, ``predicted`` and bounds. ``audit`` is at the first level, and
+    ``accuracy`` that of the point predictions. ``rows`` counts the rows of each part, ``notes`` say
+    what was done to the table, and ``seconds`` are by stage.
     """
 
     task: Task
@@ -110,7 +83,7 @@ class Run:
         """
         promised = self.model.regressor.guarantee_.marginal
         sizes = (self.rows["calibrate"], self.rows["hold out"])
-        bounds_of_levels = self.intervals.transpose(2, 0, 1)
+        by_level = self.intervals.transpose(2, 0, 1)
         return [
             {
                 "level": level,
@@ -119,7 +92,7 @@ class Run:
                 "mean_length": float(mean_length(self.y, bounds)),
                 "interval_score": float(interval_score(self.y, bounds, level)),
             }
-            for level, bounds in zip(self.model.levels, bounds_of_levels, strict=True)
+            for level, bounds in zip(self.model.levels, by_level, strict=True)
         ]
 
     def record(self) -> dict[str, Any]:
@@ -141,10 +114,7 @@ class Run:
 
 
 class KnownRows(NamedTuple):
-    """The n rows of a table that have a target, y (n,), and where they stand in it, from 0 (n,).
-
-    The task names the features; the notes are on rows left out, and on the order of rows.
-    """
+    """The n rows of a table that have a target, y (n,), and where they stand in it, from 0 (n,)."""
 
     table: Any
     y: Array
@@ -198,10 +168,6 @@ def run_table(
     on_columns : callable
         Called with the columns that later rows must have, and their types, before the fit.
 
-    Returns
-    -------
-    Run
-
     Examples
     --------
     >>> import pandas as pd
@@ -212,22 +178,21 @@ def run_table(
     >>> done.rows["hold out"], list(done.table)
     (60, ['row', 'actual', 'predicted', 'lower', 'upper'])
     """
-    levels = as_levels(confidence_level)
-    named, by = as_names(features), as_names(groups)
+    levels, named, by = models.as_levels(confidence_level), as_names(features), as_names(groups)
     options = (method, model, levels, law, named, by, random_state)
     task = Task(target, *options, identifier, test_size, time)
     seconds: dict[str, float] = {}
-    with about(source):
+    with tables.about(source):
         table = as_pandas(table)
         task = replace(task, identifier=identifier or table.index.name)
-        check_row_name(task.identifier, levels)
+        models.check_row_name(task.identifier, levels)
         rows = known_rows(table, task, source)
     fit, held = rows.split(random_state)
     on_step(STEPS[1])
     with _timed(seconds, "fit and calibrate"):
         fitted = fit_task(take_rows(rows.table, fit), rows.y[fit], rows.task, on_columns)
     on_step(STEPS[2])
-    return _checked(fitted, rows, held, len(table), seconds)
+    return _predict_and_audit(fitted, rows, held, len(table), seconds)
 
 
 def known_rows(table: Any, task: Task, source: str) -> KnownRows:
@@ -235,11 +200,11 @@ def known_rows(table: Any, task: Task, source: str) -> KnownRows:
     task = task.on_columns(table, source)
     y, is_known = read_target(table[task.target])
     known, missing = np.flatnonzero(is_known), int(np.count_nonzero(~is_known))
-    notes = [f"{missing:,} of {len(y):,} rows have no finite {task.target!r}: left out."]
-    notes = notes if missing else []
+    said = f"{missing:,} of {len(y):,} rows have no finite {task.target!r}: left out."
+    notes = [said] if missing else []
     if task.time is not None:
-        known, said = _ordered(table[task.time], known)
-        notes += said
+        known, on_time = _ordered(table[task.time], known)
+        notes += on_time
     if len(known) < _LEAST_ROWS:
         raise TableError(
             f"{source} has {len(known)} row(s) with a value of {task.target!r}; expected at least "
@@ -256,10 +221,9 @@ def known_rows(table: Any, task: Task, source: str) -> KnownRows:
     return rows if task.time is None else rows._replace(notes=(*notes, _order_note(rows)))
 
 
-def _checked(
+def _predict_and_audit(
     model: TableModel, rows: KnownRows, held: Index, n_input: int, seconds: dict[str, float]
 ) -> Run:
-    """Predict and audit the rows held out."""
     tested, y, task = take_rows(rows.table, held), rows.y[held], rows.task
     with _timed(seconds, "predict"):
         X, lost = model.preparation.read(tested)
@@ -268,18 +232,14 @@ def _checked(
     bounds = made.drop(columns="predicted").to_numpy().reshape(len(made), -1, 2)
     intervals = np.asarray(bounds.transpose(0, 2, 1))
     with _timed(seconds, "audit"):
-        found = audit(
-            X,
-            y,
-            intervals[:, :, 0],
-            {name: tested[name] for name in task.groups} or None,
-            confidence_level=task.levels[0],
-            y_pred=made["predicted"].to_numpy(),
-            random_state=task.seed,
-        )
+        groups = {name: tested[name] for name in task.groups} or None
+        options: dict[str, Any] = {"confidence_level": task.levels[0], "random_state": task.seed}
+        y_pred = made["predicted"].to_numpy()
+        found = audit(X, y, intervals[:, :, 0], groups, y_pred=y_pred, **options)
     notes = (*rows.notes, *_assumptions(model, task), *task.notes(), *model.notes(lost))
     made.insert(0, "actual", y)
     used = model.regressor.fit_report_["rows"]
+    counts = (n_input, len(rows.y), used["train"], used["calibration"], len(held))
     return Run(
         task=task,
         model=model,
@@ -287,14 +247,8 @@ def _checked(
         X=X,
         y=y,
         intervals=intervals,
-        table=with_row_names(made, rows.positions[held], _names(tested, task.identifier)),
-        rows={
-            "input": n_input,
-            "with a target": len(rows.y),
-            "train": used["train"],
-            "calibrate": used["calibration"],
-            "hold out": len(held),
-        },
+        table=models.with_row_names(made, rows.positions[held], _names(tested, task.identifier)),
+        rows=dict(zip(_PARTS, counts, strict=True)),
         accuracy=accuracy(y, made["predicted"]),
         notes=notes,
         seconds=seconds,
@@ -321,20 +275,13 @@ def _names(table: Any, identifier: str | None) -> Any:
 
 @contextmanager
 def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
-    """Wall time of a stage, into ``seconds``."""
     start = clock.perf_counter()
     yield
     seconds[name] = clock.perf_counter() - start
 
 
-# ---- rows in the order of time: the first train, later ones calibrate, the last are held out ----
-
-
 def _ordered(column: Any, known: Index) -> tuple[Index, list[str]]:
-    """These rows in the order of a column of times, and what to know about it.
-
-    Rows without a time are left out; those of the same time keep their order.
-    """
+    """These rows in the order of their times, without those that have none; and what to know."""
     times, notes = in_time(column.iloc[known])
     missing = np.isnan(times)
     if count := int(np.count_nonzero(missing)):
@@ -350,10 +297,9 @@ def _ordered(column: Any, known: Index) -> tuple[Index, list[str]]:
 
 
 def _order_note(rows: KnownRows) -> str:
-    """How rows in the order of their times are split."""
     column = rows.table[rows.task.time]
     fit, held = rows.split(0)
-    train, calibration = rows.task.split(len(fit), CALIBRATION_SHARE, 0)
+    train, calibration = rows.task.split(len(fit), models.CALIBRATION_SHARE, 0)
     last = [_say_time(column.iloc[part[-1]]) for part in (train, calibration, held)]
     shared = " Rows of the same time are in more than one part." if len(set(last)) < 3 else ""
     return (
@@ -370,16 +316,10 @@ def _say_time(value: Any) -> str:
     return say_number(float(value)) if is_share else name_of(value)
 
 
-# ---- the files of a run: all of them or none ----------------------------------------------------
-
-
 def run_paths(folder: str | Path, *, new: bool) -> dict[str, Path]:
     """What is written -> where; with or without the intervals of new rows."""
-    return {
-        what: Path(folder) / name
-        for what, name in _FILES.items()
-        if new or not what.startswith("new ")
-    }
+    chosen = (what for what in _FILES if new or not what.startswith("new "))
+    return {what: Path(folder) / _FILES[what] for what in chosen}
 
 
 def write_run(
@@ -391,6 +331,8 @@ def write_run(
 ) -> tuple[dict[str, Path], tuple[str, ...]]:
     """Write intervals, report, model and run.json, all of them or none.
 
+    Returns what is where, and sentences on values of the new rows that could not be used.
+
     Parameters
     ----------
     run : Run
@@ -401,27 +343,20 @@ def write_run(
         A table of new rows to predict beside those held out.
     about_run : mapping, default=None
         What run.json says before everything else.
-
-    Returns
-    -------
-    dict of what -> Path
-    tuple of str
-        Sentences on values of the new rows that could not be used.
     """
     paths = run_paths(folder, new=new is not None)
     files = {what: path.name for what, path in paths.items()}
     record = {**(about_run or {}), **run.record(), "files": files}
-    made: list[Predicted] = []
+    made: list[models.Predicted] = []
 
     def report(part: Path) -> None:
+        rows = {"X": run.X, "y": run.y, "intervals": run.intervals[:, :, 0]}
         write_report(
             run.audit,
             part,
+            **rows,
             model=run.model.regressor,
             title=f"Prediction intervals for {run.model.target}: how well do they cover?",
-            X=run.X,
-            y=run.y,
-            intervals=run.intervals[:, :, 0],
             y_pred=run.table["predicted"].to_numpy(),
             random_state=run.task.seed,
             group_hint=GROUP_HINT,
@@ -430,7 +365,8 @@ def write_run(
     def copied(part: Path) -> None:
         # Predicted once, into Parquet: the rows as they are.
         source = made[0].path
-        write_table(table_batches(source, dict.fromkeys(table_columns(source), NAME)), part)
+        types = dict.fromkeys(tables.table_columns(source), tables.NAME)
+        write_table(tables.table_batches(source, types), part)
 
     writers: dict[str, Callable[[Path], object]] = {
         "intervals": lambda part: write_table([run.table], part),
@@ -441,9 +377,6 @@ def write_run(
         "new intervals as CSV": copied,
         "record": lambda part: part.write_text(json_text(record) + "\n", encoding="utf-8"),
     }
-    every = run_paths(folder, new=True).values()
-    write_together(
-        {path: writers[what] for what, path in paths.items()},
-        remove=[path for path in every if path not in paths.values()],
-    )
+    others = set(run_paths(folder, new=True).values()).difference(paths.values())
+    write_together({path: writers[what] for what, path in paths.items()}, remove=others)
     return paths, made[0].notes if made else ()
