@@ -73,15 +73,9 @@ def audit(
         on_step("writing")
         told = {"file": predictions, "y": y, "lower": lower, "upper": upper, "seed": seed}
         whole, failures = asdict(found), [asdict(failure) for failure in found.failures()]
-        parts = {part: whole[part] for part in ("rules", "features", "groups", "sizes", "slab")}
-        noted = {"notes": [*notes, *whole["notes"]]}
-        record = {
-            "input": told,
-            "summary": whole["summary"],
-            "failures": failures,
-            **parts,
-            **noted,
-        }
+        record = {"input": told, "summary": whole["summary"], "failures": failures}
+        record |= {part: whole[part] for part in ("rules", "features", "groups", "sizes", "slab")}
+        record["notes"] = [*notes, *whole["notes"]]
         report, written = write_together(
             {
                 page: lambda part: write_report(found, part, **options, group_hint=GROUP_HINT),
