@@ -136,6 +136,9 @@ def summarise(
     columns, seed = table.columns or read_columns(np.zeros(n), n), random_state
     slab = cast(WorstSlab, metrics.worst_slab_coverage(y, bounds, columns, random_state=seed))
     risk = _find_risk(columns, y, bounds, confidence_level, random_state)
+    numbers: dict[str, Any] = {name: float(getattr(metrics, name)(y, bounds)) for name in _PLAIN}
+    for name in ("coverage", "lower", "upper", "n"):
+        numbers[f"worst_slab_{name}"] = getattr(slab, name)
     summary = Summary(
         n=n,
         confidence_level=confidence_level,
@@ -146,17 +149,13 @@ def summarise(
         n_calibration=n_calibration or 0,
         expected_lower=expected[0],
         expected_upper=expected[1],
-        **{name: float(getattr(metrics, name)(y, bounds)) for name in _PLAIN},
+        **numbers,
         mean_finite_length=float(finite.mean()) if len(finite) else nan,
         median_finite_length=float(np.median(finite)) if len(finite) else nan,
         interval_score=float(metrics.interval_score(y, bounds, confidence_level)),
         length_error_corr=float(metrics.length_error_corr(y, bounds, y_pred)),
         hsic=dependence.value,
         hsic_p_value=dependence.p_value,
-        worst_slab_coverage=slab.coverage,
-        worst_slab_lower=slab.lower,
-        worst_slab_upper=slab.upper,
-        worst_slab_n=slab.n,
         excess_risk_l1=risk.l1,
         excess_risk_l1_error=risk.l1_error,
         excess_risk_n=risk.n,
@@ -552,8 +551,17 @@ def common_level(candidates: Iterable[Any], confidence_level: float | None) -> f
 def audit_text(audit: Audit, rest: str = 'frame("failures")') -> str:
     """The whole audit as text; ``rest`` is where failures stand that it only counts."""
     lines = [_heading(audit), *aligned(summary_lines(audit.summary)), ""]
-    for part in _TITLES:
-        lines += _part_lines(audit, part, rest)
+    for part, title in _TITLES.items():
+        if not getattr(audit, part):
+            continue
+        told = _told_failures(audit, part)
+        lines.append(f"{title}: {part_verdict(audit, part)}")
+        for one in told[:_MOST_LINES]:
+            phrase = coverage_phrase(one, audit.summary.confidence_level)
+            lines.append(f"  {one_line(one.text, _WIDEST_SENTENCE)}: {phrase}")
+        if len(told) > _MOST_LINES:
+            lines.append(f"  and {len(told) - _MOST_LINES:,} more: see {rest}")
+        lines.append("")
     if audit.slab.n:
         lines += [_slab_sentence(audit), ""]
     if audit.notes:
@@ -564,18 +572,6 @@ def audit_text(audit: Audit, rest: str = 'frame("failures")') -> str:
 def _heading(audit: Audit) -> str:
     summary = audit.summary
     return f"Coverage audit of {say_rows(summary.n)}, target {say_level(summary.confidence_level)}"
-
-
-def _part_lines(audit: Audit, part: str, rest: str) -> list[str]:
-    if not getattr(audit, part):
-        return []
-    level, told = audit.summary.confidence_level, _told_failures(audit, part)
-    lines = [f"{_TITLES[part]}: {part_verdict(audit, part)}"]
-    for one in told[:_MOST_LINES]:
-        lines.append(f"  {one_line(one.text, _WIDEST_SENTENCE)}: {coverage_phrase(one, level)}")
-    if len(told) > _MOST_LINES:
-        lines.append(f"  and {len(told) - _MOST_LINES:,} more: see {rest}")
-    return [*lines, ""]
 
 
 def _told_failures(audit: Audit, part: str) -> list[Failure]:

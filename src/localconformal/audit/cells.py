@@ -253,11 +253,10 @@ class Counted:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell(Counted):
-    """Coverage of the rows of one bin, one group or one stratum of lengths.
+    """Coverage of the rows of one bin, group or stratum of lengths; for the numbers see `Counted`.
 
     ``by`` is what parts the rows: a feature, the name of the groups, "length"; ``label`` says in
-    short which part it is, ``position`` by its place, from 0 on. The numbers are explained at
-    `Counted`.
+    short which part it is, ``position`` by its place, from 0 on.
     """
 
     by: str

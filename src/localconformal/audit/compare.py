@@ -39,10 +39,9 @@ _SHOWN = {
     "excess_risk_l1": "excess risk",
 }
 METRICS = ("interval_score", "length", "coverage")
-_FEW_ROWS = 30
 BOTH_FINITE = "Differences of score and length use only rows where both methods are finite."
-#: Characters of a method's name in the text.
-_WIDEST = 90
+#: Fewer rows have rough intervals; characters of a method's name in the text.
+_FEW_ROWS, _WIDEST = 30, 90
 #: Endings of fields of `Summary` that have no mean over splits.
 _NO_MEAN = ("p_value", "_lower", "_upper", "_error")
 
@@ -177,9 +176,8 @@ class Comparison:
 
     def heading(self) -> str:
         """What was compared."""
-        one = self.methods[0].summary
-        splits = f"of {len(self.splits)} splits (n = {one.n:,} each)"
-        rows = splits if self.splits else f"(n = {one.n:,})"
+        one, n = self.methods[0].summary, len(self.splits)
+        rows = f"of {n} splits (n = {one.n:,} each)" if n else f"(n = {one.n:,})"
         return f"Methods on the same rows {rows}, target {say_level(one.confidence_level)}"
 
     def differences_heading(self) -> str:
@@ -234,8 +232,7 @@ def compare(
     ----------
     candidates : dict of name -> fitted estimator, or intervals of shape (n, 2)
         Estimators are asked for ``predict_interval(X)``; (predictions, intervals) will do too.
-    X : array of shape (n,) or (n, d), series or frame
-    y : array of shape (n,)
+    X, y : array (n,) or (n, d), series or frame; array of shape (n,)
     confidence_level : float, default=None
         Asked of each estimator, where its ``predict_interval`` takes it, and the target of the
         metrics. None is what the estimators were set to, all of which must then tell it, and 0.9

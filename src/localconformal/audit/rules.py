@@ -52,9 +52,8 @@ _Mask = NDArray[np.bool_]
 class Rule(Counted):
     """A region of the features, and its coverage on rows that did not find it.
 
-    ``text`` has its ``conditions`` in words. The numbers, explained at `Counted`, are of rows that
-    did not find the region: valid whatever was found. ``found_coverage``, of the ``found_n`` rows
-    that found it, is biased: for comparison only.
+    ``text`` has its ``conditions`` in words; for the numbers see `Counted`. ``found_coverage``, of
+    the ``found_n`` rows that found it, is biased: for comparison only.
     """
 
     conditions: tuple[Condition, ...]

@@ -248,10 +248,8 @@ def plot_regions(
 
     Parameters
     ----------
-    X : array of shape (n,) or (n, 1), series, or frame of one column
-        Numbers; rows outside every region, and missing values, are not counted.
-    y : array of shape (n,)
-    bands : dict of name -> intervals of shape (n, 2)
+    X, y, bands
+        As in `plot_bands`; X of numbers. Rows outside every region, or missing, are not counted.
     edges : array of shape (R + 1,)
         The regions are [edges_r, edges_r+1), the last one closed.
     confidence_level : float, default=0.9
@@ -384,7 +382,14 @@ def plot_comparison(
         _draw_bands(above, drawn[-1], {name: colour})
         counted.append(_regions_frame(X, y, own, edges)[0])
         _draw_regions(below, counted[-1], {name: colour}, confidence_level)
-        _head(above, name, colour, y, bands[name])
+        summary = f"covers {say_share(float(coverage(y, bands[name])))}   mean length "
+        summary += say_number(float(mean_length(y, bands[name])))
+        if (infinite := float(share_infinite(y, bands[name]))) > 0:
+            summary += f"   {say_share(infinite)} infinite"
+        bold: dict[str, Any] = {"fontsize": 12, "fontweight": "bold", "color": colour}
+        above.set_title(art.plain(name), loc="left", pad=20, **bold)
+        place: tuple[Any, ...] = ((0, 1), (0, 6), "axes fraction", "offset points")
+        above.annotate(summary, *place, color=art.INK, fontsize=10)
     _label(axes, np.asarray(edges, dtype=np.float64), confidence_level)
     bands_drawn = pd.concat(drawn)
     art.caption(axes[1, 0], [_say_shapes(bands_drawn)], n_panels=len(bands))
@@ -392,16 +397,6 @@ def plot_comparison(
         figure.suptitle(title, fontsize=14, fontweight="bold", color=art.INK, x=0.01, ha="left")
     parts = {"bands": bands_drawn, "regions": pd.concat(counted)}
     return axes, pd.concat(parts, names=["panel", "row"])
-
-
-def _head(ax: Axes, name: str, colour: str, y: Any, intervals: Any) -> None:
-    summary = f"covers {say_share(float(coverage(y, intervals)))}   mean length "
-    summary += say_number(float(mean_length(y, intervals)))
-    if (infinite := float(share_infinite(y, intervals))) > 0:
-        summary += f"   {say_share(infinite)} infinite"
-    ax.set_title(art.plain(name), fontsize=12, fontweight="bold", color=colour, loc="left", pad=20)
-    place: tuple[Any, ...] = ((0, 1), (0, 6), "axes fraction", "offset points")
-    ax.annotate(summary, *place, color=art.INK, fontsize=10)
 
 
 def _label(axes: Any, edges: Any, confidence_level: float) -> None:

@@ -132,9 +132,9 @@ def plot_feature_coverage(
 ) -> tuple[Axes, Any]:
     """Draw the coverage of each bin of a feature with its exact binomial band, and the level.
 
-    The bins of numbers and times are those of the audit: at most ten, between quantiles, equal
-    values together. Labels are taken as they are, the most frequent first. Missing values are
-    the last bin. The frame is as that of `plot_group_coverage`, of the bins drawn.
+    The bins of numbers and times are those of the audit: at most ten, between quantiles. Labels
+    are taken as they are, the most frequent first; missing values are the last bin. The frame is as
+    that of `plot_group_coverage`.
 
     Parameters
     ----------
@@ -180,8 +180,7 @@ def plot_calibration(
 
     Parameters
     ----------
-    y : array of shape (n,)
-    intervals : array of shape (n, 2, L)
+    y, intervals : arrays of shapes (n,) and (n, 2, L)
         As ``predict_interval(X, confidence_level=levels)`` gives them.
     confidence_level : array of shape (L,)
     probability : float, default=0.95

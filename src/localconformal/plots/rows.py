@@ -27,8 +27,7 @@ from localconformal.text import say_level, say_number, say_share
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LENGTH, _PREDICTION = "length", "prediction"
-_ROW, _MEAN, _QUANTILE = "row", "mean", "quantile"
+_LENGTH, _ROW, _MEAN, _QUANTILE = "length", "row", "mean", "quantile"
 _MAX_BINS, _FEWEST_ROWS = 10, 20
 
 
@@ -67,21 +66,16 @@ def plot_sorted(
     """
     art.check_packages("plot_sorted")
     response, bounds = check_one_level(y, intervals)
-    if by not in (_LENGTH, _PREDICTION):
+    if by not in (_LENGTH, "prediction"):
         raise ValueError(f"by: got {by!r}; expected 'length' or 'prediction'.")
     import pandas as pd
 
     rows, length = art.drawn_rows(len(response), max_points, random_state), tied_lengths(bounds)
-    columns = {
-        "row": rows,
-        "y": response[rows],
-        "prediction": _centres(response, bounds, y_pred)[rows],
-        "lower": bounds[rows, 0],
-        "upper": bounds[rows, 1],
-        "length": length[rows],
-        "covered": is_covered(response[rows], bounds[rows]),
-    }
-    frame = pd.DataFrame(columns).sort_values(by, kind="stable", ignore_index=True)
+    columns: dict[str, Any] = {"y": response, "prediction": _centres(response, bounds, y_pred)}
+    columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1], "length": length}
+    columns["covered"] = is_covered(response, bounds)
+    frame = pd.DataFrame({"row": rows} | {name: one[rows] for name, one in columns.items()})
+    frame = frame.sort_values(by, kind="stable", ignore_index=True)
     ax = art.make_axes(ax)
     _draw_sorted(ax, frame, by)
     share, n = say_share(float(coverage(response, bounds))), len(response)
@@ -302,7 +296,15 @@ def plot_local_weights(
     else:
         look: dict[str, Any] = {"color": art.MISS, "edgecolors": "white", "lw": 0.9, "zorder": 4}
         ax.scatter(place[0], place[1], marker="*", s=190, **look)
-    art.caption(ax, ["Dashed: x." if len(shown) == 1 else "★: x.", *_describe(weights, len(rows))])
+    n, size = len(weights), float(effective_size(weights[None])[0])
+    said = (
+        f"Effective sample size {say_number(size)}: {np.sum(weights > 0):,} of {n:,} rows have "
+        f"weight, the heaviest {say_share(float(weights.max()))} of all."
+    )
+    if size == 0.0:
+        said = f"None of {n:,} rows speaks for this x: all weights are 0."
+    drawn = art.say_drawn(len(rows), n, "the heaviest and others at random")
+    art.caption(ax, ["Dashed: x." if len(shown) == 1 else "★: x.", said, drawn])
     return ax, frame
 
 
@@ -392,14 +394,3 @@ def _draw_weights(ax: Axes, frame: Any, upwards: str) -> None:
             bar.ax.tick_params(colors=art.INK, labelsize=art.SMALL_SIZE, color=art.FAINT)
     if upwards == "weight":
         ax.set_ylim(bottom=0.0)
-
-
-def _describe(weights: Array, n_drawn: int) -> list[str]:
-    n, size = len(weights), float(effective_size(weights[None])[0])
-    said = (
-        f"Effective sample size {say_number(size)}: {np.sum(weights > 0):,} of {n:,} rows have "
-        f"weight, the heaviest {say_share(float(weights.max()))} of all."
-    )
-    if size == 0.0:
-        said = f"None of {n:,} rows speaks for this x: all weights are 0."
-    return [said, art.say_drawn(n_drawn, n, "the heaviest and others at random")]

@@ -191,10 +191,23 @@ def _comparison_charts(comparison: Comparison) -> dict[str, Any]:
         band = "The mean over splits, with its 95 % interval"
     lead, level = f"{band}; the dashed line is the target.", shown[0].summary.confidence_level
     charts = {"methods": _forest("Coverage of each method", lead, level, columns)}
-    if paired := paired_in_points(comparison):
-        each = "split by split" if comparison.splits else "row by row"
-        charts["differences"] = _differences_chart(paired, each)
-    return charts
+    paired, options = paired_in_points(comparison), []
+    if not paired:
+        return charts
+    for metric, name in METRIC_NAMES.items():
+        rows = []
+        for one in [row for row in paired if row.metric == metric][:MAX_METHODS]:
+            state = "apart" if one.lower > 0 or one.upper < 0 else _WITHIN
+            rows.append((one.method, one.n, one.difference, one.lower, one.upper, state))
+        options.append((name, _forest_columns(rows)))
+    each = "split by split" if comparison.splits else "row by row"
+    lead = (
+        f"Each method less {short(paired[0].reference)}, {each}, with the 95 % confidence "
+        "interval of the mean difference; lower scores and lengths are better."
+    )
+    more: dict[str, Any] = {"choose": "Metric", "share": False, "note": ""}
+    differences = _forest("Differences between methods", lead, 0.0, options, **more)
+    return {**charts, "differences": differences}
 
 
 def paired_in_points(comparison: Comparison) -> list[Difference]:
@@ -204,22 +217,6 @@ def paired_in_points(comparison: Comparison) -> list[Difference]:
         if row.metric == "coverage":
             found[i] = replace(row, **{field: 100 * getattr(row, field) for field in fields})
     return found
-
-
-def _differences_chart(paired: list[Difference], each: str) -> dict[str, Any]:
-    options = []
-    for metric, name in METRIC_NAMES.items():
-        rows = []
-        for one in [row for row in paired if row.metric == metric][:MAX_METHODS]:
-            state = "apart" if one.lower > 0 or one.upper < 0 else _WITHIN
-            rows.append((one.method, one.n, one.difference, one.lower, one.upper, state))
-        options.append((name, _forest_columns(rows)))
-    lead = (
-        f"Each method less {short(paired[0].reference)}, {each}, with the 95 % confidence "
-        "interval of the mean difference; lower scores and lengths are better."
-    )
-    title = "Differences between methods"
-    return _forest(title, lead, 0.0, options, choose="Metric", share=False, note="")
 
 
 def _curve_chart(curve: CoverageLengthCurve) -> dict[str, Any]:
@@ -248,8 +245,9 @@ def _row_charts(y: Array, bounds: Array, seed: int) -> dict[str, Any]:
     if len(finite):
         rows = _draw(finite, _MAX_POINTS, seed)
         error = np.abs(y[rows] - bounds[rows].mean(axis=1))
+        columns = {"length": length[rows], "error": error, "covered": covered[rows]}
         drawn = _say_drawn(len(rows), len(y), seed)
-        charts["errors"] = _error_scatter(length[rows], error, covered[rows], drawn, left_out)
+        charts["errors"] = _error_scatter(columns, drawn, left_out)
     return charts
 
 
@@ -270,10 +268,8 @@ def _length_histogram(
     return _chart("histogram", "How long the intervals are", lead, columns, note=note)
 
 
-def _error_scatter(
-    length: Array, error: Array, covered: NDArray[np.bool_], drawn: str, left_out: str
-) -> dict[str, Any]:
-    """Distance of y from the centre against length: above the line, a row is missed."""
+def _error_scatter(columns: dict[str, Array], drawn: str, left_out: str) -> dict[str, Any]:
+    length, error = columns["length"], columns["error"]
     ends = [float(np.quantile(values, _EDGE)) for values in (length, error)]
     one, many = "beyond the axes stands at their edge", "beyond the axes stand at their edge"
     beyond = _say_rows_that(int(np.sum((length > ends[0]) | (error > ends[1]))), one, many)
@@ -282,7 +278,7 @@ def _error_scatter(
         "Are intervals longer where errors are larger?",
         "Each row by the length of its interval and the distance of y from its centre. Rows above "
         "the line, where the error is half the length, are missed.",
-        {"length": length, "error": error, "covered": covered},
+        columns,
         note=f"{drawn}{beyond}{left_out}",
         ends=ends,
     )

@@ -49,8 +49,7 @@ from localconformal.versions import PACKAGES, versions
 
 #: Digits kept of a number: a page of 400 pixels shows no more.
 _DIGITS = 6
-#: Characters of the conditions of a rule, whose names the audit has cut, of a paragraph, and of a
-#: model's settings.
+#: Characters of the conditions of a rule, of a paragraph, and of a model's settings.
 _CONDITIONS, _PARAGRAPH, _SETTINGS = 400, 600, 4_000
 #: Parts told as sentences, and rows of the tables.
 _MAX_SENTENCES, _MAX_ROWS, _MAX_COLUMNS, _MAX_CANDIDATES, _MAX_NOTES = 12, 400, 200, 60, 60
@@ -108,8 +107,8 @@ def report_content(
     ----------
     audit : Audit
     model : fitted estimator, default=None
-        What made the intervals: asked for its promise, how it was fitted, by how many rows it was
-        calibrated, and for the intervals of X where none are given.
+        What made the intervals: asked for its promise, its fit report, and for the intervals of X
+        where none are given.
     title : str, default="How well do these intervals cover?"
         Above the headline, and of the browser's window.
     comparison : Comparison, default=None
@@ -118,8 +117,7 @@ def report_content(
     X : array or frame of shape (n, d), default=None
     y : array of shape (n,), default=None
     intervals : array of shape (n, 2), default=None
-        The rows that were audited, for the charts of lengths, errors and intervals; without
-        intervals, or a model that gives them, these charts are left out.
+        The rows that were audited, for the charts of lengths, errors and intervals.
     y_pred : array of shape (n,), default=None
         Point predictions of these rows: how good they are, and a chart of them. None asks the
         model, where it is asked for the intervals too; otherwise both are left out.
@@ -129,6 +127,9 @@ def report_content(
         What to do for a table of groups, said where there are none.
     """
     audit = _with_expected_band(audit, model)
+    failed = audit.failures(ALPHA)
+    under = [one for one in failed if one.is_under]
+    over = [one for one in failed if not one.is_under]
     if intervals is None and model is not None and X is not None and y is not None:
         intervals = intervals_of(model, X, audit.summary.confidence_level)
         if y_pred is None and hasattr(model, "predict"):
@@ -140,10 +141,15 @@ def report_content(
     numbers = [(name, typeset(said), text) for name, said, text in summary_lines(audit.summary)]
     content = {
         "title": short(title),
-        "headline": _headline(audit, found),
+        "headline": _headline(audit, under, over, found),
         "numbers": numbers,
         "guarantee": _promise(audit, model),
-        "failures": _failures(audit, group_hint),
+        "failures": {
+            UNDER: _told_parts(audit, under),
+            OVER: _told_parts(audit, over),
+            "level": audit.summary.confidence_level,
+            "tables": [_region_table(audit, part, group_hint) for part in _TABLES],
+        },
         "predictions": [] if found is None else [t for t in (found.warning, found.text) if t],
         "charts": charts.all_charts(audit, rows, y_pred, curve, comparison, random_state),
         "slab": _slab_lines(audit),
@@ -250,9 +256,10 @@ _PARTS = {
 }
 
 
-def _headline(audit: Audit, found: Accuracy | None) -> dict[str, Any]:
-    summary, (under, over) = audit.summary, _sides(audit)
-    families = (audit.rules, audit.features, audit.groups, audit.sizes)
+def _headline(
+    audit: Audit, under: list[Failure], over: list[Failure], found: Accuracy | None
+) -> dict[str, Any]:
+    summary, families = audit.summary, (audit.rules, audit.features, audit.groups, audit.sizes)
     n_tested = sum(map(len, families)) + (audit.slab.n > 0)
     often = f"; {len(over):,} covered too often" if over else ""
     fails = (f"{len(under):,} of {n_tested:,}", f"parts of the rows, beyond chance{often}")
@@ -265,12 +272,6 @@ def _headline(audit: Audit, found: Accuracy | None) -> dict[str, Any]:
         "verdict": verdict + ([found.warning] if found is not None and found.warning else []),
         "figures": [{"label": label, "value": v, "detail": text} for label, v, text in figures],
     }
-
-
-def _sides(audit: Audit) -> tuple[list[Failure], list[Failure]]:
-    """Parts covered too rarely and parts covered too often, as everywhere on the page."""
-    found = audit.failures(ALPHA)
-    return [one for one in found if one.is_under], [one for one in found if not one.is_under]
 
 
 def _overall_sentence(summary: Summary) -> str:
@@ -354,17 +355,6 @@ _TABLES = {
     "groups": ("Groups", "No groups were named"),
     "features": ("Feature bins", "No feature tells rows apart."),
 }
-
-
-def _failures(audit: Audit, group_hint: str) -> dict[str, Any]:
-    """Parts off the target as sentences, each side by itself, and every part in tables."""
-    under, over = _sides(audit)
-    return {
-        UNDER: _told_parts(audit, under),
-        OVER: _told_parts(audit, over),
-        "level": audit.summary.confidence_level,
-        "tables": [_region_table(audit, part, group_hint) for part in _TABLES],
-    }
 
 
 def _told_parts(audit: Audit, found: list[Failure]) -> dict[str, Any]:
