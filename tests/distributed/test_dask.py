@@ -183,7 +183,7 @@ def cut_elsewhere(it):
 
 BAD_CALLS = [
     (lambda it: it.slcp.fit(it.X, np.zeros(100)), "Dask array with an array"),
-    (lambda it: it.slcp.fit(it.frame, it.y), "Dask series was"),
+    (lambda it: it.slcp.fit(it.frame, it.y), "expected a Dask series"),
     (lambda it: it.slcp.fit(it.frame, it.series.repartition(npartitions=1)), "repartition"),
     (cut_elsewhere, "cut X and y at the same rows"),
     (lambda it: it.slcp.fit(it.X, it.y[:50]), "same number"),
@@ -193,9 +193,9 @@ BAD_CALLS = [
     (lambda it: slcp(LinearRegression(), reference="oob").fit(it.X, it.y), "='cross-fit'"),
     (lambda it: lc.MondrianConformalRegressor().fit(it.X, it.y), "choose SLCPRegressor"),
     (lambda it: slcp(calibration_size=100).fit(it.X, it.y), "left to train"),
-    (lambda it: it.fitted.predict_interval(it.frame[["b", "a", "c"]]), "expected, as at fit"),
-    (lambda it: it.fitted.predict(it.X[:, :2]), "was expected, as at"),
-    (lambda it: it.fitted.predict_interval(it.X, output="frame"), "Dask frame was expected"),
+    (lambda it: it.fitted.predict_interval(it.frame[["b", "a", "c"]]), "as at fit"),
+    (lambda it: it.fitted.predict(it.X[:, :2]), "as at fit"),
+    (lambda it: it.fitted.predict_interval(it.X, output="frame"), "expected a Dask frame"),
     (lambda it: it.fitted.diagnose(it.frame), r"call X.compute\(\) first"),
     (lambda it: it.fitted.predict_quantiles(it.frame.compute(), [0.5]), "conformalize"),
 ]

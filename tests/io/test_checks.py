@@ -57,7 +57,7 @@ def unread(monkeypatch):
 
 
 NO_PART_OF_A_MODEL = ["cli.main", "io.files.write_whole", "io.models.ModelFileError"]
-NO_PART_OF_A_MODEL += ["distributed.estimator.CalibrationRows", "distributed.graph.Call"]
+NO_PART_OF_A_MODEL += ["distributed.models.Training", "distributed.graph.Call"]
 NO_PART_OF_A_MODEL += ["regressors.base.np", "regressors.base.BaseEstimator"]
 NO_PART_OF_A_MODEL += ["regressors.nothing.Here", "tabular.compare.Ranking", "tabular.run.Run"]
 #: Functions on the list: they take arrays alone.

@@ -1,8 +1,4 @@
-"""Steps that Dask runs, rows on Dask as blocks, and the part that each row plays.
-
-Everything that tasks are made of: a `Step` is a call for a worker, `Blocks` are a Dask X and y
-partition by partition, and `Roles` decide by a row's position whether it trains or calibrates.
-"""
+"""Steps that Dask runs, rows on Dask as blocks, and the part that each row plays."""
 
 from __future__ import annotations
 
@@ -24,13 +20,11 @@ from localconformal.regressors.base import check_target
 from localconformal.rows import take_rows
 
 #: Results added up by one task: enough to keep the tree flat, few enough to hold at a time.
-FAN_IN = 8
+_FAN_IN = 8
 #: Independent numbers of one position: what each decides.
 SPLIT, FOLD, DRAW = range(3)
 #: Numbers that Philox makes at a time.
-WORDS = 4
-
-Flags = NDArray[np.bool_]
+_WORDS = 4
 
 
 def load(module: str) -> Any:
@@ -54,9 +48,8 @@ class ClusterError(ConnectionError):
 class Step:
     """A call to be made by a worker, in one thread; arguments may be steps and Dask's delayed.
 
-    Lists among the arguments may hold them too. Dask's own delayed objects carry the graph behind
-    them, and merge it with each call built on them. Steps are turned into a graph once, when all
-    of them are there, in linear time.
+    Lists among the arguments may hold them too. Dask's own delayed objects merge the graphs behind
+    them at each call; steps are turned into one graph at the end, in linear time.
     """
 
     def __init__(self, function: Callable[..., Any], *args: Any) -> None:
@@ -84,7 +77,7 @@ def add_up(parts: Sequence[Any], add: Callable[[list[Any]], Any]) -> Any:
     """One step with the sum of the parts, neighbours first: the order never depends on timing."""
     level = list(parts)
     while len(level) > 1:
-        level = [Step(add, level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
+        level = [Step(add, level[i : i + _FAN_IN]) for i in range(0, len(level), _FAN_IN)]
     return level[0]
 
 
@@ -94,35 +87,27 @@ def clear_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = _why_lost(error)
-        if reason is None:
+        if "distributed" not in sys.modules:
             raise
-        raise ClusterError(reason) from error
+        from distributed.client import FutureCancelledError
+        from distributed.comm.core import CommClosedError
+        from distributed.scheduler import KilledWorker
 
-
-def _why_lost(error: Exception) -> str | None:
-    """What happened to the cluster, if that is what the error is about."""
-    if "distributed" not in sys.modules:
-        return None
-    from distributed.client import FutureCancelledError
-    from distributed.comm.core import CommClosedError
-    from distributed.scheduler import KilledWorker
-
-    if isinstance(error, (FutureCancelledError, CommClosedError)):
-        return (
-            "the Dask scheduler was lost before the work was done, and nothing was kept; start "
-            "the cluster again and repeat the call."
-        )
-    if isinstance(error, KilledWorker):
-        return (
-            "several Dask workers died on the same task, most likely for want of memory; cut the "
-            "rows into smaller partitions, or give workers more memory."
-        )
-    return None
+        if isinstance(error, (FutureCancelledError, CommClosedError)):
+            raise ClusterError(
+                "the Dask scheduler was lost before the work was done, and nothing was kept; start "
+                "the cluster again and repeat the call."
+            ) from error
+        if isinstance(error, KilledWorker):
+            raise ClusterError(
+                "several Dask workers died on the same task, most likely for want of memory; cut "
+                "the rows into smaller partitions, or give workers more memory."
+            ) from error
+        raise
 
 
 @dataclass(frozen=True)
-class Slot:
+class _Slot:
     """Where the result of another task goes."""
 
     number: int
@@ -142,10 +127,9 @@ class Call:
 
 
 def _filled(arg: Any, results: tuple[Any, ...]) -> Any:
-    """The argument with results in its slots."""
     if isinstance(arg, list):
         return [_filled(one, results) for one in arg]
-    return results[arg.number] if isinstance(arg, Slot) else arg
+    return results[arg.number] if isinstance(arg, _Slot) else arg
 
 
 def as_delayed(steps: Sequence[Step]) -> list[Any]:
@@ -178,7 +162,7 @@ def as_delayed(steps: Sequence[Step]) -> list[Any]:
         if not (isinstance(arg, Step) or type(arg).__module__ == "dask.delayed"):
             return arg
         behind.append(place(arg))
-        return Slot(len(behind) - 1)
+        return _Slot(len(behind) - 1)
 
     keys = [place(step) for step in steps]
     return [load("dask.delayed").Delayed(key, graph) for key in keys]
@@ -189,10 +173,7 @@ def as_delayed(steps: Sequence[Step]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Steps for the pairs (X, y) of partitions that have rows, and where in the table they begin.
-
-    ``meta`` is what X is made of, without rows.
-    """
+    """Steps for (X, y) of partitions that have rows, where they begin, and X without rows."""
 
     pairs: tuple[Any, ...]
     starts: tuple[int, ...]
@@ -221,7 +202,7 @@ def _ask_block(
     if len(X) != length or len(y) != length:
         raise ValueError(
             f"a partition of X has {len(X)} rows and that of y {len(y)}, {length} when counted; "
-            "the same number was expected: cut X and y at the same rows."
+            "expected the same number: cut X and y at the same rows."
         )
     return ask(X, check_target(y), start, *shared)
 
@@ -235,41 +216,37 @@ def make_blocks(X: Any, y: Any) -> Blocks:
     """Blocks of a Dask frame and series, or of two Dask arrays, cut at the same rows."""
     if is_dask_array(X) != is_dask_array(y) or not hasattr(y, "dask"):
         raise ValueError(
-            f"X is a Dask {type(X).__name__} and y a {type(y).__name__}; a Dask series was "
-            "expected with a frame, a Dask array with an array."
+            f"X is a Dask {type(X).__name__} and y a {type(y).__name__}; expected a Dask series "
+            "with a frame, a Dask array with an array."
         )
     pairs, lengths = (_array_pairs if is_dask_array(X) else _frame_pairs)(X, y)
-    filled = [
-        block
-        for block in zip(pairs, accumulate(lengths, initial=0), lengths, strict=False)
-        if block[2]
-    ]
+    starts = accumulate(lengths, initial=0)
+    filled = [block for block in zip(pairs, starts, lengths, strict=False) if block[2]]
     if not filled:
-        raise ValueError("X has 0 sample(s) in all its partitions; at least 1 was expected.")
+        raise ValueError("X has 0 sample(s) in all its partitions; expected at least 1.")
     # Dask's own sample of an array has no columns.
     meta = np.empty((0, *X.shape[1:]), X.dtype) if is_dask_array(X) else X._meta
-    full_pairs, starts, full_lengths = zip(*filled, strict=True)
-    return Blocks(full_pairs, starts, full_lengths, meta)
+    full_pairs, first_rows, full_lengths = zip(*filled, strict=True)
+    return Blocks(full_pairs, first_rows, full_lengths, meta)
+
+
+def _pair(X: Any, y: Any) -> tuple[Any, Any]:
+    return X, y
 
 
 def _frame_pairs(X: Any, y: Any) -> tuple[list[Any], list[int]]:
     """Pairs of a frame and a series; lengths by a pass over y alone."""
     if X.npartitions != y.npartitions:
         raise ValueError(
-            f"X has {X.npartitions} partitions and y {y.npartitions}; the same were expected: "
-            "take both from one frame, or repartition them alike."
+            f"X has {X.npartitions} partitions and y {y.npartitions}; expected the same: take "
+            "both from one frame, or repartition them alike."
         )
     counts = y.map_partitions(len, meta=(None, "int64"), enforce_metadata=False)
     # One collection of both, so that Dask reads what they share once.
     both = load("dask.dataframe").map_partitions(
-        _pair_up, X, y, meta=(None, "object"), enforce_metadata=False, align_dataframes=False
+        _pair, X, y, meta=(None, "object"), enforce_metadata=False, align_dataframes=False
     )
     return _own_partitions(both), list(map(int, compute(*_own_partitions(counts))))
-
-
-def _pair_up(X: Any, y: Any) -> tuple[Any, Any]:
-    """Both, as one value of one task."""
-    return X, y
 
 
 def _own_partitions(collection: Any) -> list[Any]:
@@ -292,20 +269,20 @@ def _array_pairs(X: Any, y: Any) -> tuple[list[Any], list[int]]:
     column = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
     known = not np.isnan([*whole.chunks[0], *column.chunks[0]]).any()
     if known and len(X) != len(column):
-        raise ValueError(
-            f"X has {len(X)} rows and y has {len(column)}; the same number was expected."
-        )
+        raise ValueError(f"X has {len(X)} rows and y has {len(column)}; expected the same number.")
     if known and whole.chunks[0] != column.chunks[0]:
         column = column.rechunk((whole.chunks[0],))
     # Not optimised, so that what X and y share keeps its name and is made once.
     rows, responses = (one.to_delayed(optimize_graph=False).ravel() for one in (whole, column))
     if len(rows) != len(responses):
         raise ValueError(
-            f"X has {len(rows)} chunks of rows and y {len(responses)}; the same were expected: "
+            f"X has {len(rows)} chunks of rows and y {len(responses)}; expected the same: "
             "call compute_chunk_sizes() on both."
         )
     counts = whole.chunks[0] if known else compute(*(Step(len, one) for one in responses))
-    return list(map(Step, [_pair_up] * len(rows), rows, responses)), list(map(int, counts))
+    return [Step(_pair, *both) for both in zip(rows, responses, strict=True)], list(
+        map(int, counts)
+    )
 
 
 def kept_rows(X: Any, y: Array, flags: Any) -> tuple[Any, Array]:
@@ -317,7 +294,7 @@ def kept_rows(X: Any, y: Array, flags: Any) -> tuple[Any, Array]:
 
 
 def stack_parts(parts: Sequence[Any]) -> Any:
-    """Parts of arrays or frames below each other; labels that only some know are kept."""
+    """Arrays or frames below each other; labels that only some know are kept."""
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
     filled = [part for part in parts if len(part)] or parts[:1]
@@ -330,34 +307,24 @@ def stack_parts(parts: Sequence[Any]) -> Any:
 def uniforms(seed: int, stream: int, start: int, count: int) -> Array:
     """Numbers in [0, 1) of the positions start, ..., start + count - 1.
 
-    Philox is a generator that can be entered anywhere, so that row i has the same number whatever
-    partition it is in. Positions know nothing of what stands there: a calibration set chosen by
-    them is exchangeable with new rows whenever the rows are.
-
-    Examples
-    --------
-    >>> whole = uniforms(0, SPLIT, 0, 10)
-    >>> bool(np.array_equal(whole[3:7], uniforms(0, SPLIT, 3, 4)))
-    True
+    Philox can be entered anywhere, so that row i has the same number whatever partition it is in.
+    Positions know nothing of what stands there: a calibration set chosen by them is exchangeable
+    with new rows whenever the rows are.
     """
-    skipped = start % WORDS
-    made = np.random.Philox(key=[seed, stream], counter=start // WORDS)
+    skipped = start % _WORDS
+    made = np.random.Philox(key=[seed, stream], counter=start // _WORDS)
     return np.random.Generator(made).random(skipped + count)[skipped:]
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Which part each row plays.
-
-    Rows whose number is at most ``threshold`` calibrate: below 0 none does, from 1 on all do. The
-    others train, in ``n_folds`` folds.
-    """
+    """Rows whose number is at most ``threshold`` calibrate; the others train, in folds."""
 
     seed: int
     threshold: float
     n_folds: int = 1
 
-    def calibrates(self, start: int, count: int) -> Flags:
+    def calibrates(self, start: int, count: int) -> NDArray[np.bool_]:
         """Rows that calibrate; the others train."""
         return uniforms(self.seed, SPLIT, start, count) <= self.threshold
 
@@ -366,7 +333,7 @@ class Roles:
         drawn = uniforms(self.seed, FOLD, start, count)
         return np.floor(self.n_folds * drawn).astype(np.intp)
 
-    def drawn(self, share: float, start: int, count: int) -> Flags:
+    def drawn(self, share: float, start: int, count: int) -> NDArray[np.bool_]:
         """Training rows in a sample; a smaller share is a part of a larger one."""
         chosen = uniforms(self.seed, DRAW, start, count) < share
         return chosen & ~self.calibrates(start, count)

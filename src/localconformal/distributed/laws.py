@@ -1,27 +1,23 @@
 """The law: chosen on a sample of the reference rows, summed over all of them.
 
 A law is a function of training rows, so that any part of them will do for validity. At most
-`LAW_ROWS` reference rows, drawn by position, choose everything that has to be chosen: the view of
-the features, the bandwidth, the landmarks, the edges of the scores, or, with "auto", the law.
-A kernel law that runs on a sketch is then summed over every reference row,
+`LAW_ROWS` of them, drawn by position, choose its view, bandwidth, landmarks and edges, or, with
+"auto", the law. A kernel law that runs on a sketch is then summed over every reference row,
 
     S_g = sum over all rows with score in (v_{g-1}, v_g] of k(Z, X_i),
 
-one partial sum for each block, added up in a tree. Other laws stay those of the sample.
-
-The sample is a mergeable summary of the scores: the ranks of the edges read off m drawn rows are
-all within sqrt(ln(2 / p) / 2m) of those asked for, with probability 1 - p (Dvoretzky, Kiefer,
+block by block. Other laws stay those of the sample. The ranks of the edges read off m drawn rows
+are all within sqrt(ln(2 / p) / 2m) of those asked for, with probability 1 - p (Dvoretzky, Kiefer,
 Wolfowitz; Massart): 0.009 for m = 50,000 and p = 0.001. The sums between the edges are exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from localconformal.composition import Method, Parts, Sides
 from localconformal.distributed.graph import (
@@ -37,6 +33,7 @@ from localconformal.distributed.models import Scorers
 from localconformal.engine.sketch import Sketch, SketchEngine
 from localconformal.laws import KernelLaw
 from localconformal.quantiles import Array
+from localconformal.regressors.base import rows_of
 from localconformal.rows import RESPONSE, Curve, Reference, Rows
 from localconformal.scores import Band, Score
 
@@ -45,7 +42,7 @@ LAW_ROWS = 50_000
 
 
 @dataclass(frozen=True)
-class ScoredRows:
+class _ScoredRows:
     """Reference rows of a block: X, what models that have not seen them say, responses (n,)."""
 
     X: Any
@@ -57,7 +54,7 @@ def fit_laws(
     shell: Any, method: Method, scorers: Scorers, blocks: Blocks, n_train: int, seed: int
 ) -> Parts:
     """The parts with their law and adjustment fitted, and the number of rows behind the law."""
-    share = LAW_ROWS / (n_train * scorers.share)
+    share = LAW_ROWS / (n_train * (len(scorers.by_fold) / scorers.roles.n_folds))
     drawn = blocks.map(_score_rows, shell, scorers, share)
     (parts,) = compute(Step(_choose_laws, held(shell), drawn, held((method, scorers.final)), seed))
     n = 0 if share >= 1.0 else _sum_sketches(shell, parts, scorers, blocks)
@@ -66,36 +63,28 @@ def fit_laws(
 
 def _score_rows(
     X: Any, y: Array, start: int, shell: Any, scorers: Scorers, share: float
-) -> ScoredRows:
+) -> _ScoredRows:
     """Reference rows of a block that are in the sample, each answered by who has not seen it."""
     roles = scorers.roles
     folds = roles.folds(start, len(y))
     flags = roles.drawn(share, start, len(y)) & np.isin(folds, list(scorers.by_fold))
     rows, kept = kept_rows(X, y, flags)
     band = Band(*np.empty((len(Band._fields), len(kept))))
-    for score, mine in _by_scorer(scorers, folds[flags]):
-        answer = score(Rows(shell._check_rows(kept_rows(rows, kept, mine)[0])))
-        for column, values in zip(band, answer, strict=True):
-            column[mine] = values
-    return ScoredRows(rows, band, kept)
-
-
-def _by_scorer(scorers: Scorers, folds: NDArray[np.intp]) -> Iterator[tuple[Score, Any]]:
-    """Those who score some of the rows, and which."""
     for fold, score in scorers.by_fold.items():
-        mine = folds == fold
+        mine = folds[flags] == fold
         if mine.any():
-            yield score, mine
+            answer = score(rows_of(shell, kept_rows(rows, kept, mine)[0]))
+            for column, values in zip(band, answer, strict=True):
+                column[mine] = values
+    return _ScoredRows(rows, band, kept)
 
 
 def _choose_laws(
-    shell: Any, drawn: list[ScoredRows], terms: tuple[Method, Score], seed: int
+    shell: Any, drawn: list[_ScoredRows], terms: tuple[Method, Score], seed: int
 ) -> Parts:
-    """The parts with laws fitted to the sample."""
     method, score = terms
     y = np.concatenate([part.y for part in drawn])
-    columns = zip(*(part.band for part in drawn), strict=True)
-    band = Band(*map(np.concatenate, columns))
+    band = Band(*map(np.concatenate, zip(*(part.band for part in drawn), strict=True)))
     X = stack_parts([part.X for part in drawn])
     rows = Rows(X, model=score, known={score: band, RESPONSE: y})
     reference = Reference(rows, y, score, method.sides, seed, shell.n_jobs)
@@ -104,20 +93,19 @@ def _choose_laws(
 
 def _sum_sketches(shell: Any, parts: Parts, scorers: Scorers, blocks: Blocks) -> int:
     """Have sketches of all reference rows where laws run on sketches; how many rows, or 0."""
-    laws = parts.law.laws
-    empty = [_emptied(law) for law in laws]
+    empty = [_emptied(law) for law in parts.law.laws]
     if not any(empty):
         return 0
     sums = blocks.map(_sum_block, shell, parts.sides, scorers, empty)
     (sketches,) = compute(add_up(sums, _merge_sketches))
-    for law, sketch in zip(laws, sketches, strict=True):
+    for law, sketch in zip(parts.law.laws, sketches, strict=True):
         if sketch is not None:
             _set_sketch(law, sketch)
     return next(sketch.n for sketch in sketches if sketch is not None)
 
 
 @dataclass(frozen=True)
-class Frame:
+class _Frame:
     """What a block needs to fill a sketch, without the rows behind its fallback."""
 
     view: Curve
@@ -126,12 +114,12 @@ class Frame:
     bandwidth: float
 
 
-def _emptied(law: Any) -> Frame | None:
+def _emptied(law: Any) -> _Frame | None:
     """Landmarks, edges and bandwidth of the law's sketch; None if no sketch answers for it."""
     if not (isinstance(law, KernelLaw) and isinstance(law.engine_, SketchEngine)):
         return None
     sketch = law.engine_.sketch
-    return Frame(law.view_, sketch.landmarks, sketch.edges, sketch.bandwidth)
+    return _Frame(law.view_, sketch.landmarks, sketch.edges, sketch.bandwidth)
 
 
 def _sum_block(
@@ -141,41 +129,30 @@ def _sum_block(
     shell: Any,
     sides: Sides,
     scorers: Scorers,
-    empty: list[Frame | None],
+    empty: list[_Frame | None],
 ) -> list[Sketch | None]:
     """Sketches of the reference rows of one block, law by law."""
     scored = _score_rows(X, y, start, shell, scorers, 1.0)
     rows = Rows(scored.X, model=scorers.final, known={scorers.final: scored.band})
     columns = sides.fold(scorers.final.values(scored.band, scored.y)).T[-len(empty) :]
-    made: list[Sketch | None] = []
-    for frame, v in zip(empty, columns, strict=True):
-        if frame is None:
-            made.append(None)
-            continue
-        sketch = Sketch(frame.landmarks, frame.edges, frame.bandwidth)
-        if len(v):
+    made = [Sketch(f.landmarks, f.edges, f.bandwidth) if f else None for f in empty]
+    for frame, sketch, v in zip(empty, made, columns, strict=True):
+        if frame is not None and sketch is not None and len(v):
             sketch.update(frame.view(rows), np.ascontiguousarray(v), 1)
-        made.append(sketch)
     return made
 
 
 def _merge_sketches(parts: list[list[Sketch | None]]) -> list[Sketch | None]:
     """The sketches of all rows together, law by law."""
-    merged: list[Sketch | None] = list(parts[0])
-    for part in parts[1:]:
-        for place, (one, other) in enumerate(zip(merged, part, strict=True)):
-            if one is not None and other is not None:
-                merged[place] = one.merge(other)
-    return merged
+    return [
+        reduce(lambda one, other: one and other and one.merge(other), of_law)
+        for of_law in zip(*parts, strict=True)
+    ]
 
 
 def _set_sketch(law: Any, sketch: Sketch) -> None:
     """Have the sums of all rows answer; rows that they cannot speak for go to the sample."""
-    before = law.engine_
-    law.engine_ = SketchEngine(
-        sketch, before.fallback_engine, before.min_effective_samples, before.n_jobs
-    )
-    report = law.engine_report_
+    law.engine_, report = law.engine_.with_sketch(sketch), law.engine_report_
     law.engine_report_ = replace(
         report,
         n_references=sketch.n,

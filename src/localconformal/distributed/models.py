@@ -3,18 +3,17 @@
 Three kinds of models come in:
 
 * fitted ones (`FrozenEstimator`, or anything with only ``predict``): used as they are;
-* models that train on Dask themselves (those of ``xgboost.dask``, ``lightgbm.dask``, ...): they
-  get the training rows as Dask collections, and become local models once trained;
-* all others train in memory, on a sample of at most `MODEL_ROWS` training rows.
-
-Reference scores are made as in memory: each training row by a model that has not seen its fold.
-Folds, like samples, are decided by a row's position.
+* models that train on Dask themselves (those of ``xgboost.dask``, ``lightgbm.dask``, ...), which
+  become local models once trained;
+* all others train in memory, on a sample of at most `_MODEL_ROWS` training rows.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -36,15 +35,16 @@ from localconformal.distributed.graph import (
     stack_parts,
 )
 from localconformal.quantiles import Array
+from localconformal.regressors.base import rows_of
 from localconformal.rows import is_frozen
 from localconformal.scores import ResidualScore, Score
 
 #: Rows that a model trains on in memory, at most.
-MODEL_ROWS = 200_000
+_MODEL_ROWS = 200_000
 #: The fold that no row is in: leaving it out leaves none out.
-NO_FOLD = -1
+_NO_FOLD = -1
 #: How reference scores are made -> (folds that are scored, how many folds there are).
-FOLDS: dict[str, tuple[list[int], int]] = {
+_FOLDS: dict[str, tuple[list[int], int]] = {
     "cross-fit": (list(range(N_FOLDS)), N_FOLDS),
     "holdout": ([1], 2),
     "train": ([], 1),
@@ -72,11 +72,6 @@ class Scorers:
     by_fold: dict[int, Score]
     roles: Roles
 
-    @property
-    def share(self) -> float:
-        """Share of the training rows that are scored."""
-        return len(self.by_fold) / self.roles.n_folds
-
 
 def make_scorers(name: str, training: Training, needs_reference: bool) -> Scorers:
     """Reference scores in the named way; a frozen model has seen none of the rows."""
@@ -86,14 +81,13 @@ def make_scorers(name: str, training: Training, needs_reference: bool) -> Scorer
             "choose reference='cross-fit'."
         )
     seen_by_nobody = training.score.is_frozen(training.estimator)
-    left_out, n_folds = ([], 1) if seen_by_nobody or not needs_reference else FOLDS[name]
+    left_out, n_folds = ([], 1) if seen_by_nobody or not needs_reference else _FOLDS[name]
     training = replace(training, roles=replace(training.roles, n_folds=n_folds))
     # With a single half to score, the other half's model is the final one.
-    wanted = left_out if n_folds == 2 else [*left_out, NO_FOLD]
+    wanted = left_out if n_folds == 2 else [*left_out, _NO_FOLD]
     fitted = dict(zip(wanted, _train(training, wanted), strict=True))
     final = fitted[wanted[-1]]
-    by_fold = {fold: fitted[fold] for fold in left_out} or {0: final}
-    return Scorers(final, by_fold, training.roles)
+    return Scorers(final, {fold: fitted[fold] for fold in left_out} or {0: final}, training.roles)
 
 
 def _train(training: Training, left_out: list[int]) -> list[Score]:
@@ -116,44 +110,40 @@ def _train(training: Training, left_out: list[int]) -> list[Score]:
 
 def _train_in_memory(training: Training, left_out: list[int]) -> list[Score]:
     """Scores fitted on a sample of the training rows."""
-    if training.n_train > MODEL_ROWS and not is_frozen(training.estimator):
+    if training.n_train > _MODEL_ROWS and not is_frozen(training.estimator):
         warnings.warn(
-            f"{type(training.estimator).__name__} trains in memory, on a sample of {MODEL_ROWS:,} "
+            f"{type(training.estimator).__name__} trains in memory, on a sample of {_MODEL_ROWS:,} "
             f"of {training.n_train:,} training rows; for more, pass a model that trains on Dask, "
             "or one that is fitted.",
             UserWarning,
             stacklevel=7,
         )
-    share = MODEL_ROWS / training.n_train
+    share = _MODEL_ROWS / training.n_train
     drawn = training.blocks.map(_draw_training, training.shell, training.roles, share)
-    sample = Step(_stack_sample, drawn)
-    level = training.shell.confidence_level
+    sample, level = Step(_stack_sample, drawn), training.shell.confidence_level
     parts = held((training.score, training.estimator, level, training.seed))
     return list(compute(*(Step(_fit_score, sample, fold, parts) for fold in left_out)))
 
 
-#: X, y and folds.
-Sample = tuple[Any, Array, NDArray[np.intp]]
-
-
-def _draw_training(X: Any, y: Array, start: int, shell: Any, roles: Roles, share: float) -> Sample:
+def _draw_training(
+    X: Any, y: Array, start: int, shell: Any, roles: Roles, share: float
+) -> tuple[Any, Array, NDArray[np.intp]]:
     """Training rows of a block that are in the sample, checked, with their folds."""
     flags = roles.drawn(share, start, len(y))
     rows, kept = kept_rows(X, y, flags)
-    checked = shell._check_rows(rows) if len(kept) else rows
+    checked = rows_of(shell, rows).X if len(kept) else rows
     return checked, kept, roles.folds(start, len(y))[flags]
 
 
-def _stack_sample(parts: list[Sample]) -> Sample:
-    """The sample of all blocks, in the order of the table."""
+def _stack_sample(parts: list[Any]) -> tuple[Any, Array, NDArray[np.intp]]:
     X, y, folds = zip(*parts, strict=True)
     return stack_parts(X), np.concatenate(y), np.concatenate(folds)
 
 
-def _fit_score(sample: Sample, fold: int, parts: tuple[Score, Any, float, int]) -> Score:
+def _fit_score(sample: Any, fold: int, parts: tuple[Score, Any, float, int]) -> Score:
     """The score fitted on the sample without a fold."""
-    X, y, folds = sample
     score, estimator, level, seed = parts
+    X, y, folds = sample
     X, y = kept_rows(X, y, folds != fold)
     return clone(score).fit(estimator, X, y, confidence_level=level, random_state=seed)
 
@@ -176,35 +166,25 @@ def _fold_rows(X: Any, y: Array, start: int, roles: Roles, fold: int) -> tuple[A
 
 def _lazy_rows(parts: list[Step], meta: Any) -> tuple[Any, Any]:
     """Dask collections of the rows in these steps; those without rows are left out."""
-    counts = compute(*(Step(len, Step(_side, part, 1)) for part in parts))
+    counts = compute(*(Step(len, Step(itemgetter(1), part)) for part in parts))
     filled = [part for part, count in zip(parts, counts, strict=True) if count]
-    rows, responses = ([Step(_side, part, place) for part in filled] for place in (0, 1))
+    rows, responses = ([Step(itemgetter(place), part) for part in filled] for place in (0, 1))
     if isinstance(meta, np.ndarray):
         sizes = [count for count in counts if count]
         return _lazy_array(rows, sizes, meta), _lazy_array(responses, sizes, np.empty(0))
     import pandas as pd
 
-    series = [Step(pd.Series, one) for one in responses]
-    return _lazy_frame(rows, meta), _lazy_frame(series, pd.Series(dtype="f8"))
-
-
-def _side(part: tuple[Any, Array], place: int) -> Any:
-    """X (0) or y (1) of a block."""
-    return part[place]
+    frame = partial(load("dask.dataframe").from_delayed, verify_meta=False)
+    series = as_delayed([Step(pd.Series, one) for one in responses])
+    return frame(as_delayed(rows), meta=meta), frame(series, meta=pd.Series(dtype="f8"))
 
 
 def _lazy_array(steps: list[Step], sizes: list[int], meta: Any) -> Any:
-    """A Dask array of blocks with so many rows each."""
     arrays = load("dask.array")
     made = zip(as_delayed(steps), sizes, strict=True)
     return arrays.concatenate(
         [arrays.from_delayed(one, (size, *meta.shape[1:]), meta.dtype) for one, size in made]
     )
-
-
-def _lazy_frame(steps: list[Step], meta: Any) -> Any:
-    """A Dask frame or series of these partitions."""
-    return load("dask.dataframe").from_delayed(as_delayed(steps), meta=meta, verify_meta=False)
 
 
 def _local_model(model: Any) -> Any:

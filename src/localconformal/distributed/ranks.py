@@ -1,11 +1,9 @@
 """Exact order statistics of numbers that are spread over tasks, in one pass.
 
 The bits of a float64, with the sign taken care of, are ordered as the number is. Their first 20
-bits (sign, exponent and 8 bits of the mantissa) cut the line into cells narrower than 0.4 % of the
-numbers within. Counts by cell add up exactly over tasks and say in which cell the rank falls; the
-numbers of that one cell, each once with its count, give it exactly. So what moves is a few
-thousand counts and, for each column, the different values of one cell, whatever the number of
-rows; between the two steps the numbers wait where they were made.
+cut the line into cells narrower than 0.4 % of the numbers within. Counts by cell add up exactly
+over tasks and say in which cell the rank falls; the numbers of that cell, each once with its count,
+give it exactly. What moves is a few thousand counts, whatever the number of rows.
 """
 
 from __future__ import annotations
@@ -19,36 +17,23 @@ from numpy.typing import NDArray
 from localconformal.distributed.graph import Step, add_up
 from localconformal.quantiles import Array
 
-CELL_BITS = np.uint64(44)
-SIGN = np.uint64(63)
+_CELL_BITS = np.uint64(44)
+_SIGN = np.uint64(63)
 
-Counts = tuple[NDArray[Any], NDArray[np.int64]]
-Ranks = Callable[[int], Sequence[int]]
+_Counts = tuple[NDArray[Any], NDArray[np.int64]]
+_Ranks = Callable[[int], Sequence[int]]
 
 
-def ordered_bits(values: Array) -> NDArray[np.uint64]:
-    """Unsigned integers in the order of the numbers; -0.0 is 0.0.
-
-    Examples
-    --------
-    >>> values = np.array([-np.inf, -2.0, -1e-300, 0.0, 3.0, np.inf])
-    >>> bool(np.all(np.diff(ordered_bits(values).astype(float)) > 0))
-    True
-    """
+def _ordered_bits(values: Array) -> NDArray[np.uint64]:
+    """Unsigned integers in the order of the numbers; -0.0 is 0.0."""
     bits = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)
-    negative = (bits >> SIGN).astype(bool)
-    return np.where(negative, ~bits, bits | (np.uint64(1) << SIGN))
+    return np.where(bits >> _SIGN, ~bits, bits | (np.uint64(1) << _SIGN))
 
 
-def smallest(parts: Sequence[Any], ranks: Ranks) -> Any:
+def smallest(parts: Sequence[Any], ranks: _Ranks) -> Any:
     """A step for (n, values (K,)): column by column the value of a rank, +inf beyond n.
 
-    Parameters
-    ----------
-    parts : steps
-        Arrays of shape (n_p, K), together n rows.
-    ranks : callable
-        n -> K ranks, from 1.
+    ``parts`` are steps for arrays (n_p, K) of n rows together; ``ranks`` maps n to K ranks, from 1.
     """
     counted = add_up([Step(_count_cells, part) for part in parts], _merge_counts)
     found = Step(_find_cells, counted, ranks)
@@ -56,23 +41,21 @@ def smallest(parts: Sequence[Any], ranks: Ranks) -> Any:
     return Step(_pick, found, values)
 
 
-def _count_cells(part: Array) -> list[Counts]:
+def _count_cells(part: Array) -> list[_Counts]:
     """Cells of each column and how many numbers they hold."""
     return [_unique_counts(_cells_of(column)) for column in part.T]
 
 
 def _cells_of(column: Array) -> NDArray[np.uint64]:
-    """The cell of each number."""
-    return ordered_bits(column) >> CELL_BITS
+    return _ordered_bits(column) >> _CELL_BITS
 
 
-def _unique_counts(values: NDArray[Any]) -> Counts:
-    """Each value once, in order, and how often it came."""
+def _unique_counts(values: NDArray[Any]) -> _Counts:
     kinds, counts = np.unique(values, return_counts=True)
     return kinds, counts.astype(np.int64)
 
 
-def _merge_counts(parts: list[list[Counts]]) -> list[Counts]:
+def _merge_counts(parts: list[list[_Counts]]) -> list[_Counts]:
     """The counts of all parts together, column by column."""
     merged = []
     for columns in zip(*parts, strict=True):
@@ -83,7 +66,7 @@ def _merge_counts(parts: list[list[Counts]]) -> list[Counts]:
     return merged
 
 
-def _find_cells(counted: list[Counts], ranks: Ranks) -> tuple[int, list[tuple[Any, int]]]:
+def _find_cells(counted: list[_Counts], ranks: _Ranks) -> tuple[int, list[tuple[Any, int]]]:
     """n, and by column the cell of the rank with the rank within it; None beyond n."""
     n = int(counted[0][1].sum())
     found: list[tuple[Any, int]] = []
@@ -95,7 +78,7 @@ def _find_cells(counted: list[Counts], ranks: Ranks) -> tuple[int, list[tuple[An
     return n, found
 
 
-def _count_values(part: Array, found: tuple[int, list[tuple[Any, int]]]) -> list[Counts]:
+def _count_values(part: Array, found: tuple[int, list[tuple[Any, int]]]) -> list[_Counts]:
     """The different numbers of the cell that each column asks for."""
     return [
         _unique_counts(column[:0] if cell is None else column[_cells_of(column) == cell])
@@ -103,7 +86,7 @@ def _count_values(part: Array, found: tuple[int, list[tuple[Any, int]]]) -> list
     ]
 
 
-def _pick(found: tuple[int, list[tuple[Any, int]]], values: list[Counts]) -> tuple[int, Array]:
+def _pick(found: tuple[int, list[tuple[Any, int]]], values: list[_Counts]) -> tuple[int, Array]:
     """The values of the ranks; within a cell they are counted back from its end."""
     n, cells = found
     picked = np.full(len(cells), np.inf)

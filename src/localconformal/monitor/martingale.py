@@ -22,9 +22,9 @@ Part = tuple[int, str]
 
 # ---- scores as whole numbers ---------------------------------------------------------------
 #
-# The grid is that of floating point numbers with 8 bits of mantissa: neighbours differ by 0.2 to
-# 0.4 %, whatever the unit of y. It depends on no data, so a rounded score is still a function of
-# its row, and what rounding makes equal is told apart at random: p-values stay exact.
+# The grid is that of floating point numbers with 8 bits of mantissa, whatever the unit of y. It
+# depends on no data, so a rounded score is still a function of its row, and what rounding makes
+# equal is told apart at random: p-values stay exact.
 
 #: Steps between two powers of two.
 _STEPS = 256
@@ -50,10 +50,7 @@ def grid_codes(scores: Array) -> Codes:
 
 @dataclass
 class Tally:
-    """How often each point of the grid was seen: its size is bounded, whatever the stream.
-
-    ``codes`` rise, each once, beside their ``counts``.
-    """
+    """How often each point of the grid was seen; ``codes`` rise, each once."""
 
     codes: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     counts: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -101,13 +98,10 @@ def p_values(seen: Tally, codes: Codes, u: Array) -> Array:
 # integral 1 over [0, 1] multiplies the wealth by b(p). If p-values are independent and uniform,
 # wealth that starts at 1 is a martingale, and reaches 1 / epsilon ever with probability epsilon at
 # most (Ville's inequality). Nothing is assumed of what might change: the wealth is shared between
-# several bets, and a small part of it moves at every row from all of them to all of them (the
+# several bets, and a small part J of it moves at every row from all of them to all of them (the
 # simple jumper of Vovk et al.), so that a bet that lost while all was quiet is not broke when it is
-# needed. Moving costs: with a part J up to J x n or so is lost, in logarithms, over n quiet rows.
-# So the wealth is also shared between several J, and what is left is that of the best for the
-# length of the stream.
-#
-# Small p-values are large scores. The bets:
+# needed. That costs J x n or so, in logarithms, over n quiet rows, so that the wealth is also
+# shared between several J. Small p-values are large scores. The bets:
 #
 # * step: the chance of p <= alpha, that is of a miss, has changed by a factor in its odds;
 # * power, k p^(k - 1): scores have become larger (k < 1) or smaller (k > 1), above all at the end;
@@ -148,8 +142,7 @@ def bets(p: Array, alpha: Array) -> Array:
 class Martingales:
     """Wealth after the p-values so far, for C sequences of them side by side.
 
-    ``wealth`` (C, J, K) is that of each part that moves and each bet, and sums to 1 for each
-    sequence; ``logs`` (C,) is the logarithm of the whole.
+    ``wealth`` (C, J, K) sums to 1 over J and bets; ``logs`` (C,) is the logarithm of the whole.
     """
 
     wealth: Array
@@ -157,7 +150,7 @@ class Martingales:
 
     @classmethod
     def start(cls, count: int) -> Martingales:
-        """Wealth 1 for each sequence, the same for every part that moves."""
+        """Wealth 1 for each sequence."""
         return cls(np.tile(SHARES / len(_JUMPS), (count, len(_JUMPS), 1)), np.zeros(count))
 
     def bet(self, p: Array, alpha: Array) -> Array:
@@ -175,14 +168,14 @@ class Martingales:
 
 # ---- a band of the coverage ----------------------------------------------------------------
 #
-# It holds at all times at once, whatever the stream does. Let q_t be the chance of row t to be
-# covered given all before it, and k of the first t rows covered. For every number a,
+# Let q_t be the chance of row t to be covered given all before it, and k of the first t rows
+# covered. For every number a,
 #
 #     exp(a k) / prod_i (1 + q_i (e^a - 1))
 #
 # is a martingale, and the product is at most (1 + q (e^a - 1))^t with q the mean of q_1..q_t, since
 # the logarithm is concave. So the mixture of exp(a k) / (1 + q (e^a - 1))^t over a fixed grid of
-# a > 0 reaches 2 / delta ever with probability delta / 2 at most. It falls in q: those q where it
+# a > 0 ever reaches 2 / delta with probability delta / 2 at most. It falls in q: those q where it
 # is below 2 / delta are the ones above a lower bound. Rows that are missed give the upper one.
 
 #: The numbers a: for a handful of rows to hundreds of millions.
@@ -234,11 +227,7 @@ _MOST_POINTS = 256
 
 @dataclass(frozen=True)
 class Scored:
-    """n rows as a monitor sees them.
-
-    ``codes`` (n, C) are scores on the grid, two columns where the sides are calibrated apart;
-    ``cells`` (n,) name the part of the calibration that speaks for each row.
-    """
+    """n rows: scores on the grid (n, C), C = 2 where sides are calibrated apart; cells (n,)."""
 
     codes: Codes
     cells: NDArray[Any]
@@ -249,10 +238,9 @@ class Scored:
 class Stream:
     """Rows so far, in a few thousand numbers at most for each cell of the calibration.
 
-    ``seed`` is that of the numbers that tell equal scores apart, ``seen`` has the scores of
-    calibration and stream, ``alphas`` (C,) the shares of rows that should miss, and ``alarm`` row
-    (from 1) and log-martingale at which the alarm came. ``points`` are (row, rows covered so far,
-    log-martingale) at every ``stride``-th row; the stride doubles when there are too many.
+    ``seed`` tells equal scores apart, ``seen`` has the scores of calibration and stream, ``alphas``
+    (C,) the shares of rows that should miss, and ``alarm`` the row (from 1) and log-martingale of
+    the alarm. ``points`` are (row, rows covered so far, log-martingale) at every ``stride``-th row.
     """
 
     seed: int
@@ -296,7 +284,7 @@ class Stream:
             self.points = [point for point in self.points if point[0] % self.stride == 0]
 
     def _p_values(self, codes: Codes, cells: NDArray[Any]) -> Array:
-        """p-values of these rows (m, C), which are counted."""
+        """p-values of these rows (m, C), which count from now on."""
         # The numbers in (0, 1] of a row are a function of the seed and of its place.
         bits = np.random.PCG64(self.seed).advance(self.rows * len(self.alphas))
         u = 1.0 - np.random.Generator(bits).random(codes.shape)
@@ -314,7 +302,6 @@ def _combined(logs: Array) -> Array:
 
 
 def _parts_of(codes: Codes, cells: NDArray[Any]) -> Iterator[tuple[Part, int, NDArray[np.intp]]]:
-    """Each part that has some of these rows: its key, its column and its rows."""
     for column in range(codes.shape[1]):
         for cell in np.unique(cells):
             yield (column, str(cell)), column, np.flatnonzero(cells == cell)

@@ -31,9 +31,17 @@ from localconformal.monitor.martingale import (
     grid_codes,
     tallies_of,
 )
-from localconformal.quantiles import finish
-from localconformal.regressors import MondrianConformalRegressor, WeightedConformalRegressor
-from localconformal.regressors.base import BaseConformalRegressor, check_target
+from localconformal.quantiles import as_levels
+from localconformal.regressors import MondrianConformalRegressor
+from localconformal.regressors.base import (
+    EXCHANGEABLE,
+    BaseConformalRegressor,
+    calibration_of,
+    check_target,
+    intervals_at,
+    rows_of,
+    training_digest,
+)
 from localconformal.rows import make_frame
 
 #: Rows that are scored at a time.
@@ -44,11 +52,10 @@ _FORMAT = 4
 
 @dataclass(frozen=True)
 class RunningCoverage:
-    """Share of the rows so far that were covered.
+    """Share of the rows so far that were covered; NaN before the first row.
 
-    ``coverage`` is NaN before the first row. ``lower`` and ``upper`` are a band of the mean chance
-    to be covered, given the past of each row. It holds at all rows of the stream at once with the
-    monitor's ``probability``, whatever the stream does.
+    ``lower`` and ``upper`` are a band of the mean chance to be covered, given the past of each row,
+    which holds at all rows of the stream at once with the monitor's ``probability``.
     """
 
     coverage: float
@@ -58,7 +65,6 @@ class RunningCoverage:
     n: int
 
     def __str__(self) -> str:
-        """In percent, with the band."""
         if self.n == 0:
             return "no rows yet"
         return f"{self.coverage:.1%} of {self.n:,} rows [{self.lower:.1%}, {self.upper:.1%}]"
@@ -68,15 +74,13 @@ class RunningCoverage:
 class Alarm:
     """Rows have ceased to look like the calibration rows.
 
-    ``row`` is that of the alarm, counted from 1 since the last `reset`; ``log_martingale`` the
-    evidence there, as a natural logarithm.
+    ``row`` counts from 1 since the last `reset`; ``log_martingale`` is the evidence there.
     """
 
     row: int
     log_martingale: float
 
     def __str__(self) -> str:
-        """What to do about it."""
         return (
             f"alarm at row {self.row:,}: rows no longer look like the calibration rows; call "
             "model.conformalize with recent rows, then monitor.reset()"
@@ -144,14 +148,11 @@ class CoverageMonitor:
         self.reset()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the lock, and with a stream of its own, for a copy has a lock of its own."""
+        """With a stream of its own, for a copy has a lock of its own."""
         with self._lock:
-            state = {**vars(self), "_stream": deepcopy(self._stream)}
-        del state["_lock"]
-        return state
+            return {**vars(self), "_lock": None, "_stream": deepcopy(self._stream)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """With a new lock."""
         vars(self).update(state, _lock=threading.RLock())
 
     # ---- taking rows in --------------------------------------------------------------------
@@ -161,12 +162,12 @@ class CoverageMonitor:
 
         The promise about false alarms starts again too.
         """
-        _check_model(self.model)
-        level, calibration = _model_level(self.model), self.model.calibration_
+        calibration, level = _calibration_to_watch(self.model), _level_of(self.model)
         tallies, rule = tallies_of(*calibration_codes(calibration, level)), calibration.parts.sides
         alphas = (1.0 - level) * (rule.shares if rule.separate else np.ones(1))
         stream = Stream(self._seed, tallies, alphas, Martingales.start(len(alphas)))
-        digest = _model_digest(self.model, tallies, level)
+        # Not of the scores alone, which another model may share.
+        digest = _digest([level, training_digest(self.model), _tallies_as_lists(tallies)])
         with self._lock:
             self.confidence_level, self._calibration = level, calibration
             self._stream, self._digest = stream, digest
@@ -175,7 +176,7 @@ class CoverageMonitor:
     def update(self, X: Any, y: ArrayLike, *, groups: ArrayLike | None = None) -> CoverageMonitor:
         """Take in rows in the order of their arrival.
 
-        How they are cut into calls is all the same, where the base model predicts a row alone as
+        How they are cut into calls makes no difference where the base model predicts a row alone as
         among others.
 
         Parameters
@@ -210,7 +211,7 @@ class CoverageMonitor:
                 "the model was recalibrated since this monitor began; call reset() first, which "
                 "starts a new stream."
             )
-        level = _model_level(self.model)
+        level = _level_of(self.model)
         if level != self.confidence_level:
             raise ValueError(
                 f"the model's level is {level:g} and was {self.confidence_level:g} when this "
@@ -257,23 +258,19 @@ class CoverageMonitor:
         row, covered, log = np.array(points, dtype=np.float64).reshape(-1, 3).T
         lower, upper = anytime_band(covered, row, self.probability)
         columns = {"row": row.astype(np.int64), "coverage": covered / row}
-        return make_frame(
-            {**columns, "lower": lower, "upper": upper, "log_martingale": log}, like=None
-        )
+        columns |= {"lower": lower, "upper": upper, "log_martingale": log}
+        return make_frame(columns, like=None)
 
     def summary(self) -> str:
         """All of it in a sentence or two."""
         with self._lock:
             running, alarm, log = self.coverage_, self.alarm_, self.log_martingale_
             level = self.confidence_level
-        state = f"Coverage {running}, target {level:.4g}; "
-        if alarm is not None:
-            return f"{state}{alarm}."
-        limit = f"and the alarm comes at {self._log_limit:.1f}"
-        return f"{state}no alarm: the log-martingale is {log:.1f}, {limit}."
+        quiet = f"no alarm: the log-martingale is {log:.1f}, and the alarm comes at "
+        state = alarm or f"{quiet}{self._log_limit:.1f}"
+        return f"Coverage {running}, target {level:.4g}; {state}."
 
     def __repr__(self) -> str:
-        """The summary."""
         return f"<CoverageMonitor: {self.summary()}>"
 
     # ---- files -----------------------------------------------------------------------------
@@ -312,7 +309,6 @@ class CoverageMonitor:
 
 
 def _check_chance(name: str, value: Any) -> float:
-    """A number inside (0, 1), or refused."""
     if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
         raise ValueError(f"{name} is {value!r}; expected a number inside (0, 1).")
     return float(value)
@@ -324,31 +320,26 @@ def _check_chance(name: str, value: Any) -> float:
 # and that row alone, as the guarantee needs it, and the route is that of calibration itself.
 
 
-def _check_model(model: Any) -> None:
-    """Calibrated, and of a kind whose new rows should look like its calibration rows."""
+def _calibration_to_watch(model: Any) -> Calibration:
+    """The calibration of a model whose new rows should look like its calibration rows."""
     if not isinstance(model, BaseConformalRegressor):
         raise ValueError(
             f"model is {model!r}; expected a fitted estimator of localconformal, whose calibration "
             "scores can be read."
         )
-    model._check_calibrated()
-    if not isinstance(model.calibration_, Calibration):
+    calibration = calibration_of(model)
+    if EXCHANGEABLE not in model.guarantee_.assumptions:
         raise ValueError(
-            f"this {type(model).__name__} has no calibration scores, which are not kept on Dask; "
-            "call conformalize with rows in memory first."
-        )
-    weighted = isinstance(model, WeightedConformalRegressor)
-    if weighted and model._is_shifted:
-        raise ValueError(
-            "the new rows of a WeightedConformalRegressor with weights are expected to differ from "
+            f"the new rows of a {type(model).__name__} with weights are expected to differ from "
             "its calibration rows, so that every stream would raise the alarm; monitor an "
             "estimator without weights."
         )
+    return calibration
 
 
-def _model_level(model: BaseConformalRegressor) -> float:
+def _level_of(model: BaseConformalRegressor) -> float:
     """The level of the model's intervals, if it is one number inside (0, 1)."""
-    level = model._levels(None, None)
+    level = as_levels(model.confidence_level, "confidence_level")
     if level.ndim:
         raise ValueError(
             f"the model's confidence_level is {model.confidence_level!r}; expected one number, as "
@@ -373,36 +364,24 @@ def score_rows(model: BaseConformalRegressor, X: Any, y: Any, groups: Any, level
             f"got groups for a {type(model).__name__}, which does not use labels; leave them out, "
             "or monitor a MondrianConformalRegressor whose fit was given them."
         )
-    beside = model._read_beside({} if groups is None else {"groups": groups})
-    rows, target, levels = model._rows(X, beside), check_target(y), np.array([level])
+    beside = None if groups is None else {"groups": groups}
+    rows, target, levels = rows_of(model, X, beside), check_target(y), np.array([level])
     check_consistent_length(rows.X, target)
     parts = []
     for part, some in rows.parts(_ROWS_AT_A_TIME):
         codes, cells = calibration_codes(Calibration.of(model.parts_, some, target[part]), level)
-        bounds = finish(model._bounds(some, levels)[0], levels)[:, :, 0]
+        bounds = intervals_at(model, some, levels)[:, :, 0]
         parts.append((codes, cells, is_covered(target[part], bounds)))
     return Scored(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 # ---- the state as JSON: numbers and text, never code -------------------------------------------
 #
-# The file has two digests. One is of its own content: a file that was cut or edited is refused.
-# The other is of the model, by its training rows, calibration and level: p-values of one model
-# mean nothing beside those of another.
-
-
-def _model_digest(model: Any, calibration: dict[Part, Tally], level: float) -> str:
-    """SHA-256 of the training rows, of the calibration scores on the grid, and of the level.
-
-    Training rows are there by their hashes, for another model may have the same scores; those of a
-    model that does not remember any count as none.
-    """
-    hashes = np.asarray(vars(model).get("_training_hashes", ()), dtype="<u8")
-    return _digest([level, sha256(hashes.tobytes()).hexdigest(), _tallies_as_lists(calibration)])
+# The file has two digests, one of its own content, so that one that was cut or edited is refused,
+# and one of the model, as p-values of one model mean nothing beside those of another.
 
 
 def _digest(content: Any) -> str:
-    """SHA-256 of plain content, in hexadecimal."""
     return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -415,33 +394,28 @@ def _tallies_as_lists(tallies: dict[Part, Tally]) -> list[list[Any]]:
 
 
 def _stream_content(stream: Stream) -> dict[str, Any]:
-    """What a stream holds, as a copy, which rows do not change."""
-    martingales = [stream.martingales.wealth.tolist(), stream.martingales.logs.tolist()]
+    """What a stream holds, as a copy, which later rows do not change."""
     return {
         **vars(stream),
         "seen": _tallies_as_lists(stream.seen),
         "alphas": stream.alphas.tolist(),
-        "martingales": martingales,
+        "martingales": [stream.martingales.wealth.tolist(), stream.martingales.logs.tolist()],
         "points": list(stream.points),
     }
 
 
 def _read_stream(content: dict[str, Any]) -> Stream:
-    """The stream as its content has it."""
-    seen = {
-        (column, cell): Tally(np.array(codes, dtype=np.int64), np.array(counts, dtype=np.int64))
-        for column, cell, codes, counts in content["seen"]
+    read: dict[str, Any] = {
+        "seen": {
+            (column, cell): Tally(*(np.array(one, dtype=np.int64) for one in tally))
+            for column, cell, *tally in content["seen"]
+        },
+        "alphas": np.array(content["alphas"]),
+        "martingales": Martingales(*map(np.array, content["martingales"])),
+        "alarm": content["alarm"] and tuple(content["alarm"]),
+        "points": [tuple(point) for point in content["points"]],
     }
-    return Stream(
-        **{
-            **content,
-            "seen": seen,
-            "alphas": np.array(content["alphas"]),
-            "martingales": Martingales(*map(np.array, content["martingales"])),
-            "alarm": None if content["alarm"] is None else tuple(content["alarm"]),
-            "points": [tuple(point) for point in content["points"]],
-        }
-    )
+    return Stream(**{**content, **read})
 
 
 def _read_state(path: str | Path) -> dict[str, Any]:

@@ -8,7 +8,10 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from difflib import get_close_matches
+from functools import partial
+from hashlib import sha256
 from importlib import import_module
 from inspect import isclass, signature
 from itertools import product
@@ -79,6 +82,7 @@ EXCHANGEABLE = (
     "calibration rows and new rows are exchangeable, and no model in use has seen calibration rows"
 )
 _FROZEN = "no row given to fit was used to train the fitted model that was passed"
+_NO_HASHES: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
 #: Squares of larger responses, and sums of them, leave the range of float64.
 _LARGEST_RESPONSE = 1e150
 
@@ -93,6 +97,7 @@ class BaseConformalRegressor(
 
     parts_: Parts
     calibration_: Any
+    fit_report_: dict[str, dict[str, Any]]
 
     def __init__(
         self,
@@ -126,8 +131,6 @@ class BaseConformalRegressor(
             method takes them, ``groups`` or ``weights``; every later call needs them too.
         """
         beside = fit_params.pop(self.beside, None) if self.beside else None
-        if _is_lazy(X):
-            return _on_dask().fit(self, X, y, beside, fit_params)
         self._validate_params()
         for kind in filter(isclass, models_given(self.estimator)):
             name = kind.__name__
@@ -136,36 +139,26 @@ class BaseConformalRegressor(
             )
         # There is no model until the last line: a fit that fails leaves none behind.
         self.__dict__.pop("_training_hashes", None)
+        self._beside_given = beside is not None
+        if _is_lazy(X):
+            _on_dask().fit(self, X, y, beside, fit_params)
+            # Rows are not remembered one by one there: `conformalize` cannot say which were seen.
+            self._training_hashes = _NO_HASHES
+            return self
         X, y = self._check_rows(X, reset=True), check_target(y)
         check_consistent_length(X, y, beside)
         if fit_params:
             fit_params = dict(routed_params(self, fit_params))
             _check_params(fit_params, len(y), self._base_estimator(0), self.beside)
-        self._beside_given = beside is not None
         split_seed, seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         train, held = split_rows(len(y), self.calibration_size, int(split_seed))
         rows, params = Rows(X, beside), take_params(fit_params, train, len(y))
-        level, model, seed = self.confidence_level, self._base_estimator(int(seed)), int(seed)
-        task = Task(model, rows.take(train), y[train], level, seed, params, self.n_jobs)
-        self._start_report(len(train))
-        method = self._method(task)
-        self._frozen = method.score.comes_fitted(model)
-        self.parts_ = method.fit(task, self._stage)
-        counts = self.fit_report_["rows"]
-        counts["reference"] = self.parts_.n_reference
-        if self.parts_.selection is not None:
-            counts["selection"] = self.parts_.n_selection
+        task, method = start_fit(self, rows.take(train), y[train], len(train), int(seed), params)
+        set_parts(self, method.fit(task, partial(timed, self)))
         if len(held):
             self._calibrate(rows.take(held), y[held])
         self._training_hashes = np.sort(row_hashes(task.rows.X, task.y))
         return self
-
-    def _start_report(self, n_train: int) -> None:
-        self.calibration_ = None
-        self.fit_report_: dict[str, dict[str, Any]] = {
-            "seconds": {},
-            "rows": {"train": n_train, "reference": 0, "calibration": 0},
-        }
 
     def conformalize(self, X: Any, y: ArrayLike, **beside: Any) -> BaseConformalRegressor:
         """Replace the calibration set; nothing is refitted.
@@ -199,7 +192,7 @@ class BaseConformalRegressor(
 
     def _calibrate(self, rows: Rows, y: Array) -> None:
         # Assigned last: a calibration that fails leaves the previous one in force.
-        with self._stage("calibrate"):
+        with timed(self, "calibrate"):
             calibration = Calibration.of(self.parts_, rows, y)
             # The default level now, so that a first prediction does not pay for it.
             level, one = np.array([self.confidence_level]), rows.take(np.arange(1))
@@ -222,19 +215,6 @@ class BaseConformalRegressor(
         self.law_.update(rows, self.parts_.sides.fold(V))
         self.calibration_ = None
         return self
-
-    @contextmanager
-    def _stage(self, name: str) -> Iterator[None]:
-        """Seconds of one stage of fitting, into ``fit_report_``."""
-        start, shown = time.perf_counter(), nullcontext()
-        log = logging.getLogger("localconformal")
-        if (sys.stderr is not None and sys.stderr.isatty()) or log.isEnabledFor(logging.INFO):
-            from localconformal.progress import stage
-
-            shown = stage(f"{type(self).__name__}: {name}")  # type: ignore[assignment]
-        with shown:
-            yield
-        self.fit_report_["seconds"][name] = time.perf_counter() - start
 
     def _base_estimator(self, seed: int) -> Any:
         if self.estimator is not None:
@@ -438,9 +418,9 @@ class BaseConformalRegressor(
             raise ValueError(f"got {name} here but not to fit; pass {name}= to both, or to none.")
         return extra
 
-    def _rows(self, X: Any, beside: Any = None) -> Rows:
+    def _rows(self, X: Any, beside: Any = None, reset: bool = False) -> Rows:
         """Checked rows, ready to be asked about."""
-        rows = self._check_rows(X)
+        rows = self._check_rows(X, reset)
         check_consistent_length(rows, beside)
         return Rows(rows, beside)
 
@@ -590,3 +570,85 @@ def _on_dask() -> Any:
     """The functions that fit, calibrate and predict on Dask."""
     # By name: that package comes later in the order of layers, and is the only one that knows Dask.
     return import_module("localconformal.distributed.estimator")
+
+
+# ---- what other packages may ask of an estimator -----------------------------------------------
+
+
+def rows_of(
+    model: Any, X: Any, beside: Mapping[str, Any] | None = None, *, reset: bool = False
+) -> Rows:
+    """Rows checked against those of the fit, or as those, with groups or weights by name."""
+    return model._rows(X, model._read_beside(beside or {}), reset)
+
+
+def intervals_at(model: Any, rows: Rows, levels: Array) -> Array:
+    """Intervals (n, 2, L) at rows from `rows_of`, without a word where they are infinite."""
+    return finish(model._bounds(rows, levels)[0], levels)
+
+
+def calibrate_on(model: Any, X: Any, y: Any, beside: Mapping[str, Any]) -> None:
+    """`conformalize`, for rows that may repeat values of training rows but are other records."""
+    model._calibrate(rows_of(model, X, beside), check_target(y))
+
+
+def calibration_of(model: Any) -> Calibration:
+    """Its calibration with the scores of all rows, or an error that says what to do."""
+    model._check_calibrated()
+    if not isinstance(model.calibration_, Calibration):
+        raise ValueError(
+            f"this {type(model).__name__} has no calibration scores, which are not kept on Dask; "
+            "call conformalize with rows in memory first."
+        )
+    return model.calibration_
+
+
+def training_digest(model: Any) -> str:
+    """SHA-256 of the hashes of its training rows; of none where it remembers none."""
+    return sha256(model._training_hashes.astype("<u8").tobytes()).hexdigest()
+
+
+def light_copy(model: Any, **changed: Any) -> Any:
+    """A copy to send to workers, which answers as the model does and remembers no training rows."""
+    light = copy(model)
+    vars(light).update(_training_hashes=_NO_HASHES, **changed)
+    return light
+
+
+# ---- steps of a fit, in memory or elsewhere ----------------------------------------------------
+
+
+def start_fit(
+    model: Any, rows: Rows, y: Array, n_train: int, seed: int, fit_params: Mapping[str, Any]
+) -> tuple[Task, Method]:
+    """Begin a report; what is to be fitted, and the terms of the equation for these rows."""
+    counts = {"train": n_train, "reference": 0, "calibration": 0}
+    model.calibration_, model.fit_report_ = None, {"seconds": {}, "rows": counts}
+    base, level = model._base_estimator(seed), model.confidence_level
+    task = Task(base, rows, y, level, seed, fit_params, model.n_jobs)
+    method = model._method(task)
+    model._frozen = method.score.comes_fitted(base)
+    return task, method
+
+
+@contextmanager
+def timed(model: Any, name: str) -> Iterator[None]:
+    """Seconds of one stage of fitting, into ``fit_report_``."""
+    start, shown = time.perf_counter(), nullcontext()
+    log = logging.getLogger("localconformal")
+    if (sys.stderr is not None and sys.stderr.isatty()) or log.isEnabledFor(logging.INFO):
+        from localconformal.progress import stage
+
+        shown = stage(f"{type(model).__name__}: {name}")  # type: ignore[assignment]
+    with shown:
+        yield
+    model.fit_report_["seconds"][name] = time.perf_counter() - start
+
+
+def set_parts(model: Any, parts: Parts) -> None:
+    """Have these parts answer; the report says how many rows are behind them."""
+    model.parts_ = parts
+    counts = model.fit_report_["rows"]
+    counts["reference"] = parts.n_reference
+    if parts.selection is not None:
+        counts["selection"] = parts.n_selection

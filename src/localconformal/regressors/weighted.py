@@ -25,6 +25,7 @@ from localconformal.regressors.base import (
     COMPOSED_CONSTRAINTS,
     EXCHANGEABLE,
     BaseConformalRegressor,
+    timed,
 )
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.regressors.localized import BUDGET, LocalizedConformalRegressor
@@ -168,7 +169,7 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
     def _method(self, task: Task) -> Method:
         weigh: Any = RowWeight(self.weights)
         if self._target is not None:
-            with self._stage("weights"):
+            with timed(self, "weights"):
                 try:
                     target = self._check_rows(self._target)
                 except ValueError as error:

@@ -31,6 +31,7 @@ from localconformal.io.tables import TableError, check_columns, table_batches
 from localconformal.laws import LAWS
 from localconformal.preparation import TablePreparation, as_pandas, read_target
 from localconformal.quantiles import Array
+from localconformal.regressors.base import calibrate_on
 from localconformal.rows import Index, check_frame, is_frame, make_frame, split_rows
 from localconformal.text import listing, unknown_choice
 
@@ -454,10 +455,10 @@ def fit_task(
     regressor = task.regressor()
     parts = X.iloc[train], X.iloc[calibration]
     (X_train, lost), (X_cal, lost_cal) = map(preparation.read, parts)
-    labels, labels_cal = (cell_labels(part, cells) if cells else None for part in parts)
-    regressor.fit(X_train, y[train], **({"groups": labels} if cells else {}))
+    beside, beside_cal = ({"groups": cell_labels(p, cells)} if cells else {} for p in parts)
+    regressor.fit(X_train, y[train], **beside)
     # The parts come from one table: alike values are other records, not the same ones.
-    regressor._calibrate(regressor._rows(X_cal, labels_cal), y[calibration])
+    calibrate_on(regressor, X_cal, y[calibration], beside_cal)
     together = Counter(lost) + Counter(lost_cal)
     return replace(unfitted, regressor=regressor, lost=tuple(together.items()))
 

@@ -1,7 +1,4 @@
-"""A layer of a network as a place to measure "near"; needs the extra ``torch``.
-
-`TorchEmbedding` is imported when first used, so that this module needs nothing beyond the core.
-"""
+"""A layer of a network as a place to measure "near"; the extra ``torch`` is loaded when used."""
 
 from __future__ import annotations
 

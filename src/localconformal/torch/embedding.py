@@ -1,9 +1,8 @@
 """A layer of any network, as a place to measure "near".
 
-A row's point must not depend on the rows beside it. In a network's arithmetic it does, in the last
-bits: the number of rows in a batch decides how matrix products are cut up. So every batch has the
-same number of rows, the last one filled up; what remains, for some layers, is the rounding that
-depends on the place of a row in its batch.
+A row's point must not depend on the rows beside it, but in the last bits the number of rows in a
+batch decides how matrix products are cut up. So every batch has the same number of rows, the last
+one filled up; what remains, for some layers, is rounding by the place of a row in its batch.
 """
 
 from __future__ import annotations
@@ -33,12 +32,10 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
     """What a layer of a network makes of a row: images, sequences or any other array.
 
     Give it to a law as ``embedding=TorchEmbedding(module, "layer")``, or use it as a transformer
-    whose points a regressor of this library takes for its rows. The network is run in batches,
-    without gradients and in evaluation mode, and left as it was. A row's point does not depend on
-    the rows beside it, up to rounding.
-
-    Where the point model looks at the same layer, give the regressor embedded rows instead: the
-    network then runs once per row.
+    whose points a regressor of this library takes for its rows; where the point model looks at the
+    same layer, that runs the network once per row. It is run in batches, without gradients and in
+    evaluation mode, and left as it was. A row's point does not depend on the rows beside it, up to
+    rounding.
 
     Parameters
     ----------
@@ -75,7 +72,6 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
         return TorchEmbedding(self.module, self.layer, self.batch_size, self.device)
 
     def __sklearn_tags__(self) -> Any:
-        """Rows may have any number of dimensions."""
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
@@ -131,7 +127,6 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
 
 
 def _network_of(model: Any) -> tuple[list[Any], nn.Module]:
-    """The transformers before a network, and its module."""
     before, network = unwrap(model)
     module = getattr(network, "module_", network)
     if not isinstance(module, nn.Module):
@@ -143,7 +138,6 @@ def _network_of(model: Any) -> tuple[list[Any], nn.Module]:
 
 
 def _layer_of(module: nn.Module, name: str) -> nn.Module:
-    """The layer of this name, or an error that tells some of those there are."""
     layers = dict(module.named_modules())
     if name not in layers:
         known = ", ".join(map(repr, [*layers][-8:]))
@@ -177,10 +171,7 @@ def _first_number(module: nn.Module) -> Tensor:
 
 
 def _as_input(rows: Any, module: nn.Module) -> Tensor:
-    """Rows in the network's precision.
-
-    Whole numbers stay whole for a network that looks something up by them.
-    """
+    """Rows in the network's precision; whole numbers stay whole for one that looks up by them."""
     tensor = torch.as_tensor(rows)
     looks_up = any(isinstance(part, (nn.Embedding, nn.EmbeddingBag)) for part in module.modules())
     whole = looks_up and not tensor.is_floating_point()
@@ -188,6 +179,6 @@ def _as_input(rows: Any, module: nn.Module) -> Tensor:
 
 
 def _as_numpy(points: Tensor) -> NDArray[Any]:
-    """The same numbers; NumPy has no bfloat16."""
+    # NumPy has no bfloat16.
     points = points.float() if points.dtype == torch.bfloat16 else points
     return np.asarray(points.cpu().numpy())

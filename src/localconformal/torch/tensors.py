@@ -1,18 +1,13 @@
 """Engines on tensors, for a kernel law with ``device=``: on a GPU where there is one.
 
-The same laws as those of the compiled engines, decided the same way. The engines use functions of
-the array API standard alone, so that they run on the arrays of any module that has it; PyTorch is
-named where a device is chosen, and nowhere else. Rows come and go as NumPy arrays; references stay
-on the device.
+The same laws as those of the compiled engines, by functions of the array API standard alone:
+PyTorch is named where a device is chosen, and nowhere else. Rows come and go as NumPy arrays;
+references stay on the device.
 
 Every block of query rows has the same shape, the last one filled up, and rows of a block begin at
 aligned addresses: how a device cuts up its work then never depends on the number of queries, and
-one by one or in a batch a row gets the same bits.
-
-The exact engine weighs every reference, as `ReferenceEngine` does in NumPy. A sketch is filled
-and certified by compiled code; a block of queries is then one matrix of kernel values at the
-landmarks and one matrix product, which gives the ratios of all edges at once. Either way the law
-is read off a tree (see `engine.sketch`) that is walked for all rows and levels together.
+one by one or in a batch a row gets the same bits. Either engine makes running sums of weights by
+block, and the law is read off a tree (see `engine.sketch`), walked for all rows and levels at once.
 """
 
 from __future__ import annotations
@@ -48,7 +43,6 @@ _Laws = Iterator[tuple[slice, Any, Any, Any]]
 
 
 def _load(module: str) -> Any:
-    """A module of the extra, or an error that says what to do."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -73,10 +67,7 @@ def check_device(device: str | None, kind: str = "float64") -> None:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an engine has its arrays: a device of a module with the array API standard.
-
-    NumPy can read the arrays of the device ``host``.
-    """
+    """A device of a module with the array API standard; NumPy can read the arrays on ``host``."""
 
     device: Any
     module: str = "array_api_compat.torch"
@@ -97,21 +88,16 @@ class Place:
 
 
 def _namespace(values: Any) -> Any:
-    """The functions of the array API standard for these arrays."""
     return _load("array_api_compat").array_namespace(values)
 
 
-def _device_of(values: Any) -> Any:
-    return _load("array_api_compat").device(values)
-
-
-def _number(value: float, like: Any) -> Any:
-    """An array () of this number, of the same type and on the same device as another."""
-    return _namespace(like).full((), value, dtype=like.dtype, device=_device_of(like))
+def _zeros(shape: tuple[int, ...], like: Any) -> Any:
+    """Of the same type and on the same device as another array."""
+    device = _load("array_api_compat").device(like)
+    return _namespace(like).zeros(shape, dtype=like.dtype, device=device)
 
 
 def _aligned(n: int) -> int:
-    """The next multiple of `_ALIGNED`."""
     return -(-n // _ALIGNED) * _ALIGNED
 
 
@@ -127,8 +113,7 @@ def _blocks(rows: Array, columns: int) -> Iterator[tuple[slice, Array]]:
 
 def _squared_distances(rows: Any, columns: Any) -> Any:
     """|x_i - t_j|^2 for rows (m, d) and columns (d, n), feature by feature: (m, n)."""
-    shape = rows.shape[0], columns.shape[1]
-    squared = _namespace(rows).zeros(shape, dtype=rows.dtype, device=_device_of(rows))
+    squared = _zeros((rows.shape[0], columns.shape[1]), rows)
     for feature in range(rows.shape[1]):
         difference = rows[:, feature, None] - columns[feature, ...]
         difference *= difference
@@ -171,7 +156,7 @@ def _walk(
 
 
 def _gather(laws: _Laws) -> _Laws:
-    """The laws of several blocks together, up to `CHUNK` numbers, without what fills them up.
+    """The laws of several blocks together, up to `_CHUNK` numbers, without what fills them up.
 
     The descent is many small steps, each of which costs the same for a few rows or a thousand.
     """
@@ -187,7 +172,6 @@ def _gather(laws: _Laws) -> _Laws:
 
 
 def _join(laws: list[tuple[slice, Any, Any, Any]]) -> tuple[slice, Any, Any, Any]:
-    """The laws of blocks that follow each other, as those of one."""
     if len(laws) == 1:
         return laws[0]
     parts, masses, total, flags = zip(*laws, strict=True)
@@ -227,7 +211,7 @@ def _gaussian(u2: Any) -> Any:
 _KERNELS: dict[str, Callable[[Any], Any]] = {
     "gaussian": _gaussian,
     "boxcar": lambda u2: _namespace(u2).astype(u2 <= 1.0 + EDGE_GUARD, u2.dtype),
-    "epanechnikov": lambda u2: _namespace(u2).maximum(1.0 - u2, _number(0.0, u2)),
+    "epanechnikov": lambda u2: _namespace(u2).maximum(1.0 - u2, _zeros((), u2)),
 }
 
 
@@ -248,7 +232,6 @@ class _TensorExactEngine:
         self.needed = min(min_effective_samples, len(v)) * (1.0 - 1e-6)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without tensors, which come back by themselves."""
         return {name: value for name, value in vars(self).items() if name != "_columns"}
 
     @cached_property
@@ -303,7 +286,7 @@ class _TensorExactEngine:
         """Squared distances in units of h 2^k, k (block,)."""
         if np.isinf(self.bandwidth):
             xp = _namespace(squared)
-            return xp.where(xp.isfinite(squared), _number(0.0, squared), squared)
+            return xp.where(xp.isfinite(squared), _zeros((), squared), squared)
         return squared / self.place.put((self.bandwidth * 2.0**doublings) ** 2)[:, None]
 
     def _doublings(self, squared: Any) -> Array:
@@ -339,7 +322,6 @@ class _TensorSketchEngine(SketchEngine):
         self.place = place
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without tensors, which come back by themselves."""
         return {name: value for name, value in vars(self).items() if name != "_tables"}
 
     def with_sketch(self, sketch: Sketch) -> _TensorSketchEngine:
