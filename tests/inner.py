@@ -92,7 +92,8 @@ def held_on_dask(seed, n):
 
 def calibrates(model, n):
     """Which of n rows on Dask calibrate a model that was fitted on them."""
-    return model.calibration_.find.roles.calibrates(0, n)
+    *_, roles = model.calibration_.find.args
+    return roles.calibrates(0, n)
 
 
 def rows_at_a_time(monkeypatch, most):
