@@ -108,17 +108,11 @@ def _read_rows(
     with about(str(path)):
         numbers = np.column_stack([as_floats(table[name], flags=False) for name in named])
         known = np.asarray(~np.isnan(numbers).any(axis=1))
-        numbers = numbers[known]
+        numbers, asked = numbers[known], f"{y!r}, {lower!r} and {upper!r}"
         if len(set(named)) < 3:
-            raise TableError(
-                f"y, lower and upper are {y!r}, {lower!r} and {upper!r}; expected three different "
-                "columns."
-            )
+            raise TableError(f"y, lower and upper are {asked}; expected three different columns.")
         if len(numbers) == 0:
-            raise TableError(
-                f"no row has a number in each of {y!r}, {lower!r} and {upper!r}; expected at least "
-                "one."
-            )
+            raise TableError(f"no row has a number in each of {asked}; expected at least one.")
         if not np.isfinite(numbers[:, 0]).all():
             raise TableError(f"column {y!r} holds infinite values; expected finite numbers.")
         if (numbers[:, 1] > numbers[:, 2]).all():

@@ -49,9 +49,8 @@ def predict(
     check_outputs([out], [model, data])
     fitted = load_model(model)
     if not isinstance(fitted, TableModel):
-        raise ModelFileError(
-            f"{model} holds a {type(fitted).__name__}; expected the model.skops of a run."
-        )
+        kind = type(fitted).__name__
+        raise ModelFileError(f"{model} holds a {kind}; expected the model.skops of a run.")
     with counting("predicting") as on_rows:
         done = fitted.predict_file(
             data,

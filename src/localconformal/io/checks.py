@@ -285,9 +285,8 @@ def check_inside(model: Any) -> None:
                 leads_out = not is_named and name not in _FURTHER_TEXTS and _has_text(value)
             if leads_out:
                 said = repr(value) if isinstance(value, (str, bytes)) else type(value).__name__
-                raise ValueError(
-                    f"{type(part).__name__} has {name}={said}, which leads out of the model"
-                )
+                kind = type(part).__name__
+                raise ValueError(f"{kind} has {name}={said}, which leads out of the model")
 
 
 def _estimators(model: Any) -> Iterator[Any]:

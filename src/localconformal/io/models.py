@@ -187,10 +187,8 @@ def _construct(path: Path, data: bytes, types: list[str]) -> Any:
         checks.drop_caches(model)
         checks.check_model(model)
     except ImportError as error:
-        raise ModelFileError(
-            f"{path} needs {one_line(error.name or 'a package')}, which is not installed; install "
-            "it."
-        ) from error
+        lacks = f"needs {one_line(error.name or 'a package')}, which is not installed"
+        raise ModelFileError(f"{path} {lacks}; install it.") from error
     except Exception as error:
         raise _altered(path, data, error) from error
     try:

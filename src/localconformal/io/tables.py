@@ -285,12 +285,9 @@ def table_columns(path: str | Path) -> list[str]:
 
 
 def _unique(names: Sequence[str], path: Path) -> list[str]:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise TableError(
-            f"{path} has more than one column called {listing(map(repr, repeated))}; "
-            "rename them to be unique."
-        )
+    if repeated := [repr(name) for name, count in Counter(names).items() if count > 1]:
+        many = f"more than one column called {listing(repeated)}"
+        raise TableError(f"{path} has {many}; rename them to be unique.")
     return list(names)
 
 

@@ -165,9 +165,8 @@ class Task:
         wanted = [self.target, *self.features, *self.groups, *identifier, *time]
         check_columns(wanted, present, source)
         if self.time == self.target:
-            raise TableError(
-                f"rows cannot be split by {self.target!r}, the target: name another time."
-            )
+            said = f"rows cannot be split by {self.target!r}, the target"
+            raise TableError(f"{said}: name another time.")
         if spoilt := [name for name in self.features if name in (self.target, *identifier)]:
             raise TableError(
                 f"got {listing(map(repr, spoilt))} among the features; the target and the "
