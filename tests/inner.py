@@ -23,28 +23,13 @@ from localconformal.laws.auto import _FEWEST as FEWEST
 from localconformal.laws.base import ReferenceEngine
 from localconformal.laws.blend import default_models
 from localconformal.laws.forest import _LeafFinder as LeafFinder
-from localconformal.laws.kernel import (
-    KERNELS,
-    KernelWeights,
-    NeighborWeights,
-    _build_engine,
-)
+from localconformal.laws.kernel import KERNELS, KernelWeights, NeighborWeights, _build_engine
 from localconformal.localizing import draw
 from localconformal.models import default_estimator
 from localconformal.parallel import in_threads
 from localconformal.quantiles import crossed, finish, round_up
-from localconformal.rows import (
-    _SMALL_FIT as SMALL_FIT,
-)
-from localconformal.rows import (
-    RESPONSE,
-    Curve,
-    Reference,
-    Rows,
-    fit_model,
-    fold_rows,
-    split_rows,
-)
+from localconformal.rows import _SMALL_FIT as SMALL_FIT
+from localconformal.rows import RESPONSE, Curve, Reference, Rows, fit_model, fold_rows, split_rows
 from localconformal.scores import SCORES, Band, make_score
 
 #: What a user may ask a kernel law for.

@@ -23,8 +23,7 @@ def rows(n, seed=0):
     X = pd.DataFrame({"temperature": rng.normal(size=n), "hour": rng.integers(0, 24, n)})
     X["weather"] = rng.choice(["clear", "rain", "snow"], n)
     X.loc[rng.uniform(size=n) < 0.1, "temperature"] = np.nan
-    fails = (X["weather"] == "snow") & (X["hour"] < 7)
-    scale = rng.uniform(0.5, 2.0, n)
+    fails, scale = (X["weather"] == "snow") & (X["hour"] < 7), rng.uniform(0.5, 2.0, n)
     y = scale * rng.normal(size=n) * np.where(fails, 3.0, 1.0)
     return X, y, scale[:, None] * np.array([-1.645, 1.645])
 

@@ -44,8 +44,7 @@ FORMULAS = {
 def test_scores_thresholds_and_the_user_s_own_are_the_formula(name, problem):
     V, F, v = problem
     adjustment, formula = FORMULAS[name]
-    adjustment = fit_adjustment(adjustment, V)
-    eps = 0.1 * medians(V)
+    adjustment, eps = fit_adjustment(adjustment, V), 0.1 * medians(V)
 
     def own(v, F, theta):
         # One side; the scores are symmetric, so that eps is the same for both.

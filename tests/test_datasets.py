@@ -53,8 +53,7 @@ PRINTED |= {"heteroscedastic": 8.2, "heteroscedastic_plus_one": 11.5}
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_oracle_mean_lengths_are_those_printed(name):
-    simulation = load_simulation(name)
-    of_paper = name.startswith("sim")
+    simulation, of_paper = load_simulation(name), name.startswith("sim")
     X = np.linspace(0, 5, 5_001)[:, None] if of_paper else simulation.sample(2_000, 0)[0]
     ideal = simulation.quantile(X, [0.05, 0.95])
     assert mean_length(None, ideal) == pytest.approx(PRINTED[name], rel=0.01 if of_paper else 0.05)

@@ -13,9 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from inner import default_estimator
-from localconformal import (
-    SplitConformalRegressor,
-)
+from localconformal import SplitConformalRegressor
 from localconformal.default_model import TableBoostingRegressor, TableCodes
 
 

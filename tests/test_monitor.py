@@ -113,8 +113,7 @@ def test_p_values_are_those_of_the_definition(first, second, new):
 
 def quiet_p_values(n_streams, n_cal, n, draw, seed):
     """p-values (n_streams, n) of streams in which nothing changes."""
-    rng = np.random.default_rng(seed)
-    found = np.empty((n_streams, n))
+    rng, found = np.random.default_rng(seed), np.empty((n_streams, n))
     for stream in found:
         seen = tally_of(grid_codes(draw(rng, n_cal)))
         stream[:] = p_values(seen, grid_codes(draw(rng, n)), 1.0 - rng.random(n))
@@ -355,8 +354,7 @@ def test_a_reset_while_rows_are_scored_mixes_no_streams(tmp_path):
 
     cells.then = calibrate_and_reset
     monitor.update(X[50:], y[50:])
-    fresh = watching(model).update(X[50:], y[50:])
-    path = tmp_path / "state.json"
+    fresh, path = watching(model).update(X[50:], y[50:]), tmp_path / "state.json"
     assert whole_state(monitor, path) == whole_state(fresh, path)
 
 
@@ -437,8 +435,7 @@ def test_a_file_that_is_broken_or_of_another_format_is_one_sentence(tmp_path, mo
 def test_the_state_is_small_however_long_the_stream_and_however_cut(tmp_path):
     """More rows than are scored at a time, and ranked."""
     path, (X, y) = tmp_path / "state.json", linear_rows(9_000, 20)
-    monitor = watching()
-    sizes = []
+    monitor, sizes = watching(), []
     for rows in np.array_split(np.arange(9_000), 3):
         monitor.update(X[rows], y[rows])
         sizes.append(len(whole_state(monitor, path)))
@@ -506,8 +503,7 @@ def test_a_model_with_another_level_is_refused_until_it_is_set_back(level):
         with pytest.raises(ValueError, match=said):
             lc.CoverageMonitor(model)
     model.set_params(confidence_level=0.9)
-    assert monitor.coverage_.n == 0
-    assert monitor.update(*rows).coverage_.n == 20
+    assert (monitor.coverage_.n, monitor.update(*rows).coverage_.n) == (0, 20)
 
 
 def test_chances_lie_inside_0_1():
@@ -521,8 +517,7 @@ def test_without_rows_there_is_nothing_to_say_and_random_state_decides_all():
     monitor = watching()
     assert math.isnan(monitor.coverage_.coverage)
     assert (monitor.coverage_.lower, monitor.coverage_.upper) == (0.0, 1.0)
-    assert monitor.log_martingale_ == 0.0
-    assert len(monitor.history_) == 0
+    assert (monitor.log_martingale_, len(monitor.history_)) == (0.0, 0)
     assert "no rows yet" in repr(monitor)
     model = split_model()
     one, again, other = (

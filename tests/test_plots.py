@@ -166,8 +166,7 @@ def test_groups_are_those_of_the_metric_and_of_many_the_largest():
     assert "Below it ▼: 3 of 3" in caption_of(ax)
     missing = pd.Series(pd.Categorical(["a", None, "b"] * (N // 3)), name="kind")
     ax, frame = plots.plot_group_coverage(Y, INTERVALS, missing)
-    assert frame["group"].tolist() == ["a", "b", "missing"]
-    assert ax.get_ylabel() == "kind"
+    assert (frame["group"].tolist(), ax.get_ylabel()) == (["a", "b", "missing"], "kind")
     many = np.concatenate([np.arange(100), np.zeros(N - 100, dtype=int)])
     ax, frame = plots.plot_group_coverage(Y, INTERVALS, many)
     assert (len(frame), frame["n"].iloc[0]) == (30, N - 99)
@@ -264,8 +263,7 @@ def test_smooth_bands_are_lines_through_all_rows_in_the_order_of_x(data):
     ax, frame = plots.plot_bands(X, y, bands, oracle=oracle)
     for name, intervals in {**bands, "true quantiles": oracle}.items():
         part = frame[frame["method"] == name]
-        assert len(part) == 300
-        assert part["covered"].mean() == metrics.coverage(y, intervals)
+        assert (len(part), part["covered"].mean()) == (300, metrics.coverage(y, intervals))
     assert set(frame["shape"]) == {"line"}
     np.testing.assert_array_equal(frame["band_lower"], frame["lower"])
     assert len(ax.lines) == 2 * (len(bands) + 1)

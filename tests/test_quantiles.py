@@ -85,8 +85,7 @@ def test_the_conformal_quantile_is_the_kth_of_the_sorted_scores_with_one_more_at
     rng = np.random.default_rng(0)
     for n in [*range(1, 60), 5_000]:
         scores = rng.integers(0, 10, (n, 2, 3)).astype(float)
-        got = conformal_quantile(scores, 0.8)
-        k = max(1, math.ceil((n + 1) * Fraction(4, 5)))
+        got, k = conformal_quantile(scores, 0.8), max(1, math.ceil((n + 1) * Fraction(4, 5)))
         expected = np.sort(np.concatenate([scores, np.full((1, 2, 3), np.inf)]), axis=0)[k - 1]
         np.testing.assert_array_equal(got, expected)
     assert conformal_quantile([3.0, 1.0, 2.0], 1e-12) == 1.0

@@ -4,13 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn import ensemble
 from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
-from sklearn.ensemble import (
-    GradientBoostingRegressor,
-    HistGradientBoostingRegressor,
-    RandomForestRegressor,
-)
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.pipeline import make_pipeline
@@ -27,7 +23,7 @@ VARIANTS = {
     "quantile-width": QuantileScore(unit="width"),
     "normalised-without-floor": NormalisedScore(beta=0.0),
 }
-SMALL_TREES = HistGradientBoostingRegressor(max_iter=10, random_state=0)
+SMALL_TREES = ensemble.HistGradientBoostingRegressor(max_iter=10, random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +62,7 @@ def test_units_are_positive_edges_in_order_and_points_finite(score):
 
 
 def test_y_is_inside_the_bounds_exactly_when_both_scores_pass(score):
-    rng = np.random.default_rng(2)
-    band = score(Rows(QUERIES))
+    rng, band = np.random.default_rng(2), score(Rows(QUERIES))
     for _ in range(100):
         T, y = rng.normal(size=(40, 2, 1)), 5.0 + rng.normal(size=40)
         lower, upper = score.bounds(band, T)[:, :, 0].T
@@ -103,7 +98,7 @@ def test_values_are_distances_from_the_edges_in_their_units():
 
 
 def test_out_of_bag_bands_are_those_of_the_forest(data):
-    forest = RandomForestRegressor(30, oob_score=True, random_state=0)
+    forest = ensemble.RandomForestRegressor(30, oob_score=True, random_state=0)
     residual, response = (make_score(name).fit(forest, *data) for name in ("residual", "response"))
     band = residual.out_of_bag()
     for edge in (band.lower, band.upper):
@@ -188,10 +183,10 @@ LINE = QuantileRegressor(alpha=0.0)
 
 
 SINGLE = {
-    "hist": HistGradientBoostingRegressor(max_iter=30, random_state=0),
+    "hist": ensemble.HistGradientBoostingRegressor(max_iter=30, random_state=0),
     "linear": LINE,
     "pipeline": make_pipeline(StandardScaler(), "passthrough", LINE),
-    "gradient": GradientBoostingRegressor(n_estimators=30, random_state=0),
+    "gradient": ensemble.GradientBoostingRegressor(n_estimators=30, random_state=0),
 }
 
 
@@ -199,8 +194,7 @@ SINGLE = {
 def test_a_model_with_a_quantile_parameter_is_fitted_at_both_levels_and_left_alone(name):
     rng, model = np.random.default_rng(0), SINGLE[name]
     X = rng.uniform(-1, 1, size=(400, 2))
-    y = X[:, 0] + rng.normal(size=400)
-    before = repr(model.get_params())
+    y, before = X[:, 0] + rng.normal(size=400), repr(model.get_params())
     score = QuantileScore().fit(model, X, y, confidence_level=0.8)
     band = score(Rows(X))
     for curve, level in ((band.lower, 0.1), (score(Rows(X)).point, 0.5), (band.upper, 0.9)):
@@ -216,8 +210,7 @@ def test_a_quantile_forest_answers_all_levels_at_once(data):
     )
     score = QuantileScore().fit(forest, X, y, confidence_level=0.8)
     assert len(score.models_) == 1
-    expected = score.models_[0].predict(X, quantiles=[0.1, 0.5, 0.9])
-    band = score(Rows(X))
+    expected, band = score.models_[0].predict(X, quantiles=[0.1, 0.5, 0.9]), score(Rows(X))
     np.testing.assert_allclose(np.column_stack([band.lower, band.upper]), expected[:, [0, 2]])
     np.testing.assert_allclose(score(Rows(X)).point, expected[:, 1])
 
@@ -236,10 +229,7 @@ def test_levels_are_symmetric_around_the_median_unless_nominal_ones_are_given(da
 def test_pairs_and_triples_equal_the_single_model_and_fitted_ones_are_used_as_they_are(data):
     X, y = data
     pair = [clone(LINE).set_params(quantile=q) for q in (0.05, 0.95)]
-    single, two = (
-        QuantileScore().fit(LINE, X, y),
-        QuantileScore().fit(tuple(pair), X, y),
-    )
+    single, two = (QuantileScore().fit(LINE, X, y), QuantileScore().fit(tuple(pair), X, y))
     three = QuantileScore().fit([pair[0], LINE, pair[1]], X, y)
     frozen = [FrozenEstimator(model.fit(X, y)) for model in pair]
     known = QuantileScore().fit(frozen, X[:5], y[:5])

@@ -37,8 +37,7 @@ def session_source(name):
 
 def declared():
     """Every requirement, as the installer reads it: name -> its lowest versions, one if agreed."""
-    extras = project()["optional-dependencies"].values()
-    found = {}
+    extras, found = project()["optional-dependencies"].values(), {}
     for requirement in map(Requirement, [*chain(*extras), *project()["dependencies"]]):
         lowest = {one.version for one in requirement.specifier if one.operator == ">="}
         found[requirement.name] = found.get(requirement.name, set()) | lowest

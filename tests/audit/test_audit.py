@@ -42,8 +42,7 @@ def test_p_values_are_the_doubled_tail_and_agree_with_the_band(n, share, level):
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_holm_rejects_what_the_stepwise_procedure_rejects(p_values):
     adjusted, m = holm(p_values), len(p_values)
-    steps = np.sort(p_values) <= 0.05 / np.arange(m, 0, -1)
-    rejected = np.empty(m, dtype=bool)
+    steps, rejected = np.sort(p_values) <= 0.05 / np.arange(m, 0, -1), np.empty(m, dtype=bool)
     rejected[np.argsort(p_values, kind="stable")] = np.logical_and.accumulate(steps)
     near = np.isclose(adjusted, 0.05)
     assert np.array_equal((adjusted <= 0.05)[~near], rejected[~near])
@@ -81,8 +80,7 @@ def test_a_bin_counts_the_rows_its_text_names(found):
     assert len(named) > 3
     named |= {"e is missing": X["e"].isna(), "weather = snow": X["weather"] == "snow"}
     for text, rows in named.items():
-        assert cells[text].n == rows.sum()
-        assert cells[text].coverage == COVERED[rows].mean()
+        assert (cells[text].n, cells[text].coverage) == (rows.sum(), COVERED[rows].mean())
         assert cells[text].mean_length == pytest.approx(np.ptp(INTERVALS[rows], axis=1).mean())
 
 
@@ -108,8 +106,7 @@ def test_groups_are_those_of_the_metric_and_are_named_in_many_ways():
             assert [getattr(cell, name) for cell in ours] == getattr(expected, name).tolist()
     p_values = [cell.p_value for cell in cells]
     assert np.allclose([cell.adjusted_p_value for cell in cells], holm(p_values))
-    columns = {name: X[name] for name in both}
-    named = {name: name for name in both}
+    columns, named = {name: X[name] for name in both}, {name: name for name in both}
     for groups in (tuple(both), X[both], pl.from_pandas(X[both]), named, columns):
         assert audit(X, y, intervals, groups).groups == cells
     by_place = audit(X.to_numpy(), y, intervals, ["x6", "x7"]).groups
@@ -141,8 +138,7 @@ def test_failures_are_what_is_significant():
     assert all(one.adjusted_p_value <= 0.05 for one in failures)
     assert set(found.failures(1e-6)) <= set(failures)
     n_all = sum(len(getattr(found, part)) for part in ("rules", "features", "groups", "sizes"))
-    assert len(found.failures(1.0)) == n_all + 1
-    assert found.failures(1.0)[-1].part == "slab"
+    assert (len(found.failures(1.0)), found.failures(1.0)[-1].part) == (n_all + 1, "slab")
     assert len(found.frame("failures")) == len(failures)
     with pytest.raises(ValueError, match="one of summary, rules"):
         found.frame("nonsense")

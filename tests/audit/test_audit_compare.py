@@ -34,8 +34,7 @@ def splits():
 def test_the_best_is_the_reference_and_differences_are_those_of_the_metrics():
     factors = {"right": 1.0, "short": 0.3, "long": 3.0}
     found = compare({name: k * INTERVALS for name, k in factors.items()}, X, Y)
-    assert found.best == "right"
-    assert found.frame()["method"].tolist() == list(factors)
+    assert (found.best, found.frame()["method"].tolist()) == ("right", list(factors))
     assert found.frame()["coverage"].tolist() == [m.summary.coverage for m in found.methods]
     assert set(found.differences()["reference"]) == {"right"}
     metrics = {"interval_score": interval_score, "length": mean_length, "coverage": coverage}
@@ -53,8 +52,7 @@ def test_the_best_is_the_reference_and_differences_are_those_of_the_metrics():
 
 def test_confidence_intervals_hold_the_true_difference():
     """Two methods that are equally good: one is the other's mirror image."""
-    missed = 0
-    bounds = np.tile([-1.6, 1.6], (200, 1))
+    missed, bounds = 0, np.tile([-1.6, 1.6], (200, 1))
     for seed in range(200):
         y = np.random.default_rng(seed).normal(size=200)
         up, down = (row_values(y, bounds + shift, 0.9)["interval_score"] for shift in (0.3, -0.3))
@@ -78,8 +76,7 @@ def test_infinite_intervals_leave_the_finite_rows_and_splits(splits):
     assert "both methods are finite" in str(found)
     last = compare({"one": INTERVALS, "other": infinite(INTERVALS, 5)}, X, Y)
     over = Comparison.over([*splits, last], SHARE)
-    assert over.best == "one"
-    assert over.methods[1].summary.interval_score == np.inf
+    assert (over.best, over.methods[1].summary.interval_score) == ("one", np.inf)
     assert np.isfinite(lookup(over)["other", "interval_score"].upper)
 
 
@@ -111,8 +108,7 @@ def test_what_is_refused(splits, call, message):
 
 def test_the_band_of_repeated_splits_knows_that_they_share_rows():
     """Means of overlapping test sets: the corrected band covers, the naive one does not."""
-    rng = np.random.default_rng(0)
-    hits = np.zeros(2)
+    rng, hits = np.random.default_rng(0), np.zeros(2)
     for _ in range(300):
         errors = rng.normal(size=40)
         means = np.array([rng.permutation(errors)[:10].mean() for _ in range(10)])

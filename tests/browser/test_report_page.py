@@ -227,11 +227,9 @@ def test_no_control_is_without_a_name(open_page):
 def test_the_script_writes_numbers_as_python_does(open_page):
     # No factor is a tie, which the two may break otherwise.
     sizes = [f * 10.0**p for p in range(-12, 19) for f in (1.0, 1.23456789, 2.6, 9.9996)]
-    values = [0.0, *sizes, *(-size for size in sizes)]
-    steps = [0.025, 0.5, 2.0, 1e4]
+    values, steps = [0.0, *sizes, *(-size for size in sizes)], [0.025, 0.5, 2.0, 1e4]
     script = (files("localconformal.report") / "assets" / "draw.js").read_text(encoding="utf-8")
-    page = open_page()
-    written = "values.map((v) => steps.map((s) => sayTick(v, s)))"
+    page, written = open_page(), "values.map((v) => steps.map((s) => sayTick(v, s)))"
     ticks = f"([values, steps]) => {{ {script}; return {written}; }}"
     expected = [[typeset(say_tick(value, step)) for step in steps] for value in values]
     assert page.evaluate(ticks, [values, steps]) == expected

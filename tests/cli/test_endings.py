@@ -48,8 +48,7 @@ def begun(out, before=heed_signals):
         text=True,
         preexec_fn=before,
     )
-    assert process.stdout.readline() == "half\n"
-    assert len(list(out.iterdir())) == 2
+    assert (process.stdout.readline(), len(list(out.iterdir()))) == ("half\n", 2)
     return process
 
 
@@ -68,8 +67,7 @@ def test_a_command_that_is_told_to_end_leaves_nothing_behind(tmp_path, name):
 @pytest.mark.ci
 @pytest.mark.parametrize("how", [[], ["--json"]])
 def test_files_are_there_though_the_result_cannot_be_printed(tmp_path, model, data, how):
-    out = tmp_path / "made.csv"
-    main = "from localconformal.cli import main; main()"
+    out, main = tmp_path / "made.csv", "from localconformal.cli import main; main()"
     command = ["predict", model, data, "--out", out, *how]
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -78,8 +76,7 @@ def test_files_are_there_though_the_result_cannot_be_printed(tmp_path, model, da
             stderr=subprocess.PIPE,
             text=True,
         )
-    assert len(out.read_text().splitlines()) == 401
-    assert done.returncode == 4
+    assert (len(out.read_text().splitlines()), done.returncode) == (401, 4)
     (said,) = done.stderr.splitlines()
     assert said.startswith("Cannot print the result (No space left on device); the command is done")
     assert "nothing was written" not in EXIT_CODES[4]

@@ -143,8 +143,7 @@ def test_a_time_that_need_not_be_a_feature(data, tmp_path):
 @pytest.mark.ci
 @pytest.mark.parametrize("options", [["--law", "forest"], ["--method", "mondrian"]], ids=str)
 def test_two_processes_make_the_same_page(data, tmp_path, options):
-    main = "from localconformal.cli import main; main()"
-    pages = []
+    main, pages = "from localconformal.cli import main; main()", []
     for seed in ("1", "2"):
         command = ["run", data, "-t", "price", "--groups", "region", *options, "--out", seed]
         environment = {**os.environ, "PYTHONHASHSEED": seed}

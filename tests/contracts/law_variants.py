@@ -3,12 +3,8 @@
 from functools import partial
 
 import numpy as np
+from sklearn import ensemble
 from sklearn.base import clone
-from sklearn.ensemble import (
-    ExtraTreesRegressor,
-    HistGradientBoostingRegressor,
-    RandomForestRegressor,
-)
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.tree import DecisionTreeRegressor
 
@@ -20,8 +16,8 @@ KERNELS = ("gaussian", "boxcar", "epanechnikov")
 BANDWIDTHS, TARGETS = ("median", "median-log", "rate", "cv"), ("scores", "size", "both", "response")
 #: Their quantiles are reference scores; those of the others lie on lines between knots.
 DISCRETE = (lc.ForestLaw, lc.KernelLaw, lc.NeighborsLaw, lc.UniformLaw)
-FOREST = RandomForestRegressor(6, min_samples_leaf=4)
-BOOSTING = HistGradientBoostingRegressor(max_iter=4, random_state=0)
+FOREST = ensemble.RandomForestRegressor(6, min_samples_leaf=4)
+BOOSTING = ensemble.HistGradientBoostingRegressor(max_iter=4, random_state=0)
 LINE, TREE = LinearRegression(), DecisionTreeRegressor(min_samples_leaf=5, random_state=0)
 #: Laws of models: the contract is the same with few trees, and quick.
 LIGHT = {"forest": lc.ForestLaw(FOREST, n_jobs=1), "learned": lc.LearnedLaw(BOOSTING, n_jobs=1)}
@@ -40,7 +36,7 @@ VARIANTS = {
     "neighbors-1": lc.NeighborsLaw(n_neighbors=1),
     "neighbors-7": lc.NeighborsLaw(n_neighbors=7),
     **{f"forest-{target}": lc.ForestLaw(FOREST, target, n_jobs=1) for target in TARGETS},
-    "forest-extra": lc.ForestLaw(ExtraTreesRegressor(6, min_samples_leaf=4), n_jobs=1),
+    "forest-extra": lc.ForestLaw(ensemble.ExtraTreesRegressor(6, min_samples_leaf=4), n_jobs=1),
     "forest-one-tree": lc.ForestLaw(TREE, target="size"),
     "learned-lines": lc.LearnedLaw(QuantileRegressor(alpha=0), levels=(0.1, 0.5, 0.87), n_jobs=1),
     "learned-outputs": lc.LearnedLaw(BOOSTING, levels=(0.05, 0.95), n_jobs=1),

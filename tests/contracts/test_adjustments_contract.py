@@ -6,16 +6,8 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
+import inner
 import localconformal as lc
-from inner import (
-    ADJUSTMENTS,
-    SCORES,
-    fit_adjustment,
-    local_laws,
-    make_adjustment,
-    make_law,
-    make_score,
-)
 from inner import LAWS as LAWS_BY_NAME
 from registry import ci_but
 
@@ -26,7 +18,7 @@ OWN = {
     "own-theta": lambda v, F, theta: F.upper_quantile(theta) - v,
 }
 ALL = {
-    **{name: kind() for name, kind in ADJUSTMENTS.items() if kind is not None},
+    **{name: kind() for name, kind in inner.ADJUSTMENTS.items() if kind is not None},
     **{name: lc.MonotoneAdjustment(m) for name, m in OWN.items()},
 }
 BOOSTING = HistGradientBoostingRegressor(max_iter=4, random_state=0)
@@ -59,13 +51,12 @@ def point(X):
 def local_problem(law, seed=0, scale=1.0):
     """Reference scores V (n, 2), with ties, and their law at N rows."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(80, 2))
-    v = scale * rng.integers(-8, 9, 80) / 3.0
+    X, v = rng.normal(size=(80, 2)), scale * rng.integers(-8, 9, 80) / 3.0
     V, asked = np.column_stack([-v, v]), 2.0 * rng.normal(size=(N, 2))
     if law is not WIDER["updated"]:
-        return V, local_laws(law, X, V, asked, point)
+        return V, inner.local_laws(law, X, V, asked, point)
     with pytest.warns(UserWarning, match="lie above all those that the sketch was made for"):
-        return V, local_laws(law, X, V, asked, point, more=3.0 * V)
+        return V, inner.local_laws(law, X, V, asked, point, more=3.0 * V)
 
 
 @pytest.fixture(scope="module", params=ci_but(["neighbors", "stacked"], LAWS))
@@ -74,7 +65,7 @@ def problem(request):
     V, F = local_problem(LAWS[request.param])
     if request.param in WIDER:
         assert np.any(end_of(F) > V.max(axis=0) + 0.1)
-    return V, F, {name: fit_adjustment(clone(one), V) for name, one in ALL.items()}
+    return V, F, {name: inner.fit_adjustment(clone(one), V) for name, one in ALL.items()}
 
 
 def end_of(F):
@@ -85,8 +76,7 @@ def end_of(F):
 def some_scores(V, seed, scale=1.0):
     """Scores at atoms of the law, between them and beyond them: (N, 2)."""
     rng = np.random.default_rng(seed)
-    at_atoms = rng.choice(V[:, 1], (N, 2))
-    elsewhere = 3.0 * scale * rng.normal(size=(N, 2))
+    at_atoms, elsewhere = rng.choice(V[:, 1], (N, 2)), 3.0 * scale * rng.normal(size=(N, 2))
     return np.where(rng.random((N, 2)) < 0.6, at_atoms, elsewhere)
 
 
@@ -107,8 +97,7 @@ def test_p_at_most_theta_exactly_when_v_at_most_the_threshold(problem):
 def test_no_score_is_lost_between_the_ends_at_them_or_far_beyond(problem):
     V, F, adjustments = problem
     largest, end = V.max(axis=0), end_of(F)
-    larger = np.maximum(largest, end)
-    between = (largest + end) / 2.0
+    larger, between = np.maximum(largest, end), (largest + end) / 2.0
     narrow = between.astype(np.float32).astype(float)
     far = np.where(np.arange(N)[:, None] % 2, 1e9 * larger, end)
     for name, adjustment in adjustments.items():
@@ -150,15 +139,18 @@ def test_levels_are_answered_as_if_alone(problem):
 def test_rounding_enlarges_at_any_scale(scale):
     V, F = local_problem(LAWS["kernel"], seed=1, scale=scale)
     for name, adjustment in ALL.items():
-        fitted = fit_adjustment(clone(adjustment), V)
-        v = some_scores(V, 0, scale)
+        fitted, v = inner.fit_adjustment(clone(adjustment), V), some_scores(V, 0, scale)
         T = fitted.threshold(fitted.score(v, F, LEVELS), F, LEVELS)
         assert np.all(v[:, :, None] <= T), name
 
 
 @pytest.mark.parametrize(
     ("make", "kinds"),
-    [(make_adjustment, ADJUSTMENTS), (make_law, LAWS_BY_NAME), (make_score, SCORES)],
+    [
+        (inner.make_adjustment, inner.ADJUSTMENTS),
+        (inner.make_law, LAWS_BY_NAME),
+        (inner.make_score, inner.SCORES),
+    ],
 )
 def test_names_make_fresh_objects_and_objects_are_cloned(make, kinds):
     for name, kind in kinds.items():

@@ -117,8 +117,7 @@ def test_files_clones_and_equal_seeds_give_the_same_and_nothing_else_is_touched(
     again = clone(fitted).fit(X, y)
     np.testing.assert_array_equal(before, again.predict_interval(X_NEW))
     assert (state == np.random.get_state()[1]).all()
-    assert filters == warnings.filters
-    assert errors == np.geterr()
+    assert (filters, errors) == (warnings.filters, np.geterr())
     for changed, given in zip((X, y), awkward_data(300, seed=0), strict=True):
         np.testing.assert_array_equal(changed, given)
     assert clone(fitted).set_params(confidence_level=0.5).confidence_level == 0.5
@@ -138,8 +137,7 @@ def test_model_selection(estimator_class):
 def test_frames(estimator_class, make):
     X, y = smooth_data(200, seed=6)
     names = {"columns" if make is pd.DataFrame else "schema": ["a", "b"]}
-    model = light(estimator_class).fit(make(X, **names), y)
-    new = make(X_NEW, **names)
+    model, new = light(estimator_class).fit(make(X, **names), y), make(X_NEW, **names)
     if make is pd.DataFrame:
         new.index = np.arange(40) * 7
     arrays = light(estimator_class).fit(X, y)
@@ -157,8 +155,7 @@ def test_diagnose(fitted):
     frame = fitted.diagnose(X_NEW)
     # Those in the middle are left out where a terminal is narrow.
     known = "local_lower local_upper fallback crossed infinite correction effective_sample_size"
-    assert list(frame.columns) == known.split()
-    assert len(frame) == 40
+    assert (list(frame.columns), len(frame)) == (known.split(), 40)
     assert not frame.isna().any(axis=None)
     assert (frame["effective_sample_size"] >= 1).all()
 

@@ -135,8 +135,7 @@ def test_several_base_models_request_the_same_or_are_refused():
     [(lc.MondrianConformalRegressor, "groups"), (lc.WeightedConformalRegressor, "weights")],
 )
 def test_what_a_method_takes_beside_x_is_routed_to_it(kind, name):
-    value = 1.0 + (X[:, 0] > 0)
-    asked = light(kind).set_fit_request(**{name: True})
+    value, asked = 1.0 + (X[:, 0] > 0), light(kind).set_fit_request(**{name: True})
     found = cross_validate(asked, X, Y, params={name: value}, cv=2, return_estimator=True)
     for one in found["estimator"]:
         assert np.isfinite(one.predict_interval(NEW, **{name: value[:20]})).any()

@@ -55,8 +55,7 @@ def test_every_law(name, library):
 def test_every_estimator_around_its_default_model(estimator_class, library, form):
     X, y = frame(library)
     law = {"law": KernelLaw(bandwidth=0.5)} if hasattr(estimator_class(), "law") else {}
-    model = estimator_class(random_state=0, **law).fit(X, y)
-    rows = range(0, 120, 50)
+    model, rows = estimator_class(random_state=0, **law).fit(X, y), range(0, 120, 50)
     assert_alone_is_together(lambda X: model.predict_interval(X, 0.6), X, form, rows)
     assert_alone_is_together(model.predict, X, form, rows)
 

@@ -3,23 +3,10 @@
 import pickle
 from types import SimpleNamespace
 
+import dask_rows
 import numpy as np
 import pandas as pd
 import pytest
-from dask_rows import (
-    NAMES,
-    SOURCES,
-    TABLE,
-    FirstColumn,
-    check_fit,
-    cut,
-    da,
-    dask,
-    dd,
-    frames,
-    rows,
-    slcp,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -41,18 +28,16 @@ numbers = st.floats(allow_nan=False, width=64) | st.sampled_from([0.0, -0.0, 1.0
 @settings(deadline=None, max_examples=40)
 @given(st.lists(numbers, min_size=1, max_size=40), st.data())
 def test_an_order_statistic_over_tasks_is_exact(values, data):
-    rank = data.draw(st.integers(1, len(values)))
-    column = np.array(values)[:, None]
+    rank, column = data.draw(st.integers(1, len(values))), np.array(values)[:, None]
     ends = data.draw(st.lists(st.integers(0, len(values)), max_size=3))
-    parts = [dask.delayed(part) for part in np.split(column, sorted(ends))]
-    with dask.config.set(scheduler="synchronous"):
+    parts = [dask_rows.dask.delayed(part) for part in np.split(column, sorted(ends))]
+    with dask_rows.dask.config.set(scheduler="synchronous"):
         ((n, found),) = compute(smallest(parts, lambda n: [rank]))
-    assert n == len(values)
-    assert found[0] == np.sort(column[:, 0])[rank - 1]
+    assert (n, found[0]) == (len(values), np.sort(column[:, 0])[rank - 1])
 
 
 def test_a_rank_beyond_the_rows_is_infinite():
-    part = dask.delayed(np.arange(6.0).reshape(3, 2))
+    part = dask_rows.dask.delayed(np.arange(6.0).reshape(3, 2))
     ((_, found),) = compute(smallest([part], lambda n: [4, 3]))
     assert found.tolist() == [np.inf, 5.0]
 
@@ -72,7 +57,7 @@ def test_a_position_has_its_number_wherever_a_partition_begins():
 
 
 METHODS = [
-    lc.SLCPRegressor(FirstColumn(), law=lc.KernelLaw()),
+    lc.SLCPRegressor(dask_rows.FirstColumn(), law=lc.KernelLaw()),
     lc.SLCPRegressor(LinearRegression(), law="neighbors", reference="holdout"),
     lc.SLCPRegressor(LinearRegression(), law="uniform", sides="union", reference="train"),
     lc.LocalizedConformalRegressor(
@@ -88,14 +73,13 @@ METHODS = [
 @pytest.mark.parametrize("model", METHODS, ids=lambda model: type(model).__name__)
 def test_every_method_of_the_split_family_covers(model):
     # Sorted by what decides the noise: partitions are as unlike each other as can be.
-    X, y = rows(4_000, 0)
+    X, y = dask_rows.rows(4_000, 0)
     order = np.argsort(X[:, 0])
-    model.set_params(random_state=0).fit(*cut(X[order], y[order], (1_500, 1_500, 1_000)))
+    model.set_params(random_state=0).fit(*dask_rows.cut(X[order], y[order], (1_500, 1_500, 1_000)))
     assert model.fit_report_["rows"]["calibration"] == model.guarantee_.n_calibration == 1_000
-    new, response = rows(4_000, 1)
-    bounds = model.predict_interval(cut(new, response, (2_000, 2_000))[0], [0.5, 0.9])
-    assert bounds.shape == (4_000, 2, 2)
-    assert bounds.chunks[0] == (2_000, 2_000)
+    new, response = dask_rows.rows(4_000, 1)
+    bounds = model.predict_interval(dask_rows.cut(new, response, (2_000, 2_000))[0], [0.5, 0.9])
+    assert (bounds.shape, bounds.chunks[0]) == ((4_000, 2, 2), (2_000, 2_000))
     made = bounds.compute()
     np.testing.assert_array_equal(made, model.predict_interval(new, [0.5, 0.9]))
     for place, level in enumerate([0.5, 0.9]):
@@ -113,7 +97,7 @@ def test_labels_that_only_some_partitions_know():
     lazy = joined(parts, table[:0].assign(kind=pd.Categorical([]).set_categories(["p"])))
     X = lazy[["size", "kind"]]
     booster = HistGradientBoostingRegressor(categorical_features="from_dtype", max_iter=10)
-    model = slcp(booster, "kernel").fit(X, lazy["y"])
+    model = dask_rows.slcp(booster, "kernel").fit(X, lazy["y"])
     new = pd.DataFrame({"size": [0.5, 0.5], "kind": pd.Categorical(["p", "never seen"])})
     assert np.isfinite(model.predict_interval(new)).all()
     assert np.isfinite(model.predict_interval(X).compute().to_numpy()).all()
@@ -121,12 +105,14 @@ def test_labels_that_only_some_partitions_know():
 
 def joined(parts, meta):
     """A Dask frame of these partitions, whatever they hold."""
-    return dd.from_delayed([dask.delayed(part) for part in parts], meta=meta, verify_meta=False)
+    return dask_rows.dd.from_delayed(
+        [dask_rows.dask.delayed(part) for part in parts], meta=meta, verify_meta=False
+    )
 
 
 def test_other_levels_are_found_when_asked_for_and_kept_in_files(tmp_path):
-    X, y = rows(2_000, 0)
-    model = slcp(LinearRegression(), "uniform").fit(*cut(X, y, (1_000,) * 2))
+    X, y = dask_rows.rows(2_000, 0)
+    model = dask_rows.slcp(LinearRegression(), "uniform").fit(*dask_rows.cut(X, y, (1_000,) * 2))
     wide = model.predict_interval(X[:5], 0.99)
     save_model(model, tmp_path / "model.skops")
     for again in (pickle.loads(pickle.dumps(model)), load_model(tmp_path / "model.skops")):
@@ -136,12 +122,12 @@ def test_other_levels_are_found_when_asked_for_and_kept_in_files(tmp_path):
 
 
 def test_conformalize_replaces_the_calibration_rows():
-    X, y = rows(4_000, 0)
-    lazy = cut(X[:2_000], y[:2_000], (1_000,) * 2)
-    model = slcp(calibration_size=None).fit(*lazy)
+    X, y = dask_rows.rows(4_000, 0)
+    lazy = dask_rows.cut(X[:2_000], y[:2_000], (1_000,) * 2)
+    model = dask_rows.slcp(calibration_size=None).fit(*lazy)
     with pytest.raises(NotFittedError, match="conformalize"):
         model.predict_interval(lazy[0])
-    model.conformalize(*cut(X[2_000:], y[2_000:], (700, 1_300)))
+    model.conformalize(*dask_rows.cut(X[2_000:], y[2_000:], (700, 1_300)))
     assert model.guarantee_.n_calibration == 2_000
     bounds = model.predict_interval(X)
     model.conformalize(X[2_000:], y[2_000:])
@@ -149,16 +135,18 @@ def test_conformalize_replaces_the_calibration_rows():
 
 
 def test_a_model_fitted_in_memory_predicts_lazily():
-    X, y = rows(500, 0)
+    X, y = dask_rows.rows(500, 0)
     model = lc.MondrianConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
-    lazy = cut(X, y, (250,) * 2)[0]
+    lazy = dask_rows.cut(X, y, (250,) * 2)[0]
     np.testing.assert_array_equal(model.predict_interval(lazy).compute(), model.predict_interval(X))
     np.testing.assert_array_equal(model.predict(lazy).compute(), model.predict(X))
 
 
 def test_too_few_rows_are_said_before_anything_is_computed():
-    X, y = cut(*rows(40, 0), (20, 20))
-    model = lc.SplitConformalRegressor(FirstColumn(), calibration_size=5, random_state=0).fit(X, y)
+    X, y = dask_rows.cut(*dask_rows.rows(40, 0), (20, 20))
+    model = lc.SplitConformalRegressor(
+        dask_rows.FirstColumn(), calibration_size=5, random_state=0
+    ).fit(X, y)
     with pytest.warns(UserWarning, match="got 5 calibration rows"):
         bounds = model.predict_interval(X)
     assert np.isinf(bounds.compute()).all()
@@ -167,18 +155,18 @@ def test_too_few_rows_are_said_before_anything_is_computed():
 @pytest.fixture(scope="module")
 def it():
     """Rows as arrays and as a frame, and models."""
-    X, y = cut(*rows(100, 0), (50, 50))
-    frame, series = frames(*rows(100, 0), npartitions=2)
-    fitted = slcp(law="uniform").fit(frame, series)
+    X, y = dask_rows.cut(*dask_rows.rows(100, 0), (50, 50))
+    frame, series = dask_rows.frames(*dask_rows.rows(100, 0), npartitions=2)
+    fitted = dask_rows.slcp(law="uniform").fit(frame, series)
     return SimpleNamespace(
-        X=X, y=y, frame=frame, series=series, slcp=slcp(law="uniform"), fitted=fitted
+        X=X, y=y, frame=frame, series=series, slcp=dask_rows.slcp(law="uniform"), fitted=fitted
     )
 
 
 def cut_elsewhere(it):
-    whole = dd.from_pandas(TABLE, npartitions=2)
+    whole = dask_rows.dd.from_pandas(dask_rows.TABLE, npartitions=2)
     y = whole["y"].repartition(divisions=[0, 10, whole.divisions[-1]])
-    return it.slcp.fit(whole[NAMES], y)
+    return it.slcp.fit(whole[dask_rows.NAMES], y)
 
 
 BAD_CALLS = [
@@ -188,11 +176,14 @@ BAD_CALLS = [
     (cut_elsewhere, "cut X and y at the same rows"),
     (lambda it: it.slcp.fit(it.X, it.y[:50]), "same number"),
     (lambda it: it.slcp.fit(it.X[:0], it.y[:0]), "0 sample"),
-    (lambda it: it.slcp.fit(it.X, da.where(it.y > 0, np.nan, it.y)), "NaN"),
+    (lambda it: it.slcp.fit(it.X, dask_rows.da.where(it.y > 0, np.nan, it.y)), "NaN"),
     (lambda it: it.slcp.fit(it.X, it.y, sample_weight=np.ones(100)), "takes X and y alone"),
-    (lambda it: slcp(LinearRegression(), reference="oob").fit(it.X, it.y), "='cross-fit'"),
+    (
+        lambda it: dask_rows.slcp(LinearRegression(), reference="oob").fit(it.X, it.y),
+        "='cross-fit'",
+    ),
     (lambda it: lc.MondrianConformalRegressor().fit(it.X, it.y), "choose SLCPRegressor"),
-    (lambda it: slcp(calibration_size=100).fit(it.X, it.y), "left to train"),
+    (lambda it: dask_rows.slcp(calibration_size=100).fit(it.X, it.y), "left to train"),
     (lambda it: it.fitted.predict_interval(it.frame[["b", "a", "c"]]), "as at fit"),
     (lambda it: it.fitted.predict(it.X[:, :2]), "as at fit"),
     (lambda it: it.fitted.predict_interval(it.X, output="frame"), "expected a Dask frame"),
@@ -208,6 +199,6 @@ def test_what_cannot_be_done_is_one_sentence(it, call, words):
     assert "\n" not in str(caught.value).partition("\nNaN")[0]
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("name", dask_rows.SOURCES)
 def test_every_source_gives_the_model_of_one_piece(name, tmp_path):
-    check_fit(*SOURCES[name](tmp_path))
+    dask_rows.check_fit(*dask_rows.SOURCES[name](tmp_path))

@@ -75,8 +75,7 @@ def test_a_frame_keeps_its_divisions(client):
     X, y = frames(*rows(3_000, 2), npartitions=4)
     model = slcp(law="uniform").fit(X, y)
     bounds = model.predict_interval(X)
-    assert bounds.divisions == X.divisions
-    assert list(bounds.columns) == ["lower", "upper"]
+    assert (bounds.divisions, list(bounds.columns)) == (X.divisions, ["lower", "upper"])
     in_memory = model.predict_interval(X.compute(), output="frame")
     np.testing.assert_array_equal(bounds.compute(), in_memory)
     np.testing.assert_array_equal(model.predict(X).compute().index, X.compute().index)
@@ -122,8 +121,7 @@ def test_every_source_gives_the_same_model_on_a_cluster(name, client, tmp_path):
 
 
 def boosters():
-    xgboost = optional("xgboost.dask")
-    lightgbm = optional("lightgbm")
+    xgboost, lightgbm = optional("xgboost.dask"), optional("lightgbm")
     return {
         # They fit their own rows closely, so that scores in sample would be told from others.
         "xgboost": xgboost.DaskXGBRegressor(n_estimators=60, max_depth=8),

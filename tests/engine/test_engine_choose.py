@@ -143,8 +143,7 @@ def test_edges_are_increasing_scores_and_landmarks_reference_rows_each_once():
         assert edges[-1] == v.max()
     X, _ = data(5000)
     landmarks = choose_landmarks(X, 128, 0)
-    assert landmarks.shape == (128, 3)
-    assert len(np.unique(landmarks, axis=0)) == 128
+    assert (landmarks.shape, len(np.unique(landmarks, axis=0))) == ((128, 3), 128)
     assert np.isin(landmarks[:, 0], X[:, 0]).all()
 
 

@@ -30,8 +30,7 @@ def problems(draw):
     knots = draw(arrays(float, len(levels), elements=VALUE)) * draw(SCALE)
     twin = draw(st.integers(0, len(knots) - 1))
     knots = np.append(knots[:-1], np.nextafter(knots[twin], np.inf))
-    rows = rows_of(knots, levels)
-    other = draw(arrays(float, 5, elements=VALUE))
+    rows, other = rows_of(knots, levels), draw(arrays(float, 5, elements=VALUE))
     share = draw(st.floats(0, 1))
     between = rows.values[0, :-1] + share * np.diff(rows.values[0])
     near = [np.nextafter(knots, side) for side in (-np.inf, np.inf)]
@@ -89,8 +88,7 @@ def test_the_mean_is_the_area_under_the_quantile_function(problem):
 
 @pytest.mark.parametrize("upper", [False, True])
 def test_laws_by_hand(upper):
-    asked = np.array([upper])
-    t = np.array([0.1, 0.5, 0.75])
+    asked, t = np.array([upper]), np.array([0.1, 0.5, 0.75])
     straight = rows_of([0.0, 1.0, 2.0], [0.0, 0.5, 1.0])
     np.testing.assert_allclose(straight.quantiles(t, asked)[0], 2 * t, rtol=1e-9)
     np.testing.assert_allclose(straight.cdf(2 * t[None], "right")[0], t, rtol=1e-12)

@@ -80,8 +80,7 @@ def test_answers_equal_those_of_the_weights_written_out(make, n, trees, leaves):
 @ENGINES
 def test_quantiles_and_cdf_are_inverses(make):
     v, codes, asked, count = problem(3000, 30, 40, ties=False)
-    engine = make(v, collect_leaves(codes, count))
-    at = np.tile(v[::37], (len(asked), 1))
+    engine, at = make(v, collect_leaves(codes, count)), np.tile(v[::37], (len(asked), 1))
     left, right = engine.cdf(asked, at, "left"), engine.cdf(asked, at, "right")
     assert np.all(np.diff(right, axis=1) >= 0)
     assert np.all(left <= right)
@@ -91,8 +90,7 @@ def test_quantiles_and_cdf_are_inverses(make):
 
 def test_batches_threads_and_the_number_of_bins_do_not_matter():
     v, codes, asked, count = problem(5000, 10, 100)
-    leaves = collect_leaves(codes, count)
-    many = np.tile(asked, (60, 1))
+    leaves, many = collect_leaves(codes, count), np.tile(asked, (60, 1))
     batch = compiled(v, leaves, n_jobs=2).quantiles(many, LEVELS, BELOW)
     one_by_one = [compiled(v, leaves).quantiles(row[None], LEVELS, BELOW)[0] for row in asked]
     np.testing.assert_array_equal(batch, np.tile(one_by_one, (60, 1)))

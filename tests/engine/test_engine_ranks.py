@@ -49,8 +49,7 @@ def threshold_by_definition(weights, scores, level):
     ``weights`` are whole numbers, of all pairs of n + 1 rows.
     """
     ends, total = np.append(np.unique(scores), np.inf), weights.sum(axis=1)
-    allowed = max(1, conformal_rank(len(scores), level)) - 1
-    accepted = []
+    allowed, accepted = max(1, conformal_rank(len(scores), level)) - 1, []
     for tried, end in zip(np.append(ends[:-1] - 1e-9, ends[-2] + 1.0), ends, strict=True):
         V = np.append(scores, tried)
         under = (weights * (V[None, :] < V[:, None])).sum(axis=1)
@@ -123,10 +122,8 @@ def test_ranks_that_tie_but_for_rounding_do_not_count_as_smaller(ratio):
 def test_one_by_one_equals_batch_in_chunks(kernel, monkeypatch):
     rng = np.random.default_rng(1)
     rows, scores, queries = rng.normal(size=200), rng.exponential(size=200), rng.normal(size=60)
-    levels = np.array([0.3, 0.8, 0.9])
-    ranks = in_order(kernel, rows, scores)
-    batch = ranks(queries, levels)
-    single = [ranks(x[None], levels) for x in queries]
+    levels, ranks = np.array([0.3, 0.8, 0.9]), in_order(kernel, rows, scores)
+    batch, single = ranks(queries, levels), [ranks(x[None], levels) for x in queries]
     np.testing.assert_array_equal(batch, np.concatenate(single))
     monkeypatch.setattr("localconformal.localizing._CHUNK", 1_000)
     again = in_order(kernel, rows, scores)

@@ -91,8 +91,7 @@ def test_sixteen_threads_get_the_answers_of_one(fitted):
 
 def test_threads_may_calibrate_and_ask_the_same_model():
     """Each answer is that of one calibration set or of the other, whole."""
-    model = make("exact")
-    sets = [smooth_data(120, seed=seed) for seed in (20, 21)]
+    model, sets = make("exact"), [smooth_data(120, seed=seed) for seed in (20, 21)]
     # As many rows each time: a product's last bits depend on how many there are.
     known = [model.conformalize(*rows).predict_interval(ASKED).tobytes() for rows in sets]
     assert known[0] != known[1]

@@ -186,8 +186,7 @@ def test_predictions_are_as_harmless(ran, tmp_path):
     data = next(folder.glob("table.*"))
     result = call("predict", folder / "out" / "model.skops", data, "--out", made, "--json")
     assert_harmless(result)
-    assert json.loads(result.stdout)["target"] == TARGET
-    assert files_under(tmp_path) == {made}
+    assert (json.loads(result.stdout)["target"], files_under(tmp_path)) == (TARGET, {made})
     assert formulas(made) == []
 
 
@@ -261,8 +260,7 @@ def test_the_policy_lets_through_what_is_inside_by_digest_and_nothing_else(tmp_p
     }
     expected = {name: f"'sha256-{digest}'" for name, digest in digests.items()}
     nothing = dict.fromkeys(("default-src", "base-uri", "form-action"), "'none'")
-    assert directives == expected | nothing
-    assert len(expected) == 2
+    assert (directives, len(expected)) == (expected | nothing, 2)
 
 
 def test_what_is_visible_can_be_written_and_json_gives_it_back(tmp_path):
@@ -270,8 +268,7 @@ def test_what_is_visible_can_be_written_and_json_gives_it_back(tmp_path):
         assert obeyed(visible(text)) == set()
         visible(text).encode("utf-8")
         written = json_text({text: text})
-        assert obeyed(written) == set()
-        assert json.loads(written.encode("utf-8")) == {text: text}
+        assert (obeyed(written), json.loads(written.encode("utf-8"))) == (set(), {text: text})
     found = audit(np.arange(60.0)[:, None], np.zeros(60), np.tile([-1.0, 1.0], (60, 1)))
     page = write_report(found, tmp_path / "report.html", title=SURROGATE).read_text("utf-8")
     assert "half \N{REPLACEMENT CHARACTER} letter" in page

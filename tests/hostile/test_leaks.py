@@ -16,17 +16,8 @@ from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.neighbors import KDTree
 from sklearn.utils import check_random_state
 
+import inner
 from contracts.law_variants import VARIANTS
-from inner import (
-    ADJUSTMENTS,
-    ENGINES,
-    FEWEST,
-    SCORES,
-    few_trees,  # noqa: F401
-    held_on_dask,
-    laws_of,
-    split_rows,
-)
 from localconformal import KernelLaw, LocalizedConformalRegressor, SLCPRegressor
 from registry import ci_but, light, optional, smooth_data
 
@@ -51,8 +42,10 @@ def all_others(X, y):
 def of_laws(model):
     """What the local laws and the base model say of the probe."""
     v = np.tile(np.linspace(-3, 3, 13), (len(PROBE), 1))
-    quantiles = [(law.quantile(PROBE, [0.05, 0.5]), law.mean(PROBE)) for law in laws_of(model)]
-    others = [(law.upper_quantile(PROBE, [0.9]), law.cdf(PROBE, v)) for law in laws_of(model)]
+    quantiles = [
+        (law.quantile(PROBE, [0.05, 0.5]), law.mean(PROBE)) for law in inner.laws_of(model)
+    ]
+    others = [(law.upper_quantile(PROBE, [0.9]), law.cdf(PROBE, v)) for law in inner.laws_of(model)]
     return joblib.hash([quantiles, others]), model.predict(PROBE).tobytes()
 
 
@@ -96,12 +89,12 @@ def seed_of_split():
 
 def held_inside(n):
     """The quarter of the rows that `fit` will calibrate on."""
-    return split_rows(n, 0.25, seed_of_split())[1]
+    return inner.split_rows(n, 0.25, seed_of_split())[1]
 
 
 def held_by_position(n):
     """The same when they are on Dask."""
-    return held_on_dask(seed_of_split(), n)
+    return inner.held_on_dask(seed_of_split(), n)
 
 
 def with_rows_changed(X, y, rows, change):
@@ -130,7 +123,9 @@ def test_no_estimator_learns_from_calibration_or_from_rows_asked(estimator_class
     assert_inner_split_is_kept(light(estimator_class))
 
 
-TERMS = {("residual", name) for name in ADJUSTMENTS} | {(name, "additive") for name in SCORES}
+TERMS = {("residual", name) for name in inner.ADJUSTMENTS} | {
+    (name, "additive") for name in inner.SCORES
+}
 
 
 @pytest.mark.ci
@@ -144,8 +139,8 @@ def test_no_score_or_adjustment_learns_from_calibration_or_from_rows_asked(score
 
 
 #: Every engine that compiled code and NumPy have, and every one on tensors.
-LAWS = VARIANTS | {f"engine-{name}": KernelLaw(engine=name) for name in ENGINES}
-LAWS |= {f"cpu-{name}": KernelLaw(engine=name, device="cpu") for name in ENGINES}
+LAWS = VARIANTS | {f"engine-{name}": KernelLaw(engine=name) for name in inner.ENGINES}
+LAWS |= {f"cpu-{name}": KernelLaw(engine=name, device="cpu") for name in inner.ENGINES}
 
 
 def with_law(name, model=None):
@@ -163,7 +158,7 @@ def test_no_law_learns_from_calibration_or_from_rows_asked(name):
 @pytest.mark.ci
 def test_the_search_of_auto_learns_from_training_rows_alone():
     # As many rows as a search needs, and some.
-    fitted = assert_inner_split_is_kept(SLCPRegressor(LinearRegression()), int(1.4 * FEWEST))
+    fitted = assert_inner_split_is_kept(SLCPRegressor(LinearRegression()), int(1.4 * inner.FEWEST))
     assert fitted.fit_report_["rows"]["selection"] > 0
 
 
@@ -194,7 +189,7 @@ def test_labels_and_missing_values_of_calibration_rows_teach_a_law_nothing(name)
     other.iloc[rows] = mixed_frame(3.0 * X[rows] + 2.0, new_labels=True)
     models = [with_law(name, FirstColumn()).fit(table, y) for table in (frame, other)]
     asked = mixed_frame(PROBE), [0.1, 0.5, 0.9]
-    np.testing.assert_array_equal(*([F.quantile(*asked) for F in laws_of(m)] for m in models))
+    np.testing.assert_array_equal(*([F.quantile(*asked) for F in inner.laws_of(m)] for m in models))
 
 
 @pytest.fixture
@@ -221,7 +216,7 @@ def test_a_sketch_summed_on_dask_knows_nothing_of_calibration_rows(monkeypatch, 
     # A sample chooses the law, all rows are summed.
     monkeypatch.setattr("localconformal.distributed.laws.LAW_ROWS", 100)
     fitted = assert_inner_split_is_kept(with_law("engine-sketch"), cut=cut, held=held_by_position)
-    assert laws_of(fitted)[0].engine_report_.n_references == 150
+    assert inner.laws_of(fitted)[0].engine_report_.n_references == 150
 
 
 @pytest.mark.ci

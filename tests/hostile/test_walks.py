@@ -18,22 +18,10 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, settings, stateful
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from sklearn import exceptions
 from sklearn.base import clone
-from sklearn.exceptions import (
-    ConvergenceWarning,
-    DataConversionWarning,
-    NotFittedError,
-    UndefinedMetricWarning,
-)
 from walk_inputs import QUICK, Table, mostly, some_params, tables
 
 import localconformal
@@ -48,16 +36,16 @@ ALLOWED_WARNINGS = [
     (UserWarning, "calibration rows are identical to training rows"),
     (UserWarning, "Some inputs do not have OOB scores"),
     (UserWarning, "X does not have valid feature names|X has feature names, but"),
-    (DataConversionWarning, "A column-vector y was passed"),
-    (ConvergenceWarning, ""),
-    (UndefinedMetricWarning, ""),
+    (exceptions.DataConversionWarning, "A column-vector y was passed"),
+    (exceptions.ConvergenceWarning, ""),
+    (exceptions.UndefinedMetricWarning, ""),
 ]
 PACKAGE = str(Path(localconformal.__file__).parent)
 
 
 def check_error(error):
     """One that a user may meet, raised on purpose by our last line, or by whom that called."""
-    assert isinstance(error, (ValueError, TypeError, NotFittedError)), repr(error)
+    assert isinstance(error, (ValueError, TypeError, exceptions.NotFittedError)), repr(error)
     author, line = "", ""
     for frame, number in traceback.walk_tb(error.__traceback__):
         path = frame.f_code.co_filename
@@ -120,10 +108,12 @@ def of_levels(level):
 
 def fitted_with(method="predict"):
     """A rule for fitted estimators that have this method."""
-    return precondition(lambda self: self.fitted is not None and hasattr(self.model, method))
+    return stateful.precondition(
+        lambda self: self.fitted is not None and hasattr(self.model, method)
+    )
 
 
-class PublicInterface(RuleBasedStateMachine):
+class PublicInterface(stateful.RuleBasedStateMachine):
     """One estimator, and the table of the last fit that went well."""
 
     model = fitted = None
@@ -151,7 +141,7 @@ class PublicInterface(RuleBasedStateMachine):
                 warnings.simplefilter("ignore")
                 try:
                     found.append(ask(probe.X()).tobytes())
-                except NotFittedError:
+                except exceptions.NotFittedError:
                     found.append("unfitted")
                 except (ValueError, TypeError) as error:
                     found.append(str(error))
@@ -170,19 +160,19 @@ class PublicInterface(RuleBasedStateMachine):
 
     # ---- states --------------------------------------------------------------------------------
 
-    @initialize(data=st.data(), kind=st.sampled_from(ESTIMATORS), table=tables(good=True))
+    @stateful.initialize(data=st.data(), kind=st.sampled_from(ESTIMATORS), table=tables(good=True))
     def construct(self, data, kind, table):
         quick = {name: value for name, value in QUICK.items() if name in kind().get_params()}
         self.model = light(kind, **quick | data.draw(some_params(kind)))
         self.fit(table)
 
-    @rule(data=st.data())
+    @stateful.rule(data=st.data())
     def set_params(self, data):
         """Other parameters, which a later call may refuse."""
         self.model.set_params(**data.draw(some_params(type(self.model))))
         assert self.fitted is not None or not isinstance(self.answers()[0], bytes)
 
-    @rule(table=tables())
+    @stateful.rule(table=tables())
     def fit_again(self, table):
         self.fit(table)
 
@@ -200,14 +190,14 @@ class PublicInterface(RuleBasedStateMachine):
             self.fitted = None
 
     @fitted_with()
-    @rule(table=tables(), same=SAME)
+    @stateful.rule(table=tables(), same=SAME)
     def conformalize(self, table, same):
         """Other calibration rows; what fails leaves the old ones in force."""
         X, y, before = self.like_fitted(table, same).X(), table.y(), self.answers()
         _, error, _ = self.call("conformalize", lambda: self.model.conformalize(X, y), X, y)
         assert error is None or self.answers() == before, f"changed although it failed: {error!r}"
 
-    @rule(way=st.sampled_from(["pickle", "file", "clone"]))
+    @stateful.rule(way=st.sampled_from(["pickle", "file", "clone"]))
     def copy(self, way):
         """A pickle and a file answer alike and take over; a clone has no state."""
         before = self.answers()
@@ -229,7 +219,7 @@ class PublicInterface(RuleBasedStateMachine):
     # ---- answers -------------------------------------------------------------------------------
 
     @fitted_with()
-    @rule(table=tables(), level=LEVELS, same=SAME)
+    @stateful.rule(table=tables(), level=LEVELS, same=SAME)
     def predict(self, table, level, same):
         """Points, intervals that are infinite only with a word of it, and numbers about them."""
         X = self.like_fitted(table, same).X()
@@ -245,7 +235,7 @@ class PublicInterface(RuleBasedStateMachine):
             assert not np.isnan(np.asarray(answer, dtype=float)).any()
 
     @fitted_with("predict_cdf")
-    @rule(
+    @stateful.rule(
         table=tables(),
         levels=LEVELS,
         same=SAME,
@@ -271,7 +261,7 @@ class PublicInterface(RuleBasedStateMachine):
             check_numbers(answer, (table.n, n_samples), warned=False)
 
     @fitted_with("predict_region")
-    @rule(table=tables(), level=LEVELS, same=SAME)
+    @stateful.rule(table=tables(), level=LEVELS, same=SAME)
     def predict_region(self, table, level, same):
         """Regions whose hull is the interval."""
         X = self.like_fitted(table, same).X()
@@ -289,4 +279,4 @@ class PublicInterface(RuleBasedStateMachine):
 def test_random_walks(walks):
     chosen = {"max_examples": walks, "stateful_step_count": 12, "deadline": None}
     always = {"derandomize": True, "database": None, "suppress_health_check": list(HealthCheck)}
-    run_state_machine_as_test(PublicInterface, settings=settings(**chosen, **always))
+    stateful.run_state_machine_as_test(PublicInterface, settings=settings(**chosen, **always))

@@ -12,16 +12,10 @@ import pytest
 import skops
 import skops.io
 from model_files import node, refusal, rewritten, with_estimator
+from sklearn import ensemble
 from sklearn.base import clone
 from sklearn.cluster import FeatureAgglomeration
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.ensemble import (
-    BaggingRegressor,
-    HistGradientBoostingRegressor,
-    RandomForestRegressor,
-    StackingRegressor,
-    VotingRegressor,
-)
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.neighbors import KNeighborsRegressor
@@ -31,15 +25,8 @@ from sklearn.utils import all_estimators
 
 from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
 from localconformal.engine.leaves import LeafEngine, TreeWalk, collect_leaves
+from localconformal.io import models
 from localconformal.io.checks import HARMLESS, check_model, check_nodes, parts_of
-from localconformal.io.models import (
-    FURTHER_TYPES,
-    ModelFileError,
-    is_allowed,
-    load_model,
-    model_bytes,
-    save_model,
-)
 from localconformal.tabular.model import make_base_model
 from registry import optional, smooth_data
 
@@ -47,7 +34,7 @@ from registry import optional, smooth_data
 @pytest.fixture(scope="module")
 def saved():
     X, y = smooth_data(120, 0)
-    return model_bytes(SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y))
+    return models.model_bytes(SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y))
 
 
 @pytest.fixture
@@ -69,8 +56,8 @@ FUNCTIONS |= {"sklearn.utils.validation.check_array"}
 def test_what_calls_reads_or_writes_or_is_no_part_of_a_model_is_on_no_list():
     names = [f"localconformal.{name}" for name in NO_PART_OF_A_MODEL]
     names += ["", "localconformal", "localconformalevil.regressors.Thing"]
-    assert [name for name in names if is_allowed(name)] == []
-    assert {name for name in FURTHER_TYPES if name.rpartition(".")[2].islower()} == FUNCTIONS
+    assert [name for name in names if models.is_allowed(name)] == []
+    assert {name for name in models.FURTHER_TYPES if name.rpartition(".")[2].islower()} == FUNCTIONS
 
 
 def text(value):
@@ -149,8 +136,8 @@ def test_an_old_skops_is_refused_before_it_sees_a_file(tmp_path, saved, monkeypa
     for name in ("loads", "dumps", "get_untrusted_types"):
         monkeypatch.setattr(skops.io, name, lambda *_, **__: pytest.fail("it was asked"))
     assert "skops 0.11.0 is installed" in refusal(tmp_path, saved)
-    with pytest.raises(ModelFileError, match=re.escape("pip install 'skops>=0.12'")):
-        save_model(SplitConformalRegressor(), tmp_path / "made.skops")
+    with pytest.raises(models.ModelFileError, match=re.escape("pip install 'skops>=0.12'")):
+        models.save_model(SplitConformalRegressor(), tmp_path / "made.skops")
     assert not (tmp_path / "made.skops").exists()
 
 
@@ -182,8 +169,8 @@ def made(kind, **settings):
 def refused(model, folder, words):
     """Neither loaded nor saved, in one sentence each."""
     assert re.search(words, refusal(folder, skops.io.dumps(model)))
-    with pytest.raises(ModelFileError, match=words):
-        model_bytes(SplitConformalRegressor(model))
+    with pytest.raises(models.ModelFileError, match=words):
+        models.model_bytes(SplitConformalRegressor(model))
 
 
 def test_every_suspect_parameter_of_scikit_learn_is_known():
@@ -200,9 +187,9 @@ NESTED = {
     "remainder": lambda part: ColumnTransformer([("one", "drop", [0])], remainder=part),
     "search": lambda part: GridSearchCV(part, {"part__alpha": [0.1]}),
     "grid": lambda part: GridSearchCV(Pipeline([("a", "passthrough")]), {"a": [part]}),
-    "stack": lambda part: StackingRegressor([("part", part)], final_estimator=part),
-    "vote": lambda part: VotingRegressor([("part", part)]),
-    "bag": BaggingRegressor,
+    "stack": lambda part: ensemble.StackingRegressor([("part", part)], final_estimator=part),
+    "vote": lambda part: ensemble.VotingRegressor([("part", part)]),
+    "bag": ensemble.BaggingRegressor,
     "target": lambda part: TransformedTargetRegressor(Ridge(), transformer=part),
     "SLCPRegressor": SLCPRegressor,
 }
@@ -214,7 +201,9 @@ def test_a_cache_does_not_come_with_the_model(tmp_path, nest):
     for kind in CACHING:
         # skops itself looks at no setting.
         path.write_bytes(skops.io.dumps(nest(made(kind, memory=str(tmp_path / "cache")))))
-        found = [part.memory for part in parts_of(load_model(path)) if hasattr(part, "memory")]
+        found = [
+            part.memory for part in parts_of(models.load_model(path)) if hasattr(part, "memory")
+        ]
         assert set(found) == {None}, kind.__name__
 
 
@@ -228,10 +217,10 @@ def test_a_loaded_model_writes_nothing_when_it_is_fitted(tmp_path, name):
     assert place.exists(), "without this the test says nothing"
     place.rename(tmp_path / "elsewhere")
     path.write_bytes(skops.io.dumps(model))
-    load_model(path).fit(rows, y)
+    models.load_model(path).fit(rows, y)
     make_base_model(str(path), "split", 0).fit(rows, y)
     fitted = SplitConformalRegressor(model, random_state=0)
-    load_model(save_model(fitted, path)).fit(rows, y)
+    models.load_model(models.save_model(fitted, path)).fit(rows, y)
     assert not place.exists()
     assert {part.memory for part in parts_of(fitted) if hasattr(part, "memory")} == {str(place)}
 
@@ -241,7 +230,7 @@ def test_what_else_leads_out_is_refused(tmp_path, kind, name):
     harm = kind(**{name: "filename" if name == "input" else np.exp})
     refused(harm, tmp_path, f"{kind.__name__} has {name}=")
     part = Pipeline([("part", harm), ("last", LinearRegression())])
-    refused(StackingRegressor([("deep", part)]), tmp_path, f"{kind.__name__} has {name}=")
+    refused(ensemble.StackingRegressor([("deep", part)]), tmp_path, f"{kind.__name__} has {name}=")
 
 
 ELSEWHERE = "somewhere/else"
@@ -258,7 +247,9 @@ def test_searches_that_would_try_a_cache_are_refused_and_other_settings_come_alo
     steps = {"scale": ["passthrough", StandardScaler()], "model__fit_intercept": [True]}
     words = {"law": ["forest", "uniform"]}
     for model in (GridSearchCV(made(Pipeline), steps), GridSearchCV(SLCPRegressor(), words)):
-        assert repr(load_model(save_model(model, tmp_path / "model.skops"))) == repr(model)
+        assert repr(models.load_model(models.save_model(model, tmp_path / "model.skops"))) == repr(
+            model
+        )
 
 
 @pytest.mark.ci
@@ -277,13 +268,15 @@ def test_paths_hosts_and_callbacks_of_boosting_libraries_are_refused(tmp_path):
         lightgbm(metric="l1", boosting="dart", min_data_in_bin=1),
         xgboost(tree_method="hist", eval_metric="mae", rate_drop=0.5),
     ):
-        assert repr(load_model(save_model(model, tmp_path / "model.skops"))) == repr(model)
+        assert repr(models.load_model(models.save_model(model, tmp_path / "model.skops"))) == repr(
+            model
+        )
 
 
 def test_a_tree_that_leads_outside_itself_or_its_features_is_refused(tmp_path):
     X, y = smooth_data(120, 0)
-    forest = SplitConformalRegressor(RandomForestRegressor(2), random_state=0).fit(X, y)
-    boosting = HistGradientBoostingRegressor(max_iter=2)
+    forest = SplitConformalRegressor(ensemble.RandomForestRegressor(2), random_state=0).fit(X, y)
+    boosting = ensemble.HistGradientBoostingRegressor(max_iter=2)
     boosted = SplitConformalRegressor(boosting, random_state=0).fit(X, y)
     tree, nodes = forest.score_.model_.estimators_[0].tree_, boosted.score_.model_._predictors[0][0]
     for names, words in (
@@ -294,7 +287,7 @@ def test_a_tree_that_leads_outside_itself_or_its_features_is_refused(tmp_path):
         state["nodes"][names[0]][0] = nodes.nodes[names[1]][0] = 10**6
         tree.__setstate__(state)
         for model in (forest, boosted):
-            assert words in refusal(tmp_path, model_bytes(model))
+            assert words in refusal(tmp_path, models.model_bytes(model))
 
 
 def filled(name, old):
@@ -311,9 +304,9 @@ def filled(name, old):
 
 def test_indices_out_of_range_are_refused(tmp_path):
     X, y = smooth_data(200, 0)
-    base = RandomForestRegressor(3, random_state=0)
+    base = ensemble.RandomForestRegressor(3, random_state=0)
     model = SLCPRegressor(base, law="forest", reference="holdout", random_state=0).fit(X, y)
-    assert "was altered" in refusal(tmp_path, rewritten(model_bytes(model), filled))
+    assert "was altered" in refusal(tmp_path, rewritten(models.model_bytes(model), filled))
 
 
 def engine_of_one_split():
@@ -374,7 +367,7 @@ def test_numbers_that_do_not_fit_are_refused(tmp_path):
     for spoil, words in SPOILT:
         model = localized()
         spoil(model.calibration_, engine_of(model))
-        assert words in refusal(tmp_path, model_bytes(model))
+        assert words in refusal(tmp_path, models.model_bytes(model))
 
 
 @pytest.mark.parametrize(("engine", "name"), [("exact", "wide"), ("sketch", "A")])

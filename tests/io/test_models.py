@@ -10,32 +10,21 @@ import pandas as pd
 import pytest
 import skops.io
 from model_files import node, refusal, rewritten
+from sklearn import ensemble
 from sklearn.decomposition import PCA
-from sklearn.ensemble import (
-    GradientBoostingRegressor,
-    HistGradientBoostingRegressor,
-    RandomForestRegressor,
-)
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import FunctionTransformer
 
 from inner import default_models
 from localconformal import ForestLaw, KernelLaw, SLCPRegressor, SplitConformalRegressor
+from localconformal.io import models
 from localconformal.io.checks import parts_of
-from localconformal.io.models import (
-    STAMP,
-    STAMPED,
-    ModelFileError,
-    load_model,
-    model_bytes,
-    save_model,
-)
 from localconformal.versions import versions
 from registry import ESTIMATORS, KINDS, ci_but, light, optional, smooth_data
 
 
 def round_trip(model, folder):
-    return load_model(save_model(model, folder / "model.skops"))
+    return models.load_model(models.save_model(model, folder / "model.skops"))
 
 
 def assert_same_intervals(model, X, folder):
@@ -78,7 +67,7 @@ SLOW = [{"law": "learned"}, {"law": "neighbors"}, {"law": "auto", "selection_bud
 @pytest.mark.parametrize("setting", ci_but(SETTINGS, SETTINGS + SLOW), ids=str)
 def test_every_law_and_score_does_on_frames_with_categories_and_gaps(setting, tmp_path):
     X, y = mixed_frame(200, 0)
-    base = HistGradientBoostingRegressor(categorical_features="from_dtype", max_iter=10)
+    base = ensemble.HistGradientBoostingRegressor(categorical_features="from_dtype", max_iter=10)
     model = SLCPRegressor(base, reference="holdout", random_state=0, **setting).fit(X, y)
     assert_same_intervals(model, X, tmp_path)
 
@@ -100,11 +89,11 @@ def test_every_model_that_auto_may_blend_does_also_as_skops_writes_it(name, tmp_
     model, path = default_models(0)[name].fit(X, y), tmp_path / "model.skops"
     np.testing.assert_array_equal(round_trip(model, tmp_path).predict(X), model.predict(X))
     path.write_bytes(skops.io.dumps(model))
-    np.testing.assert_array_equal(load_model(path).predict(X), model.predict(X))
+    np.testing.assert_array_equal(models.load_model(path).predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize(
-    "base", [RandomForestRegressor(5), GradientBoostingRegressor(n_estimators=5)]
+    "base", [ensemble.RandomForestRegressor(5), ensemble.GradientBoostingRegressor(n_estimators=5)]
 )
 def test_models_of_others_do(base, tmp_path):
     X, y = smooth_data(120, 0)
@@ -132,12 +121,11 @@ def test_a_law_on_tensors_does(tmp_path, engine):
 @pytest.mark.ci
 def test_what_is_shared_is_written_once_and_shared_again(tmp_path):
     X, y = smooth_data(200, 0)
-    base = HistGradientBoostingRegressor(max_iter=10)
+    base = ensemble.HistGradientBoostingRegressor(max_iter=10)
     model = SLCPRegressor(base, law="forest", reference="holdout", random_state=0).fit(X, y)
-    before = len(list(parts_of(model)))
-    again = round_trip(model, tmp_path)
+    before, again = len(list(parts_of(model))), round_trip(model, tmp_path)
     assert len(list(parts_of(again))) == len(list(parts_of(model))) == before
-    assert len(model_bytes(model)) < 0.7 * len(skops.io.dumps(model, compression=8))
+    assert len(models.model_bytes(model)) < 0.7 * len(skops.io.dumps(model, compression=8))
 
 
 def test_without_skops_its_extra_is_named(tmp_path, saved, monkeypatch):
@@ -145,7 +133,10 @@ def test_without_skops_its_extra_is_named(tmp_path, saved, monkeypatch):
     path.write_bytes(saved)
     model = light(SplitConformalRegressor).fit(*smooth_data(100, 0))
     monkeypatch.setitem(sys.modules, "skops.io", None)
-    for call in (lambda: save_model(model, tmp_path / "other.skops"), lambda: load_model(path)):
+    for call in (
+        lambda: models.save_model(model, tmp_path / "other.skops"),
+        lambda: models.load_model(path),
+    ):
         with pytest.raises(ModuleNotFoundError, match=r"pip install 'localconformal\[cli\]'"):
             call()
     assert not (tmp_path / "other.skops").exists()
@@ -154,14 +145,14 @@ def test_without_skops_its_extra_is_named(tmp_path, saved, monkeypatch):
 def test_what_could_not_be_loaded_is_not_saved(tmp_path):
     model = SplitConformalRegressor(LinearRegression(), random_state=0).fit(*smooth_data(100, 0))
     model.note_ = FunctionTransformer(print)
-    with pytest.raises(ModelFileError, match=r"builtins\.print"):
-        save_model(model, tmp_path / "model.skops")
+    with pytest.raises(models.ModelFileError, match=r"builtins\.print"):
+        models.save_model(model, tmp_path / "model.skops")
     model.note_ = lambda x: x
-    with pytest.raises(ModelFileError):
-        save_model(model, tmp_path / "model.skops")
+    with pytest.raises(models.ModelFileError):
+        models.save_model(model, tmp_path / "model.skops")
     for no_model in ({"a": 1}, np.arange(3), "model", None, SplitConformalRegressor):
-        with pytest.raises(ModelFileError, match="expected a fitted estimator"):
-            save_model(no_model, tmp_path / "model.skops")
+        with pytest.raises(models.ModelFileError, match="expected a fitted estimator"):
+            models.save_model(no_model, tmp_path / "model.skops")
     assert not list(tmp_path.iterdir())
 
 
@@ -174,8 +165,8 @@ def test_a_network_is_refused_in_one_sentence_and_pickled_with_the_same_bits(tmp
     network = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
     law = KernelLaw(embedding=TorchEmbedding(network, "1"))
     model = SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(X, y)
-    with pytest.raises(ModelFileError, match="it holds a network of PyTorch") as caught:
-        save_model(model, tmp_path / "model.skops")
+    with pytest.raises(models.ModelFileError, match="it holds a network of PyTorch") as caught:
+        models.save_model(model, tmp_path / "model.skops")
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
     again = pickle.loads(pickle.dumps(model))
@@ -195,14 +186,14 @@ class Tells:
 @pytest.fixture(scope="module")
 def saved():
     """The file of a small model of many parts."""
-    return model_bytes(light(SLCPRegressor).fit(*smooth_data(120, 0)))
+    return models.model_bytes(light(SLCPRegressor).fit(*smooth_data(120, 0)))
 
 
 def test_what_is_no_whole_file(tmp_path, saved):
-    with pytest.raises(ModelFileError, match="does not exist"):
-        load_model(tmp_path / "none.skops")
-    with pytest.raises(ModelFileError, match="is a folder"):
-        load_model(tmp_path)
+    with pytest.raises(models.ModelFileError, match="does not exist"):
+        models.load_model(tmp_path / "none.skops")
+    with pytest.raises(models.ModelFileError, match="is a folder"):
+        models.load_model(tmp_path)
     for share in (0.0, 0.3, 0.9):
         assert "not a whole model file" in refusal(tmp_path, saved[: int(share * len(saved))])
 
@@ -212,13 +203,13 @@ def test_damage_is_refused_or_means_nothing(tmp_path, saved, times):
     X, _ = smooth_data(20, 1)
     path = tmp_path / "model.skops"
     path.write_bytes(saved)
-    expected = load_model(path).predict_interval(X)
+    expected = models.load_model(path).predict_interval(X)
     rng, said = np.random.default_rng(0), []
     for place, lost, added in rng.integers([len(saved), 3, 3], size=(times, 3)):
         path.write_bytes(saved[:place] + rng.bytes(added) + saved[place + lost :])
         try:
-            np.testing.assert_array_equal(load_model(path).predict_interval(X), expected)
-        except ModelFileError as error:
+            np.testing.assert_array_equal(models.load_model(path).predict_interval(X), expected)
+        except models.ModelFileError as error:
             said.append(str(error))
     assert len(said) > times / 2
     assert "\n" not in "".join(said)
@@ -242,11 +233,11 @@ def test_what_other_versions_wrote_and_does_not_load_names_both(tmp_path, saved,
     """An attribute, and a class, that this version does not have."""
 
     def change(entry, content):
-        if entry == STAMP:
-            assert json.loads(content) == versions(STAMPED)
+        if entry == models.STAMP:
+            assert json.loads(content) == versions(models.STAMPED)
             return json.dumps({"localconformal": "0.0.9", "scikit-learn": "\x1b[31m\n"})
         return content.replace(f'"{name}"'.encode(), b'"Other"')
 
     said = refusal(tmp_path, rewritten(saved, change))
     assert "written by localconformal 0.0.9, scikit-learn \\x1b[31m" in said
-    assert f"this is {', '.join(map(' '.join, versions(STAMPED).items()))}" in said
+    assert f"this is {', '.join(map(' '.join, versions(models.STAMPED).items()))}" in said

@@ -49,8 +49,7 @@ def test_columns_are_filled_standardised_and_labels_one_column_each(kind):
     numbers = np.array([*numbers, TABLE["flag"], when], dtype=float).T
     labels = [[colour == one for one in ("red", "blue", None)] for colour in TABLE["colour"]]
     points = np.hstack([(numbers - numbers.mean(axis=0)) / numbers.std(axis=0), labels])
-    expected = law_on(points, embedding=AS_IS).mean(points)
-    rows = frame(kind)
+    expected, rows = law_on(points, embedding=AS_IS).mean(points), frame(kind)
     np.testing.assert_allclose(law_on(rows).mean(rows), expected, rtol=1e-9)
 
 
@@ -69,8 +68,7 @@ def test_medians_stand_in_for_gaps_and_unseen_labels_and_empty_columns_are_taken
 def test_an_identifier_does_not_fill_the_memory_and_a_constant_column_adds_no_distance():
     rows = pd.DataFrame({"id": [f"row {i}" for i in range(500)]})
     assert features(rows).shape[1] <= 50
-    X = np.random.default_rng(0).normal(size=(50, 1))
-    law = lc.KernelLaw(bandwidth=0.3)
+    X, law = np.random.default_rng(0).normal(size=(50, 1)), lc.KernelLaw(bandwidth=0.3)
     expected = law.fit(X, X[:, 0]).mean(X)
     law.fit(np.column_stack([X, np.full(50, 0.1 + 0.2)]), X[:, 0])
     for extra in (0.1 + 0.2, 0.3):
@@ -128,8 +126,7 @@ def test_transformers_are_cloned_and_frozen_ones_are_not_fitted_again(data):
     lc.KernelLaw(embedding=pca).fit(X, v)
     assert not hasattr(pca, "components_")
     frozen = FrozenEstimator(pca.fit(X[:20]))
-    law = lc.KernelLaw(embedding=frozen, bandwidth=0.5).fit(X, v)
-    points = frozen.transform(X)
+    law, points = lc.KernelLaw(embedding=frozen, bandwidth=0.5).fit(X, v), frozen.transform(X)
     assert_same_law(law, X, lc.KernelLaw(bandwidth=0.5).fit(points, v), points)
 
 

@@ -114,8 +114,7 @@ def test_leaves_of_a_fitted_model_decide_what_it_predicts_and_are_used_as_they_a
     np.testing.assert_allclose(predicted, predicted[first][group.ravel()], rtol=1e-5, atol=1e-6)
     assert len(first) > 1
     law = ForestLaw(FrozenEstimator(model)).fit(R, v)
-    expected = weights_by_hand(find(R), find(Q)) @ v
-    known = ~law.fallback(Q)
+    expected, known = weights_by_hand(find(R), find(Q)) @ v, ~law.fallback(Q)
     np.testing.assert_allclose(law.mean(Q)[known], expected[known], atol=1e-12)
     # One that is not fitted is cloned and fitted.
     unfitted = MODELS[name]()
@@ -126,8 +125,7 @@ def test_leaves_of_a_fitted_model_decide_what_it_predicts_and_are_used_as_they_a
 
 def test_rows_whose_leaves_are_all_empty_get_the_law_of_all():
     X, y = np.arange(100.0)[:, None], np.arange(100.0)
-    tree = DecisionTreeRegressor(min_samples_leaf=20).fit(X, y)
-    v = np.arange(10.0)
+    tree, v = DecisionTreeRegressor(min_samples_leaf=20).fit(X, y), np.arange(10.0)
     law = ForestLaw(FrozenEstimator(tree)).fit(X[:10], v)
     np.testing.assert_array_equal(law.fallback([[5.0], [99.0]]), [False, True])
     np.testing.assert_array_equal(law.quantile([[99.0]], [0.5]), [[4.0]])

@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from localconformal import (
-    KernelLaw,
-    NeighborsLaw,
-    ResponseLaw,
-    ScaledLaw,
-    StackedLaw,
-    UniformLaw,
-)
+from localconformal import KernelLaw, NeighborsLaw, ResponseLaw, ScaledLaw, StackedLaw, UniformLaw
 
 #: Levels at which an average of quantiles is kept as it is.
 KNOTS = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 0.9, 0.95])
@@ -33,8 +26,7 @@ def test_the_right_law_gets_most_of_the_weight_and_memory_earns_nothing():
         assert np.argmax(law.weights_) == np.argmin(law.losses_) == best
         assert law.weights_[2] < 0.1
         # The neighbour of a row, when it is the row itself, knows its score.
-        assert np.argmax(law.losses_) == 2
-        assert len(law.laws_) == np.count_nonzero(law.weights_)
+        assert (np.argmax(law.losses_), len(law.laws_)) == (2, np.count_nonzero(law.weights_))
 
 
 def test_quantiles_are_the_weighted_average():

@@ -114,11 +114,9 @@ def test_equal_lengths_are_one_bin_and_infinite_ones_another(problem):
 
 def by_matrices(length, covered):
     """trace(K H L H) / (n - 1)^2 as written; infinite lengths far from finite ones."""
-    n = len(length)
-    u = np.minimum(length / np.std(length[np.isfinite(length)]), 1e6)
+    n, u = len(length), np.minimum(length / np.std(length[np.isfinite(length)]), 1e6)
     K = np.exp(-((u[:, None] - u[None]) ** 2))
-    L = np.exp(-((covered[:, None] - covered[None]) ** 2))
-    H = np.eye(n) - 1.0 / n
+    L, H = np.exp(-((covered[:, None] - covered[None]) ** 2)), np.eye(n) - 1.0 / n
     return np.trace(K @ H @ L @ H) / (n - 1) ** 2
 
 
@@ -140,8 +138,7 @@ def test_value_and_p_value_are_those_of_the_definition():
     length = np.array([1.0, 1.5, 1.7, 4.0, 4.5, 4.0, 9.0])
     ways = [np.isin(np.arange(7), missed, invert=True) for missed in combinations(range(7), 2)]
     values = np.array([by_matrices(length, covered.astype(float)) for covered in ways])
-    observed = ways[15]
-    share = np.mean(values >= values[15] - 1e-12)
+    observed, share = ways[15], np.mean(values >= values[15] - 1e-12)
     result = hsic(*covering(length, observed), n_permutations=4_000)
     assert result.p_value == pytest.approx(share, abs=4.0 * np.sqrt(share / 4_000))
 
@@ -329,8 +326,7 @@ def test_oracle_intervals_have_no_excess_risk_and_constant_ones_have():
     half = 1.645 * 0.15 * 2.5
     intervals = simulation.mean(X)[:, None] + [-half, half]
     pi = 1.0 - 2.0 * norm.sf(half / (0.15 * X[:, 0]))
-    truth = mean_absolute_conditional_gap(pi)
-    result = excess_risk(y, intervals, X)
+    truth, result = mean_absolute_conditional_gap(pi), excess_risk(y, intervals, X)
     # A lower bound, and boosting comes near it.
     assert 0.7 * truth < result.l1 < truth + 3.0 * result.l1_error
 

@@ -4,19 +4,6 @@ import numpy as np
 import pytest
 
 from localconformal import metrics
-from localconformal.metrics import (
-    binomial_band,
-    coverage,
-    coverage_band,
-    coverage_length_curve,
-    interval_score,
-    length_coverage_corr,
-    length_error_corr,
-    mean_absolute_conditional_gap,
-    mean_length,
-    mean_squared_conditional_error,
-    median_length,
-)
 from localconformal.metrics.intervals import crps, lengths, tied_lengths
 from localconformal.quantiles import conformal_quantile
 
@@ -37,9 +24,13 @@ def test_metrics_equal_loops_for_one_and_for_several_levels():
     for l, level in enumerate(LEVELS):
         rows = [(one, *pair) for one, pair in zip(y, bounds[:, :, l], strict=True)]
         for metric, options, expected in (
-            (coverage, [[]] * 2, np.mean([low <= one <= high for one, low, high in rows])),
-            (mean_length, [[]] * 2, np.mean([high - low for _, low, high in rows])),
-            (interval_score, [[LEVELS], [level]], np.mean([winkler(*row, level) for row in rows])),
+            (metrics.coverage, [[]] * 2, np.mean([low <= one <= high for one, low, high in rows])),
+            (metrics.mean_length, [[]] * 2, np.mean([high - low for _, low, high in rows])),
+            (
+                metrics.interval_score,
+                [[LEVELS], [level]],
+                np.mean([winkler(*row, level) for row in rows]),
+            ),
         ):
             assert metric(y, bounds, *options[0])[l] == pytest.approx(expected)
             alone = metric(y, bounds[:, :, l], *options[1])
@@ -52,7 +43,7 @@ def test_the_interval_score_is_least_at_the_true_quantiles_and_crossed_bounds_co
     truth = np.quantile(y, [0.05, 0.95])
 
     def score(pair):
-        return interval_score(y, np.tile(pair, (len(y), 1)), 0.9)
+        return metrics.interval_score(y, np.tile(pair, (len(y), 1)), 0.9)
 
     for shift in ([0.1, 0.0], [-0.04, 0.0], [0.0, 0.3], [0.0, -0.3], [0.1, 0.3]):
         assert score(truth) < score(truth + shift)
@@ -64,12 +55,12 @@ def test_the_coverage_band_holds_its_probability_in_simulation(level):
     rng = np.random.default_rng(1)
     thresholds = conformal_quantile(rng.random((60, 3_000)), level)
     shares = (rng.random((80, 3_000)) <= thresholds).mean(axis=0)
-    low, high = coverage_band(60, 80, level, probability=0.9)
+    low, high = metrics.coverage_band(60, 80, level, probability=0.9)
     # The law is discrete: the band holds at least 0.9, and not much more.
     assert 0.9 - 0.02 <= np.mean((low <= shares) & (shares <= high)) <= 0.96
     assert low < level < high
     # Infinite intervals cover.
-    assert coverage_band(8, 100, 0.9) == (1.0, 1.0)
+    assert metrics.coverage_band(8, 100, 0.9) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +73,7 @@ def test_the_coverage_band_holds_its_probability_in_simulation(level):
     ],
 )
 def test_rows_that_do_not_match_are_refused_with_their_shapes(y, intervals, told):
-    for metric in (coverage, interval_score):
+    for metric in (metrics.coverage, metrics.interval_score):
         with pytest.raises(ValueError, match=told):
             metric(y, intervals)
 
@@ -120,17 +111,19 @@ def judge(name, y, intervals, levels=None):
 def test_lengths_and_shares_of_every_kind_of_interval():
     for pair, length, empty in CASES:
         intervals = np.array([pair])
-        assert mean_length(None, intervals) == median_length(None, intervals) == length
+        assert (
+            metrics.mean_length(None, intervals) == metrics.median_length(None, intervals) == length
+        )
         assert metrics.share_infinite(None, intervals) == float(length == INF)
         assert metrics.share_empty(None, intervals) == float(empty)
-        assert coverage([0.0], intervals) == float(pair[0] <= 0.0 <= pair[1])
-        score = interval_score([0.0], intervals, 0.5)
+        assert metrics.coverage([0.0], intervals) == float(pair[0] <= 0.0 <= pair[1])
+        score = metrics.interval_score([0.0], intervals, 0.5)
         assert score == INF if INF in np.abs(pair) else np.isfinite(score)
     pairs = np.array([pair for pair, _, _ in CASES])
     both = np.stack([pairs, np.tile([0.0, 3.0], (len(pairs), 1))], axis=2)
     np.testing.assert_allclose(metrics.share_infinite(None, both), [3 / 9, 0.0])
     np.testing.assert_allclose(metrics.share_empty(None, both), [4 / 9, 0.0])
-    np.testing.assert_allclose(median_length(None, both), [0.0, 3.0])
+    np.testing.assert_allclose(metrics.median_length(None, both), [0.0, 3.0])
 
 
 def test_lengths_that_differ_by_rounding_are_tied_and_no_others():
@@ -194,18 +187,18 @@ def test_correlations_are_numpy_s(problem):
     length = intervals[:, 1] - intervals[:, 0]
     covered = (intervals[:, 0] <= y) & (y <= intervals[:, 1])
     for found, other in (
-        (length_coverage_corr(y, intervals), covered),
-        (length_error_corr(y, intervals), np.abs(y - mu)),
-        (length_error_corr(y, intervals, mu), np.abs(y - mu)),
-        (length_error_corr(y, intervals, np.full(300, 3.0)), np.abs(y - 3.0)),
+        (metrics.length_coverage_corr(y, intervals), covered),
+        (metrics.length_error_corr(y, intervals), np.abs(y - mu)),
+        (metrics.length_error_corr(y, intervals, mu), np.abs(y - mu)),
+        (metrics.length_error_corr(y, intervals, np.full(300, 3.0)), np.abs(y - 3.0)),
     ):
         assert found == pytest.approx(np.corrcoef(length, other)[0, 1])
     with pytest.raises(ValueError, match=r"y_pred: got shape \(299,\)"):
-        length_error_corr(y, intervals, mu[1:])
+        metrics.length_error_corr(y, intervals, mu[1:])
     # Infinite rows are left out, and units do not matter.
     some = intervals.copy()
     some[:50, 0], some[50:80] = -INF, [-INF, INF]
-    for metric in (length_coverage_corr, length_error_corr):
+    for metric in (metrics.length_coverage_corr, metrics.length_error_corr):
         assert metric(y, some) == pytest.approx(metric(y[80:], intervals[80:]))
         for unit in (1e-200, 1e200):
             assert metric(unit * y, unit * intervals) == pytest.approx(metric(y, intervals))
@@ -214,21 +207,21 @@ def test_correlations_are_numpy_s(problem):
 def test_undefined_correlations_are_nan(problem):
     y, intervals, mu = problem
     same = np.stack([mu - 1.0, mu + 1.0], axis=1)
-    assert np.isnan(length_error_corr(y, same))
+    assert np.isnan(metrics.length_error_corr(y, same))
     for target, bounds in (
         (y, same),
         (mu, intervals),
         (y[:1], intervals[:1]),
         (y, np.tile([-INF, INF], (300, 1))),
     ):
-        assert np.isnan(length_coverage_corr(target, bounds))
+        assert np.isnan(metrics.length_coverage_corr(target, bounds))
 
 
 def test_distances_of_a_known_conditional_coverage():
     pi = np.random.default_rng(0).random((50, 3))
     for metric, distance in (
-        (mean_squared_conditional_error, np.square),
-        (mean_absolute_conditional_gap, np.abs),
+        (metrics.mean_squared_conditional_error, np.square),
+        (metrics.mean_absolute_conditional_gap, np.abs),
     ):
         expected = distance(pi - LEVELS).mean(axis=0)
         np.testing.assert_allclose(metric(pi, LEVELS), expected)
@@ -241,7 +234,7 @@ def test_distances_of_a_known_conditional_coverage():
         ([0.5], 1.0, r"\(0, 1\)"),
     ):
         with pytest.raises(ValueError, match=told):
-            mean_squared_conditional_error(bad, level)
+            metrics.mean_squared_conditional_error(bad, level)
 
 
 def test_the_curve_is_each_level_by_itself_in_ascending_order(problem):
@@ -249,20 +242,20 @@ def test_the_curve_is_each_level_by_itself_in_ascending_order(problem):
     centre = mu[:, None]
     bounds = np.stack([centre + c * (intervals - centre) for c in (1.2, 0.4, 2.0)], axis=2)
     bounds[0, 1, 2] = INF
-    curve = coverage_length_curve(y, bounds, [0.8, 0.3, 0.95])
+    curve = metrics.coverage_length_curve(y, bounds, [0.8, 0.3, 0.95])
     np.testing.assert_array_equal(curve.confidence_level, [0.3, 0.8, 0.95])
     for place, one in enumerate(np.moveaxis(bounds, 2, 0)[[1, 0, 2]]):
-        share = coverage(y, one)
+        share = metrics.coverage(y, one)
         assert curve.coverage[place] == pytest.approx(share)
         assert curve.gap[place] == pytest.approx(share - curve.confidence_level[place])
-        band = binomial_band(round(share * 300), 300)
+        band = metrics.binomial_band(round(share * 300), 300)
         assert (curve.lower[place], curve.upper[place]) == pytest.approx(band)
-        assert curve.mean_length[place] == pytest.approx(mean_length(y, one))
-        assert curve.median_length[place] == pytest.approx(median_length(y, one))
+        assert curve.mean_length[place] == pytest.approx(metrics.mean_length(y, one))
+        assert curve.median_length[place] == pytest.approx(metrics.median_length(y, one))
     assert list(curve.frame()["coverage"]) == list(curve.coverage)
-    assert len(coverage_length_curve(y, intervals, 0.8).coverage) == 1
+    assert len(metrics.coverage_length_curve(y, intervals, 0.8).coverage) == 1
     with pytest.raises(ValueError, match="as many levels"):
-        coverage_length_curve(y, bounds, 0.8)
+        metrics.coverage_length_curve(y, bounds, 0.8)
 
 
 def double_sum(y, x, w):

@@ -135,8 +135,7 @@ def test_what_cannot_be_meant_is_refused(module, layer, params, message):
 def draw(n, seed=0):
     """Images of 1 x 6 x 6 with a bright patch; noise grows with its brightness."""
     rng = np.random.default_rng(seed)
-    light = rng.uniform(size=n)
-    X = 0.1 * rng.normal(size=(n, 1, 6, 6))
+    light, X = rng.uniform(size=n), 0.1 * rng.normal(size=(n, 1, 6, 6))
     X[:, 0, 1:4, 1:4] += light[:, None, None]
     return X.astype(np.float32), 3.0 * light + light * rng.normal(size=n)
 

@@ -7,11 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
-from sklearn.ensemble import (
-    GradientBoostingRegressor,
-    HistGradientBoostingRegressor,
-    RandomForestRegressor,
-)
+from sklearn import ensemble
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
 from sklearn.pipeline import make_pipeline
@@ -46,20 +42,20 @@ def frozen(model):
 
 BOOSTING = {
     "default": lambda: None,
-    "boosting": lambda: HistGradientBoostingRegressor(max_iter=30),
+    "boosting": lambda: ensemble.HistGradientBoostingRegressor(max_iter=30),
     "lightgbm": peer("lightgbm", "LGBMRegressor", verbose=-1, n_jobs=1),
     "xgboost": peer("xgboost", "XGBRegressor", n_jobs=1),
 }
 POINT_MODELS = BOOSTING | {
     "linear": LinearRegression,
-    "forest": lambda: RandomForestRegressor(30, random_state=0),
+    "forest": lambda: ensemble.RandomForestRegressor(30, random_state=0),
     "pipeline": lambda: make_pipeline(StandardScaler(), Ridge()),
     "frozen": lambda: frozen(LinearRegression()),
     "only predict": ONLY_PREDICT,
 }
 FOREST = peer("quantile_forest", "RandomForestQuantileRegressor", random_state=0)
 QUANTILE_MODELS = BOOSTING | {
-    "old boosting": lambda: GradientBoostingRegressor(n_estimators=30),
+    "old boosting": lambda: ensemble.GradientBoostingRegressor(n_estimators=30),
     "linear": lambda: QuantileRegressor(alpha=0),
     "pipeline": lambda: make_pipeline(StandardScaler(), QuantileRegressor(alpha=0)),
     "pair": lambda: lines(0.05, 0.95),
@@ -108,8 +104,7 @@ def test_slcp_on_quantile_models(name):
 
 
 def test_out_of_bag_reference():
-    forest = RandomForestRegressor(40, random_state=0)
-    reach = {}
+    forest, reach = ensemble.RandomForestRegressor(40, random_state=0), {}
     for reference in ("oob", "train"):
         model = lc.SLCPRegressor(forest, reference=reference, law="kernel", random_state=0)
         check(model)
@@ -151,7 +146,7 @@ OLD = pytest.mark.skipif(
 )
 def test_categoricals_and_missing_values(make, law):
     (X, y), (X_new, y_new) = table(900, seed=0), table(400, seed=1)
-    base = HistGradientBoostingRegressor(categorical_features="from_dtype", max_iter=40)
+    base = ensemble.HistGradientBoostingRegressor(categorical_features="from_dtype", max_iter=40)
     model = lc.SLCPRegressor(base, law=law, random_state=0).fit(make(X), y)
     intervals = model.predict_interval(make(X_new))
     assert coverage(y_new, intervals) > LEAST

@@ -56,8 +56,7 @@ def test_joint_by_hand():
     Z, V = TRAIN[0] / scale, TRAIN[1] - base.predict(TRAIN[0])
 
     def local(x, scores):
-        weight = np.exp(-((Z - x) ** 2).sum(axis=1) / (2 * 0.7**2))
-        order = np.argsort(scores)
+        weight, order = np.exp(-((Z - x) ** 2).sum(axis=1) / (2 * 0.7**2)), np.argsort(scores)
         mass = np.cumsum(weight[order]) / weight.sum()
         return scores[order][np.argmax(mass >= 0.95)]
 
@@ -121,8 +120,7 @@ def test_normalised_equals_crepes():
     crepes, extras = optional("crepes"), optional("crepes.extras")
     fitted = LinearRegression().fit(*TRAIN)
     ours = lc.MADSplitRegressor(FrozenEstimator(fitted), spread_estimator=Spread(), beta=0.0)
-    crepes = crepes.WrapRegressor(fitted)
-    difficulty = extras.DifficultyEstimator()
+    crepes, difficulty = crepes.WrapRegressor(fitted), extras.DifficultyEstimator()
     difficulty.fit(X=TRAIN[0], f=lambda X: Spread().predict(X), beta=0.0)
     crepes.calibrate(*CAL, de=difficulty)
     theirs = crepes.predict_int(NEW[0], confidence=0.9)

@@ -132,8 +132,7 @@ SCALES = np.array([0.5, 1.0, 3.0])
 def test_locart_covers_within_each_step_of_the_noise_or_on_average(partition):
     rng = np.random.default_rng(0)
     X_new = rng.uniform(size=(2_000, 3))
-    scale = SCALES[(3 * X_new[:, 0]).astype(int)]
-    found = []
+    scale, found = SCALES[(3 * X_new[:, 0]).astype(int)], []
     for seed in range(30):
         X = rng.uniform(size=(900, 3))
         y = SCALES[(3 * X[:, 0]).astype(int)] * rng.normal(size=900)

@@ -82,8 +82,7 @@ class TestWhatIsLearned:
         frame = pd.DataFrame({"label": labels})
         learned = learn(frame)
         prepared, lost = learned.read(frame)
-        assert prepared["label"].nunique() == MOST_LABELS
-        assert lost["label"] == 4 * 50 + 1
+        assert (prepared["label"].nunique(), lost["label"]) == (MOST_LABELS, 4 * 50 + 1)
         assert "most frequent" in note_about(learned, "label")
         assert f"among the {MOST_LABELS} most frequent labels" in learned.lost_notes(lost)[0]
 
@@ -222,8 +221,7 @@ class TestTimes:
 
 def test_numbers_written_as_text_are_a_target_and_others_are_not_known():
     values, known = read_target(pd.Series(["1", None, "inf", "2.5"], name="y"))
-    assert known.tolist() == [True, False, False, True]
-    assert values[known].tolist() == [1, 2.5]
+    assert (known.tolist(), values[known].tolist()) == ([True, False, False, True], [1, 2.5])
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,7 @@ def table():
 def compared(table):
     steps = []
     found = compare_methods(table, "y", METHODS, model="linear", on_step=steps.append)
-    assert steps == [*METHODS, "measuring"]
-    assert len(steps) == count_steps(METHODS, 1)
+    assert (steps, len(steps)) == ([*METHODS, "measuring"], count_steps(METHODS, 1))
     return found
 
 
@@ -48,8 +47,7 @@ def test_methods_are_ranked_by_their_score_also_in_the_record(compared):
 
 
 def test_the_first_split_is_that_of_run_and_its_numbers_are_those_of_the_library(table, compared):
-    first = compared.trials[0]
-    run = run_table(table, "y", model="linear", method="split")
+    first, run = compared.trials[0], run_table(table, "y", model="linear", method="split")
     np.testing.assert_array_equal(run.intervals[:, :, 0], first.attempts["split"].intervals)
     np.testing.assert_array_equal(run.y, first.y)
     assert first.n_fit + len(first.y) == table["y"].notna().sum()
@@ -83,8 +81,7 @@ def test_infinite_intervals_are_ranked_last_and_said(table):
     found = compare_methods(table, "y", METHODS, model="linear", confidence_level=0.995)
     infinite = [row for row in found.standings() if row["share_infinite"] > 0]
     last = found.standings()[-1]
-    assert last["method"] == infinite[-1]["method"]
-    assert last["interval_score"] == np.inf
+    assert (last["method"], last["interval_score"]) == (infinite[-1]["method"], np.inf)
     assert any(note.startswith(f"{last['method']}: ") for note in found.notes)
     assert not any(last["method"] in line.split("(")[0] for line in ranking_lines(found))
 

@@ -104,8 +104,7 @@ def mixed_rows():
 @pytest.mark.filterwarnings("ignore:.* could not be found among the labels")
 def test_a_row_alone_is_the_row_in_company_and_every_missing_value_is_the_same(model):
     rows = mixed_rows()
-    whole = model.predict(rows)
-    alone = pd.concat([model.predict(row) for row in rows])
+    whole, alone = model.predict(rows), pd.concat([model.predict(row) for row in rows])
     np.testing.assert_array_equal(whole, alone)
     np.testing.assert_array_equal(model.predict(rows[::-1]), whole[::-1])
     row = rows_of(1, 3).iloc[0].to_dict()
@@ -212,8 +211,7 @@ def test_every_base_model_takes_categories_times_and_gaps(kind, tmp_path):
     later = table[:20].assign(region="nowhere", size=np.nan)
     with pytest.warns(UserWarning, match="20 values of 'region' could not be found"):
         assert np.isfinite(fitted.predict_interval(later)).all()
-    again = load_model(save_model(fitted, tmp_path / "model.skops"))
-    levels = [0.5, 0.9]
+    again, levels = load_model(save_model(fitted, tmp_path / "model.skops")), [0.5, 0.9]
     np.testing.assert_array_equal(
         again.predict_interval(table, levels), fitted.predict_interval(table, levels)
     )
@@ -221,8 +219,7 @@ def test_every_base_model_takes_categories_times_and_gaps(kind, tmp_path):
 
 def test_calibration_rows_change_nothing_that_was_learned():
     table = homes(200)
-    first = fit_table_model(table, "price", **QUICK).preparation
-    seen = set()
+    first, seen = fit_table_model(table, "price", **QUICK).preparation, set()
     for row in range(0, 200, 20):
         changed = table.assign(region=table["region"].where(table.index != row, "elsewhere"))
         second = fit_table_model(changed, "price", **QUICK).preparation

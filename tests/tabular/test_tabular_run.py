@@ -50,19 +50,16 @@ def test_the_record_and_the_files_agree_with_the_run(done, tmp_path):
     paths, notes = write_run(run, tmp_path / "out", new=tmp_path / "new.parquet")
     assert sorted(paths.values()) == sorted((tmp_path / "out").iterdir())
     pd.testing.assert_frame_equal(read_table(paths["intervals"]), run.table, check_dtype=False)
-    model = load_model(paths["model"])
-    new = read_table(paths["new intervals"])
+    model, new = load_model(paths["model"]), read_table(paths["new intervals"])
     bounds = ["lower_0.9", "upper_0.9"]
     np.testing.assert_array_equal(new[bounds], model.predict_interval(table))
-    assert new["key"].tolist() == table["key"].tolist()
-    assert notes == ()
+    assert (new["key"].tolist(), notes) == (table["key"].tolist(), ())
 
 
 def test_held_out_rows_change_nothing_that_was_learned():
     table = homes()
     first = run_table(table, "price", **QUICK)
-    held = first.table["row"].to_numpy()
-    spoilt = table.copy()
+    held, spoilt = first.table["row"].to_numpy(), table.copy()
     spoilt.loc[held, "region"] = "elsewhere"
     spoilt.loc[held, "price"] *= 100
     second = run_table(spoilt, "price", **QUICK)
@@ -88,8 +85,7 @@ def test_groups_are_audited_and_are_the_cells_of_mondrian_in_any_spelling():
 @pytest.mark.parametrize("written", ["%Y-%m-%d", "%d.%m.%Y", "%Y"])
 def test_by_time_the_last_rows_are_held_out(written):
     table = homes()
-    day = pd.to_datetime(table["sold"])
-    is_year = written == "%Y"
+    day, is_year = pd.to_datetime(table["sold"]), written == "%Y"
     table["sold"] = day.dt.year if is_year else day.dt.strftime(written)
     table.loc[5, "sold"] = None
     run = run_table(table, "price", time="sold", **QUICK)
