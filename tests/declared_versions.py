@@ -20,7 +20,6 @@ MODEL_FILES = ("skops",)
 
 
 def project(pyproject: Path = ROOT / "pyproject.toml") -> dict[str, Any]:
-    """The table ``[project]``."""
     return tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
 
 

@@ -63,7 +63,6 @@ def laws_of(model):
 
 
 def law_of(model):
-    """The law of the upper side."""
     return laws_of(model)[-1]
 
 

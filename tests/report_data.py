@@ -30,7 +30,6 @@ def rows(n, seed=0):
 
 @cache
 def ordinary():
-    """Arguments of a report with everything in it."""
     X, y, intervals = rows(2_000)
     numbers, levels = X[["hour"]], [0.5, 0.8, 0.9]
     model = SplitConformalRegressor(LinearRegression(), random_state=0).fit(numbers, y)

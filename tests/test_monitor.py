@@ -50,7 +50,6 @@ def linear_rows(n, seed, noise=1.0):
 
 
 def split_model(n_cal=200, seed=0):
-    """Trained on 300 rows, calibrated on others."""
     model = lc.SplitConformalRegressor(LinearRegression(), calibration_size=None, random_state=0)
     return model.fit(*linear_rows(300, seed)).conformalize(*linear_rows(n_cal, seed + 1))
 
@@ -61,13 +60,11 @@ def watching(model=None, **options):
 
 
 def whole_state(monitor, path):
-    """Everything that a monitor knows."""
     return monitor.save(path).read_text(encoding="utf-8")
 
 
 @cache
 def watched(estimator_class):
-    """A fitted model, its calibration rows, and new rows."""
     X, y = smooth_data(440, 0)
     model = light(estimator_class, calibration_size=None).fit(X[:300], y[:300])
     return model.conformalize(X[300:400], y[300:400]), X[300:400], y[300:400], X[400:], y[400:]

@@ -19,7 +19,6 @@ JOBS = pytest.mark.parametrize("n_jobs", [1, 2, None])
 
 
 def settings(api=None):
-    """Threads of each library that is loaded."""
     return {
         info["filepath"]: info["num_threads"]
         for info in threadpool_info()

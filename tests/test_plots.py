@@ -2,7 +2,6 @@
 
 import io
 import re
-import subprocess
 import sys
 from inspect import signature
 
@@ -148,14 +147,6 @@ def test_no_rows_are_refused_and_several_levels_where_one_is_drawn(name):
             PLOTS[name](X, y, several(intervals))
 
 
-@pytest.mark.parametrize("name", ["bands", "sorted", "length and error"])
-def test_many_rows_are_drawn_in_part_and_counted_in_full(name):
-    first, second = (PLOTS[name](*make(12_000)) for _ in range(2))
-    assert len(first[1]) < 6000
-    assert first[1].equals(second[1])
-    assert "of 1" in caption_of(first[0])
-
-
 def test_groups_are_those_of_the_metric_and_of_many_the_largest():
     groups = np.array(["b", "a", "c"])[np.arange(N) % 3]
     ax, frame = plots.plot_group_coverage(Y, 0 * INTERVALS, groups, 0.8)
@@ -186,18 +177,6 @@ def test_bins_of_a_feature_hold_all_rows_and_average_to_the_coverage():
     labels = pd.Series(["rare"] * 3 + ["frequent"] * (N - 3), dtype="category")
     _, frame = plots.plot_feature_coverage(labels, Y, INTERVALS)
     assert frame.set_index("group")["n"].to_dict() == {"frequent": N - 3, "rare": 3}
-
-
-@pytest.mark.parametrize("by", ["length", "prediction"])
-def test_sorted_rows_are_all_there_in_order(by):
-    ax, frame = plots.plot_sorted(Y, INTERVALS, by=by, y_pred=Y / 2, max_points=N)
-    assert sorted(frame["row"]) == list(range(N))
-    assert (np.diff(frame[by]) >= 0).all()
-    assert frame["covered"].mean() == COVERAGE
-    np.testing.assert_array_equal(frame["y"], Y[frame["row"]])
-    base = frame["prediction"] if by == "length" else 0.0
-    drawn = points(ax)
-    np.testing.assert_allclose(drawn[np.argsort(drawn[:, 0]), 1], frame["y"] - base)
 
 
 def test_errors_and_lengths_of_rows_and_bins():
@@ -251,13 +230,6 @@ def data():
     return X, y, oracle, {"narrow": oracle * 0.5, "wide": oracle + np.array([-1.0, 1.0])}
 
 
-def jumping(n):
-    """Intervals that depend on another feature, along one of whole numbers."""
-    rng = np.random.default_rng(0)
-    x, centre = rng.integers(0, 30, n).astype(float), rng.normal(size=n)
-    return x, centre + rng.normal(size=n), centre[:, None] + np.array([-1.6, 1.6])
-
-
 def test_smooth_bands_are_lines_through_all_rows_in_the_order_of_x(data):
     X, y, oracle, bands = data
     ax, frame = plots.plot_bands(X, y, bands, oracle=oracle)
@@ -269,29 +241,6 @@ def test_smooth_bands_are_lines_through_all_rows_in_the_order_of_x(data):
     assert len(ax.lines) == 2 * (len(bands) + 1)
     assert all((np.diff(line.get_xdata()) >= 0).all() for line in ax.lines)
     assert plots.plot_bands(X[:, 0], y, bands, oracle=oracle)[1].equals(frame)
-
-
-def test_bounds_that_jump_are_medians_in_bins_and_of_a_few_rows_bars():
-    x, y, intervals = jumping(2_000)
-    ax, frame = plots.plot_bands(x, y, {"a": intervals})
-    assert set(frame["shape"]) == {"bins"}
-    line = ax.lines[0].get_xydata()
-    np.testing.assert_array_equal(line, frame[["position", "band_lower"]])
-    assert len(np.unique(line, axis=0)) <= 40
-    in_bins = frame.groupby("x")[["lower", "band_lower"]].agg(["median", "std"])
-    middle = in_bins["band_lower"]["median"]
-    np.testing.assert_allclose(in_bins["lower"]["median"], middle, atol=0.2)
-    assert (in_bins["band_lower"]["std"] == 0).all()
-    assert "medians of the bounds" in caption_of(ax)
-    assert frame["covered"].mean() == metrics.coverage(y, intervals)
-    for odd in ([-np.inf, np.inf], [1.0, 0.0], [-1e300, 1e300]):
-        ax, frame = plots.plot_bands(x, y, {"a": np.where(x[:, None] < 15, odd, intervals)})
-        ax.figure.draw_without_rendering()
-        assert (frame["band_lower"].isna() == (frame["lower"] > frame["upper"])).all()
-    x, y, intervals = jumping(100)
-    ax, frame = plots.plot_bands(x, y, {"a": intervals})
-    assert set(frame["shape"]) == {"bars"}
-    assert (len(ax.lines), len(ax.collections[0].get_segments())) == (0, 100)
 
 
 def test_regions_average_to_the_coverage_of_all_rows(data):
@@ -369,17 +318,6 @@ BANDS = {"true quantiles": INTERVALS}
 def test_what_cannot_be_drawn_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-@pytest.mark.ci
-def test_importing_the_plots_loads_no_matplotlib_and_drawing_no_pyplot():
-    code = (
-        "import sys, localconformal.plots as plots\n"
-        "assert 'matplotlib' not in sys.modules\n"
-        "plots.plot_comparison([0, 1], [0, 1], {'a': [[0, 1], [0, 1]]}, [0, 1])\n"
-        "assert 'matplotlib.pyplot' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("missing", ["pandas", "matplotlib"])

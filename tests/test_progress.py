@@ -37,20 +37,6 @@ def watched(monkeypatch):
     return stream
 
 
-def test_a_line_names_the_stages_moves_and_is_gone_at_the_end(monkeypatch):
-    terminal = watched(monkeypatch)
-    with progress.stage("", 4) as step:
-        step("reading")
-        step("fitting")
-        with progress.stage("compare laws", 12) as law:
-            law("forest")
-            assert terminal.moved.wait(PATIENCE)
-    *shown, last = terminal.lines
-    assert all("2/4 fitting > compare laws 1/12: forest" in line for line in shown)
-    assert len(set(shown)) > 1
-    assert last == progress.CLEAR
-
-
 def test_nothing_is_written_where_nobody_looks(monkeypatch, caplog):
     terminal = watched(monkeypatch)
 

@@ -45,7 +45,6 @@ def exact_upper_quantile(values, weights, level):
 
 
 def integer_laws(count, seed):
-    """Small laws with ties and zero weights."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
         n = int(rng.integers(1, 12))

@@ -11,15 +11,12 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from localconformal import MondrianConformalRegressor, SplitConformalRegressor
+from localconformal import MondrianConformalRegressor
 from localconformal.audit import audit
-from localconformal.metrics import coverage_band
 from localconformal.report import render, report_content, write_report
-from localconformal.text import plain_data, say_number
+from localconformal.text import say_number
 from registry import ci_but
 from report_data import AWKWARD, HOSTILE, hostile, many_failures, ordinary, rows
-
-LIMIT = 3_000_000
 
 
 @pytest.fixture(scope="module")
@@ -177,45 +174,6 @@ def test_headline_sentences_tables_and_charts_mark_the_same_parts(name):
     assert bool(red) == bool(charted_parts(summary, "under"))
 
 
-def test_what_the_calibration_set_explains_is_said_beside_the_binomial_band():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(4_000, 1)), rng.normal(size=4_000)
-    model = SplitConformalRegressor(LinearRegression(), random_state=0, calibration_size=None)
-    model.fit(X, y).conformalize(X[:500] + 1e-9, y[:500])
-    explained, off = (
-        audit(X, y, np.tile([-1.0, 1.0], (4_000, 1)) * np.quantile(np.abs(y), share))
-        for share in (0.915, 0.95)
-    )
-    found, (low, high) = explained.summary, coverage_band(500, 4_000, 0.9)
-    assert low < found.coverage < high
-    summary = report_content(explained, model=model)
-    observed = summary["headline"]["figures"][1]["detail"]
-    assert f"95 % band: {100 * found.lower:.1f} to {100 * found.upper:.1f}" in observed
-    assert f"500 rows explains {100 * low:.1f} to {100 * high:.1f}" in observed
-    assert summary["charts"]["glance"]["expected"] == plain_data([low, high], 6)
-    assert columns_of(summary, "glance")["state"][0] == "within"
-    told, told_off = (
-        report_content(a, model=model)["headline"]["verdict"] for a in (explained, off)
-    )
-    assert "within what a calibration set of 500 rows explains" in told[0]
-    assert "more than chance and a calibration set of 500 rows explain" in told_off[0]
-
-
-def test_point_predictions_stand_on_the_page_with_their_intervals():
-    X, y, intervals = rows(300)
-    summary = content_of_rows(X, y, intervals, y_pred=y + 0.5)
-    assert "are off by 0.5 on average" in summary["predictions"][0]
-    shown = pd.DataFrame(columns_of(summary, "predictions"))
-    assert (shown["observed"].between(shown["lower"], shown["upper"]) == shown["covered"]).all()
-    page = render(summary)
-    assert '<section id="model"' in page
-    assert 'data-chart="predictions"' in page
-    assert "no better than a constant" not in page
-    worse = content_of_rows(X, y, intervals, y_pred=-y)
-    for text in (worse["headline"]["verdict"][-1], worse["predictions"][0]):
-        assert "no better than a constant" in text
-
-
 def test_no_text_from_data_becomes_markup_and_no_page_asks_for_anything(page, tmp_path):
     given = hostile()
     evil = render(report_content(**given))
@@ -252,21 +210,6 @@ def test_without_jinja2_the_extra_is_named_and_a_notebook_shows_the_text(
     assert report_content(arguments["audit"])["title"]
 
 
-def test_infinite_and_empty_intervals_are_said_and_stretch_no_axis():
-    X, y, intervals = rows(300)
-    intervals[:20] = [-np.inf, np.inf]
-    intervals[20:30, 1] = np.inf
-    intervals[30:40] = [1.0, -1.0]
-    summary = content_of_rows(X, y, intervals, y_pred=y)
-    length = summary["headline"]["figures"][2]
-    assert length["value"] == "∞"
-    assert "10 % are infinite" in length["detail"]
-    assert "30 rows with infinite bounds are left out" in summary["charts"]["lengths"]["note"]
-    assert "rows with infinite bounds have no centre" in summary["charts"]["intervals"]["note"]
-    assert any("empty" in note for note in summary["notes"])
-    assert np.isfinite(summary["charts"]["predictions"]["ends"]).all()
-
-
 def test_intervals_that_are_all_alike_and_few_rows():
     for bounds in ([-np.inf, np.inf], [-1.0, 1.0], [-1e-300, 1e300], [5.0, 6.0]):
         X, y, _ = rows(60)
@@ -278,27 +221,6 @@ def test_intervals_that_are_all_alike_and_few_rows():
         page = render(content_of_rows(X[["hour"]], y, intervals))
         assert "1 row lie " not in page
         assert f"{n} row" in page
-
-
-@pytest.mark.ci
-def test_many_hostile_columns_stay_under_three_megabytes():
-    n, names = 400, [f"{i}{'<&>' * 80}" for i in range(700)]
-    X = pd.DataFrame(np.random.default_rng(0).normal(size=(n, 700)).round(3), columns=names)
-    y, intervals = X.to_numpy()[:, 0], np.tile([-1.6, 1.6], (n, 1))
-    groups = {f"{k}{'<' * 300}": [f"{i}{'&' * 300}" for i in range(n)] for k in range(3)}
-    found = audit(X[names[:2]], y, intervals, groups=groups)
-    cell = found.features[0]
-    cells = tuple(
-        type(cell)(**{**vars(cell), "by": name, "text": name * 2, "label": name * 2, "position": i})
-        for name in names
-        for i in range(20)
-    )
-    object.__setattr__(found, "features", cells)
-    object.__setattr__(found, "notes", tuple(names) * 5)
-    page = render(report_content(found, X=X, y=y, intervals=intervals))
-    assert len(page.encode()) < LIMIT
-    assert "can be chosen" in page
-    assert "are not on this page" in page
 
 
 def test_the_same_arguments_give_the_same_page_without_addresses_of_objects(arguments, summary):

@@ -124,7 +124,6 @@ def test_a_fitted_mean_is_not_trained_again(data):
 
 
 def lines(beta=0.01, c=1.0, data=None, **params):
-    """Lines for mean and spread."""
     score = NormalisedScore(LinearRegression(), beta=beta)
     return score.fit(LinearRegression(), data[0], c * data[1], **params)
 

@@ -30,7 +30,6 @@ NOXFILE = (ROOT / "noxfile.py").read_text(encoding="utf-8")
 
 
 def session_source(name):
-    """The text of one session, with its decorator."""
     decorated = r"^@nox\.session[^\n]*\ndef {name}\(.*?(?=^@|^def |\Z)"
     return re.search(decorated.format(name=name), NOXFILE, re.M | re.S)[0]
 

@@ -13,7 +13,7 @@ from sklearn.metrics import mean_absolute_error, r2_score
 
 from localconformal import SplitConformalRegressor, metrics
 from localconformal.audit import audit, compare
-from localconformal.audit.audit import accuracy, digits_of_band
+from localconformal.audit.audit import accuracy
 from localconformal.metrics.intervals import coverage_p_values, holm, rest_gaps, rest_p_values
 from registry import ci_but
 
@@ -277,7 +277,6 @@ def test_predictions_are_put_aside_and_a_level_that_nobody_tells_is_asked_for():
 
 
 def bins_of(X, n=70):
-    """Bins of rows that are all covered."""
     return audit(X, np.zeros(n), np.tile([-1.0, 1.0], (n, 1))).features
 
 
@@ -384,15 +383,6 @@ def test_one_value_has_no_r2_and_predictions_of_other_rows_are_refused():
 
 
 EVIL = "<script>alert(1)</script>"
-
-
-@given(st.floats(0, 1), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.975]))
-def test_a_rounded_band_holds_the_target_if_the_band_does(a, b, level):
-    lower, upper = sorted([a, b])
-    digits = digits_of_band(lower, upper, level)
-    if digits < 3:
-        shown = round(100 * lower, digits), round(100 * upper, digits)
-        assert (shown[0] <= 100 * level <= shown[1]) == (lower <= level <= upper)
 
 
 def test_texts_from_data_have_one_line_each():

@@ -20,7 +20,6 @@ def lookup(comparison, reference=None):
 
 
 def infinite(intervals, n):
-    """The same intervals, the first n without end."""
     return np.where(np.arange(len(intervals))[:, None] < n, [-np.inf, np.inf], intervals)
 
 
@@ -78,12 +77,6 @@ def test_infinite_intervals_leave_the_finite_rows_and_splits(splits):
     over = Comparison.over([*splits, last], SHARE)
     assert (over.best, over.methods[1].summary.interval_score) == ("one", np.inf)
     assert np.isfinite(lookup(over)["other", "interval_score"].upper)
-
-
-def test_texts_have_differences_if_there_are_any(splits):
-    for said in (str, Comparison._repr_html_):
-        assert "Differences from one" in said(splits[0])
-        assert "Differences" not in said(ALONE)
 
 
 MODELS = {level: SplitConformalRegressor(confidence_level=level) for level in (0.8, 0.9)}

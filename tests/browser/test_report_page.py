@@ -10,11 +10,10 @@ from localconformal.audit import audit
 from localconformal.report import write_report
 from localconformal.report.report import typeset
 from localconformal.text import say_number, say_tick
-from report_data import hostile, many_failures, ordinary, rows
+from report_data import hostile, ordinary, rows
 
 pytestmark = pytest.mark.ci
 playwright = registry.optional("playwright.sync_api")
-CONTROLS = "a[href], button, input, select, summary, [tabindex='0']"
 REGIONS = "[data-regions='features']"
 SHOWN = "tbody tr:not([hidden]):not(.folded)"
 VISIBLE = "r.checkVisibility()"
@@ -37,12 +36,11 @@ def browser():
 
 @pytest.fixture(scope="session")
 def reports(tmp_path_factory):
-    """Paths by name; made once."""
     folder = tmp_path_factory.mktemp("reports")
     X, y, intervals = rows(30)
     intervals[:3, 1] = float("inf")
     few = {"audit": audit(X, y, intervals), "X": X, "y": y, "intervals": intervals}
-    made = {"ordinary": ordinary(), "hostile": hostile(), "few": few, "many": many_failures()}
+    made = {"ordinary": ordinary(), "hostile": hostile(), "few": few}
     return {
         name: write_report(**given, path=folder / f"{name}.html") for name, given in made.items()
     }
@@ -88,7 +86,6 @@ def shown_rows(page, part="features"):
 
 
 def column(page, number):
-    """The values that a column sorts by, of the rows shown."""
     cells = page.locator(f"{REGIONS} {SHOWN} td:nth-child({number})")
     return [float(value) for value in cells.evaluate_all("cells => cells.map(c => c.dataset.v)")]
 
@@ -160,7 +157,7 @@ def test_the_filter_and_the_checkbox_choose_rows(open_page):
     assert shown_rows(page) == []
 
 
-def test_headers_sort_numbers_infinities_and_texts(open_page):
+def test_headers_sort_by_their_column(open_page):
     page = open_page()
     page.locator(f"{REGIONS} .more").click()
     head = page.locator(f"{REGIONS} thead th", has_text="Coverage")
@@ -172,14 +169,6 @@ def test_headers_sort_numbers_infinities_and_texts(open_page):
     assert head.get_attribute("aria-sort") == "descending"
     assert column(page, 3) == sorted(column(page, 3), reverse=True)
     assert page.locator(f"{REGIONS} [aria-sort]").count() == 1
-    page = open_page("few")
-    heads = page.locator(f"{REGIONS} thead button")
-    heads.filter(has_text="Which rows").click()
-    names = shown_rows(page)
-    heads.filter(has_text="Which rows").click()
-    assert shown_rows(page) != names
-    heads.filter(has_text="Mean length").click()
-    assert column(page, 5) == sorted(column(page, 5))
 
 
 def test_a_feature_can_be_chosen_and_every_chart_has_a_table(open_page):
@@ -194,23 +183,6 @@ def test_a_feature_can_be_chosen_and_every_chart_has_a_table(open_page):
         if not other.locator("tbody").count():
             other.locator("summary").click()
         other.locator("tbody tr").first.wait_for()
-
-
-def test_tab_reaches_every_control(open_page):
-    page = open_page()
-    number = page.evaluate(
-        """selector => {
-            const all = [...document.querySelectorAll(selector)].filter(e => e.checkVisibility());
-            all.forEach((element, i) => { element.dataset.place = i; });
-            return all.length;
-        }""",
-        CONTROLS,
-    )
-    reached = set()
-    for _ in range(number + 2):
-        page.keyboard.press("Tab")
-        reached.add(page.evaluate("document.activeElement.dataset.place"))
-    assert {str(i) for i in range(number)} <= reached
 
 
 def test_no_control_is_without_a_name(open_page):

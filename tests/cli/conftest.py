@@ -24,7 +24,6 @@ def new(folder):
 
 @pytest.fixture(scope="session")
 def done(folder, data, new):
-    """The result of a run with most options, and its folder."""
     out = folder / "made" / "out"
     options = ["--target", "price", "--id", "key", "--groups", "region", "--new", new]
     return call("run", data, *options, "--level", 0.9, "--level", 0.5, *QUICK, "--out", out), out

@@ -13,13 +13,11 @@ UNFITTABLE = ["--method", "slcp", "--law", "kernal"]
 
 
 def write(frame, path):
-    """The frame as CSV or Parquet, by suffix."""
     frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
     return path
 
 
 def call(*arguments):
-    """The command's result."""
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 

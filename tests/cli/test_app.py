@@ -11,11 +11,9 @@ import localconformal
 from declared_versions import lower_bound, project
 from localconformal import cli
 from localconformal.cli.app import COMMANDS
-from localconformal.cli.console import EXIT_CODES
 
 
 def python(code, **environment):
-    """A fresh process that has run this code."""
     kept = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**kept, **environment}
@@ -31,17 +29,6 @@ def test_every_command_has_a_page_of_help(command):
     result = call(command.__name__, "--help")
     assert command.__doc__.strip().splitlines()[0][:30] in result.stdout
     assert f"localconformal {command.__name__}" in result.stdout.partition("Example:")[2]
-    lines = result.stdout.splitlines()
-    assert len(lines) <= 40
-    assert max(map(len, lines)) <= 100
-
-
-def test_help_has_exit_codes_an_example_and_whole_sentences():
-    said = call("--help").stdout
-    for code, meaning in EXIT_CODES.items():
-        assert f"{code}  {meaning}" in said
-    assert "Example:  localconformal run" in said
-    assert "..." not in said.partition("Commands:")[2]
 
 
 @pytest.mark.parametrize("given", [{}, {"OMP_WAIT_POLICY": "ACTIVE"}])

@@ -23,7 +23,6 @@ def rows(n=N):
 
 
 def found(table, folder, *options):
-    """The document of the audit of this table."""
     return call_json(
         "audit", write(table, folder / "t.parquet"), *COLUMNS, *options, "--out", folder
     )

@@ -40,7 +40,6 @@ def heed_signals():
 
 
 def begun(out, before=heed_signals):
-    """The process, with a file half written in the folder."""
     process = subprocess.Popen(
         [sys.executable, "-c", WAITING, "wait", str(out)],
         stdout=subprocess.PIPE,

@@ -53,30 +53,6 @@ def test_the_record_has_all_that_it_takes_to_do_it_again(done):
     assert set(record["files"].values()) == {path.name for path in out.iterdir()}
 
 
-def test_what_a_person_wants_to_know_is_printed_and_on_the_page(done):
-    result, out = done
-    said, page = words_of(result), page_of(out)
-    for words in (
-        "400 rows: 240 to train, 80 to calibrate, 80 held out",
-        "Read as categories",
-        "90 % intervals cover",
-        "50 % intervals cover",
-        "about 90 %, the first level",
-        "Where coverage",
-        "Groups: ",
-        "50 values of 'region' could not be found among the labels",
-    ):
-        assert words in said
-    assert f"Report:                {out / 'report.html'}" in result.stdout
-    assert "e+" not in result.stdout
-    assert result.stderr == ""
-    accuracy = f"R2 = {record_of(out)['accuracy']['r2']:.2g}"
-    assert accuracy in said
-    assert "no better than a constant" not in said
-    for words in ("price", "Read as a time", 'data-chart="predictions"', accuracy):
-        assert words in page
-
-
 def test_intervals_of_new_rows_do_not_outlive_the_model_that_made_them(data, new, tmp_path):
     options = ["run", data, "-t", "price", *QUICK, "--out", tmp_path / "out"]
     call_json(*options, "--new", new)
@@ -127,17 +103,6 @@ def test_a_model_of_ones_own_a_law_and_stages(data, tmp_path):
     assert record_of(tmp_path / "out")["task"]["law"] == "kernel"
     model = load_model(tmp_path / "out" / "model.skops").regressor
     assert type(model.score_.model_.steps[-1][1]) is ExtraTreesRegressor
-
-
-def test_a_time_that_need_not_be_a_feature(data, tmp_path):
-    options = ["--target", "price", "--features", "size", "--time", "sold", *QUICK]
-    result = call("run", data, *options, "--out", tmp_path)
-    words = "Rows are split in the order of 'sold'"
-    assert words in words_of(result)
-    assert any(note.startswith(words) for note in record_of(tmp_path)["preparation"])
-    assert "in the order of" in page_of(tmp_path)
-    sold, held = read_table(data)["sold"], read_table(tmp_path / "intervals.parquet")["row"]
-    assert sold[held].min() >= sold.drop(held).max()
 
 
 @pytest.mark.ci

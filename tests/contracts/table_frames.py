@@ -74,7 +74,6 @@ def polars_column(given, kind):
 
 @cache
 def frame(library, n=120, seed=0):
-    """A frame of the library, and a response."""
     given, y = values(n, seed)
     kinds, make = {"pandas": (PANDAS, pandas_column), "polars": (POLARS, polars_column)}[library]
     columns = {
@@ -86,7 +85,6 @@ def frame(library, n=120, seed=0):
 
 
 def record(X, row):
-    """The values of a row."""
     if isinstance(X, pl.DataFrame):
         return X.row(row, named=True)
     return {name: X[name].iloc[row] for name in X}

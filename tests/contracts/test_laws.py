@@ -183,7 +183,6 @@ def test_the_unit_of_the_scores_does_not_matter(name, law, sign):
 
 
 def changed(layout, part, folder):
-    """The same numbers in another layout."""
     if layout == "file":
         np.save(folder / f"{part.size}.npy", part)
         return np.load(folder / f"{part.size}.npy", mmap_mode="r")

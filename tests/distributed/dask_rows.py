@@ -30,12 +30,10 @@ def rows(n, seed):
 
 
 def cut(X, y, sizes):
-    """The rows as Dask arrays with these chunks."""
     return da.from_array(X, chunks=(sizes, X.shape[1:])), da.from_array(y, chunks=(sizes,))
 
 
 def frames(X, y, *, npartitions):
-    """The rows as a Dask frame and a series."""
     table = dd.from_pandas(pd.DataFrame(X, columns=NAMES).assign(y=y), npartitions=npartitions)
     return table[NAMES], table["y"]
 
@@ -70,7 +68,6 @@ class Deadly(FirstColumn):
 
 @contextmanager
 def workers():
-    """A cluster of two worker processes."""
     options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "1GB"}
     with (
         distributed.LocalCluster(**options, processes=True, dashboard_address=None) as cluster,
@@ -89,7 +86,6 @@ TABLE = pd.DataFrame(FEATURES, columns=NAMES).assign(y=RESPONSE, **dict.fromkeys
 
 
 def sides(table):
-    """X and y of a Dask frame."""
     return table[NAMES], table["y"]
 
 
@@ -132,7 +128,6 @@ def slcp(model=None, law=None, **params):
 
 
 def check_fit(X, y):
-    """The lazy fit and its lazy bounds are those of one partition."""
     model = slcp().fit(X, y)
     bounds = np.asarray(model.predict_interval(X).compute())
     whole = slcp().fit(*cut(FEATURES, RESPONSE, (len(RESPONSE),)))

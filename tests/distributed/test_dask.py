@@ -104,7 +104,6 @@ def test_labels_that_only_some_partitions_know():
 
 
 def joined(parts, meta):
-    """A Dask frame of these partitions, whatever they hold."""
     return dask_rows.dd.from_delayed(
         [dask_rows.dask.delayed(part) for part in parts], meta=meta, verify_meta=False
     )
@@ -154,7 +153,6 @@ def test_too_few_rows_are_said_before_anything_is_computed():
 
 @pytest.fixture(scope="module")
 def it():
-    """Rows as arrays and as a frame, and models."""
     X, y = dask_rows.cut(*dask_rows.rows(100, 0), (50, 50))
     frame, series = dask_rows.frames(*dask_rows.rows(100, 0), npartitions=2)
     fitted = dask_rows.slcp(law="uniform").fit(frame, series)

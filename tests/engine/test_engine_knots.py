@@ -17,7 +17,6 @@ SCALE = st.sampled_from([1e-9, 1.0, 3.7, 1e9])
 
 
 def rows_of(values, levels=GRID):
-    """Knots of one or several rows, sorted."""
     table = np.sort(np.atleast_2d(np.asarray(values, dtype=float)), axis=1)
     return Knots(np.asarray(levels), table, total=5.0)
 

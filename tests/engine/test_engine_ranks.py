@@ -79,7 +79,6 @@ def random_case(seed):
 
 
 def definition(kernel, rows, scores, queries, levels, unit=UNIT):
-    """Thresholds at each query and level."""
     everyone = [np.append(rows, x) for x in queries]
     weights = [np.round(kernel(all_, all_) / unit).astype(np.int64) for all_ in everyone]
     return [[threshold_by_definition(w, scores, level) for level in levels] for w in weights]

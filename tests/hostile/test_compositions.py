@@ -80,7 +80,6 @@ CHOICES = {
 
 
 def draw(seed):
-    """One of each choice, without what is documented to be refused."""
     rng = np.random.default_rng(seed)
     drawn = {name: values[rng.integers(len(values))] for name, values in CHOICES.items()}
     if drawn["law"].startswith(("response", "shifted")):

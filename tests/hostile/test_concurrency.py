@@ -62,7 +62,6 @@ def fitted(request):
 
 
 def ask(model, place):
-    """What one caller wants to know."""
     bounds = model.predict_interval(ASKED, [0.9, LEVELS[place]]).tobytes()
     of_calibration = isinstance(model, lc.LCPRegressor | lc.RLCPRegressor)
     return bounds if of_calibration else (bounds, model.predict_cdf(ASKED, LEVELS[place]).tobytes())
@@ -74,7 +73,6 @@ def ask_alone(state):
 
 
 def ask_at_once(model, question=ask):
-    """Every thread asks at the same moment."""
     gate = threading.Barrier(N_THREADS)
 
     def wait_and_ask(place):
@@ -113,7 +111,6 @@ def ask_held(place):
 
 
 def ask_in_process(state, place):
-    """In a fresh process, and there in threads."""
     (found,) = set(ask_at_once(pickle.loads(state), lambda model, _: ask(model, place)))
     return found
 

@@ -83,7 +83,6 @@ def assert_harmless(result, exit_code=0):
 
 
 def assert_refused(result):
-    """In one line that is not too long."""
     assert_harmless(result, exit_code=2)
     assert len(result.stderr.strip().splitlines()) == 1
     assert len(result.stderr) < 3_000
@@ -123,7 +122,6 @@ class Elements(HTMLParser):
 
 
 def assert_only_ours(path, shape):
-    """No element, attribute or link of the page is from the data."""
     page = path.read_text("utf-8")
     found = Elements(page)
     assert found.shape <= shape

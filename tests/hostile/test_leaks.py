@@ -40,7 +40,6 @@ def all_others(X, y):
 
 
 def of_laws(model):
-    """What the local laws and the base model say of the probe."""
     v = np.tile(np.linspace(-3, 3, 13), (len(PROBE), 1))
     quantiles = [
         (law.quantile(PROBE, [0.05, 0.5]), law.mean(PROBE)) for law in inner.laws_of(model)
@@ -93,7 +92,6 @@ def held_inside(n):
 
 
 def held_by_position(n):
-    """The same when they are on Dask."""
     return inner.held_on_dask(seed_of_split(), n)
 
 
@@ -163,7 +161,6 @@ def test_the_search_of_auto_learns_from_training_rows_alone():
 
 
 def mixed_frame(X, new_labels=False):
-    """Numbers, missing ones, and labels that depend on a number."""
     labels = np.where(X[:, 0] > 0, "high", "low").astype(object)
     labels[::7] = "unseen" if new_labels else None
     numbers = np.where(np.arange(len(X)) % 5 == 0, np.nan, X[:, 1])
@@ -194,7 +191,6 @@ def test_labels_and_missing_values_of_calibration_rows_teach_a_law_nothing(name)
 
 @pytest.fixture
 def cut():
-    """Rows in blocks of Dask."""
     dask, da = optional("dask"), optional("dask.array")
     with dask.config.set(scheduler="synchronous"):
         yield lambda X, y: (da.from_array(X, chunks=(70, 2)), da.from_array(y, chunks=70))

@@ -107,7 +107,6 @@ def of_levels(level):
 
 
 def fitted_with(method="predict"):
-    """A rule for fitted estimators that have this method."""
     return stateful.precondition(
         lambda self: self.fitted is not None and hasattr(self.model, method)
     )
@@ -168,7 +167,6 @@ class PublicInterface(stateful.RuleBasedStateMachine):
 
     @stateful.rule(data=st.data())
     def set_params(self, data):
-        """Other parameters, which a later call may refuse."""
         self.model.set_params(**data.draw(some_params(type(self.model))))
         assert self.fitted is not None or not isinstance(self.answers()[0], bytes)
 
@@ -263,7 +261,6 @@ class PublicInterface(stateful.RuleBasedStateMachine):
     @fitted_with("predict_region")
     @stateful.rule(table=tables(), level=LEVELS, same=SAME)
     def predict_region(self, table, level, same):
-        """Regions whose hull is the interval."""
         X = self.like_fitted(table, same).X()
         region, warned = self.reading("predict_region", X, confidence_level=level)
         if region is not None:

@@ -36,7 +36,6 @@ VALUES = {
 
 
 def converted(dtype):
-    """To this type, whatever is lost on the way."""
     whole = np.dtype(dtype).kind in "iub"
     return lambda a: (np.nan_to_num(a) if whole else a).astype(dtype)
 
@@ -158,7 +157,6 @@ def mostly(good, bad, times=8):
 
 
 def tables(good=False):
-    """Good ones, or now and then what none takes."""
     return st.builds(
         Table,
         kind=mostly(["float64", *KINDS], KINDS if good else BAD_KINDS),

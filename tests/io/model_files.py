@@ -19,7 +19,6 @@ def rewritten(data, change):
 
 
 def refusal(folder, data):
-    """The sentence that refuses a file."""
     path = folder / "model.skops"
     path.write_bytes(data)
     with pytest.raises(ModelFileError) as caught:
@@ -32,7 +31,6 @@ def refusal(folder, data):
 
 
 def nodes(schema):
-    """Every node of a schema."""
     if isinstance(schema, dict):
         if "__loader__" in schema:
             yield schema
@@ -44,7 +42,6 @@ def nodes(schema):
 
 
 def with_estimator(data, made):
-    """The model with another node in the place of its estimator."""
 
     def change(name, content):
         if name != "schema.json":
@@ -59,6 +56,5 @@ def with_estimator(data, made):
 
 
 def node(loader, name, **more):
-    """A node of skops about a name."""
     module, _, kind = name.rpartition(".")
     return {"__class__": kind, "__module__": module, "__loader__": loader, **more}

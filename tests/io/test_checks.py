@@ -92,7 +92,6 @@ LISTED = "sklearn.linear_model._base.LinearRegression"
 
 
 def dict_of(key_type, key="key"):
-    """A dict whose one key is made by a call of ``key_type``."""
     return node("DictNode", "builtins.dict", key_types=listed(key_type), content={key: text(None)})
 
 
@@ -167,7 +166,6 @@ def made(kind, **settings):
 
 
 def refused(model, folder, words):
-    """Neither loaded nor saved, in one sentence each."""
     assert re.search(words, refusal(folder, skops.io.dumps(model)))
     with pytest.raises(models.ModelFileError, match=words):
         models.model_bytes(SplitConformalRegressor(model))
@@ -345,7 +343,6 @@ def engine_of(model):
 
 
 def put(holder, **values):
-    """Attributes of a frozen object, as a file may have them."""
     for name, value in values.items():
         object.__setattr__(holder, name, value)
 

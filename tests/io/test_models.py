@@ -185,7 +185,6 @@ class Tells:
 
 @pytest.fixture(scope="module")
 def saved():
-    """The file of a small model of many parts."""
     return models.model_bytes(light(SLCPRegressor).fit(*smooth_data(120, 0)))
 
 

@@ -40,7 +40,6 @@ def save_mixed(path):
 
 
 def refused(words, read, *args, **params):
-    """Refused in one sentence with these words."""
     with pytest.raises(TableError) as caught:
         read(*args, **params)
     text = str(caught.value)

@@ -26,14 +26,12 @@ HALF, ZERO, ALL = (Says(lambda X, slope=slope: slope * X[:, 0]) for slope in (0.
 
 
 def rows(n, seed, noise=1.0):
-    """X, y with slope 1."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-2, 2, size=(n, 2))
     return X, X[:, 0] + noise * rng.normal(size=n)
 
 
 def around(point, law, X, y, **params):
-    """The regressor whose law is one of y - mu."""
     model = lc.SLCPRegressor(point, law=law, calibration_size=None, random_state=0, **params)
     return model.fit(X, y)
 

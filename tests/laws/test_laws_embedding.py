@@ -250,7 +250,6 @@ X, Y = smooth_data(120, seed=0)
 
 @pytest.fixture(scope="module")
 def network():
-    """A fitted network of two hidden layers."""
     model = MLPRegressor(hidden_layer_sizes=(6, 4), solver="lbfgs", max_iter=9999, random_state=0)
     return model.fit(X[:30], Y[:30])
 

@@ -69,7 +69,6 @@ def test_a_seed_is_drawn_where_none_is_given():
 
 
 def missing_and_categories(n, seed):
-    """A frame with NaN in numbers and in categories."""
     X, v = rows(n, seed)
     X[::7, 1] = np.nan
     kinds = np.array(["a", "b", "c", None], dtype=object)

@@ -24,14 +24,12 @@ EACH = pytest.mark.parametrize("kernel", KERNELS)
 
 
 def chosen(rule, points, v=None, kernel="gaussian", minimum=10.0):
-    """The bandwidth that a rule chooses for the points as they are."""
     law = lc.KernelLaw(kernel, bandwidth=rule, embedding=FunctionTransformer(), random_state=3)
     law.set_params(min_effective_samples=minimum)
     return law.fit(points, np.zeros(len(points)) if v is None else v).bandwidth_
 
 
 def drawn(n=60, d=2):
-    """Rows and scores that know nothing of each other."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(n, d)), rng.normal(size=n)
 

@@ -10,7 +10,6 @@ KNOTS = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 0.9, 0.95])
 
 
 def rows(n, seed, d=1):
-    """The spread depends on the first column."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(n, d))
     return X, np.where(X[:, 0] > 0.5, 5.0, 0.2) * rng.normal(size=n)

@@ -121,7 +121,6 @@ def by_matrices(length, covered):
 
 
 def covering(length, covered):
-    """y and intervals with these lengths and this coverage."""
     bounds = np.stack([np.zeros_like(length), length], axis=1)
     return np.where(covered, 0.0, -1.0), bounds
 
@@ -174,7 +173,6 @@ def test_many_rows_are_drawn_from_and_their_order_does_not_matter():
 
 
 def misses(covered):
-    """y and intervals with this coverage."""
     return np.where(covered, 0.0, 2.0), np.tile([-1.0, 1.0], (len(covered), 1))
 
 

@@ -97,7 +97,6 @@ EVERY = pytest.mark.parametrize("name", METRICS)
 
 
 def judge(name, y, intervals, levels=None):
-    """The metric with whatever else it needs."""
     options = {}
     if name in {"worst_slab_coverage", "excess_risk"}:
         options["X"] = np.arange(float(len(y)))[:, None]

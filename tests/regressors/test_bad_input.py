@@ -35,7 +35,6 @@ def refuses(call, words):
 
 
 def predicts(function):
-    """A fitted model without anything of scikit-learn."""
     return type("Fitted", (), {"predict": lambda self, X: function(np.asarray(X))})()
 
 

@@ -27,7 +27,6 @@ def is_inside(y, intervals):
 
 
 def mean_coverage(model, data, **sizes):
-    """Mean coverage of intervals over training sets and redraws."""
     found = [is_inside(y, model.predict_interval(X)) for X, y in redraws(model, data, **sizes)]
     return float(np.mean(found))
 

@@ -162,7 +162,6 @@ def shifted_rows(n, seed, shape=1.0):
 
 
 def ratio(X):
-    """Density of the shifted rows over that of uniform ones."""
     return beta.pdf((np.asarray(X)[:, 0] + 1.0) / 2.0, SHAPE, SHAPE)
 
 

@@ -31,7 +31,6 @@ QUICK = {"method": "split", "model": "linear"}
 
 
 def rows_of(n, seed):
-    """Feature columns, some labels being numbers."""
     X = homes(n, seed).drop(columns=["key", "price"])
     return X.assign(region=np.random.default_rng(seed).choice(["north", "b", "2", "3"], n))
 

@@ -18,7 +18,6 @@ QUICK = {"method": "split", "model": "linear"}
 
 @pytest.fixture(scope="module")
 def done():
-    """A run in which some rows have no target."""
     table = homes()
     table.loc[::40, "price"] = np.nan
     return run_table(table, "price", identifier="key", confidence_level=[0.9, 0.5], **QUICK), table
