@@ -167,8 +167,7 @@ def test_all_of_a_stretch_on_which_m_is_zero_is_accepted(problem):
     T = own.threshold(np.full((2, 2), 2.5), F, LEVELS)
     assert np.all(T >= 2.0)
     np.testing.assert_allclose(T, 2.0, rtol=1e-9)
-    p = own.score(np.full((N, 2), 1.5), F, LEVELS)
-    np.testing.assert_allclose(p, 2.0, rtol=1e-9)
+    np.testing.assert_allclose(own.score(np.full((N, 2), 1.5), F, LEVELS), 2.0, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

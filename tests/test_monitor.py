@@ -166,8 +166,7 @@ def test_quiet_streams_seldom_raise_an_alarm():
     """At a stated rate of 10 %, streams of synthetic scores with a small calibration set."""
     p = quiet_p_values(500, 30, 400, DRAWS["continuous"], seed=2)
     logs = Martingales.start(len(p)).bet(p.T, np.full(len(p), 0.1))
-    alarms = np.sum(logs.max(axis=0) >= math.log(10))
-    assert alarms <= binom.ppf(0.999, len(p), 0.1)
+    assert np.sum(logs.max(axis=0) >= math.log(10)) <= binom.ppf(0.999, len(p), 0.1)
 
 
 def test_the_band_holds_at_all_rows_although_the_chance_drifts():
@@ -441,8 +440,7 @@ def test_the_state_is_small_however_long_the_stream_and_however_cut(tmp_path):
     rows = monitor.history_["row"].to_numpy()
     assert len(rows) <= 257
     assert len(set(np.diff(rows)[:-1])) == 1
-    whole = watching().update(X, y)
-    assert whole_state(whole, path) == whole_state(monitor, path)
+    assert whole_state(watching().update(X, y), path) == whole_state(monitor, path)
 
 
 def test_rows_that_are_refused_leave_no_trace(tmp_path):

@@ -169,8 +169,7 @@ def test_bins_of_a_feature_hold_all_rows_and_average_to_the_coverage():
     _, frame = plots.plot_feature_coverage(x, Y, INTERVALS)
     assert frame["n"].sum() == N
     assert (frame["group"].iloc[-1], frame["n"].iloc[-1]) == ("missing", N // 10)
-    average = np.average(frame["coverage"], weights=frame["n"])
-    assert average == pytest.approx(COVERAGE)
+    assert np.average(frame["coverage"], weights=frame["n"]) == pytest.approx(COVERAGE)
     k = np.rint(frame["coverage"] * frame["n"]).astype(int).to_numpy()
     low, high = metrics.binomial_band(k, frame["n"].to_numpy())
     np.testing.assert_allclose(frame[["lower", "upper"]], np.column_stack([low, high]))

@@ -199,8 +199,7 @@ AWKWARD = {
 
 @pytest.mark.parametrize("said", AWKWARD)
 def test_awkward_rows_are_audited_and_told_of(said):
-    given = {"X": A, "y": A_Y, "intervals": A_BOUNDS} | AWKWARD[said]
-    assert said in notes(**given)
+    assert said in notes(**{"X": A, "y": A_Y, "intervals": A_BOUNDS} | AWKWARD[said])
 
 
 def test_infinite_bounds():

@@ -187,8 +187,7 @@ def test_a_feature_can_be_chosen_and_every_chart_has_a_table(open_page):
 
 def test_no_control_is_without_a_name(open_page):
     page = open_page()
-    session = page.context.new_cdp_session(page)
-    tree = session.send("Accessibility.getFullAXTree")["nodes"]
+    tree = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
     asked = {"button", "checkbox", "combobox", "link", "searchbox", "textbox", "region", "image"}
     asked |= {"DisclosureTriangle", "navigation", "table"}
     nodes = [n for n in tree if not n["ignored"] and n["role"]["value"] in asked]

@@ -114,8 +114,7 @@ def test_files_clones_and_equal_seeds_give_the_same_and_nothing_else_is_touched(
     # Neither the global seed nor filters, error states or inputs.
     state, filters, errors = np.random.get_state()[1].copy(), [*warnings.filters], np.geterr()
     X, y = awkward_data(300, seed=0)
-    again = clone(fitted).fit(X, y)
-    np.testing.assert_array_equal(before, again.predict_interval(X_NEW))
+    np.testing.assert_array_equal(before, clone(fitted).fit(X, y).predict_interval(X_NEW))
     assert (state == np.random.get_state()[1]).all()
     assert (filters, errors) == (warnings.filters, np.geterr())
     for changed, given in zip((X, y), awkward_data(300, seed=0), strict=True):

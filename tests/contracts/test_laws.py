@@ -105,8 +105,7 @@ def assert_proper(law, X, v=SCORES):
 
 def test_cdf_and_quantiles_are_monotone_from_end_to_end(law):
     inner = np.tile(np.linspace(-3.9, 3.9, 31), (len(QUERIES), 1))
-    beyond = ends(law, QUERIES) + np.array([-1.0, 1.0])
-    v = np.sort(np.hstack([inner, beyond]), axis=1)
+    v = np.sort(np.hstack([inner, ends(law, QUERIES) + np.array([-1.0, 1.0])]), axis=1)
     right, left = law.cdf(QUERIES, v), law.cdf(QUERIES, v, side="left")
     assert np.all(np.diff(right, axis=1) >= 0)
     assert np.all(left <= right)
@@ -153,8 +152,7 @@ def test_levels_and_values_may_differ_by_row(name, law):
         for i in range(0, len(QUERIES), 5):
             alone = ask(QUERIES[i : i + 1], levels[i])[0]
             np.testing.assert_allclose(together[i], alone, rtol=LAST_BITS.get(name, 0.0))
-        one = ask(QUERIES, 0.5)
-        np.testing.assert_array_equal(one, ask(QUERIES, [0.5]))
+        np.testing.assert_array_equal(ask(QUERIES, 0.5), ask(QUERIES, [0.5]))
     table = law.cdf(QUERIES, levels)
     assert table.shape == levels.shape
     np.testing.assert_array_equal(law.cdf(QUERIES, levels[:, 1]), table[:, 1])

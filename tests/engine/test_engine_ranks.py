@@ -16,8 +16,7 @@ UNIT = 2.0**-24
 
 
 def gaussian(rows, others):
-    weights = np.exp(-0.5 * np.subtract.outer(rows, others) ** 2)
-    return np.round(weights / UNIT) * UNIT
+    return np.round(np.exp(-0.5 * np.subtract.outer(rows, others) ** 2) / UNIT) * UNIT
 
 
 def boxcar(rows, others):
@@ -125,8 +124,7 @@ def test_one_by_one_equals_batch_in_chunks(kernel, monkeypatch):
     batch, single = ranks(queries, levels), [ranks(x[None], levels) for x in queries]
     np.testing.assert_array_equal(batch, np.concatenate(single))
     monkeypatch.setattr("localconformal.localizing._CHUNK", 1_000)
-    again = in_order(kernel, rows, scores)
-    np.testing.assert_array_equal(batch, again(queries, levels))
+    np.testing.assert_array_equal(batch, in_order(kernel, rows, scores)(queries, levels))
 
 
 def test_thresholds_rise_with_the_level_and_without_any_weight_every_score_is_accepted():

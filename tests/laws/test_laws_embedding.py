@@ -66,8 +66,7 @@ def test_medians_stand_in_for_gaps_and_unseen_labels_and_empty_columns_are_taken
 
 
 def test_an_identifier_does_not_fill_the_memory_and_a_constant_column_adds_no_distance():
-    rows = pd.DataFrame({"id": [f"row {i}" for i in range(500)]})
-    assert features(rows).shape[1] <= 50
+    assert features(pd.DataFrame({"id": [f"row {i}" for i in range(500)]})).shape[1] <= 50
     X, law = np.random.default_rng(0).normal(size=(50, 1)), lc.KernelLaw(bandwidth=0.3)
     expected = law.fit(X, X[:, 0]).mean(X)
     law.fit(np.column_stack([X, np.full(50, 0.1 + 0.2)]), X[:, 0])

@@ -121,8 +121,7 @@ def by_matrices(length, covered):
 
 
 def covering(length, covered):
-    bounds = np.stack([np.zeros_like(length), length], axis=1)
-    return np.where(covered, 0.0, -1.0), bounds
+    return np.where(covered, 0.0, -1.0), np.stack([np.zeros_like(length), length], axis=1)
 
 
 def test_value_and_p_value_are_those_of_the_definition():

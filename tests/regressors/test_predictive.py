@@ -156,8 +156,7 @@ def test_crps_is_that_of_samples_and_the_mean_over_rows(variant):
     model, (X, y) = calibrated(variant), smooth_data(80, seed=5)
     score = model.crps(X, y)
     assert isinstance(score, float)
-    draws = model.sample(X, 1_000, random_state=0)
-    assert score == pytest.approx(crps(y, draws), rel=0.03)
+    assert score == pytest.approx(crps(y, model.sample(X, 1_000, random_state=0)), rel=0.03)
     alone = [model.crps(X[[i]], y[[i]]) for i in range(8)]
     assert model.crps(X[:8], y[:8]) == pytest.approx(np.mean(alone), rel=1e-12)
 
