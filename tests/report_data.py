@@ -13,7 +13,6 @@ from localconformal.metrics import coverage_length_curve
 HOSTILE = "<script>alert(1)</script>"
 #: They would break out of attributes, of JSON, of script elements and of lines.
 AWKWARD = ['"><img src=x onerror=alert(1)>', "</script><b>", "a\u2028b\u2029c", "&amp;'", "<!--"]
-#: No file can hold it.
 UNWRITABLE = "\ud800\x00"
 
 

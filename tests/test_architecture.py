@@ -36,7 +36,6 @@ def layer(module):
 
 
 def imported_layers(path):
-    """Layers of this package that the file imports, also inside functions."""
     for node in ast.walk(parse(path)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -109,7 +108,6 @@ def test_the_public_names_need_the_core_dependencies_alone():
 
 
 def public_objects():
-    """Classes and functions of `__all__`, and those of the modules in it."""
     for name in localconformal.__all__:
         value = getattr(localconformal, name)
         if not inspect.ismodule(value):

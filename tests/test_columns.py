@@ -238,7 +238,6 @@ def test_arrays_lists_and_rare_labels():
     assert read_columns(["a", None, "b"], 3)[0].n_missing == 1
     (names,) = read_columns([str(i) + "!" for i in range(400)] + ["0!"], 401)
     assert (names.numbers.max(), names.labels[0], len(names.labels)) == (250, "0!", 250)
-    # Columns that were read are taken as they are.
     assert read_columns([names], 401) == [names]
 
 

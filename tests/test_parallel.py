@@ -97,8 +97,6 @@ def test_a_task_among_several_starts_no_threads_of_its_own(two_threads):
 
 
 class Watched(LinearRegression):
-    """A model that writes down the threads of OpenMP that it may use."""
-
     __module__ = "sklearn.linear_model"
     seen: ClassVar[list] = []
 

@@ -60,7 +60,6 @@ def test_ranks_and_required_sizes_are_those_of_exact_arithmetic(text):
         assert conformal_rank(n, level) == math.ceil((n + 1) * exact)
     needed = required_calibration_size(level)
     assert needed == max(1, math.ceil(exact / (1 - exact)))
-    # Finite from there on.
     scores = np.arange(float(needed))
     assert conformal_quantile(scores, level) == scores[conformal_rank(needed, level) - 1]
     assert needed == 1 or conformal_quantile(scores[1:], level) == np.inf
@@ -117,7 +116,6 @@ def test_weights_by_row_equal_one_set_at_a_time(level):
 def test_the_ends_of_weights_and_levels(mass):
     scores, weights = [2.0, 1.0, 3.0], [1.0, 0.0, 1.0]
     for level in (1e-17, 1e-13, MASS_GUARD, 1e-9):
-        # The smallest score with weight.
         assert weighted_conformal_quantile(scores, weights, mass, level) == 2.0
         assert conformal_quantile(scores, level) == 1.0
     for level in (1e-13, 0.3, 0.9):

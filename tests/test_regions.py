@@ -19,7 +19,6 @@ KEPT = hnp.arrays(bool, st.tuples(st.integers(1, 6), st.just(6))).filter(
 @given(keep=KEPT, seed=st.integers(0, 100))
 def test_a_region_of_bins_is_their_union(keep, seed):
     region = Region.of_bins(keep, EDGES)
-    # Points inside bins, and on their edges.
     y = np.random.default_rng(seed).choice(np.concatenate([EDGES, EDGES[1:] - 0.1]), len(keep))
     expected = [
         any(keep[i, k] and EDGES[k] <= y[i] <= EDGES[k + 1] for k in range(6))
@@ -38,8 +37,7 @@ def test_a_region_of_bins_is_their_union(keep, seed):
 
 @given(keep=KEPT)
 def test_rows_can_be_taken_and_put_together(keep):
-    region = Region.of_bins(keep, EDGES)
-    order = np.random.default_rng(0).permutation(len(keep))
+    region, order = Region.of_bins(keep, EDGES), np.random.default_rng(0).permutation(len(keep))
     taken = region[order]
     assert [taken[i] for i in range(len(keep))] == [region[int(i)] for i in order]
     again = Region.concatenate([region[:1], region[1:]])

@@ -34,8 +34,6 @@ def data():
 
 
 class Says:
-    """A fitted model that says this, whatever the rows."""
-
     def __init__(self, answer):
         self.answer = answer
 
@@ -249,7 +247,6 @@ def test_columns_are_uncrossed_and_the_point_lies_between_them(answer, edges, po
     assert (band.lower[0], band.upper[0]) == edges
     assert score(Rows(data[0])).point[0] == point
     assert set(band.lower_unit) == set(band.upper_unit) == {1.0}
-    # A median on an edge or outside still leaves positive units.
     band = QuantileScore(unit="median").fit(Says(answer), *data)(Rows(data[0]))
     assert np.all((band.lower_unit > 0) & (band.upper_unit > 0))
 
@@ -259,8 +256,7 @@ def test_columns_are_uncrossed_and_the_point_lies_between_them(answer, edges, po
 def test_units_are_the_documented_distances_above_their_floor(unit, floor):
     X = np.linspace(0, 1, 21)[:, None]
     fan = SimpleNamespace(predict=lambda X: X * [-1.0, 0.0, 3.0])
-    band = QuantileScore(unit=unit, floor=floor).fit(fan, X, np.zeros(21))(Rows(X))
-    x = X[:, 0]
+    band, x = QuantileScore(unit=unit, floor=floor).fit(fan, X, np.zeros(21))(Rows(X)), X[:, 0]
     below, above = (x, 3 * x) if unit == "median" else (4 * x, 4 * x)
     np.testing.assert_allclose(band.lower_unit, np.maximum(below, floor * np.median(below)))
     np.testing.assert_allclose(band.upper_unit, np.maximum(above, floor * np.median(above)))

@@ -24,8 +24,7 @@ def test_a_number_reads_back_to_four_digits(value):
 
 @given(st.integers())
 def test_a_count_is_written_in_full(value):
-    assert say_number(value) == f"{value:,}"
-    assert say_number(value, signed=True) == f"{value:+,}"
+    assert (say_number(value), say_number(value, signed=True)) == (f"{value:,}", f"{value:+,}")
     if abs(value) < 2**63:
         assert say_number(np.int64(value)) == say_number(value)
 

@@ -21,9 +21,7 @@ DECLARED_AS = {
     "PIL": "matplotlib",
     "filelock": "torch",
 }
-#: Models that the user brings.
 NOT_OURS = {"xgboost"}
-#: Extras of those who work on the library itself.
 FOR_DEVELOPERS = {"docs", "test", "test-all"}
 
 NOXFILE = (ROOT / "noxfile.py").read_text(encoding="utf-8")
@@ -88,7 +86,6 @@ def test_the_oldest_session_installs_the_declared_minimum():
     pins = 'f"{name}=={version}" for name, version in oldest_versions().items()'
     assert pins in session_source("oldest")
     assert not re.search(r"[=<>]=\s*\d", NOXFILE), "a version stands in the noxfile too"
-    # What is refused at run time.
     assert Version(oldest["skops"]).release == OLDEST_SKOPS
 
 

@@ -111,7 +111,6 @@ def test_groups_are_those_of_the_metric_and_are_named_in_many_ways():
         assert audit(X, y, intervals, groups).groups == cells
     by_place = audit(X.to_numpy(), y, intervals, ["x6", "x7"]).groups
     assert [cell.n for cell in by_place] == [cell.n for cell in cells]
-    # Labels win over names where there are as many.
     few = audit(X[:2], y[:2], intervals[:2], ["a", "b"]).groups
     assert [cell.text for cell in few] == ["group = a", "group = b"]
     renamed = audit(X, y, intervals, {"sky": X["weather"]}).groups
@@ -181,7 +180,6 @@ def test_few_rows(n):
 
 A, A_Y, A_BOUNDS = plain(300)
 THIRD = np.where(np.arange(300) % 3, 1.0, np.nan)[:, None]
-#: What is said -> the arguments that make the audit say it.
 AWKWARD = {
     "a bin of their own in x0 (100), x1 (100)": {"X": A * THIRD},
     "all rows hold the same value: x0": {"X": A * [np.nan, 1, 1]},
@@ -319,7 +317,6 @@ def found_in(column, where, **more):
     return audit(X, np.where(where, 9.0, 0.0), np.tile([-1.0, 1.0], (N, 1)))
 
 
-#: What is said -> the column and the rows that fail.
 SLABS = {
     "it = 3": (HOUR // 6, HOUR >= 18),
     "it 3 to 3.2857": (HOUR / 7, HOUR >= 21),

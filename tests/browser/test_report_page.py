@@ -91,7 +91,6 @@ def column(page, number):
 
 
 def states(page, choose="true"):
-    """States of the rows of the table of features, of all or of some."""
     chosen = f"all => all.filter(r => {choose}).map(r => r.dataset.state)"
     return page.locator(f"{REGIONS} tbody tr").evaluate_all(chosen)
 
@@ -169,20 +168,6 @@ def test_headers_sort_by_their_column(open_page):
     assert head.get_attribute("aria-sort") == "descending"
     assert column(page, 3) == sorted(column(page, 3), reverse=True)
     assert page.locator(f"{REGIONS} [aria-sort]").count() == 1
-
-
-def test_a_feature_can_be_chosen_and_every_chart_has_a_table(open_page):
-    page = open_page()
-    figure = page.locator("[data-chart='features']")
-    figure.locator("select").select_option(label="hour")
-    figure.locator("summary").click()
-    labels = figure.locator(".plot .label").all_text_contents()
-    assert labels == texts(page, "[data-chart='features'] tbody th")
-    assert figure.locator("h3").inner_text() == "Coverage by feature: hour"
-    for other in page.locator("figure").all():
-        if not other.locator("tbody").count():
-            other.locator("summary").click()
-        other.locator("tbody tr").first.wait_for()
 
 
 def test_no_control_is_without_a_name(open_page):

@@ -6,7 +6,6 @@ from typer.testing import CliRunner
 
 from localconformal.cli.app import app
 
-#: A method and a model that take a moment.
 QUICK = ["--method", "split", "--model", "linear"]
 #: Its fit ends in another sentence: what is refused with it is refused before the fit.
 UNFITTABLE = ["--method", "slcp", "--law", "kernal"]
@@ -29,7 +28,6 @@ def call_json(*arguments):
 
 
 def words_of(result):
-    """What a command that went well printed, without its line breaks."""
     assert result.exit_code == 0, result.stderr
     return " ".join(result.stdout.split())
 

@@ -21,7 +21,6 @@ def table(tmp_path_factory):
 def test_a_ranking_is_printed_and_three_files_agree_with_it(table, tmp_path):
     result = call("compare", table, *QUICK, "--out", tmp_path)
     assert "Best by the interval score" in words_of(result)
-    assert f"Report:  {tmp_path / 'report.html'}" in result.stdout
     assert result.stderr == ""
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["compare.csv", "compare.json", "report.html"]
@@ -31,8 +30,6 @@ def test_a_ranking_is_printed_and_three_files_agree_with_it(table, tmp_path):
     scores = [one["interval_score"] for one in standings]
     np.testing.assert_allclose(ranked["interval_score"], scores)
     page = (tmp_path / "report.html").read_text()
-    assert "The best of 2 methods" in page
-    assert "mondrian" in page
     assert "<b>" not in page.replace("<body>", "")
 
 

@@ -37,7 +37,6 @@ def test_batches_and_formats_do_not_matter(model, new, tmp_path, batch):
 
 def test_names_of_rows_and_levels_are_as_asked(model, new, tmp_path):
     out = tmp_path / "made.csv"
-    # A feature may name rows too.
     call_json("predict", model, new, "--id", "sold", "--level", 0.5, "--level", 0.95, "--out", out)
     rows = pd.read_csv(out)
     assert rows["sold"].tolist() == pd.read_csv(new)["sold"].tolist()

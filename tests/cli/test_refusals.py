@@ -35,7 +35,6 @@ def test_tables_that_cannot_be_read(name, content, words, data, model, tmp_path)
     refuse(tmp_path, words, "run", data, "-t", "price", *fit, "--new", path, "--out", out)
 
 
-#: Command -> (options, words of the sentence).
 OPTIONS = {
     "run": [
         (["--level", "1.5"], "--level is 1.5"),

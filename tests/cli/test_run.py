@@ -43,8 +43,7 @@ def test_the_record_has_all_that_it_takes_to_do_it_again(done):
     _, out = done
     record = record_of(out)
     assert record["versions"]["localconformal"] == localconformal.__version__
-    assert shlex.split(record["command"])[0] == "localconformal"
-    assert record["task"]["seed"] == 0
+    assert (shlex.split(record["command"])[0], record["task"]["seed"]) == ("localconformal", 0)
     assert record["seconds"]["fit and calibrate"] > 0
     assert record["rows"]["input"] == 400
     assert record["guarantee"]["finite_sample"] is True

@@ -77,7 +77,6 @@ WITH_TOLERANCE = {"learned-lines", "stacked-models"}
 
 
 def point(X, unit=1.0):
-    """mu(x) of a point model, for rows of any kind."""
     first = X[X.columns[0]] if hasattr(X, "columns") else np.asarray(X)[:, 0]
     return unit * np.nan_to_num(np.asarray(first).astype(np.float64)) / 2.0
 

@@ -44,7 +44,6 @@ N = 10
 
 
 def point(X):
-    """mu(x) of a point model that knows nothing of y."""
     return 3.0 * X[:, 0]
 
 
@@ -61,7 +60,6 @@ def local_problem(law, seed=0, scale=1.0):
 
 @pytest.fixture(scope="module", params=ci_but(["neighbors", "stacked"], LAWS))
 def problem(request):
-    """Reference scores, the law, and all adjustments by name, fitted to the scores."""
     V, F = local_problem(LAWS[request.param])
     if request.param in WIDER:
         assert np.any(end_of(F) > V.max(axis=0) + 0.1)
@@ -90,7 +88,6 @@ def test_p_at_most_theta_exactly_when_v_at_most_the_threshold(problem):
         for theta in (*p[:4], p):
             T = adjustment.threshold(theta, F, LEVELS)
             assert np.all((v[:, :, None] <= T)[p <= theta]), name
-            # The other way up to rounding.
             assert np.all((p <= theta + 1e-6)[v[:, :, None] <= T - 1e-6]), name
 
 

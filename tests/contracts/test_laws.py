@@ -195,14 +195,12 @@ def changed(layout, part, folder):
     ci_but(["every second row"], ["every second row", "columns", "list", "float32", "file"]),
 )
 def test_neither_layout_nor_precision_matters_and_nothing_is_written_to(name, layout, tmp_path):
-    # All is computed in double precision.
     parts = [np.float32(part).astype(float) for part in (REFERENCES, SCORES, QUERIES)]
     expected = answers(fit(name, *parts[:2]), parts[2])
     np.random.seed(3)
     state = np.random.get_state()[1].copy()
     X, v, Q = given = [changed(layout, part, tmp_path) for part in parts]
     assert_same(answers(fit(name, X, v), Q), expected, rtol=1e-9)
-    # The global seed is left alone too.
     np.testing.assert_array_equal(np.random.get_state()[1], state)
     for after, before in zip(given, parts, strict=True):
         np.testing.assert_array_equal(after, before)

@@ -57,7 +57,6 @@ def test_a_base_model_that_requests_none_gets_none(estimator_class):
         clone(model).fit(X, Y, sample_weight=WEIGHT)
     with pytest.raises(TypeError, match="sample_weight"):
         asking(model, False).fit(X, Y, sample_weight=WEIGHT)
-    # Asked for by another: by a scorer, say.
     scored = asking(model, False).set_score_request(sample_weight=True)
     weights = {"sample_weight": WEIGHT}
     found = cross_validate(scored, X, Y, params=weights, cv=2, return_estimator=True)["estimator"]

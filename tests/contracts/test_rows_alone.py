@@ -61,8 +61,6 @@ def test_every_estimator_around_its_default_model(estimator_class, library, form
 
 
 class MeanOfCity(RegressorMixin, BaseEstimator):
-    """A model that reads columns itself: the mean response of the city."""
-
     def fit(self, X, y):
         city = ["" if pd.isna(one) else one for one in X["text 0"]]
         self.means_ = pd.Series(y).groupby(city).mean().to_dict()

@@ -104,7 +104,6 @@ def parquet(folder, **options):
     return sides(dd.read_parquet(write(folder), **options))
 
 
-#: Name -> a function of an empty folder that returns X and y.
 SOURCES = {
     "parquet": parquet,
     "row groups": lambda folder: parquet(folder, split_row_groups=True),

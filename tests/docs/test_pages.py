@@ -94,13 +94,11 @@ def number(text):
 
 
 def best(values, family):
-    """The best figure of a package's configurations that finished on every set."""
     found = [v for name, v in values.items() if name.startswith(family) and "sets)" not in v]
     return min(number(value) for value in found)
 
 
 def quoted():
-    """Rows of the README's table, each with the cells that it must have."""
     ours = quality_table("Against the best peer")["geometric mean"]
     peers = quality_table("Peers")["geometric mean"]
     yield "interval score", f"{number(ours['auto']):.2f} auto, {number(ours['forest']):.2f} forest"

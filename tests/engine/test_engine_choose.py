@@ -135,18 +135,6 @@ def test_scores_above_the_last_edge_count_there():
     assert law.quantiles(X[:1], np.array([1.0]), np.array([False]))[0, 0] == 1e6
 
 
-def test_edges_are_increasing_scores_and_landmarks_reference_rows_each_once():
-    for v in (data(5000)[1], np.zeros(10), np.repeat([1.0, 2.0], 4000), np.array([3.0])):
-        edges = choose_edges(v, 0)
-        assert np.all(np.diff(edges) > 0)
-        assert np.isin(edges, v).all()
-        assert edges[-1] == v.max()
-    X, _ = data(5000)
-    landmarks = choose_landmarks(X, 128, 0)
-    assert (landmarks.shape, len(np.unique(landmarks, axis=0))) == ((128, 3), 128)
-    assert np.isin(landmarks[:, 0], X[:, 0]).all()
-
-
 @pytest.mark.parametrize("h", ci_but([1.5], [1.0, 1.5, 3.0]))
 @pytest.mark.parametrize("n", ci_but([4000], [4000, 20_000]))
 def test_the_certified_error_holds_on_fresh_rows(n, h):
@@ -230,7 +218,6 @@ np.savez(sys.argv[1], **found)
 
 
 def answers(folder, name, threads):
-    """What a fresh process says that keeps its compiled code in the folder."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
     environment = {**os.environ, **threads, "NUMBA_CACHE_DIR": str(folder / "compiled")}
     command = [sys.executable, "-c", ANSWERS, folder / name]

@@ -40,7 +40,6 @@ CASES = {
     "offset": {"offset": 1e6},
     "plain": {},
 }
-#: Every kernel in four cases.
 QUICK = [*zip([*CASES][:12], 4 * [*KERNELS], strict=True)]
 
 

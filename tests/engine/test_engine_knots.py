@@ -92,17 +92,14 @@ def test_laws_by_hand(upper):
     np.testing.assert_allclose(straight.quantiles(t, asked)[0], 2 * t, rtol=1e-9)
     np.testing.assert_allclose(straight.cdf(2 * t[None], "right")[0], t, rtol=1e-12)
     np.testing.assert_allclose(straight.moments(), [[1.0, 1.0, 5.0, 0.0]])
-    # Half of the mass is at 1.
     atom = rows_of([0.0, 1.0, 1.0, 2.0], [0.0, 0.25, 0.75, 1.0])
     sides = [atom.cdf(np.array([[1.0]]), side).item() for side in ("left", "right")]
     assert sides == pytest.approx([0.25, 0.75])
     np.testing.assert_array_equal(atom.quantiles(np.array([0.3, 0.5, 0.7]), asked), 1.0)
-    # All of it is at 0.1.
     point = rows_of(np.full(len(GRID), 0.1))
     np.testing.assert_array_equal(point.quantiles(np.array([0.01, 0.3, 0.999]), asked), 0.1)
     sides = [point.cdf(np.array([[0.1]]), side).item() for side in ("left", "right")]
     assert sides == [0.0, 1.0]
-    # The ends are infinite by definition.
     line = rows_of(np.linspace(-1, 1, len(GRID)))
     ends = line.quantiles(np.array([0.0, 1.0]), asked)[0]
     assert ends == pytest.approx([-1.0, np.inf] if upper else [-np.inf, 1.0])

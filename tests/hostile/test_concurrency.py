@@ -36,7 +36,6 @@ LAWS = {
     "sketch on tensors": lc.KernelLaw(engine="sketch", device="cpu", tolerance=0.5),
 }
 MANY_ROWS = ("compiled forest", "neighbors by a tree")
-#: These weigh calibration rows.
 OTHERS = {"lcp": lc.LCPRegressor, "rlcp": lc.RLCPRegressor}
 #: PyTorch's MKL, whose locks a fork copies as they are, now and then waits for ever in a child.
 FORKED = [name for name in LAWS if "tensors" not in name]

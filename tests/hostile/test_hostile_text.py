@@ -44,7 +44,6 @@ TEXTS = {
     "mathematics": "$\\frac$ \\$x_1",
     "long": "long " * 20_000,
 }
-#: Only Python can hold it.
 SURROGATE = "half \ud800 letter"
 TARGET, GROUPS, IDENTIFIER = "=target<b>\x1b[2J", TEXTS["script"], TEXTS["formula"]
 LABELS = [TEXTS[name] for name in ("image", "ANSI colour", "bidi override", "long", "formula")]
@@ -101,14 +100,11 @@ def files_under(folder):
 
 
 class Elements(HTMLParser):
-    """Elements with their attributes, and the text inside scripts and styles."""
-
     def __init__(self, page):
         super().__init__()
         self.found, self.inside = [], []
         self.feed(page)
         self.close()
-        #: Names of elements, each with the names of its attributes.
         self.shape = {(tag, name) for tag, attrs in self.found for name in (None, *attrs)}
 
     def handle_starttag(self, tag, attrs):
@@ -133,7 +129,6 @@ def assert_only_ours(path, shape):
 
 
 def run_table(table, folder, suffix, target, groups, identifier):
-    """What `run` says about a table in a file, and the folder of both."""
     data = folder / f"table.{suffix}"
     table.to_csv(data, index=False) if suffix == "csv" else table.to_parquet(data)
     options = ["--target", target, "--groups", groups, "--id", identifier, "--new", data]
@@ -150,7 +145,6 @@ def ran(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def harmless_shape(tmp_path_factory):
-    """Elements and attributes of the page of a run on the same numbers under harmless names."""
     folder, names = tmp_path_factory.mktemp("harmless"), ("target", "groups", "identifier")
     texts = [f"t{i}" for i in range(len(TEXTS))]
     run_table(table_of(texts, list("abcde"), *names[1:], names[0]), folder, "csv", *names)
@@ -172,7 +166,6 @@ def test_a_run_shows_every_text_and_obeys_none(ran, harmless_shape):
         assert set(stored[IDENTIFIER].to_pylist()) <= set(TEXTS.values())
         lower = pd.read_csv(out / f"{name}.csv")["lower"]
         np.testing.assert_allclose(lower, stored["lower"].to_pylist())
-    # Nothing is written outside the folder.
     assert len(files_under(folder) - files_under(out)) == 1
     assert {path.parent for path in files_under(out)} == {out}
     assert not any(os.path.exists(TEXTS[name]) for name in ("absolute path", "parent folder"))

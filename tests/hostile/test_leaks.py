@@ -168,8 +168,6 @@ def mixed_frame(X, new_labels=False):
 
 
 class FirstColumn:
-    """A fitted model that takes any frame."""
-
     def predict(self, X):
         return X["a"].to_numpy()
 

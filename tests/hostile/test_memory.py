@@ -1,4 +1,4 @@
-"""Memory: what is held does not grow with the rows asked or the fits made."""
+"""Rows asked in parts, beside others or again are answered as together."""
 
 import numpy as np
 import pandas as pd

@@ -1,8 +1,7 @@
 """Random walks over the public interface find no answer that it does not promise.
 
-A walk makes an estimator and calls it, with tables and parameters of `walk_inputs`, in any order.
-Each answer is a correct result, or an error and warnings of a list; no input is changed, and no
-failed call leaves a state that is neither the old one nor none at all.
+Each answer is a correct result, or an error and warnings of a list; no input is changed, and a
+failed call leaves the old state or none.
 """
 
 import linecache
@@ -154,10 +153,7 @@ class PublicInterface(stateful.RuleBasedStateMachine):
         return answer, "infinite" in said
 
     def like_fitted(self, table, same=True):
-        """The table, in kind and width as at fit where it should be the same."""
         return replace(table, kind=self.fitted.kind, d=self.fitted.d) if same else table
-
-    # ---- states --------------------------------------------------------------------------------
 
     @stateful.initialize(data=st.data(), kind=st.sampled_from(ESTIMATORS), table=tables(good=True))
     def construct(self, data, kind, table):
@@ -208,13 +204,10 @@ class PublicInterface(stateful.RuleBasedStateMachine):
         assert self.answers() == before, f"a copy by {way} answers otherwise"
 
     def through_a_file(self):
-        """The estimator read from its file, or itself where it cannot be one."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.skops"
             _, error, _ = self.call("save_model", lambda: save_model(self.model, path))
             return self.model if error is not None else load_model(path)
-
-    # ---- answers -------------------------------------------------------------------------------
 
     @fitted_with()
     @stateful.rule(table=tables(), level=LEVELS, same=SAME)
@@ -249,7 +242,6 @@ class PublicInterface(stateful.RuleBasedStateMachine):
             assert answer.ndim == 1 or np.all(np.diff(answer) >= 0), "quantiles cross"
         answer, _ = self.reading("predict_cdf", X, y)
         if answer is not None:
-            # One number stands for all rows, and a column of them for a table of one column.
             check_numbers(answer, (table.n, *np.shape(y)[1:]))
             assert np.all((answer >= 0) & (answer <= 1))
         answer, _ = self.reading("crps", X, y)

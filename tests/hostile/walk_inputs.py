@@ -57,7 +57,6 @@ def memory_mapped(a):
 
 
 def in_pandas(a, kind=None):
-    """A frame with an index of its own, and a column of labels of this type."""
     frame = pd.DataFrame(a, columns=names(a), index=np.arange(len(a)) * 7 + 3)
     return frame if kind is None else frame.assign(label=pd.array(labels(a), dtype=kind))
 
@@ -72,7 +71,6 @@ def names(a):
 
 
 def labels(a):
-    """One of three labels for each row, or none where the number is missing."""
     first = a[:, 0] if a.shape[1] else np.zeros(len(a))
     return [None if v != v else "abc"[int(v > 0) + int(v > 1)] for v in first]
 
@@ -233,7 +231,6 @@ QUICK = {"law": "kernel", "selection_budget": 0.0, "n_estimators": 5, "n_jobs": 
 
 
 def some_params(kind):
-    """A few of the parameters that this kind has, now and then one it refuses."""
     known = sorted(set(kind().get_params(deep=False)) & set(PARAMETERS))
     one = st.sampled_from(known).flatmap(
         lambda name: st.tuples(st.just(name), mostly(*PARAMETERS[name]))

@@ -156,7 +156,6 @@ OTHERS = [pair for pair in SUSPECTS if pair[1] in HARMLESS and pair[1] != "memor
 
 
 def made(kind, **settings):
-    """An estimator with these settings, whatever else its constructor asks for."""
     needed = {
         Pipeline: {"steps": [("scale", StandardScaler()), ("model", LinearRegression())]},
         # Its default, np.mean, is on no list.
@@ -176,7 +175,6 @@ def test_every_suspect_parameter_of_scikit_learn_is_known():
     assert Pipeline in CACHING
 
 
-#: Ways to hide a transformer or a regressor in another estimator.
 NESTED = {
     "alone": lambda part: part,
     "Pipeline": lambda part: Pipeline([("part", part), ("last", LinearRegression())]),
@@ -311,8 +309,7 @@ def engine_of_one_split():
     """One tree: x <= 0 is leaf 0, the others leaf 1."""
     words = np.array([[0, 1, -1, 0], [0, 1, 0, 0], [0, 2, 1, 0]], dtype=np.int32)
     words.view(np.float32)[:, 3] = [0.0, np.inf, np.inf]
-    codes = (np.arange(60) % 2).astype(np.int32)[:, None]
-    walk = TreeWalk(words, np.array([0]))
+    codes, walk = (np.arange(60) % 2).astype(np.int32)[:, None], TreeWalk(words, np.array([0]))
     return LeafEngine(np.sort(np.linspace(-1, 1, 60)), collect_leaves(codes, 2), walk)
 
 
@@ -347,7 +344,6 @@ def put(holder, **values):
         object.__setattr__(holder, name, value)
 
 
-#: What is changed in the calibration or the engine, and words of the sentence.
 SPOILT = [
     (lambda c, e: put(c, V=np.full_like(c.V, np.nan)), "V of Calibration holds NaN"),
     (lambda c, e: put(c, V=c.V[:-1]), "do not fit their rows"),

@@ -130,7 +130,6 @@ def test_columns_that_cannot_be_had(tmp_path):
     refused("did you mean 'price'", read_table, path, columns=["prise"])
     refused("did you mean 'Size'", read_table, path, columns=["size"])
     refused("it has 'price', 'Size'", read_table, path, columns=["weather"])
-    # Said before the first batch.
     refused("no column 'b'", table_batches, path, {"b": "number"})
     refused("the text 'abc' in column 'Size' (row 0", read_batches, path, Size="number")
     wide = ",".join(f"c{j}" for j in range(10_000)) + "\n" + ",".join("1" * 10_000) + "\n"
@@ -181,7 +180,6 @@ def test_names_of_rows_in_parquet_have_their_type_in_what_is_written(tmp_path, k
 
 @pytest.fixture
 def folder(tmp_path):
-    """Three Parquet files, one of them without rows, and what is none."""
     made = tmp_path / "parts"
     (made / "deep").mkdir(parents=True)
     table = pd.DataFrame({"a": range(900), "b": [None] * 500 + [0.5] * 400, "c": "x"})

@@ -12,8 +12,6 @@ LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
 
 class Says:
-    """A fitted point model, by its function."""
-
     def __init__(self, function):
         self.function = function
 
@@ -21,7 +19,6 @@ class Says:
         return self.function(np.asarray(X))
 
 
-#: Knows half of the slope, nothing, all of it.
 HALF, ZERO, ALL = (Says(lambda X, slope=slope: slope * X[:, 0]) for slope in (0.5, 0.0, 1.0))
 
 

@@ -34,7 +34,6 @@ def frame(kind, **changes):
 
 
 V = np.random.default_rng(0).normal(size=N)
-#: Points as they are.
 AS_IS = FunctionTransformer()
 
 
@@ -92,7 +91,6 @@ def test_points_are_standardised_whatever_gives_them(data):
     plain, cube = lc.KernelLaw(bandwidth=0.5).fit(X, v), X.reshape(60, 3, 1)
     scaled = lc.KernelLaw(bandwidth=0.5, embedding=StandardScaler()).fit(X, v)
     assert_same_law(plain, X, scaled, X)
-    # Rows of more dimensions are flattened.
     assert_same_law(lc.KernelLaw(bandwidth=0.5).fit(cube, v), cube, plain, X)
     model = LinearRegression().fit(X, v)
     predictions = model.predict(X)[:, None]
@@ -104,7 +102,6 @@ def test_points_are_standardised_whatever_gives_them(data):
 
 
 def bounds(law, X, y, model=LinearRegression(), **params):  # noqa: B008
-    """Intervals of SLCP with this law, calibrated on a quarter of the rows."""
     fitted = lc.SLCPRegressor(model, law=law, random_state=0, **params).fit(X, y)
     return fitted.predict_interval(X)
 

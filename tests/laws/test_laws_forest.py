@@ -115,7 +115,6 @@ def test_leaves_of_a_fitted_model_decide_what_it_predicts_and_are_used_as_they_a
     law = ForestLaw(FrozenEstimator(model)).fit(R, v)
     expected, known = weights_by_hand(find(R), find(Q)) @ v, ~law.fallback(Q)
     np.testing.assert_allclose(law.mean(Q)[known], expected[known], atol=1e-12)
-    # One that is not fitted is cloned and fitted.
     unfitted = MODELS[name]()
     learned = ForestLaw(unfitted, target="size", random_state=0).fit(R, np.abs(v))
     assert learned.model_ is not unfitted
@@ -145,7 +144,6 @@ def test_out_of_bag_uses_other_rows_and_trees_that_left_the_row_out(n):
     assert found.shape == (n, 2)
     assert np.all(found[5] < 1e6)
     assert (found[:, 1] == 1e6).any()
-    # By hand, for some rows.
     leaves = law.model_.apply(seen(law, X)[law.order_])
     bags, sorted_v = law.model_.estimators_samples_, v[law.order_]
     for rank in range(0, n, n // 15):

@@ -116,9 +116,7 @@ def test_the_more_thresholds_may_be_infinite_the_narrower_the_kernel():
     found = [chosen(lc.FiniteThresholds(0.7, most_infinite=share), *rows) for share in shares]
     assert found == sorted(found, reverse=True)
     assert found[0] > found[-1]
-    # By default half of what may be missed.
     assert chosen(lc.FiniteThresholds(0.7), *rows) == found[2]
-    # Where even the widest leaves too many infinite, the widest is taken.
     few, rule = drawn(6, d=1), lc.FiniteThresholds(level=0.95, most_infinite=0.0)
     assert chosen(rule, *few) == pytest.approx(2.0 * pdist(few[0]).max())
     assert chosen(lc.FiniteThresholds(), np.zeros((1, 1))) == 2.0
@@ -216,7 +214,6 @@ def test_the_minibatch_is_drawn_by_the_seed_and_its_rows_keep_their_own_scores(d
         law = lc.KernelLaw(engine="minibatch", batch_size=size, random_state=seed)
         return law.set_params(**{"bandwidth": 1.0, **params}).fit(X, v)
 
-    # The share or the number of rows that is asked for.
     for size, kept in ((None, 24), (0.25, 20), (0.01, 1), (4, 4), (400, 80)):
         assert fitted(v, size).engine_report_.n_references == kept
     quarter, twenty, other = (fitted(v, *args).mean(queries) for args in ((0.25,), (20,), (20, 1)))

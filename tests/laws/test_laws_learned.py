@@ -36,7 +36,6 @@ def rows(n, seed):
     return X, (0.2 + np.abs(X[:, 0])) * rng.normal(size=n)
 
 
-#: Several kinds of models; levels far out, close together, or between the usual ones.
 CASES = [(name, LEVELS) for name in MODELS]
 CASES += [("lines", levels) for levels in ((1e-4, 0.9999), (0.05, 0.05 + 1e-9), (0.065, 1 / 3))]
 

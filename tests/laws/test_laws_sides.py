@@ -18,7 +18,6 @@ LEVELS = np.array([[0.05, 0.5, 0.95, 1.0, 0.0], [0.9, 0.5, 0.05, 1.0, 0.0]])
 
 @pytest.fixture(params=LAWS)
 def pair(request):
-    """The mirrored law and its two separately fitted sides, at some rows."""
     rng = np.random.default_rng(0)
     X, v = rng.normal(size=(100, 2)), rng.integers(-5, 6, 100).astype(float)
     queries, V = rng.normal(size=(20, 2)), np.column_stack([-v, v])

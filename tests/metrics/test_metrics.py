@@ -59,7 +59,6 @@ def test_the_coverage_band_holds_its_probability_in_simulation(level):
     # The law is discrete: the band holds at least 0.9, and not much more.
     assert 0.9 - 0.02 <= np.mean((low <= shares) & (shares <= high)) <= 0.96
     assert low < level < high
-    # Infinite intervals cover.
     assert metrics.coverage_band(8, 100, 0.9) == (1.0, 1.0)
 
 
@@ -78,7 +77,6 @@ def test_rows_that_do_not_match_are_refused_with_their_shapes(y, intervals, told
             metric(y, intervals)
 
 
-#: Each with its length and whether it is empty.
 CASES = [
     ((0.0, 1.0), 1.0, False),
     ((1.0, 1.0), 0.0, False),

@@ -1,8 +1,4 @@
-"""The tensor engines use the array API standard alone, and answer as the NumPy oracle does.
-
-The same code runs on PyTorch's tensors, on NumPy's arrays, and on those of array_api_strict, which
-has nothing beside the standard and keeps the arrays of its devices apart.
-"""
+"""The tensor engines use the array API standard alone, and answer as the NumPy oracle does."""
 
 import io
 import pickle

@@ -22,8 +22,6 @@ nn, TorchEmbedding = torch.nn, localconformal.torch.TorchEmbedding
 
 
 class Sequences(nn.Module):
-    """Whole numbers, looked up and read in order."""
-
     def __init__(self):
         super().__init__()
         self.words = nn.Embedding(11, 6)
@@ -172,8 +170,6 @@ def test_intervals_cover_follow_the_noise_and_are_those_of_rows_alone_and_of_a_p
 
 
 class Brightness(RegressorMixin, BaseEstimator):
-    """A line in the mean of an image."""
-
     def fit(self, X, y):
         self.line_ = np.polyfit(X.reshape(len(X), -1).mean(axis=1), y, 1)
         return self

@@ -69,7 +69,6 @@ LINE, MAD = LinearRegression(), lc.MADSplitRegressor
 SPLIT, LOCAL = lc.SplitConformalRegressor, lc.LocalizedConformalRegressor
 HUGE = np.where(np.arange(400).reshape(200, 2) == 0, 10**400, X.astype(object))
 FROZEN = FrozenEstimator(LinearRegression().fit(X, Y))
-#: What is done, and words of the sentence with which it is refused.
 REFUSED = [
     (lambda: fit([[1.0]], [2.0]), "n_samples=1"),
     (lambda: fit([[1.0], [2.0]], [2.0, 3.0]), "cross-fitting"),
@@ -92,7 +91,6 @@ REFUSED = [
     (lambda: fitted(SPLIT).predict(HUGE), "beyond all floats"),
     (lambda: fit(fit_params={"sample_weight": np.ones(150)}), "150 entries"),
     (lambda: fit(estimator=FROZEN, fit_params={"sample_weight": np.ones(200)}), "already fitted"),
-    # Values behind a mask are read nowhere.
     (lambda: fit(masked(X)), "X is a masked array"),
     (lambda: fit(y=masked(Y)), "y is a masked array"),
     (lambda: fit(fit_params={"sample_weight": masked(Y)}), "sample_weight is a masked array"),
@@ -103,7 +101,6 @@ REFUSED = [
         lambda: fit(cls=lc.MondrianConformalRegressor, fit_params={"groups": masked(Y)}),
         "groups is a masked array",
     ),
-    # Random walks found these.
     (
         lambda: lc.SLCPRegressor((LINE, LINE)).fit(X, Y),
         "has no predict; expected one regression model",
@@ -149,7 +146,6 @@ def test_only_the_levels_that_are_too_high_are_infinite(estimator_class):
     model.conformalize(*smooth_data(100, seed=1))
     with pytest.warns(UserWarning, match=r"0\.999"):
         several = model.predict_interval([[0.0, 0.0]], [1e-17, 1e-13, 1e-12, 0.5, 0.999])
-    # Levels next to zero are levels.
     assert np.isfinite(several[:, :, :-1]).all()
     assert np.isinf(several[:, :, -1]).all()
     assert model.diagnose([[0.0, 0.0]], 0.999)["infinite"].all()

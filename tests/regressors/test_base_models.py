@@ -28,7 +28,6 @@ ONLY_PREDICT = type("OnlyPredict", (), {"predict": lambda self, X: np.asarray(X)
 
 
 def peer(package, name, n=30, **params):
-    """A model with so many trees of a package that need not be there."""
     return lambda: getattr(optional(package), name)(n_estimators=n, **params)
 
 
@@ -150,7 +149,6 @@ def test_categoricals_and_missing_values(make, law):
     model = lc.SLCPRegressor(base, law=law, random_state=0).fit(make(X), y)
     intervals = model.predict_interval(make(X_new))
     assert coverage(y_new, intervals) > LEAST
-    # Snow is noisy, and the law can see it.
     length, snow = np.diff(intervals)[:, 0], X_new["weather"] == "snow"
     if law == "forest":
         assert length[snow].mean() > 1.3 * length[~snow].mean()

@@ -227,7 +227,6 @@ def test_lvd_follows_its_formula(score):
     model = local(lc.LVDRegressor, conformity_score=score, calibration_size=None).fit(X, y)
     model.conformalize(X_cal, y_cal)
     unit = Spread().predict if isinstance(score, lc.NormalisedScore) else lambda X: np.ones(len(X))
-    # The kernel of the default law.
     points = lc.LearnedMetric().fit(X, y).transform
     K = np.exp(-cdist(points(new), points(X_cal), "sqeuclidean") / 2)
     scores = np.abs(y_cal - model.predict(X_cal)) / unit(X_cal)

@@ -80,7 +80,6 @@ def test_whole_numbers_of_a_column_are_not_rounded_beside_missing_ones(make):
     frame = make(pd.DataFrame({"x": X[:, 0], "id": ids}))
     model = MondrianConformalRegressor(DummyRegressor(), groups="id", random_state=0).fit(frame, Y)
     intervals = model.predict_interval(frame, 0.5)
-    # What is missing is a cell too.
     assert np.isfinite(intervals).all()
     found, loud = np.diff(intervals)[20:, 0], LOUD[20:] == 1
     assert found[loud].min() > 4 * found[~loud].max()

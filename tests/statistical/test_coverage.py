@@ -1,10 +1,8 @@
 """Coverage over hundreds of simulations, within its Beta-binomial band.
 
-A few training sets, the calibration set redrawn through ``conformalize``. Given the training
-set, the coverage of each redraw is Beta(k, n + 1 - k) with k = ceil((n + 1) tau) when scores
-are continuous and one quantile is calibrated; so the mean over redraws has a known band. Ties
-and the union bound only add coverage: there the lower end alone is asked for. The width of the
-band, four standard errors and more, allows for the number of cells tested here.
+Given the training set, the coverage of each redrawn calibration set is Beta(k, n + 1 - k) with
+k = ceil((n + 1) tau) for continuous scores and one quantile. Ties and the union bound only add
+coverage: there the lower end alone is asked for. The width allows for the number of cells tested.
 """
 
 import numpy as np
@@ -103,8 +101,6 @@ def test_laws_that_learn(law, data):
 
 
 class Terrible:
-    """Predicts with great confidence and no sense."""
-
     def predict(self, X):
         return 50.0 * np.sin(1e4 * np.asarray(X)[:, 0])
 

@@ -195,7 +195,6 @@ def test_weights_cover_under_a_known_shift(params):
     found = shifted_coverages(model, 60)
     assert found.mean() >= lower_end(found, 3.0)
     if not params:
-        # Without weights the shift is not covered.
         assert shifted_coverages(lc.SplitConformalRegressor(LinearRegression()), 60).mean() < 0.86
 
 

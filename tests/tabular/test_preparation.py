@@ -13,7 +13,6 @@ from localconformal.preparation import FORMATS, MOST_LABELS, TablePreparation, r
 from registry import ci_but
 
 N = 120
-#: Ways to write a day, some with a time of it.
 DAYS = [*FORMATS[1:-2], "%Y-%m-%d", "%Y%m%dT%H%M%S", "%Y-%m-%dT%H:%M:%SZ", "%Y%m%d"]
 
 

@@ -67,7 +67,6 @@ def test_the_first_split_is_that_of_run_and_its_numbers_are_those_of_the_library
 
 
 def test_a_failure_is_said_and_does_not_stop_the_others(table):
-    # A forest has no quantiles.
     found = compare_methods(table, "y", ["cqr", "split"], model="forest")
     assert list(found.failed) == ["cqr"]
     assert "no quantiles" in found.failed["cqr"]
