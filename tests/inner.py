@@ -26,7 +26,6 @@ from localconformal.laws.forest import _LeafFinder as LeafFinder
 from localconformal.laws.kernel import KERNELS, KernelWeights, NeighborWeights, _build_engine
 from localconformal.localizing import draw
 from localconformal.models import default_estimator
-from localconformal.parallel import in_threads
 from localconformal.quantiles import crossed, finish, round_up
 from localconformal.rows import _SMALL_FIT as SMALL_FIT
 from localconformal.rows import RESPONSE, Curve, Reference, Rows, fit_model, fold_rows, split_rows

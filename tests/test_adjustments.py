@@ -66,9 +66,8 @@ def test_the_theta_quantile_is_the_rank_below_and_finite_beyond_the_support(prob
     V, F, v = problem
     adjustment = fit_adjustment(lc.ThetaQuantile(), V)
     within = np.clip(v, V.min(axis=0), V.max(axis=0))
-    np.testing.assert_array_equal(
-        adjustment.score(within, F, LEVELS)[:, :, 0], F.cdf(within, side="left")
-    )
+    ranks = adjustment.score(within, F, LEVELS)[:, :, 0]
+    np.testing.assert_array_equal(ranks, F.cdf(within, side="left"))
     far = V.max(axis=0) + np.abs(v) + 0.1
     p = adjustment.score(far, F, LEVELS)
     np.testing.assert_allclose(p[:, :, 0], 1 + (far - V.max(axis=0)) / medians(V), rtol=1e-9)

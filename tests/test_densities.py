@@ -33,10 +33,7 @@ def two_modes(n, seed):
 
 
 ODD = {
-    "one": [3.0],
-    "two": [1.0, 2.0],
-    "constant": [5.0] * 50,
-    "zero": [0.0] * 50,
+    **{"one": [3.0], "two": [1.0, 2.0], "constant": [5.0] * 50, "zero": [0.0] * 50},
     "discrete": [0.0, 1.0, 2.0] * 30,
     "mostly-zero": [0.0] * 97 + [1.0, 2.0, 1e6],
     "far": 1e9 + np.linspace(0, 1e-3, 60),

@@ -25,8 +25,6 @@ from registry import ci_but
 pytestmark = pytest.mark.filterwarnings("error")
 N = 600
 EDGES = np.arange(6.0)
-
-
 #: A feature that scales the noise, y, and intervals that know it.
 X_ = np.random.default_rng(0).uniform(0.2, 1.0, N)
 Y = X_ * np.random.default_rng(1).normal(size=N)
@@ -230,8 +228,6 @@ ROWS = np.random.default_rng(0).uniform(size=(200, 2))
 V = ROWS[:, 0] * np.random.default_rng(1).normal(size=200)
 FOREST = lc.ForestLaw(RandomForestRegressor(10, random_state=0))
 LAWS = [lc.KernelLaw(bandwidth=0.4), lc.NeighborsLaw(n_neighbors=20), FOREST, lc.UniformLaw()]
-
-
 weights_of = plots.plot_local_weights
 
 

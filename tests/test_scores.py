@@ -177,8 +177,6 @@ def test_a_bad_beta_is_refused(data, beta):
 
 
 LINE = QuantileRegressor(alpha=0.0)
-
-
 SINGLE = {
     "hist": ensemble.HistGradientBoostingRegressor(max_iter=30, random_state=0),
     "linear": LINE,

@@ -13,14 +13,8 @@ from declared_versions import FRAMES, MODEL_FILES, ROOT, oldest_versions, projec
 from localconformal.io.models import OLDEST_SKOPS
 
 #: Imported under another name than the one that is declared, or brought by what is declared.
-DECLARED_AS = {
-    "sklearn": "scikit-learn",
-    "llvmlite": "numba",
-    "markupsafe": "jinja2",
-    "distributed": "dask",
-    "PIL": "matplotlib",
-    "filelock": "torch",
-}
+DECLARED_AS = {"sklearn": "scikit-learn", "llvmlite": "numba", "markupsafe": "jinja2"}
+DECLARED_AS |= {"distributed": "dask", "PIL": "matplotlib", "filelock": "torch"}
 NOT_OURS = {"xgboost"}
 FOR_DEVELOPERS = {"docs", "test", "test-all"}
 

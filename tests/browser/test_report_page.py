@@ -16,7 +16,6 @@ pytestmark = pytest.mark.ci
 playwright = registry.optional("playwright.sync_api")
 REGIONS = "[data-regions='features']"
 SHOWN = "tbody tr:not([hidden]):not(.folded)"
-VISIBLE = "r.checkVisibility()"
 #: In the first the new width is seen, in the second the charts are drawn again.
 THREE_FRAMES = """() => new Promise((done) => {
     const next = requestAnimationFrame;
@@ -90,11 +89,6 @@ def column(page, number):
     return [float(value) for value in cells.evaluate_all("cells => cells.map(c => c.dataset.v)")]
 
 
-def states(page, choose="true"):
-    chosen = f"all => all.filter(r => {choose}).map(r => r.dataset.state)"
-    return page.locator(f"{REGIONS} tbody tr").evaluate_all(chosen)
-
-
 def check_charts(page):
     """Every chart is drawn with a title, marks and no undefined place; the page fits."""
     plots = page.locator("figure .plot")
@@ -148,7 +142,8 @@ def test_the_filter_and_the_checkbox_choose_rows(open_page):
     assert shown_rows(page, "groups") == shown_rows(page)
     page.get_by_label("Filter").fill("")
     page.get_by_label("Only beyond chance").check()
-    shown = states(page, VISIBLE)
+    seen = "all => all.filter(r => r.checkVisibility()).map(r => r.dataset.state)"
+    shown = page.locator(f"{REGIONS} tbody tr").evaluate_all(seen)
     assert 0 < len(shown) < total
     assert "within" not in shown
     assert f"{len(shown)} of {total} shown." in texts(page, f"{REGIONS} .count")

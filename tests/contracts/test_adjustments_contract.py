@@ -108,9 +108,7 @@ def test_no_score_is_lost_between_the_ends_at_them_or_far_beyond(problem):
 
 def test_thresholds_do_not_decrease_in_theta_nor_p_in_v(problem):
     V, F, adjustments = problem
-    thetas = np.array(
-        [-2.0, 0.0, 0.5, 0.99, 1 - 1e-6, np.nextafter(1 - 1e-12, 0), 1 - 1e-12, 1.0, 3.0]
-    )
+    thetas = [-2.0, 0.0, 0.5, 0.99, 1 - 1e-6, np.nextafter(1 - 1e-12, 0), 1 - 1e-12, 1.0, 3.0]
     scores = np.sort(np.append(np.unique(V[:, 1])[::5], [-5.0, 0.1, 5.0]))
     for name, adjustment in adjustments.items():
         T = np.array([adjustment.threshold(np.full((2, 2), t), F, LEVELS) for t in thetas])

@@ -21,7 +21,6 @@ from localconformal.metrics import coverage, coverage_band
 
 pytestmark = pytest.mark.ci
 
-
 numbers = st.floats(allow_nan=False, width=64) | st.sampled_from([0.0, -0.0, 1.0, np.inf])
 
 

@@ -21,10 +21,8 @@ def weighted(**params):
 @pytest.mark.parametrize("weights", [None, lambda X: np.full(len(X), 7.0)], ids=["none", "equal"])
 def test_equal_weights_are_split_conformal(weights):
     split = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, Y)
-    model, levels = (
-        weighted(weights=weights, conformity_score="absolute").fit(X, Y),
-        [0.5, 0.9, 0.95],
-    )
+    model = weighted(weights=weights, conformity_score="absolute").fit(X, Y)
+    levels = [0.5, 0.9, 0.95]
     expected = split.predict_interval(X, levels)
     np.testing.assert_array_equal(model.predict_interval(X, levels), expected)
 

@@ -125,11 +125,7 @@ def table_data(n, seed):
 
 
 #: Bandwidths next to nothing and next to everything, and neighbourhoods that are empty.
-ODD = [
-    lc.KernelLaw(bandwidth=1e-6),
-    lc.KernelLaw(bandwidth=1e6),
-    lc.KernelLaw("boxcar", bandwidth=1e-3),
-]
+ODD = [*(lc.KernelLaw(bandwidth=h) for h in (1e-6, 1e6)), lc.KernelLaw("boxcar", bandwidth=1e-3)]
 
 
 def further():
