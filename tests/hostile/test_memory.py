@@ -1,4 +1,7 @@
-"""Rows asked in parts, beside others or again are answered as together."""
+"""Rows in parts are answered as together, and fits leave no memory behind."""
+
+import gc
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -51,3 +54,29 @@ def test_levels_that_were_forgotten_are_found_again(kind):
     first, *_ = [fitted.predict_interval(ASKED, level) for level in levels]
     np.testing.assert_array_equal(first, together[:, :, 0])
     np.testing.assert_array_equal(fitted.predict_interval(ASKED, levels), together)
+
+
+def bytes_left_by(work):
+    gc.collect()
+    tracemalloc.start()
+    try:
+        work()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.nightly
+def test_fits_and_predictions_leave_no_memory_behind(estimator_class):
+    X, y = smooth_data(60, seed=0)
+    params = {"law": lc.KernelLaw(bandwidth=1.0)} if "law" in estimator_class().get_params() else {}
+
+    def cycles():
+        for _ in range(10):
+            model = light(estimator_class, **params).fit(X, y)
+            model.conformalize(X + 0.1, y).predict_interval(ASKED, [0.5, 0.9])
+
+    cycles()
+    # Each of them holds some hundred kilobytes while it lives.
+    assert bytes_left_by(cycles) < 100_000
