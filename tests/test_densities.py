@@ -92,7 +92,7 @@ def test_an_extended_grid_just_holds_what_lies_so_far_beyond(v, units):
     assert end - start <= (ends[1] - ends[0]) * (1.0 + 1e-12) + 1e-12 * np.abs(ends).max()
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(st.floats(-4.0, 4.0), st.integers(0, BINS))
 def test_bins_are_closed(v, edge):
     grid = grid_of(np.linspace(-1.0, 2.0, 40))
