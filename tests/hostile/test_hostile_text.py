@@ -190,10 +190,10 @@ def test_audits_comparisons_and_errors_are_as_harmless(tmp_path, harmless_shape)
         assert_refused(call("run", data, "-t", text + "?", "--out", out))
     assert files_under(tmp_path) == {data}
     bounds = ["--y", TARGET, "--lower", "=low", "--upper", "@high", "--groups", GROUPS]
-    for more, shown in ([], "\\x1b[31mred"), (["--json"], "\\u001b[31mred"):
+    for more in ([], ["--json"]):
         result = call("audit", data, *bounds, "--out", out, *more)
         assert_harmless(result)
-        assert shown in result.stdout
+        assert "\\x1b[31mred" in result.stdout
     assert_only_ours(out / "report.html", harmless_shape)
     assert obeyed((out / "audit.json").read_text("utf-8")) == set()
     found = audit(table, table[TARGET], table[["=low", "@high"]].to_numpy(), groups=[GROUPS])
