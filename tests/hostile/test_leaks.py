@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, QuantileRegressor
-from sklearn.neighbors import KDTree
+from sklearn.neighbors import KDTree, KNeighborsRegressor
 from sklearn.utils import check_random_state
 
 import inner
@@ -228,3 +228,28 @@ def test_networks_and_their_layers_learn_from_training_rows_alone(place):
     model = SLCPRegressor(Network((8,), max_epochs=5, random_state=0), law=law)
     assert_inner_split_is_kept(model)
     assert_learns_from_training_alone(model, state=of_laws)
+
+
+class Remembers(KNeighborsRegressor):
+    """Has no error at rows that it was fitted on, and counts how often it is asked."""
+
+    asked = 0
+
+    def predict(self, X):
+        type(self).asked += 1
+        return super().predict(X)
+
+
+@pytest.mark.parametrize("law", ["kernel", "forest", "learned"])
+def test_laws_meet_no_in_sample_answer_and_the_model_is_asked_once_per_query_and_fold(law):
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    y = np.random.default_rng(1).normal(size=400)
+    model = SLCPRegressor(Remembers(1), law=law, random_state=0, n_jobs=1)
+    Remembers.asked = 0
+    fitted = model.fit(X, y).law_.laws[-1]
+    assert Remembers.asked == 6
+    spread = np.diff(fitted.quantile(X, [0.05, 0.95]))
+    assert np.median(spread) > 1.0
+    Remembers.asked = 0
+    model.predict_interval(X[:5])
+    assert Remembers.asked == 1

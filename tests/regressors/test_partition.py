@@ -159,3 +159,10 @@ def test_the_names_of_cells_do_not_matter():
         asked = ["a", "b", "new"]
         found = renamed.predict_interval(X[:3], level, groups=[names.get(g, g) for g in asked])
         np.testing.assert_array_equal(found, expected.predict_interval(X[:3], level, groups=asked))
+
+
+def test_the_guarantee_is_that_of_the_last_fit():
+    for first, then in (("pool", "infinite"), ("infinite", "pool")):
+        model = mondrian(small_cells=first).fit(X, Y)
+        expected = str(model.guarantee_)
+        assert str(model.set_params(small_cells=then).guarantee_) == expected

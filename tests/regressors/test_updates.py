@@ -41,3 +41,15 @@ def test_laws_that_cannot_be_added_to_keep_their_calibration(cls, params, told):
     with pytest.raises(ValueError, match=told):
         model.update_law(*MORE)
     assert np.isfinite(model.predict_interval(NEW[0])).all()
+
+
+def test_a_law_that_was_added_to_voids_the_calibration():
+    law = KernelLaw(bandwidth=2.0, engine="sketch", random_state=0)
+    model = SLCPRegressor(LinearRegression(), law=law, random_state=0)
+    model.fit(*smooth_data(400, seed=0))
+    X, y = smooth_data(100, seed=1)
+    model.law_.laws[-1].update(X, y - model.predict(X))
+    for ask in (model.predict_interval, model.diagnose):
+        with pytest.raises(NotFittedError, match="added to after calibration"):
+            ask(X)
+    assert np.isfinite(model.conformalize(*smooth_data(100, seed=2)).predict_interval(X)).all()

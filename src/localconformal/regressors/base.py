@@ -472,6 +472,15 @@ class BaseConformalRegressor(
                 f"This {type(self).__name__} has no calibration set yet; call "
                 "conformalize(X_cal, y_cal) with rows that the model has not seen."
             )
+        placed = getattr(getattr(self.calibration_, "F", None), "sides", ())
+        engines = [getattr(law, "engine_", None) for law in self.law_.laws]
+        # Laws at calibration rows hold the engine of that time: adding to a law makes another.
+        pairs = zip(placed, engines, strict=False)
+        if any(getattr(F, "engine", now) is not now for F, now in pairs):
+            raise NotFittedError(
+                "The local law was added to after calibration, which voids it; call "
+                "conformalize(X_cal, y_cal) again."
+            )
 
     def _levels(self, confidence_level: Any, alpha: Any) -> Array:
         if confidence_level is not None and alpha is not None:

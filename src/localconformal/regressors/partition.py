@@ -94,16 +94,21 @@ class MondrianConformalRegressor(BaseConformalRegressor):
         correction = Cells(cell, pool=self.small_cells == "pool")
         return Method(AbsoluteScore(), correction=correction, reference="train")
 
+    @property
+    def _pools(self) -> bool:
+        """What `fit` was told: a parameter set since then has changed nothing yet."""
+        return bool(self.parts_.correction.pool)
+
     def _guarantee(self) -> Guarantee:
         promise = super()._guarantee()
-        if self.small_cells == "pool":
+        if self._pools:
             return replace(promise, marginal=False)
         return replace(promise, conditional_on="cell")
 
     def _caveats(self) -> tuple[str, ...]:
         lost = "small cells borrow the correction of all rows, which voids the promise there"
         average, *others = super()._caveats()
-        return (lost if self.small_cells == "pool" else f"within a cell, {average}", *others)
+        return (lost if self._pools else f"within a cell, {average}", *others)
 
 
 class LocartRegressor(BaseConformalRegressor):
