@@ -173,6 +173,7 @@ class WithPredictiveDistribution:
 
     parts_: Parts
     calibration_: Any
+    fit_report_: dict[str, dict[str, Any]]
     _rows: Callable[..., Rows]
     _check_calibrated: Callable[[], None]
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from copy import copy
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
-from inspect import isclass, signature
+from inspect import cleandoc, getdoc, isclass, signature
 from itertools import product
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -58,26 +60,6 @@ from localconformal.rows import (
 )
 from localconformal.scores import SCORES, Score
 
-#: Constraints of the arguments that every estimator takes.
-COMMON_CONSTRAINTS: dict[str, list[Any]] = {
-    "estimator": [None, HasMethods("predict")],
-    "confidence_level": [Interval(Real, 0, 1, closed="neither")],
-    "calibration_size": [
-        None,
-        Interval(Real, 0, 1, closed="neither"),
-        Interval(Integral, 1, None, closed="left"),
-    ],
-    "random_state": ["random_state"],
-    "n_jobs": [None, Integral],
-}
-#: Of those that take any score, and reference rows for a law.
-COMPOSED_CONSTRAINTS: dict[str, list[Any]] = {
-    **COMMON_CONSTRAINTS,
-    "estimator": [None, HasMethods("predict"), tuple, list],
-    "conformity_score": [StrOptions(set(SCORES)), Score],
-    "law": [StrOptions({"auto", *LAWS}), HasMethods(LAW_METHODS)],
-    "reference": [StrOptions(set(REFERENCES))],
-}
 EXCHANGEABLE = (
     "calibration rows and new rows are exchangeable, and no model in use has seen calibration rows"
 )
@@ -87,29 +69,67 @@ _NO_HASHES: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
 _LARGEST_RESPONSE = 1e150
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BaseConformalRegressor(
     WithPredictiveDistribution, RoutingMixin, RegressorMixin, BaseEstimator
 ):
-    """Validation, splitting, levels, nesting and frames; a subclass names its `Method`."""
+    """Validation, splitting, levels, nesting and frames; a subclass names its `Method`.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
+    confidence_level : float, default=0.9
+        1 - alpha, used where `predict_interval` is not told another.
+    calibration_size : float or int or None, default=0.25
+        Share or number of rows kept for calibration; after None `conformalize` must follow.
+    random_state : int or None, default=None
+        Seed of the split, the folds and the law.
+    n_jobs : int or None, default=None
+        Processes for cross-fitting (None is one) and threads of the law (None is one per core),
+        where the method has them.
+
+    Attributes
+    ----------
+    guarantee_ : Guarantee
+    fit_report_ : dict
+        Seconds by stage; rows used for training, reference, calibration and selection.
+    score_, law_, adjustment_, calibration_
+        The fitted parts.
+    """
 
     #: What a method takes beside X, one entry per row: "groups", "weights", or nothing.
     beside: ClassVar[str | None] = None
+    # Also of parameters that only some estimators have.
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [None, HasMethods("predict"), tuple, list],
+        "confidence_level": [Interval(Real, 0, 1, closed="neither")],
+        "calibration_size": [
+            None,
+            Interval(Real, 0, 1, closed="neither"),
+            Interval(Integral, 1, None, closed="left"),
+        ],
+        "random_state": ["random_state"],
+        "n_jobs": [None, Integral],
+        "conformity_score": [StrOptions(set(SCORES)), Score],
+        "law": [None, StrOptions(set(LAWS)), HasMethods(LAW_METHODS)],
+        "reference": [StrOptions(set(REFERENCES))],
+    }
 
-    parts_: Parts
-    calibration_: Any
-    fit_report_: dict[str, dict[str, Any]]
+    estimator: Any = field(default=None, kw_only=False)
+    confidence_level: float = 0.9
+    calibration_size: float | int | None = 0.25
+    random_state: Any = None
+    n_jobs: int | None = None
 
-    def __init__(
-        self,
-        estimator: Any,
-        confidence_level: float,
-        calibration_size: float | int | None,
-        random_state: Any,
-        n_jobs: int | None,
-    ) -> None:
-        self.estimator = estimator
-        self.confidence_level, self.calibration_size = confidence_level, calibration_size
-        self.random_state, self.n_jobs = random_state, n_jobs
+    def __init_subclass__(cls, **options: Any) -> None:
+        """What parents say of parameters and attributes stands in the docstring too."""
+        super().__init_subclass__(**options)
+        about, examples, code = cleandoc(cls.__doc__ or "").partition("\n\nExamples\n")
+        if examples:
+            about = about.partition("\n\nParameters\n")[0].partition("\n\nAttributes\n")[0]
+            sections = [_told(cls, heading) for heading in ("Parameters", "Attributes")]
+            cls.__doc__ = "\n\n".join([about, *sections]) + examples + code
 
     def _method(self, task: Task) -> Method:
         """The terms of the equation, for these training rows."""
@@ -132,8 +152,10 @@ class BaseConformalRegressor(
         """
         beside = fit_params.pop(self.beside, None) if self.beside else None
         self._validate_params()
-        for kind in filter(isclass, models_given(self.estimator)):
-            name = kind.__name__
+        models = models_given(self.estimator)
+        if not models:
+            raise ValueError(f"got estimator={self.estimator!r}; expected at least one model.")
+        for name in (kind.__name__ for kind in models if isclass(kind)):
             raise ValueError(
                 f"got the class {name} as a model; expected an instance: pass {name}()."
             )
@@ -499,6 +521,17 @@ class BaseConformalRegressor(
         tags.input_tags.allow_nan = accepts_missing(self.estimator)
         tags.input_tags.three_d_array = accepts_more_dimensions(self.estimator)
         return tags
+
+
+def _told(cls: type, heading: str) -> str:
+    """A section of a class's docstring: its own entries, then those that its parents add."""
+    entries = {"estimator": ""} if heading == "Parameters" else {}
+    for kind in cls.__mro__:
+        section = re.search(rf"^{heading}\n-+\n(.*?)(?:\n\n|\Z)", getdoc(kind) or "", re.M | re.S)
+        for entry in re.split(r"\n(?=\S)", section[1]) if section else ():
+            name = entry.partition(" :")[0]
+            entries[name] = entries.get(name) or entry
+    return "\n".join([heading, "-" * len(heading), *entries.values()])
 
 
 def intervals_frame(intervals: Array, levels: Array, like: Any) -> Any:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from localconformal.composition import Method, Placed, Sides, Task
 from localconformal.corrections import Cells
@@ -20,39 +20,39 @@ from localconformal.densities import (
     NestedRuns,
     density_law,
 )
-from localconformal.laws import LAW_METHODS, LAWS
 from localconformal.quantiles import Array
 from localconformal.regions import Region
-from localconformal.regressors.base import COMPOSED_CONSTRAINTS, BaseConformalRegressor
+from localconformal.regressors.base import BaseConformalRegressor
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.rows import shown
 from localconformal.scores import Band, Score, make_score
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _DensityRegressor(BaseConformalRegressor):
-    """Sets that may have holes, beside intervals."""
+    """Sets that may have holes, beside intervals.
+
+    Parameters
+    ----------
+    conformity_score : {"residual", "normalised", "response"} or object, default="residual"
+        What the density is of; "response" in the papers.
+    law : str or object, default=None
+        The law whose masses on a grid of 400 bins, smoothed, are the density; None is a forest
+        with coarser leaves than that of "forest". The density is zero outside the range of the
+        training scores, a little extended: where more than a share alpha of calibration rows
+        lies there, the region is that range with as much more on both sides as they need.
+        There is no "auto": its search compares quantiles, not densities.
+    reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
+    """
 
     _parameter_constraints = {  # noqa: RUF012
-        **COMPOSED_CONSTRAINTS,
-        "estimator": [None, HasMethods("predict")],
+        **BaseConformalRegressor._parameter_constraints,
         "conformity_score": [StrOptions({"residual", "normalised", "response"}), Score],
-        "law": [None, StrOptions(set(LAWS)), HasMethods(LAW_METHODS)],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        conformity_score: Any = "residual",
-        law: Any = None,
-        reference: str = "cross-fit",
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
-        self.conformity_score, self.law, self.reference = conformity_score, law, reference
+    conformity_score: Any = "residual"
+    law: Any = None
+    reference: str = "cross-fit"
 
     def _by(self, adjustment: DensityRank, task: Task) -> Method:
         """The method with this rank of a density."""
@@ -117,25 +117,6 @@ class HPDSplitRegressor(_DensityRegressor):
     for: theta* = cq(1 - alpha; H(x_i, y_i)). Where f has two modes the region has two pieces, and
     can be much shorter than any interval. (Izbicki, Shimizu and Stern, JMLR 2022.)
 
-    Parameters
-    ----------
-    estimator : estimator, default=None
-        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
-    conformity_score : {"residual", "normalised", "response"} or object, default="residual"
-        What the density is of; "response" in the papers.
-    law : str or object, default=None
-        The law whose masses on a grid of 400 bins, smoothed, are the density; None is a forest
-        with coarser leaves than that of "forest". The density is zero outside the range of the
-        training scores, a little extended: where more than a share alpha of calibration rows
-        lies there, the region is that range with as much more on both sides as they need.
-        There is no "auto": its search compares quantiles, not densities.
-    reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
-    confidence_level : float, default=0.9
-    calibration_size : float or int or None, default=0.25
-    random_state : int or None, default=None
-    n_jobs : int or None, default=None
-        Processes for cross-fitting (None is one) and threads of the law (None is one per core).
-
     Examples
     --------
     >>> import numpy as np
@@ -151,6 +132,7 @@ class HPDSplitRegressor(_DensityRegressor):
         return self._by(HighestDensity(), task)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CDSplitRegressor(_DensityRegressor):
     """CD-Split: C(x) = {y : f(V(x, y) | x) >= t_a}, with a the cell of x.
 
@@ -163,21 +145,9 @@ class CDSplitRegressor(_DensityRegressor):
 
     Parameters
     ----------
-    estimator : estimator, default=None
-        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
-    conformity_score : {"residual", "normalised", "response"} or object, default="residual"
-        What the density is of, as in `HPDSplitRegressor`.
-    law : str or object, default=None
-        The law behind the density; None is a forest, as in `HPDSplitRegressor`.
     n_cells : int or None, default=None
         None is one for every 300 training rows, from 1 to 30: by default about 100 calibration
         rows in each. A cell with too few of them for the level gets the whole line.
-    reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
-    confidence_level : float, default=0.9
-    calibration_size : float or int or None, default=0.25
-    random_state : int or None, default=None
-    n_jobs : int or None, default=None
-        Processes for cross-fitting (None is one) and threads of the law (None is one per core).
 
     Examples
     --------
@@ -192,30 +162,7 @@ class CDSplitRegressor(_DensityRegressor):
         "n_cells": [None, Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        conformity_score: Any = "residual",
-        law: Any = None,
-        n_cells: int | None = None,
-        reference: str = "cross-fit",
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            estimator,
-            conformity_score=conformity_score,
-            law=law,
-            reference=reference,
-            confidence_level=confidence_level,
-            calibration_size=calibration_size,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.n_cells = n_cells
+    n_cells: int | None = None
 
     def _method(self, task: Task) -> Method:
         cells = Cells(NearestProfile(self.n_cells))
@@ -238,21 +185,6 @@ class CHRRegressor(_DensityRegressor):
     there are. The rank of y is the mass of the first run that holds it, and theta* = cq(1 - alpha;
     ranks). Regions are intervals, not centred: they follow skewness. The family belongs to the
     level that the estimator was fitted with; other levels are valid too, and short near it.
-
-    Parameters
-    ----------
-    estimator : estimator, default=None
-        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
-    conformity_score : {"residual", "normalised", "response"} or object, default="residual"
-        What the density is of, as in `HPDSplitRegressor`.
-    law : str or object, default=None
-        The law behind the density; None is a forest, as in `HPDSplitRegressor`.
-    reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
-    confidence_level : float, default=0.9
-    calibration_size : float or int or None, default=0.25
-    random_state : int or None, default=None
-    n_jobs : int or None, default=None
-        Processes for cross-fitting (None is one) and threads of the law (None is one per core).
 
     Examples
     --------

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from inspect import getdoc
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from localconformal.adjustments import ADJUSTMENTS, Adjustment, ThetaQuantile, make_adjustment
 from localconformal.composition import SIDES, Method, Sides, Task
-from localconformal.regressors.base import COMPOSED_CONSTRAINTS, BaseConformalRegressor
+from localconformal.laws import LAW_METHODS, LAWS
+from localconformal.regressors.base import BaseConformalRegressor
 from localconformal.scores import Score, make_score
 
 #: Default of ``selection_budget``, in seconds.
@@ -22,6 +23,7 @@ def _sides_of(score: Score, sides: str, upper_share: float = 0.5) -> Sides:
     return Sides("absolute" if score.one_sided else sides, upper_share)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LocalizedConformalRegressor(BaseConformalRegressor):
     """Conformal intervals from any score, local law and adjustment.
 
@@ -57,27 +59,14 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
         How the two sides share alpha: see `localconformal.composition.Sides`.
     upper_share : float, default=0.5
         Share of alpha above the interval for ``sides="union"``.
-    confidence_level : float, default=0.9
-        1 - alpha, used where `predict_interval` is not told another.
-    calibration_size : float or int or None, default=0.25
-        Share or number of rows kept for calibration; after None `conformalize` must follow.
     selection_budget : float, default=20.0
         Seconds that ``law="auto"`` may take, as estimated from the size of the table and never
         read off a clock: it decides how many rows are looked at. Too few: the forest law.
-    random_state : int or None, default=None
-        Seed of the split, the folds and the law.
-    n_jobs : int or None, default=None
-        Processes for cross-fitting (None is one) and threads of the law (None is one per core).
 
     Attributes
     ----------
-    guarantee_ : Guarantee
     selection_ : frame
         With ``law="auto"``: the candidates, their interval scores and weights.
-    fit_report_ : dict
-        Seconds by stage; rows used for training, reference, calibration and selection.
-    score_, law_, adjustment_, calibration_
-        The fitted parts.
 
     Examples
     --------
@@ -89,33 +78,21 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **COMPOSED_CONSTRAINTS,
+        **BaseConformalRegressor._parameter_constraints,
+        "law": [StrOptions({"auto", *LAWS}), HasMethods(LAW_METHODS)],
         "adjustment": [StrOptions(set(ADJUSTMENTS)), Adjustment],
         "sides": [StrOptions(set(SIDES))],
         "upper_share": [Interval(Real, 0, 1, closed="neither")],
         "selection_budget": [Interval(Real, 0, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        conformity_score: Any = "residual",
-        law: Any = "auto",
-        adjustment: Any = "additive",
-        reference: str = "cross-fit",
-        sides: str = "joint",
-        upper_share: float = 0.5,
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        selection_budget: float = BUDGET,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
-        self.conformity_score, self.law, self.adjustment = conformity_score, law, adjustment
-        self.reference, self.selection_budget = reference, selection_budget
-        self.sides, self.upper_share = sides, upper_share
+    conformity_score: Any = "residual"
+    law: Any = "auto"
+    adjustment: Any = "additive"
+    reference: str = "cross-fit"
+    sides: str = "joint"
+    upper_share: float = 0.5
+    selection_budget: float = BUDGET
 
     def _method(self, task: Task) -> Method:
         score = make_score(self.conformity_score)
@@ -153,18 +130,7 @@ class SLCPRegressor(LocalizedConformalRegressor):
     """
 
 
-def _told_like(cls: type, general: type) -> None:
-    """Give a class the sections about parameters and attributes of the one that has them."""
-    # Without the indentation, which some versions of Python take away themselves; none with -OO.
-    own, other = getdoc(cls) or "", getdoc(general) or ""
-    _, heading, told = other.partition("Parameters\n")
-    sections = heading + told.partition("Examples\n")[0]
-    cls.__doc__ = own.replace("Examples\n", f"{sections}Examples\n")
-
-
-_told_like(SLCPRegressor, LocalizedConformalRegressor)
-
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class DistSplitRegressor(BaseConformalRegressor):
     """Dist-Split: C(x) = {y : t_lo <= F(V(x, y) | x) <= t_hi}.
 
@@ -174,21 +140,14 @@ class DistSplitRegressor(BaseConformalRegressor):
 
     Parameters
     ----------
-    estimator : estimator, default=None
-        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
     conformity_score : str or object, default="residual"
         What the law is of: "residual", or "response" as in the paper of Izbicki et al.
     law : str or object, default="auto"
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
     sides : {"union", "joint"}, default="union"
         "joint" calibrates the more extreme rank (distributional conformal prediction).
-    confidence_level : float, default=0.9
-    calibration_size : float or int or None, default=0.25
     selection_budget : float, default=20.0
         Seconds of ``law="auto"``, as in `LocalizedConformalRegressor`.
-    random_state : int or None, default=None
-    n_jobs : int or None, default=None
-        Processes for cross-fitting (None is one) and threads of the law (None is one per core).
 
     Examples
     --------
@@ -199,28 +158,15 @@ class DistSplitRegressor(BaseConformalRegressor):
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **COMPOSED_CONSTRAINTS,
+        **LocalizedConformalRegressor._parameter_constraints,
         "sides": [StrOptions({"union", "joint"})],
-        "selection_budget": [Interval(Real, 0, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        conformity_score: Any = "residual",
-        law: Any = "auto",
-        reference: str = "cross-fit",
-        sides: str = "union",
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        selection_budget: float = BUDGET,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
-        self.conformity_score, self.law = conformity_score, law
-        self.reference, self.sides, self.selection_budget = reference, sides, selection_budget
+    conformity_score: Any = "residual"
+    law: Any = "auto"
+    reference: str = "cross-fit"
+    sides: str = "union"
+    selection_budget: float = BUDGET
 
     def _method(self, task: Task) -> Method:
         score = make_score(self.conformity_score)

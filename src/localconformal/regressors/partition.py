@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -16,15 +16,12 @@ from localconformal.corrections import BesideCell, Cells, ColumnCell, PointBin, 
 from localconformal.laws import ForestLaw
 from localconformal.laws.forest import GROWN_ON
 from localconformal.parallel import asked_jobs
-from localconformal.regressors.base import (
-    COMMON_CONSTRAINTS,
-    COMPOSED_CONSTRAINTS,
-    BaseConformalRegressor,
-)
+from localconformal.regressors.base import BaseConformalRegressor
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.scores import AbsoluteScore, make_score
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MondrianConformalRegressor(BaseConformalRegressor):
     """Split conformal prediction within each cell: C(x) = mu(x) +- cq(1 - alpha; cell of x).
 
@@ -32,8 +29,6 @@ class MondrianConformalRegressor(BaseConformalRegressor):
 
     Parameters
     ----------
-    estimator : estimator, default=None
-        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
     groups : str or int or callable, default=None
         Cell of a row: the name of a column (its position, for arrays), or a callable of X that
         returns one label per row. None: five bins of the prediction, with edges at quantiles of
@@ -42,11 +37,6 @@ class MondrianConformalRegressor(BaseConformalRegressor):
     small_cells : {"infinite", "pool"}, default="infinite"
         A cell with too few calibration rows for the level gets infinite bounds, or the
         correction of all rows together; the latter loses the guarantee, even on average.
-    confidence_level : float, default=0.9
-    calibration_size : float or int or None, default=0.25
-    random_state : int or None, default=None
-    n_jobs : int or None, default=None
-        Not used.
 
     Examples
     --------
@@ -59,7 +49,7 @@ class MondrianConformalRegressor(BaseConformalRegressor):
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **COMMON_CONSTRAINTS,
+        **BaseConformalRegressor._parameter_constraints,
         "groups": [None, str, Integral, callable],
         "small_cells": [StrOptions({"infinite", "pool"})],
     }
@@ -67,19 +57,8 @@ class MondrianConformalRegressor(BaseConformalRegressor):
     # Gives `set_fit_request(groups=...)`, as a signature would.
     __metadata_request__fit = {"groups": None}  # noqa: RUF012
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        groups: Any = None,
-        small_cells: str = "infinite",
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
-        self.groups, self.small_cells = groups, small_cells
+    groups: Any = None
+    small_cells: str = "infinite"
 
     def _method(self, task: Task) -> Method:
         if task.rows.beside is not None and self.groups is not None:
@@ -111,6 +90,7 @@ class MondrianConformalRegressor(BaseConformalRegressor):
         return (lost if self._pools else f"within a cell, {average}", *others)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LocartRegressor(BaseConformalRegressor):
     """LOCART: C(x) = {y : V(x, y) <= cq(1 - alpha; calibration scores in the leaf of x)}.
 
@@ -121,8 +101,6 @@ class LocartRegressor(BaseConformalRegressor):
 
     Parameters
     ----------
-    estimator : estimator, default=None
-        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
     partition : {"tree", "forest"}, default="tree"
     min_samples_leaf : int, default=100
         Training rows in a leaf; by default a third as many calibration rows fall into one.
@@ -131,11 +109,6 @@ class LocartRegressor(BaseConformalRegressor):
     conformity_score : str or object, default="residual"
         As in `LocalizedConformalRegressor`; the larger of its two sides is calibrated.
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
-    confidence_level : float, default=0.9
-    calibration_size : float or int or None, default=0.25
-    random_state : int or None, default=None
-    n_jobs : int or None, default=None
-        Processes for cross-fitting (None is one), threads of the forest (None is one per core).
 
     Attributes
     ----------
@@ -151,30 +124,17 @@ class LocartRegressor(BaseConformalRegressor):
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **{k: v for k, v in COMPOSED_CONSTRAINTS.items() if k != "law"},
+        **BaseConformalRegressor._parameter_constraints,
         "partition": [StrOptions({"tree", "forest"})],
         "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        partition: str = "tree",
-        min_samples_leaf: int = 100,
-        n_estimators: int = 100,
-        conformity_score: Any = "residual",
-        reference: str = "cross-fit",
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
-        self.partition, self.min_samples_leaf = partition, min_samples_leaf
-        self.n_estimators = n_estimators
-        self.conformity_score, self.reference = conformity_score, reference
+    partition: str = "tree"
+    min_samples_leaf: int = 100
+    n_estimators: int = 100
+    conformity_score: Any = "residual"
+    reference: str = "cross-fit"
 
     def _method(self, task: Task) -> Method:
         score = make_score(self.conformity_score)

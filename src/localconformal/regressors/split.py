@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from localconformal.composition import Method, Sides, Task
-from localconformal.regressors.base import COMMON_CONSTRAINTS, BaseConformalRegressor
+from localconformal.regressors.base import BaseConformalRegressor
 from localconformal.scores import AbsoluteScore, NormalisedScore, QuantileScore
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SplitConformalRegressor(BaseConformalRegressor):
     """Split conformal prediction: C(x) = mu(x) +- cq(1 - alpha; |y_i - mu(x_i)|).
-
-    Parameters
-    ----------
-    estimator : estimator, default=None
-        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
-    confidence_level : float, default=0.9
-    calibration_size : float or int or None, default=0.25
-    random_state : int or None, default=None
-    n_jobs : int or None, default=None
-        Not used.
 
     Examples
     --------
@@ -34,19 +26,6 @@ class SplitConformalRegressor(BaseConformalRegressor):
     >>> bool((upper - lower).std() < 1e-12)
     True
     """
-
-    _parameter_constraints = COMMON_CONSTRAINTS
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
 
     def _method(self, task: Task) -> Method:
         return Method(AbsoluteScore())
@@ -61,6 +40,7 @@ _CQR_METHODS = {
 }
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ConformalizedQuantileRegressor(BaseConformalRegressor):
     """CQR: C(x) = [q_lo(x) - d u_lo(x), q_hi(x) + d u_hi(x)] (Romano et al., NeurIPS 2019).
 
@@ -75,11 +55,6 @@ class ConformalizedQuantileRegressor(BaseConformalRegressor):
     method : {"symmetric", "asymmetric", "m", "r"}, default="symmetric"
     quantiles : pair of floats, default=None
         Levels of the models, at whatever level is asked; None is (alpha / 2, 1 - alpha / 2).
-    confidence_level : float, default=0.9
-    calibration_size : float or int or None, default=0.25
-    random_state : int or None, default=None
-    n_jobs : int or None, default=None
-        Not used.
 
     Examples
     --------
@@ -92,30 +67,19 @@ class ConformalizedQuantileRegressor(BaseConformalRegressor):
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **COMMON_CONSTRAINTS,
-        "estimator": [None, HasMethods("predict"), tuple, list],
+        **BaseConformalRegressor._parameter_constraints,
         "method": [StrOptions(set(_CQR_METHODS))],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        method: str = "symmetric",
-        quantiles: Sequence[float] | None = None,
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
-        self.method, self.quantiles = method, quantiles
+    method: str = "symmetric"
+    quantiles: Sequence[float] | None = None
 
     def _method(self, task: Task) -> Method:
         sides, unit = _CQR_METHODS[self.method]
         return Method(QuantileScore(self.quantiles, unit), sides=Sides(sides))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MADSplitRegressor(BaseConformalRegressor):
     """MADSplit: C(x) = mu(x) +- d s(x), d = cq(1 - alpha; |y_i - mu(x_i)| / s(x_i)).
 
@@ -124,17 +88,10 @@ class MADSplitRegressor(BaseConformalRegressor):
 
     Parameters
     ----------
-    estimator : estimator, default=None
-        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
     spread_estimator : estimator, default=None
         Model of |y - mu(x)|; None is HistGradientBoostingRegressor.
     beta : float, default=0.01
         Floor of the spread, relative to the median absolute residual.
-    confidence_level : float, default=0.9
-    calibration_size : float or int or None, default=0.25
-    random_state : int or None, default=None
-    n_jobs : int or None, default=None
-        Not used.
 
     Examples
     --------
@@ -146,23 +103,12 @@ class MADSplitRegressor(BaseConformalRegressor):
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **COMMON_CONSTRAINTS,
+        **BaseConformalRegressor._parameter_constraints,
         "beta": [Interval(Real, 0, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        spread_estimator: Any = None,
-        beta: float = 0.01,
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
-        self.spread_estimator, self.beta = spread_estimator, beta
+    spread_estimator: Any = None
+    beta: float = 0.01
 
     def _method(self, task: Task) -> Method:
         return Method(NormalisedScore(self.spread_estimator, self.beta))

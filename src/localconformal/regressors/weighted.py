@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval
 
 from localconformal.composition import Method, Task
 from localconformal.corrections import DensityRatio, Ratio, RowWeight, fit_ratio
-from localconformal.laws import LAW_METHODS, LAWS, KernelLaw, Law, LearnedMetric, make_law
+from localconformal.laws import KernelLaw, Law, LearnedMetric, make_law
 from localconformal.localizing import (
     DRAWS,
     Drawn,
@@ -22,13 +22,12 @@ from localconformal.localizing import (
     LocalRanks,
 )
 from localconformal.regressors.base import (
-    COMPOSED_CONSTRAINTS,
     EXCHANGEABLE,
     BaseConformalRegressor,
     timed,
 )
 from localconformal.regressors.guarantee import Guarantee
-from localconformal.regressors.localized import BUDGET, LocalizedConformalRegressor
+from localconformal.regressors.localized import LocalizedConformalRegressor
 from localconformal.rows import shown
 from localconformal.scores import make_score
 
@@ -36,6 +35,7 @@ from localconformal.scores import make_score
 _REACHED = 150.0
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class WeightedConformalRegressor(LocalizedConformalRegressor):
     """Weighted conformal prediction: theta*(x) = wcq(1 - alpha; p_i, w(X_i), w(x)).
 
@@ -46,8 +46,6 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
 
     Parameters
     ----------
-    estimator : estimator, default=None
-        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
     weights : callable or classifier, default=None
         A callable of X that returns w(x) >= 0 for each row; or an unfitted classifier with
         ``predict_proba``, which learns to tell new rows from training rows, and needs new rows as
@@ -57,20 +55,8 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
     clip : float, default=0.01
         A classifier's probabilities p, of a new row where training rows are as many, stay within
         [clip, 1 - clip]; w = p / (1 - p).
-    conformity_score : str or object, default="residual"
-        This and what follows: as in `LocalizedConformalRegressor`.
-    law : str or object, default="auto"
     adjustment : str or object, default="plain"
-        "plain" uses no law.
-    reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
-    sides : {"joint", "union", "absolute"}, default="joint"
-    upper_share : float, default=0.5
-    confidence_level : float, default=0.9
-    calibration_size : float or int or None, default=0.25
-    selection_budget : float, default=20.0
-    random_state : int or None, default=None
-    n_jobs : int or None, default=None
-        Processes for cross-fitting (None is one) and threads of the law (None is one per core).
+        As in `LocalizedConformalRegressor`; "plain" uses no law.
 
     Examples
     --------
@@ -90,40 +76,9 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
     # Gives `set_fit_request(weights=...)`, as a signature would.
     __metadata_request__fit = {"weights": None}  # noqa: RUF012
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        weights: Any = None,
-        clip: float = 0.01,
-        conformity_score: Any = "residual",
-        law: Any = "auto",
-        adjustment: Any = "plain",
-        reference: str = "cross-fit",
-        sides: str = "joint",
-        upper_share: float = 0.5,
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        selection_budget: float = BUDGET,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            estimator,
-            conformity_score=conformity_score,
-            law=law,
-            adjustment=adjustment,
-            reference=reference,
-            sides=sides,
-            upper_share=upper_share,
-            confidence_level=confidence_level,
-            calibration_size=calibration_size,
-            selection_budget=selection_budget,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.weights = weights
-        self.clip = clip
+    weights: Any = None
+    clip: float = 0.01
+    adjustment: Any = "plain"
 
     def fit(
         self, X: Any, y: ArrayLike, *, target: Any = None, **fit_params: Any
@@ -204,28 +159,21 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
 # ---- the kernel of a law around each x ----------------------------------------------------------
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _KernelRegressor(BaseConformalRegressor):
-    """The larger side of a score, calibrated around each row."""
+    """The larger side of a score, calibrated around each row.
 
-    _parameter_constraints = {  # noqa: RUF012
-        **COMPOSED_CONSTRAINTS,
-        "law": [None, StrOptions(set(LAWS)), HasMethods(LAW_METHODS)],
-    }
+    Parameters
+    ----------
+    conformity_score : str or object, default="residual"
+        As in `LocalizedConformalRegressor`; the larger of its two sides counts.
+    reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
+        How training rows are scored, where the law or its bandwidth is learned from scores.
+    """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        conformity_score: Any = "residual",
-        law: Any = None,
-        reference: str = "cross-fit",
-        confidence_level: float = 0.9,
-        calibration_size: float | int | None = 0.25,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(estimator, confidence_level, calibration_size, random_state, n_jobs)
-        self.conformity_score, self.law, self.reference = conformity_score, law, reference
+    conformity_score: Any = "residual"
+    law: Any = None
+    reference: str = "cross-fit"
 
     def _around(self, kind: type[Kernel], default: KernelLaw, scoreless: bool = True) -> Method:
         """Calibration rows weighed by the kernel of the law.
@@ -261,20 +209,9 @@ class LCPRegressor(_KernelRegressor):
 
     Parameters
     ----------
-    estimator : estimator, default=None
-        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
-    conformity_score : str or object, default="residual"
-        Its absolute value (the larger of its two sides) is what is ranked.
     law : str or object, default=None
         Law whose kernel between two rows is H: "kernel", "neighbors", "forest", "uniform" or an
         object. None: ``KernelLaw(bandwidth=FiniteThresholds(confidence_level))``.
-    confidence_level : float, default=0.9
-    calibration_size : float or int or None, default=0.25
-    reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
-        How the training rows that H is learned from are scored.
-    random_state : int or None, default=None
-    n_jobs : int or None, default=None
-        Processes for cross-fitting (None is one).
 
     Attributes
     ----------
@@ -315,21 +252,10 @@ class RLCPRegressor(_KernelRegressor):
 
     Parameters
     ----------
-    estimator : estimator, default=None
-        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
-    conformity_score : str or object, default="residual"
-        As in `SLCPRegressor`.
     law : KernelLaw or "kernel", default=None
         Its kernel, embedding and bandwidth are used. None: ``KernelLaw(bandwidth=
         EffectiveSize(150))``, which reaches about 150 training rows and so 50 calibration rows
         by default. With fewer training rows h is infinite, and `guarantee_` says so.
-    reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
-        For a bandwidth that depends on scores, such as "cv"; the default needs none.
-    confidence_level : float, default=0.9
-    calibration_size : float or int or None, default=0.25
-    random_state : int or None, default=None
-    n_jobs : int or None, default=None
-        Processes for cross-fitting; None is one.
 
     Examples
     --------
@@ -374,20 +300,11 @@ class LVDRegressor(_KernelRegressor):
 
     Parameters
     ----------
-    estimator : estimator, default=None
-        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
     conformity_score : str or object, default="residual"
         As in `SLCPRegressor`; "normalised" is the second version in the paper.
     law : str or object, default=None
         A law whose kernel weighs calibration rows: kernel, neighbors, forest or uniform. None:
         ``KernelLaw(bandwidth=1.0, embedding=LearnedMetric())``.
-    reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
-        For laws that depend on scores; the default needs none.
-    confidence_level : float, default=0.9
-    calibration_size : float or int or None, default=0.25
-    random_state : int or None, default=None
-    n_jobs : int or None, default=None
-        Processes for cross-fitting; None is one.
 
     Examples
     --------
