@@ -10,76 +10,30 @@ from typing import Any
 
 __version__ = "0.1.0.dev0"
 
-#: Where each public name lives; all of them need the core dependencies only.
+#: Module -> its public names; all of them need the core dependencies only.
 _HOMES = {
-    "localconformal.regressors": (
-        "CDSplitRegressor",
-        "CHRRegressor",
-        "ConformalizedQuantileRegressor",
-        "DistSplitRegressor",
-        "HPDSplitRegressor",
-        "LCPRegressor",
-        "LVDRegressor",
-        "LocalizedConformalRegressor",
-        "LocartRegressor",
-        "MADSplitRegressor",
-        "MondrianConformalRegressor",
-        "RLCPRegressor",
-        "SLCPRegressor",
-        "SplitConformalRegressor",
-        "WeightedConformalRegressor",
-    ),
-    "localconformal.regressors.methods": ("methods",),
-    "localconformal.regions": ("Region",),
-    "localconformal.audit": ("Audit", "Comparison", "compare"),
-    "localconformal.monitor": ("CoverageMonitor",),
-    "localconformal.scores": (
-        "AbsoluteScore",
-        "NormalisedScore",
-        "QuantileScore",
-        "ResidualScore",
-        "ResponseScore",
-    ),
-    "localconformal.laws": (
-        "CrossValidated",
-        "DistanceQuantile",
-        "ForestLaw",
-        "HiddenLayer",
-        "KernelLaw",
-        "LearnedLaw",
-        "LearnedMetric",
-        "MedianLog",
-        "NeighborsLaw",
-        "Rate",
-        "ResponseLaw",
-        "ScaledLaw",
-        "ShiftedLaw",
-        "StackedLaw",
-        "UniformLaw",
-    ),
-    "localconformal.localizing": ("EffectiveSize", "FiniteThresholds"),
-    "localconformal.adjustments": (
-        "AdditiveExpectation",
-        "AdditiveQuantile",
-        "MultiplicativeExpectation",
-        "MultiplicativeQuantile",
-        "ScaledQuantile",
-        "ThetaQuantile",
-    ),
-    "localconformal.monotone": ("MonotoneAdjustment",),
+    "regressors": "CDSplitRegressor CHRRegressor ConformalizedQuantileRegressor DistSplitRegressor "
+    "HPDSplitRegressor LCPRegressor LVDRegressor LocalizedConformalRegressor LocartRegressor "
+    "MADSplitRegressor MondrianConformalRegressor RLCPRegressor SLCPRegressor "
+    "SplitConformalRegressor WeightedConformalRegressor",
+    "regressors.methods": "methods",
+    "regions": "Region",
+    "audit": "Audit Comparison compare",
+    "monitor": "CoverageMonitor",
+    "scores": "AbsoluteScore NormalisedScore QuantileScore ResidualScore ResponseScore",
+    "laws": "CrossValidated DistanceQuantile ForestLaw HiddenLayer KernelLaw LearnedLaw "
+    "LearnedMetric MedianLog NeighborsLaw Rate ResponseLaw ScaledLaw ShiftedLaw StackedLaw "
+    "UniformLaw",
+    "localizing": "EffectiveSize FiniteThresholds",
+    "adjustments": "AdditiveExpectation AdditiveQuantile MultiplicativeExpectation "
+    "MultiplicativeQuantile ScaledQuantile ThetaQuantile",
+    "monotone": "MonotoneAdjustment",
 }
-_MODULES = (
-    "adjustments",
-    "audit",
-    "datasets",
-    "laws",
-    "metrics",
-    "quantiles",
-    "regressors",
-    "report",
-    "scores",
-)
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = ["adjustments", "audit", "datasets", "laws", "metrics", "quantiles"]
+_MODULES += ["regressors", "report", "scores"]
+_HOME_OF = {
+    name: f"localconformal.{home}" for home, names in _HOMES.items() for name in names.split()
+}
 
 __all__ = [*sorted(_HOME_OF), *_MODULES]
 

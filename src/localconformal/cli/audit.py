@@ -62,8 +62,8 @@ def audit(
 
     target = _DEFAULT_LEVEL if level is None else level
     console.check_shares([target])
-    page, data = out / "report.html", out / "audit.json"
-    check_outputs([page, data], [predictions])
+    files = {"report": out / "report.html", "audit": out / "audit.json"}
+    check_outputs(files.values(), [predictions])
     with console.steps(3) as on_step:
         on_step("reading")
         rows, by, notes = _read_rows(predictions, (y, lower, upper), groups, features)
@@ -76,17 +76,15 @@ def audit(
         record = {"input": told, "summary": whole["summary"], "failures": failures}
         record |= {part: whole[part] for part in ("rules", "features", "groups", "sizes", "slab")}
         record["notes"] = [*notes, *whole["notes"]]
-        report, written = write_together(
-            {
-                page: lambda part: write_report(found, part, **options, group_hint=GROUP_HINT),
-                data: lambda part: part.write_text(json_text(record), "utf-8"),
-            }
+        writers = (
+            lambda part: write_report(found, part, **options, group_hint=GROUP_HINT),
+            lambda part: part.write_text(json_text(record), "utf-8"),
         )
-    said = [audit_text(found, rest=str(written)), *notes]
+        write_together(dict(zip(files.values(), writers, strict=True)))
+    said = [audit_text(found, rest=str(files["audit"])), *notes]
     if level is None:
         said.append(f"The target of {say_level(target)} is the default; --level sets another.")
-    document = {**record, "files": {"report": report, "audit": written}}
-    console.show(document, [*said, f"Report: {report}", f"Data:   {written}"], as_json)
+    console.show({**record, "files": files}, said, as_json)
 
 
 def _read_rows(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,16 +48,17 @@ def compare(
     from localconformal.tabular.model import model_file
 
     console.check_shares([level], test_size)
-    page, ranking, numbers = out / "report.html", out / "compare.csv", out / "compare.json"
-    check_outputs([page, ranking, numbers], [data, model_file(model)])
-    names = console.split_names(methods, [])
+    names = {"report": "report.html", "table": "compare.csv", "data": "compare.json"}
+    files = {what: out / name for what, name in names.items()}
+    check_outputs(files.values(), [data, model_file(model)])
+    asked = console.split_names(methods, [])
     chosen = console.split_names(features, table_columns(data))
     table = read_table(data, columns=[target, *chosen] if chosen else None)
-    with console.steps(count_steps(names, repeats)) as on_step:
+    with console.steps(count_steps(asked, repeats)) as on_step:
         found = compare_methods(
             table,
             target,
-            names,
+            asked,
             model=model,
             confidence_level=level,
             features=chosen,
@@ -68,37 +69,27 @@ def compare(
             on_step=on_step,
         )
     record = {"data": data, "target": target, "model": model, **found.record()}
-    paths = write_together(
-        {
-            page: found.write_report,
-            ranking: lambda part: write_table([found.frame()], part),
-            numbers: lambda part: part.write_text(json_text(record), "utf-8"),
-        }
+    writers: tuple[Callable[[Path], object], ...] = (
+        found.write_report,
+        lambda part: write_table([found.frame()], part),
+        lambda part: part.write_text(json_text(record), "utf-8"),
     )
-    files = dict(zip(("report", "table", "data"), paths, strict=True))
-    said = [f"{name.capitalize() + ':':<8} {path}" for name, path in files.items()]
-    parts = [*found.notes, _standings_table(found), *ranking_lines(found), *said]
+    write_together(dict(zip(files.values(), writers, strict=True)))
+    parts = [*found.notes, _standings_table(found), *ranking_lines(found)]
     console.show({**record, "files": files}, parts, as_json)
 
 
 def _standings_table(found: Ranking) -> Any:
     """A line per method, the best first; a coverage whose band misses the target is coloured."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
     from rich.text import Text
 
     level, first = found.confidence_level, found.trials[0]
-    table = Table(
-        title=f"{say_level(level)} intervals: {first.n_fit:,} rows to fit and calibrate, "
+    table = console.numbers_table(
+        f"{say_level(level)} intervals: {first.n_fit:,} rows to fit and calibrate, "
         f"{len(first.y):,} new rows",
-        caption="Score: mean length plus a price for every miss. Seconds: fit and calibrate.",
-        box=SIMPLE_HEAD,
-        collapse_padding=True,
+        "Score: mean length plus a price for every miss. Seconds: fit and calibrate.",
+        *("method", "score", "more than the best's", "coverage, %", "length", "seconds"),
     )
-    table.add_column("method", style="bold", no_wrap=True)
-    for heading in ("score", "more than the best's", "coverage, %", "length", "seconds"):
-        # Long words are folded, never cut.
-        table.add_column(heading, justify="right", overflow="fold")
     for row in found.standings():
         share, low, high = (100 * row[f"coverage{end}"] for end in ("", "_lower", "_upper"))
         style = "red" if high < 100 * level else "yellow" if low > 100 * level else ""
@@ -106,7 +97,7 @@ def _standings_table(found: Ranking) -> Any:
         # The best differs from none, and an infinite score from all.
         is_told = not math.isnan(difference[1]) and math.isfinite(row["interval_score"])
         table.add_row(
-            row["method"],
+            Text(row["method"], style="bold"),
             say_number(row["interval_score"]),
             say_difference(*difference) if is_told else "",
             Text(f"{share:.1f} [{low:.0f}, {high:.0f}]", style=style),

@@ -34,8 +34,8 @@ EXIT_CODES = {
     143: "terminated (SIGTERM); no file is half written",
 }
 _BAD_INPUT, _UNPRINTED, _INTERRUPTED = 2, 4, 130
-#: Characters of a sentence before it is cut.
-_LONGEST = 2_000
+#: Characters of a sentence before it is cut, and bytes of a file whose size is told.
+_LONGEST, _LARGE_FILE = 2_000, 50_000_000
 #: Where a command takes the name of a method; help pages load nothing, so the list is elsewhere.
 METHOD_NAMES = "A name; a wrong one lists all"
 #: Set to anything: errors of the user come with a traceback, to find where one comes from.
@@ -122,8 +122,21 @@ def prose(text: str) -> Any:
     return Text(visible(text))
 
 
+def numbers_table(title: str, caption: str, *headings: str) -> Any:
+    """A rich table without rows: names to the left, numbers to the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
+    table.add_column(headings[0], no_wrap=True)
+    for heading in headings[1:]:
+        # Long words are folded, never cut.
+        table.add_column(heading, justify="right", overflow="fold")
+    return table
+
+
 def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> None:
-    """The result: as one JSON document, or as sentences, paths and rich tables.
+    """The result: as one JSON document, or as sentences and rich tables, then its files.
 
     Texts are printed as they are: no markup, no wrapping, so that a path can be copied; but what a
     terminal would obey is shown. It comes after the files, so that output that leads nowhere is
@@ -131,11 +144,13 @@ def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> No
     """
     from rich.console import Console
 
-    console = Console()
+    console, files = Console(), document.get("files", {})
+    width = max(map(len, files), default=0) + 1
+    lines = [f"{what[0].upper()}{what[1:] + ':':<{width}}{_place(files[what])}" for what in files]
     try:
         if as_json:
             typer.echo(json_text(document))
-        for part in () if as_json else parts:
+        for part in () if as_json else [*parts, *lines]:
             if isinstance(part, str):
                 console.print(visible(part), soft_wrap=True, highlight=False, markup=False)
             else:
@@ -149,6 +164,11 @@ def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> No
             "it makes are written."
         )
         raise typer.Exit(_UNPRINTED) from error
+
+
+def _place(path: Path) -> str:
+    size = path.stat().st_size
+    return f"{path} ({size / 1e6:,.0f} MB)" if size > _LARGE_FILE else str(path)
 
 
 @contextmanager

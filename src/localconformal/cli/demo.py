@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from localconformal.cli.console import Json, prose, show, steps
+from localconformal.cli.console import Json, numbers_table, prose, show, steps
 from localconformal.text import say_level, say_number
 
 if TYPE_CHECKING:
@@ -23,23 +23,12 @@ _LEVEL = say_level(_CONFIDENCE_LEVEL)
 EDGES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
 #: Regions hold about 1,000 test rows: a coverage further off than this is no accident.
 _TOLERANCE = 0.03
-SPLIT, _CQR, SLCP = "Split conformal", "CQR", "SLCP"
-ORACLE = "True quantiles"
+SPLIT, _CQR, SLCP, ORACLE = "Split conformal", "CQR", "SLCP", "True quantiles"
 #: Numbers of a method, beside its coverage by region.
 _SHOWN = ("coverage", "mean_length", "interval_score")
 #: Of the base model, the same for every method. Small trees, because their bands are smooth in
 #: the picture; with the default settings the interval scores rank alike.
 _SETTINGS: dict[str, Any] = {"max_leaf_nodes": 8, "min_samples_leaf": 50}
-
-
-class _Fits(NamedTuple):
-    """Test rows (5000, 1), the methods fitted on others, their intervals, the true quantiles."""
-
-    X: Any
-    y: Any
-    models: dict[str, Any]
-    intervals: dict[str, Any]
-    oracle: Any
 
 
 def demo(
@@ -59,18 +48,16 @@ def demo(
     from localconformal.audit import compare
     from localconformal.io.files import check_outputs, write_together
 
-    paths = [out / name for name in ("demo.png", "report.html")]
-    check_outputs(paths)
+    files = {"plot": out / "demo.png", "report": out / "report.html"}
+    check_outputs(files.values())
     with steps(5) as on_step:
-        fits = _fit_methods(seed, on_step)
+        X, y, bands, slcp = _fit_methods(seed, on_step)
         on_step("measuring")
-        bands = {**fits.intervals, ORACLE: fits.oracle}
-        compared = compare(bands, fits.X, fits.y, confidence_level=_CONFIDENCE_LEVEL)
+        compared = compare(bands, X, y, confidence_level=_CONFIDENCE_LEVEL)
         on_step("writing")
-        writers = (partial(_draw_methods, fits), partial(_report, fits, compared))
-        plot, report = write_together(dict(zip(paths, writers, strict=True)))
-    x = fits.X[:, 0]
-    inside = [(x >= left) & (x < right) for left, right in pairwise(EDGES)]
+        writers = (partial(_draw, X, y, bands), partial(_report, X, y, bands[SLCP], slcp, compared))
+        write_together(dict(zip(files.values(), writers, strict=True)))
+    inside = [(X[:, 0] >= left) & (X[:, 0] < right) for left, right in pairwise(EDGES)]
     rows = {
         method.name: {
             **{name: getattr(method.summary, name) for name in _SHOWN},
@@ -85,13 +72,13 @@ def demo(
         "edges_of_regions": EDGES,
         "methods": rows,
         "conclusion": said,
-        "files": {"plot": plot, "report": report},
+        "files": files,
     }
-    parts = [_table(rows), prose(said), "", f"Plot:   {plot}", f"Report: {report}"]
-    show(document, parts, as_json)
+    show(document, [_table(rows), prose(said), ""], as_json)
 
 
-def _fit_methods(seed: int, on_step: Callable[[str], None]) -> _Fits:
+def _fit_methods(seed: int, on_step: Callable[[str], None]) -> tuple[Any, Any, dict[str, Any], Any]:
+    """Test rows (5000, 1), y, the intervals of each method and the true ones, the model of SLCP."""
     import numpy as np
     from sklearn.ensemble import HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits
@@ -107,7 +94,7 @@ def _fit_methods(seed: int, on_step: Callable[[str], None]) -> _Fits:
         _CQR: lc.ConformalizedQuantileRegressor,
         SLCP: partial(lc.SLCPRegressor, law=lc.KernelLaw(bandwidth="cv")),
     }
-    models = {}
+    bands, tail = {}, (1.0 - _CONFIDENCE_LEVEL) / 2.0
     # On so few rows a second thread costs more than it brings, above all on a busy machine.
     with threadpool_limits(limits=1):
         for name, method in methods.items():
@@ -115,27 +102,19 @@ def _fit_methods(seed: int, on_step: Callable[[str], None]) -> _Fits:
             loss = {"loss": "quantile", "quantile": 0.5} if name == _CQR else {}
             base = HistGradientBoostingRegressor(**_SETTINGS, **loss, random_state=seed)
             model = method(base, confidence_level=_CONFIDENCE_LEVEL, random_state=seed)
-            models[name] = model.fit(*train)
-        intervals = {name: model.predict_interval(X) for name, model in models.items()}
-    tail = (1.0 - _CONFIDENCE_LEVEL) / 2.0
-    return _Fits(X, y, models, intervals, simulation.quantile(X, [tail, 1.0 - tail]))
+            bands[name] = model.fit(*train).predict_interval(X)
+    return X, y, {**bands, ORACLE: simulation.quantile(X, [tail, 1.0 - tail])}, model
 
 
 def _table(rows: dict[str, dict[str, Any]]) -> Any:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
     from rich.text import Text
 
-    made = Table(
-        title=f"{_LEVEL} intervals: {_N_TRAIN:,} rows to fit, {_N_TEST:,} new rows",
-        caption="Coverage in %, over all x and by region of x. Score: length plus misses.",
-        box=SIMPLE_HEAD,
-        collapse_padding=True,
+    made = numbers_table(
+        f"{_LEVEL} intervals: {_N_TRAIN:,} rows to fit, {_N_TEST:,} new rows",
+        "Coverage in %, over all x and by region of x. Score: length plus misses.",
+        *("", "coverage", "mean\nlength", "interval\nscore"),
+        *(f"x in\n{left:g}-{right:g}" for left, right in pairwise(EDGES)),
     )
-    made.add_column("", no_wrap=True)
-    regions = [f"x in\n{left:g}-{right:g}" for left, right in pairwise(EDGES)]
-    for header in ("coverage", "mean\nlength", "interval\nscore", *regions):
-        made.add_column(header, justify="right")
     for name, row in rows.items():
         shares = []
         for share in row["by_region"]:
@@ -164,26 +143,26 @@ def _conclusion(rows: dict[str, dict[str, Any]]) -> str:
     )
 
 
-def _draw_methods(fits: _Fits, path: Path) -> None:
+def _draw(X: Any, y: Any, bands: dict[str, Any], path: Path) -> None:
     from matplotlib.figure import Figure
 
     from localconformal.plots import plot_comparison
 
     figure = Figure(figsize=(11, 5.4), layout="constrained")
     title = f"The same {_LEVEL} promise, three ways to keep it"
-    rows, level = (fits.X, fits.y, fits.intervals, EDGES), _CONFIDENCE_LEVEL
-    plot_comparison(*rows, oracle=fits.oracle, confidence_level=level, title=title, figure=figure)
+    shown = {name: band for name, band in bands.items() if name != ORACLE}
+    options: dict[str, Any] = {"oracle": bands[ORACLE], "title": title, "figure": figure}
+    plot_comparison(X, y, shown, EDGES, confidence_level=_CONFIDENCE_LEVEL, **options)
     figure.savefig(path, dpi=100, pil_kwargs={"optimize": True})
 
 
-def _report(fits: _Fits, compared: Comparison, path: Path) -> None:
+def _report(X: Any, y: Any, intervals: Any, model: Any, compared: Comparison, path: Path) -> None:
     import pandas as pd
 
     from localconformal.audit import audit
     from localconformal.report import write_report
 
-    X, model = pd.DataFrame(fits.X, columns=["x"]), fits.models[SLCP]
-    rows: dict[str, Any] = {"X": X, "y": fits.y, "intervals": fits.intervals[SLCP]}
+    rows = {"X": pd.DataFrame(X, columns=["x"]), "y": y, "intervals": intervals}
     methods = tuple(method for method in compared.methods if method.name != ORACLE)
     write_report(
         audit(**rows, confidence_level=_CONFIDENCE_LEVEL),
@@ -192,6 +171,6 @@ def _report(fits: _Fits, compared: Comparison, path: Path) -> None:
         model=model,
         title="The demo: SLCP on simulated data whose noise grows with x",
         comparison=replace(compared, methods=methods),
-        y_pred=model.predict(fits.X),
+        y_pred=model.predict(X),
         group_hint="",
     )

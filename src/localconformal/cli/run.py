@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,9 +17,6 @@ from localconformal.text import say_level, say_number, say_share
 if TYPE_CHECKING:
     from localconformal.audit import Audit
     from localconformal.tabular.run import Run
-
-#: Bytes of a file whose size is told.
-_LARGE_FILE = 50_000_000
 
 
 def run(
@@ -62,7 +59,7 @@ def run(
               localconformal run homes.csv -t price --groups region --new new.csv
     """
     from localconformal.io.models import skops_io
-    from localconformal.io.tables import check_columns, read_table, table_columns
+    from localconformal.io.tables import read_table, table_columns
     from localconformal.tabular.model import model_file
     from localconformal.tabular.run import STEPS, run_paths, run_table, write_run
 
@@ -71,12 +68,6 @@ def run(
     skops_io()
     # Intervals of new rows too: those of a run before are removed where there are none now.
     check_outputs(run_paths(out, new=True).values(), [data, new, model_file(model)])
-    new_columns = [] if new is None else table_columns(new)
-
-    def check_new(types: Mapping[str, str]) -> None:
-        if new is not None:
-            check_columns(types, new_columns, str(new))
-
     with console.log_lines(verbose), console.steps(len(STEPS)) as on_step:
         on_step(STEPS[0])
         columns = table_columns(data)
@@ -98,7 +89,7 @@ def run(
             random_state=seed,
             source=str(data),
             on_step=on_step,
-            on_columns=check_new,
+            new=new,
         )
         on_step(STEPS[3])
         command = shlex.join(["localconformal", *sys.argv[1:]])
@@ -107,7 +98,7 @@ def run(
         said = list(_summary(done))
         paths, notes = write_run(done, out, new=new, about_run=about_run)
     document = {**about_run, **done.record(), "notes": notes, "files": paths}
-    console.show(document, [*said, *map(console.prose, notes), "", *path_lines(paths)], as_json)
+    console.show(document, [*said, *map(console.prose, notes), ""], as_json)
 
 
 def _summary(done: Run) -> Iterator[Any]:
@@ -155,11 +146,3 @@ def _audit_lines(audit: Audit) -> Iterator[str]:
         )
     elif count:
         yield f"Groups: none of {count:,} is off by more than chance."
-
-
-def path_lines(paths: Mapping[str, Path]) -> Iterator[str]:
-    """A line for each file."""
-    for what, path in paths.items():
-        size = path.stat().st_size
-        large = f" ({size / 1e6:,.0f} MB)" if size > _LARGE_FILE else ""
-        yield f"{what[0].upper()}{what[1:] + ':':<21} {path}{large}"

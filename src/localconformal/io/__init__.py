@@ -8,20 +8,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_HOMES = {
-    "files": ("check_outputs", "write_together", "write_whole"),
-    "models": ("ModelFileError", "load_model", "save_model"),
-    "tables": ("TableError", "table_columns", "read_table", "table_batches", "write_table"),
+_HOME_OF = {
+    **dict.fromkeys(("check_outputs", "write_together", "write_whole"), "files"),
+    **dict.fromkeys(("ModelFileError", "load_model", "save_model"), "models"),
+    **dict.fromkeys(
+        ("TableError", "read_table", "table_batches", "table_columns", "write_table"), "tables"
+    ),
 }
-_HOME_OF = {name: f"localconformal.io.{home}" for home, names in _HOMES.items() for name in names}
-
 __all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME_OF:
-        return getattr(import_module(_HOME_OF[name]), name)
-    raise AttributeError(f"module 'localconformal.io' has no attribute {name!r}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'localconformal.io' has no attribute {name!r}")
+    return getattr(import_module(f"localconformal.io.{_HOME_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

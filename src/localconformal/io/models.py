@@ -139,9 +139,8 @@ def load_model(path: str | Path) -> Any:
     A file that was damaged, or that another version wrote and this one cannot read, is refused.
     Somebody who edits a file on purpose can make a model whose intervals are wrong, though not one
     that brings code: load models from people you trust.
-    What leads out of a model does not come with it: caches on disk (``memory=``) are dropped, which
-    changes no result; callbacks, and settings that name files or hosts, are refused.
-    The error is a `ModelFileError`.
+    Caches on disk (``memory=``) are dropped, which changes no result; callbacks, and settings that
+    name files or hosts, are refused. The error is a `ModelFileError`.
 
     Parameters
     ----------
@@ -157,18 +156,34 @@ def load_model(path: str | Path) -> Any:
             f"{path} is not a whole model file; make it again (save_model, or localconformal run)."
         )
     # Before reading: that it is missing is no fault of the file.
-    skops_io()
+    skops = skops_io()
     data = path.read_bytes()
     try:
         types, unknown = _named_types(data)
+        loaded = None if unknown else skops.loads(data, trusted=types)
+        model = _restore(loaded) if isinstance(loaded, Flat) else loaded
+        checks.drop_caches(model)
+        checks.check_model(model)
+    except ImportError as error:
+        lacks = f"needs {one_line(error.name or 'a package')}, which is not installed"
+        raise ModelFileError(f"{path} {lacks}; install it.") from error
     except Exception as error:
-        raise _altered(path, data, error) from error
+        raise ModelFileError(
+            f"{path} was altered or damaged, or does not suit this version ({_said(error)})"
+            f"{_other_versions(data, '; {}')}; make it again."
+        ) from error
     if unknown:
         raise ModelFileError(
             f"{path} names {one_line(', '.join(unknown))}, which no model file of this library "
             f"may; it was not loaded{_other_versions(data, ' ({})')}."
         )
-    return _construct(path, data, types)
+    try:
+        checks.check_inside(model)
+    except ValueError as error:
+        raise ModelFileError(
+            f"{path} was not loaded: {_said(error)}; save the model without that setting."
+        ) from error
+    return model
 
 
 def _named_types(data: bytes) -> tuple[list[str], list[str]]:
@@ -180,48 +195,17 @@ def _named_types(data: bytes) -> tuple[list[str], list[str]]:
     return types, unknown
 
 
-def _construct(path: Path, data: bytes, types: list[str]) -> Any:
-    try:
-        loaded = skops_io().loads(data, trusted=types)
-        model = _restore(loaded) if isinstance(loaded, Flat) else loaded
-        checks.drop_caches(model)
-        checks.check_model(model)
-    except ImportError as error:
-        lacks = f"needs {one_line(error.name or 'a package')}, which is not installed"
-        raise ModelFileError(f"{path} {lacks}; install it.") from error
-    except Exception as error:
-        raise _altered(path, data, error) from error
-    try:
-        checks.check_inside(model)
-    except ValueError as error:
-        raise ModelFileError(
-            f"{path} was not loaded: {_said(error)}; save the model without that setting."
-        ) from error
-    return model
-
-
-def _altered(path: Path, data: bytes, error: Exception) -> ModelFileError:
-    return ModelFileError(
-        f"{path} was altered or damaged, or does not suit this version ({_said(error)})"
-        f"{_other_versions(data, '; {}')}; make it again."
-    )
-
-
 def _other_versions(data: bytes, form: str) -> str:
     """In this form, that others than those here wrote a file; empty where it does not tell."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            written = _say_versions(json.loads(archive.read(STAMP)))
+            stamps = json.loads(archive.read(STAMP)), versions(STAMPED)
+        written, own = (", ".join(f"{name} {stamp[name]}" for name in stamp) for stamp in stamps)
     except Exception:
         # Of a file that is refused for another reason already, this is a courtesy.
         return ""
-    own = _say_versions(versions(STAMPED))
     said = f"it was written by {one_line(written)}, and this is {own}"
     return "" if written == own else form.format(said)
-
-
-def _say_versions(found: dict[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in found.items())
 
 
 def _said(error: Exception) -> str:

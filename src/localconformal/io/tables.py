@@ -98,8 +98,7 @@ def read_table(
     0    50  210.0
     1    80    NaN
     """
-    path = Path(path)
-    present = table_columns(path)
+    path, present = Path(path), table_columns(path)
     wanted = list(present if columns is None else dict.fromkeys(columns))
     check_columns(wanted, present, str(path))
     if len(wanted) > _MOST_COLUMNS:
@@ -108,16 +107,16 @@ def read_table(
             "features to use."
         )
     with _sentences(path):
-        table = (_read_csv if _is_csv(path) else _read_parquet)(path, wanted, names)
+        if _is_csv(path):
+            raw = _raw_names(path)
+            types = {raw[name]: pa.string() for name in names if name in wanted}
+            options = _csv_options([raw[name] for name in wanted], types)
+            read = pyarrow.csv.read_csv(path, **options).rename_columns(wanted)
+            table = _to_pandas(read, path)
+        else:
+            table = _read_parquet(path, wanted, names)
     _check_any(len(table), path)
     return table
-
-
-def _read_csv(path: Path, wanted: list[str], names: Sequence[str]) -> pd.DataFrame:
-    raw = _raw_names(path)
-    types = {raw[name]: _CSV_TYPES[NAME] for name in names if name in wanted}
-    table = pyarrow.csv.read_csv(path, **_csv_options([raw[name] for name in wanted], types))
-    return _to_pandas(table.rename_columns(wanted), path)
 
 
 def _read_parquet(path: Path, wanted: list[str], names: Sequence[str]) -> pd.DataFrame:
@@ -165,11 +164,14 @@ def table_batches(
     """
     path = Path(path)
     check_columns(types, table_columns(path), str(path))
-    read = _csv_batches(path, types) if _is_csv(path) else _parquet_batches(path, types, rows)
-    return _frames(path, _regrouped(read, rows), types)
+    return _frames(path, _regrouped(_batches(path, types, rows), rows), types)
 
 
-def _csv_batches(path: Path, types: Mapping[str, str]) -> Iterator[Any]:
+def _batches(path: Path, types: Mapping[str, str], rows: int) -> Iterator[Any]:
+    if not _is_csv(path):
+        files = _dataset(_parquet_files(path))
+        yield from files.to_batches(columns=list(types), batch_size=rows, fragment_readahead=1)
+        return
     raw = _raw_names(path)
     stored = {raw[name]: _CSV_TYPES[kind] for name, kind in types.items()}
     # Only a single thread can tell in which row a value is wrong.
@@ -177,11 +179,6 @@ def _csv_batches(path: Path, types: Mapping[str, str]) -> Iterator[Any]:
     with pyarrow.csv.open_csv(path, **options) as reader:
         for batch in reader:
             yield batch.rename_columns(list(types))
-
-
-def _parquet_batches(path: Path, types: Mapping[str, str], rows: int) -> Iterator[Any]:
-    files = _dataset(_parquet_files(path))
-    yield from files.to_batches(columns=list(types), batch_size=rows, fragment_readahead=1)
 
 
 def _regrouped(batches: Iterator[Any], rows: int) -> Iterator[Any]:
@@ -311,19 +308,18 @@ def _check_path(path: Path) -> None:
         raise TableError(f"{str(path)!r} is not a valid UTF-8 name; rename the file.")
     if not path.exists():
         raise TableError(f"{path} does not exist; check the path of the table.")
-    if not path.is_dir() and _format_of(path) and path.stat().st_size == 0:
+    if not path.is_dir() and check_suffix(path, _FORMATS) and path.stat().st_size == 0:
         raise TableError(f"{path} is empty; expected a table with a header and rows.")
 
 
-def _format_of(path: Path) -> str:
-    found = [suffix for suffix in _FORMATS if path.name.lower().endswith(suffix)]
-    if not found:
-        raise _other_suffix(path, _FORMATS)
-    return max(found, key=len)
-
-
-def _other_suffix(path: Path, known: Iterable[str]) -> TableError:
-    return TableError(
+def check_suffix(path: Path, known: Iterable[str] = ()) -> str:
+    """The suffix of a file, which must be one of those known: without any, of files to write."""
+    known = list(known or _WRITERS)
+    # No suffix of one ends another.
+    for suffix in known:
+        if path.name.lower().endswith(suffix):
+            return suffix
+    raise TableError(
         f"{path} ends in {path.suffix or 'no suffix'!r}; expected one of "
         f"{listing(map(repr, known))}: save the table as one of these."
     )
@@ -331,7 +327,7 @@ def _other_suffix(path: Path, known: Iterable[str]) -> TableError:
 
 def _is_csv(path: Path) -> bool:
     """Whether the file is CSV rather than Parquet, by its suffix; folders hold Parquet."""
-    return not path.is_dir() and _FORMATS[_format_of(path)] is not None
+    return not path.is_dir() and _FORMATS[check_suffix(path, _FORMATS)] is not None
 
 
 def _parquet_files(path: Path) -> list[Path]:
@@ -372,7 +368,7 @@ def _csv_options(columns: list[str], types: dict[str, Any], *, use_threads: bool
 
 def _raw_names(path: Path) -> dict[str, str]:
     """Name of each column of a CSV file -> that in the file; without one, it tells its position."""
-    with _FORMATS[_format_of(path)](path, "rb") as stream:
+    with _FORMATS[check_suffix(path, _FORMATS)](path, "rb") as stream:
         beginning = stream.read(_LONGEST_HEADER)
     decoded = beginning.decode("utf-8-sig", errors="strict" if len(beginning) < 4096 else "replace")
     records = csv.reader(io.StringIO(decoded, newline=""))
@@ -480,27 +476,20 @@ def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
     "'=1+1",-1.5
     "b",2
     """
-    check_suffix(path)
-    is_csv, rows = path.suffix.lower() == ".csv", 0
+    suffix, rows = check_suffix(path), 0
     file: Any = None
     schema: Any = None
     with ExitStack() as opened:
         for frame in frames:
-            shown = _with_harmless_texts(frame) if is_csv else frame
+            shown = _with_harmless_texts(frame) if suffix == ".csv" else frame
             # The first batch decides the types.
             table = pa.Table.from_pandas(shown, schema, preserve_index=False)
             if file is None:
                 schema = table.schema
-                file = opened.enter_context(_WRITERS[path.suffix.lower()](path, schema))
+                file = opened.enter_context(_WRITERS[suffix](path, schema))
             file.write_table(table)
             rows += len(frame)
     return rows
-
-
-def check_suffix(path: Path) -> None:
-    """The suffix of a file to be written is one of those that can be."""
-    if path.suffix.lower() not in _WRITERS:
-        raise _other_suffix(path, _WRITERS)
 
 
 def harmless(cell: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,26 +33,14 @@ from localconformal.laws import LAWS
 from localconformal.preparation import TablePreparation, as_pandas, read_target
 from localconformal.quantiles import Array
 from localconformal.regressors.base import calibrate_on
+from localconformal.regressors.methods import methods
 from localconformal.rows import Index, check_frame, is_frame, make_frame, split_rows
 from localconformal.text import listing, unknown_choice
 
-#: Short name of a method -> its estimator.
+#: Short name of a method -> its estimator, such as slcp, split and cqr.
 METHODS = {
-    "slcp": "SLCPRegressor",
-    "localized": "LocalizedConformalRegressor",
-    "split": "SplitConformalRegressor",
-    "cqr": "ConformalizedQuantileRegressor",
-    "madsplit": "MADSplitRegressor",
-    "mondrian": "MondrianConformalRegressor",
-    "locart": "LocartRegressor",
-    "distsplit": "DistSplitRegressor",
-    "hpdsplit": "HPDSplitRegressor",
-    "cdsplit": "CDSplitRegressor",
-    "chr": "CHRRegressor",
-    "lcp": "LCPRegressor",
-    "rlcp": "RLCPRegressor",
-    "lvd": "LVDRegressor",
-    "weighted": "WeightedConformalRegressor",
+    re.sub("(Conformal)?Regressor$", "", name).lower().replace("conformalizedquantile", "cqr"): name
+    for name in methods()["estimator"]
 }
 #: Methods that are another one until they are told more: what they are then.
 NEEDS_MORE = {
@@ -59,10 +48,6 @@ NEEDS_MORE = {
     "weighted": "is split conformal prediction until it is given weights, or rows of the new "
     "population",
 }
-#: Its base model predicts quantiles.
-_QUANTILE_METHOD = "cqr"
-#: Groups decide the cells of this method, and only of this.
-_CELL_METHOD = "mondrian"
 #: Base models by name; any other name is the path of a model file.
 _MODELS = ("hgb", "forest", "linear")
 #: Share of the rows to fit that calibrate.
@@ -96,7 +81,7 @@ def make_base_model(name: Any, method: str, seed: int) -> Any:
     Gradient boosting takes categories and missing values as they are, and a Pipeline is trusted to;
     others stand behind an encoder.
     """
-    quantile = method == _QUANTILE_METHOD
+    quantile = method == "cqr"
     if not isinstance(name, str | Path):
         return _own_model(name, "the model is")
     if name == "hgb":
@@ -106,10 +91,10 @@ def make_base_model(name: Any, method: str, seed: int) -> Any:
     if name == "linear":
         line = QuantileRegressor(alpha=_QUANTILE_ALPHA) if quantile else RidgeCV(_RIDGE_ALPHAS)
         return _encoded(line)
-    if name == "forest" and quantile:
-        needs = "which this method needs; choose hgb or linear"
-        raise ValueError(f"the model 'forest' has no quantiles, {needs}.")
     if name == "forest":
+        if quantile:
+            needs = "which this method needs; choose hgb or linear"
+            raise ValueError(f"the model 'forest' has no quantiles, {needs}.")
         return _encoded(RandomForestRegressor(random_state=seed))
     if not Path(name).suffix and not Path(name).exists():
         raise unknown_choice("model", str(name), [*_MODELS, "the path of a .skops file"])
@@ -186,29 +171,32 @@ class Task:
 
     def notes(self) -> tuple[str, ...]:
         """What the method is where it was not given all that it can take."""
-        if self.method == _CELL_METHOD and not self.groups:
+        if self.method == "mondrian" and not self.groups:
             return ("Without groups, mondrian calibrates within 5 bins of predictions.",)
         if self.method not in NEEDS_MORE or self.law is not None:
             return ()
-        needs = NEEDS_MORE[self.method]
-        return (f"The method {self.method} {needs}; nothing of the kind was given here.",)
+        what = f"{self.method} {NEEDS_MORE[self.method]}"
+        return (f"The method {what}; nothing of the kind was given here.",)
 
     def regressor(self) -> Any:
         """The unfitted estimator; `conformalize` is to follow its `fit`."""
-        estimator = getattr(localconformal, METHODS[self.method])
-        own = {} if self.law is None else {"law": self.law}
-        if own and "law" not in estimator().get_params():
+        made = getattr(localconformal, METHODS[self.method])(
+            make_base_model(self.model, self.method, self.seed),
+            calibration_size=None,
+            confidence_level=self.levels[0],
+            random_state=self.seed,
+        )
+        if self.law is None:
+            return made
+        if not hasattr(made, "law"):
             raise ValueError(
                 f"got law={self.law!r} for the method {self.method!r}, which has no law; leave it "
                 "out or choose another method."
             )
-        base = make_base_model(self.model, self.method, self.seed)
-        if isinstance(self.law, str):
-            choices = [*LAWS] if estimator().law is None else ["auto", *LAWS]
-            if self.law not in choices:
-                raise unknown_choice("law", self.law, choices)
-        options = {"confidence_level": self.levels[0], "random_state": self.seed, **own}
-        return estimator(base, calibration_size=None, **options)
+        choices = [*LAWS] if made.law is None else ["auto", *LAWS]
+        if isinstance(self.law, str) and self.law not in choices:
+            raise unknown_choice("law", self.law, choices)
+        return made.set_params(law=self.law)
 
 
 def as_levels(
@@ -327,8 +315,7 @@ class TableModel:
         on_rows : callable
             Called with the number of rows of each batch.
         """
-        data, out = Path(data), Path(out)
-        done, lost = 0, Counter[str]()
+        data, out, lost, done = Path(data), Path(out), Counter[str](), 0
         present = tables.table_columns(data)
         if identifier is None and self.identifier in present:
             identifier = self.identifier
@@ -437,20 +424,20 @@ def fit_table_model(
     return fit_task(whole[known], y[known], task)
 
 
-def fit_task(
-    X: Any, y: Array, task: Task, on_columns: Callable[[Mapping[str, str]], None] | None = None
-) -> TableModel:
+def fit_task(X: Any, y: Array, task: Task, new: str | Path | None = None) -> TableModel:
     """The model of rows whose target is known: raw columns of features and groups, and y (n,).
 
-    ``on_columns`` is called with the columns that later rows must have before the fit.
+    ``new`` is a table whose rows are to be predicted: before the fit, all columns must be there.
     """
     train, calibration = task.split(len(y), CALIBRATION_SHARE, task.seed)
     preparation = TablePreparation().fit(X.iloc[train][list(task.features)])
-    cells = task.groups if task.method == _CELL_METHOD else ()
-    about = (task.levels, cells, task.target, task.identifier)
-    unfitted = TableModel(preparation, None, *about)
-    if on_columns is not None:
-        on_columns(unfitted.stored_types)
+    # Groups decide the cells of this method, and only of this.
+    cells = task.groups if task.method == "mondrian" else ()
+    unfitted = TableModel(
+        preparation, None, task.levels, cells, task.target, identifier=task.identifier
+    )
+    if new is not None:
+        check_columns(unfitted.stored_types, tables.table_columns(new), str(new))
     regressor = task.regressor()
     parts = X.iloc[train], X.iloc[calibration]
     (X_train, lost), (X_cal, lost_cal) = map(preparation.read, parts)

@@ -144,7 +144,7 @@ def run_table(
     random_state: int = 0,
     source: str = "The table",
     on_step: Callable[[str], None] = lambda name: None,
-    on_columns: Callable[[Mapping[str, str]], None] | None = None,
+    new: str | Path | None = None,
 ) -> Run:
     """Hold rows out, fit and calibrate on the others, audit on those held out.
 
@@ -165,8 +165,8 @@ def run_table(
         What messages call the table.
     on_step : callable
         Called with the name of each step as it begins.
-    on_columns : callable
-        Called with the columns that later rows must have, and their types, before the fit.
+    new : str or Path, default=None
+        A table to be predicted by `write_run`: that it has all columns is checked before the fit.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def run_table(
     fit, held = rows.split(random_state)
     on_step(STEPS[1])
     with _timed(seconds, "fit and calibrate"):
-        fitted = fit_task(take_rows(rows.table, fit), rows.y[fit], rows.task, on_columns)
+        fitted = fit_task(take_rows(rows.table, fit), rows.y[fit], rows.task, new)
     on_step(STEPS[2])
     return _predict_and_audit(fitted, rows, held, len(table), seconds)
 
