@@ -16,14 +16,14 @@ from localconformal.densities import _law_mass as law_mass
 from localconformal.densities import _profiles as profiles
 from localconformal.densities import _run_mass as run_mass
 from localconformal.engine import FEW, run_in_threads
-from localconformal.engine.choose import Problem
 from localconformal.engine.sketch import Sketch, SketchEngine
-from localconformal.laws import LAWS, SidedLaw, make_law
+from localconformal.laws import LAWS, SidedLaw, kernel, make_law
 from localconformal.laws.auto import _FEWEST as FEWEST
 from localconformal.laws.base import ReferenceEngine
 from localconformal.laws.blend import default_models
 from localconformal.laws.forest import _LeafFinder as LeafFinder
-from localconformal.laws.kernel import KERNELS, KernelWeights, NeighborWeights, _build_engine
+from localconformal.laws.forest import _LeafWeights as LeafWeights
+from localconformal.laws.kernel import KERNELS, KernelWeights, NeighborWeights, build_engine
 from localconformal.localizing import draw
 from localconformal.models import default_estimator
 from localconformal.quantiles import crossed, finish, round_up
@@ -35,12 +35,16 @@ from localconformal.scores import SCORES, Band, make_score
 ENGINES = ("auto", "exact", "sketch", "minibatch")
 
 
-def build_engine(name, problem):
-    """The engine of a kernel law for this problem, and the report on it; "reference" is NumPy."""
-    if name == "reference":
-        v, points, *kernel = problem.for_engine()
-        return ReferenceEngine(v, KernelWeights(points, *kernel)), None
-    return _build_engine(name, problem)
+def Problem(points, v, *given, **named):
+    """What an engine is built from, of reference rows in any order."""
+    order = np.argsort(v, kind="stable")
+    return kernel.Problem(points[order], v[order], *given, **named)
+
+
+def build_oracle(of):
+    """The NumPy engine of a kernel law for this problem."""
+    weights = KernelWeights(of.points, of.kernel, of.bandwidth, of.min_effective_samples)
+    return ReferenceEngine(of.v, weights)
 
 
 def embedded(model, X):

@@ -17,9 +17,8 @@ from sklearn.base import BaseEstimator
 from localconformal.composition import Calibration, Parts
 from localconformal.corrections import Weighing
 from localconformal.engine import FLAT
-from localconformal.engine.choose import DISTANCE_ROWS, Problem
 from localconformal.laws.base import make_law
-from localconformal.laws.kernel import KERNELS, absolute_weights
+from localconformal.laws.kernel import DISTANCE_ROWS, KERNELS, Problem, absolute_weights
 from localconformal.quantiles import Array, conformal_rank
 from localconformal.rows import Index, Reference, Rows, canonical_order, row_hashes
 

@@ -15,8 +15,9 @@ from threadpoolctl import threadpool_limits
 from inner import FEW, KERNELS, Problem, build_engine
 from localconformal import KernelLaw, LearnedMetric
 from localconformal.engine import exact, jit, leaves, sketch
-from localconformal.engine.choose import SKETCH_FROM, _rank_error
 from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
+from localconformal.laws.kernel import _SKETCH_FROM as SKETCH_FROM
+from localconformal.laws.kernel import _rank_error
 from localconformal.quantiles import weighted_quantile
 from registry import ci_but, smooth_data
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-from localconformal.engine.leaves import LeafEngine, LeafWeights, collect_leaves
+from inner import LeafWeights
+from localconformal.engine.leaves import LeafEngine
 from localconformal.laws.base import ReferenceEngine
 from localconformal.laws.forest import _ForestTrees
 from localconformal.quantiles import upper_weighted_quantile, weighted_quantile
@@ -28,32 +29,24 @@ def problem(n, trees, leaves, seed=0, ties=True):
     return v, codes, asked, trees * leaves
 
 
-def oracle(codes, asked, own=None):
+def oracle(codes, asked):
     """Weights (m, n) tree by tree, and where no tree had any."""
     weights = np.zeros((len(asked), len(codes)))
     for i, row in enumerate(asked):
         for t, leaf in enumerate(row):
             inside = (codes[:, t] == leaf) & (leaf >= 0)
-            if own is not None:
-                inside[own[i]] = False
             if inside.any():
                 weights[i] += inside / inside.sum()
     empty = weights.sum(axis=1) == 0
     weights[empty] = 1.0
-    if own is not None:
-        weights[np.arange(len(asked)), own] = 0.0
     return weights, empty
 
 
 def compiled(v, leaves, n_jobs=1):
-    return LeafEngine(v, leaves, np.asarray, n_jobs)
+    return LeafEngine(v, leaves.starts, leaves.members, np.asarray, n_jobs)
 
 
-def plain(v, leaves):
-    return ReferenceEngine(v, LeafWeights(leaves))
-
-
-ENGINES = pytest.mark.parametrize("make", [compiled, plain])
+ENGINES = pytest.mark.parametrize("make", [compiled, ReferenceEngine])
 SHAPES = pytest.mark.parametrize(
     ("n", "trees", "leaves"), [(1, 1, 2), (2, 5, 3), (70, 7, 9), (900, 20, 4), (3000, 30, 150)]
 )
@@ -63,7 +56,7 @@ SHAPES = pytest.mark.parametrize(
 @SHAPES
 def test_answers_equal_those_of_the_weights_written_out(make, n, trees, leaves):
     v, codes, asked, count = problem(n, trees, leaves)
-    engine = make(v, collect_leaves(codes, count))
+    engine = make(v, LeafWeights.of(codes, count))
     weights, empty = oracle(codes, asked)
     shares = weights / weights.sum(axis=1, keepdims=True)
     expected = [shares @ v, shares @ np.abs(v), 1 / (shares**2).sum(axis=1), empty]
@@ -80,7 +73,7 @@ def test_answers_equal_those_of_the_weights_written_out(make, n, trees, leaves):
 @ENGINES
 def test_quantiles_and_cdf_are_inverses(make):
     v, codes, asked, count = problem(3000, 30, 40, ties=False)
-    engine, at = make(v, collect_leaves(codes, count)), np.tile(v[::37], (len(asked), 1))
+    engine, at = make(v, LeafWeights.of(codes, count)), np.tile(v[::37], (len(asked), 1))
     left, right = engine.cdf(asked, at, "left"), engine.cdf(asked, at, "right")
     assert np.all(np.diff(right, axis=1) >= 0)
     assert np.all(left <= right)
@@ -90,7 +83,7 @@ def test_quantiles_and_cdf_are_inverses(make):
 
 def test_batches_threads_and_the_number_of_bins_do_not_matter():
     v, codes, asked, count = problem(5000, 10, 100)
-    leaves, many = collect_leaves(codes, count), np.tile(asked, (60, 1))
+    leaves, many = LeafWeights.of(codes, count), np.tile(asked, (60, 1))
     batch = compiled(v, leaves, n_jobs=2).quantiles(many, LEVELS, BELOW)
     one_by_one = [compiled(v, leaves).quantiles(row[None], LEVELS, BELOW)[0] for row in asked]
     np.testing.assert_array_equal(batch, np.tile(one_by_one, (60, 1)))
@@ -101,30 +94,10 @@ def test_batches_threads_and_the_number_of_bins_do_not_matter():
 def test_leaves_beyond_sixteen_bits_work():
     v, codes, asked, count = problem(70_000, 2, 2, ties=False)
     codes[:] = [0, 2]
-    engine = compiled(v, collect_leaves(codes, count))
+    engine = compiled(v, LeafWeights.of(codes, count))
     assert engine.records.words.dtype == np.uint32
     expected = np.tile(weighted_quantile(v, np.ones(len(v)), LEVELS), (len(asked), 1))
     np.testing.assert_array_equal(engine.quantiles(asked, LEVELS, BELOW), expected)
-
-
-@SHAPES
-def test_a_reference_left_out_does_not_count(n, trees, leaves):
-    n = max(n, 3)
-    v, codes, _, count = problem(n, trees, leaves, ties=n < 3000)
-    own = np.random.default_rng(1).permutation(n)[:60]
-    some = codes[own].copy()
-    some[np.random.default_rng(2).random(some.shape) < 0.5] = -1
-    # Exact to the rank: at any level.
-    held, levels = collect_leaves(codes, count), np.linspace(0.01, 0.99, 50)
-    for asked in (some, codes[own]):
-        weights, _ = oracle(codes, asked, own)
-        expected = [weighted_quantile(v, w, levels) for w in weights]
-        got = compiled(v, held).quantiles(asked, levels, np.zeros(len(levels), bool), own)
-        np.testing.assert_array_equal(got, expected)
-        without = ReferenceEngine(v, LeafWeights(held, own_last=True))
-        below = np.zeros(len(levels), dtype=bool)
-        got = without.quantiles(np.column_stack([asked, own]), levels, below)
-        np.testing.assert_array_equal(got, expected)
 
 
 def test_compiled_trees_find_the_leaves_that_scikit_learn_finds():

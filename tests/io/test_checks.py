@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import all_estimators
 
 from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
-from localconformal.engine.leaves import LeafEngine, TreeWalk, collect_leaves
+from localconformal.engine.leaves import LeafEngine, TreeWalk
 from localconformal.io import models
 from localconformal.io.checks import HARMLESS, check_model, check_nodes, parts_of
 from localconformal.tabular.model import make_base_model
@@ -309,8 +309,9 @@ def engine_of_one_split():
     """One tree: x <= 0 is leaf 0, the others leaf 1."""
     words = np.array([[0, 1, -1, 0], [0, 1, 0, 0], [0, 2, 1, 0]], dtype=np.int32)
     words.view(np.float32)[:, 3] = [0.0, np.inf, np.inf]
-    codes, walk = (np.arange(60) % 2).astype(np.int32)[:, None], TreeWalk(words, np.array([0]))
-    return LeafEngine(np.sort(np.linspace(-1, 1, 60)), collect_leaves(codes, 2), walk)
+    members = np.arange(60, dtype=np.int32).reshape(30, 2).T.ravel()
+    walk = TreeWalk(words, np.array([0]))
+    return LeafEngine(np.linspace(-1, 1, 60), np.array([0, 30, 60]), members, walk)
 
 
 def test_altered_leaves_and_their_trees_are_refused():

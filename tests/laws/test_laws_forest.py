@@ -1,4 +1,4 @@
-"""The forest law: leaves of many kinds of models, targets, out-of-bag, and odd input."""
+"""The forest law: leaves of many kinds of models, targets and odd input."""
 
 import numpy as np
 import pandas as pd
@@ -133,46 +133,6 @@ def test_the_point_model_lends_its_leaves():
     X, y = rows(400, 0)
     model = SLCPRegressor(small(), law=ForestLaw("model"), random_state=0).fit(X, y)
     assert np.all(np.isfinite(model.predict_interval(X[:10])))
-
-
-@pytest.mark.parametrize("n", [120, FEW + 1])
-def test_out_of_bag_uses_other_rows_and_trees_that_left_the_row_out(n):
-    X, v = rows(n, 0)
-    v[5] = 1e6
-    law = ForestLaw(small(), random_state=0, n_jobs=1).fit(X, v)
-    found = law.out_of_bag_quantile([0.5, 1.0])
-    assert found.shape == (n, 2)
-    assert np.all(found[5] < 1e6)
-    assert (found[:, 1] == 1e6).any()
-    leaves = law.model_.apply(seen(law, X)[law.order_])
-    bags, sorted_v = law.model_.estimators_samples_, v[law.order_]
-    for rank in range(0, n, n // 15):
-        outside = [t for t, bag in enumerate(bags) if rank not in bag]
-        same = leaves[:, outside] == leaves[rank, outside]
-        same[rank] = False
-        weights = (same / np.maximum(same.sum(axis=0), 1)).sum(axis=1)
-        reached = np.cumsum(weights) >= 0.5 * weights.sum() - 1e-9
-        assert found[law.order_[rank], 0] == sorted_v[np.argmax(reached)]
-
-
-def test_rows_in_every_bag_still_do_not_count_for_themselves():
-    X, v = rows(60, 0)
-    law = ForestLaw(small(n_estimators=1, min_samples_leaf=30), random_state=0).fit(X, v)
-    assert law.out_of_bag_quantile([1.0])[np.argmax(v), 0] < v.max()
-
-
-def test_out_of_bag_refuses_what_it_cannot_answer():
-    X, v = rows(50, 0)
-    for law in (
-        ForestLaw(small(bootstrap=False), target="size"),
-        ForestLaw(FrozenEstimator(small().fit(X, v))),
-    ):
-        with pytest.raises(
-            ValueError, match="no out-of-bag rows; expected a forest with bootstrap=True"
-        ):
-            law.fit(X, v).out_of_bag_quantile([0.5])
-    with pytest.raises(ValueError, match="got 1 reference row"):
-        ForestLaw(small()).fit(X[:1], v[:1]).out_of_bag_quantile([0.5])
 
 
 FITTED = small().fit(*rows(30, 0))

@@ -121,11 +121,14 @@ def _check_records(records: Records, n: int) -> None:
     fills = len(starts) > 1 and starts[0] == 0 and starts[-1] == len(words)
     if min(bins, width) < 1 or not fills or np.any(sizes < 0):
         raise ValueError("the records of a forest's leaves do not fill their place")
-    heads = words[starts[:-1, None] + np.arange(bins)].astype(np.int64)
+    at = starts[:-1, None] + np.arange(bins)
+    heads = words[at].astype(np.int64)
     if np.any(np.diff(heads, axis=1) < 0) or np.any(heads[:, -1] != sizes):
         raise ValueError("a leaf of a forest miscounts its members")
-    members = records.leaves(n).members
-    if np.any(members < 0) or np.any(members >= n) or bins * width < n:
+    counts: Any = np.diff(heads, axis=1, prepend=0)
+    places = np.delete(words, at.ravel()).astype(np.int64)
+    ranks = width * np.repeat(np.tile(np.arange(bins), len(heads)), counts.ravel()) + places
+    if np.any(places >= width) or np.any(ranks >= n) or bins * width < n:
         raise ValueError("a leaf of a forest has a member that does not exist")
 
 

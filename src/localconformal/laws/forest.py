@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.ensemble._forest import BaseForest
@@ -16,21 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from localconformal.columns import View
 from localconformal.engine import FEW
-from localconformal.engine.leaves import (
-    Codes,
-    LeafEngine,
-    LeafWeights,
-    Leaves,
-    TreeWalk,
-    collect_leaves,
-    load_loops,
-)
+from localconformal.engine.leaves import Codes, LeafEngine, TreeWalk, load_loops
 from localconformal.laws.base import Law, ReferenceEngine, WeightedLaw, reference_rows
 from localconformal.laws.kernel import fit_points
 from localconformal.models import unwrap
 from localconformal.parallel import asked_jobs, kept_filters
 from localconformal.quantiles import Array
-from localconformal.rows import Curve, Rows, as_rows, canonical_order, is_frozen, response_of, shown
+from localconformal.rows import Curve, Rows, is_frozen, response_of, shown
 
 #: Rows that a tree is grown on, at most: growing on more costs more than it brings.
 GROWN_ON = 20_000
@@ -113,9 +106,7 @@ class ForestLaw(Law):
             raise ValueError(
                 f"got target={self.target!r}; expected one of {', '.join(map(repr, _TARGETS))}."
             )
-        given_rows = as_rows(X)
-        rows, scores = reference_rows(given_rows, v)
-        self.order_ = canonical_order(given_rows, np.asarray(v, dtype=np.float64))
+        rows, scores = reference_rows(X, v)
         given = _given_model(self.estimator, rows)
         if given is not None and self.embedding is not None:
             raise ValueError(
@@ -123,14 +114,16 @@ class ForestLaw(Law):
                 "embedding out: a fitted model gets the rows as they are."
             )
         self.view_: Curve | None = None
-        if given is None:
+        if given is None and self.estimator is None and self.n_jobs == 1:
             self._grow(rows, scores)
+        elif given is None:
+            # Trees may be grown in threads.
+            kept_filters(self._grow)(rows, scores)
         else:
             self.model_, find = given, _LeafFinder(given)
             self._number(find, find(rows.X), scores)
         return self
 
-    @kept_filters
     def _grow(self, rows: Rows, v: Array) -> None:
         """Leaves of trees grown on the reference rows."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -156,21 +149,21 @@ class ForestLaw(Law):
         # Compiled trees are walked chunk by chunk by the engine: codes would fill the memory.
         walk = trees.packed() if len(v) > FEW else None
         self._find_: Callable[[Any], Any] = trees if walk is None else np.asarray
-        leaves = collect_leaves((walk or trees)(points), trees.n_leaves)
+        leaves = _LeafWeights.of((walk or trees)(points), trees.n_leaves)
         self._build(v, leaves, walk or np.asarray)
 
     def _number(self, find: _Finder, numbers: _Numbers, v: Array) -> None:
         """Leaves known by the numbers (n, T) that a finder gave them, rows by score."""
         self._find_ = numbered = _NumberedLeaves(find, numbers)
-        leaves = collect_leaves(numbered.look_up(numbers), numbered.n_leaves)
+        leaves = _LeafWeights.of(numbered.look_up(numbers), numbered.n_leaves)
         self._build(v, leaves, np.asarray)
 
-    def _build(self, v: Array, leaves: Leaves, find: Any) -> None:
+    def _build(self, v: Array, leaves: _LeafWeights, find: Any) -> None:
         if len(v) > FEW:
             load_loops()
-            self.engine_: Any = LeafEngine(v, leaves, find, self.n_jobs)
+            self.engine_: Any = LeafEngine(v, leaves.starts, leaves.members, find, self.n_jobs)
         else:
-            self.engine_ = ReferenceEngine(v, LeafWeights(leaves))
+            self.engine_ = ReferenceEngine(v, leaves)
 
     def at(self, rows: Rows) -> WeightedLaw:
         """The engine, and codes of leaves, or the points from which a compiled one finds them."""
@@ -181,38 +174,6 @@ class ForestLaw(Law):
         """Share of the trees in which two rows are in the same leaf."""
         check_is_fitted(self)
         return _LeafLocalizer(self)
-
-    def out_of_bag_quantile(self, levels: ArrayLike) -> Array:
-        """Q(t | X_i) at the reference rows themselves, as if each were new: levels (L,) -> (n, L).
-
-        Rows come in the order in which they were given to `fit`. Only trees whose bootstrap left
-        a row out answer for it (all trees where none did), and no row counts for itself.
-        """
-        check_is_fitted(self)
-        t = np.atleast_1d(np.asarray(levels, dtype=np.float64))
-        if t.ndim > 1 or not np.all((t >= 0.0) & (t <= 1.0)):
-            raise ValueError(f"got levels={levels!r}; expected a list of numbers in [0, 1].")
-        grown_here = self.view_ is not None and getattr(self.model_, "bootstrap", False)
-        if not grown_here or not hasattr(self.model_, "estimators_samples_"):
-            raise ValueError(
-                f"the trees of {type(self.model_).__name__} have no out-of-bag rows; expected a "
-                "forest with bootstrap=True that this law grows."
-            )
-        engine: Any = self.engine_
-        v, n = engine.v, len(engine.v)
-        if n < 2:
-            raise ValueError("got 1 reference row; out-of-bag quantiles need at least 2.")
-        few = isinstance(engine, ReferenceEngine)
-        leaves = engine.weigh.leaves if few else engine.records.leaves(n)
-        codes = _out_of_bag_codes(leaves.codes(), self.model_.estimators_samples_)
-        own, below = np.arange(n), np.zeros(len(t), dtype=bool)
-        answer = np.empty((n, len(t)))
-        if few:
-            plain = ReferenceEngine(v, LeafWeights(leaves, own_last=True))
-            answer[self.order_] = plain.quantiles(np.column_stack([codes, own]), t, below)
-        else:
-            answer[self.order_] = engine.quantiles(codes, t, below, own)
-        return answer
 
 
 def fit_view(
@@ -252,18 +213,49 @@ def default_forest(
         max_features=columns,
         max_samples=GROWN_ON if n > GROWN_ON else None,
         random_state=seed,
-        n_jobs=asked_jobs(n_jobs),
+        n_jobs=1 if n_jobs == 1 else asked_jobs(n_jobs),
     )
 
 
-def _out_of_bag_codes(codes: Codes, samples: list[NDArray[np.intp]]) -> Codes:
-    """Codes (n, T) with -1 where the row is in the tree's bag; as they are for rows in all bags."""
-    out = codes.copy()
-    for t, bag in enumerate(samples):
-        out[bag, t] = -1
-    always = (out < 0).all(axis=1)
-    out[always] = codes[always]
-    return out
+@dataclass(frozen=True)
+class _LeafWeights:
+    """Weights w_i(x) of n references, known by their ranks.
+
+    Those in leaf k stand at members[starts[k]:starts[k + 1]], leaves numbered through all trees.
+    """
+
+    starts: NDArray[np.int64]
+    members: NDArray[np.int32]
+    n: int
+
+    @classmethod
+    def of(cls, codes: Codes, n_leaves: int) -> _LeafWeights:
+        """From the codes (n, T) of the references; a tree's leaves follow each other."""
+        n, trees = codes.shape
+        sizes = np.zeros(n_leaves, dtype=np.int64)
+        members = np.empty(n * trees, dtype=np.int32)
+        for t in range(trees):
+            column = np.ascontiguousarray(codes[:, t])
+            sizes += np.bincount(column, minlength=n_leaves)
+            # Stable: within a leaf the order stays that of the ranks.
+            members[t * n : (t + 1) * n] = np.argsort(column, kind="stable")
+        return cls(np.concatenate([[0], np.cumsum(sizes)]), members, n)
+
+    def __call__(self, codes: Codes) -> tuple[Array, NDArray[np.bool_]]:
+        """Codes (m, T), -1 where unknown -> weights (m, n), and where no leaf had members.
+
+        A product of sparse matrices: rows x leaves times leaves x references.
+        """
+        sizes = np.diff(self.starts)
+        known = (codes >= 0) & (sizes[codes] > 0)
+        columns, ends = codes[known], np.concatenate([[0], np.cumsum(known.sum(axis=1))])
+        query = sparse.csr_matrix((1.0 / sizes[columns], columns, ends), (len(codes), len(sizes)))
+        ones = np.ones(len(self.members))
+        inside = sparse.csr_matrix((ones, self.members, self.starts), (len(sizes), self.n))
+        weights: Array = (query @ inside).toarray()
+        alike = ~np.any(known, axis=1)
+        weights[alike] = 1.0
+        return weights, alike
 
 
 @dataclass(frozen=True, eq=False)

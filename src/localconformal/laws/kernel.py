@@ -18,6 +18,7 @@ in `engine.CODES` make it fast at scale. A bandwidth rule has ``choose(problem) 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -26,15 +27,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from localconformal.columns import Features
-from localconformal.engine import CODES, FEW, NO_MASS, EngineReport, fewest_doublings
-from localconformal.engine.choose import Problem, build_engine
+from localconformal.engine import (
+    CODES,
+    FEW,
+    NO_MASS,
+    TOLERANCE,
+    Engine,
+    EngineReport,
+    fewest_doublings,
+)
 from localconformal.laws.base import (
     Law,
     ReferenceEngine,
@@ -52,6 +60,14 @@ _CV_QUERIES, _CV_REFERENCES = 1_000, 10_000
 #: Share of rows that may need the fallback at a bandwidth that is tried.
 _MOST_WIDENED = 0.1
 _SMALLEST, _LARGEST = 1e-100, 1e150
+#: Rows whose pairwise distances are looked at; two million pairs fix a median to a percent.
+DISTANCE_ROWS = 2_000
+_SKETCH_FROM = 10_000
+_LANDMARKS = (128, 256, 512, 1024)
+_CERTIFICATE_ROWS, _PROBES = 50_000, 400
+_LEVELS = np.array([0.05, 0.5, 0.95])
+#: A sketch that sends more rows than this to its fallback is no sketch.
+_MOST_LOST = 0.01
 _ENGINES = ("auto", "exact", "sketch", "minibatch")
 
 
@@ -111,6 +127,44 @@ def _is_enough(u2: Array, weights: Array, needed: float) -> NDArray[np.bool_]:
     """Whether each row has mass, and the needed effective sample size."""
     has_mass = (u2.min(axis=1) <= NO_MASS) & (weights.max(axis=1) > 0)
     return has_mass & (effective_size(weights) >= needed)
+
+
+# ---- what is known of the reference rows --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Reference scores v (n,) in order, their points (n, d), and the kernel meant for them.
+
+    Also what a rule for the bandwidth reads, before there is one.
+    """
+
+    points: Array
+    v: Array
+    kernel: str
+    bandwidth: float
+    min_effective_samples: float
+    seed: int
+    n_jobs: int | None = None
+    #: Rank error that a sketch may have.
+    tolerance: float = TOLERANCE
+
+    def sample(self, most: int) -> Problem:
+        """At most so many of the rows, drawn with the seed."""
+        if len(self.v) <= most:
+            return self
+        rng = np.random.default_rng(self.seed)
+        return self.take(np.sort(rng.choice(len(self.v), most, replace=False)))
+
+    def take(self, rows: Any) -> Problem:
+        """Some of the rows, in order."""
+        return replace(self, points=self.points[rows], v=self.v[rows])
+
+    def distance_quantile(self, q: float) -> float:
+        """q-quantile of the positive pairwise distances; 1 when all points coincide."""
+        distances = pdist(self.sample(DISTANCE_ROWS).points)
+        positive = distances[distances > 0]
+        return float(np.quantile(positive, q)) if len(positive) else 1.0
 
 
 # ---- how wide the kernel is: rules that read the reference rows once, at fit --------------------
@@ -231,7 +285,7 @@ class CrossValidated(BaseEstimator):
         losses, widened = [], []
         for held in range(fold.max() + 1):
             out, rest = asked & (fold == held), fold != held
-            engine, _ = _build_engine("minibatch", problem.take(rest))
+            engine, _ = build_engine("minibatch", problem.take(rest))
             local = engine.quantiles(points[out], levels, np.zeros(len(levels), dtype=bool))
             error = v[out][:, None] - local
             losses.append(np.maximum(levels * error, (levels - 1.0) * error))
@@ -263,6 +317,134 @@ def _choose_bandwidth(bandwidth: Any, problem: Problem) -> float:
     return float("inf") if h >= _LARGEST else max(h, _SMALLEST)
 
 
+# ---- which engine answers: decided once, at fit, from reference rows alone ----------------------
+#
+#     few rows (up to 3,000)            plain NumPy, no compiler
+#     Gaussian, 10,000 rows and more    sketch, if its certificate meets the tolerance
+#     else                              exact
+#
+# The certificate: on a sample of at most 50,000 references, the sketch's quantiles at held-aside
+# rows are looked up in the exact law of the same sample; the 99th percentile of their rank error
+# must be within the tolerance. Landmarks are added until it is, or the sketch is given up.
+
+
+def build_engine(
+    name: str, problem: Problem, device: str | None = None
+) -> tuple[Any, EngineReport]:
+    """The engine of this name, or the one that "auto" chooses, and the report on it."""
+    few = name in ("auto", "minibatch") and len(problem.v) <= FEW and device is None
+    if few or problem.kernel not in CODES:
+        why = f"few reference rows (up to {FEW}) need no compiled code"
+        if problem.kernel not in CODES:
+            why = f"the {problem.kernel} kernel has no compiled formula"
+        report = EngineReport("reference", why, len(problem.v), n_bytes=problem.points.nbytes)
+        kernel = (problem.kernel, problem.bandwidth, problem.min_effective_samples)
+        return ReferenceEngine(problem.v, KernelWeights(problem.points, *kernel)), report
+    name = "exact" if name == "minibatch" else name
+    if device is not None:
+        # By name: tensors are a layer of their own, further on.
+        built = import_module("localconformal.torch.tensors").build_on_tensors
+        made: tuple[Any, EngineReport] = built(name, problem, device)
+        return made
+    sketch, report = sketch_or_none(name, problem)
+    return _exact_engine(problem, report.reason) if sketch is None else (sketch, report)
+
+
+def sketch_or_none(name: str, problem: Problem) -> tuple[Any, EngineReport]:
+    """A sketch where it is asked for, or "auto" chooses it, or None; and the report on it."""
+    n = len(problem.v)
+    if name == "sketch":
+        return _try_sketch(problem, insist=True)
+    if name == "auto" and problem.kernel == "gaussian" and n >= _SKETCH_FROM:
+        return _try_sketch(problem, insist=False)
+    reason = f"{n} reference rows are too many for plain NumPy and too few for a sketch"
+    if problem.kernel != "gaussian":
+        reason = "a sketch is for the Gaussian kernel"
+    return None, EngineReport("exact", "asked for" if name == "exact" else reason, n)
+
+
+def _exact_engine(problem: Problem, reason: str = "") -> tuple[Engine, EngineReport]:
+    """Every weight of every reference, compiled."""
+    from localconformal.engine.exact import ExactEngine, load_loops
+
+    load_loops(problem.kernel)
+    parts = (problem.v, problem.points, problem.kernel, problem.bandwidth)
+    engine = ExactEngine(*parts, problem.min_effective_samples, problem.n_jobs)
+    return engine, EngineReport("exact", reason, len(problem.v), n_bytes=engine.n_bytes)
+
+
+def _try_sketch(problem: Problem, insist: bool) -> tuple[Any, EngineReport]:
+    """A certified sketch; without one, None and the reason, or (``insist``) the last tried."""
+    from localconformal.engine.sketch import SketchEngine, load_loops
+
+    if problem.kernel != "gaussian":
+        raise ValueError(
+            f"got engine='sketch' with the {problem.kernel} kernel; expected the Gaussian, which a "
+            "sketch needs: choose engine='auto'."
+        )
+    load_loops()
+    part = problem.sample(_CERTIFICATE_ROWS)
+    sketch, error, certified, words = _choose_sketch(problem, part, insist)
+    n_landmarks = len(sketch.landmarks)
+    if not certified and not insist:
+        reason = f"a sketch with {n_landmarks} landmarks missed its certificate: {words}"
+        return None, EngineReport("exact", reason, len(problem.v))
+    if not certified:
+        warnings.warn(
+            f"the sketch that was asked for missed its certificate ({words}); choose "
+            "engine='auto', or a wider bandwidth.",
+            UserWarning,
+            stacklevel=2,
+        )
+    sketch.update(problem.points, problem.v, problem.n_jobs)
+    fallback, _ = _exact_engine(part)
+    engine = SketchEngine(sketch, fallback, problem.min_effective_samples, problem.n_jobs)
+    met = "met" if certified else "missed, but a sketch was asked for"
+    numbers = (len(problem.v), n_landmarks, problem.tolerance, error, sketch.n_bytes)
+    return engine, EngineReport("sketch", f"certificate {met}: {words}", *numbers)
+
+
+def _choose_sketch(problem: Problem, part: Problem, insist: bool) -> tuple[Any, float, bool, str]:
+    """An empty sketch with enough landmarks, its rank error, whether it is certified, in words."""
+    from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
+
+    order = np.random.default_rng(part.seed).permutation(len(part.v))
+    held = min(_PROBES, len(order) // 4)
+    probes, rest = part.points, part
+    if held:
+        probes, rest = part.points[order[:held]], part.take(np.sort(order[held:]))
+    exact, _ = _exact_engine(rest)
+    edges, tolerance = choose_edges(problem.v, problem.seed), problem.tolerance
+    for r in _LANDMARKS:
+        landmarks = choose_landmarks(rest.points, r, problem.seed)
+        small = Sketch(landmarks, edges, problem.bandwidth).update(rest.points, rest.v)
+        trial = SketchEngine(small, exact, problem.min_effective_samples, problem.n_jobs)
+        error, lost = _rank_error(trial, exact, probes), float(trial.lost(probes).mean())
+        certified = error <= tolerance and lost <= _MOST_LOST
+        # Both fall slowly with r: far from the mark, more landmarks are wasted.
+        hopeless = lost > 10 * _MOST_LOST or (r >= _LANDMARKS[1] and error > 2 * tolerance)
+        if certified or (hopeless and not insist):
+            break
+    words = (
+        f"99th percentile of the rank error {error:.4f}, tolerance {tolerance}; {lost:.1%} of the "
+        "held-aside rows outside it"
+    )
+    return Sketch(landmarks, edges, problem.bandwidth), error, certified, words
+
+
+def _rank_error(engine: Engine, exact: Engine, rows: Array) -> float:
+    """99th percentile of how far, in mass, the engine's quantiles lie from the exact ones.
+
+    0 where the level falls on the answer's own atom: F(q-) <= level <= F(q).
+    """
+    answer = engine.quantiles(rows, _LEVELS, np.zeros(len(_LEVELS), dtype=bool))
+    # F(q-) is F at the number just below q: both sides in one pass over the references.
+    just_below = np.nextafter(answer, -np.inf)
+    left, right = np.split(exact.cdf(rows, np.hstack([just_below, answer]), "right"), 2, axis=1)
+    above, below = left - _LEVELS, _LEVELS - right
+    return float(np.quantile(np.maximum(np.maximum(above, below), 0.0), 0.99))
+
+
 # ---- the laws -----------------------------------------------------------------------------------
 
 
@@ -290,7 +472,7 @@ class KernelLaw(Law):
         the responses: see `LearnedMetric`), a transformer (such as `HiddenLayer` or
         `localconformal.torch.TorchEmbedding`), a fitted model or a callable.
     engine : {"auto", "exact", "sketch", "minibatch"}, default="auto"
-        How the law is computed: see `localconformal.engine.choose`. "auto" chooses from the
+        How the law is computed: see the page on engines. "auto" chooses from the
         reference rows, at fit. "minibatch" keeps a random subset of them, drawn once, at fit.
     batch_size : float or int, default=None
         Share or number of rows of the mini-batch; None is 0.3.
@@ -358,7 +540,7 @@ class KernelLaw(Law):
                 "for engine='minibatch' only."
             )
         problem = self._place(X, v)
-        self.engine_, report = _build_engine(self.engine, problem, self.device)
+        self.engine_, report = build_engine(self.engine, problem, self.device)
         # What a query of two levels costs, once everything is loaded.
         probes, levels, below = problem.points[:64], np.array([0.05, 0.95]), np.zeros(2, dtype=bool)
         self.engine_.quantiles(probes[:1], levels, below)
@@ -431,27 +613,6 @@ def fit_points(
     from localconformal.laws.embeddings import fit_embedding
 
     return fit_embedding(embedding, rows, v, seed, n_jobs)
-
-
-def _build_engine(
-    name: str, problem: Problem, device: str | None = None
-) -> tuple[Any, EngineReport]:
-    """Plain NumPy for few reference rows, what `engine.choose` decides for many."""
-    few = name in ("auto", "minibatch") and len(problem.v) <= FEW and device is None
-    if few or problem.kernel not in CODES:
-        v, points, kernel, bandwidth, least = problem.for_engine()
-        why = f"few reference rows (up to {FEW}) need no compiled code"
-        if problem.kernel not in CODES:
-            why = f"the {problem.kernel} kernel has no compiled formula"
-        report = EngineReport("reference", why, len(v), n_bytes=points.nbytes)
-        return ReferenceEngine(v, KernelWeights(points, kernel, bandwidth, least)), report
-    name = "exact" if name == "minibatch" else name
-    if device is None:
-        return build_engine(name, problem)
-    # By name: tensors are a layer of their own, further on.
-    built = import_module("localconformal.torch.tensors").build_on_tensors
-    made: tuple[Any, EngineReport] = built(name, problem, device)
-    return made
 
 
 @dataclass(eq=False, repr=False)

@@ -25,12 +25,12 @@ from localconformal.engine import (
     NO_MASS,
     Engine,
     EngineReport,
-    choose,
     fewest_doublings,
     scores_at,
     targets_by_row,
 )
 from localconformal.engine.sketch import LEAST, Sketch, SketchEngine
+from localconformal.laws.kernel import Problem, sketch_or_none
 from localconformal.quantiles import EDGE_GUARD, Array
 
 #: Columns come in multiples of this, so that every row of a block is aligned alike.
@@ -381,17 +381,16 @@ class _TensorSketchEngine(SketchEngine):
         return out[:, :3], out[:, 3] > 0
 
 
-def build_on_tensors(
-    name: str, problem: choose.Problem, device: str
-) -> tuple[Engine, EngineReport]:
+def build_on_tensors(name: str, problem: Problem, device: str) -> tuple[Engine, EngineReport]:
     """The engine of this name on a device, or the one that "auto" chooses, and the report on it."""
     check_device(device)
     _load("array_api_compat")
-    place, (sketch, report) = Place(device), choose.sketch_or_none(name, problem)
+    place, (sketch, report) = Place(device), sketch_or_none(name, problem)
     engine: Engine
     if sketch is not None:
         engine = _TensorSketchEngine(sketch, place)
     else:
-        engine = _TensorExactEngine(*problem.for_engine(), place)
+        parts = (problem.v, problem.points, problem.kernel, problem.bandwidth)
+        engine = _TensorExactEngine(*parts, problem.min_effective_samples, place)
         report = replace(report, n_bytes=problem.points.nbytes)
     return engine, replace(report, reason=f"{report.reason}; on {device}")
