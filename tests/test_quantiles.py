@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,11 +19,11 @@ from localconformal.quantiles import (
     quantile_of_cdf,
     required_calibration_size,
     typical_size,
-    upper_weighted_quantile,
     weighted_conformal_quantile,
     weighted_quantile,
 )
 
+upper_weighted_quantile = partial(weighted_quantile, upper=True)
 LEVELS = ["0.5", "0.8", "0.9", "0.95", "0.975", "0.99", "0.995", "0.333", "0.7", "0.05", "0.1"]
 
 

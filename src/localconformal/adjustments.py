@@ -14,18 +14,6 @@ from localconformal.laws.base import LocalLaws
 from localconformal.quantiles import MASS_GUARD, Array, round_up, typical_size
 from localconformal.rows import Reference
 
-__all__ = [
-    "ADJUSTMENTS",
-    "AdditiveExpectation",
-    "AdditiveQuantile",
-    "Adjustment",
-    "MultiplicativeExpectation",
-    "MultiplicativeQuantile",
-    "ScaledQuantile",
-    "ThetaQuantile",
-    "make_adjustment",
-]
-
 #: Q+ at 1 is infinite: the end of a law is asked for as far out as any law can tell.
 _LAST = 1.0 - 2.0 * MASS_GUARD
 
@@ -63,60 +51,65 @@ class Adjustment(BaseEstimator):
         return -quantile[:, 0], quantile[:, -1]
 
 
-def _at_each_level(p: Array, levels: Array) -> Array:
-    """A score that does not look at the level: (n, S) -> (n, S, L), to be read only."""
-    return np.broadcast_to(p[:, :, None], (len(p), *levels.shape))
+class _Affine(Adjustment):
+    """p = (v - a(x)) / b(x); T = a(x) + theta b(x)."""
+
+    def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
+        """How far v exceeds a(x), in units of b(x)."""
+        centre, unit = self._line(F, levels)
+        p = V[:, :, None] if centre is None else V[:, :, None] - centre
+        p = p if unit is None else p / unit
+        return np.broadcast_to(p, (len(V), *levels.shape))
+
+    def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
+        """a(x), corrected by theta units."""
+        centre, unit = self._line(F, levels)
+        step = theta if unit is None else round_up(theta * unit)
+        return step if centre is None else round_up(centre, step)
+
+    def _line(self, F: LocalLaws, levels: Array) -> tuple[Array | None, Array | None]:
+        """a and b, (n, S, L) or (n, S, 1) each; None for a = 0 and for b = 1."""
+        raise NotImplementedError
 
 
-class _WithFloor(Adjustment):
+class _WithFloor(_Affine):
     """An adjustment in local units, which stay above eps: ``floor`` typical reference scores."""
 
-    def __init__(self, floor: float) -> None:
+    def __init__(self, floor: float = 1e-3) -> None:
         self.floor = floor
 
     def fit(self, reference: Reference) -> _WithFloor:
         """Learn eps of each side: (S,)."""
         if not self.floor > 0:
             raise ValueError(f"got floor={self.floor!r}; expected a positive number.")
-        self.eps_ = np.array([self.floor * typical_size(column) for column in reference.sizes.T])
+        self.eps_ = self.floor * _unit_of_each_side(reference.sizes)
         return self
 
 
-class AdditiveQuantile(Adjustment):
+def _unit_of_each_side(V: Array) -> Array:
+    return np.array([typical_size(column) for column in V.T])
+
+
+class AdditiveQuantile(_Affine):
     """p = v - Q(tau; F); T = Q(tau; F) + theta. The score of SLCP."""
 
-    def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
-        """How far v exceeds the local quantile."""
-        return V[:, :, None] - F.quantile(levels)
-
-    def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
-        """The local quantile, corrected."""
-        return round_up(F.quantile(levels), theta)
+    def _line(self, F: LocalLaws, levels: Array) -> tuple[Array, None]:
+        return F.quantile(levels), None
 
 
 class MultiplicativeQuantile(_WithFloor):
     """p = v / (eps + |Q(tau; F)|); T = theta (eps + |Q(tau; F)|).
 
-    Meant for absolute scores. eps is ``floor`` times the median size of the reference scores.
+    Meant for absolute scores.
 
     Parameters
     ----------
     floor : float, default=0.001
+        eps in units of the median size of the reference scores.
     """
 
-    def __init__(self, floor: float = 1e-3) -> None:
-        super().__init__(floor)
-
-    def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
-        """v in units of the local quantile."""
-        return V[:, :, None] / self._unit(F, levels)
-
-    def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
-        """theta local units."""
-        return round_up(theta * self._unit(F, levels))
-
-    def _unit(self, F: LocalLaws, levels: Array) -> Array:
-        return self.eps_[:, None] + np.abs(F.quantile(levels))
+    def _line(self, F: LocalLaws, levels: Array) -> tuple[None, Array]:
+        return None, self.eps_[:, None] + np.abs(F.quantile(levels))
 
 
 class ScaledQuantile(_WithFloor):
@@ -134,21 +127,36 @@ class ScaledQuantile(_WithFloor):
     def __init__(self, floor: float = 1e-2) -> None:
         super().__init__(floor)
 
-    def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
-        """How far v exceeds the local quantile, in local widths."""
-        quantile, unit = self._line(F, levels)
-        return (V[:, :, None] - quantile) / unit
-
-    def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
-        """The local quantile, corrected."""
-        quantile, unit = self._line(F, levels)
-        return round_up(quantile, round_up(theta * unit))
-
     def _line(self, F: LocalLaws, levels: Array) -> tuple[Array, Array]:
         # Q(0) is -inf: the lower end is asked for no further out than any law can tell.
         lower = np.maximum(1.0 - levels, 2.0 * MASS_GUARD)
         quantile, below = np.dsplit(F.quantile(np.hstack([levels, lower])), 2)
         return quantile, self.eps_[:, None] + np.maximum(quantile - below, 0.0)
+
+
+class AdditiveExpectation(_Affine):
+    """p = v - E_F[V]; T = E_F[V] + theta.
+
+    With signed scores the width is constant: it corrects a local bias. With absolute scores it
+    adapts, less than a quantile does.
+    """
+
+    def _line(self, F: LocalLaws, levels: Array) -> tuple[Array, None]:
+        return F.mean()[:, :, None], None
+
+
+class MultiplicativeExpectation(_WithFloor):
+    """p = v / (eps + E_F|V|); T = theta (eps + E_F|V|): normalised residuals by a local law.
+
+    Parameters
+    ----------
+    floor : float, default=0.001
+        eps in units of the median size of the reference scores.
+    """
+
+    def _line(self, F: LocalLaws, levels: Array) -> tuple[None, Array]:
+        # A sketch may answer with less than nothing, and p must rise with v.
+        return None, (self.eps_ + np.maximum(F.mean(absolute=True), 0.0))[:, :, None]
 
 
 class ThetaQuantile(Adjustment):
@@ -163,14 +171,15 @@ class ThetaQuantile(Adjustment):
         """Learn the largest score and the unit beyond it, of each side."""
         V = reference.sizes
         self.largest_ = V.max(axis=0)
-        self.scale_ = np.array([typical_size(column) for column in V.T])
+        self.scale_ = _unit_of_each_side(V)
         return self
 
     def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
         """Mass strictly below v, or the distance beyond the support."""
         end = self._end(F.upper_quantile(np.full((V.shape[1], 1), _LAST)))[:, :, 0]
         excess = np.maximum(V - end, 0.0) / self.scale_
-        return _at_each_level(np.where(end < V, 1.0 + excess, F.cdf(V, side="left")), levels)
+        p = np.where(end < V, 1.0 + excess, F.cdf(V, side="left"))
+        return np.broadcast_to(p[:, :, None], (len(V), *levels.shape))
 
     def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
         """The upper quantile at the calibrated level."""
@@ -187,47 +196,6 @@ class ThetaQuantile(Adjustment):
     def _end(self, last: Array) -> Array:
         """M(x) from the end of the law there: (n, S, 1)."""
         return np.maximum(self.largest_[:, None], last)
-
-
-class AdditiveExpectation(Adjustment):
-    """p = v - E_F[V]; T = E_F[V] + theta.
-
-    With signed scores the width is constant: it corrects a local bias. With absolute scores it
-    adapts, less than a quantile does.
-    """
-
-    def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
-        """How far v exceeds the local mean."""
-        return _at_each_level(V - F.mean(), levels)
-
-    def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
-        """The local mean, corrected."""
-        return round_up(F.mean()[:, :, None], theta)
-
-
-class MultiplicativeExpectation(_WithFloor):
-    """p = v / (eps + E_F|V|); T = theta (eps + E_F|V|): normalised residuals by a local law.
-
-    Parameters
-    ----------
-    floor : float, default=0.001
-        eps in units of the median size of the reference scores.
-    """
-
-    def __init__(self, floor: float = 1e-3) -> None:
-        super().__init__(floor)
-
-    def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
-        """v in units of the local mean size."""
-        return _at_each_level(V / self._unit(F), levels)
-
-    def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
-        """theta local units."""
-        return round_up(theta * self._unit(F)[:, :, None])
-
-    def _unit(self, F: LocalLaws) -> Array:
-        # A sketch may answer with less than nothing, and p must rise with v.
-        return self.eps_ + np.maximum(F.mean(absolute=True), 0.0)
 
 
 #: By name; None leaves the score as it is, and no law is fitted.

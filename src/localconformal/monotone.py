@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,9 +58,7 @@ class MonotoneAdjustment(Adjustment):
         """The smallest theta that accepts v."""
         out = np.empty((F.n, *levels.shape))
         for s, l in np.ndindex(levels.shape):
-            side = _Side(F, s, float(levels[s, l]))
-            accepts = partial(self._accepts_theta, V[:, s], side)
-            out[:, s, l] = _first_true(accepts, F.n)
+            out[:, s, l] = self._smallest_theta(V[:, s], _Side(F, s, float(levels[s, l])))
         if not np.all(V[:, :, None] <= self.threshold(out, F, levels)):
             raise ValueError(
                 "m(v, F, theta) rises in v or falls in theta at some calibration row; the "
@@ -74,16 +71,17 @@ class MonotoneAdjustment(Adjustment):
         theta = np.broadcast_to(theta, (F.n, *theta.shape[-2:]))
         out = np.empty(theta.shape)
         for s, m in np.ndindex(theta.shape[1:]):
-            side, t = _Side(F, s, float(levels[s, min(m, levels.shape[1] - 1)])), theta[:, s, m]
-            refuses = partial(self._refuses_v, side, np.where(np.isinf(t), 0.0, t))
-            out[:, s, m] = np.where(np.isposinf(t), np.inf, _first_true(refuses, F.n))
+            level = float(levels[s, min(m, levels.shape[1] - 1)])
+            out[:, s, m] = self._largest_v(theta[:, s, m], _Side(F, s, level))
         return out
 
-    def _accepts_theta(self, v: Array, side: _Side, theta: Array) -> Any:
-        return self._value(v, side, theta) >= 0
+    def _smallest_theta(self, v: Array, side: _Side) -> Array:
+        return _first_true(lambda theta: self._value(v, side, theta) >= 0, len(v))
 
-    def _refuses_v(self, side: _Side, theta: Array, v: Array) -> Any:
-        return ~(self._value(v, side, theta) >= 0)
+    def _largest_v(self, theta: Array, side: _Side) -> Array:
+        finite = np.where(np.isinf(theta), 0.0, theta)
+        found = _first_true(lambda v: ~(self._value(v, side, finite) >= 0), len(theta))
+        return np.where(np.isposinf(theta), np.inf, found)
 
     def _value(self, v: Array, side: _Side, theta: Array) -> Array:
         value = np.asarray(self.m(v, side, theta), dtype=np.float64)
@@ -130,13 +128,19 @@ class _Side:
         self.laws, self.index, self.level = laws, index, level
         self.known: dict[Any, Array] = {}
 
-    def quantile(self, t: Array | float) -> Array:
+    def quantile(self, t: Array | float, upper: bool = False) -> Array:
         """Q(t | x) for one t, or one per row: (n,)."""
-        return self._quantile(t, upper=False)
+
+        def ask() -> Array:
+            shape = (self.laws.n, self.laws.n_sides, 1)
+            levels = np.broadcast_to(np.reshape(t, (-1, 1, 1)), shape)
+            return self.laws.quantile(levels, upper)[:, self.index, 0]
+
+        return ask() if np.ndim(t) else self._once((float(t), upper), ask)
 
     def upper_quantile(self, t: Array | float) -> Array:
         """Q+(t | x) for one t, or one per row: (n,)."""
-        return self._quantile(t, upper=True)
+        return self.quantile(t, upper=True)
 
     def cdf(self, v: Array | float, side: str = "right") -> Array:
         """F(v | x), or F(v- | x) for side "left": (n,)."""
@@ -146,14 +150,6 @@ class _Side:
     def mean(self, absolute: bool = False) -> Array:
         """E[V | x], or E[|V| | x]: (n,)."""
         return self._once(absolute, lambda: self.laws.mean(absolute)[:, self.index])
-
-    def _quantile(self, t: Array | float, upper: bool) -> Array:
-        def ask() -> Array:
-            shape = (self.laws.n, self.laws.n_sides, 1)
-            levels = np.broadcast_to(np.reshape(t, (-1, 1, 1)), shape)
-            return self.laws.quantile(levels, upper)[:, self.index, 0]
-
-        return ask() if np.ndim(t) else self._once((float(t), upper), ask)
 
     def _once(self, key: Any, compute: Callable[[], Array]) -> Array:
         if key not in self.known:

@@ -1,11 +1,11 @@
 """Order statistics of scores, and what may be done to bounds: the only place for either.
 
-Four functions, for a law F = sum_i w_i delta(v_i):
+Three functions, for a law F = sum_i w_i delta(v_i):
 
 * ``conformal_quantile``           cq(tau; s): the ceil((n + 1) tau)-th smallest, +inf beyond n;
 * ``weighted_conformal_quantile``  wcq(tau; s, w, w_inf): the same with weights and mass at +inf;
-* ``weighted_quantile``            Q(tau; F) = inf{v : F(v) >= tau};
-* ``upper_weighted_quantile``      Q+(t; F) = inf{v : F(v) > t} = sup{v : F(v-) <= t}.
+* ``weighted_quantile``            Q(tau; F) = inf{v : F(v) >= tau}, or, where ``upper``,
+                                   Q+(t; F) = inf{v : F(v) > t} = sup{v : F(v-) <= t}.
 
 Levels such as 0.95 are not exact in binary, and neither are running sums, so that each
 comparison carries a guard. Q and cq treat a sum within the guard of the level as having
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+_Upper = bool | NDArray[np.bool_]
 
 RANK_GUARD = 1e-9
 MASS_GUARD = 1e-12
@@ -105,25 +106,18 @@ def weighted_conformal_quantile(
     return quantile_of_cdf(s[order], cdf, asked[:, None], upper=False).squeeze(axis=1)
 
 
-def weighted_quantile(values: ArrayLike, weights: ArrayLike, levels: ArrayLike) -> Array:
+def weighted_quantile(
+    values: ArrayLike, weights: ArrayLike, levels: ArrayLike, upper: _Upper = False
+) -> Array:
     """Q(tau; F) = inf{v : F(v) >= tau} of the law with these values and weights.
+
+    Or, where ``upper``, Q+(t; F) = inf{v : F(v) > t}, which is +inf when t >= 1.
 
     >>> weighted_quantile([1.0, 2.0, 3.0], [1, 0, 1], [0.5, 0.51])
     array([1., 3.])
-    """
-    return quantile_of_cdf(*_sorted_cdf(values, weights), np.asarray(levels), upper=False)
-
-
-def upper_weighted_quantile(values: ArrayLike, weights: ArrayLike, levels: ArrayLike) -> Array:
-    """Q+(t; F) = inf{v : F(v) > t}; +inf when t >= 1.
-
-    >>> upper_weighted_quantile([1.0, 2.0, 3.0], [1, 0, 1], [0.49, 0.5, 1.0])
+    >>> weighted_quantile([1.0, 2.0, 3.0], [1, 0, 1], [0.49, 0.5, 1.0], upper=True)
     array([ 1.,  3., inf])
     """
-    return quantile_of_cdf(*_sorted_cdf(values, weights), np.asarray(levels), upper=True)
-
-
-def _sorted_cdf(values: ArrayLike, weights: ArrayLike) -> tuple[Array, Array]:
     v, w = np.asarray(values, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     if v.shape != w.shape or not np.all(w >= 0) or not w.sum() > 0:
         raise ValueError(
@@ -132,10 +126,10 @@ def _sorted_cdf(values: ArrayLike, weights: ArrayLike) -> tuple[Array, Array]:
         )
     order = np.argsort(v, kind="stable")
     cumulated = np.cumsum(w[order])
-    return v[order], cumulated / cumulated[-1]
+    return quantile_of_cdf(v[order], cumulated / cumulated[-1], np.asarray(levels), upper)
 
 
-def cdf_targets(levels: Array, upper: bool | NDArray[np.bool_]) -> Array:
+def cdf_targets(levels: Array, upper: _Upper) -> Array:
     """Masses that F must reach for Q, or for Q+ where ``upper``: one comparison F >= target each.
 
     F >= tau within the guard, or F > t beyond it. A target of 0 or less is reached at -inf.
@@ -144,9 +138,7 @@ def cdf_targets(levels: Array, upper: bool | NDArray[np.bool_]) -> Array:
     return np.where(strict, np.nextafter(levels + MASS_GUARD, np.inf), levels - MASS_GUARD)
 
 
-def quantile_of_cdf(
-    values: Array, cdf: Array, levels: Array, upper: bool | NDArray[np.bool_]
-) -> Array:
+def quantile_of_cdf(values: Array, cdf: Array, levels: Array, upper: _Upper) -> Array:
     """Q (or Q+ where ``upper``) of laws given by their running sums over sorted values.
 
     Values (n,); sums that end at 1, (n,) or (m, n); levels of any shape for one law, (L,) or

@@ -47,6 +47,17 @@ class Band(NamedTuple):
         return cls(point, middle, middle, scale, scale)
 
 
+class _Training(NamedTuple):
+    """What `Score.fit` was given."""
+
+    estimator: Any
+    X: Any
+    y: Array
+    confidence_level: float
+    random_state: int
+    fit_params: Mapping[str, Any] | None
+
+
 class Score(Curve, BaseEstimator):
     """Two-sided score: how many units y lies below the lower and above the upper edge.
 
@@ -71,6 +82,11 @@ class Score(Curve, BaseEstimator):
         fit_params: Mapping[str, Any] | None = None,
     ) -> Score:
         """Fit the models behind the score on training rows; return self."""
+        task = _Training(estimator, as_rows(X).X, y, confidence_level, random_state, fit_params)
+        self._fit_models(task)
+        return self
+
+    def _fit_models(self, task: _Training) -> None:
         raise NotImplementedError
 
     def compute(self, rows: Rows) -> Band:
@@ -86,11 +102,15 @@ class Score(Curve, BaseEstimator):
 
     def is_frozen(self, estimator: Any) -> bool:
         """Whether `fit` trains nothing, so that every row given to it is unseen by the models."""
-        return is_frozen(estimator)
+        return all(map(is_frozen, self._models(estimator)))
 
     def comes_fitted(self, estimator: Any) -> bool:
         """Whether any model behind the score was fitted elsewhere, on rows we do not know."""
-        return any(map(is_frozen, models_given(estimator)))
+        return any(map(is_frozen, self._models(estimator)))
+
+    def _models(self, estimator: Any) -> list[Any]:
+        """The models behind the score, fitted or not."""
+        return models_given(estimator)
 
     def values(self, band: Band, y: Array) -> Array:
         """Scores of (x, y): (n, 2), columns lower and upper."""
@@ -125,19 +145,8 @@ class ResidualScore(Score):
     array([-1.,  1.])
     """
 
-    def fit(
-        self,
-        estimator: Any,
-        X: Any,
-        y: Array,
-        *,
-        confidence_level: float = 0.9,
-        random_state: int = 0,
-        fit_params: Mapping[str, Any] | None = None,
-    ) -> ResidualScore:
-        """Fit mu."""
-        self.model_ = fit_model(estimator, as_rows(X).X, y, fit_params)
-        return self
+    def _fit_models(self, task: _Training) -> None:
+        self.model_ = fit_model(task.estimator, task.X, task.y, task.fit_params)
 
     def compute(self, rows: Rows) -> Band:
         """No width around mu(x)."""
@@ -203,48 +212,41 @@ class NormalisedScore(ResidualScore):
         self.beta = beta
         self.n_folds = n_folds
 
-    def fit(
-        self,
-        estimator: Any,
-        X: Any,
-        y: Array,
-        *,
-        confidence_level: float = 0.9,
-        random_state: int = 0,
-        fit_params: Mapping[str, Any] | None = None,
-    ) -> NormalisedScore:
-        """Fit mu, then sigma on out-of-fold absolute residuals."""
-        from localconformal.models import default_estimator
-
+    def _fit_models(self, task: _Training) -> None:
         if not self.beta >= 0:
             raise ValueError(f"got beta={self.beta!r}; expected a number of at least 0.")
-        rows, spread = as_rows(X), self.spread_estimator
-        super().fit(estimator, rows, y, fit_params=fit_params)
-        if spread is None:
-            spread = default_estimator(random_state)
-        residuals = self._residuals(estimator, rows, y, random_state, fit_params or {})
-        self.spread_model_ = fit_model(spread, rows.X, residuals)
-        self.floor_ = self.beta * typical_size(clear_of_rounding(residuals, y))
-        return self
+        super()._fit_models(task)
+        residuals = np.abs(task.y - self._out_of_fold(task))
+        self.spread_model_ = fit_model(self._spread(task.random_state), task.X, residuals)
+        self.floor_ = self.beta * typical_size(clear_of_rounding(residuals, task.y))
 
-    def _residuals(
-        self, estimator: Any, rows: Rows, y: Array, seed: int, fit_params: Mapping[str, Any]
-    ) -> Array:
-        """|y - mu(x)| by models that have not seen the row; no folds for a frozen mu."""
+    def _out_of_fold(self, task: _Training) -> Array:
+        """mu(x) by models that have not seen the row; no folds for a frozen mu."""
         from localconformal.models import fit_all
 
+        estimator, X, y, _, seed, params = task
         if is_frozen(estimator):
-            return np.abs(y - predict_column(self.model_, rows.X))
+            return predict_column(self.model_, X)
         prediction = np.empty_like(y)
 
         def predict(rest: Index, fold: Index) -> None:
-            params = take_params(fit_params, rest, len(y))
-            model = fit_model(estimator, take_rows(rows.X, rest), y[rest], params)
-            prediction[fold] = predict_column(model, take_rows(rows.X, fold))
+            some = take_params(params or {}, rest, len(y))
+            model = fit_model(estimator, take_rows(X, rest), y[rest], some)
+            prediction[fold] = predict_column(model, take_rows(X, fold))
 
         folds = fold_rows(len(y), self.n_folds, seed)
-        fit_all([partial(predict, *fold) for fold in folds], estimator, rows.X, self.n_jobs_)
-        return np.abs(y - prediction)
+        fit_all([partial(predict, *fold) for fold in folds], estimator, X, self.n_jobs_)
+        return prediction
+
+    def _spread(self, random_state: int | None = None) -> Any:
+        """The model of the spread, as it was given."""
+        from localconformal.models import default_estimator
+
+        given = self.spread_estimator
+        return default_estimator(random_state) if given is None else given
+
+    def _models(self, estimator: Any) -> list[Any]:
+        return [*super()._models(estimator), self._spread()]
 
     def compute(self, rows: Rows) -> Band:
         """No width around mu(x), in units of s(x); a tiny floor stays when s would be 0."""
@@ -255,17 +257,6 @@ class NormalisedScore(ResidualScore):
     def out_of_bag(self) -> Band:
         """Not available: sigma has no out-of-bag version."""
         return Score.out_of_bag(self)
-
-    def comes_fitted(self, estimator: Any) -> bool:
-        """Also when sigma was fitted elsewhere."""
-        return super().comes_fitted(estimator) or self._spread_is_frozen()
-
-    def is_frozen(self, estimator: Any) -> bool:
-        """Nothing is trained when both mu and sigma come fitted."""
-        return is_frozen(estimator) and self._spread_is_frozen()
-
-    def _spread_is_frozen(self) -> bool:
-        return self.spread_estimator is not None and is_frozen(self.spread_estimator)
 
 
 class QuantileScore(Score):
@@ -299,31 +290,19 @@ class QuantileScore(Score):
         self.unit = unit
         self.floor = floor
 
-    def fit(
-        self,
-        estimator: Any,
-        X: Any,
-        y: Array,
-        *,
-        confidence_level: float = 0.9,
-        random_state: int = 0,
-        fit_params: Mapping[str, Any] | None = None,
-    ) -> QuantileScore:
-        """Fit the quantile models and the floors of the units."""
+    def _fit_models(self, task: _Training) -> None:
         from localconformal.models import fit_all, quantile_models
 
         if self.unit not in _UNITS:
             raise ValueError(f"got unit={self.unit!r}; expected one of {sorted(_UNITS)}.")
-        X = as_rows(X).X
-        self.levels_ = self._levels(confidence_level)
-        models = quantile_models(estimator, self.levels_)
-        fits = [partial(fit_model, model, X, y, fit_params) for model in models]
-        self.models_ = fit_all(fits, models, X, self.n_jobs_)
-        units = list(_UNITS[self.unit](*self._curves(X)))
+        self.levels_ = self._levels(task.confidence_level)
+        models = quantile_models(task.estimator, self.levels_)
+        fits = [partial(fit_model, model, task.X, task.y, task.fit_params) for model in models]
+        self.models_ = fit_all(fits, models, task.X, self.n_jobs_)
+        units = list(_UNITS[self.unit](*self._curves(task.X)))
         if self.unit != "one":
-            units = [clear_of_rounding(unit, y) for unit in units]
+            units = [clear_of_rounding(unit, task.y) for unit in units]
         self.unit_floors_ = [self.floor * typical_size(unit) for unit in units]
-        return self
 
     def _levels(self, confidence_level: float) -> list[float]:
         if self.quantiles is None:
@@ -355,10 +334,6 @@ class QuantileScore(Score):
             np.maximum(unit, floor) for unit, floor in zip(units, self.unit_floors_, strict=True)
         )
         return Band(middle, low, high, below, above)
-
-    def is_frozen(self, estimator: Any) -> bool:
-        """Nothing is trained when every model comes fitted; floors are training constants."""
-        return all(map(is_frozen, models_given(estimator)))
 
 
 #: unit name -> (low, middle, high) -> (lower unit, upper unit)

@@ -8,7 +8,7 @@ from inner import LeafWeights
 from localconformal.engine.leaves import LeafEngine
 from localconformal.laws.base import ReferenceEngine
 from localconformal.laws.forest import _ForestTrees
-from localconformal.quantiles import upper_weighted_quantile, weighted_quantile
+from localconformal.quantiles import weighted_quantile
 
 LEVELS = np.array([0.05, 0.3, 0.5, 0.95])
 BELOW = np.zeros(len(LEVELS), dtype=bool)
@@ -65,8 +65,8 @@ def test_answers_equal_those_of_the_weights_written_out(make, n, trees, leaves):
     for side, below in (("right", np.less_equal), ("left", np.less)):
         found = engine.cdf(asked, np.tile(at, (len(asked), 1)), side)
         np.testing.assert_allclose(found, shares @ below.outer(v, at), atol=1e-12)
-    for upper, by_hand in ((BELOW, weighted_quantile), (~BELOW, upper_weighted_quantile)):
-        expected = [by_hand(v, w, LEVELS) for w in weights]
+    for upper in (BELOW, ~BELOW):
+        expected = [weighted_quantile(v, w, LEVELS, upper) for w in weights]
         np.testing.assert_array_equal(engine.quantiles(asked, LEVELS, upper), expected)
 
 
