@@ -24,9 +24,6 @@ from localconformal.laws.kernel import KernelWeights, NeighborWeights
 #: Values that are written where they stand.
 PLAIN = (str, bytes, int, float, complex, bool, type(None), type, np.dtype, np.generic)
 
-#: What engines hold their references in.
-_ENGINE_PARTS = (KernelWeights, NeighborWeights, Sketch)
-
 
 def is_own(value: Any) -> bool:
     """Whether the value is an object of this library that is made of its attributes."""
@@ -69,12 +66,12 @@ def check_model(model: Any) -> None:
                 if isinstance(walk, TreeWalk):
                     _check_walk(walk, len(part.records.starts) - 1)
         is_engine = is_own(part) and hasattr(part, "quantiles") and hasattr(part, "v")
-        if is_engine or isinstance(part, (Calibration, *_ENGINE_PARTS)):
+        if is_engine or isinstance(part, (Calibration, KernelWeights, NeighborWeights, Sketch)):
             _refuse_nan(part)
         if isinstance(part, Calibration):
             _check_calibration(part)
         elif is_engine:
-            _check_engine(part)
+            _check_engine(part, part.v)
 
 
 def _check_trees(part: Any) -> None:
@@ -162,38 +159,27 @@ def _check_calibration(found: Calibration) -> None:
         raise ValueError("the calibration scores do not fit their rows")
 
 
-def _check_engine(engine: Any) -> None:
-    """Reference scores (n,) ascend, and there is a row for each."""
-    v = engine.v
+def _check_engine(engine: Any, v: NDArray[Any]) -> None:
+    """Reference scores (n,) ascend, and what the loops read has a row for each, in its shape."""
     if v.ndim != 1 or len(v) == 0 or np.any(np.diff(v) < 0):
         raise ValueError("the reference scores of a law are not in order")
-    if not _fills(engine, len(v)):
-        raise ValueError("a law has other reference rows than scores")
-
-
-def _fills(engine: Any, n: int) -> bool:
-    """Whether an engine has what its loops read: n references, in the shape they expect."""
+    n = len(v)
     if isinstance(engine, ExactEngine):
         # Rows in blocks, the last one padded.
         size = min(BLOCK, n)
         shape = (-(-n // size), len(engine.centre), size)
-        return all(one is None or one.shape == shape for one in (engine.wide, engine.narrow))
-    if isinstance(engine, SketchEngine):
+        fills = all(one is None or one.shape == shape for one in (engine.wide, engine.narrow))
+    elif isinstance(engine, SketchEngine):
         # Sums at each of n edges and r landmarks.
         r = engine.sketch.columns.shape[1]
         shapes = engine.A.shape, engine.means.shape, engine.squares.shape
-        return shapes == ((n, r), (2, r), (r,))
-    # An engine without references of its own needs none.
-    holder = engine.weigh if isinstance(engine, ReferenceEngine) else engine
-    return len(getattr(holder, "references", engine.v)) == n
-
-
-#: Nodes of skops that call a method or a constructor.
-_CALLING = ("ConstructorFromReduceNode", "MethodNode", "OperatorFuncNode")
-#: Loader and module of what the keys of a dict may be made of.
-_TYPES = {("TypeNode", "builtins"), ("TypeNode", "numpy")}
-#: What `functools.partial` may wrap: gradient boosting applies it to columns with categories.
-_WRAPPED = ("FunctionNode", "sklearn.utils.validation", "check_array")
+        fills = shapes == ((n, r), (2, r), (r,))
+    else:
+        # An engine without references of its own needs none.
+        holder = engine.weigh if isinstance(engine, ReferenceEngine) else engine
+        fills = len(getattr(holder, "references", v)) == n
+    if not fills:
+        raise ValueError("a law has other reference rows than scores")
 
 
 def check_nodes(data: bytes) -> None:
@@ -202,62 +188,52 @@ def check_nodes(data: bytes) -> None:
     skops makes objects of types that are on a list, but some of its nodes also call what they name:
     a method, a constructor with arguments, the type of a dict's key.
     """
+    objects: list[dict[str, Any]] = []
+
+    def met(read: dict[str, Any]) -> dict[str, Any]:
+        objects.append(read)
+        return read
+
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        schema = json.loads(archive.read("schema.json"))
+        json.loads(archive.read("schema.json"), object_hook=met)
     known: dict[Any, Any] = {}
-    for node in _nodes(schema):
-        if node["__loader__"] in _CALLING:
+    for node in (one for one in objects if "__loader__" in one):
+        if node["__loader__"] in ("ConstructorFromReduceNode", "MethodNode", "OperatorFuncNode"):
             raise ValueError(f"it has a {node['__loader__']}, which would call something")
         # skops takes the first node with an id for all later ones, whatever they say.
         if "__id__" in node and known.setdefault(node["__id__"], _kind(node)) != _kind(node):
             raise ValueError("it has two different objects with the same id")
-        if node["__loader__"] == "PartialNode" and _kind(node["content"]["func"]) != _WRAPPED:
+        # Gradient boosting applies it to columns with categories.
+        allowed = ("FunctionNode", "sklearn.utils.validation", "check_array")
+        if node["__loader__"] == "PartialNode" and _kind(node["content"]["func"]) != allowed:
             raise ValueError("it has a functools.partial of an unknown function")
-        # What a dict's keys are made of.
         keys = node.get("key_types")
         if keys is not None and (
             _kind(keys) != ("ListNode", "builtins", "list")
-            or {_kind(key)[:2] for key in keys["content"]} - _TYPES
+            or {_kind(key)[:2] for key in keys["content"]}
+            - {("TypeNode", "builtins"), ("TypeNode", "numpy")}
         ):
             raise ValueError("it has a dict whose keys would be made by a call")
-
-
-def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
-    waiting = [schema]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            waiting += part.values()
-            if "__loader__" in part:
-                yield part
-        elif isinstance(part, list):
-            waiting += part
 
 
 def _kind(node: Any) -> tuple[Any, ...]:
     return tuple(node.get(name) for name in ("__loader__", "__module__", "__class__"))
 
 
-#: Where scikit-learn keeps results on disk, and what `set_fit_request` and its like were told.
-_CACHE, _REQUESTS = "memory", "_metadata_request"
 #: Parameter -> its only value that does not lead out.
-HARMLESS = {_CACHE: None, "callback": None, "callbacks": None, "input": "content"}
+HARMLESS = {"memory": None, "callback": None, "callbacks": None, "input": "content"}
 #: Settings that a constructor does not name and that may be texts; others could be paths or hosts.
 _FURTHER_TEXTS = (
     *("boosting", "data_sample_strategy", "device_type", "metric", "monotone_constraints_method"),
     *("tree_learner", "updater"),
 )
-#: In the place of an estimator.
-_STEP_TEXTS = ("drop", "passthrough")
-#: Attributes with settings that a constructor does not name, and with those that a search tries.
-_FURTHER, _TRIED = ("_other_params", "kwargs"), ("param_grid", "param_distributions")
 
 
 def drop_caches(model: Any) -> None:
     """No estimator within the model keeps results on disk, as pickles; what it computes stays."""
     for part in _estimators(model):
-        if vars(part).get(_CACHE) is not None:
-            setattr(part, _CACHE, None)
+        if vars(part).get("memory") is not None:
+            part.memory = None
 
 
 def without_requests(model: Any) -> Any:
@@ -266,12 +242,11 @@ def without_requests(model: Any) -> Any:
     Requests say what `fit` is to be given. A fitted model has no use for them, and skops, which
     follows them back to their estimator, would not come to an end.
     """
-    if not any(_REQUESTS in vars(part) for part in _estimators(model)):
-        return model
-    copied = deepcopy(model)
-    for part in _estimators(copied):
-        vars(part).pop(_REQUESTS, None)
-    return copied
+    if any("_metadata_request" in vars(part) for part in _estimators(model)):
+        model = deepcopy(model)
+        for part in _estimators(model):
+            vars(part).pop("_metadata_request", None)
+    return model
 
 
 def check_inside(model: Any) -> None:
@@ -281,15 +256,14 @@ def check_inside(model: Any) -> None:
     """
     for part in _estimators(model):
         for name, value, is_named in _settings(part):
+            leads_out = not is_named and name not in _FURTHER_TEXTS and _has_text(value)
             if name in HARMLESS:
                 wanted = HARMLESS[name]
                 leads_out = not (isinstance(value, type(wanted)) and value == wanted)
-            else:
-                leads_out = not is_named and name not in _FURTHER_TEXTS and _has_text(value)
             if leads_out:
                 said = repr(value) if isinstance(value, (str, bytes)) else type(value).__name__
-                kind = type(part).__name__
-                raise ValueError(f"{kind} has {name}={said}, which leads out of the model")
+                setting = f"{type(part).__name__} has {name}={said}"
+                raise ValueError(f"{setting}, which leads out of the model")
 
 
 def _estimators(model: Any) -> Iterator[Any]:
@@ -299,12 +273,13 @@ def _estimators(model: Any) -> Iterator[Any]:
 def _settings(part: Any) -> Iterator[tuple[str, Any, bool]]:
     """Name, value, and whether a constructor names it; without the cache, which is dropped."""
     named = _named(part)
-    for name in named & vars(part).keys() - {_CACHE}:
+    for name in named & vars(part).keys() - {"memory"}:
         yield name, getattr(part, name), True
-    for attribute in _FURTHER:
+    for attribute in ("_other_params", "kwargs"):
         for name, value in _entries(getattr(part, attribute, None)):
             yield name, value, name in named
-    for attribute in _TRIED:
+    # What a search tries.
+    for attribute in ("param_grid", "param_distributions"):
         tried = _entries(getattr(part, attribute, None))
         known = {name for inside in _estimators(part) for name in _named(inside)} if tried else {}
         for path, values in tried:
@@ -329,4 +304,5 @@ def _entries(settings: Any) -> list[tuple[str, Any]]:
 def _has_text(value: Any) -> bool:
     if isinstance(value, (list, tuple, set, np.ndarray)):
         return any(map(_has_text, value))
-    return isinstance(value, (str, bytes)) and value not in _STEP_TEXTS
+    # In the place of an estimator.
+    return isinstance(value, (str, bytes)) and value not in ("drop", "passthrough")

@@ -39,20 +39,14 @@ _MOST_COLUMNS = 2_000
 TEXT, NAME = "text", "name"
 #: What CSV is parsed as; a time is parsed later, by the format that was learned.
 _CSV_TYPES = {NUMBER: pa.float64(), TEXT: pa.string(), TIME: pa.string(), NAME: pa.string()}
-#: Bytes of CSV that are parsed at once; a row must fit.
-_BLOCK_BYTES = 2**22
 
 #: Suffix -> how its bytes are opened; None for Parquet, which Arrow opens itself.
 _FORMATS: dict[str, Any] = {".csv": open, ".csv.gz": gzip.open, ".parquet": None, ".pq": None}
 _WRITERS: dict[str, Any] = {".csv": pa.csv.CSVWriter, ".parquet": pq.ParquetWriter}
 
-#: What else a file called CSV may be separated by.
+#: What else a file called CSV may be separated by. A name may have the last two as well: they count
+#: only if the first row has as many.
 _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces", ":": "colons"}
-#: Those that a name may have too: they count only if the first row has as many.
-_IN_NAMES = (" ", ":")
-#: A header is looked for in so many bytes.
-_LONGEST_HEADER = 2**24
-
 #: How a number may be written elsewhere -> what to do about it; the first that fits counts.
 _FOREIGN_NUMBERS = {
     r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?": "it has commas between thousands: write it without them",
@@ -60,10 +54,8 @@ _FOREIGN_NUMBERS = {
     r"[+-]?\d{1,3}(?:[\s'_]\d{3})+(?:\.\d*)?": "its thousands stand apart: write it without gaps",
 }
 #: A spreadsheet takes a text that begins so for a formula, and runs it; in some languages the wide
-#: signs too.
-_FORMULA_SIGNS = frozenset("=+-@＝＋－＠")
-#: What may stand before the sign, or do as well: blanks, and what is not seen.
-_BLANKS = re.compile(r"[\s\x00-\x1f\u200b-\u200f\u2060\ufeff]*")
+#: signs too, and all of them also after blanks and what is not seen.
+_FORMULA = re.compile(r"[\s\x00-\x1f\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠]|[\t\r\n]")
 
 
 class TableError(ValueError):
@@ -360,7 +352,8 @@ def _csv_options(columns: list[str], types: dict[str, Any], *, use_threads: bool
     """How CSV is read: quoted texts may have line breaks, and empty texts are missing."""
     chosen = {"include_columns": columns, "column_types": types}
     return {
-        "read_options": pa.csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=use_threads),
+        # Bytes that are parsed at once; a row must fit.
+        "read_options": pa.csv.ReadOptions(block_size=2**22, use_threads=use_threads),
         "parse_options": pa.csv.ParseOptions(newlines_in_values=True),
         "convert_options": pa.csv.ConvertOptions(**chosen, strings_can_be_null=True),
     }
@@ -369,7 +362,7 @@ def _csv_options(columns: list[str], types: dict[str, Any], *, use_threads: bool
 def _raw_names(path: Path) -> dict[str, str]:
     """Name of each column of a CSV file -> that in the file; without one, it tells its position."""
     with _FORMATS[check_suffix(path, _FORMATS)](path, "rb") as stream:
-        beginning = stream.read(_LONGEST_HEADER)
+        beginning = stream.read(2**24)
     decoded = beginning.decode("utf-8-sig", errors="strict" if len(beginning) < 4096 else "replace")
     records = csv.reader(io.StringIO(decoded, newline=""))
     header = next(records, [])
@@ -377,22 +370,19 @@ def _raw_names(path: Path) -> dict[str, str]:
         raise TableError(f"{path} has no header; expected the names of the columns first.")
     if any("\N{REPLACEMENT CHARACTER}" in name for name in header):
         raise TableError(_not_utf8(path))
-    if len(header) == 1:
-        _check_delimiter(path, header[0], next(records, None))
-    names = [name or f"Unnamed: {position}" for position, name in enumerate(header)]
-    return dict(zip(_unique(names, path), header, strict=True))
-
-
-def _check_delimiter(path: Path, header: str, first_row: list[str] | None) -> None:
-    """A header without a comma is one name, as far as one can tell."""
-    for delimiter, name in _OTHER_DELIMITERS.items():
-        count = header.strip().count(delimiter)
-        is_name = delimiter in _IN_NAMES and first_row is not None
-        if count and not (is_name and ",".join(first_row or ()).strip().count(delimiter) != count):
+    # A header without a comma is one name, as far as one can tell.
+    first_row, others = (next(records, None), _OTHER_DELIMITERS) if len(header) == 1 else (None, {})
+    for delimiter, name in others.items():
+        count = header[0].strip().count(delimiter)
+        may_be_name = delimiter in " :" and first_row is not None
+        in_row = ",".join(first_row or ()).strip().count(delimiter)
+        if count and (count == in_row or not may_be_name):
             raise TableError(
-                f"{path} seems to be separated by {name} ({one_line(header, 40)!r} is one "
+                f"{path} seems to be separated by {name} ({one_line(header[0], 40)!r} is one "
                 "column); expected commas: save it with commas, or as Parquet."
             )
+    names = [name or f"Unnamed: {position}" for position, name in enumerate(header)]
+    return dict(zip(_unique(names, path), header, strict=True))
 
 
 @contextmanager
@@ -494,10 +484,7 @@ def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
 
 def harmless(cell: Any) -> Any:
     """A text with an apostrophe before it if a spreadsheet would take it for a formula."""
-    if not isinstance(cell, str) or cell[:1].isalnum():
-        return cell
-    begins = cell[_BLANKS.match(cell).end() :][:1]  # type: ignore[union-attr]
-    return f"'{cell}" if begins in _FORMULA_SIGNS or cell[:1] in ("\t", "\r", "\n") else cell
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def _with_harmless_texts(frame: pd.DataFrame) -> pd.DataFrame:
