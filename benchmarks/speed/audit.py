@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.speed.base import least_seconds, rows
 from localconformal.audit import audit
-from localconformal.audit.cells import Outcomes, feature_cells, read_table
+from localconformal.audit.cells import Outcomes, feature_cells, telling_columns
 from localconformal.audit.rules import find_rules
 from localconformal.metrics import excess_risk, hsic, worst_slab_coverage
 from localconformal.metrics.intervals import is_covered, lengths
@@ -33,10 +33,10 @@ def audited_rows(n, columns=COLUMNS):
 def time_parts(X, y, intervals):
     """Seconds of each part that takes more than a moment, in one thread as the audit runs it."""
     counted = Outcomes(is_covered(y, intervals), lengths(intervals), LEVEL)
-    read, table = least_seconds(lambda: read_table(X, len(y)), 1)
+    read, (columns, _) = least_seconds(lambda: telling_columns(X, len(y)), 1)
     parts = {
-        "bins": lambda: feature_cells(table.columns, counted),
-        "rules": lambda: find_rules(table.columns, counted, 0),
+        "bins": lambda: feature_cells(columns, counted),
+        "rules": lambda: find_rules(columns, counted, 0),
         "hsic": lambda: hsic(y, intervals),
         "worst_slab": lambda: worst_slab_coverage(y, intervals, X),
         "excess_risk": lambda: excess_risk(y, intervals, X, LEVEL),

@@ -202,7 +202,7 @@ def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
+    environment: Any = Environment(
         loader=PackageLoader("localconformal", ""),
         autoescape=True,
         # Texts from data are shown, never obeyed: here and by the escaping.
@@ -214,4 +214,5 @@ def _environment() -> Any:
     )
     tight = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
     environment.policies["json.dumps_kwargs"] = tight
+    environment.globals |= {f.__name__: f for f in (say_band, say_number, say_p_value, say_share)}
     return environment

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
-from itertools import chain
 from math import nan
 from pathlib import Path
 from typing import Any, cast
@@ -48,21 +47,18 @@ from localconformal.text import (
     shorten,
 )
 
-_PARTS = ("summary", "rules", "features", "groups", "sizes", "slab", "failures", "notes")
 _LEVEL, _DEFAULT_LEVEL = "confidence_level", 0.9
 #: Parts that are families of tests, and how they are called.
-_TITLES = {
-    "rules": "Rules",
-    "features": "Bins of features",
-    "groups": "Groups",
-    "sizes": "Strata of the length",
-}
+_TITLES = {"rules": "Rules", "features": "Bins of features", "groups": "Groups"}
+_TITLES["sizes"] = "Strata of the length"
+_PARTS = ("summary", *_TITLES, "slab", "failures", "notes")
 #: Lines of a part of the text, and rows of a table in HTML, before the rest is only counted.
 _MOST_LINES, _MOST_ROWS, _WIDEST_SENTENCE = 10, 20, 400
 #: Rows that the excess risk learns from; more take time and change it little.
 _MAX_RISK_ROWS, _FEW_ROWS = 100_000, 100
 #: Metrics that are fields of `Summary`, by their names.
 _PLAIN = "mean_length", "median_length", "share_infinite", "share_empty", "length_coverage_corr"
+_BAND = "lower", "upper"
 #: With fewer rows, the standard error of the excess risk is too small: by a third at 100.
 _FEWEST_RISK_ROWS = 500
 #: Columns named of a slab's direction; how far off its place in one a value may be, in deviations.
@@ -74,11 +70,10 @@ class Summary:
     """Coverage, size and conditional coverage of all rows; NaN where undefined.
 
     ``lower`` and ``upper`` are the exact 95 % binomial band of the coverage, ``p_value`` that of
-    the exact two-sided test that it is the target, ``confidence_level``. ``n_calibration`` is 0
-    where it is not known; 95 % of calibration sets of this size, together with as many test rows
-    as these, put the coverage of split conformal intervals between ``expected_lower`` and
-    ``expected_upper`` (`coverage_band`). The other numbers are those of the metrics of their
-    names; ``excess_risk_n`` rows were drawn for the excess risk where there are many.
+    the exact two-sided test that it is ``confidence_level``. ``n_calibration`` is 0 where it is not
+    known; 95 % of such calibration sets, with as many test rows, put the coverage of split
+    conformal intervals between ``expected_lower`` and ``expected_upper`` (`coverage_band`). The
+    other numbers are the metrics of their names, the excess risk that of ``excess_risk_n`` rows.
     """
 
     n: int
@@ -116,7 +111,7 @@ class Summary:
 
 
 def summarise(
-    table: cells.Table,
+    columns: list[Column],
     y: Array,
     bounds: Array,
     confidence_level: float,
@@ -125,40 +120,36 @@ def summarise(
     n_calibration: int | None = None,
 ) -> tuple[Summary, WorstSlab, list[str]]:
     """Summary, worst slab and what to know about them, of checked y (n,) and bounds (n, 2)."""
-    n, expected = len(y), (nan, nan)
+    n, level, seed, expected = len(y), confidence_level, random_state, (nan, nan)
     if n_calibration is not None:
-        expected = metrics.coverage_band(n_calibration, n, confidence_level)
+        expected = metrics.coverage_band(n_calibration, n, level)
     finite = lengths(bounds[np.isfinite(bounds).all(axis=1)])
     hits = int(is_covered(y, bounds).sum())
     lower, upper = binomial_band(hits, n)
-    dependence = cast(HSIC, metrics.hsic(y, bounds, random_state=random_state))
+    dependence = cast(HSIC, metrics.hsic(y, bounds, random_state=seed))
     # Without columns that tell rows apart, one that does not.
-    columns, seed = table.columns or read_columns(np.zeros(n), n), random_state
+    columns = columns or read_columns(np.zeros(n), n)
     slab = cast(WorstSlab, metrics.worst_slab_coverage(y, bounds, columns, random_state=seed))
-    risk = _find_risk(columns, y, bounds, confidence_level, random_state)
+    risk = _find_risk(columns, y, bounds, level, seed)
     numbers: dict[str, Any] = {name: float(getattr(metrics, name)(y, bounds)) for name in _PLAIN}
-    for name in ("coverage", "lower", "upper", "n"):
-        numbers[f"worst_slab_{name}"] = getattr(slab, name)
+    numbers |= {f"worst_slab_{name}": getattr(slab, name) for name in ("coverage", *_BAND, "n")}
+    numbers |= {f"excess_risk_{name}": getattr(risk, name) for name in ("l1", "l1_error", "n")}
+    numbers |= {f"expected_{name}": end for name, end in zip(_BAND, expected, strict=True)}
     summary = Summary(
         n=n,
-        confidence_level=confidence_level,
+        confidence_level=level,
         coverage=hits / n,
         lower=float(lower),
         upper=float(upper),
-        p_value=float(coverage_p_values(hits, n, confidence_level)),
+        p_value=float(coverage_p_values(hits, n, level)),
         n_calibration=n_calibration or 0,
-        expected_lower=expected[0],
-        expected_upper=expected[1],
-        **numbers,
         mean_finite_length=float(finite.mean()) if len(finite) else nan,
         median_finite_length=float(np.median(finite)) if len(finite) else nan,
-        interval_score=float(metrics.interval_score(y, bounds, confidence_level)),
+        interval_score=float(metrics.interval_score(y, bounds, level)),
         length_error_corr=float(metrics.length_error_corr(y, bounds, y_pred)),
         hsic=dependence.value,
         hsic_p_value=dependence.p_value,
-        excess_risk_l1=risk.l1,
-        excess_risk_l1_error=risk.l1_error,
-        excess_risk_n=risk.n,
+        **numbers,
     )
     return summary, slab, _summary_notes(summary, dependence.n)
 
@@ -194,36 +185,33 @@ def _summary_notes(summary: Summary, hsic_n: int) -> list[str]:
 
 def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
     """Name, value and how to read it, of each number worth a line."""
-    slab = "no row was left on which to report it"
-    if summary.worst_slab_n:
-        band = _brackets(summary.worst_slab_lower, summary.worst_slab_upper)
-        slab = f"{band} on {say_rows(summary.worst_slab_n)} that did not find it"
-    band, verdict = _brackets(summary.lower, summary.upper), "off the target"
+    verdict, slab = "off the target", "no row was left on which to report it"
     if summary.p_value >= ALPHA:
         verdict = "within chance of the target"
     elif summary.is_explained:
         verdict = f"within what a calibration set of {summary.n_calibration:,} rows explains"
-    verdict = f"{band}, {verdict}, {_p_phrase(summary.p_value)}"
+    if summary.worst_slab_n:
+        band = _brackets(summary.worst_slab_lower, summary.worst_slab_upper)
+        slab = f"{band} on {say_rows(summary.worst_slab_n)} that did not find it"
+    verdict = f"{_brackets(summary.lower, summary.upper)}, {verdict}, {_p_phrase(summary.p_value)}"
     lines = [("coverage", say_share(summary.coverage), verdict)]
     if summary.n_calibration:
         expected = f"{say_band(summary.expected_lower, summary.expected_upper)} %"
         sets = f"with 95 % of calibration sets of {summary.n_calibration:,} rows"
         lines.append(("expected", expected, sets))
-    mean, median = say_number(summary.mean_length), say_number(summary.median_length)
-    lines.append(("mean length", mean, f"median {median}"))
+    median = f"median {say_number(summary.median_length)}"
+    lines.append(("mean length", say_number(summary.mean_length), median))
     if summary.share_empty > 0:
         lines.append(("empty", f"{say_number(100 * summary.share_empty)} %", "cover nothing"))
     if summary.share_infinite > 0:
-        finite = (
-            f"the finite ones are {say_number(summary.mean_finite_length)} long on average, median "
-            f"{say_number(summary.median_finite_length)}"
-        )
+        finite = f"the finite ones are {say_number(summary.mean_finite_length)} long on average"
+        finite += f", median {say_number(summary.median_finite_length)}"
         lines.append(("infinite", f"{say_number(100 * summary.share_infinite)} %", finite))
-    dependence = f"0 is ideal, {_p_phrase(summary.hsic_p_value)}"
     error = f"± {say_number(summary.excess_risk_l1_error)}"
     if summary.excess_risk_n < _FEWEST_RISK_ROWS:
         error = "too few rows to tell its error"
     risk = f"{error}; 0 is ideal, below 0 is noise"
+    dependence = f"0 is ideal, {_p_phrase(summary.hsic_p_value)}"
     return [
         *lines,
         ("interval score", say_number(summary.interval_score), "lower is better"),
@@ -267,8 +255,7 @@ def _say_range(slab: WorstSlab, j: int, column: Column) -> str:
     if len(inside) == 0:
         return ""
     low, high = (cells.say_rounded(float(value), column.kind) for value in inside[[0, -1]])
-    name = shorten(column.name)
-    return f"{name} = {low}" if low == high else f"{name} {low} to {high}"
+    return f"{shorten(column.name)} {f'= {low}' if low == high else f'{low} to {high}'}"
 
 
 def _say_label(slab: WorstSlab, j: int, column: Column) -> str:
@@ -284,23 +271,22 @@ def _say_label(slab: WorstSlab, j: int, column: Column) -> str:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Errors of point predictions; those of a constant beside them."""
+    """Errors of point predictions; r2 is NaN where y is the same everywhere.
+
+    ``constant_mae`` is that of the median of y, the constant of the least.
+    """
 
     n: int
-    #: NaN where y is the same everywhere.
     r2: float
     mae: float
-    #: That of the median of y, the constant of the least.
     constant_mae: float
 
     @property
     def text(self) -> str:
         """Both errors in one sentence."""
-        return (
-            f"The point predictions have R2 = {say_tick(self.r2, 0.1)} and are off by "
-            f"{say_number(self.mae)} on average; the best constant is off by "
-            f"{say_number(self.constant_mae)}."
-        )
+        ours = f"R2 = {say_tick(self.r2, 0.1)} and are off by {say_number(self.mae)} on average"
+        constant = f"the best constant is off by {say_number(self.constant_mae)}"
+        return f"The point predictions have {ours}; {constant}."
 
     @property
     def warning(self) -> str:
@@ -336,10 +322,10 @@ def accuracy(y: ArrayLike, y_pred: ArrayLike) -> Accuracy:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure(Counted):
-    """A part of the rows whose coverage is off the target by more than chance.
+    """A part of the rows whose coverage is off the target by more than chance; see `Counted`.
 
-    ``part`` of the audit is "rules", "features", "groups", "sizes" or "slab"; the numbers are
-    explained at `Counted`, and those in comparison with the other rows are NaN for the slab.
+    ``part`` is "rules", "features", "groups", "sizes" or "slab"; comparisons of the slab with the
+    other rows are NaN.
     """
 
     part: str
@@ -349,12 +335,10 @@ class Failure(Counted):
 class Audit:
     """What an audit found; every part is plain data, and a frame by ``frame(part)``.
 
-    ``summary`` is over all rows. ``features`` are the bins of every feature, the most significant
-    first; ``groups`` those that were named; ``sizes`` strata of the length, from the shortest on.
-    ``slab`` is the slab of the features that covers worst, on rows that did not find it, and
-    ``slab_text`` the same in words. ``rules`` are regions found on one half of the rows and tested
-    on the other, the most significant first. ``notes`` say what was small, missing, undefined, left
-    out or drawn.
+    ``features`` are the bins of every feature and ``rules`` regions found on one half of the rows
+    and tested on the other, the most significant first; ``sizes`` strata of the length, from the
+    shortest on; ``slab`` the slab of the features that covers worst, on rows that did not find it,
+    and ``slab_text`` the same in words. ``notes`` say what was small, missing, left out or drawn.
     """
 
     summary: Summary
@@ -384,8 +368,7 @@ class Audit:
         Each of the five parts errs, even once, with probability ``alpha`` at most. Where
         ``is_shifted``, most parts are off with the whole: those with ``stands_out`` say more.
         """
-        found: list[Failure] = []
-        names = [field.name for field in fields(Counted)]
+        found, names = list[Failure](), [field.name for field in fields(Counted)]
         for part in _TITLES:
             hits = [one for one in getattr(self, part) if one.adjusted_p_value <= alpha]
             for one in sorted(hits, key=lambda one: one.gap):
@@ -398,10 +381,7 @@ class Audit:
         return tuple(found)
 
     def frame(self, part: str = "summary") -> Any:
-        """One part as a frame: pandas, or polars where only that is installed.
-
-        It is "summary", "rules", "features", "groups", "sizes", "slab", "failures" or "notes".
-        """
+        """A part of the audit, or "failures", as a frame of pandas, or of polars without it."""
         if part not in _PARTS:
             raise ValueError(f"part: got {part!r}; expected one of {', '.join(_PARTS)}.")
         if part == "summary":
@@ -422,13 +402,24 @@ class Audit:
     def __str__(self) -> str:
         return audit_text(self)
 
+    def _is_told(self, one: Counted) -> bool:
+        """Off the target; where all rows are, only if it differs from the others as well."""
+        return one.adjusted_p_value <= ALPHA and (one.stands_out or not self.is_shifted)
+
+    def _html(self, is_page: bool) -> str:
+        said = {part: f"{name}: {part_verdict(self, part)}" for part, name in _TITLES.items()}
+        given = {"audit": self, "notes": self.notes, "lines": summary_lines(self.summary)}
+        given |= {"slab": self.slab.n and _slab_sentence(self), "title": _heading(self)}
+        given |= {"parts": said, "is_told": self._is_told, "most": _MOST_ROWS, "is_page": is_page}
+        return render_template("audit/audit.html.j2", **given)
+
     def _repr_html_(self) -> str | None:
         """Tables for a notebook; None without jinja2, so that it shows the text."""
-        return sections_html(_sections(self)) if has_jinja2() else None
+        return self._html(is_page=False) if has_jinja2() else None
 
     def to_html(self, path: str | Path) -> Path:
         """Write a self-contained page; the file is whole or not there. It needs jinja2."""
-        page = sections_html(_sections(self), is_page=True)
+        page = self._html(is_page=True)
         return write_whole(Path(path), lambda part: part.write_text(page, encoding="utf-8"))
 
 
@@ -445,8 +436,7 @@ def audit(
 ) -> Audit:
     """Where, and for whom, intervals cover too rarely or too often.
 
-    The rows must be new to whatever made the intervals. Then bands are exact given the intervals:
-    a coverage within its band may be the target, one outside is off by more than chance.
+    The rows must be new to whatever made the intervals; then bands are exact given the intervals.
     Bins, groups, strata and rules are adjusted for their number by Holm's method. Where all rows
     together are off the target, only rules that also differ from the other rows are told.
 
@@ -460,16 +450,14 @@ def audit(
         ``predict_interval(X)``.
     groups : labels of shape (n,), str, list of str, frame or dict, default=None
         Labels; the name of a column of X, or several; a frame of labels; or a dict of
-        name -> labels or column. Labels may be made of y, as a range of it; intervals that are
-        valid on average promise nothing there.
+        name -> labels or column.
     confidence_level : float, default=None
         What the intervals were made for, asked of an estimator that takes it. None is what the
         estimator was set to, 0.9 for bounds.
     y_pred : array of shape (n,), default=None
         Point predictions, for the correlation of length and error; None is the centre.
     n_calibration : int, default=None
-        Rows that calibrated the intervals: how far their draw alone moves the coverage is then
-        said too.
+        Rows that calibrated the intervals, to say how far their draw alone moves the coverage.
     random_state : int, default=0
         Seed of the halves behind the rules, and of all that is drawn.
 
@@ -487,34 +475,29 @@ def audit(
     """
     target = common_level([intervals], confidence_level)
     y_checked, bounds = check_one_level(y, intervals_of(intervals, X, confidence_level))
-    table = cells.read_table(X, len(y_checked))
+    columns, column_notes = cells.telling_columns(X, len(y_checked))
     level = float(check_levels(target, bounds)[0])
     rows = Outcomes(is_covered(y_checked, bounds), lengths(bounds), level)
     named = cells.group_partitions(X, groups, len(y_checked))
     tasks: list[Callable[[], Any]] = [
-        lambda: find_rules(table.columns, rows, random_state),
-        lambda: summarise(table, y_checked, bounds, level, y_pred, random_state, n_calibration),
+        lambda: find_rules(columns, rows, random_state),
+        lambda: summarise(columns, y_checked, bounds, level, y_pred, random_state, n_calibration),
     ]
     (rules, rule_notes), (summary, slab, summary_notes) = in_threads(tasks)
     by_group, group_notes = cells.group_cells(named, rows)
     by_size, size_notes = cells.size_cells(bounds, rows)
-    notes = _shift_notes(summary), summary_notes, table.notes, group_notes, size_notes, rule_notes
-    features, every = cells.feature_cells(table.columns, rows), tuple(chain.from_iterable(notes))
-    told = say_slab(slab, table.columns)
-    return Audit(summary, features, by_group, by_size, slab, told, rules, every, random_state)
-
-
-def _shift_notes(summary: Summary) -> list[str]:
-    """Whether every gap holds one that all rows share."""
-    if summary.p_value >= ALPHA:
-        return []
-    reason = ", though the draw of the calibration set can explain it" * summary.is_explained
-    return [
-        f"Coverage of all rows is off {say_level(summary.confidence_level)} by more than the draw "
-        f"of these rows explains{reason}; bins, groups and rules are compared with the target, so "
-        "that this is part of every gap, and rules are named only if they differ from the other "
-        "rows too."
-    ]
+    notes = [*summary_notes, *column_notes, *group_notes, *size_notes, *rule_notes]
+    if summary.p_value < ALPHA:
+        reason = ", though the draw of the calibration set can explain it" * summary.is_explained
+        said = (
+            f"Coverage of all rows is off {say_level(level)} by more than the draw of these rows "
+            f"explains{reason}; bins, groups and rules are compared with the target, so that this "
+            "is part of every gap, and rules are named only if they differ from the other rows too."
+        )
+        notes.insert(0, said)
+    by_feature, told = cells.feature_cells(columns, rows), say_slab(slab, columns)
+    parts = by_feature, by_group, by_size, slab, told, rules
+    return Audit(summary, *parts, tuple(notes), random_state)
 
 
 def intervals_of(candidate: Any, X: Any, confidence_level: float | None) -> Any:
@@ -554,7 +537,7 @@ def audit_text(audit: Audit, rest: str = 'frame("failures")') -> str:
     for part, title in _TITLES.items():
         if not getattr(audit, part):
             continue
-        told = _told_failures(audit, part)
+        told = sorted(filter(audit._is_told, getattr(audit, part)), key=lambda one: one.gap)
         lines.append(f"{title}: {part_verdict(audit, part)}")
         for one in told[:_MOST_LINES]:
             phrase = coverage_phrase(one, audit.summary.confidence_level)
@@ -574,12 +557,6 @@ def _heading(audit: Audit) -> str:
     return f"Coverage audit of {say_rows(summary.n)}, target {say_level(summary.confidence_level)}"
 
 
-def _told_failures(audit: Audit, part: str) -> list[Failure]:
-    """What is worth a line: where all rows are off the target, only what stands out from them."""
-    hits = [one for one in audit.failures() if one.part == part]
-    return [one for one in hits if one.stands_out] if audit.is_shifted else hits
-
-
 def part_verdict(audit: Audit, part: str) -> str:
     """How many are significant; where all rows are off, how many differ from the others too."""
     tested = getattr(audit, part)
@@ -592,7 +569,7 @@ def part_verdict(audit: Audit, part: str) -> str:
     both = f" and {n_over:,} above it" if n_under and n_over else ""
     verb = "is" if first == 1 else "are"
     text = f"{first:,} of {len(tested):,} {verb} {place} the target{both} {chance}"
-    told = len(_told_failures(audit, part))
+    told = sum(map(audit._is_told, tested))
     if told == len(gaps):
         return text
     verb = "differs" if told <= 1 else "differ"
@@ -605,65 +582,14 @@ def _slab_sentence(audit: Audit) -> str:
 
 
 def coverage_phrase(region: Any, confidence_level: float) -> str:
-    """71 % [64, 77] of 312 rows, target 90 %: of a rule, a cell, a failure or a slab."""
-    digits = digits_of_band(region.lower, region.upper, confidence_level)
-    numbers = (region.coverage, region.lower, region.upper)
-    share, low, high = (f"{100 * value:.{digits}f}" for value in numbers)
+    """71 % [64, 77] of 312 rows, target 90 %: of a rule, a cell, a failure or a slab.
+
+    As few decimals as keep the target inside the band, or outside of it.
+    """
+    lower, upper, target = 100 * region.lower, 100 * region.upper, 100 * confidence_level
+    inside, digits = lower <= target <= upper, int(upper - lower <= 2.0)
+    while digits < 3 and (round(lower, digits) <= target <= round(upper, digits)) != inside:
+        digits += 1
+    share, low, high = (f"{value:.{digits}f}" for value in (100 * region.coverage, lower, upper))
     told = f"{share} % [{low}, {high}] of {say_rows(region.n)}"
     return f"{told}, target {say_level(confidence_level)}"
-
-
-def digits_of_band(lower: float, upper: float, confidence_level: float) -> int:
-    """Decimals of a band in per cent: none, or as few as keep the target in or out of it."""
-    digits = 0 if upper - lower > 0.02 else 1
-    inside = lower <= confidence_level <= upper
-    while digits < 3:
-        low, high = round(100 * lower, digits), round(100 * upper, digits)
-        if (low <= 100 * confidence_level <= high) == inside:
-            break
-        digits += 1
-    return digits
-
-
-@dataclass(frozen=True)
-class Section:
-    """A title, a table, a paragraph and notes, as far as there are any, in HTML."""
-
-    title: str
-    columns: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
-    #: Rows in bold, by their place.
-    marked: Sequence[int] = ()
-    #: The column that is a sentence.
-    text_column: int | None = None
-    below: str = ""
-    notes: Sequence[str] = ()
-
-
-def sections_html(sections: Sequence[Section], is_page: bool = False) -> str:
-    """The sections as one element, or as a page that needs nothing else."""
-    return render_template("audit/audit.html.j2", sections=sections, is_page=is_page)
-
-
-def _sections(audit: Audit) -> list[Section]:
-    lines = summary_lines(audit.summary)
-    sections = [Section(_heading(audit), ("", "value", ""), lines, text_column=2)]
-    sections += [_part_section(audit, part) for part in _TITLES if getattr(audit, part)]
-    sections += [Section("", below=_slab_sentence(audit))] if audit.slab.n else []
-    return [*sections, Section("Notes", notes=audit.notes)] if audit.notes else sections
-
-
-def _part_section(audit: Audit, part: str) -> Section:
-    """The table of one part; where all rows are off, bold is what stands out from them as well."""
-    tested, rows, marked = getattr(audit, part), [], []
-    for i, region in enumerate(tested[:_MOST_ROWS]):
-        band, gap = say_band(region.lower, region.upper), f"{100 * region.gap:+.1f}"
-        coverage = [f"{region.n:,}", say_share(region.coverage), band, gap]
-        p_value = say_p_value(region.adjusted_p_value)
-        rows.append([region.text, *coverage, say_number(region.mean_length), p_value])
-        if region.adjusted_p_value <= ALPHA and (region.stands_out or not audit.is_shifted):
-            marked.append(i)
-    rest, title = len(tested) - len(rows), f"{_TITLES[part]}: {part_verdict(audit, part)}"
-    names = ("which rows", "rows", "coverage", "95 % band", "gap", "mean length", "adjusted p")
-    below = f'and {rest:,} more: see frame("{part}")' if rest else ""
-    return Section(title, names, rows, marked=marked, below=below)

@@ -47,7 +47,7 @@ _MAX_BINS, _FEWEST_ROWS = 10, 15
 #: Labels with a bin of their own, and rows of each; the others share one.
 _MAX_LABEL_BINS, _FEWEST_LABEL_ROWS = 20, 10
 #: Why a column is left out: the third is an identifier, say.
-_REASONS = _CONSTANT, _COLLAPSED, _SCATTERED, _REPEATED = (
+_REASONS = (
     "all rows hold the same value",
     "float64 cannot tell their numbers apart",
     "no label has enough rows",
@@ -59,50 +59,36 @@ _SMALL_GROUP = 30
 _UNITS = {"D": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
+def telling_columns(X: Any, n: int) -> tuple[list[Column], list[str]]:
     """The columns of X that tell rows apart, each once; what was left out, and what is missing."""
-
-    columns: list[Column]
-    notes: tuple[str, ...]
-
-
-def read_table(X: Any, n: int) -> Table:
-    """What an audit looks at, of an array (n,) or (n, d), a series or a frame."""
-    left_out: dict[str, list[str]] = {reason: [] for reason in _REASONS}
-    first: dict[bytes, str] = {}
-    kept = []
+    constant, collapsed, scattered, repeated = left_out = [list[str]() for _ in _REASONS]
+    kept: dict[bytes, Column] = {}
     for column in read_columns(X, n):
         # Equal codes part the rows alike, whatever the values are.
-        key, said = column.codes.tobytes(), column.name
+        key = column.codes.tobytes()
         labelled = column.codes[(column.codes != MISSING) & (column.codes < len(column.labels))]
         if column.is_collapsed:
-            reason = _COLLAPSED
+            collapsed.append(column.name)
         elif column.is_constant:
-            reason = _CONSTANT
+            constant.append(column.name)
         elif column.kind == LABEL and np.bincount(labelled).max(initial=0) < _FEWEST_LABEL_ROWS:
-            reason = _SCATTERED
-        elif key in first:
-            reason, said = _REPEATED, f"{said} (as {first[key]})"
+            scattered.append(column.name)
+        elif key in kept:
+            repeated.append(f"{column.name} (as {kept[key].name})")
         else:
-            first[key] = said
-            kept.append(column)
-            continue
-        left_out[reason].append(said)
-    told = [(reason, listing(names)) for reason, names in left_out.items() if names]
-    notes = [f"Left out because {reason}: {names}." for reason, names in told]
-    missing = [f"{c.name} ({c.n_missing:,})" for c in kept if c.n_missing]
-    if missing:
+            kept[key] = column
+    told = [(why, listing(names)) for why, names in zip(_REASONS, left_out, strict=True) if names]
+    notes = [f"Left out because {why}: {names}." for why, names in told]
+    if missing := [f"{c.name} ({c.n_missing:,})" for c in kept.values() if c.n_missing]:
         notes.append(f"Missing (or infinite) values are a bin of their own in {listing(missing)}.")
-    return Table(kept, tuple(notes))
+    return list(kept.values()), notes
 
 
 @dataclass(frozen=True)
 class Condition:
     """low < value <= high, or a label that is or is not, or a missing value that is or is not.
 
-    ``text`` has the condition in words, ``short`` the same without the name of the feature. The
-    bounds are infinite where there is none, or where it is not about a number; ``negated`` means
+    ``text`` has it in words, ``short`` the same without the name of the feature; ``negated`` means
     that the label, or the missing value, must not be there.
     """
 
@@ -117,11 +103,10 @@ class Condition:
 
     def holds(self, column: Column) -> NDArray[np.bool_]:
         """Which rows of the column fulfil the condition; a missing number fulfils no range."""
-        codes = column.codes
+        codes, labels = column.codes, column.labels
         if self.missing:
             return (codes == MISSING) != self.negated
         if self.label is not None:
-            labels = column.labels
             code = labels.index(self.label) if self.label in labels else MISSING - 1
             return (codes == code) != self.negated
         first, last = np.searchsorted(column.values, [self.low, self.high], side="right")
@@ -133,18 +118,20 @@ def range_condition(column: Column, first: int, last: int) -> Condition:
     values, final = column.values, len(column.values) - 1
     low = -math.inf if first == 0 else _between(values[first - 1], values[first], column.kind)
     high = math.inf if last == final else _between(values[last], values[last + 1], column.kind)
-    feature, name = column.name, shorten(column.name)
+    name = shorten(column.name)
     if first == last:
-        value = say_value(values[first], column.kind)
-        return Condition(feature, f"{name} = {value}", value, low, high)
-    if first == 0 and last == final:
-        return Condition(feature, f"{name} is known", "known", low, high)
-    if first == 0 or last == final:
+        short = say_value(values[first], column.kind)
+        text = f"{name} = {short}"
+    elif first == 0 and last == final:
+        text, short = f"{name} is known", "known"
+    elif first == 0 or last == final:
         sign, bound = ("<=", high) if first == 0 else (">", low)
         short = f"{sign} {say_value(bound, column.kind)}"
-        return Condition(feature, f"{name} {short}", short, low, high)
-    start, end = (say_value(bound, column.kind) for bound in (low, high))
-    return Condition(feature, f"{start} < {name} <= {end}", f"{start} to {end}", low, high)
+        text = f"{name} {short}"
+    else:
+        start, end = (say_value(bound, column.kind) for bound in (low, high))
+        text, short = f"{start} < {name} <= {end}", f"{start} to {end}"
+    return Condition(column.name, text, short, low, high)
 
 
 def label_condition(column: Column, code: int, negated: bool = False) -> Condition:
@@ -221,11 +208,10 @@ def say_rounded(value: float, kind: str) -> str:
 class Counted:
     """A part of the rows and its coverage; ``text`` says which rows.
 
-    ``gap`` is the difference of the ``coverage`` of the ``n`` rows from the target, ``lower`` and
-    ``upper`` its exact 95 % binomial band, ``p_value`` that of the exact two-sided test that the
-    coverage is the target, ``adjusted_p_value`` the same by Holm's method, for all parts of its
-    family. ``rest_gap`` is the coverage less that of all other rows, NaN where there are none,
-    with the exact test that the two are equal, by Holm's method too.
+    ``gap`` is the coverage less the target, ``lower`` and ``upper`` the exact 95 % binomial band of
+    the coverage, ``p_value`` that of the exact two-sided test that it is the target, adjusted by
+    Holm's method for all parts of its family. ``rest_gap`` is the coverage less that of all other
+    rows, NaN where there are none, with the exact test that the two are equal, adjusted too.
     """
 
     text: str
@@ -255,8 +241,8 @@ class Counted:
 class Cell(Counted):
     """Coverage of the rows of one bin, group or stratum of lengths; for the numbers see `Counted`.
 
-    ``by`` is what parts the rows: a feature, the name of the groups, "length"; ``label`` says in
-    short which part it is, ``position`` by its place, from 0 on.
+    ``by`` is a feature, the name of the groups, or "length"; ``label`` says in short which part it
+    is, ``position`` by its place, from 0 on.
     """
 
     by: str
@@ -318,8 +304,7 @@ class Partition:
 
 def _count_cells(partitions: Sequence[Partition], rows: Outcomes) -> tuple[Cell, ...]:
     """The cells of all partitions as one family of tests."""
-    names: list[dict[str, Any]] = []
-    counts, hits, totals = [], [], []
+    names, counts, hits, totals = list[dict[str, Any]](), [], [], []
     for one in partitions:
         for position, (label, text) in enumerate(zip(one.labels, one.texts, strict=True)):
             names.append({"by": one.by, "label": label, "text": text, "position": position})
@@ -388,8 +373,12 @@ def group_partitions(X: Any, groups: Any, n: int) -> list[Partition]:
     if groups is None:
         return []
     table, parts = as_table(X), []
-    for name, given in _named_groups(groups, n, table_names(table)).items():
-        parts.append(_partition(name, column_of(table, given) if _is_name(given) else given, n))
+    for by, given in _named_groups(groups, n, table_names(table)).items():
+        distinct, codes = group_codes(column_of(table, given) if _is_name(given) else given, n)
+        said = [shorten(name_of(label)) for label in distinct]
+        known = ["is missing" if is_missing(label) else "" for label in distinct]
+        ends = [end or f"= {text}" for end, text in zip(known, said, strict=True)]
+        parts.append(Partition(by, codes, said, [f"{shorten(by)} {end}" for end in ends]))
     return parts
 
 
@@ -418,20 +407,12 @@ def _is_name(given: Any) -> bool:
     return isinstance(given, str) or (np.ndim(given) == 0 and not isinstance(given, Mapping))
 
 
-def _partition(by: str, labels: ArrayLike, n: int) -> Partition:
-    distinct, codes = group_codes(labels, n)
-    said = [shorten(name_of(label)) for label in distinct]
-    ends = ["is missing" if is_missing(one) else f"= {shorten(name_of(one))}" for one in distinct]
-    return Partition(by, codes, said, [f"{shorten(by)} {end}" for end in ends])
-
-
 def group_cells(partitions: list[Partition], rows: Outcomes) -> tuple[tuple[Cell, ...], list[str]]:
     """The groups of all kinds as one family of tests, and what to know about them."""
     cells = _count_cells(partitions, rows)
     alone = [part.texts[0] for part in partitions if len(part.labels) == 1]
     notes = [f"All rows are in one group, {text}: it repeats the summary." for text in alone]
-    small = [cell.text for cell in cells if cell.n < _SMALL_GROUP]
-    if small:
+    if small := [cell.text for cell in cells if cell.n < _SMALL_GROUP]:
         notes.append(f"Groups of fewer than {_SMALL_GROUP} rows have wide bands: {listing(small)}.")
     return cells, notes
 

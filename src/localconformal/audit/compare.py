@@ -13,31 +13,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
-from localconformal.audit.audit import (
-    Section,
-    Summary,
-    common_level,
-    intervals_of,
-    sections_html,
-    summarise,
-)
-from localconformal.audit.cells import Outcomes, group_cells, group_partitions, read_table
+from localconformal.audit.audit import Summary, common_level, intervals_of, summarise
+from localconformal.audit.cells import Outcomes, group_cells, group_partitions, telling_columns
 from localconformal.metrics import interval_score
 from localconformal.metrics.intervals import check_levels, check_one_level, is_covered, lengths
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
 from localconformal.rows import at_ends, make_frame
-from localconformal.text import aligned, has_jinja2, one_line, say_difference, say_level, say_number
+from localconformal.text import (
+    aligned,
+    has_jinja2,
+    one_line,
+    render_template,
+    say_difference,
+    say_level,
+    say_number,
+)
 
-#: Columns of the text, by their fields of `Method`.
-_SHOWN = {
-    "coverage": "coverage",
-    "mean_length": "length",
-    "interval_score": "score",
-    "length_coverage_corr": "corr(length, covered)",
-    "worst_slab_coverage": "worst slab",
-    "excess_risk_l1": "excess risk",
-}
+#: Columns of the text, by their fields of `Summary`.
+_SHOWN = {"coverage": "coverage", "mean_length": "length", "interval_score": "score"}
+_SHOWN |= {"length_coverage_corr": "corr(length, covered)"}
+_SHOWN |= {"worst_slab_coverage": "worst slab", "excess_risk_l1": "excess risk"}
 METRICS = ("interval_score", "length", "coverage")
 BOTH_FINITE = "Differences of score and length use only rows where both methods are finite."
 #: Fewer rows have rough intervals; characters of a method's name in the text.
@@ -48,10 +44,9 @@ _NO_MEAN = ("p_value", "_lower", "_upper", "_error")
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """One method: its summary, and each row's share in what is compared.
+    """One method: its summary, and what is compared, of each row or, over splits, of each split.
 
-    ``worst_group_coverage`` and ``mean_group_gap`` are NaN without groups. ``interval_score``,
-    ``length`` and ``coverage`` (n,) are those of each row; over several splits, of each split.
+    ``worst_group_coverage`` and ``mean_group_gap`` are NaN without groups.
     """
 
     name: str
@@ -67,10 +62,9 @@ class Method:
 class Difference:
     """A method less the reference, averaged over rows; over several splits, over these too.
 
-    ``metric`` is "interval_score", "length" or "coverage"; ``error`` the standard error of the
-    paired difference, NaN for one row; ``lower`` and ``upper`` its 95 % confidence interval, by the
-    normal approximation over rows, by Student's t over splits; ``n`` the rows where both methods
-    are finite.
+    ``metric`` is "interval_score", "length" or "coverage"; ``error`` the standard error, NaN for
+    one row; ``lower`` and ``upper`` the 95 % confidence interval, by the normal approximation over
+    rows, by Student's t over splits; ``n`` the rows where both methods are finite.
     """
 
     method: str
@@ -85,11 +79,7 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Methods on the same rows, of one split or of several.
-
-    ``splits`` are those that `over` took the means of, none where this is a single one, and
-    ``test_over_fit`` its test rows over rows fitted on.
-    """
+    """Methods on the same rows; with ``splits``, the means over these, as by `over`."""
 
     methods: tuple[Method, ...]
     notes: tuple[str, ...]
@@ -103,8 +93,7 @@ class Comparison:
         With R splits, the interval of a mean is mean ± t_{R-1} sqrt((1 / R + n_test / n_fit) s^2)
         with s^2 the variance over splits: they share rows, so that 1 / R alone would be too sure
         (Nadeau and Bengio 2003). The band of a coverage is that of its mean. A single split is
-        returned as it is, with the bands and intervals of its rows. ``test_over_fit`` is
-        n_test / n_fit.
+        returned as it is. ``test_over_fit`` is n_test / n_fit.
 
         >>> rng = np.random.default_rng(0)
         >>> def one_split():
@@ -152,11 +141,10 @@ class Comparison:
 
     def paired(self, reference: str | None = None) -> tuple[Difference, ...]:
         """Every other method less the reference (None: the best one), metric by metric."""
-        by_name = {method.name: method for method in self.methods}
+        by_name, found = {method.name: method for method in self.methods}, list[Difference]()
         chosen = self.best if reference is None else reference
         if chosen not in by_name:
             raise ValueError(f"reference: got {chosen!r}; expected one of {', '.join(by_name)}.")
-        found: list[Difference] = []
         if self.splits:
             for rows in zip(*(split.paired(chosen) for split in self.splits), strict=True):
                 each = np.array([row.difference for row in rows])
@@ -209,8 +197,8 @@ class Comparison:
         if not has_jinja2():
             return None
         titled = zip((self.heading(), self.differences_heading()), self.texts(), strict=True)
-        sections = [Section(title, names, rows) for title, (names, *rows) in titled if rows]
-        return sections_html([*sections, Section("", notes=self.notes)])
+        tables = [(title, names, rows) for title, (names, *rows) in titled if rows]
+        return render_template("audit/audit.html.j2", tables=tables, notes=self.notes)
 
 
 def compare(
@@ -231,12 +219,9 @@ def compare(
     Parameters
     ----------
     candidates : dict of name -> fitted estimator, or intervals of shape (n, 2)
-        Estimators are asked for ``predict_interval(X)``; (predictions, intervals) will do too.
     X, y : array (n,) or (n, d), series or frame; array of shape (n,)
     confidence_level : float, default=None
-        Asked of each estimator, where its ``predict_interval`` takes it, and the target of the
-        metrics. None is what the estimators were set to, all of which must then tell it, and 0.9
-        where all candidates are intervals.
+        As in `audit`; None is what all estimators were set to, 0.9 if all candidates are intervals.
     groups : labels of shape (n,), str, list of str, frame or dict, default=None
         As in `audit`; adds the coverage of the worst group and the mean gap over groups.
     random_state : int, default=0
@@ -253,13 +238,12 @@ def compare(
     >>> [row.lower > 0 for row in found.paired() if row.metric == "interval_score"]
     [True]
     """
-    if not isinstance(candidates, Mapping):
+    if not isinstance(candidates, Mapping) or not candidates:
+        got = "none" if isinstance(candidates, Mapping) else f"a {type(candidates).__name__}"
         raise ValueError(
-            f"candidates: got a {type(candidates).__name__}; expected a dict of name -> estimator "
-            'or intervals: pass {"mine": ...}.'
+            f"candidates: got {got}; expected a dict of name -> estimator or intervals, with at "
+            'least one method: pass {"mine": ...}.'
         )
-    if not candidates:
-        raise ValueError("candidates: got none; expected at least one method.")
     level = common_level(candidates.values(), confidence_level)
     asked = {
         str(name): check_one_level(y, intervals_of(candidate, X, confidence_level))
@@ -267,10 +251,10 @@ def compare(
     }
     y_checked, bounds = next(iter(asked.values()))
     level, n = float(check_levels(level, bounds)[0]), len(y_checked)
-    table, parts = read_table(X, n), group_partitions(X, groups, n)
+    (columns, column_notes), parts = telling_columns(X, n), group_partitions(X, groups, n)
 
     def describe(name: str, y: Array, bounds: Array) -> tuple[Method, list[str]]:
-        summary, _, notes = summarise(table, y, bounds, level, None, random_state)
+        summary, _, notes = summarise(columns, y, bounds, level, None, random_state)
         values = row_values(y, bounds, level)
         cells, _ = group_cells(parts, Outcomes(values["coverage"] > 0, values["length"], level))
         worst = min((cell.coverage for cell in cells), default=math.nan)
@@ -279,7 +263,7 @@ def compare(
 
     described = in_threads(partial(describe, name, *pair) for name, pair in asked.items())
     methods = tuple(method for method, _ in described)
-    notes = [*table.notes, *(note for _, found in described for note in found)]
+    notes = [*column_notes, *(note for _, found in described for note in found)]
     if len(methods[0].length) < _FEW_ROWS:
         notes.append("Confidence intervals of so few rows are rough.")
     if any(method.summary.share_infinite > 0 for method in methods):
@@ -334,6 +318,5 @@ def _mean_method(methods: Sequence[Method], test_over_fit: float) -> Method:
 
 def say_splits(n: int) -> str:
     """What the numbers of several splits are."""
-    return (
-        f"Numbers are means of {n} random splits; intervals allow for the rows that splits share."
-    )
+    ours = f"Numbers are means of {n} random splits"
+    return f"{ours}; intervals allow for the rows that splits share."

@@ -41,7 +41,6 @@ from localconformal.text import (
     say_difference,
     say_level,
     say_number,
-    say_p_value,
     say_rows,
     say_share,
 )
@@ -175,8 +174,8 @@ def render(content: dict[str, Any]) -> str:
     >>> "<title>a &lt; b</title>" in render(content), "https://" in render(content)
     (True, False)
     """
-    named = {one.__name__: one for one in (say_band, say_number, say_p_value, say_share, typeset)}
-    return render_template("report/templates/report.html.j2", **content, **_assets(), **named)
+    given = {**content, **_assets(), "typeset": typeset}
+    return render_template("report/templates/report.html.j2", **given)
 
 
 @cache
