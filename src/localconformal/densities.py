@@ -27,7 +27,6 @@ from localconformal.composition import Parts
 from localconformal.corrections import Cell
 from localconformal.engine import compiling, jit
 from localconformal.laws.base import LocalLaw, LocalLaws
-from localconformal.laws.forest import ForestLaw, default_forest
 from localconformal.laws.stacked import make_folds
 from localconformal.quantiles import MASS_GUARD, Array, round_up
 from localconformal.regions import Region
@@ -42,9 +41,6 @@ _ROUNDING = 1e-9
 _N_FOLDS = 3
 #: Reference rows below which nothing can be chosen, and as many as that needs.
 _FEWEST, _MOST = 20, 6_000
-#: The default forest: trees, rows of a leaf, share of the columns that a split sees. Densities ask
-#: more of a leaf than quantiles do, and more of a split: coarser leaves, chosen with more care.
-_TREES, _LEAF_ROWS, _COLUMNS = 100, 10, 2 / 3
 #: Share of the mass that is spread over all bins, so that also those are ranked where the
 #: estimate is zero, and scores there do not make every region infinite.
 _EVERYWHERE = 0.01
@@ -126,7 +122,7 @@ class _Grid:
 # ---- the density of a law -----------------------------------------------------------------------
 
 
-class DensityRank(Adjustment):
+class _DensityRank(Adjustment):
     """p = rank of the bin that holds v; a subclass ranks the bins in `ranks`.
 
     The density is the law's masses on the bins, smoothed over neighbours with the bandwidth, in
@@ -141,7 +137,7 @@ class DensityRank(Adjustment):
         """Masses (n, M) -> ranks of the bins (n, M), 1 at most; one of each row has the least."""
         raise NotImplementedError
 
-    def fit(self, reference: Reference) -> DensityRank:
+    def fit(self, reference: Reference) -> _DensityRank:
         """Choose the grid and the smoothing."""
         self.grid_ = _Grid.around(reference.V[:, 0], reference.y)
         self.bandwidth_ = _choose_bandwidth(self.grid_, reference)
@@ -175,11 +171,6 @@ class DensityRank(Adjustment):
     def local(self, F: LocalLaws, levels: Array) -> tuple[Array, Array]:
         """Edges between which the middle bins hold the level."""
         return _central(self.masses(F), self.grid_, float(levels[0, 0]))
-
-
-def density_law(n: int, seed: int, n_jobs: int | None) -> ForestLaw:
-    """Trees grown on the signed score and its size side by side."""
-    return ForestLaw(default_forest(n, seed, n_jobs, _TREES, _LEAF_ROWS, _COLUMNS))
 
 
 def _law_mass(F: LocalLaw, grid: _Grid, n: int) -> Array:
@@ -251,7 +242,7 @@ def _central(mass: Array, grid: _Grid, level: float) -> tuple[Array, Array]:
 # ---- three ways to rank bins --------------------------------------------------------------------
 
 
-class HighestDensity(DensityRank):
+class HighestDensity(_DensityRank):
     """HPD-Split: the mass of what is denser."""
 
     def ranks(self, mass: Array) -> Array:
@@ -273,7 +264,7 @@ def _denser_mass(mass: Array, widths: Array) -> Array:
     return ranks
 
 
-class DensityLevel(DensityRank):
+class DensityLevel(_DensityRank):
     """CD-Split: the density itself, the densest bin first."""
 
     def ranks(self, mass: Array) -> Array:
@@ -312,7 +303,7 @@ class NearestProfile(Cell):
         if len(self.centroids_) == 1:
             return np.zeros(len(rows), dtype=np.intp)
         cells = np.empty(len(rows), dtype=np.intp)
-        for part, some in rows.parts(DensityRank.rows_at_a_time):
+        for part, some in rows.parts(_DensityRank.rows_at_a_time):
             mass = self.density_.masses(self.law_.at(some))  # type: ignore[union-attr]
             found = _profiles(mass, self.widths_, self.levels_)
             # cdist looks at one pair at a time: a row has the same cell in any batch.
@@ -346,7 +337,7 @@ def _centroids(points: Array, wanted: int, reference: Reference) -> Array:
     return np.asarray(found.cluster_centers_)
 
 
-class NestedRuns(DensityRank):
+class NestedRuns(_DensityRank):
     """CHR: the mass of the first run of bins, in a nested family of short ones, that holds v.
 
     The family grows and shrinks from the shortest run whose mass is ``level``.

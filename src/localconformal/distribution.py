@@ -27,12 +27,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
@@ -47,7 +46,7 @@ from localconformal.quantiles import (
     round_up,
 )
 from localconformal.rows import ROWS_AT_A_TIME, Rows, check_unmasked
-from localconformal.scores import Band, Score
+from localconformal.scores import Band
 
 # CRPS sees each law through this many of its values, and holds this many rows at a time.
 _CRPS_VALUES, _CRPS_ROWS = 200, 10_000
@@ -61,55 +60,32 @@ _STEPS = 2.0**30
 _NO_LAW = _STEPS / 2.0
 
 
-@dataclass(frozen=True)
-class _PredictiveDistribution:
-    """H(y | x) from the fitted score and the calibration rows' places (n,), sorted.
+def _cdf(places: _Places, at: Placed, y: Array) -> Array:
+    """H(y | x) at m rows, given the sorted places (n,) of calibration rows: y (m, k) -> (m, k)."""
+    edge, score = _upper_edge(at.band), at.parts.score
+    v = np.stack([score.values(edge, column)[:, 1] for column in y.T], axis=1)
+    below = np.searchsorted(places, _place(v, at.F), side="right")
+    whole = len(places) + 1
+    return np.clip(0.5, below / whole, (below + 1) / whole)
 
-    Shapes: m rows x, given by the model's band there and by the local laws F there.
+
+def _quantiles(places: _Places, at: Placed, levels: Array) -> Array:
+    """Inverse of `_cdf`: levels (L,) -> (m, L).
+
+    Rounded down below level 1/2, up from there: a response that has the very score of a
+    calibration row must not fall outside.
     """
+    n, ranks = len(places), _outward_ranks(len(places), levels)
+    values = _responses(places[np.clip(ranks, 1, n) - 1], at, levels >= 0.5)
+    return np.where(ranks < 1, -np.inf, np.where(ranks > n, np.inf, values))
 
-    score: Score
-    places: _Places
 
-    @classmethod
-    def of(cls, score: Score, v: Array, F: LocalLaws) -> _PredictiveDistribution:
-        """From the upper scores v (n,) of calibration rows and the laws there."""
-        return cls(score, np.sort(_place(v[:, None], F)[:, 0]))
-
-    def cdf(self, band: Band, F: LocalLaws, y: Array) -> Array:
-        """H(y | x): y (m, k) -> (m, k)."""
-        edge = _upper_edge(band)
-        v = np.stack([self.score.values(edge, column)[:, 1] for column in y.T], axis=1)
-        below = np.searchsorted(self.places, _place(v, F), side="right")
-        whole = len(self.places) + 1
-        return np.clip(0.5, below / whole, (below + 1) / whole)
-
-    def quantile(self, band: Band, F: LocalLaws, levels: Array) -> Array:
-        """Inverse of `cdf`: levels (L,) -> (m, L).
-
-        Rounded down below level 1/2, up from there: a response that has the very score of a
-        calibration row must not fall outside.
-        """
-        n, ranks = len(self.places), _outward_ranks(len(self.places), levels)
-        values = self._responses(band, F, np.clip(ranks, 1, n), levels >= 0.5)
-        return np.where(ranks < 1, -np.inf, np.where(ranks > n, np.inf, values))
-
-    def atoms(self, band: Band, F: LocalLaws, count: int) -> Array:
-        """Responses at so many calibration places, evenly spread over them: (m, count)."""
-        n = len(self.places)
-        ranks = np.ceil(n * (np.arange(count) + 0.5) / count).astype(np.intp)
-        return self._responses(band, F, ranks, np.ones(count, dtype=bool))
-
-    def sample(self, band: Band, F: LocalLaws, n_samples: int, random: RandomState) -> Array:
-        """Independent draws, each calibration place as likely as any other: (m, n_samples)."""
-        ranks = random.randint(1, len(self.places) + 1, size=(F.n, n_samples))
-        return self._responses(band, F, ranks, np.ones(n_samples, dtype=bool))
-
-    def _responses(self, band: Band, F: LocalLaws, ranks: _Ranks, up: _Flags) -> Array:
-        """Responses at the calibration places of these ranks, (L,) or (m, L) -> (m, L)."""
-        v = _scores_at(self.places[ranks - 1], F, up)
-        both = self.score.bounds(_upper_edge(band), np.stack([-v, v], axis=1))
-        return np.where(up, both[:, 1], both[:, 0])
+def _responses(places: _Places, at: Placed, up: Any = True) -> Array:
+    """Responses at these places, (L,) or (m, L) -> (m, L), rounded up where ``up`` (L,) says so."""
+    up = np.broadcast_to(up, places.shape[-1:])
+    v = _scores_at(places, at.F, up)
+    both = at.parts.score.bounds(_upper_edge(at.band), np.stack([-v, v], axis=1))
+    return np.where(up, both[:, 1], both[:, 0])
 
 
 def _outward_ranks(n: int, levels: Array) -> _Ranks:
@@ -203,12 +179,10 @@ class WithPredictiveDistribution:
         >>> SLCPRegressor(law="forest").fit(X, y).predict_quantiles(X, [0.25, 0.5, 0.75]).shape
         (200, 3)
         """
-        distribution = self._distribution()
-        t = as_levels(levels, "levels")
-        asked = np.atleast_1d(t)
-        found = [distribution.quantile(p.band, p.F, asked) for _, p in self._placed(X)]
+        places, t = self._places(), as_levels(levels, "levels")
+        n, asked = len(places), np.atleast_1d(t)
+        found = [_quantiles(places, at, asked) for _, at in self._placed(X)]
         values = _in_order(np.concatenate(found), asked)
-        n = len(distribution.places)
         if np.any((ranks := _outward_ranks(n, t)) < 1) or np.any(ranks > n):
             warnings.warn(_shortage(n, t), UserWarning, stacklevel=2)
         return values if t.ndim else values[:, 0]
@@ -231,10 +205,9 @@ class WithPredictiveDistribution:
         array of shape (m,) or (m, k)
             From 1 / (n + 1) to n / (n + 1), non-decreasing in y.
         """
-        distribution = self._distribution()
-        table = _check_responses(y, len(X))
+        places, table = self._places(), _check_responses(y, len(X))
         columns = table[:, None] if table.ndim == 1 else table
-        found = [distribution.cdf(p.band, p.F, columns[part]) for part, p in self._placed(X)]
+        found = [_cdf(places, at, columns[part]) for part, at in self._placed(X)]
         return np.concatenate(found).reshape(table.shape)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
@@ -254,11 +227,14 @@ class WithPredictiveDistribution:
         -------
         array of shape (m, n_samples)
         """
-        distribution = self._distribution()
+        places = self._places()
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"got n_samples={n_samples!r}; expected a whole number from 1.")
-        n, random = int(n_samples), check_random_state(random_state)
-        draws = [distribution.sample(p.band, p.F, n, random) for _, p in self._placed(X)]
+        random = check_random_state(random_state)
+        draws = []
+        for _, at in self._placed(X):
+            drawn = random.randint(len(places), size=(at.F.n, int(n_samples)))
+            draws.append(_responses(places[drawn], at))
         return np.concatenate(draws)
 
     def crps(self, X: Any, y: ArrayLike) -> float:
@@ -266,11 +242,12 @@ class WithPredictiveDistribution:
 
         `localconformal.metrics.crps` of 200 equally likely values, as `sample` would draw them.
         """
-        distribution = self._distribution()
-        target = _check_responses(y, len(X)).reshape(len(X))
+        places, target = self._places(), _check_responses(y, len(X)).reshape(len(X))
+        shares = (np.arange(_CRPS_VALUES) + 0.5) / _CRPS_VALUES
+        spread = places[np.ceil(len(places) * shares).astype(np.intp) - 1]
         total = 0.0
-        for part, p in self._placed(X, _CRPS_ROWS):
-            values = distribution.atoms(p.band, p.F, _CRPS_VALUES)
+        for part, at in self._placed(X, _CRPS_ROWS):
+            values = _responses(spread, at)
             total += len(values) * crps(target[part], values)
         return total / len(target)
 
@@ -281,15 +258,15 @@ class WithPredictiveDistribution:
         for part, rows in self._rows(X).parts(most):
             yield part, self.parts_.at(rows)
 
-    def _distribution(self) -> _PredictiveDistribution:
-        """Of the calibration set in force; made when first asked for."""
+    def _places(self) -> _Places:
+        """Sorted places of the calibration rows in force (n,); found when first asked for."""
         self._check_calibrated()
         if (reason := self._why_no_distribution()) is not None:
             raise ValueError(reason)
-        calibration, score = self.calibration_, self.parts_.score
-        make, v = _PredictiveDistribution.of, calibration.V[:, -1]
-        made: _PredictiveDistribution = calibration.once("places", make, score, v, calibration.F)
-        return made
+        calibration, V = self.calibration_, self.calibration_.V
+        find = partial(_place, V[:, -1:], calibration.F)
+        places: _Places = calibration.once("places", lambda: np.sort(find()[:, 0]))
+        return places
 
     def _why_no_distribution(self) -> str | None:
         """A sentence where there are intervals only, else None."""

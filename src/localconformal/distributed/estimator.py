@@ -41,14 +41,7 @@ from localconformal.distributed.models import Training, make_scorers
 from localconformal.distributed.ranks import smallest
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array, conformal_rank
-from localconformal.regressors.base import (
-    intervals_frame,
-    light_copy,
-    rows_of,
-    set_parts,
-    start_fit,
-    timed,
-)
+from localconformal.regressors.base import intervals_frame, rows_of
 from localconformal.rows import Rows
 
 #: No row calibrates; every row does.
@@ -122,20 +115,20 @@ def _fit_parts(
     estimator: Any, first: Rows, blocks: Blocks, roles: Roles, n_train: int, seed: int
 ) -> None:
     """Everything that training rows decide."""
-    task, method = start_fit(estimator, first, np.empty(0), n_train, seed, {})
+    task, method = estimator._start_fit(first, np.empty(0), n_train, seed, {})
     _check_kind(estimator, method)
-    shell = light_copy(estimator)
+    shell = estimator._light_copy()
     training = Training(shell, method.score, task.estimator, blocks, roles, n_train, seed)
-    with timed(estimator, "train"):
+    with estimator._timed("train"):
         scorers = make_scorers(method.reference, training, method.needs_reference)
     parts = Parts(scorers.final, WITHOUT_LAW, None, method.sides, method.correction)
     if method.needs_reference:
         # Loaded here: the sketch brings the compiler.
         from localconformal.distributed.laws import fit_laws
 
-        with timed(estimator, "law"):
+        with estimator._timed("law"):
             parts = fit_laws(shell, method, scorers, blocks, n_train, seed)
-    set_parts(estimator, parts)
+    estimator._set_parts(parts)
 
 
 # ---- calibrate: theta*, the very order statistic, as in memory ----------------------------------
@@ -153,8 +146,8 @@ def conformalize(estimator: Any, X: Any, y: Any, extra: Any) -> Any:
 
 def _set_calibration(estimator: Any, blocks: Blocks, roles: Roles) -> None:
     """theta* at the estimator's own level; a calibration that fails leaves the previous one."""
-    find = partial(_solve, light_copy(estimator, calibration_=None), blocks, roles)
-    with timed(estimator, "calibrate"):
+    find = partial(_solve, estimator._light_copy(calibration_=None), blocks, roles)
+    with estimator._timed("calibrate"):
         level = float(estimator.confidence_level)
         n, theta = find(np.array([level]))
     estimator.calibration_ = KnownCalibration(n, estimator.parts_, find, [level], [*theta.T])
@@ -304,7 +297,7 @@ def _learn_levels(estimator: Any, levels: Array) -> None:
 
 def _sent(estimator: Any) -> Any:
     """Dask's object for a copy of the estimator, without what only fitting needs."""
-    return as_delayed([held(light_copy(estimator))])[0]
+    return as_delayed([held(estimator._light_copy())])[0]
 
 
 def _point_part(X: Any, model: Any) -> Array:

@@ -12,7 +12,6 @@ from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from inspect import cleandoc, getdoc, isclass, signature
@@ -22,10 +21,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import (
     check_array,
     check_consistent_length,
@@ -40,7 +41,6 @@ from localconformal.distribution import WithPredictiveDistribution
 from localconformal.laws import LAW_METHODS, LAWS, SidedLaw
 from localconformal.quantiles import Array, as_levels, crossed, finish
 from localconformal.regressors.guarantee import Guarantee, PredictiveGuarantee
-from localconformal.regressors.routing import RoutingMixin, routed_params
 from localconformal.rows import (
     Rows,
     accepts_missing,
@@ -70,9 +70,7 @@ _LARGEST_RESPONSE = 1e150
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class BaseConformalRegressor(
-    WithPredictiveDistribution, RoutingMixin, RegressorMixin, BaseEstimator
-):
+class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEstimator):
     """Validation, splitting, levels, nesting and frames; a subclass names its `Method`.
 
     Parameters
@@ -131,6 +129,25 @@ class BaseConformalRegressor(
             sections = [_told(cls, heading) for heading in ("Parameters", "Attributes")]
             cls.__doc__ = "\n\n".join([about, *sections]) + examples + code
 
+    # Gives `set_fit_request(sample_weight=...)`, as a signature would.
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"sample_weight": None}
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Who takes which fit parameters, where scikit-learn's metadata routing is enabled.
+
+        A base model of scikit-learn's kind gets what it requests itself, as in
+        ``SLCPRegressor(LinearRegression().set_fit_request(sample_weight=True))``. For
+        ``estimator=None``, and for models that cannot request anything, `set_fit_request` of
+        this estimator decides.
+        """
+        own, requesters = super().get_metadata_routing(), _requesters(self.estimator)
+        if requesters and own.fit.requests["sample_weight"] is None:
+            # Nothing was said of the regressor: the word of the base model is enough.
+            del own.fit.requests["sample_weight"]
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=self).add_self_request(own)
+        return router.add(method_mapping=to_fit, **requesters)
+
     def _method(self, task: Task) -> Method:
         """The terms of the equation, for these training rows."""
         raise NotImplementedError
@@ -170,13 +187,13 @@ class BaseConformalRegressor(
         X, y = self._check_rows(X, reset=True), check_target(y)
         check_consistent_length(X, y, beside)
         if fit_params:
-            fit_params = dict(routed_params(self, fit_params))
+            fit_params = _routed_params(self, fit_params)
             _check_params(fit_params, len(y), self._base_estimator(0), self.beside)
         split_seed, seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         train, held = split_rows(len(y), self.calibration_size, int(split_seed))
         rows, params = Rows(X, beside), take_params(fit_params, train, len(y))
-        task, method = start_fit(self, rows.take(train), y[train], len(train), int(seed), params)
-        set_parts(self, method.fit(task, partial(timed, self)))
+        task, method = self._start_fit(rows.take(train), y[train], len(train), int(seed), params)
+        self._set_parts(method.fit(task, self._timed))
         if len(held):
             self._calibrate(rows.take(held), y[held])
         self._training_hashes = np.sort(row_hashes(task.rows.X, task.y))
@@ -212,9 +229,49 @@ class BaseConformalRegressor(
         self._calibrate(rows, target)
         return self
 
+    # Steps of a fit, on Dask too.
+
+    def _start_fit(
+        self, rows: Rows, y: Array, n_train: int, seed: int, fit_params: Mapping[str, Any]
+    ) -> tuple[Task, Method]:
+        """Begin a report; what is to be fitted, and the terms of the equation for these rows."""
+        counts = {"train": n_train, "reference": 0, "calibration": 0}
+        self.calibration_, self.fit_report_ = None, {"seconds": {}, "rows": counts}
+        base = self._base_estimator(seed)
+        task = Task(base, rows, y, self.confidence_level, seed, fit_params, self.n_jobs)
+        method = self._method(task)
+        self._frozen = method.score.comes_fitted(base)
+        return task, method
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        """Seconds of one stage, into ``fit_report_``."""
+        start, shown = time.perf_counter(), nullcontext()
+        log = logging.getLogger("localconformal")
+        if (sys.stderr is not None and sys.stderr.isatty()) or log.isEnabledFor(logging.INFO):
+            from localconformal.progress import stage
+
+            shown = stage(f"{type(self).__name__}: {name}")  # type: ignore[assignment]
+        with shown:
+            yield
+        self.fit_report_["seconds"][name] = time.perf_counter() - start
+
+    def _set_parts(self, parts: Parts) -> None:
+        """Have these parts answer; the report says how many rows are behind them."""
+        self.parts_, counts = parts, self.fit_report_["rows"]
+        counts["reference"] = parts.n_reference
+        if parts.selection is not None:
+            counts["selection"] = parts.n_selection
+
+    def _light_copy(self, **changed: Any) -> Any:
+        """A copy for workers, which answers as this does and remembers no training rows."""
+        light: Any = copy(self)
+        vars(light).update(_training_hashes=_NO_HASHES, **changed)
+        return light
+
     def _calibrate(self, rows: Rows, y: Array) -> None:
         # Assigned last: a calibration that fails leaves the previous one in force.
-        with timed(self, "calibrate"):
+        with self._timed("calibrate"):
             calibration = Calibration.of(self.parts_, rows, y)
             # The default level now, so that a first prediction does not pay for it.
             level, one = np.array([self.confidence_level]), rows.take(np.arange(1))
@@ -566,6 +623,28 @@ def check_target(y: Any) -> Array:
     return target
 
 
+def _routed_params(regressor: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
+    """What the base models get of the fit parameters: all of them where routing is not enabled."""
+    if not get_config()["enable_metadata_routing"]:
+        return fit_params
+    routed = process_routing(regressor, "fit", **fit_params)
+    requested = [dict(routed[name].fit) for name in _requesters(regressor.estimator)]
+    if len({frozenset((name, id(value)) for name, value in one.items()) for one in requested}) > 1:
+        raise ValueError(
+            f"got base models that request {[sorted(each) for each in requested]} of fit, "
+            "under these or other names; expected the same of each: set the same requests."
+        )
+    return requested[0] if requested else fit_params
+
+
+def _requesters(estimator: Any) -> dict[str, Any]:
+    """The base models that can request metadata, by name; none unless all of them can."""
+    models = models_given(estimator)
+    if not all(hasattr(model, "get_metadata_routing") for model in models):
+        return {}
+    return {f"estimator_{place}": model for place, model in enumerate(models)}
+
+
 def _check_params(
     params: Mapping[str, Any], n_rows: int, estimator: Any, beside: str | None
 ) -> None:
@@ -648,49 +727,3 @@ def calibration_of(model: Any) -> Calibration:
 def training_digest(model: Any) -> str:
     """SHA-256 of the hashes of its training rows; of none where it remembers none."""
     return sha256(model._training_hashes.astype("<u8").tobytes()).hexdigest()
-
-
-def light_copy(model: Any, **changed: Any) -> Any:
-    """A copy to send to workers, which answers as the model does and remembers no training rows."""
-    light = copy(model)
-    vars(light).update(_training_hashes=_NO_HASHES, **changed)
-    return light
-
-
-# ---- steps of a fit, in memory or elsewhere ----------------------------------------------------
-
-
-def start_fit(
-    model: Any, rows: Rows, y: Array, n_train: int, seed: int, fit_params: Mapping[str, Any]
-) -> tuple[Task, Method]:
-    """Begin a report; what is to be fitted, and the terms of the equation for these rows."""
-    counts = {"train": n_train, "reference": 0, "calibration": 0}
-    model.calibration_, model.fit_report_ = None, {"seconds": {}, "rows": counts}
-    base, level = model._base_estimator(seed), model.confidence_level
-    task = Task(base, rows, y, level, seed, fit_params, model.n_jobs)
-    method = model._method(task)
-    model._frozen = method.score.comes_fitted(base)
-    return task, method
-
-
-@contextmanager
-def timed(model: Any, name: str) -> Iterator[None]:
-    """Seconds of one stage of fitting, into ``fit_report_``."""
-    start, shown = time.perf_counter(), nullcontext()
-    log = logging.getLogger("localconformal")
-    if (sys.stderr is not None and sys.stderr.isatty()) or log.isEnabledFor(logging.INFO):
-        from localconformal.progress import stage
-
-        shown = stage(f"{type(model).__name__}: {name}")  # type: ignore[assignment]
-    with shown:
-        yield
-    model.fit_report_["seconds"][name] = time.perf_counter() - start
-
-
-def set_parts(model: Any, parts: Parts) -> None:
-    """Have these parts answer; the report says how many rows are behind them."""
-    model.parts_ = parts
-    counts = model.fit_report_["rows"]
-    counts["reference"] = parts.n_reference
-    if parts.selection is not None:
-        counts["selection"] = parts.n_selection

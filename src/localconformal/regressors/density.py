@@ -10,22 +10,26 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from localconformal.adjustments import Adjustment
 from localconformal.composition import Method, Placed, Sides, Task
 from localconformal.corrections import Cells
 from localconformal.densities import (
     DensityLevel,
-    DensityRank,
     HighestDensity,
     NearestProfile,
     NestedRuns,
-    density_law,
 )
+from localconformal.laws.forest import ForestLaw, default_forest
 from localconformal.quantiles import Array
 from localconformal.regions import Region
 from localconformal.regressors.base import BaseConformalRegressor
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.rows import shown
 from localconformal.scores import Band, Score, make_score
+
+#: The default forest: trees, rows of a leaf, share of the columns that a split sees. Densities ask
+#: more of a leaf than quantiles do, and more of a split: coarser leaves, chosen with more care.
+_FOREST = (100, 10, 2 / 3)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -54,9 +58,11 @@ class _DensityRegressor(BaseConformalRegressor):
     law: Any = None
     reference: str = "cross-fit"
 
-    def _by(self, adjustment: DensityRank, task: Task) -> Method:
+    def _by(self, adjustment: Adjustment, task: Task) -> Method:
         """The method with this rank of a density."""
-        law = density_law(len(task.y), task.seed, task.n_jobs) if self.law is None else self.law
+        law = self.law
+        if law is None:
+            law = ForestLaw(default_forest(len(task.y), task.seed, task.n_jobs, *_FOREST))
         score = make_score(self.conformity_score)
         if score.one_sided:
             raise ValueError(

@@ -14,9 +14,6 @@ from localconformal.laws import LAW_METHODS, LAWS
 from localconformal.regressors.base import BaseConformalRegressor
 from localconformal.scores import Score, make_score
 
-#: Default of ``selection_budget``, in seconds.
-BUDGET = 20.0
-
 
 def _sides_of(score: Score, sides: str, upper_share: float = 0.5) -> Sides:
     """A score of one side has one, whatever ``sides`` says."""
@@ -92,7 +89,7 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
     reference: str = "cross-fit"
     sides: str = "joint"
     upper_share: float = 0.5
-    selection_budget: float = BUDGET
+    selection_budget: float = 20.0
 
     def _method(self, task: Task) -> Method:
         score = make_score(self.conformity_score)
@@ -166,7 +163,7 @@ class DistSplitRegressor(BaseConformalRegressor):
     law: Any = "auto"
     reference: str = "cross-fit"
     sides: str = "union"
-    selection_budget: float = BUDGET
+    selection_budget: float = 20.0
 
     def _method(self, task: Task) -> Method:
         score = make_score(self.conformity_score)

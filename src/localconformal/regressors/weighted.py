@@ -21,11 +21,7 @@ from localconformal.localizing import (
     Kernel,
     LocalRanks,
 )
-from localconformal.regressors.base import (
-    EXCHANGEABLE,
-    BaseConformalRegressor,
-    timed,
-)
+from localconformal.regressors.base import EXCHANGEABLE, BaseConformalRegressor
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.regressors.localized import LocalizedConformalRegressor
 from localconformal.rows import shown
@@ -124,7 +120,7 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
     def _method(self, task: Task) -> Method:
         weigh: Any = RowWeight(self.weights)
         if self._target is not None:
-            with timed(self, "weights"):
+            with self._timed("weights"):
                 try:
                     target = self._check_rows(self._target)
                 except ValueError as error:
