@@ -24,7 +24,7 @@ from localconformal.laws.blend import default_models
 from localconformal.laws.forest import _LeafFinder as LeafFinder
 from localconformal.laws.forest import _LeafWeights as LeafWeights
 from localconformal.laws.kernel import KERNELS, KernelWeights, NeighborWeights, build_engine
-from localconformal.localizing import draw
+from localconformal.localizing import DRAWS
 from localconformal.models import default_estimator
 from localconformal.quantiles import crossed, finish, round_up
 from localconformal.rows import _SMALL_FIT as SMALL_FIT
@@ -55,9 +55,8 @@ def embedded(model, X):
 def drawn_centres(model, X):
     """The points that a fitted RLCP model draws around embedded rows."""
     points, localizer = embedded(model, X), model.localizer_
-    return points + localizer.bandwidth * draw(
-        localizer.kernel, model.parts_.correction.seed_, points
-    )
+    draws = DRAWS[localizer.kernel](model.parts_.correction.seed_, points)
+    return points + localizer.bandwidth * draws
 
 
 def laws_of(model):

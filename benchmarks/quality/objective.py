@@ -10,7 +10,7 @@ reports are pooled: less noise for a comparison of methods, which needs no band.
 import numpy as np
 
 from benchmarks.harness import LEVEL
-from localconformal.metrics import coverage_band, interval_score, slab
+from localconformal.metrics import conditional, coverage_band, interval_score
 
 FEWEST_GROUP_ROWS = 20
 
@@ -68,7 +68,7 @@ def worst_slab_coverage(X, covered, seed):
     quarter = rng.permutation(len(X)) % 4
     hits = []
     for k in range(4):
-        found = slab.find_slab(X[quarter == k], covered[quarter == k], directions, SHARE)
-        hits.append(covered[quarter != k][slab.in_slab(X[quarter != k], *found)])
+        found = conditional._find_slab(X[quarter == k], covered[quarter == k], directions, SHARE)
+        hits.append(covered[quarter != k][conditional._in_slab(X[quarter != k], *found)])
     held_out = np.concatenate(hits)
     return held_out.mean() if len(held_out) else None

@@ -110,7 +110,7 @@ class Sides:
         self,
         p: Array,
         levels: Array,
-        quantile: Callable[[Array, float], Array] = conformal_quantile,
+        quantile: Callable[..., Array] = conformal_quantile,
     ) -> Array:
         """theta* (S, L) from adjusted calibration scores (n, S, L).
 
@@ -119,9 +119,10 @@ class Sides:
         each = range(len(levels))
         if self.separate:
             local = self.levels(levels)
-            return np.array([[quantile(p[:, s, l], local[s, l]) for l in each] for s in range(2)])
+            asked = [[(p[:, s, l], local[s, l]) for l in each] for s in range(2)]
+            return np.array([[quantile(v, level=t) for v, t in side] for side in asked])
         worst = p.max(axis=1)
-        joint = np.array([quantile(worst[:, l], levels[l]) for l in each])
+        joint = np.array([quantile(worst[:, l], level=levels[l]) for l in each])
         return np.stack([joint] * self.n_sides)
 
 

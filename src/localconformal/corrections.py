@@ -9,7 +9,7 @@ A new correction is a class with `keep` and `theta`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,19 +19,18 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils import gen_batches
 
 from localconformal.columns import Features, View, check_cells, column_of
 from localconformal.composition import Calibration, Correction, Parts, say_shortage
-from localconformal.laws.base import effective_size
+from localconformal.laws.base import effective_size, reference_rows
 from localconformal.laws.forest import Points, as_points
 from localconformal.quantiles import Array, weighted_conformal_quantile
 from localconformal.rows import (
     Curve,
-    Index,
     Reference,
     Rows,
     few_threads,
-    in_canonical_order,
     split_rows,
     stack_rows,
     take_rows,
@@ -116,22 +115,16 @@ class Cell(Curve, BaseEstimator):
         return f" (the fewest of the cells {', '.join(names)})"
 
 
-class BesideCell(Cell):
-    """The label given beside the row."""
+class LabelCell(Cell):
+    """A column by name or position, a function of X, or None: the label given beside the row."""
 
-    def compute(self, rows: Rows) -> NDArray[Any]:
-        """Names of labels, (n,)."""
-        return check_cells(rows.beside, len(rows))
-
-
-class ColumnCell(Cell):
-    """A column by name or position, or a function of X."""
-
-    def __init__(self, groups: Any) -> None:
+    def __init__(self, groups: Any = None) -> None:
         self.groups = groups
 
     def compute(self, rows: Rows) -> NDArray[Any]:
         """Names of labels, (n,)."""
+        if self.groups is None:
+            return check_cells(rows.beside, len(rows))
         labels = self.groups(rows.X) if callable(self.groups) else column_of(rows.X, self.groups)
         return check_cells(labels, len(rows))
 
@@ -161,7 +154,7 @@ class TreeLeaf(Cell):
 
     def fit(self, reference: Reference, parts: Parts) -> TreeLeaf:
         """Grow the tree on reference scores."""
-        rows, v = in_canonical_order(reference.rows, reference.V[:, 0])
+        rows, v = reference_rows(reference.rows, reference.V[:, 0])
         self.view_ = View().fit(rows)
         points = as_points(self.view_(rows))
         self.tree_ = _pruned_tree(points, v, self.min_samples_leaf, reference.seed)
@@ -229,7 +222,7 @@ class Weighing(Correction):
         theta = np.empty((len(rows), sides.n_sides, len(levels)))
         for part in self._chunks(len(rows), calibration):
             weights, own = self.weigh(take_rows(mine, part), calibration.kept)
-            ask = partial(_weighted, weights=weights, own=own)
+            ask = partial(weighted_conformal_quantile, weights=weights, weight_inf=own)
             theta[part] = np.moveaxis(sides.theta(scores, levels, ask), 2, 0)
         return theta
 
@@ -240,9 +233,8 @@ class Weighing(Correction):
             sizes[part] = effective_size(self.weigh(take_rows(mine, part), calibration.kept)[0])
         return sizes
 
-    def _chunks(self, m: int, calibration: Calibration) -> list[Index]:
-        step = max(1, _PAIRS_AT_A_TIME // max(1, calibration.n))
-        return [np.arange(start, min(start + step, m)) for start in range(0, m, step)]
+    def _chunks(self, m: int, calibration: Calibration) -> Iterator[slice]:
+        return gen_batches(m, max(1, _PAIRS_AT_A_TIME // max(1, calibration.n)))
 
     def shortage(self, calibration: Calibration, rows: Rows, theta: Array, levels: Array) -> str:
         """How many rows have too little weight around them."""
@@ -255,10 +247,6 @@ class Weighing(Correction):
             f"the calibration rows that speak for them weigh too little for confidence level "
             f"{level!r}; {self.remedy}"
         )
-
-
-def _weighted(scores: Array, level: float, weights: Array, own: Array) -> Array:
-    return weighted_conformal_quantile(scores, weights, own, level)
 
 
 class Ratio(Weighing):
@@ -329,6 +317,30 @@ class DensityRatio(Curve):
     balance: float
     clip: float
 
+    @classmethod
+    def fit(cls, classifier: Any, X: Any, target: Any, clip: float, seed: int) -> DensityRatio:
+        """Learned from training rows X and new rows; None is boosting on the features as numbers.
+
+        A classifier of the user's gets the rows as they are.
+        """
+        is_new, balance = np.repeat([0, 1], [len(X), len(target)]), len(X) / len(target)
+        if classifier is not None:
+            view, rows, fresh = None, stack_rows(X, target), clone(classifier)
+        else:
+            view = Features().fit(X)
+            rows = np.vstack([view.transform(X), view.transform(target)])
+            # Few and small trees, stopped where held-out rows gain nothing: without a shift, w is
+            # even. Stopped only where some of each kind can be held out.
+            fresh = HistGradientBoostingClassifier(
+                learning_rate=0.05,
+                max_iter=200,
+                max_leaf_nodes=8,
+                early_stopping=min(len(X), len(target)) >= 30,
+                random_state=seed,
+            )
+        with few_threads(rows):
+            return cls(fresh.fit(rows, is_new), view, balance, clip)
+
     def compute(self, rows: Rows) -> Array:
         """(n,) positive numbers."""
         seen = rows.X if self.view is None else self.view.transform(rows.X)
@@ -337,29 +349,3 @@ class DensityRatio(Curve):
         p = p * self.balance / (p * self.balance + 1.0 - p)
         p = np.clip(p, self.clip, 1.0 - self.clip)
         return p / (1.0 - p)
-
-
-def fit_ratio(classifier: Any, X: Any, target: Any, clip: float, seed: int) -> DensityRatio:
-    """Learned from training rows X and new rows; None is boosting on the features as numbers.
-
-    A classifier of the user's gets the rows as they are.
-    """
-    is_new, balance = np.repeat([0, 1], [len(X), len(target)]), len(X) / len(target)
-    if classifier is not None:
-        with few_threads(X):
-            fitted = clone(classifier).fit(stack_rows(X, target), is_new)
-        return DensityRatio(fitted, None, balance, clip)
-    view = Features().fit(X)
-    rows = np.vstack([view.transform(X), view.transform(target)])
-    # Few and small trees, stopped where held-out rows gain nothing: without a shift, w is even.
-    boosting = HistGradientBoostingClassifier(
-        learning_rate=0.05,
-        max_iter=200,
-        max_leaf_nodes=8,
-        # Some of each kind can be held out.
-        early_stopping=min(len(X), len(target)) >= 30,
-        random_state=seed,
-    )
-    with few_threads(rows):
-        boosting.fit(rows, is_new)
-    return DensityRatio(boosting, view, balance, clip)

@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 from scipy.special import betaincinv, ndtri
 from sklearn.base import BaseEstimator
+from sklearn.utils import gen_batches
 
 from localconformal.composition import Calibration, Parts
 from localconformal.corrections import Weighing
@@ -51,7 +52,7 @@ class Drawn(Kernel):
         kernel, h = self.localizer_.kernel, self.localizer_.bandwidth  # type: ignore[attr-defined]
         if np.isinf(h):
             return np.ones((len(mine), len(held))), np.ones(len(mine))
-        noise = draw(kernel, self.seed_, mine)
+        noise = DRAWS[kernel](self.seed_, mine)
         u2 = np.empty((len(mine), len(held) + 1))
         u2[:, :-1] = cdist(mine + h * noise, held, "sqeuclidean") / h**2
         u2[:, -1] = np.einsum("ij,ij->i", noise, noise)
@@ -65,18 +66,10 @@ _KEPT_BITS = 30
 _HALF = np.uint64(32)
 
 
-def draw(kernel: str, seed: int, points: Array) -> Array:
-    """One draw with density proportional to K(|u|) for each point: (n, k) -> (n, k).
-
-    A draw is a hash of (seed, row): the same row gets the same one, alone or in a batch.
-
-    Gaussian: N(0, I). Boxcar: uniform in the unit ball, radius^k being uniform. Epanechnikov: a
-    uniform direction, and a squared radius with the law Beta(k / 2, 2).
-    """
-    return DRAWS[kernel](seed, points)
-
-
-#: Kernels from which one can draw: seed and points (n, k) -> (n, k).
+#: Kernels from which one can draw: seed and points (n, k) -> a draw with density proportional to
+#: K(|u|) for each, (n, k). Gaussian: N(0, I). Boxcar: uniform in the unit ball, radius^k being
+#: uniform. Epanechnikov: a uniform direction, and a squared radius with the law Beta(k / 2, 2).
+#: A draw is a hash of (seed, row): the same row gets the same one, alone or in a batch.
 DRAWS: dict[str, Callable[[int, Array], Array]] = {
     "gaussian": lambda seed, points: ndtri(_uniforms(seed, points, points.shape[1])),
     "boxcar": lambda seed, points: _in_ball(seed, points, lambda share, k: share ** (1.0 / k)),
@@ -196,7 +189,7 @@ class _Ranks:
         most = np.array([max(1, conformal_rank(self.n, level)) - 1 for level in levels])
         accepted = np.empty((len(rows), len(levels)), dtype=np.int64)
         shrink = 1.0 - (2 * self.n + 16) * np.finfo(np.float64).eps
-        for part in _chunks(len(rows), self.n):
+        for part in gen_batches(len(rows), max(1, _CHUNK // self.n)):
             from_row = kernel(rows[part], self.rows)
             to_row = from_row if symmetric else kernel(self.rows, rows[part]).T
             accepted[part] = self._last_accepted(to_row, from_row, most, shrink)
@@ -234,16 +227,10 @@ def _rank_locally(kernel: _Kernel, rows: Any, scores: Array) -> _Ranks:
     n = len(scores)
     below = np.append(np.searchsorted(scores, scores, side="left"), n).astype(np.int64)
     under, total = np.empty(n), np.empty(n)
-    for part in _chunks(n, n):
+    for part in gen_batches(n, max(1, _CHUNK // n)):
         sums = _running_sums(kernel(rows[part], rows))
         under[part], total[part] = sums[np.arange(len(sums)), below[part]], sums[:, -1]
     return _Ranks(rows, np.append(scores, np.inf), below, under, total)
-
-
-def _chunks(m: int, n: int) -> list[slice]:
-    """Parts of m rows that meet n, a bounded number of pairs at a time."""
-    step = max(1, _CHUNK // max(1, n))
-    return [slice(start, min(start + step, m)) for start in range(0, m, step)]
 
 
 def _running_sums(weights: Array) -> Array:

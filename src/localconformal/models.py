@@ -16,7 +16,6 @@ from localconformal.default_model import TableBoostingRegressor
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
 from localconformal.rows import (
-    SMALL_PREDICTION,
     accepts_missing,
     columns_of,
     few_threads,
@@ -176,7 +175,7 @@ def predict_quantiles(models: Sequence[Any], X: Any, levels: Sequence[float]) ->
         return np.stack([predict_column(model, X) for model in models], axis=1)
     model = models[0]
     asked = {"quantiles": list(levels)} if takes_quantiles(model) else {}
-    with few_threads(X, SMALL_PREDICTION):
+    with few_threads(X, predicts=True):
         columns = np.asarray(model.predict(X, **asked), dtype=np.float64)
     if columns.ndim != 2 or columns.shape[1] not in (2, 3):
         raise ValueError(

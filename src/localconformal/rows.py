@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from hashlib import blake2b
@@ -28,7 +28,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, train_test_split
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import _safe_indexing, gen_batches, get_tags
 from threadpoolctl import ThreadpoolController
 
 from localconformal.quantiles import Array, clear_of_rounding
@@ -39,7 +39,7 @@ Index = NDArray[np.intp]
 ROWS_AT_A_TIME = 2**16
 #: Numbers in a table up to which a model is fitted, or predicts, in one OpenMP thread. Boosting on
 #: a million takes a second alone; with threads on a busy machine it took thirty.
-_SMALL_FIT, SMALL_PREDICTION = 1_000_000, 100_000
+_SMALL_FIT, _SMALL_PREDICTION = 1_000_000, 100_000
 #: Packages with threads of their own, which may be imported after we have looked.
 _LATECOMERS = ("torch", "lightgbm", "xgboost", "catboost")
 
@@ -105,9 +105,8 @@ class Rows:
         if len(self) <= most:
             yield slice(0, len(self)), self
             return
-        for start in range(0, len(self), most):
-            end = min(start + most, len(self))
-            yield slice(start, end), self.take(np.arange(start, end))
+        for part in gen_batches(len(self), most):
+            yield part, self.take(np.arange(part.start, part.stop))
 
 
 def _cut(answer: Any, index: Index) -> Any:
@@ -179,14 +178,8 @@ class Reference:
         return clear_of_rounding(self.V, self.y, unit)
 
 
-def in_canonical_order(rows: Rows, v: Array) -> tuple[Rows, Array]:
-    """By score, then by content: the same reference rows in any order come out alike."""
-    order = canonical_order(rows, v)
-    return rows.take(order), v[order]
-
-
 def canonical_order(rows: Rows, v: Array) -> Index:
-    """The order of scores v (n,); equal ones by what their rows hold."""
+    """By score (n,), then by content: the same rows in any order come out alike."""
     return np.lexsort((_ROW_HASH(rows), v))
 
 
@@ -229,7 +222,7 @@ def fold_rows(n: int, n_folds: int, seed: int) -> list[tuple[Index, Index]]:
     return list(folds.split(np.empty((n, 0))))
 
 
-def take_rows(X: Any, rows: Index) -> Any:
+def take_rows(X: Any, rows: Index | slice) -> Any:
     """The given rows of an array or a frame."""
     return _safe_indexing(X, rows)
 
@@ -282,7 +275,7 @@ def fit_model(model: Any, X: Any, y: Array, fit_params: Mapping[str, Any] | None
 
 def predict_column(model: Any, X: Any) -> Array:
     """Point predictions of the model as a float64 array of shape (n,)."""
-    with few_threads(X, SMALL_PREDICTION):
+    with few_threads(X, predicts=True):
         prediction = np.asarray(model.predict(X), dtype=np.float64)
     if prediction.size != len(X):
         raise ValueError(
@@ -331,19 +324,14 @@ def _input_tags(model: Any) -> Any:
     return get_tags(model).input_tags if is_told else None
 
 
-def is_small(X: Any, most: int = _SMALL_FIT) -> bool:
-    """Whether a table has at most so many numbers; threads would wait longer than they work."""
-    return prod(np.shape(X)) <= most
+def is_small(X: Any, predicts: bool = False) -> bool:
+    """Whether a model meets so few numbers that threads would wait longer than they work."""
+    return prod(np.shape(X)) <= (_SMALL_PREDICTION if predicts else _SMALL_FIT)
 
 
-@contextmanager
-def few_threads(X: Any, most: int = _SMALL_FIT) -> Iterator[None]:
+def few_threads(X: Any, predicts: bool = False) -> AbstractContextManager[Any]:
     """One OpenMP thread while a model meets a small table; as many as it likes on a large one."""
-    if not is_small(X, most):
-        yield
-        return
-    with thread_pools("openmp").limit(limits=1):
-        yield
+    return thread_pools("openmp").limit(limits=1) if is_small(X, predicts) else nullcontext()
 
 
 def thread_pools(user_api: str) -> Any:

@@ -27,7 +27,7 @@ from localconformal.metrics import (
     size_stratified_coverage_score,
     worst_slab_coverage,
 )
-from localconformal.metrics.slab import _standardised, _worst_segment, find_slab
+from localconformal.metrics.conditional import _find_slab, _standardised, _worst_segment
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def test_rows_of_equal_value_are_in_the_slab_together_or_not_at_all():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 4, size=400).astype(float)
     covered = rng.random(400) < np.array([0.9, 0.9, 0.6, 0.9])[x.astype(int)]
-    _, low, high = find_slab(x[:, None], covered, np.ones((1, 1)), 0.1)
+    _, low, high = _find_slab(x[:, None], covered, np.ones((1, 1)), 0.1)
     assert (low, high) == (2.0, 2.0)
 
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from localconformal import metrics
-from localconformal.metrics.slab import _worst_segment
+from localconformal.metrics.conditional import _worst_segment
 from registry import optional
 
 # Importing the peers takes longer than what is compared.

@@ -11,7 +11,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 import localconformal as lc
-from inner import draw, drawn_centres, embedded
+from inner import DRAWS, drawn_centres, embedded
 from localconformal.metrics import coverage
 from localconformal.quantiles import conformal_rank, weighted_conformal_quantile
 from registry import awkward_data, ci_but, smooth_data
@@ -159,7 +159,7 @@ def test_draws_belong_to_the_row_and_the_seed_not_to_batch_or_level(kernel):
     other = local(lc.RLCPRegressor, law, random_state=1).fit(X, y)
     assert not np.isclose(drawn_centres(model, X_NEW), drawn_centres(other, X_NEW)).any()
     extreme = np.array([[0.0, -0.0, 1e50], [-1e50, 1e-300, 5e-324]])
-    assert np.isfinite(draw(kernel, 0, extreme)).all()
+    assert np.isfinite(DRAWS[kernel](0, extreme)).all()
 
 
 def test_a_model_s_last_bits_do_not_change_the_draw():
@@ -185,13 +185,13 @@ ROWS = [np.random.default_rng(0).normal(size=(20_000, 3)), GRID, GRID / 1024.0]
 
 @pytest.mark.parametrize("rows", [*ROWS, np.hstack([GRID % 141, GRID // 141])])
 def test_draws_are_normal_unrelated_and_irregular_for_regular_rows(rows):
-    made = draw("gaussian", 3, rows)
-    np.testing.assert_array_equal(draw("gaussian", 3, np.asfortranarray(rows)), made)
+    made = DRAWS["gaussian"](3, rows)
+    np.testing.assert_array_equal(DRAWS["gaussian"](3, np.asfortranarray(rows)), made)
     for column in made.T:
         assert kstest(column, "norm").pvalue > 1e-4
         assert len(np.unique(column)) == len(rows)
     # Draws of other seeds, of the row before and the rows themselves say nothing of each other.
-    others = np.column_stack([made[1:], made[:-1], draw("gaussian", 4, rows)[1:]])
+    others = np.column_stack([made[1:], made[:-1], DRAWS["gaussian"](4, rows)[1:]])
     apart = np.eye(others.shape[1])
     assert np.abs(np.corrcoef(others, rowvar=False) - apart).max() < 5.0 / np.sqrt(len(rows))
     k = made.shape[1]
@@ -202,15 +202,15 @@ def test_draws_are_normal_unrelated_and_irregular_for_regular_rows(rows):
 @pytest.mark.parametrize("k", [1, 3])
 def test_draws_have_the_density_of_the_kernel(k):
     points = np.random.default_rng(0).normal(size=(4_000, k))
-    radius = {name: np.linalg.norm(draw(name, 1, points), axis=1) for name in PROFILES}
+    radius = {name: np.linalg.norm(DRAWS[name](1, points), axis=1) for name in PROFILES}
     assert kstest(radius["boxcar"] ** k, "uniform").pvalue > 1e-3
     assert kstest(radius["epanechnikov"] ** 2, "beta", (k / 2, 2)).pvalue > 1e-3
     for name in PROFILES:
-        made = draw(name, 1, points)
+        made = DRAWS[name](1, points)
         assert np.all(np.abs(np.mean(np.sign(made), axis=0)) < 0.06)
         # The last bits of a row do not change its draw, the others do.
-        np.testing.assert_array_equal(made, draw(name, 1, points * (1.0 + 1e-14)))
-        assert not np.isclose(made, draw(name, 1, points * (1.0 + 1e-7))).all()
+        np.testing.assert_array_equal(made, DRAWS[name](1, points * (1.0 + 1e-14)))
+        assert not np.isclose(made, DRAWS[name](1, points * (1.0 + 1e-7))).all()
 
 
 class Spread:

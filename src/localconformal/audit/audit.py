@@ -19,6 +19,7 @@ from localconformal.audit.rules import Rule, find_rules
 from localconformal.columns import LABEL, Column, read_columns
 from localconformal.io.files import write_whole
 from localconformal.metrics import HSIC, ExcessRisk, WorstSlab, binomial_band
+from localconformal.metrics.conditional import MAX_FIND_ROWS
 from localconformal.metrics.intervals import (
     check_levels,
     check_one_level,
@@ -27,7 +28,6 @@ from localconformal.metrics.intervals import (
     is_covered,
     lengths,
 )
-from localconformal.metrics.slab import MAX_FIND_ROWS
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
 from localconformal.rows import at_ends, make_frame

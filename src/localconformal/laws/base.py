@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from localconformal.quantiles import Array, quantile_of_cdf
-from localconformal.rows import Curve, Index, Rows, as_rows, in_canonical_order, shown
+from localconformal.rows import Curve, Index, Rows, as_rows, canonical_order, shown
 
 Flags = NDArray[np.bool_]
 #: Weights held at once: 2^21 float64 are 16 MB, a few times that with temporaries.
@@ -154,7 +154,8 @@ def reference_rows(X: Any, v: ArrayLike) -> tuple[Rows, Array]:
         )
     rows = as_rows(X)
     check_lengths(len(rows), len(scores))
-    return in_canonical_order(rows, scores)
+    order = canonical_order(rows, scores)
+    return rows.take(order), scores[order]
 
 
 def check_lengths(rows: int, scores: int) -> None:

@@ -4,8 +4,14 @@ Metrics that are numbers come as an array of L for L levels; those that are tabl
 p-value or a band come as a small result, a list of L of them for L levels.
 """
 
-from localconformal.metrics.excess_risk import ExcessRisk, excess_risk
-from localconformal.metrics.hsic import HSIC, hsic
+from localconformal.metrics.conditional import (
+    HSIC,
+    ExcessRisk,
+    WorstSlab,
+    excess_risk,
+    hsic,
+    worst_slab_coverage,
+)
 from localconformal.metrics.intervals import (
     CoverageLengthCurve,
     GroupCoverage,
@@ -30,7 +36,6 @@ from localconformal.metrics.intervals import (
     size_stratified_coverage_score,
 )
 from localconformal.metrics.scorer import make_interval_scorer
-from localconformal.metrics.slab import WorstSlab, worst_slab_coverage
 
 __all__ = [
     "HSIC",

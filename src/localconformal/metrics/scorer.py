@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from localconformal.metrics.conditional import worst_slab_coverage
 from localconformal.metrics.intervals import (
     coverage,
     crps,
@@ -16,7 +17,6 @@ from localconformal.metrics.intervals import (
     length_error_corr,
     size_stratified_coverage_score,
 )
-from localconformal.metrics.slab import worst_slab_coverage
 
 _LEVEL = "confidence_level"
 _GREATER_IS_BETTER = (

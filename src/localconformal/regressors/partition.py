@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from localconformal.adjustments import AdditiveQuantile
 from localconformal.composition import Method, Task
-from localconformal.corrections import BesideCell, Cells, ColumnCell, PointBin, TreeLeaf
+from localconformal.corrections import Cells, LabelCell, PointBin, TreeLeaf
 from localconformal.laws import ForestLaw
 from localconformal.laws.forest import GROWN_ON
 from localconformal.parallel import asked_jobs
@@ -65,11 +65,8 @@ class MondrianConformalRegressor(BaseConformalRegressor):
             raise ValueError(
                 f"got groups both in the constructor ({self.groups!r}) and in fit; pass one."
             )
-        cell: Any = PointBin()
-        if task.rows.beside is not None:
-            cell = BesideCell()
-        elif self.groups is not None:
-            cell = ColumnCell(self.groups)
+        is_named = task.rows.beside is not None or self.groups is not None
+        cell = LabelCell(self.groups) if is_named else PointBin()
         correction = Cells(cell, pool=self.small_cells == "pool")
         return Method(AbsoluteScore(), correction=correction, reference="train")
 

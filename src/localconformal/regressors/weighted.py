@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import HasMethods, Interval
 
 from localconformal.composition import Method, Task
-from localconformal.corrections import DensityRatio, Ratio, RowWeight, fit_ratio
+from localconformal.corrections import DensityRatio, Ratio, RowWeight
 from localconformal.laws import KernelLaw, Law, LearnedMetric, make_law
 from localconformal.localizing import (
     DRAWS,
@@ -125,7 +125,8 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
                     target = self._check_rows(self._target)
                 except ValueError as error:
                     raise ValueError(f"target, the new rows, cannot be used: {error}") from error
-                weigh = fit_ratio(self.weights, task.rows.X, target, self.clip, task.seed)
+                given = self.weights, task.rows.X, target, self.clip, task.seed
+                weigh = DensityRatio.fit(*given)
         return replace(super()._method(task), correction=Ratio(weigh))
 
     @property

@@ -1,0 +1,525 @@
+"""Does coverage depend on x, or on the length? Tests of any shape of dependence.
+
+`hsic` looks at the length, `worst_slab_coverage` and `excess_risk` at x. The latter two learn on
+some rows and judge on others: what is found on the very rows that judge is there by chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from localconformal.columns import LABEL, Column, read_columns
+from localconformal.metrics.intervals import binomial_band, each_level, is_covered, tied_lengths
+from localconformal.quantiles import Array
+from localconformal.rows import few_threads, fold_rows, make_frame, take_rows
+
+# ---- dependence of length and coverage ----------------------------------------------------------
+
+_MAX_ROWS = 5_000
+#: Beyond this many distinct lengths the kernel takes seconds, and they are rounded.
+_MAX_PLACES = 1_000
+
+
+@dataclass(frozen=True)
+class HSIC:
+    """Dependence of length and coverage; ``float(result)`` is its value.
+
+    ``value`` is 0 under independence, but for noise of order 1 / n, and NaN for one row;
+    ``p_value`` the share of permutations with a value at least as large, the data being one of
+    them; ``n`` the rows used, at most 5,000.
+    """
+
+    value: float
+    p_value: float
+    n_permutations: int
+    n: int
+
+    def __float__(self) -> float:
+        return self.value
+
+    def frame(self) -> Any:
+        """One row (pandas)."""
+        return make_frame({name: [value] for name, value in asdict(self).items()}, None)
+
+
+def hsic(
+    y_true: ArrayLike, intervals: ArrayLike, *, n_permutations: int = 499, random_state: int = 0
+) -> HSIC | list[HSIC]:
+    """Hilbert-Schmidt independence criterion of length and coverage; 0 is ideal.
+
+        HSIC = trace(K H L H) / (n - 1)^2,  K_ij = exp(-(u_i - u_j)^2),  L_ij = exp(-(c_i - c_j)^2),
+
+    u being the lengths divided by their standard deviation, c whether y is covered. Of more than
+    5,000 rows, 5,000 drawn at random are used, the same ones for the same seed; where more than
+    1,000 lengths differ, u is rounded to hundredths. All infinite lengths are one place,
+    infinitely far from the finite ones. Constant lengths, and rows that are all covered or all
+    missed, have value 0 and p-value 1. MAPIE's ``hsic`` is the square root of this, of lengths as
+    they come.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,)
+    intervals : array of shape (n, 2) or (n, 2, L)
+    n_permutations : int, default=499
+        Draws behind the p-value; 0 leaves it at 1.
+    random_state : int, default=0
+        Seed of the permutations, and of the rows used where there are more than 5,000.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y, half = rng.normal(size=500), rng.uniform(1.0, 3.0, size=500)
+    >>> result = hsic(y, np.stack([-half, half], axis=1))
+    >>> result.p_value < 0.05
+    True
+    """
+    if n_permutations < 0:
+        raise ValueError(f"n_permutations: got {n_permutations}; expected 0 or more.")
+
+    def of_level(y: Array, bounds: Array) -> HSIC:
+        rng = np.random.default_rng(random_state)
+        if len(y) > _MAX_ROWS:
+            rows = rng.choice(len(y), _MAX_ROWS, replace=False)
+            y, bounds = y[rows], bounds[rows]
+        return _dependence(tied_lengths(bounds), ~is_covered(y, bounds), n_permutations, rng)
+
+    return each_level(of_level, y_true, intervals)
+
+
+def _dependence(
+    length: Array, missed: NDArray[np.bool_], n_permutations: int, rng: np.random.Generator
+) -> HSIC:
+    """HSIC of lengths and misses, (n,) each.
+
+    Coverage is 0 or 1. So L is a constant, which H removes, plus (1 - exp(-1)) 1{c_i = c_j}, and
+    H L H = 2 (1 - exp(-1)) a a' with a_i = mean(m) - m_i, m_i marking the missed rows. HSIC is a
+    quadratic form a'Ka, in which rows of one length add up; permutations redraw which are missed.
+    """
+    n, n_missed = len(length), int(missed.sum())
+    if n == 1:
+        return HSIC(float("nan"), 1.0, n_permutations, n)
+    u = _in_deviations(length)
+    if len(np.unique(u)) > _MAX_PLACES:
+        u = np.round(u, 2)
+    places, rows, counts = np.unique(u, return_inverse=True, return_counts=True)
+    if len(places) == 1 or n_missed in (0, n):
+        return HSIC(0.0, 1.0, n_permutations, n)
+    kernel = np.exp(-((places[:, None] - places) ** 2))
+    observed = np.bincount(rows[missed], minlength=len(places))[None]
+    draws = rng.multivariate_hypergeometric(counts, n_missed, size=n_permutations, method="count")
+    a = np.concatenate([observed, draws]) - counts * (n_missed / n)
+    factor = 2.0 * (1.0 - np.exp(-1.0)) / (n - 1) ** 2
+    values = factor * np.einsum("bi,bi->b", a @ kernel, a)
+    # A draw of the same misses in another order of summation is as large.
+    as_large = int(np.sum(values[1:] >= values[0] * (1.0 - 1e-9)))
+    return HSIC(float(values[0]), (1 + as_large) / (1 + n_permutations), n_permutations, n)
+
+
+def _in_deviations(length: Array) -> Array:
+    """Lengths (n,) over the standard deviation of the finite ones; infinite ones far away."""
+    finite = length[np.isfinite(length)]
+    unit = float(finite.max(initial=0.0)) or 1.0
+    spread = (unit * float(np.std(finite / unit)) if len(finite) else 0.0) or 1.0
+    # The kernel is 0 at this distance, as at infinity.
+    return np.where(np.isinf(length), finite.max(initial=0.0) / spread + 1e3, length / spread)
+
+
+# ---- the worst slab (Cauchois et al., 2021; Romano et al., 2020) --------------------------------
+
+_FIND_SHARE = 0.25
+#: A slab is not found better with more rows than these, only more slowly.
+MAX_FIND_ROWS = 10_000
+#: Labels with an indicator of their own; those left have none.
+_MAX_INDICATORS = 20
+#: Projected values closer than this, in standard deviations, are equal.
+_TIE = 1e-12
+#: Entries of one block of (directions, rows), to bound the memory.
+_BLOCK = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class WorstSlab:
+    """The slab found, and its coverage on rows that did not find it; a float of that coverage.
+
+    ``coverage``, with its exact binomial band ``lower`` to ``upper``, is that of the ``n``
+    held-out rows in the slab; NaN where there are none. ``found_coverage``, of the ``found_n``
+    rows that found it, is biased low. The slab is low <= v'x <= high, with v = ``direction`` (d,)
+    of unit length and x standardised ``columns``: names, x0, x1, ... of an array, ``name=label``
+    for the indicator of a label; ``source`` is the position in X behind each. Along one column it
+    runs, in its own unit, from center + scale * low to center + scale * high.
+    """
+
+    coverage: float
+    lower: float
+    upper: float
+    n: int
+    found_coverage: float
+    found_n: int
+    direction: Array
+    low: float
+    high: float
+    columns: tuple[str, ...]
+    source: NDArray[np.intp]
+    center: Array
+    scale: Array
+
+    def __float__(self) -> float:
+        return self.coverage
+
+    def frame(self) -> Any:
+        """Columns by their weight in the direction, the largest first (pandas)."""
+        order = np.argsort(-np.abs(self.direction), kind="stable")
+        names = [self.columns[j] for j in order]
+        return make_frame({"column": names, "weight": self.direction[order]}, None)
+
+
+def worst_slab_coverage(
+    y_true: ArrayLike,
+    intervals: ArrayLike,
+    X: Any,
+    *,
+    delta: float = 0.1,
+    n_directions: int = 1000,
+    probability: float = 0.95,
+    random_state: int = 0,
+) -> WorstSlab | list[WorstSlab]:
+    """Coverage of the worst slab, found on a quarter of the rows, reported on the others.
+
+    A slab is {x: a <= v'x <= b} that holds at least a share delta of the rows. Intervals with
+    coverage tau at every x have tau here too, within the band; MAPIE's and covmetrics' functions
+    of this name report the rows that found the slab, and lie below. Directions are the columns
+    themselves and random unit vectors. At most 10,000 rows find the slab; all others report.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,)
+    intervals : array of shape (n, 2) or (n, 2, L)
+    X : array or frame of shape (n, d), or columns that were read before
+        Standardised here; missing values are at the mean, labels become indicators.
+    delta : float, default=0.1
+        Least share of the finding rows in a slab.
+    n_directions : int, default=1000
+    probability : float, default=0.95
+        With which the band holds.
+    random_state : int, default=0
+        Seed of the directions and of the split.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.uniform(size=(4000, 2)), rng.normal(size=4000)
+    >>> y[X[:, 0] > 0.8] *= 2.0
+    >>> slab = worst_slab_coverage(y, np.tile([-2.0, 2.0], (4000, 1)), X)
+    >>> slab.upper < 0.85
+    True
+    """
+    if not 0.0 < delta <= 1.0 or n_directions < 0:
+        raise ValueError(
+            f"got delta={delta} and n_directions={n_directions}; expected a share in (0, 1] and "
+            "0 or more directions."
+        )
+
+    def of_level(y: Array, bounds: Array) -> WorstSlab:
+        points, described = _standardised(read_columns(X, len(y)))
+        inside, rng = is_covered(y, bounds), np.random.default_rng(random_state)
+        directions = _draw_directions(points.shape[1], n_directions, rng)
+        order = rng.permutation(len(y))
+        n_find = min(int(np.ceil(_FIND_SHARE * len(y))), MAX_FIND_ROWS)
+        find, report = order[:n_find], order[n_find:]
+        v, low, high = _find_slab(points[find], inside[find], directions, delta)
+        found, held = (inside[r][_in_slab(points[r], v, low, high)] for r in (find, report))
+        lower, upper = binomial_band(int(held.sum()), len(held), probability)
+        share = float(held.mean()) if len(held) else float("nan")
+        counted = share, float(lower), float(upper), len(held), float(found.mean()), len(found)
+        return WorstSlab(*counted, v, low, high, *described)
+
+    return each_level(of_level, y_true, intervals)
+
+
+def _standardised(columns: list[Column]) -> tuple[Array, tuple[Any, ...]]:
+    """Points (n, d) of mean 0 and variance 1; the name, source, center and scale of each column.
+
+    Missing values are at the mean, 0, and so is every value of a constant column.
+    """
+    found: list[tuple[str, int, Array]] = []
+    for j, column in enumerate(columns):
+        values = column.numbers
+        if column.kind != LABEL or column.is_flag:
+            found.append((column.name, j, values))
+            continue
+        for code, label in enumerate(column.labels[:_MAX_INDICATORS]):
+            is_it = np.where(np.isnan(values), np.nan, values == code)
+            found.append((f"{column.name}={label}", j, is_it))
+    found = found or [(columns[0].name, 0, np.zeros(len(columns[0].numbers)))]
+    names, source, given = zip(*found, strict=True)
+    points, center, scale = zip(*map(_standardise, given), strict=True)
+    described = names, np.array(source), np.array(center), np.array(scale)
+    return np.stack(points, axis=1), described
+
+
+def _standardise(column: Array) -> tuple[Array, float, float]:
+    """(column - mean) / standard deviation over what is known, 0 where it is not; mean and sd."""
+    known = np.isfinite(column)
+    result = np.zeros_like(column)
+    if not known.any():
+        return result, 0.0, 0.0
+    # In units of its largest entry: squares of huge numbers would overflow.
+    unit = float(np.abs(column[known]).max()) or 1.0
+    scaled = column[known] / unit
+    mean = float(scaled.mean())
+    centred = scaled - mean
+    spread = float(np.sqrt(np.mean(centred**2)))
+    if spread > 1e-12:
+        result[known] = centred / spread
+    return result, unit * mean, unit * spread
+
+
+def _draw_directions(d: int, n_directions: int, rng: np.random.Generator) -> Array:
+    """The d axes, and random unit vectors where there is more than one axis; (M, d)."""
+    if d == 1:
+        return np.ones((1, 1))
+    drawn = rng.standard_normal((n_directions, d))
+    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+    return np.concatenate([np.eye(d), drawn])
+
+
+def _in_slab(points: Array, v: Array, low: float, high: float) -> NDArray[np.bool_]:
+    """Which rows lie in the slab."""
+    projected = points @ v
+    return (projected >= low - _TIE) & (projected <= high + _TIE)
+
+
+def _find_slab(
+    points: Array, covered: NDArray[np.bool_], directions: Array, delta: float
+) -> tuple[Array, float, float]:
+    """v (d,), a, b of the slab that covers worst; points (n, d), directions (M, d).
+
+    Of slabs that cover equally badly, one along the first d directions is taken: the columns.
+    """
+    n, d = points.shape
+    fewest = max(1, int(np.ceil(delta * n)))
+    best, found = np.inf, (directions[0], -np.inf, np.inf)
+    step = max(1, _BLOCK // n)
+    starts = [*range(0, d, step), *range(d, len(directions), step)]
+    for start, end_of_block in pairwise([*starts, len(directions)]):
+        block = directions[start:end_of_block]
+        projected = block @ points.T
+        order = np.argsort(projected, axis=1)
+        projected = np.take_along_axis(projected, order, axis=1)
+        breaks = np.ones((len(block), n + 1), dtype=bool)
+        breaks[:, 1:-1] = np.diff(projected, axis=1) > _TIE
+        mean, first, end, which = _worst_segment(covered[order], fewest, breaks, best)
+        if mean < best:
+            best = mean
+            found = (block[which], projected[which, first], projected[which, end - 1])
+    return found[0], float(found[1]), float(found[2])
+
+
+def _worst_segment(
+    covered: NDArray[np.bool_], fewest: int, breaks: NDArray[np.bool_], known: float = np.inf
+) -> tuple[float, int, int, int]:
+    """Least mean of a segment of ``fewest`` entries of one row, its start, end and row.
+
+    ``covered`` is (M, n); ``breaks`` (M, n + 1) says where a segment may begin and end, which is
+    not between equal projections; only a mean below ``known`` is looked for.
+
+    Instead of all O(n^2) segments: with m the least mean seen so far, the segment that minimises
+    sum(c) - m (rows) takes one running maximum, and is below 0 exactly when some segment has a
+    lesser mean; m becomes the mean of that segment, and so on until nothing is below 0
+    (Dinkelbach, 1967). This is exact, and three or four passes are enough.
+    """
+    n = covered.shape[1]
+    sums = np.concatenate([np.zeros((len(covered), 1)), np.cumsum(covered, axis=1)], axis=1)
+    best = (known, 0, n, 0)
+    # 2 is above every mean: the first pass then finds some segment.
+    target = min(known, 2.0)
+    while True:
+        excess = sums - target * np.arange(n + 1)
+        start = np.where(breaks, excess, -np.inf)[:, : n + 1 - fewest]
+        end = np.where(breaks, excess, np.inf)[:, fewest:]
+        below = end - np.maximum.accumulate(start, axis=1)
+        row, last = np.unravel_index(np.argmin(below), below.shape)
+        # Sums are whole numbers and targets fractions of n: a true improvement is above 1e-9.
+        if not below[row, last] < -1e-9:
+            return best
+        first, stop = int(np.argmax(start[row, : last + 1])), int(last) + fewest
+        target = float((sums[row, stop] - sums[row, first]) / (stop - first))
+        best = (target, first, stop, int(row))
+
+
+# ---- excess risk of the target coverage (ERT; Braun et al., 2025) -------------------------------
+
+#: Probabilities are kept this far from 0 and 1, as covmetrics does.
+_CLIP = 1e-6
+#: With fewer covered or missed rows to learn from, the default classifier is their share.
+_FEWEST_OF_A_KIND = 10
+
+
+@dataclass(frozen=True, eq=False)
+class ExcessRisk:
+    """Excess risks; ``float(result)`` is ``l1``. All are 0 for ideal intervals, but for noise.
+
+    In expectation ``l1`` bounds E|pi(x) - tau| from below, ``l2`` E(pi(x) - tau)^2 and ``kl``
+    E KL(pi(x), tau); they can be negative by noise. ``_over`` is the part from rows said to be
+    covered too often, ``_under`` that from rows said to be covered too rarely; the two add up.
+    ``_error`` are standard errors given the classifiers of the folds, NaN for one row. The folds'
+    share is missing: of ideal intervals l1 / l1_error had the standard deviation 1.6 at 60 rows,
+    1.4 at 100, 1.2 at 200 and 1.1 at 500, where 1 is right. ``predicted`` (n,) is the cross-fitted
+    estimate of pi(x) at each row.
+    """
+
+    l1: float
+    l2: float
+    kl: float
+    l1_error: float
+    l2_error: float
+    kl_error: float
+    l1_over: float
+    l2_over: float
+    kl_over: float
+    l1_under: float
+    l2_under: float
+    kl_under: float
+    n: int
+    predicted: Array = field(repr=False)
+
+    def __float__(self) -> float:
+        return self.l1
+
+    def frame(self) -> Any:
+        """One row per loss (pandas)."""
+        parts = {"value": "", "error": "_error", "over": "_over", "under": "_under"}
+        columns: dict[str, list[Any]] = {"loss": ["l1", "l2", "kl"]}
+        for name, suffix in parts.items():
+            columns[name] = [getattr(self, loss + suffix) for loss in columns["loss"]]
+        return make_frame(columns, None)
+
+
+def excess_risk(
+    y_true: ArrayLike,
+    intervals: ArrayLike,
+    X: Any,
+    confidence_level: float | ArrayLike = 0.9,
+    *,
+    classifier: Any = None,
+    n_splits: int = 5,
+    random_state: int = 0,
+) -> ExcessRisk | list[ExcessRisk]:
+    """Excess risk of the target coverage, by L1, L2 and KL: can misses be foreseen from x?
+
+    If coverage is tau at every x, no classifier predicts whether y is covered better than the
+    constant tau. How much better a cross-fitted one does, under a proper loss, is in expectation a
+    lower bound of how far pi(x) = P(covered | x) lies from tau, in the distance of that loss.
+
+    With c = 1 where y is covered, p the cross-fitted probability of that, and tau the level,
+    these are the means of
+
+        L1:  sign(tau - p) (tau - c)
+        L2:  (tau - c)^2 - (p - c)^2
+        KL:  c log(p / tau) + (1 - c) log((1 - p) / (1 - tau)).
+
+    Parameters
+    ----------
+    y_true : array of shape (n,)
+    intervals : array of shape (n, 2) or (n, 2, L)
+    X : array or frame of shape (n, d), or columns that were read before
+        What misses may be foreseen from.
+    confidence_level : float or array of shape (L,), default=0.9
+    classifier : classifier with predict_proba, default=None
+        Is given X as it is. None is gradient boosting of small trees with early stopping, and
+        takes missing values and labels; where it has fewer than 10 covered or missed rows to
+        learn from, their share is what it predicts.
+    n_splits : int, default=5
+        Folds, of which each is predicted by the others; no more than rows.
+    random_state : int, default=0
+        Seed of the folds and of the default classifier.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(1000, 1))
+    >>> y = X[:, 0] * rng.normal(size=1000)
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> same = np.tile([-1.0, 1.0], (1000, 1))
+    >>> risk = excess_risk(y, same, X, classifier=LogisticRegression())
+    >>> risk.l1 > 3 * risk.l1_error
+    True
+    """
+    if n_splits < 2:
+        raise ValueError(f"n_splits: got {n_splits}; expected at least 2.")
+
+    def of_level(y: Array, bounds: Array, level: float) -> ExcessRisk:
+        inside = is_covered(y, bounds)
+        predicted = _cross_fit(classifier, X, inside, n_splits, random_state)
+        return _risks(predicted, inside.astype(np.float64), level)
+
+    return each_level(of_level, y_true, intervals, confidence_level)
+
+
+def _cross_fit(
+    classifier: Any, X: Any, covered: NDArray[np.bool_], n_splits: int, seed: int
+) -> Array:
+    """Probability of being covered (n,), each row's learned from the other folds."""
+    own, predicted = classifier is None, np.full(len(covered), np.nan)
+    columns = read_columns(X, len(covered)) if own else []
+    table = np.stack([column.numbers for column in columns], axis=1) if own else X
+    is_label = np.array([column.kind == LABEL and not column.is_flag for column in columns])
+    if len(covered) == 1:
+        return predicted
+    for others, fold in fold_rows(len(covered), n_splits, seed):
+        seen, known = covered[others], take_rows(table, others)
+        if min(seen.sum(), (~seen).sum()) < (_FEWEST_OF_A_KIND if own else 1):
+            predicted[fold] = seen.mean()
+            continue
+        if own:
+            # Boosting cannot bin a column of which it knows nothing.
+            known = np.where(np.isfinite(known).any(axis=0), known, 0.0)
+        model = _boosting(len(seen), is_label, seed) if own else clone(classifier)
+        with few_threads(table):
+            model.fit(known, seen)
+        probabilities = np.asarray(model.predict_proba(take_rows(table, fold)), dtype=np.float64)
+        predicted[fold] = probabilities[:, list(model.classes_).index(True)]
+    return predicted
+
+
+def _boosting(n: int, is_label: NDArray[np.bool_], seed: int) -> HistGradientBoostingClassifier:
+    """Small trees, stopped early."""
+    return HistGradientBoostingClassifier(
+        learning_rate=0.1,
+        max_leaf_nodes=8,
+        min_samples_leaf=max(20, n // 500),
+        early_stopping=True,
+        n_iter_no_change=5,
+        categorical_features=is_label,
+        random_state=seed,
+    )
+
+
+def _excesses(p: Array, c: Array, tau: float) -> dict[str, Array]:
+    """What each row adds to each risk, of predictions p (n,) of coverage c (n,)."""
+    q = np.clip(p, _CLIP, 1.0 - _CLIP)
+    return {
+        "l1": np.sign(tau - p) * (tau - c),
+        "l2": (tau - c) ** 2 - (p - c) ** 2,
+        "kl": c * np.log(q / tau) + (1.0 - c) * np.log((1.0 - q) / (1.0 - tau)),
+    }
+
+
+def _risks(p: Array, c: Array, tau: float) -> ExcessRisk:
+    """All excess risks, with their errors and their two parts."""
+    n = len(p)
+    numbers: dict[str, float] = {}
+    for suffix, part in (("", p), ("_over", np.maximum(p, tau)), ("_under", np.minimum(p, tau))):
+        each = _excesses(part, c, tau)
+        numbers |= {loss + suffix: float(values.mean()) for loss, values in each.items()}
+        if not suffix:
+            spreads = {k: v.std(ddof=1) if n > 1 else np.nan for k, v in each.items()}
+            numbers |= {f"{loss}_error": float(s / np.sqrt(n)) for loss, s in spreads.items()}
+    return ExcessRisk(n=n, predicted=p, **numbers)
