@@ -23,7 +23,7 @@ import numpy as np
 from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
 
-from localconformal.metrics.intervals import correlation, tied_lengths
+from localconformal.metrics.intervals import _correlation, tied_lengths
 from localconformal.quantiles import Array
 from localconformal.versions import PACKAGES, machine, versions
 
@@ -520,8 +520,8 @@ def measure(sets: Sets, y: Array, prediction: Array) -> Row:
         "length": sets.lengths[finite].mean() if finite.any() else None,
         "infinite": 1.0 - finite.mean(),
         "coverage": sets.covered.mean(),
-        "length_coverage_corr": correlation(sets.lengths, sets.covered.astype(np.float64)),
-        "length_error_corr": correlation(sets.lengths, np.abs(y - prediction)),
+        "length_coverage_corr": _correlation(sets.lengths, sets.covered.astype(np.float64)),
+        "length_error_corr": _correlation(sets.lengths, np.abs(y - prediction)),
     }
 
 

@@ -14,7 +14,8 @@ from sklearn.metrics import mean_absolute_error, r2_score
 from localconformal import SplitConformalRegressor, metrics
 from localconformal.audit import audit, compare
 from localconformal.audit.audit import accuracy
-from localconformal.metrics.intervals import coverage_p_values, holm, rest_gaps, rest_p_values
+from localconformal.audit.cells import _holm, _rest_gaps, _rest_p_values
+from localconformal.metrics.intervals import coverage_p_values
 from registry import ci_but
 
 X, Y, INTERVALS = ORACLE = oracle(1_000, 3)
@@ -41,7 +42,7 @@ def test_p_values_are_the_doubled_tail_and_agree_with_the_band(n, share, level):
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_holm_rejects_what_the_stepwise_procedure_rejects(p_values):
-    adjusted, m = holm(p_values), len(p_values)
+    adjusted, m = _holm(p_values), len(p_values)
     steps, rejected = np.sort(p_values) <= 0.05 / np.arange(m, 0, -1), np.empty(m, dtype=bool)
     rejected[np.argsort(p_values, kind="stable")] = np.logical_and.accumulate(steps)
     near = np.isclose(adjusted, 0.05)
@@ -55,11 +56,11 @@ def test_p_values_against_the_rest_are_those_of_fishers_exact_test(n, others, sh
     table = [[k, n - k], [other_k, others - other_k]]
     tails = [fisher_exact(table, side).pvalue for side in ("less", "greater")]
     whole = k + other_k, n + others
-    assert float(rest_p_values(k, n, *whole)) == pytest.approx(min(1.0, 2 * min(tails)), rel=1e-6)
-    assert float(rest_gaps(k, n, *whole)) == pytest.approx(k / n - other_k / others)
+    assert float(_rest_p_values(k, n, *whole)) == pytest.approx(min(1.0, 2 * min(tails)), rel=1e-6)
+    assert float(_rest_gaps(k, n, *whole)) == pytest.approx(k / n - other_k / others)
     # A part without other rows differs from none.
-    assert rest_p_values(k, n, k, n) == 1.0
-    assert np.isnan(rest_gaps(k, n, k, n))
+    assert _rest_p_values(k, n, k, n) == 1.0
+    assert np.isnan(_rest_gaps(k, n, k, n))
 
 
 def test_bins_part_the_rows_and_are_ranked_and_adjusted_as_one_family(found):
@@ -71,7 +72,7 @@ def test_bins_part_the_rows_and_are_ranked_and_adjusted_as_one_family(found):
         assert sorted(cell.position for cell in cells) == list(range(len(cells)))
     p_values = [cell.p_value for cell in found.features]
     assert p_values == sorted(p_values)
-    assert np.allclose([cell.adjusted_p_value for cell in found.features], holm(p_values))
+    assert np.allclose([cell.adjusted_p_value for cell in found.features], _holm(p_values))
 
 
 def test_a_bin_counts_the_rows_its_text_names(found):
@@ -105,7 +106,7 @@ def test_groups_are_those_of_the_metric_and_are_named_in_many_ways():
         for name in ("n", "coverage", "gap", "lower", "upper"):
             assert [getattr(cell, name) for cell in ours] == getattr(expected, name).tolist()
     p_values = [cell.p_value for cell in cells]
-    assert np.allclose([cell.adjusted_p_value for cell in cells], holm(p_values))
+    assert np.allclose([cell.adjusted_p_value for cell in cells], _holm(p_values))
     columns, named = {name: X[name] for name in both}, {name: name for name in both}
     for groups in (tuple(both), X[both], pl.from_pandas(X[both]), named, columns):
         assert audit(X, y, intervals, groups).groups == cells

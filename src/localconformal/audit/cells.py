@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import hypergeom
 
 from localconformal.columns import (
     DURATION,
@@ -30,9 +31,6 @@ from localconformal.columns import (
 from localconformal.metrics.intervals import (
     binomial_band,
     coverage_p_values,
-    holm,
-    rest_gaps,
-    rest_p_values,
     size_bins,
     tied_lengths,
 )
@@ -283,13 +281,45 @@ class Outcomes:
             "lower": lower,
             "upper": upper,
             "p_value": p_values,
-            "adjusted_p_value": holm(p_values),
-            "rest_gap": rest_gaps(hits, counts, *everything),
-            "adjusted_rest_p_value": holm(rest_p_values(hits, counts, *everything)),
+            "adjusted_p_value": _holm(p_values),
+            "rest_gap": _rest_gaps(hits, counts, *everything),
+            "adjusted_rest_p_value": _holm(_rest_p_values(hits, counts, *everything)),
             "mean_length": np.asarray(total_length, dtype=np.float64) / counts,
         }
         parts = zip(*(values.tolist() for values in found.values()), strict=True)
         return [dict(zip(found, part, strict=True)) for part in parts]
+
+
+def _rest_gaps(k: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> Array:
+    """Coverage of k of n rows less that of the other rows; NaN where there are none."""
+    hits, rows = np.asarray(k), np.asarray(n)
+    others = np.where(rows < n_all, n_all - rows, np.nan)
+    return hits / rows - (all_covered - hits) / others
+
+
+def _rest_p_values(k: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> Array:
+    """Exact two-sided p-values of "covered as the other rows are", one for each count k of n.
+
+    Given how many of all rows are covered, k is hypergeometric, whatever the coverage that the
+    rows share; the smaller tail is doubled. Without other rows the p-value is 1.
+    """
+    law, hits = hypergeom(n_all, all_covered, np.asarray(n)), np.asarray(k)
+    return np.minimum(1.0, 2.0 * np.minimum(law.cdf(hits), law.sf(hits - 1)))
+
+
+def _holm(p_values: ArrayLike) -> Array:
+    """p-values adjusted by Holm's method, in the order given.
+
+    Sorted ascending, p_(i) of m becomes max over j <= i of (m - j + 1) p_(j), at most 1. To call
+    significant what is below alpha then errs at all, even once, with probability alpha at most,
+    whatever the dependence: bins of many features hold the same rows.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty_like(p)
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    adjusted[order] = np.minimum(1.0, stepped)
+    return adjusted
 
 
 @dataclass(frozen=True, eq=False)

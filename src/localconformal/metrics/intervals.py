@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv
-from scipy.stats import betabinom, hypergeom
+from scipy.stats import betabinom
 
 from localconformal.columns import group_codes
 from localconformal.quantiles import Array, conformal_rank
@@ -32,13 +32,11 @@ _Result = TypeVar("_Result")
 
 def _check_intervals(intervals: ArrayLike) -> Array:
     bounds = np.asarray(intervals, dtype=np.float64)
-    if bounds.ndim not in (2, 3) or bounds.shape[1] != 2:
+    if bounds.ndim not in (2, 3) or bounds.shape[1] != 2 or bounds.size == 0:
         raise ValueError(
-            f"intervals: got shape {bounds.shape}; expected (n, 2) or (n, 2, L): stack lower and "
-            "upper bounds along the second axis."
+            f"intervals: got shape {bounds.shape}; expected (n, 2) or (n, 2, L), at least one "
+            "interval: stack lower and upper bounds along the second axis."
         )
-    if bounds.size == 0:
-        raise ValueError(f"intervals: got shape {bounds.shape}; expected at least one interval.")
     if np.isnan(bounds).any():
         raise ValueError(
             "intervals: got NaN; expected numbers or infinities: leave these rows out."
@@ -49,10 +47,7 @@ def _check_intervals(intervals: ArrayLike) -> Array:
 def _check_pair(
     y_true: ArrayLike, intervals: ArrayLike, name: str = "y_true"
 ) -> tuple[Array, Array]:
-    """y, shaped to be compared with the bounds of each level, and the bounds.
-
-    ``name`` is what the caller calls y.
-    """
+    """y, shaped to be compared with the bounds of each level, and the bounds."""
     check_unmasked(y_true, name)
     y, bounds = np.asarray(y_true, dtype=np.float64), _check_intervals(intervals)
     if y.shape != bounds.shape[:1]:
@@ -141,6 +136,7 @@ def is_covered(y: Array, bounds: Array) -> NDArray[np.bool_]:
     return (bounds[:, 0] <= y) & (y <= bounds[:, 1])
 
 
+@lru_cache(maxsize=1024)
 def coverage_band(
     n_calibration: int, n_test: int, confidence_level: float, probability: float = 0.95
 ) -> tuple[float, float]:
@@ -148,7 +144,7 @@ def coverage_band(
 
     Given its calibration set, split conformal prediction with continuous scores covers a new
     row with probability Beta(k, n + 1 - k), k = ceil((n + 1) tau); so the number of test rows
-    covered is Beta-binomial.
+    covered is Beta-binomial. Answers are remembered, since quantiles of that law take milliseconds.
 
     >>> low, high = coverage_band(500, 1000, 0.9)
     >>> round(low, 3), round(high, 3)
@@ -159,13 +155,7 @@ def coverage_band(
             f"got n_calibration={n_calibration}, n_test={n_test} and confidence_level="
             f"{confidence_level}; expected at least one row each and a level in (0, 1)."
         )
-    return _coverage_band(n_calibration, n_test, confidence_level, _tail(probability))
-
-
-@lru_cache(maxsize=1024)
-def _coverage_band(n_calibration: int, n_test: int, level: float, tail: float) -> Any:
-    """Remembered: the quantiles take milliseconds, and tables ask for the same ones."""
-    k = conformal_rank(n_calibration, level)
+    k, tail = conformal_rank(n_calibration, confidence_level), _tail(probability)
     if k > n_calibration:
         return 1.0, 1.0
     law = betabinom(n_test, k, n_calibration + 1 - k)
@@ -224,50 +214,6 @@ def coverage_p_values(n_covered: ArrayLike, n: ArrayLike, confidence_level: floa
     at_least = betainc(np.maximum(k, 1.0), rows - k + 1.0, confidence_level)
     at_most, at_least = np.where(k < rows, at_most, 1.0), np.where(k > 0, at_least, 1.0)
     return np.minimum(1.0, 2.0 * np.minimum(at_most, at_least))
-
-
-def rest_p_values(n_covered: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> Array:
-    """Exact two-sided p-values of "covered as the other rows are", one for each count.
-
-    Given that ``all_covered`` of all ``n_all`` rows are, k of n is then hypergeometric, whatever
-    the coverage that the rows share; the smaller tail is doubled, as in `coverage_p_values`.
-    Without other rows the p-value is 1.
-
-    >>> rest_p_values([80, 70], 100, 800, 1000).round(3)
-    array([1.   , 0.016])
-    """
-    k, rows = (np.asarray(counts, dtype=np.int64) for counts in (n_covered, n))
-    law = hypergeom(n_all, all_covered, rows)
-    return np.minimum(1.0, 2.0 * np.minimum(law.cdf(k), law.sf(k - 1)))
-
-
-def rest_gaps(n_covered: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> Array:
-    """Coverage of each part less that of the other rows; NaN where there are none.
-
-    >>> rest_gaps([8, 9], [10, 20], 9, 20)
-    array([0.7, nan])
-    """
-    k, rows = (np.asarray(counts, dtype=np.float64) for counts in (n_covered, n))
-    others = np.where(rows < n_all, n_all - rows, np.nan)
-    return k / rows - (all_covered - k) / others
-
-
-def holm(p_values: ArrayLike) -> Array:
-    """p-values adjusted by Holm's method, in the order given.
-
-    Sorted ascending, p_(i) of m becomes max over j <= i of (m - j + 1) p_(j), at most 1. To call
-    significant what is below alpha then errs at all, even once, with probability alpha at most,
-    whatever the dependence: bins of many features hold the same rows.
-
-    >>> holm([0.01, 0.04, 0.03])
-    array([0.03, 0.06, 0.06])
-    """
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    adjusted = np.empty_like(p)
-    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    adjusted[order] = np.minimum(1.0, stepped)
-    return adjusted
 
 
 # ---- length --------------------------------------------------------------------------------------
@@ -448,7 +394,7 @@ def length_coverage_corr(y_true: ArrayLike, intervals: ArrayLike) -> float | Arr
     """
 
     def of_level(y: Array, bounds: Array) -> float:
-        return correlation(tied_lengths(bounds), is_covered(y, bounds).astype(np.float64))
+        return _correlation(tied_lengths(bounds), is_covered(y, bounds).astype(np.float64))
 
     return _number_or_array(each_level(of_level, y_true, intervals))
 
@@ -470,12 +416,12 @@ def length_error_corr(
         rows = np.isfinite(bounds).all(axis=1)
         known = None if y_pred is None else check_prediction(y_pred, len(y))[rows]
         centre = bounds[rows].mean(axis=1) if known is None else known
-        return correlation(tied_lengths(bounds)[rows], np.abs(y[rows] - centre))
+        return _correlation(tied_lengths(bounds)[rows], np.abs(y[rows] - centre))
 
     return _number_or_array(each_level(of_level, y_true, intervals))
 
 
-def correlation(length: Array, other: Array) -> float:
+def _correlation(length: Array, other: Array) -> float:
     """Pearson's correlation over finite lengths; NaN where either is constant."""
     finite = np.isfinite(length)
     a, b = length[finite], other[finite]
