@@ -13,7 +13,6 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import localconformal
 from benchmarks.harness import Rows, predict_sets
-from localconformal.regressors.methods import METHODS
 
 BRANCHES_FROM = 3.0
 
@@ -53,7 +52,7 @@ def base(name):
 def fitted(X, y):
     """Name -> fitted estimator, for every method of the library."""
     found = {}
-    for name in (method.estimator for method in METHODS):
+    for name in localconformal.methods()["estimator"]:
         kind, settings = getattr(localconformal, name), SETTINGS.get(name, {})
         found[name] = kind(base(name), random_state=0, **settings).fit(X, y)
     return found
@@ -122,7 +121,7 @@ def table():
     """The table of `localconformal.methods` in Markdown."""
     names = ("estimator", "method", "guarantee", "cost", "when to use it", "reference")
     lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
-    for m in METHODS:
+    for m in localconformal.methods().itertuples():
         cells = (f"`{m.estimator}`", m.method, m.guarantee, m.cost, m.when, m.reference)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import platform
 import subprocess
 import threading
 import time
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from localconformal.metrics.intervals import _correlation, tied_lengths
 from localconformal.quantiles import Array
-from localconformal.versions import PACKAGES, machine, versions
+from localconformal.versions import PACKAGES, versions
 
 
 def seed_of(*names: str | int | float) -> int:
@@ -304,9 +305,14 @@ class Store:
 def describe_machine() -> dict[str, Any]:
     """What figures are measured on: machine, versions, threads, load."""
     known = versions([*PACKAGES, "mapie", "crepes", "conditionalconformal"])
+    cpu_info = Path("/proc/cpuinfo")
+    lines = cpu_info.read_text().splitlines() if cpu_info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {
         "date": datetime.now(timezone.utc).date().isoformat(),
-        **machine(),
+        "cpu": names[0] if names else platform.processor(),
+        "cores": os.cpu_count(),
+        "system": platform.system(),
         "python": known.pop("python"),
         "packages": known,
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),

@@ -26,14 +26,59 @@ __all__ = ["SIMULATIONS", "Simulation", "load_simulation", "shifted_simulation"]
 _Features = Callable[[np.random.Generator, int], Array]
 #: X (n, d) -> (n,)
 _Curve = Callable[[Array], Array]
+#: Standard deviations stay above this: at one point of x the noise of some simulations vanishes.
+_TINY = 1e-12
+#: Halvings of a bracket: to the last digits of a float, or nearly so.
+_HALVINGS = 60
+
+
+class _Mixture(NamedTuple):
+    """A mixture of normal laws at each row: shares, means and deviations, each (n, K)."""
+
+    shares: Array
+    means: Array
+    deviations: Array
+
+    def mean(self) -> Array:
+        return np.asarray((self.shares * self.means).sum(axis=1))
+
+    def cdf(self, y: Array) -> Array:
+        z = (y[:, None] - self.means) / np.maximum(self.deviations, _TINY)
+        return np.asarray((self.shares * ndtr(z)).sum(axis=1))
+
+    def quantile(self, level: float) -> Array:
+        """Found by halving a bracket that holds the quantile of every part."""
+        edges = self.means + self.deviations * ndtri(level)
+        low, high = edges.min(axis=1), edges.max(axis=1)
+        for _ in range(_HALVINGS if edges.shape[1] > 1 else 0):
+            middle = (low + high) / 2.0
+            below = self.cdf(middle) < level
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return high
+
+
+class _ShiftedGamma(NamedTuple):
+    """At each row a start (n,), plus Gamma noise whose shape and rate (n,) are equal: mean 1."""
+
+    start: Array
+    shape: Array
+
+    def mean(self) -> Array:
+        return self.start + 1.0
+
+    def cdf(self, y: Array) -> Array:
+        return np.asarray(gammainc(self.shape, np.maximum(y - self.start, 0.0) * self.shape))
+
+    def quantile(self, level: float) -> Array:
+        return np.asarray(self.start + gammaincinv(self.shape, level) / self.shape)
 
 
 @dataclass(frozen=True)
 class Simulation:
     """A joint law of (X, y) with known conditional quantiles.
 
-    ``draw_features(rng, n)`` gives X (n, d), ``draw_response(rng, X)`` gives y (n,); the others
-    are E[y | x] (n,), P(Y <= y | x) (n,) and the quantiles of y given x at levels (L,), (n, L).
+    ``draw_features(rng, n)`` gives X (n, d), ``draw_response(rng, X)`` gives y (n,), and
+    ``given(X)`` is the law of y at these rows.
 
     Examples
     --------
@@ -50,9 +95,7 @@ class Simulation:
     name: str
     draw_features: _Features
     draw_response: Callable[[np.random.Generator, Array], Array]
-    conditional_mean: _Curve
-    conditional_cdf: Callable[[Array, Array], Array]
-    conditional_quantile: Callable[[Array, Array], Array]
+    given: Callable[[Array], _Mixture | _ShiftedGamma]
 
     def sample(
         self, n: int, random_state: int | np.random.Generator | None = None
@@ -64,12 +107,11 @@ class Simulation:
 
     def mean(self, X: ArrayLike) -> Array:
         """E[y | x]: (n,)."""
-        return self.conditional_mean(np.asarray(X, dtype=np.float64))
+        return self.given(np.asarray(X, dtype=np.float64)).mean()
 
     def cdf(self, X: ArrayLike, y: ArrayLike) -> Array:
         """P(Y <= y | x) at each pair (x, y): (n,)."""
-        points = np.asarray(X, dtype=np.float64)
-        return self.conditional_cdf(points, np.asarray(y, dtype=np.float64))
+        return self.given(np.asarray(X, dtype=np.float64)).cdf(np.asarray(y, dtype=np.float64))
 
     def coverage(self, X: ArrayLike, intervals: ArrayLike) -> Array:
         """P(lower <= Y <= upper | x) of intervals (n, 2): (n,). Responses are continuous here."""
@@ -78,73 +120,20 @@ class Simulation:
 
     def quantile(self, X: ArrayLike, levels: ArrayLike) -> Array:
         """Quantiles of y given x: (n, L). Levels alpha/2, 1 - alpha/2 are the ideal interval."""
-        asked = np.atleast_1d(np.asarray(levels, dtype=np.float64))
-        return self.conditional_quantile(np.asarray(X, dtype=np.float64), asked)
-
-
-#: Standard deviations stay above this: at one point of x the noise of some simulations vanishes.
-_TINY = 1e-12
-#: Halvings of a bracket: to the last digits of a float, or nearly so.
-_HALVINGS = 60
+        law = self.given(np.asarray(X, dtype=np.float64))
+        return np.column_stack([law.quantile(float(level)) for level in np.atleast_1d(levels)])
 
 
 def gaussian(name: str, features: _Features, mean: _Curve, deviation: _Curve) -> Simulation:
     """y = mean(x) + deviation(x) e with e standard normal; deviation may be negative."""
 
-    def spread(X: Array) -> Array:
-        return np.maximum(np.abs(deviation(X)), _TINY)
+    def law(X: Array) -> _Mixture:
+        return _Mixture(np.ones((len(X), 1)), mean(X)[:, None], np.abs(deviation(X))[:, None])
 
-    return Simulation(
-        name,
-        draw_features=features,
-        draw_response=lambda rng, X: mean(X) + deviation(X) * rng.standard_normal(len(X)),
-        conditional_mean=mean,
-        conditional_cdf=lambda X, y: ndtr((y - mean(X)) / spread(X)),
-        conditional_quantile=lambda X, levels: (
-            mean(X)[:, None] + np.abs(deviation(X))[:, None] * ndtri(levels)
-        ),
-    )
+    def draw(rng: np.random.Generator, X: Array) -> Array:
+        return mean(X) + deviation(X) * rng.standard_normal(len(X))
 
-
-class _Parts(NamedTuple):
-    """A mixture of normal laws at each row: shares, means and deviations, each (n, K)."""
-
-    shares: Array
-    means: Array
-    deviations: Array
-
-    def cdf(self, y: Array) -> Array:
-        """P(Y <= y): (n,)."""
-        z = (y[:, None] - self.means) / np.maximum(self.deviations, _TINY)
-        return np.asarray((self.shares * ndtr(z)).sum(axis=1))
-
-    def quantile(self, level: float) -> Array:
-        """Found by halving a bracket that holds the quantile of every part: (n,)."""
-        edges = self.means + self.deviations * ndtri(level)
-        low, high = edges.min(axis=1), edges.max(axis=1)
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2.0
-            below = self.cdf(middle) < level
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return high
-
-
-def _mixture(
-    name: str,
-    features: _Features,
-    draw: Callable[[np.random.Generator, Array], Array],
-    parts: Callable[[Array], _Parts],
-) -> Simulation:
-    return Simulation(
-        name,
-        draw_features=features,
-        draw_response=draw,
-        conditional_mean=lambda X: (parts(X).shares * parts(X).means).sum(axis=1),
-        conditional_cdf=lambda X, y: parts(X).cdf(y),
-        conditional_quantile=lambda X, levels: np.column_stack(
-            [parts(X).quantile(float(level)) for level in levels]
-        ),
-    )
+    return Simulation(name, features, draw, law)
 
 
 def uniform_features(low: float, high: float, d: int = 1) -> _Features:
@@ -164,7 +153,7 @@ def _poisson_mean(X: Array) -> Array:
     return np.asarray(np.sin(X[:, 0]) ** 2 + 0.1)
 
 
-def _third_parts(X: Array, printed: bool = False) -> _Parts:
+def _third_parts(X: Array, printed: bool = False) -> _Mixture:
     """Poisson counts, plus normal noise that for a share of rows is that of outliers."""
     plain = 0.08 * X[:, 0] + printed
     outlier_mean, outlier = (
@@ -174,7 +163,7 @@ def _third_parts(X: Array, printed: bool = False) -> _Parts:
     share = np.exp(_COUNTS * np.log(mean) - mean - gammaln(_COUNTS + 1.0))
     share = share / share.sum(axis=1, keepdims=True)
     centres = np.broadcast_to(_COUNTS.astype(np.float64), share.shape)
-    return _Parts(
+    return _Mixture(
         np.hstack([(1.0 - _OUTLIERS) * share, _OUTLIERS * share]),
         np.hstack([centres, centres + outlier_mean]),
         np.hstack([np.broadcast_to(s[:, None], share.shape) for s in (plain, outlier)]),
@@ -194,14 +183,14 @@ def _draw_third_printed(rng: np.random.Generator, X: Array) -> Array:
     return rng.poisson(_poisson_mean(X)) + (0.08 * X[:, 0] + 1.0) * e + _OUTLIER_SIZE * outlier
 
 
-def _bimodal_parts(X: Array) -> _Parts:
+def _bimodal_parts(X: Array) -> _Mixture:
     """f(x) +- g(x), each with probability 1/2, and noise of variance 1/4 + |x1|."""
     x = X[:, 0]
     f = (x - 1.0) ** 2 * (x + 1.0)
     g = 2.0 * np.sqrt(np.maximum(x + 0.5, 0.0))
     deviation = np.sqrt(0.25 + np.abs(x))
     means = np.column_stack([f - g, f + g])
-    return _Parts(np.full_like(means, 0.5), means, np.column_stack([deviation, deviation]))
+    return _Mixture(np.full_like(means, 0.5), means, np.column_stack([deviation, deviation]))
 
 
 def _draw_bimodal(rng: np.random.Generator, X: Array) -> Array:
@@ -210,23 +199,13 @@ def _draw_bimodal(rng: np.random.Generator, X: Array) -> Array:
     return np.asarray(parts.means[rows, mode] + parts.deviations[rows, mode] * noise)
 
 
-def _shape(X: Array) -> Array:
-    """Shape and rate of the Gamma noise, whose mean is therefore 1."""
-    return 1.0 + 2.0 * np.abs(X[:, 0])
+def _skewed(X: Array) -> _ShiftedGamma:
+    return _ShiftedGamma(5.0 * X[:, 0], 1.0 + 2.0 * np.abs(X[:, 0]))
 
 
-_asymmetric = Simulation(
-    "asymmetric",
-    draw_features=uniform_features(-5.0, 5.0, _D_IZBICKI),
-    draw_response=lambda rng, X: 5.0 * X[:, 0] + rng.gamma(_shape(X), 1.0 / _shape(X)),
-    conditional_mean=lambda X: 5.0 * X[:, 0] + 1.0,
-    conditional_cdf=lambda X, y: gammainc(
-        _shape(X), np.maximum(y - 5.0 * X[:, 0], 0.0) * _shape(X)
-    ),
-    conditional_quantile=lambda X, levels: (
-        5.0 * X[:, :1] + gammaincinv(_shape(X)[:, None], levels) / _shape(X)[:, None]
-    ),
-)
+def _draw_skewed(rng: np.random.Generator, X: Array) -> Array:
+    start, shape = _skewed(X)
+    return start + rng.gamma(shape, 1.0 / shape)
 
 
 def _along(name: str, features: _Features, mean: _Curve, deviation: _Curve) -> Simulation:
@@ -235,18 +214,19 @@ def _along(name: str, features: _Features, mean: _Curve, deviation: _Curve) -> S
 
 
 _line, _cube = uniform_features(0.0, 5.0), uniform_features(-5.0, 5.0, _D_IZBICKI)
+_small_cube = uniform_features(-1.5, 1.5, _D_IZBICKI)
 #: To add a simulation, add it here.
 SIMULATIONS: dict[str, Simulation] = {
     simulation.name: simulation
     for simulation in (
         _along("sim1", _line, lambda x: np.sin(x) ** 2 + 0.1, lambda x: 0.6 * np.sin(2.0 * x)),
         _along("sim2", _line, lambda x: 2.0 * np.sin(x) ** 2 + 0.1, lambda x: 0.15 * x),
-        _mixture("sim3", _line, _draw_third, _third_parts),
+        Simulation("sim3", _line, _draw_third, _third_parts),
         _along(
             "sim1_printed", _line, lambda x: np.sin(x) ** 2 + 0.6 * np.sin(2.0 * x), np.ones_like
         ),
         _along("sim2_printed", _line, lambda x: 2.0 * np.sin(x) ** 2, lambda x: 0.15 * x),
-        _mixture("sim3_printed", _line, _draw_third_printed, partial(_third_parts, printed=True)),
+        Simulation("sim3_printed", _line, _draw_third_printed, partial(_third_parts, printed=True)),
         _along(
             "covariate_shift",
             uniform_features(-1.0, 1.0),
@@ -257,8 +237,8 @@ SIMULATIONS: dict[str, Simulation] = {
         _along("heteroscedastic", _cube, lambda x: x, np.abs),
         _along("heteroscedastic_plus_one", _cube, lambda x: x, lambda x: 1.0 + np.abs(x)),
         _along("homoscedastic", _cube, lambda x: x, np.ones_like),
-        _mixture("bimodal", uniform_features(-1.5, 1.5, _D_IZBICKI), _draw_bimodal, _bimodal_parts),
-        _asymmetric,
+        Simulation("bimodal", _small_cube, _draw_bimodal, _bimodal_parts),
+        Simulation("asymmetric", _cube, _draw_skewed, _skewed),
     )
 }
 

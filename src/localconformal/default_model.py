@@ -7,6 +7,7 @@ seconds, labels as categories of its own. Missing values stay missing, which it 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,6 @@ class TableCodes(BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         """(n, columns) numbers."""
-        check_is_fitted(self)
         if self.kinds_ is None:
             return X
         numbers, labels, _ = split_columns(X, self.kinds_)
@@ -66,10 +66,6 @@ class TableCodes(BaseEstimator):
         """Which columns are codes."""
         return np.sort([kind == LABEL for kind in self.kinds_ or []]).astype(bool)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        """Labels are known."""
-        return hasattr(self, "codes_")
-
 
 def _codes_of(labels: NDArray[Any]) -> dict[str, float]:
     """Label -> code, the most frequent first; of those that are as frequent by the label."""
@@ -78,6 +74,7 @@ def _codes_of(labels: NDArray[Any]) -> dict[str, float]:
     return {label: float(min(code, _MOST_CODES - 1)) for code, label in enumerate(ordered)}
 
 
+@dataclass(eq=False, repr=False)
 class TableBoostingRegressor(RegressorMixin, BaseEstimator):
     """HistGradientBoostingRegressor for frames with labels, times and missing values too.
 
@@ -91,15 +88,9 @@ class TableBoostingRegressor(RegressorMixin, BaseEstimator):
     array([1., 2., 3.])
     """
 
-    def __init__(
-        self,
-        loss: str = "squared_error",
-        quantile: float | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.loss = loss
-        self.quantile = quantile
-        self.random_state = random_state
+    loss: str = "squared_error"
+    quantile: float | None = None
+    random_state: int | None = None
 
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -125,12 +125,6 @@ class Region:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
-
-    @overload
-    def __getitem__(self, index: int) -> list[tuple[float, float]]: ...
-
-    @overload
-    def __getitem__(self, index: slice | NDArray[Any]) -> Region: ...
 
     def __getitem__(self, index: Any) -> Any:
         """(lower, upper) of each piece of one row; or the region of several rows."""

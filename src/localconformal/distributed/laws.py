@@ -13,8 +13,9 @@ Wolfowitz; Massart): 0.009 for m = 50,000 and p = 0.001. The sums between the ed
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import reduce
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -41,13 +42,8 @@ from localconformal.scores import Band, Score
 LAW_ROWS = 50_000
 
 
-@dataclass(frozen=True)
-class _ScoredRows:
-    """Reference rows of a block: X, what models that have not seen them say, responses (n,)."""
-
-    X: Any
-    band: Band
-    y: Array
+#: Reference rows of a block: X, what models that have not seen them say, responses (n,).
+_Scored = tuple[Any, Band, Array]
 
 
 def fit_laws(
@@ -63,7 +59,7 @@ def fit_laws(
 
 def _score_rows(
     X: Any, y: Array, start: int, shell: Any, scorers: Scorers, share: float
-) -> _ScoredRows:
+) -> _Scored:
     """Reference rows of a block that are in the sample, each answered by who has not seen it."""
     roles = scorers.roles
     folds = roles.folds(start, len(y))
@@ -76,17 +72,14 @@ def _score_rows(
             answer = score(rows_of(shell, kept_rows(rows, kept, mine)[0]))
             for column, values in zip(band, answer, strict=True):
                 column[mine] = values
-    return _ScoredRows(rows, band, kept)
+    return rows, band, kept
 
 
-def _choose_laws(
-    shell: Any, drawn: list[_ScoredRows], terms: tuple[Method, Score], seed: int
-) -> Parts:
+def _choose_laws(shell: Any, drawn: list[_Scored], terms: tuple[Method, Score], seed: int) -> Parts:
     method, score = terms
-    y = np.concatenate([part.y for part in drawn])
-    band = Band(*map(np.concatenate, zip(*(part.band for part in drawn), strict=True)))
-    X = stack_parts([part.X for part in drawn])
-    rows = Rows(X, model=score, known={score: band, RESPONSE: y})
+    X, bands, responses = zip(*drawn, strict=True)
+    band, y = Band(*map(np.concatenate, zip(*bands, strict=True))), np.concatenate(responses)
+    rows = Rows(stack_parts(X), model=score, known={score: band, RESPONSE: y})
     reference = Reference(rows, y, score, method.sides, seed, shell.n_jobs)
     return method.learn(reference, shell.confidence_level)
 
@@ -104,22 +97,17 @@ def _sum_sketches(shell: Any, parts: Parts, scorers: Scorers, blocks: Blocks) ->
     return next(sketch.n for sketch in sketches if sketch is not None)
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """What a block needs to fill a sketch, without the rows behind its fallback."""
-
-    view: Curve
-    landmarks: Array
-    edges: Array
-    bandwidth: float
+#: What a block needs to fill a sketch, without the rows behind its fallback: a view of rows, and
+#: how to make an empty sketch.
+_Frame = tuple[Curve, Callable[[], Sketch]]
 
 
 def _emptied(law: Any) -> _Frame | None:
-    """Landmarks, edges and bandwidth of the law's sketch; None if no sketch answers for it."""
+    """The frame of the law's sketch; None if no sketch answers for it."""
     if not (isinstance(law, KernelLaw) and isinstance(law.engine_, SketchEngine)):
         return None
     sketch = law.engine_.sketch
-    return _Frame(law.view_, sketch.landmarks, sketch.edges, sketch.bandwidth)
+    return law.view_, partial(Sketch, sketch.landmarks, sketch.edges, sketch.bandwidth)
 
 
 def _sum_block(
@@ -132,13 +120,18 @@ def _sum_block(
     empty: list[_Frame | None],
 ) -> list[Sketch | None]:
     """Sketches of the reference rows of one block, law by law."""
-    scored = _score_rows(X, y, start, shell, scorers, 1.0)
-    rows = Rows(scored.X, model=scorers.final, known={scorers.final: scored.band})
-    columns = sides.fold(scorers.final.values(scored.band, scored.y)).T[-len(empty) :]
-    made = [Sketch(f.landmarks, f.edges, f.bandwidth) if f else None for f in empty]
-    for frame, sketch, v in zip(empty, made, columns, strict=True):
-        if frame is not None and sketch is not None and len(v):
-            sketch.update(frame.view(rows), np.ascontiguousarray(v), 1)
+    X, band, y = _score_rows(X, y, start, shell, scorers, 1.0)
+    rows = Rows(X, model=scorers.final, known={scorers.final: band})
+    columns = sides.fold(scorers.final.values(band, y)).T[-len(empty) :]
+    made: list[Sketch | None] = []
+    for frame, v in zip(empty, columns, strict=True):
+        sketch = None
+        if frame is not None:
+            view, make = frame
+            sketch = make()
+            if len(v):
+                sketch.update(view(rows), np.ascontiguousarray(v), 1)
+        made.append(sketch)
     return made
 
 

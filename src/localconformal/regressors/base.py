@@ -37,6 +37,7 @@ from sklearn.utils.validation import (
 
 from localconformal.adjustments import Adjustment
 from localconformal.composition import REFERENCES, Calibration, Method, Parts, Task
+from localconformal.corrections import Cells
 from localconformal.distribution import WithPredictiveDistribution
 from localconformal.laws import LAW_METHODS, LAWS, SidedLaw
 from localconformal.quantiles import Array, as_levels, crossed, finish
@@ -466,15 +467,23 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         n = None if self.calibration_ is None else self.calibration_.n
         return Guarantee(
             confidence_level=self.confidence_level,
+            conditional_on="cell" if self._is_by_cell else None,
             n_calibration=n,
             assumptions=(EXCHANGEABLE, *((_FROZEN,) if self._frozen else ())),
             caveats=self._caveats(),
             predictive=None if self._why_no_distribution() else PredictiveGuarantee(n),
         )
 
+    @property
+    def _is_by_cell(self) -> bool:
+        """Whether the promise holds within each cell; as fitted, whatever parameters say now."""
+        correction = self.parts_.correction
+        return isinstance(correction, Cells) and not correction.pool
+
     def _caveats(self) -> tuple[str, ...]:
         missing = ("calibration is still missing",) if self.calibration_ is None else ()
-        return ("this is an average over rows, not a promise at each x", *missing)
+        where = "within a cell, " if self._is_by_cell else ""
+        return (f"{where}this is an average over rows, not a promise at each x", *missing)
 
     # ---- checks ----------------------------------------------------------------------------
 

@@ -23,7 +23,6 @@ from localconformal.laws.forest import ForestLaw, default_forest
 from localconformal.quantiles import Array
 from localconformal.regions import Region
 from localconformal.regressors.base import BaseConformalRegressor
-from localconformal.regressors.guarantee import Guarantee
 from localconformal.rows import shown
 from localconformal.scores import Band, Score, make_score
 
@@ -173,13 +172,6 @@ class CDSplitRegressor(_DensityRegressor):
     def _method(self, task: Task) -> Method:
         cells = Cells(NearestProfile(self.n_cells))
         return replace(self._by(DensityLevel(), task), correction=cells)
-
-    def _guarantee(self) -> Guarantee:
-        return replace(super()._guarantee(), conditional_on="cell")
-
-    def _caveats(self) -> tuple[str, ...]:
-        average, *others = super()._caveats()
-        return (f"within a cell, {average}", *others)
 
 
 class CHRRegressor(_DensityRegressor):

@@ -70,21 +70,12 @@ class MondrianConformalRegressor(BaseConformalRegressor):
         correction = Cells(cell, pool=self.small_cells == "pool")
         return Method(AbsoluteScore(), correction=correction, reference="train")
 
-    @property
-    def _pools(self) -> bool:
-        """What `fit` was told: a parameter set since then has changed nothing yet."""
-        return bool(self.parts_.correction.pool)
-
     def _guarantee(self) -> Guarantee:
         promise = super()._guarantee()
-        if self._pools:
-            return replace(promise, marginal=False)
-        return replace(promise, conditional_on="cell")
-
-    def _caveats(self) -> tuple[str, ...]:
+        if self._is_by_cell:
+            return promise
         lost = "small cells borrow the correction of all rows, which voids the promise there"
-        average, *others = super()._caveats()
-        return (lost if self._pools else f"within a cell, {average}", *others)
+        return replace(promise, marginal=False, caveats=(lost, *promise.caveats[1:]))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -150,13 +141,5 @@ class LocartRegressor(BaseConformalRegressor):
     @property
     def tree_(self) -> DecisionTreeRegressor | None:
         """The partition; None for a forest."""
-        cell = getattr(self.parts_.correction, "cell", None)
-        return None if cell is None else cell.tree_
-
-    def _guarantee(self) -> Guarantee:
-        promise = super()._guarantee()
-        return promise if self.tree_ is None else replace(promise, conditional_on="cell")
-
-    def _caveats(self) -> tuple[str, ...]:
-        average, *others = super()._caveats()
-        return (average if self.tree_ is None else f"within a leaf, {average}", *others)
+        correction = self.parts_.correction
+        return correction.cell.tree_ if isinstance(correction, Cells) else None

@@ -229,10 +229,8 @@ class LCPRegressor(_KernelRegressor):
         return self._around(LocalRanks, default, scoreless=False)
 
     def _caveats(self) -> tuple[str, ...]:
-        return (
-            *super()._caveats(),
-            "intervals are infinite where few calibration rows have weight",
-        )
+        where = "intervals are infinite where few calibration rows have weight"
+        return (*super()._caveats(), where)
 
 
 class RLCPRegressor(_KernelRegressor):
@@ -315,14 +313,13 @@ class LVDRegressor(_KernelRegressor):
         return self._around(Kernel, KernelLaw(bandwidth=1.0, embedding=LearnedMetric()))
 
     def _guarantee(self) -> Guarantee:
-        return replace(super()._guarantee(), marginal=False, finite_sample=False)
-
-    def _caveats(self) -> tuple[str, ...]:
-        # The first of them speaks of an average that is promised.
-        return (
+        promise = super()._guarantee()
+        caveats = (
             "the level would be exact for new rows drawn from the kernel around a centre fixed in "
             "advance; with the centre at the new row it is not, and coverage usually is too high",
             "intervals are infinite where 1 / (1 + the sum of the kernel over calibration rows) "
             "exceeds 1 - confidence_level",
-            *super()._caveats()[1:],
+            # The first one speaks of an average that is promised.
+            *promise.caveats[1:],
         )
+        return replace(promise, marginal=False, finite_sample=False, caveats=caveats)
