@@ -88,6 +88,7 @@ def split_columns(X: Any, kinds: list[str] | None = None) -> tuple[Array, NDArra
     numbers, labels = [np.empty((len(X), 0))], [np.empty((len(X), 0), dtype=object)]
     for place, (name, column) in enumerate(columns):
         kind = kind_of(column) if kinds is None else kinds[place]
+        kind = NUMBER if kind in (_FLAG, DURATION) else kind
         read = _as_labels(column) if kind == LABEL else _as_numbers(name, column, kind)
         if kinds is None and _is_empty(read):
             kind, read = EMPTY, np.full(len(read), np.nan)
@@ -103,13 +104,7 @@ def _check_width(width: int, kinds: list[str] | None) -> None:
 
 
 def kind_of(column: Any) -> str:
-    """Numbers, times or labels: by the type of the column, or by its values where that is open."""
-    kind = _exact_kind(column)
-    return NUMBER if kind in (_FLAG, DURATION) else kind
-
-
-def _exact_kind(column: Any) -> str:
-    """The same, with flags and durations apart from other numbers."""
+    """By the type of the column, or by its values where that is open."""
     if isinstance(column, nw.Series):
         dtype = column.dtype
         if dtype in (nw.Object, nw.Unknown):
@@ -142,11 +137,8 @@ def _kind_of_values(values: Iterable[Any]) -> str:
 
 def _is_empty(read: NDArray[Any]) -> bool:
     """Whether there are rows, and nothing is known of any."""
-    if len(read) == 0:
-        return False
-    if read.dtype == object:
-        return all(label is None for label in read)
-    return bool(np.isnan(read).all())
+    missing = [label is None for label in read] if read.dtype == object else np.isnan(read)
+    return len(read) > 0 and bool(np.all(missing))
 
 
 def _as_numbers(name: Any, column: Any, kind: str = NUMBER) -> Array:
@@ -371,7 +363,7 @@ def table_names(X: Any) -> list[Any]:
 
 
 def _read_column(name: str, given: Any) -> Column:
-    kind = _exact_kind(given)
+    kind = kind_of(given)
     if kind == LABEL:
         return Column(name, LABEL, *_code_labels(_as_labels(given)))
     numbers = _as_numbers(name, given, TIME if kind == TIME else NUMBER)

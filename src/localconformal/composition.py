@@ -44,8 +44,7 @@ SIDES = ("joint", "union", "absolute")
 #: Answers that a calibration remembers, the newest: at most so many, and fewer where they fill more
 #: than 256 MB. Whoever asks for ever new levels fills no memory.
 _MOST_KNOWN, _FEW_KNOWN, _NUMBERS_KNOWN = 128, 32, 2**25
-#: The empty law of methods that have none.
-WITHOUT_LAW = SidedLaw((), mirrored=False)
+_WITHOUT_LAW = SidedLaw((), mirrored=False)
 
 
 # ---- how the sides of a score share alpha -------------------------------------------------------
@@ -106,6 +105,20 @@ class Sides:
         share = float(self.shares.min()) if self.separate else 1.0
         return required_calibration_size(1.0 - share * (1.0 - level))
 
+    def shortage(self, n: int, where: str, theta: Array, levels: Array) -> str:
+        """The sentence about n calibration rows that are too few."""
+        level = float(levels[np.isposinf(theta).any(axis=(0, 1))].max())
+        needed = self.required_size(level)
+        if n >= needed:
+            return (
+                "Some intervals are infinite: too few calibration rows speak for these rows, or "
+                "their adjusted scores are infinite; calibrate on more rows like them."
+            )
+        return (
+            f"Some intervals are infinite: got {n} calibration rows{where}, and confidence level "
+            f"{level!r} needs at least {needed}; calibrate on more rows, or ask for a lower level."
+        )
+
     def theta(
         self,
         p: Array,
@@ -134,10 +147,10 @@ class Parts:
     """Everything that training rows decide."""
 
     score: Score
-    law: SidedLaw
-    adjustment: Adjustment | None
     sides: Sides
     correction: Correction
+    law: SidedLaw = _WITHOUT_LAW
+    adjustment: Adjustment | None = None
     #: Reference rows behind the law; 0 without.
     n_reference: int = 0
     #: How ``law="auto"`` chose, as columns; None where it did not.
@@ -240,20 +253,17 @@ class Calibration:
 
     def scores(self, levels: Array) -> Array:
         """Adjusted scores p(V_i, F_i) at levels (L,): (n, S, L); computed once per level."""
-
-        def at(level: float) -> Array:
-            return self.parts.adjusted(self.V, self.F, np.array([level]))[:, :, 0]
-
-        return np.stack([self.once(("p", float(t)), at, t) for t in levels], axis=2)
+        return self._each("p", lambda one: self.parts.adjusted(self.V, self.F, one), levels)
 
     def theta(self, levels: Array) -> Array:
         """theta* (S, L) where all rows speak."""
+        sides = self.parts.sides
+        return self._each("theta", lambda one: sides.theta(self.scores(one), one), levels)
 
-        def at(level: float) -> Array:
-            one = np.array([level])
-            return self.parts.sides.theta(self.scores(one), one)[:, 0]
-
-        return np.stack([self.once(("theta", float(t)), at, t) for t in levels], axis=1)
+    def _each(self, name: str, compute: Callable[[Array], Array], levels: Array) -> Array:
+        """What is computed of one level (1,) at a time, (..., 1): (..., L)."""
+        found = [self.once((name, float(t)), compute, np.array([t])) for t in levels]
+        return np.concatenate(found, axis=-1)
 
     def once(self, key: Any, compute: Callable[..., Any], *arguments: Any) -> Any:
         """The answer to a question that is asked again and again; threads may ask at once."""
@@ -301,22 +311,7 @@ class Correction(BaseEstimator):
 
     def shortage(self, calibration: Calibration, rows: Rows, theta: Array, levels: Array) -> str:
         """Why theta* (n, S, L) is infinite where it is, in a sentence."""
-        return say_shortage(calibration.parts.sides, calibration.n, "", theta, levels)
-
-
-def say_shortage(sides: Sides, n: int, where: str, theta: Array, levels: Array) -> str:
-    """The sentence about n calibration rows that are too few."""
-    level = float(levels[np.isposinf(theta).any(axis=(0, 1))].max())
-    needed = sides.required_size(level)
-    if n >= needed:
-        return (
-            "Some intervals are infinite: too few calibration rows speak for these rows, or their "
-            "adjusted scores are infinite; calibrate on more rows like them."
-        )
-    return (
-        f"Some intervals are infinite: got {n} calibration rows{where}, and confidence level "
-        f"{level!r} needs at least {needed}; calibrate on more rows, or ask for a lower level."
-    )
+        return calibration.parts.sides.shortage(calibration.n, "", theta, levels)
 
 
 # ---- fitting ------------------------------------------------------------------------------------
@@ -440,7 +435,7 @@ class Method:
         if not self.needs_reference:
             with stage("train"):
                 final = task.fit(self.score)
-            return Parts(final, WITHOUT_LAW, None, self.sides, self.correction)
+            return Parts(final, self.sides, self.correction)
         if self._is_auto:
             from localconformal.laws.auto import check_searchable
 
@@ -454,7 +449,7 @@ class Method:
 
     def learn(self, reference: Reference, confidence_level: float) -> Parts:
         """The terms beyond the score, from reference rows."""
-        parts = Parts(reference.score, WITHOUT_LAW, None, self.sides, self.correction)
+        parts = Parts(reference.score, self.sides, self.correction)
         if self.adjustment is not None:
             parts = self._with_law(parts, reference, confidence_level)
         correction = clone(self.correction).fit(reference, parts)

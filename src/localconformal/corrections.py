@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import gen_batches
 
 from localconformal.columns import Features, View, check_cells, column_of
-from localconformal.composition import Calibration, Correction, Parts, say_shortage
+from localconformal.composition import Calibration, Correction, Parts
 from localconformal.laws.base import effective_size, reference_rows
 from localconformal.laws.forest import Points, as_points
 from localconformal.quantiles import Array, weighted_conformal_quantile
@@ -99,11 +99,10 @@ class Cells(Correction):
 
     def shortage(self, calibration: Calibration, rows: Rows, theta: Array, levels: Array) -> str:
         """Which cells are short of rows."""
-        short = np.isposinf(theta).any(axis=(1, 2))
-        short = np.broadcast_to(short, len(rows))
+        short = np.broadcast_to(np.isposinf(theta).any(axis=(1, 2)), len(rows))
         fewest = int(self.sizes(calibration, rows)[short].min())
         where = self.cell.name_cells(np.unique(self.cell(rows)[short]))
-        return say_shortage(calibration.parts.sides, fewest, where, theta, levels)
+        return calibration.parts.sides.shortage(fewest, where, theta, levels)
 
 
 class Cell(Curve, BaseEstimator):

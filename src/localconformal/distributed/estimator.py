@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from localconformal.composition import WITHOUT_LAW, Correction, Method, Parts, say_shortage
+from localconformal.composition import Correction, Method, Parts
 from localconformal.distributed.graph import (
     SPLIT,
     Blocks,
@@ -121,7 +121,7 @@ def _fit_parts(
     training = Training(shell, method.score, task.estimator, blocks, roles, n_train, seed)
     with estimator._timed("train"):
         scorers = make_scorers(method.reference, training, method.needs_reference)
-    parts = Parts(scorers.final, WITHOUT_LAW, None, method.sides, method.correction)
+    parts = Parts(scorers.final, method.sides, method.correction)
     if method.needs_reference:
         # Loaded here: the sketch brings the compiler.
         from localconformal.distributed.laws import fit_laws
@@ -291,7 +291,7 @@ def _learn_levels(estimator: Any, levels: Array) -> None:
         return
     theta = calibration.theta(levels)[None]
     if np.isposinf(theta).any():
-        reason = say_shortage(calibration.parts.sides, calibration.n, "", theta, levels)
+        reason = calibration.parts.sides.shortage(calibration.n, "", theta, levels)
         warnings.warn(reason, UserWarning, stacklevel=5)
 
 
