@@ -23,7 +23,8 @@ from localconformal.laws.base import ReferenceEngine
 from localconformal.laws.blend import default_models
 from localconformal.laws.forest import _LeafFinder as LeafFinder
 from localconformal.laws.forest import _LeafWeights as LeafWeights
-from localconformal.laws.kernel import KERNELS, KernelWeights, NeighborWeights, build_engine
+from localconformal.laws.kernel import KERNELS, KernelWeights, NeighborWeights
+from localconformal.laws.kernel import _build_engine as build_engine
 from localconformal.localizing import DRAWS
 from localconformal.models import default_estimator
 from localconformal.quantiles import crossed, finish, round_up

@@ -17,7 +17,7 @@ from benchmarks.speed.base import (
     regression,
     rows,
 )
-from localconformal.laws.kernel import Problem, build_engine
+from localconformal.engine.exact import ExactEngine
 
 SIZES = [1_000, 10_000, 100_000, 1_000_000]
 APPROXIMATE = ["minibatch 30 %", "minibatch 10 %", "sketch"]
@@ -104,8 +104,7 @@ def exact_against_exp_and_naive(n=20_000, m=10_000, rounds=7):
     """Nanoseconds a pair, at d = 10; exact and bare exp take turns, to share the machine's mood."""
     (X, v), (Q, _) = rows(n, "reference"), rows(m, "query")
     order = np.argsort(v, kind="stable")
-    held = Problem(X[order], v[order], "gaussian", bandwidth(), 20.0, 0)
-    engine, _ = build_engine("exact", held)
+    engine = ExactEngine(v[order], X[order], "gaussian", bandwidth(), 20.0)
     below = np.zeros(len(LEVELS), dtype=bool)
     engine.quantiles(Q[:10], LEVELS, below)
     seconds = dict.fromkeys(("exact", *PIECES), np.inf)

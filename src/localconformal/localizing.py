@@ -19,7 +19,7 @@ from localconformal.composition import Calibration, Parts
 from localconformal.corrections import Weighing
 from localconformal.engine import FLAT
 from localconformal.laws.base import make_law
-from localconformal.laws.kernel import DISTANCE_ROWS, KERNELS, Problem, absolute_weights
+from localconformal.laws.kernel import KERNELS, Problem, absolute_weights
 from localconformal.quantiles import Array, conformal_rank
 from localconformal.rows import Index, Reference, Rows, canonical_order, row_hashes
 
@@ -292,7 +292,7 @@ class EffectiveSize(BaseEstimator):
         """The bandwidth, by Brent's kind of bisection on a logarithmic scale."""
         if not isinstance(self.target, Real) or not self.target > 0:
             raise ValueError(f"got target={self.target!r}; expected a positive number.")
-        points = problem.sample(DISTANCE_ROWS).points
+        points = problem.sample().points
         squared = cdist(points, points, "sqeuclidean")
         apart = np.sqrt(squared[squared > 0])
         # An h that reaches no row but those that coincide, and one that weighs all alike.

@@ -28,7 +28,7 @@ from localconformal.rows import (
     shown,
 )
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 #: (parameters that tell the kind, the one that holds the level, what makes it a quantile model).
 _LEVEL_PARAMETERS: tuple[tuple[set[str], str, dict[str, str]], ...] = (
@@ -78,8 +78,8 @@ def _why_unfit(model: Any, X: Any) -> tuple[str, str] | None:
 
 
 def fit_all(
-    fits: Sequence[Callable[[], T]], estimator: Any, X: Any, n_jobs: int | None = None
-) -> list[T]:
+    fits: Sequence[Callable[[], _T]], estimator: Any, X: Any, n_jobs: int | None = None
+) -> list[_T]:
     """Results of several fits of the estimator to (most of) the rows of X, in their order.
 
     Small tables side by side, in one thread each; else one after the other, each with the threads

@@ -1,8 +1,8 @@
 """Several fits side by side in threads, each with one thread of its own.
 
-Libraries that bring their own threads (OpenMP in boosting, BLAS in linear algebra) split one
-fit among all cores. With several fits to do it is better to give each its core: nobody waits at
-a barrier, and on a busy machine a barrier can cost a hundred times the work.
+Libraries with threads of their own (OpenMP in boosting, BLAS) split one fit among all cores. With
+several fits it is better to give each its core: at a barrier, a busy machine can cost a hundred
+times the work.
 """
 
 from __future__ import annotations
@@ -20,16 +20,13 @@ from sklearn import config_context, get_config
 
 from localconformal.rows import thread_pools
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 #: Rows up to which a prediction is over before another thread has started.
 FEW_ROWS = 500
 
 
 def asked_jobs(n_jobs: int | None) -> int:
     """``n_jobs`` as joblib takes it; None is -1, every core, and 1 inside a worker of joblib.
-
-    A worker has its share of the cores and no more: w workers with c threads each, on c cores,
-    would wait for each other.
 
     >>> asked_jobs(None), asked_jobs(3)
     (-1, 3)
@@ -41,7 +38,7 @@ def asked_jobs(n_jobs: int | None) -> int:
     return 1 if get_active_backend()[0].nesting_level else -1
 
 
-def in_threads(tasks: Iterable[Callable[[], T]], n_jobs: int | None = None) -> list[T]:
+def in_threads(tasks: Iterable[Callable[[], _T]], n_jobs: int | None = None) -> list[_T]:
     """Results of the tasks in their order; ``n_jobs=None`` is one thread for each core."""
     waiting = list(tasks)
     jobs = min(len(waiting), effective_n_jobs(asked_jobs(n_jobs)))
@@ -67,7 +64,6 @@ class _Shared(ContextDecorator):
         self.forget()
 
     def forget(self) -> None:
-        """Nobody is inside."""
         self.counting, self.inside = Lock(), 0
 
     def __enter__(self) -> None:
@@ -105,7 +101,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=kept_filters.forget)
 
 
-def _alone(task: Callable[[], T], config: Mapping[str, Any] | None = None) -> T:
+def _alone(task: Callable[[], _T], config: Mapping[str, Any] | None = None) -> _T:
     """The task in this thread only: joblib, and so our own loops, start none within it."""
     with (
         config_context(**(config or {})),

@@ -1,7 +1,6 @@
-"""Engines: what answers for a law. This file has what the compiled ones share.
+"""Engines: what answers for a law. This file has what they share, and loads no compiler.
 
-An engine knows reference scores in order and the weight of each at any row. Importing this file,
-or a file of engines, loads no compiler: numba is loaded when a loop is first called.
+numba is loaded when a loop is first called.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock, Timer
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -29,8 +28,6 @@ CODES = {"gaussian": 0, "boxcar": 1, "epanechnikov": 2}
 NO_MASS = 1400.0
 #: At this multiple of the largest distance every kernel is flat to within rounding.
 FLAT = 1e6
-#: Rank error that a sketch may have.
-TOLERANCE = 0.005
 #: Seconds after which a wait is explained; loading from the disk cache takes less.
 _PATIENCE = 1.0
 #: The line of stages (`localconformal.progress`), which may be there, is cleared first.
@@ -39,17 +36,31 @@ _WORDS = "localconformal: compiling the engine, once on this machine; it takes s
 _one_at_a_time = RLock()
 
 
-class Engine(Protocol):
-    """What answers for a law, given its own view of the rows."""
+class Engine:
+    """Sorted reference scores v (n,), and how much mass each has at any row.
+
+    Rows come as the engine's own view of them. A subclass has `moments`; `_locate`, the first
+    reference at which the law reaches each target (m, L), or n; and `_mass_up_to`, the share of
+    the mass on the first counts (m, k) references.
+    """
+
+    v: Array
+    _locate: Callable[..., NDArray[np.int64]]
+    _mass_up_to: Callable[..., Array]
 
     def quantiles(self, rows: Any, levels: Array, upper: NDArray[np.bool_]) -> Array:
         """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
+        targets = targets_by_row(levels, upper, len(rows))
+        return scores_at(self.v, self._locate(rows, targets), targets)
 
     def cdf(self, rows: Any, v: Array, side: str) -> Array:
         """F(v) or F(v-): v (m, k) -> (m, k)."""
+        counts = np.searchsorted(self.v, v, side="right" if side == "right" else "left")
+        return self._mass_up_to(rows, counts)
 
     def moments(self, rows: Any) -> Array:
         """E V, E|V|, effective sample size, and 1 where the law was widened: (m, 4)."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,7 @@ class EngineReport:
     n_references: int
     #: Of the sketch, and the rank error that it may have.
     n_landmarks: int | None = None
-    tolerance: float = TOLERANCE
+    tolerance: float = 0.005
     #: 99th percentile of the rank error at held-aside rows; 0 for exact engines.
     certified_error: float = 0.0
     n_bytes: int = 0
@@ -70,10 +81,9 @@ class EngineReport:
 
 
 def fewest_doublings(farthest: Array, enough: Callable[[Array], NDArray[np.bool_]]) -> Array:
-    """For each row the smallest number of doublings of h, 1 or more, that is enough: (m,).
+    """For each row the fewest doublings of h, 1 or more, that are ``enough``: (m,).
 
-    ``farthest`` is the largest distance of the row in units of h; ``enough`` answers for numbers
-    of doublings (m,), one per row.
+    ``farthest`` (m,) is the largest distance of each row in units of h.
     """
     # `low` is too few doublings, `high` enough.
     high = np.ceil(np.log2(np.maximum(FLAT * farthest, 2.0)))

@@ -5,40 +5,32 @@ exponentials; everything else must stay out of the way.
 
 ::
 
-    references, sorted by V, stored block by block, column by column; in float32 centred and in
-    units of h, in float64 as they came
-
-        block 0            block 1            block 2
-      [ t_1 ... t_B ]    [ ......... ]      [ ......... ]      B = 512: a block of one column is
-      [  d columns  ]    [           ]      [           ]      2 kB and stays in the first cache
-
+    references    sorted by V, stored in blocks of 512, column by column: a column of a block is
+                  2 kB and stays in the first cache
     first pass    u^2 of a block -> its minimum -> weights relative to it -> one sum per block
                   (an online maximum: no exponential can underflow for lack of a common scale)
     then          block sums on the common scale of the row's nearest reference; prefix sums
     second pass   only in the one block where a level falls: position inside it
 
-* Distances are sums of squared differences, not expanded products: nothing cancels, and the
-  loop over the references of a block is one that LLVM turns into vector instructions.
+* Distances are sums of squared differences: nothing cancels, and LLVM vectorises the loop.
 * exp is a polynomial for the fraction of the exponent and an integer shift for the rest: the C
   library's scalar exp costs several times as much, and stops the loop from being vectorised.
 * The order of a sum is written down: `dot` adds in lanes. Fast maths lets the compiler
   choose one, and a process that compiles would differ in the last bits from one that loads.
 * The law is the same in `_locate` and `_mass_up_to`: at the last reference of a block the prefix
   sum, inside the block a running sum capped by that. So quantiles and CDF are exact inverses.
-* A query row looks at nothing but itself and the references: batches, threads and chunks of rows
-  do not change a bit of its answer.
+* A query row looks at itself and the references alone: batches and threads change no bit.
 
-Precision. float32 coordinates in units of h carry an error of about 8 R^2 eps in u^2, R the
-largest norm. Up to R^2 = `_FLOAT32_REACH` that is 2e-4 in a squared distance of order one, far
-below what moves a quantile by more than a rank. Beyond it float64 is used: for all rows when
-the references demand it (known at fit), else for those rows that lie further out. Compact
-kernels have an edge, and use float64 always. Sums are float64.
+Precision. float32 coordinates, centred and in units of h, carry an error of about 8 R^2 eps in u^2,
+R the largest norm. Up to R^2 = `_FLOAT32_REACH` that is 2e-4 in a squared distance of order one,
+far below what moves a quantile by more than a rank. References or rows further out use float64,
+and so do compact kernels, which have an edge. Sums are float64.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -49,16 +41,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from localconformal.engine import (
-    CODES,
-    FLAT,
-    NO_MASS,
-    compiling,
-    jit,
-    run_in_threads,
-    scores_at,
-    targets_by_row,
-)
+from localconformal.engine import CODES, FLAT, NO_MASS, Engine, compiling, jit, run_in_threads
 from localconformal.quantiles import EDGE_GUARD, Array
 
 BLOCK = 512
@@ -252,10 +235,9 @@ def _space(blocks: Any) -> Any:
 
 @jit()
 def _sum_blocks(x: Any, held: Any, scale: Any, space: Any) -> Any:
-    """First pass over the references of one query row.
+    """First pass: fills the smallest u^2 and the prefix sum of each block, on the common scale.
 
-    Fills the smallest u^2 and the prefix sum of each block, on the common scale; returns whether
-    there is mass enough, the effective sample size and the smallest u^2.
+    Returns whether there is mass enough, the effective sample size and the smallest u^2.
     """
     blocks, n, kernel, needed, _ = held
     u2, w, prefix, near = space
@@ -402,7 +384,7 @@ def _mass_up_to(rows: Any, held: Any, counts: Any, masses: Any) -> None:
 
 
 @jit()
-def _moments_of(rows: Any, held: Any, v: Any, out: Any) -> None:
+def _moments_of(v: Any, rows: Any, held: Any, _: Any, out: Any) -> None:
     """Means of v and |v|, effective sample size, and whether h was doubled: out (m, 4)."""
     (n_blocks, _, size), space = held[0].shape, _space(held[0])
     w, prefix = space[1], space[2]
@@ -422,11 +404,8 @@ def _moments_of(rows: Any, held: Any, v: Any, out: Any) -> None:
         out[i, 2], out[i, 3] = sample, widened
 
 
-class ExactEngine:
-    """Kernel laws of sorted reference scores v (n,) and their rows (n, d), compiled.
-
-    ``n_jobs`` None is one thread for each core.
-    """
+class ExactEngine(Engine):
+    """Kernel laws of sorted reference scores v (n,) and their rows (n, d), compiled."""
 
     def __init__(
         self,
@@ -452,29 +431,19 @@ class ExactEngine:
         """Bytes of the references, in the precision that most rows use."""
         return int((self.wide if self.narrow is None else self.narrow).nbytes)
 
-    def quantiles(self, rows: Array, levels: Array, upper: NDArray[np.bool_]) -> Array:
-        """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
-        targets = targets_by_row(levels, upper, len(rows))
-        positions = np.empty(targets.shape, dtype=np.int64)
-        self._run(_locate, rows, targets, positions)
-        return scores_at(self.v, positions, targets)
+    def _locate(self, rows: Array, targets: Array) -> NDArray[np.int64]:
+        return self._run(_locate, rows, targets, np.empty(targets.shape, dtype=np.int64))
 
-    def cdf(self, rows: Array, v: Array, side: str) -> Array:
-        """F(v) or F(v-): v (m, k) -> (m, k)."""
-        counts = np.searchsorted(self.v, v, side="right" if side == "right" else "left")
-        masses = np.empty(v.shape)
-        self._run(_mass_up_to, rows, counts, masses)
-        return masses
+    def _mass_up_to(self, rows: Array, counts: Any) -> Array:
+        return self._run(_mass_up_to, rows, counts, np.empty(counts.shape))
 
     def moments(self, rows: Array) -> Array:
         """E V, E|V|, effective sample size, and whether h was doubled: (m, 4)."""
         out = np.empty((len(rows), 4))
-        # v is the same for all rows; what is asked is cut up with them.
-        self._run(lambda x, held, _, answer: _moments_of(x, held, self.v, answer), rows, out, out)
-        return out
+        return self._run(partial(_moments_of, self.v), rows, out, out)
 
-    def _run(self, loop: Callable[..., None], rows: Array, asked: Any, out: Any) -> None:
-        """Call the loop on chunks of rows, in threads, each at the precision that its rows need."""
+    def _run(self, loop: Callable[..., None], rows: Array, asked: Any, out: Any) -> Any:
+        """``out``, filled on chunks of rows, in threads, each at the precision that it needs."""
         scaled = (rows - self.centre) / self.bandwidth
         near = np.zeros(len(rows), dtype=bool)
         if self.narrow is not None:
@@ -495,6 +464,7 @@ class ExactEngine:
             out[index] = answer
 
         run_in_threads(work, jobs, self.n_jobs, len(rows) * len(self.v) // _PAIRS_PER_THREAD)
+        return out
 
 
 @cache

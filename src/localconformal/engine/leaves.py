@@ -5,9 +5,8 @@ through, 0 to the number of them; a row is known by its T codes, -1 for a leaf t
 is in. Such trees are left out of the average; a row with nothing but such leaves gets the law of
 all references, and is flagged. Compiled loops go down the trees, then along the ranks.
 
-F(c) = (1 / T) sum_t |{members of leaf_t(x) of rank below c}| / |leaf_t(x)|. Adding up every member
-of every leaf would cost as much as the leaves are large. Instead each leaf keeps its members' ranks
-in order, and how many of them lie up to the end of each of C bins of ranks:
+Adding up every member of every leaf would cost as much as the leaves are large. Instead each leaf
+keeps its members' ranks in order, and how many lie up to the end of each of C bins of ranks:
 
 ::
 
@@ -20,23 +19,21 @@ in order, and how many of them lie up to the end of each of C bins of ranks:
     second pass   only in the one bin where a level falls: its members, by rank, one by one
 
 * C is about a quarter of the mean size of a leaf, within bounds: a bin has a few members per tree.
-* Four rows go down a tree side by side, without a branch: one row alone would wait for each node
-  it loads.
-* The law is the same in `_locate` and `_mass_up_to`, and sums are never reordered, as in `exact`:
-  quantiles and CDF are exact inverses, and batches, threads and chunks do not change a bit.
+* Four rows go down a tree side by side, without a branch: one row would wait for each node.
+* The law is the same in `_locate` and `_mass_up_to`, and sums are never reordered, as in `exact`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.engine import compiling, jit, run_in_threads, scores_at, targets_by_row
+from localconformal.engine import Engine, compiling, jit, run_in_threads
 from localconformal.quantiles import Array
 
 Codes = NDArray[np.int32]
@@ -304,7 +301,7 @@ def _mass_up_to(codes: Any, held: Any, counts: Any, masses: Any) -> None:
 
 
 @jit()
-def _moments_of(codes: Any, held: Any, v: Any, out: Any) -> None:
+def _moments_of(v: Any, codes: Any, held: Any, _: Any, out: Any) -> None:
     """Means of v and |v|, effective sample size, whether no leaf had members: out (m, 4)."""
     starts, records, bins, width, n = held
     weights, met = np.zeros(n), np.empty(n, dtype=np.int64)
@@ -334,7 +331,7 @@ def _moments_of(codes: Any, held: Any, v: Any, out: Any) -> None:
         out[i, 2], out[i, 3] = total * total / squares, alike
 
 
-class LeafEngine:
+class LeafEngine(Engine):
     """Laws of sorted reference scores v (n,), compiled.
 
     Ranks of the members of leaf k stand at members[starts[k]:starts[k + 1]]. ``find``, rows
@@ -352,29 +349,19 @@ class LeafEngine:
         self.v, self.find, self.n_jobs = v, find, n_jobs
         self.records = Records.of(starts, members, len(v))
 
-    def quantiles(self, rows: Any, levels: Array, upper: NDArray[np.bool_]) -> Array:
-        """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
-        targets = targets_by_row(levels, upper, len(rows))
-        positions = np.empty(targets.shape, dtype=np.int64)
-        self._run(_locate, rows, targets, positions)
-        return scores_at(self.v, positions, targets)
+    def _locate(self, rows: Any, targets: Array) -> NDArray[np.int64]:
+        return self._run(_locate, rows, targets, np.empty(targets.shape, dtype=np.int64))
 
-    def cdf(self, rows: Any, v: Array, side: str) -> Array:
-        """F(v) or F(v-): v (m, k) -> (m, k)."""
-        counts = np.searchsorted(self.v, v, side="right" if side == "right" else "left")
-        masses = np.empty(v.shape)
-        self._run(_mass_up_to, rows, counts, masses)
-        return masses
+    def _mass_up_to(self, rows: Any, counts: Any) -> Array:
+        return self._run(_mass_up_to, rows, counts, np.empty(counts.shape))
 
     def moments(self, rows: Any) -> Array:
         """E V, E|V|, effective sample size, and whether no leaf had members: (m, 4)."""
         out = np.empty((len(rows), 4))
-        # v is the same for all rows; what is asked is cut up with them.
-        self._run(lambda codes, held, _, to: _moments_of(codes, held, self.v, to), rows, out, out)
-        return out
+        return self._run(partial(_moments_of, self.v), rows, out, out)
 
-    def _run(self, loop: Callable[..., None], rows: Any, asked: Any, out: Any) -> None:
-        """Call the loop on chunks of rows, in threads."""
+    def _run(self, loop: Callable[..., None], rows: Any, asked: Any, out: Any) -> Any:
+        """``out``, filled on chunks of rows, in threads."""
         held = self.records
         inside = (held.starts, held.words, held.bins, held.width, len(self.v))
 
@@ -384,13 +371,15 @@ class LeafEngine:
         step = int(np.clip(len(rows) // 8, _ROWS_PER_THREAD, _CHUNK_ROWS))
         parts = [slice(i, i + step) for i in range(0, len(rows), step)]
         run_in_threads(work, parts, self.n_jobs, len(parts))
+        return out
 
 
+@dataclass(frozen=True)
 class TreeWalk:
     """Down compiled trees: points (m, d) float32 -> codes (m, T)."""
 
-    def __init__(self, words: NDArray[np.int32], roots: NDArray[np.int64]) -> None:
-        self.words, self.roots = words, roots
+    words: NDArray[np.int32]
+    roots: NDArray[np.int64]
 
     def __call__(self, points: NDArray[np.float32]) -> Codes:
         """The leaf of each row in each tree."""

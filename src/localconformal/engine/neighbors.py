@@ -1,14 +1,9 @@
-"""The neighbours engine: the k nearest references, found by a tree, all alike.
+"""The neighbours engine: the k nearest references, and those as far as the k-th, all alike.
 
-References as far as the k-th count too. scikit-learn's k-d tree finds them: it is well kept,
-pickles and needs nothing new; what follows is little work beside it, and plain NumPy.
-
-A reference is known by its rank in the order of V. Neighbours of a chunk of rows come as one sorted
-array of keys, row * n + rank: those of row i stand at starts[i]:starts[i + 1], and how many have a
-rank below c is one search for the key i * n + c.
-
-Kernels are not searched by a tree: with 10^5 references in two dimensions, and 0.1 % of them within
-reach, most rows of a Gaussian must be widened, and a tree took longer than the exact engine alone.
+scikit-learn's k-d tree finds them; what follows is little work beside it, and plain NumPy.
+Neighbours of a chunk of rows come as one sorted array of keys, row * n + rank in the order of V:
+those of row i stand at starts[i]:starts[i + 1], and how many have a rank below c is one search for
+the key i * n + c.
 """
 
 from __future__ import annotations
@@ -20,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import KDTree
 
-from localconformal.engine import scores_at, targets_by_row
+from localconformal.engine import Engine
 from localconformal.quantiles import EDGE_GUARD, Array
 
 #: Query rows, and neighbours of them, that are held at once.
@@ -36,7 +31,7 @@ class _Near(NamedTuple):
     sizes: NDArray[np.int64]
 
 
-class NeighborEngine:
+class NeighborEngine(Engine):
     """Equal weights on the k nearest of the sorted reference scores v (n,), with rows (n, d)."""
 
     def __init__(self, v: Array, references: Array, k: int) -> None:
@@ -47,23 +42,18 @@ class NeighborEngine:
         most = int(self._near(some, slice(4)).sizes.max())
         self.chunk = max(1, min(_CHUNK_ROWS, _CHUNK_PAIRS // most))
 
-    def quantiles(self, rows: Array, levels: Array, upper: NDArray[np.bool_]) -> Array:
-        """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
-        targets = targets_by_row(levels, upper, len(rows))
+    def _locate(self, rows: Array, targets: Array) -> NDArray[np.int64]:
         positions = np.full(targets.shape, len(self.v))
         for near in self._chunks(rows):
-            wanted = targets[near.part]
-            sizes = near.sizes[:, None]
+            wanted, sizes = targets[near.part], near.sizes[:, None]
             # The first j with j / size >= t; the last neighbour holds all of the mass.
             j = np.clip(np.ceil(wanted * sizes).astype(np.int64), 1, sizes)
             found = near.keys[near.starts[:, None] + j - 1] % len(self.v)
             positions[near.part] = np.where(wanted > 1.0, len(self.v), found)
-        return scores_at(self.v, positions, targets)
+        return positions
 
-    def cdf(self, rows: Array, v: Array, side: str) -> Array:
-        """F(v) or F(v-): v (m, k) -> (m, k)."""
-        counts = np.searchsorted(self.v, v, side="right" if side == "right" else "left")
-        out = np.empty(v.shape)
+    def _mass_up_to(self, rows: Array, counts: Any) -> Array:
+        out = np.empty(counts.shape)
         for near in self._chunks(rows):
             first = len(self.v) * np.arange(len(near.sizes))[:, None]
             below = np.searchsorted(near.keys, first + counts[near.part]) - near.starts[:, None]

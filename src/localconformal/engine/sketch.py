@@ -7,22 +7,13 @@ v_1 < ... < v_G of the scores,
     F(v_g | x) ~ k(x, Z).A_g / k(x, Z).A_G,    A_g = (K_ZZ + lambda I)^-1 P_g.
 
 S is a sum over rows: with landmarks and edges fixed, shards add up (`Sketch.update`,
-`Sketch.merge`), over files, partitions or time. The law is a step function on the edges: scores
-are rounded up to the next edge, which moves ranks by 1 / G at most. A query costs r kernel values
-and log2 G dot products of length r.
+`Sketch.merge`). Scores are rounded up to the next edge, which moves ranks by 1 / G at most. A query
+costs r kernel values and log2 G dot products of length r.
 
 These ratios need not increase with g. So the law is read off a fixed binary tree over the
 edges: the value at a node is its ratio, held between the largest value at the ancestors that
 lie to its left and the smallest at those to its right. That is increasing by construction, and
 a quantile and a CDF that walk the same tree are exact inverses.
-
-::
-
-                          g = 511
-                   <= /            \\ >
-               g = 255               g = 767        value(767) = clip(ratio, value(511), 1)
-              /       \\             /       \\
-            ...       ...         ...       ...
 
 Rows for which the sketch is no guide (no landmark near, or too small an effective sample) are
 answered by a fallback engine, on the reference rows or a fixed sample of them.
@@ -32,7 +23,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -92,8 +83,7 @@ def _sample_size(k: Any, total: Any, squares: Any, u2: Any) -> float:
 def _read(x: Any, held: Any, u2: Any, k: Any) -> Any:
     """Fill k(x, Z): the total mass, the effective sample size, and whether x is lost.
 
-    A row is lost where the sketch cannot speak for it: no landmark is near, or the effective
-    sample size is below what is needed.
+    That is: no landmark is near, or the effective sample size is below what is needed.
     """
     landmarks, A, squares, needed, least = held
     squared_distances(x, landmarks, k.dtype.type(1.0), u2)
@@ -149,7 +139,7 @@ def _values_at(rows: Any, held: Any, edges: Any, values: Any, lost: Any) -> None
 
 
 @jit()
-def _moments_of(rows: Any, held: Any, means: Any, out: Any, lost: Any) -> None:
+def _moments_of(means: Any, rows: Any, held: Any, _: Any, out: Any, lost: Any) -> None:
     """Means of the score and of its size, and effective sample size: out (m, 3)."""
     r = held[1].shape[1]
     u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
@@ -300,11 +290,7 @@ class SketchEngine:
     def _moments(self, rows: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Means in units, effective sample size over n: (m, 3)."""
         out = np.empty((len(rows), 3))
-
-        def loop(points: Any, held: Any, _: Any, answer: Any, lost: Any) -> None:
-            _moments_of(points, held, self.means, answer, lost)
-
-        return out, self._run(loop, rows, out, out)
+        return out, self._run(partial(_moments_of, self.means), rows, out, out)
 
     def _run(self, loop: Callable[..., None], rows: Array, asked: Any, out: Any) -> Any:
         lost = np.zeros(len(rows), dtype=bool)

@@ -1,8 +1,8 @@
 """F(v | x): a law has `fit(X, v)`, which freezes everything, and `at(rows)`, the local law there.
 
-The local law is a value with three questions, `quantiles`, `cdf` and `moments`: an engine with its
-view of the rows (`WeightedLaw`), quantiles on a grid (`Knots`), or an object from elsewhere
-(`_Foreign`). Scores have S = 1 or 2 sides; `SidedLaw` has a law for each.
+The local law answers `quantiles`, `cdf` and `moments`: an engine with its view of the rows
+(`WeightedLaw`), quantiles on a grid (`Knots`), or an object from elsewhere (`_Foreign`). Scores
+have S = 1 or 2 sides; `SidedLaw` has a law for each.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from localconformal.engine import Engine
 from localconformal.quantiles import Array, quantile_of_cdf
 from localconformal.rows import Curve, Index, Rows, as_rows, canonical_order, shown
 
@@ -170,10 +171,9 @@ def check_lengths(rows: int, scores: int) -> None:
 class ReferenceEngine:
     """The plain NumPy engine: short, exact, and the oracle of every faster one.
 
-    References are kept in the order of V, so that the law at x is a running sum of its weights in
-    that fixed order: no sort per query. Each row is computed from itself and the references alone,
-    by operations that do not look at its neighbours: one by one gives the bits of a batch.
-    ``weigh`` gives weights (m, n) in the order of ``v``, and where they were widened (m,).
+    The law at x is a running sum of weights in the order of V. Operations look at one row only:
+    one by one gives the bits of a batch. ``weigh`` gives weights (m, n) in the order of ``v``, and
+    where they were widened (m,).
     """
 
     def __init__(self, v: Array, weigh: Callable[[Any], tuple[Array, Flags]]) -> None:
@@ -188,7 +188,7 @@ class ReferenceEngine:
         return out
 
     def cdf(self, view: Any, v: Array, side: str) -> Array:
-        """F(v | x) (side "right") or F(v- | x) ("left"): v (m, k) -> (m, k)."""
+        """F(v) or F(v-): v (m, k) -> (m, k)."""
         # Entry 0 is the mass below everything.
         place = np.searchsorted(self.v, v, side="right" if side == "right" else "left")
         out = np.empty(v.shape)
@@ -207,7 +207,7 @@ class ReferenceEngine:
         return out
 
     def _laws(self, view: Any) -> Iterator[tuple[slice, Array, Array, Flags]]:
-        """Running sums, weights and flags, a bounded number of rows at a time."""
+        """Which rows, running sums, weights and flags, a bounded number of rows at a time."""
         step = max(1, _CHUNK // len(self.v))
         for start in range(0, len(view), step):
             part = slice(start, start + step)
@@ -228,7 +228,7 @@ class Localizer(Protocol):
     """How much one row speaks for another: H(x, x') in [0, 1], H(x, x) = 1.
 
     Nothing is widened where rows are few: methods that weigh calibration rows put the missing mass
-    at +inf. Where H is not symmetric, both H(x, x') and H(x', x) are asked.
+    at +inf.
     """
 
     symmetric: ClassVar[bool]
@@ -266,23 +266,21 @@ class UniformLaw(Law):
         return _Everywhere()
 
 
-class _UniformEngine:
+class _UniformEngine(Engine):
     """Answers that do not depend on x; of the view only the number of rows counts."""
 
     def __init__(self, v: Array) -> None:
         self.v = v
 
-    def quantiles(self, view: Array, levels: Array, upper: Flags) -> Array:
-        table = np.arange(1, len(self.v) + 1) / len(self.v)
-        answer = quantile_of_cdf(self.v, table, levels, np.broadcast_to(upper, levels.shape))
-        return np.array(np.broadcast_to(answer, (len(view), levels.shape[-1])))
+    def _locate(self, rows: Any, targets: Array) -> NDArray[np.int64]:
+        return np.searchsorted(np.arange(1, len(self.v) + 1) / len(self.v), targets)
 
-    def cdf(self, view: Array, v: Array, side: str) -> Array:
-        return np.searchsorted(self.v, v, side="right" if side == "right" else "left") / len(self.v)
+    def _mass_up_to(self, rows: Any, counts: Any) -> Array:
+        return np.asarray(counts / len(self.v))
 
-    def moments(self, view: Array) -> Array:
-        same = [float(np.mean(self.v)), float(np.mean(np.abs(self.v))), float(len(self.v)), 0.0]
-        return np.tile(np.array(same), (len(view), 1))
+    def moments(self, rows: Any) -> Array:
+        same = np.mean(self.v), np.mean(np.abs(self.v)), len(self.v), 0.0
+        return np.tile(np.array(same), (len(rows), 1))
 
 
 class _Everywhere(Curve):
@@ -327,13 +325,12 @@ class _Foreign:
 
     def quantiles(self, levels: Array, upper: Flags) -> Array:
         if levels.ndim > 1:
-            first = levels[:1]
-            if not np.array_equal(np.broadcast_to(first, levels.shape), levels):
+            if np.any(levels != levels[:1]):
                 raise ValueError(
                     f"{type(self.law).__name__} answers one set of levels for all rows, and this "
                     "adjustment needs one per row; subclass localconformal.laws.Law instead."
                 )
-            levels = first[0]
+            levels = levels[0]
         below = np.asarray(self.law.quantile(self.X, levels), dtype=np.float64)
         if not upper.any():
             return below
@@ -359,10 +356,11 @@ class _Foreign:
 
 @dataclass(frozen=True)
 class SidedLaw:
-    """Fitted laws of the columns of V (n, S); a mirrored pair holds that of the last column only.
+    """Fitted laws of the columns of V (n, S).
 
     When the second column is the first with its sign turned (residuals around a point), so is its
-    law, exactly: Q_lower(t) = -Q+_upper(1 - t). One law then answers for both, in one pass.
+    law, exactly: Q_lower(t) = -Q+_upper(1 - t). Such a mirrored pair holds the law of the last
+    column only, which answers for both in one pass.
     """
 
     laws: tuple[Law, ...]
@@ -414,7 +412,7 @@ class LocalLaws:
         return np.stack([F.quantiles(t, np.full(L, upper)) for F, t in sides], axis=1)
 
     def upper_quantile(self, levels: Array) -> Array:
-        """Q+(t | x): levels (S, L), or (n, S, L) to differ by row -> (n, S, L)."""
+        """Q+(t | x), like `quantile`."""
         return self.quantile(levels, upper=True)
 
     def cdf(self, v: Array, side: str = "right") -> Array:

@@ -1,7 +1,4 @@
-"""Where "near" is measured: rows of any kind -> points in Euclidean space.
-
-What may be an embedding is told at `KernelLaw`: a name, a transformer, a fitted model, a callable.
-"""
+"""Where "near" is measured: rows of any kind -> points in Euclidean space; see `KernelLaw`."""
 
 from __future__ import annotations
 
@@ -29,9 +26,6 @@ from localconformal.parallel import one_blas_thread
 from localconformal.quantiles import Array
 from localconformal.rows import Curve, Rows, canonical_order, response_of, shown
 
-_EXPECTED = (
-    "expected a transformer, a fitted model (as FrozenEstimator), a callable or a known name"
-)
 #: Sizes of a learned map that are tried at the start: wide kernels first.
 _SCALES = (0.5, 1.0, 2.0, 4.0, 8.0)
 #: One row in so many is held out, and says which map is the best.
@@ -41,10 +35,7 @@ _HELD_OUT = 4
 def fit_embedding(
     embedding: Any, rows: Rows, v: Array, seed: int = 0, n_jobs: int | None = None
 ) -> Curve:
-    """The points of what the user passed, fitted on reference rows.
-
-    The seed and the threads are for embeddings known by name; others have their own.
-    """
+    """The points of what the user passed; seed and threads are for those known by name."""
     if isinstance(embedding, str):
         if embedding not in _NAMED or rows.model is None:
             raise ValueError(
@@ -56,13 +47,15 @@ def fit_embedding(
     if isinstance(embedding, LearnedMetric):
         # It learns from the responses; its own scale is part of what it learns.
         return _learned(clone(embedding), rows, v)
-    if isinstance(embedding, FrozenEstimator) or not hasattr(embedding, "fit"):
-        known = [m for m in ("transform", "predict", "__call__") if hasattr(embedding, m)]
-        if not known:
-            raise ValueError(f"got embedding={shown(embedding)}; {_EXPECTED}.")
+    known = [m for m in ("transform", "predict", "__call__") if hasattr(embedding, m)]
+    given = isinstance(embedding, FrozenEstimator) or not hasattr(embedding, "fit")
+    if not known or (not given and known[0] != "transform"):
+        raise ValueError(
+            f"got embedding={shown(embedding)}; expected a transformer, a fitted model (as "
+            "FrozenEstimator), a callable or a known name."
+        )
+    if given:
         return _scaled(_Points(embedding, known[0]), rows)
-    if not hasattr(embedding, "transform"):
-        raise ValueError(f"got embedding={shown(embedding)}; {_EXPECTED}.")
     fitted = clone(embedding)
     if hasattr(fitted, "fit_transform"):
         # Which may answer for the rows it learns from otherwise than for new ones.
@@ -70,7 +63,7 @@ def fit_embedding(
     else:
         seen = fitted.fit(rows.X, v).transform(rows.X)
     points = _Points(fitted)
-    rows.known[points] = points.read(seen)
+    rows.known[points] = points.finish(points.table(seen))
     check_lengths(len(rows.known[points]), len(v))
     return points
 
@@ -113,23 +106,19 @@ class _Points(Curve):
         self.source, self.method = source, method
 
     def raw(self, rows: Rows) -> Array:
-        return self._table(getattr(self.source, self.method)(rows.X))
+        return self.table(getattr(self.source, self.method)(rows.X))
 
     def compute(self, rows: Rows) -> Array:
-        return self._finish(self.raw(rows))
+        return self.finish(self.raw(rows))
 
-    def read(self, values: Any) -> Array:
-        """The points of values that are known already."""
-        return self._finish(self._table(values))
-
-    def _table(self, values: Any) -> Array:
+    def table(self, values: Any) -> Array:
         """Values of any shape as a table of finite numbers."""
         values = values.toarray() if hasattr(values, "toarray") else values
         points = np.asarray(values, dtype=np.float64)
         points = points.reshape(len(points), prod(points.shape[1:]))
         return in_box(points, type(self.source).__name__)
 
-    def _finish(self, points: Array) -> Array:
+    def finish(self, points: Array) -> Array:
         if self.scaler_ is not None:
             points = self.scaler_.transform(points)
         return in_box(points, "the scale of the embedding")
@@ -281,10 +270,8 @@ class LearnedMetric(BaseEstimator):
     def fit(self, X: Any, y: ArrayLike) -> LearnedMetric:
         """Learn A from rows X (n, d) and what is to be alike nearby, y (n,)."""
         self._validate_params()
-        response = np.asarray(
-            check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
-        )
-        values = self._values(X)
+        y = check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
+        response, values = np.asarray(y), self._values(X)
         self.features_ = Features().fit(values)
         points = self.features_.transform(values)
         check_lengths(len(points), len(response))
@@ -333,25 +320,21 @@ def _learn_map(first: Array, seen: _Sample, held: _Sample, n_iter: int) -> Array
         value, gradient = _leave_one_out(flat.reshape(first.shape), seen)
         return value, gradient.ravel()
 
-    # Copies: the optimiser writes on in its own array.
+    def keep(flat: Array) -> None:
+        # A copy: the optimiser writes on in its own array.
+        passed.append(flat.copy())
+
     passed = [_well_sized(first, seen).ravel()]
-    minimize(
-        loss,
-        passed[0],
-        jac=True,
-        method="L-BFGS-B",
-        callback=lambda flat: passed.append(flat.copy()),
-        options={"maxiter": n_iter},
-    )
+    most = {"maxiter": n_iter}
+    minimize(loss, passed[0], jac=True, method="L-BFGS-B", callback=keep, options=most)
     maps = [flat.reshape(first.shape) for flat in passed]
     return min(maps, key=lambda A: _held_out_error(A, seen, held))
 
 
 def _well_sized(first: Array, seen: _Sample) -> Array:
-    """The first map in the size of least loss.
+    """The first map in the size of least loss, of those in which rows have weight.
 
-    Among those under which rows weigh as much as the pseudo-observation, or the widest: where
-    nothing has weight, there is no way down.
+    Where they weigh less than the pseudo-observation, there is no way down.
     """
     maps = [scale * first for scale in _SCALES]
     heavy = [A for A in maps if _kernel_matrix(A, seen).sum(axis=1).mean() >= 1.0]

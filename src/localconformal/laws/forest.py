@@ -15,7 +15,6 @@ from sklearn.ensemble._forest import BaseForest
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from localconformal.columns import View
 from localconformal.engine import FEW
 from localconformal.engine.leaves import Codes, LeafEngine, TreeWalk, load_loops
 from localconformal.laws.base import Law, ReferenceEngine, WeightedLaw, reference_rows
@@ -60,10 +59,9 @@ def _unit(values: Array) -> Array:
 class ForestLaw(Law):
     """F(v | x) = sum_i w_i(x) 1{V_i <= v}, w_i(x) = (1/T) sum_t 1{X_i in leaf_t(x)} / |leaf_t(x)|.
 
-    Reference rows count as near where the trees could not tell them from x. All reference rows
-    go down all trees, also those that a tree was not grown on. Trees whose leaf at x has no
-    reference row (possible for models that were fitted elsewhere) are left out of the average; an
-    x without any other gets the law of all reference rows, and `fallback` flags it.
+    All reference rows go down all trees, also those that a tree was not grown on. Trees whose leaf
+    at x has no reference row (possible for models that were fitted elsewhere) are left out of the
+    average; an x without any other gets the law of all reference rows, and `fallback` flags it.
 
     Parameters
     ----------
@@ -127,7 +125,7 @@ class ForestLaw(Law):
     def _grow(self, rows: Rows, v: Array) -> None:
         """Leaves of trees grown on the reference rows."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.view_ = fit_view(self.embedding, rows, v, seed, self.n_jobs)
+        self.view_ = fit_points(self.embedding, rows, v, seed, self.n_jobs, supervised=True)
         points = as_points(self.view_(rows))
         own = self.estimator is not None
         model = clone(self.estimator) if own else default_forest(len(v), seed, self.n_jobs)
@@ -176,26 +174,17 @@ class ForestLaw(Law):
         return _LeafLocalizer(self)
 
 
-def fit_view(
-    embedding: Any, rows: Rows, v: Array, seed: int = 0, n_jobs: int | None = None
-) -> Curve:
-    """What a supervised law sees of a row; an embedding that the user chose is all that counts."""
-    if embedding is None:
-        return View().fit(rows)
-    return fit_points(embedding, rows, v, seed, n_jobs)
-
-
 def _given_model(estimator: Any, rows: Rows) -> Any:
     """The fitted model whose leaves are used as they are; None where trees are to be grown."""
-    if isinstance(estimator, str):
-        model = getattr(rows.model, "model_", None)
-        if estimator != "model" or model is None:
-            raise ValueError(
-                f"got estimator={estimator!r}; only 'model' is known by name, inside a regressor "
-                "of this library: otherwise pass a forest or a FrozenEstimator."
-            )
-        return model
-    return estimator if estimator is not None and is_frozen(estimator) else None
+    if not isinstance(estimator, str):
+        return estimator if estimator is not None and is_frozen(estimator) else None
+    model = getattr(rows.model, "model_", None)
+    if estimator != "model" or model is None:
+        raise ValueError(
+            f"got estimator={estimator!r}; only 'model' is known by name, inside a regressor "
+            "of this library: otherwise pass a forest or a FrozenEstimator."
+        )
+    return model
 
 
 def default_forest(
@@ -283,17 +272,15 @@ class _LeafLocalizer(Curve):
 
 # ---- leaves of fitted models --------------------------------------------------------------------
 #
-# A finder turns rows into leaf numbers (n, T), whatever numbers the model gives its leaves. What
-# each kind of model exposes is in one table, `_FINDERS`; a model that wraps another is unwrapped
-# first. `_NumberedLeaves` numbers the leaves of all trees through, and knows those without
-# references; `_ForestTrees` does the same for scikit-learn's forests, whose trees can be walked in
-# compiled code.
+# A finder turns rows into leaf numbers (n, T), whatever numbers the model gives its leaves.
+# `_NumberedLeaves` numbers those of all trees through, and knows which have no reference;
+# `_ForestTrees` does the same for scikit-learn's forests, which compiled code can walk.
 
 
 def _histogram_leaves(model: Any, X: Any) -> Any:
     """HistGradientBoosting: its own prediction, from copies of its trees that predict leaves.
 
-    So missing values and categories go where the model itself would send them.
+    Missing values and categories go where the model itself sends them.
     """
     try:
         table = model._preprocess_X(X, reset=False)
@@ -354,32 +341,23 @@ def _find_in(model: Any) -> Callable[[Any, Any], Any]:
 
 
 class _NumberedLeaves:
-    """Codes of a finder's leaves: those that references are in, numbered through all trees.
-
-    Given the leaf numbers (n, T) of the references.
-    """
+    """Codes of a finder's leaves that references are in, from their leaf numbers (n, T)."""
 
     def __init__(self, find: _Finder, numbers: _Numbers) -> None:
-        self.find = find
-        self.lowest = numbers.min(axis=0)
-        # Each tree has a stretch of the table, with one entry more for what is beyond.
-        spans = numbers.max(axis=0) - self.lowest + 2
-        self.ends = np.cumsum(spans)
-        self.offsets = self.ends - spans
-        self.table = np.full(self.ends[-1], -1, dtype=np.int32)
-        known = np.unique(numbers - self.lowest + self.offsets)
-        self.table[known] = np.arange(len(known), dtype=np.int32)
-        self.n_leaves = len(known)
+        self.find, self.known = find, [np.unique(column) for column in numbers.T]
+        self.n_leaves = sum(map(len, self.known))
 
     def __call__(self, X: Any) -> Codes:
         """Codes (m, T); -1 where no reference is."""
         return self.look_up(self.find(X))
 
     def look_up(self, numbers: _Numbers) -> Codes:
-        places = numbers - self.lowest
-        beyond = self.ends - self.offsets - 1
-        places = np.where((places < 0) | (places > beyond), beyond, places)
-        return self.table[places + self.offsets]
+        codes, first = np.empty(numbers.shape, dtype=np.int32), 0
+        for t, known in enumerate(self.known):
+            place = np.minimum(np.searchsorted(known, numbers[:, t]), len(known) - 1)
+            codes[:, t] = np.where(known[place] == numbers[:, t], first + place, -1)
+            first += len(known)
+        return codes
 
 
 class _ForestTrees:

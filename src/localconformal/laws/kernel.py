@@ -1,18 +1,16 @@
 """Kernel weights on the reference rows, the law of the paper, and weights on the nearest of them.
 
 The weights of one x are K(u_j), u_j = d_j / h, up to a factor that cancels in the law. Two
-things can go wrong with them, and both are fixed here, row by row, from the reference rows and
-that x alone:
+things can go wrong, and both are fixed row by row, from the reference rows and that x alone:
 
 * underflow: far from every reference, exp(-u^2 / 2) is zero for all of them. The Gaussian
   therefore measures u^2 from its smallest value in the row, which changes no ratio;
-* too few rows: the effective sample size (sum w)^2 / sum w^2 may be tiny, or all mass zero (no
-  reference within a compact kernel, or so far that a Gaussian underflows). The bandwidth of
-  that x is then doubled until it has mass and the asked effective sample size. Both grow with
-  h for each kernel here, so that the number of doublings can be bisected instead of walked.
+* too few rows: the effective sample size (sum w)^2 / sum w^2 may be tiny, or all mass zero. The
+  bandwidth of that x is then doubled until it has mass and the asked effective sample size. Both
+  grow with h, so that the number of doublings can be bisected.
 
-A new kernel is one line in `KERNELS`; a branch in the exact engine and a number
-in `engine.CODES` make it fast at scale. A bandwidth rule has ``choose(problem) -> h``.
+A new kernel is one line in `KERNELS`; a branch in the exact engine and a number in `engine.CODES`
+make it fast at scale. A bandwidth rule has ``choose(problem) -> h``.
 """
 
 from __future__ import annotations
@@ -33,12 +31,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from localconformal.columns import Features
+from localconformal.columns import Features, View
 from localconformal.engine import (
     CODES,
     FEW,
     NO_MASS,
-    TOLERANCE,
     Engine,
     EngineReport,
     fewest_doublings,
@@ -61,7 +58,7 @@ _CV_QUERIES, _CV_REFERENCES = 1_000, 10_000
 _MOST_WIDENED = 0.1
 _SMALLEST, _LARGEST = 1e-100, 1e150
 #: Rows whose pairwise distances are looked at; two million pairs fix a median to a percent.
-DISTANCE_ROWS = 2_000
+_DISTANCE_ROWS = 2_000
 _SKETCH_FROM = 10_000
 _LANDMARKS = (128, 256, 512, 1024)
 _CERTIFICATE_ROWS, _PROBES = 50_000, 400
@@ -71,10 +68,7 @@ _MOST_LOST = 0.01
 _ENGINES = ("auto", "exact", "sketch", "minibatch")
 
 
-# ---- kernels, as formulas of the squared distance in units of the bandwidth ---------------------
-
-
-#: The Gaussian is relative to the largest of the row; boxcar is 1{u <= 1}, then (1 - u^2)+.
+#: Formulas of u^2. The Gaussian is relative to the largest of the row.
 KERNELS: dict[str, Callable[[Array], Array]] = {
     "gaussian": lambda u2: np.exp(-0.5 * (u2 - u2.min(axis=1, keepdims=True))),
     "boxcar": lambda u2: (u2 <= 1.0 + EDGE_GUARD).astype(np.float64),
@@ -89,7 +83,7 @@ def absolute_weights(kernel: str, u2: Array) -> Array:
 
 @dataclass(frozen=True)
 class KernelWeights:
-    """Weights K(|x - X_j| / h) of reference rows X_j (n, d) at query rows x; h may be infinite."""
+    """Weights K(|x - X_j| / h) of reference rows X_j (n, d); h may be infinite."""
 
     references: Array
     kernel: str
@@ -116,8 +110,7 @@ class KernelWeights:
             return squared / (self.bandwidth * 2.0 ** doublings[:, None]) ** 2
 
         def enough(doublings: Array) -> NDArray[np.bool_]:
-            u2 = widened(doublings)
-            return _is_enough(u2, kernel(u2), needed)
+            return _is_enough(u2 := widened(doublings), kernel(u2), needed)
 
         farthest = np.sqrt(squared.max(axis=1))
         return kernel(widened(fewest_doublings(farthest / self.bandwidth, enough)))
@@ -129,14 +122,11 @@ def _is_enough(u2: Array, weights: Array, needed: float) -> NDArray[np.bool_]:
     return has_mass & (effective_size(weights) >= needed)
 
 
-# ---- what is known of the reference rows --------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Problem:
     """Reference scores v (n,) in order, their points (n, d), and the kernel meant for them.
 
-    Also what a rule for the bandwidth reads, before there is one.
+    A rule for the bandwidth reads it before there is one.
     """
 
     points: Array
@@ -147,9 +137,9 @@ class Problem:
     seed: int
     n_jobs: int | None = None
     #: Rank error that a sketch may have.
-    tolerance: float = TOLERANCE
+    tolerance: float = EngineReport.tolerance
 
-    def sample(self, most: int) -> Problem:
+    def sample(self, most: int = _DISTANCE_ROWS) -> Problem:
         """At most so many of the rows, drawn with the seed."""
         if len(self.v) <= most:
             return self
@@ -162,12 +152,9 @@ class Problem:
 
     def distance_quantile(self, q: float) -> float:
         """q-quantile of the positive pairwise distances; 1 when all points coincide."""
-        distances = pdist(self.sample(DISTANCE_ROWS).points)
+        distances = pdist(self.sample().points)
         positive = distances[distances > 0]
         return float(np.quantile(positive, q)) if len(positive) else 1.0
-
-
-# ---- how wide the kernel is: rules that read the reference rows once, at fit --------------------
 
 
 @dataclass(eq=False, repr=False)
@@ -200,7 +187,7 @@ class MedianLog(BaseEstimator):
 
     def choose(self, problem: Problem) -> float:
         """The scaled median."""
-        n = max(len(problem.points), 2)
+        n = max(len(problem.v), 2)
         return problem.distance_quantile(0.5) / float(np.sqrt(2.0 * np.log(n)))
 
 
@@ -285,7 +272,7 @@ class CrossValidated(BaseEstimator):
         losses, widened = [], []
         for held in range(fold.max() + 1):
             out, rest = asked & (fold == held), fold != held
-            engine, _ = build_engine("minibatch", problem.take(rest))
+            engine, _ = _build_engine("minibatch", problem.take(rest))
             local = engine.quantiles(points[out], levels, np.zeros(len(levels), dtype=bool))
             error = v[out][:, None] - local
             losses.append(np.maximum(levels * error, (levels - 1.0) * error))
@@ -328,7 +315,7 @@ def _choose_bandwidth(bandwidth: Any, problem: Problem) -> float:
 # must be within the tolerance. Landmarks are added until it is, or the sketch is given up.
 
 
-def build_engine(
+def _build_engine(
     name: str, problem: Problem, device: str | None = None
 ) -> tuple[Any, EngineReport]:
     """The engine of this name, or the one that "auto" chooses, and the report on it."""
@@ -432,7 +419,7 @@ def _choose_sketch(problem: Problem, part: Problem, insist: bool) -> tuple[Any, 
     return Sketch(landmarks, edges, problem.bandwidth), error, certified, words
 
 
-def _rank_error(engine: Engine, exact: Engine, rows: Array) -> float:
+def _rank_error(engine: Any, exact: Engine, rows: Array) -> float:
     """99th percentile of how far, in mass, the engine's quantiles lie from the exact ones.
 
     0 where the level falls on the answer's own atom: F(q-) <= level <= F(q).
@@ -468,12 +455,12 @@ class KernelLaw(Law):
         Where distances are measured: None (standardised features; one-hot and imputed for
         frames), "outputs" (mu(x), the regressor's own point predictions), "outputs-spread" (mu(x)
         and a learned spread sigma(x)), "hidden" (the last hidden layer of its MLPRegressor),
-        "metric" and "hidden-metric" (a linear map of the features, or of that layer, learned from
-        the responses: see `LearnedMetric`), a transformer (such as `HiddenLayer` or
+        "metric" and "hidden-metric" (a map of the features, or of that layer, learned from the
+        responses: see `LearnedMetric`), a transformer (such as `HiddenLayer` or
         `localconformal.torch.TorchEmbedding`), a fitted model or a callable.
     engine : {"auto", "exact", "sketch", "minibatch"}, default="auto"
-        How the law is computed: see the page on engines. "auto" chooses from the
-        reference rows, at fit. "minibatch" keeps a random subset of them, drawn once, at fit.
+        How the law is computed: "auto" chooses from the reference rows, at fit; "minibatch" keeps
+        a random subset of them, drawn at fit.
     batch_size : float or int, default=None
         Share or number of rows of the mini-batch; None is 0.3.
     min_effective_samples : float, default=20
@@ -540,7 +527,7 @@ class KernelLaw(Law):
                 "for engine='minibatch' only."
             )
         problem = self._place(X, v)
-        self.engine_, report = build_engine(self.engine, problem, self.device)
+        self.engine_, report = _build_engine(self.engine, problem, self.device)
         # What a query of two levels costs, once everything is loaded.
         probes, levels, below = problem.points[:64], np.array([0.05, 0.95]), np.zeros(2, dtype=bool)
         self.engine_.quantiles(probes[:1], levels, below)
@@ -593,7 +580,7 @@ class KernelLaw(Law):
         return WeightedLaw(self.engine_, self.view_(rows))
 
     def fit_localizer(self, X: Any, v: ArrayLike) -> _KernelLocalizer:
-        """The localizer alone: no engine is built."""
+        """The localizer alone, without an engine."""
         self._validate_params()
         self._place(X, v)
         return self.localizer()
@@ -605,11 +592,19 @@ class KernelLaw(Law):
 
 
 def fit_points(
-    embedding: Any, rows: Rows, v: Array, seed: int = 0, n_jobs: int | None = None
+    embedding: Any,
+    rows: Rows,
+    v: Array,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    supervised: bool = False,
 ) -> Curve:
-    """Where "near" is measured: the features, or the embedding that the user asks for."""
+    """What a law sees of a row: the embedding that the user asks for, else the features.
+
+    A supervised law then also sees what the point model says of the row.
+    """
     if embedding is None:
-        return Features().fit(rows.X)
+        return View().fit(rows) if supervised else Features().fit(rows.X)
     from localconformal.laws.embeddings import fit_embedding
 
     return fit_embedding(embedding, rows, v, seed, n_jobs)
@@ -712,7 +707,7 @@ class NeighborsLocalizer(Curve):
 
     @property
     def view(self) -> Curve:
-        """The localizer itself is what says a row's point and radius."""
+        """The localizer itself, which says a row's point and radius."""
         return self
 
     def compute(self, rows: Rows) -> Array:

@@ -1,9 +1,8 @@
 """Laws given by their quantiles at a few levels, joined by straight lines.
 
-A law at a row is a vector of knots a_0 <= ... <= a_G at fixed levels 0 = g_0 < ... < g_G = 1.
-Between two knots its quantile function is linear; equal knots are an atom. So are CDF and
-quantile inverses of each other, and any law whose quantiles can be asked for has this form:
-learned quantiles, averages of the quantiles of several laws, changes of variable.
+A law at a row is a vector of knots a_0 <= ... <= a_G at fixed levels 0 = g_0 < ... < g_G = 1;
+equal knots are an atom. Any law whose quantiles can be asked for has this form: learned quantiles,
+averages of the quantiles of several laws, changes of variable.
 
 Rounding: Q may only come out lower and Q+ only higher than the true line, by a few units in
 the last place, so that F(v) >= t implies Q(t) <= v and F(v-) <= t implies v <= Q+(t). Neither
@@ -20,11 +19,10 @@ from localconformal.laws.base import Flags, LocalLaw
 from localconformal.quantiles import MASS_GUARD, Array
 from localconformal.rows import Index
 
-_OUTER = [0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06]
-_INNER = [0.075, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45]
-_TAIL = np.array([*_OUTER, *_INNER])
-#: Dense where intervals are asked for: 0, the tails, the middle, 1.
-GRID = np.round(np.concatenate([[0.0], _TAIL, [0.5], 1.0 - _TAIL[::-1], [1.0]]), 12)
+_TAIL = [0.0, 0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06]
+_TAIL += [0.075, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45]
+#: Dense where intervals are asked for: the tails, the middle, the tails.
+GRID = np.round(np.concatenate([_TAIL, [0.5], 1.0 - np.array(_TAIL[::-1])]), 12)
 # Q(0) is -inf by definition; the end of the support is what a knot needs.
 _SMALLEST = 1e-9
 # Units in the last place by which an interpolated value may be off.
@@ -65,12 +63,8 @@ class Knots:
         strict = np.broadcast_to(upper, levels.shape)
         t = np.broadcast_to(levels + np.where(strict, MASS_GUARD, -MASS_GUARD), (n, L))
         # The knot that ends the piece in which t falls; Q+ starts a piece where Q ends one.
-        after = np.where(
-            strict,
-            np.searchsorted(self.levels, t, side="right"),
-            np.searchsorted(self.levels, t, side="left"),
-        )
-        end = np.clip(after, 1, len(self.levels) - 1)
+        above, below = (np.searchsorted(self.levels, t, side) for side in ("right", "left"))
+        end = np.clip(np.where(strict, above, below), 1, len(self.levels) - 1)
         left = np.take_along_axis(self.values, end - 1, axis=1)
         right = np.take_along_axis(self.values, end, axis=1)
         share = (t - self.levels[end - 1]) / (self.levels[end] - self.levels[end - 1])

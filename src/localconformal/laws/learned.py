@@ -15,7 +15,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils import check_random_state
 
 from localconformal.laws.base import Law, reference_rows
-from localconformal.laws.forest import fit_view
+from localconformal.laws.kernel import fit_points
 from localconformal.laws.knots import GRID, Knots
 from localconformal.models import at_level, takes_quantiles
 from localconformal.parallel import FEW_ROWS, in_threads
@@ -32,17 +32,15 @@ class LearnedLaw(Law):
     """F(. | x) through learned quantiles q_1(x) <= ... <= q_k(x) of the score.
 
     The curves are sorted where they cross. Between them F is interpolated on the normal scale;
-    beyond the outer two the tails are those of the reference scores, in units of q_k - q_1. A
-    level that was learned is answered by its curve. CQR and rectified scores are members of
-    this family.
+    beyond the outer two the tails are those of the reference scores, in units of q_k - q_1. CQR and
+    rectified scores are members of this family.
 
     Parameters
     ----------
     estimator : estimator, default=None
-        A model with a quantile parameter (HistGradientBoosting, GradientBoosting, LightGBM,
-        XGBoost, QuantileRegressor, or a Pipeline that ends in one), of which one copy per
-        level is fitted, or a multi-quantile model (``predict(X, quantiles=[...])``, as in
-        quantile-forest). None is HistGradientBoostingRegressor with small trees.
+        A model with a quantile parameter (such as HistGradientBoosting, LightGBM or XGBoost, or a
+        Pipeline that ends in one), of which one copy per level is fitted, or a multi-quantile model
+        (``predict(X, quantiles=[...])``). None is HistGradientBoostingRegressor with small trees.
     levels : sequence of floats, default=(0.05, 0.25, 0.5, 0.75, 0.95)
         Levels to learn, at least two.
     embedding : default=None
@@ -51,7 +49,7 @@ class LearnedLaw(Law):
     random_state : int or None, default=None
         Seed of the default models. None draws one at fit.
     n_jobs : int or None, default=None
-        Threads, one a model; None is one for each core.
+        Threads, one per model; None is one for each core.
 
     Examples
     --------
@@ -75,7 +73,7 @@ class LearnedLaw(Law):
         rows, scores = reference_rows(X, v)
         self.levels_ = check_levels(self.levels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.view_ = fit_view(self.embedding, rows, scores, seed, self.n_jobs)
+        self.view_ = fit_points(self.embedding, rows, scores, seed, self.n_jobs, supervised=True)
         points = self.view_(rows)
         model = _default_model(seed) if self.estimator is None else self.estimator
         if is_frozen(model):
@@ -120,14 +118,10 @@ class LearnedLaw(Law):
         """The law at each row, as quantiles on the common grid and at the learned levels."""
         curves = self._curves(self.view_(rows))
         unit = self._unit(curves)[:, None]
-        values = np.hstack(
-            [
-                curves[:, :1] + unit * self.lower_tail_,
-                _interpolate(curves, self.levels_, self.grid_[self.inside_]),
-                curves[:, -1:] + unit * self.upper_tail_,
-            ]
-        )
-        values = np.maximum.accumulate(values, axis=1)
+        lower = curves[:, :1] + unit * self.lower_tail_
+        upper = curves[:, -1:] + unit * self.upper_tail_
+        inside = _interpolate(curves, self.levels_, self.grid_[self.inside_])
+        values = np.maximum.accumulate(np.hstack([lower, inside, upper]), axis=1)
         return Knots(self.grid_, values, total=float(self.n_reference_))
 
     def at_levels(self, levels: Array) -> LearnedLaw:

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from localconformal.engine import (
     NO_MASS,
-    Engine,
     EngineReport,
     fewest_doublings,
     scores_at,
@@ -381,12 +380,12 @@ class _TensorSketchEngine(SketchEngine):
         return out[:, :3], out[:, 3] > 0
 
 
-def build_on_tensors(name: str, problem: Problem, device: str) -> tuple[Engine, EngineReport]:
+def build_on_tensors(name: str, problem: Problem, device: str) -> tuple[Any, EngineReport]:
     """The engine of this name on a device, or the one that "auto" chooses, and the report on it."""
     check_device(device)
     _load("array_api_compat")
     place, (sketch, report) = Place(device), sketch_or_none(name, problem)
-    engine: Engine
+    engine: Any
     if sketch is not None:
         engine = _TensorSketchEngine(sketch, place)
     else:
