@@ -138,7 +138,6 @@ class _DensityRank(Adjustment):
         raise NotImplementedError
 
     def fit(self, reference: Reference) -> _DensityRank:
-        """Choose the grid and the smoothing."""
         self.grid_ = _Grid.around(reference.V[:, 0], reference.y)
         self.bandwidth_ = _choose_bandwidth(self.grid_, reference)
         return self
@@ -169,8 +168,13 @@ class _DensityRank(Adjustment):
         return [_kept(ranks, limit, self.grid_) for limit in limits]
 
     def local(self, F: LocalLaws, levels: Array) -> tuple[Array, Array]:
-        """Edges between which the middle bins hold the level."""
-        return _central(self.masses(F), self.grid_, float(levels[0, 0]))
+        """Edges between which the middle bins hold the level: (n,), (n,)."""
+        below, edges = np.cumsum(self.masses(F), axis=1), self.grid_.edges
+        tail = (1.0 - float(levels[0, 0])) / 2.0
+        first, last = (
+            np.count_nonzero(below < share - MASS_GUARD, axis=1) for share in (tail, 1.0 - tail)
+        )
+        return edges[first], edges[np.minimum(last, _BINS - 1) + 1]
 
 
 def _law_mass(F: LocalLaw, grid: _Grid, n: int) -> Array:
@@ -228,15 +232,6 @@ def _kept(ranks: Array, theta: Array, grid: _Grid) -> Region:
     pieces = region.offsets[:-1][whole]
     starts[pieces], ends[pieces] = grid.extended(round_up(theta[whole], -_AT_THE_ENDS))
     return Region(starts, ends, region.offsets)
-
-
-def _central(mass: Array, grid: _Grid, level: float) -> tuple[Array, Array]:
-    """Edges between which the middle bins hold this share of the mass: (n,), (n,)."""
-    below = np.cumsum(mass, axis=1)
-    tail = (1.0 - level) / 2.0
-    first = np.count_nonzero(below < tail - MASS_GUARD, axis=1)
-    last = np.count_nonzero(below < 1.0 - tail - MASS_GUARD, axis=1)
-    return grid.edges[first], grid.edges[np.minimum(last, mass.shape[1] - 1) + 1]
 
 
 # ---- three ways to rank bins --------------------------------------------------------------------

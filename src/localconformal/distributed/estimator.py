@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 from threading import Lock
@@ -150,7 +150,7 @@ def _set_calibration(estimator: Any, blocks: Blocks, roles: Roles) -> None:
     with estimator._timed("calibrate"):
         level = float(estimator.confidence_level)
         n, theta = find(np.array([level]))
-    estimator.calibration_ = KnownCalibration(n, estimator.parts_, find, [level], [*theta.T])
+    estimator.calibration_ = KnownCalibration(n, estimator.parts_, find, {level: theta[:, 0]})
     estimator.fit_report_["rows"]["calibration"] = n
 
 
@@ -189,34 +189,29 @@ class KnownCalibration:
 
     n: int
     parts: Parts
-    find: Callable[[Array], tuple[int, Array]] | None = None
-    _levels: list[float] = field(default_factory=list)
-    _thetas: list[Array] = field(default_factory=list)
+    find: Callable[[Array], tuple[int, Array]] | None
+    _known: dict[float, Array]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "find": None}
 
-    def _unknown(self, levels: Array) -> list[float]:
-        return [level for level in dict.fromkeys(map(float, levels)) if level not in self._levels]
-
-    def _learn(self, new: list[float]) -> None:
-        if self.find is None:
-            raise ValueError(
-                f"the levels {self._levels} were calibrated; got {new}: ask for them before the "
-                "model is saved, or call conformalize again."
-            )
-        # In this order: who meets a level among the known ones finds its correction there.
-        self._thetas.extend(self.find(np.array(new))[1].T)
-        self._levels.extend(new)
-
     def theta(self, levels: Array) -> Array:
         """theta* (S, L)."""
-        if self._unknown(levels):
-            # One at a time: levels and corrections of two learners would come to stand crosswise.
+        asked = list(map(float, levels))
+        if not self._known.keys() >= set(asked):
+            # One at a time: two threads that ask for a level make one pass over the rows.
             with _learning:
-                if new := self._unknown(levels):
-                    self._learn(new)
-        return np.stack([self._thetas[self._levels.index(float(level))] for level in levels], 1)
+                self._learn([level for level in dict.fromkeys(asked) if level not in self._known])
+        return np.stack([self._known[level] for level in asked], axis=1)
+
+    def _learn(self, new: list[float]) -> None:
+        if new and self.find is None:
+            raise ValueError(
+                f"the levels {[*self._known]} were calibrated; got {new}: ask for them before the "
+                "model is saved, or call conformalize again."
+            )
+        if new and self.find:
+            self._known.update(zip(new, self.find(np.array(new))[1].T, strict=True))
 
     @property
     def V(self) -> Array:
@@ -233,11 +228,9 @@ class KnownCalibration:
 def predict(estimator: Any, X: Any) -> Any:
     """Point predictions: a Dask array with the chunks of X, or a series with its divisions."""
     _check_columns(estimator, X)
-    model = _sent(estimator)
     if not is_dask_array(X):
-        return X.map_partitions(_point_series, model, meta=(None, "f8"))
-    others = {"drop_axis": list(range(1, X.ndim)), "dtype": "f8", "meta": np.empty(0)}
-    return whole_rows(X).map_blocks(_point_part, model, **others)
+        return X.map_partitions(_point_series, _sent(estimator), meta=(None, "f8"))
+    return _map_rows(X, (), _point_part, _sent(estimator))
 
 
 def predict_interval(estimator: Any, X: Any, levels: Array, output: str, extra: Any = None) -> Any:
@@ -254,15 +247,17 @@ def predict_interval(estimator: Any, X: Any, levels: Array, output: str, extra: 
             "one of the array that comes out."
         )
     _learn_levels(estimator, np.atleast_1d(levels))
-    model = _sent(estimator)
     if not is_dask_array(X):
         meta = intervals_frame(np.empty((0, 2, levels.size)), levels, X._meta)
-        return X.map_partitions(_interval_frame, model, levels, meta=meta)
-    shape = (2, *levels.shape)
+        return X.map_partitions(_interval_frame, _sent(estimator), levels, meta=meta)
+    return _map_rows(X, (2, *levels.shape), _interval_part, _sent(estimator), levels)
+
+
+def _map_rows(X: Any, shape: tuple[int, ...], ask: Callable[..., Array], *arguments: Any) -> Any:
+    """A Dask array of answers (n, *shape) with the chunks of X."""
     return whole_rows(X).map_blocks(
-        _interval_part,
-        model,
-        levels,
+        ask,
+        *arguments,
         chunks=(X.chunks[0], *((size,) for size in shape)),
         drop_axis=list(range(1, X.ndim)),
         new_axis=list(range(1, 1 + len(shape))),

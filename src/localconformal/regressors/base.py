@@ -185,14 +185,14 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             # Rows are not remembered one by one there: `conformalize` cannot say which were seen.
             self._training_hashes = _NO_HASHES
             return self
-        X, y = self._check_rows(X, reset=True), check_target(y)
-        check_consistent_length(X, y, beside)
+        rows, y = self._rows(X, beside, reset=True), check_target(y)
+        check_consistent_length(rows.X, y)
         if fit_params:
             fit_params = _routed_params(self, fit_params)
             _check_params(fit_params, len(y), self._base_estimator(0), self.beside)
         split_seed, seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         train, held = split_rows(len(y), self.calibration_size, int(split_seed))
-        rows, params = Rows(X, beside), take_params(fit_params, train, len(y))
+        params = take_params(fit_params, train, len(y))
         task, method = self._start_fit(rows.take(train), y[train], len(train), int(seed), params)
         self._set_parts(method.fit(task, self._timed))
         if len(held):
@@ -289,7 +289,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         check_is_fitted(self)
         if not self.law_.laws:
             raise ValueError(f"{type(self).__name__} has no local law; there is nothing to add to.")
-        rows, target = Rows(self._check_rows(X)), check_target(y)
+        rows, target = self._rows(X), check_target(y)
         check_consistent_length(rows.X, target)
         V = self.score_.values(self.parts_.band(rows), target)
         self.law_.update(rows, self.parts_.sides.fold(V))
@@ -310,7 +310,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         check_is_fitted(self)
         if _is_lazy(X):
             return _on_dask().predict(self, X)
-        return self.parts_.band(Rows(self._check_rows(X))).point
+        return self.parts_.band(self._rows(X)).point
 
     def predict_interval(
         self,
@@ -508,11 +508,6 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
 
     def _rows(self, X: Any, beside: Any = None, reset: bool = False) -> Rows:
         """Checked rows, ready to be asked about."""
-        rows = self._check_rows(X, reset)
-        check_consistent_length(rows, beside)
-        return Rows(rows, beside)
-
-    def _check_rows(self, X: Any, reset: bool = False) -> Any:
         if _is_lazy(X):
             raise ValueError(
                 f"X is a Dask {type(X).__name__}, which this method cannot take; call X.compute() "
@@ -526,7 +521,8 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             # scikit-learn compares names only when all of them are strings.
             elif self._columns not in (None, names):
                 raise ValueError(f"X has the columns {names}; expected {self._columns}, as at fit.")
-            return X
+            check_consistent_length(X, beside)
+            return Rows(X, beside)
         if reset:
             self._columns = None
         try:
@@ -551,7 +547,8 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             raise ValueError(
                 f"X has rows of shape {rows.shape[1:]}; expected {self._row_shape}, as at fit."
             )
-        return rows
+        check_consistent_length(rows, beside)
+        return Rows(rows, beside)
 
     def _check_calibrated(self) -> None:
         check_is_fitted(self)
@@ -561,7 +558,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
                 "conformalize(X_cal, y_cal) with rows that the model has not seen."
             )
         placed = getattr(getattr(self.calibration_, "F", None), "sides", ())
-        engines = [getattr(law, "engine_", None) for law in self.law_.laws]
+        engines = [getattr(law, "engine_", None) for law in self.parts_.law.laws]
         # Laws at calibration rows hold the engine of that time: adding to a law makes another.
         pairs = zip(placed, engines, strict=False)
         if any(getattr(F, "engine", now) is not now for F, now in pairs):

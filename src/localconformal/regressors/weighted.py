@@ -122,7 +122,7 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
         if self._target is not None:
             with self._timed("weights"):
                 try:
-                    target = self._check_rows(self._target)
+                    target = self._rows(self._target).X
                 except ValueError as error:
                     raise ValueError(f"target, the new rows, cannot be used: {error}") from error
                 given = self.weights, task.rows.X, target, self.clip, task.seed
