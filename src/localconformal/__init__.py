@@ -25,9 +25,8 @@ _HOMES = {
     "LearnedMetric MedianLog NeighborsLaw Rate ResponseLaw ScaledLaw ShiftedLaw StackedLaw "
     "UniformLaw",
     "localizing": "EffectiveSize FiniteThresholds",
-    "adjustments": "AdditiveExpectation AdditiveQuantile MultiplicativeExpectation "
-    "MultiplicativeQuantile ScaledQuantile ThetaQuantile",
-    "monotone": "MonotoneAdjustment",
+    "adjustments": "AdditiveExpectation AdditiveQuantile MonotoneAdjustment "
+    "MultiplicativeExpectation MultiplicativeQuantile ScaledQuantile ThetaQuantile",
 }
 _MODULES = ["adjustments", "audit", "datasets", "laws", "metrics", "quantiles"]
 _MODULES += ["regressors", "report", "scores"]

@@ -1,9 +1,8 @@
 """Columns of a table, read in one way: numbers, times, labels, names of cells; rows as points.
 
-Laws, metrics, audit, plots and Mondrian's cells read here, so that a label has one name everywhere.
-Which column is which is learned from training rows and kept: what later rows hold is read value by
-value, whatever types they come in, or refused by name. So a row has the same numbers and labels
-alone and among others, though frames choose the type of a column by all the rows they hold.
+Everybody reads here, so that a label has one name everywhere. Which column is which is learned from
+training rows and kept: what later rows hold is read value by value, whatever types they come in, or
+refused by name. So a row has the same numbers and labels alone and among others.
 
 * Numbers, booleans and durations are numbers, also in columns of objects (decimals too). Texts are
   labels, also those of digits, unless they come in an array, which has one type for all columns.
@@ -72,20 +71,18 @@ def split_columns(X: Any, kinds: list[str] | None = None) -> tuple[Array, NDArra
 
     Times are numbers here, in seconds since 1970. Labels are texts, None where missing.
     """
-    if not is_frame(X):
-        array = np.asarray(X)
-        # Not -1: it cannot be told from no rows.
-        array = array.reshape(len(array), math.prod(array.shape[1:]))
-        if array.dtype.kind in "biuf" and set(kinds or ()) <= {NUMBER}:
-            _check_width(array.shape[1], kinds)
-            nothing = np.empty((len(array), 0), dtype=object)
-            return array.astype(np.float64), nothing, [NUMBER] * array.shape[1]
-        columns: list[tuple[Any, Any]] = list(enumerate(array.T))
-    else:
+    array = np.empty((0, 0), dtype=object) if is_frame(X) else np.asarray(X)
+    # Not -1: it cannot be told from no rows.
+    array = array.reshape(len(array), math.prod(array.shape[1:]))
+    columns: list[tuple[Any, Any]] = list(enumerate(array.T))
+    if is_frame(X):
         columns = [(column.name, column) for column in columns_of(X)]
-    _check_width(len(columns), kinds)
+    if kinds is not None and len(columns) != len(kinds):
+        raise ValueError(f"X: got {len(columns)} columns; expected {len(kinds)}, as at fit.")
     found: list[str] = []
     numbers, labels = [np.empty((len(X), 0))], [np.empty((len(X), 0), dtype=object)]
+    if array.dtype.kind in "biuf" and set(kinds or ()) <= {NUMBER}:
+        return array.astype(np.float64), labels[0], [NUMBER] * len(columns)
     for place, (name, column) in enumerate(columns):
         kind = kind_of(column) if kinds is None else kinds[place]
         kind = NUMBER if kind in (_FLAG, DURATION) else kind
@@ -95,12 +92,6 @@ def split_columns(X: Any, kinds: list[str] | None = None) -> tuple[Array, NDArra
         found.append(kind)
         (labels if kind == LABEL else numbers).append(read[:, None])
     return np.hstack(numbers), np.hstack(labels), found
-
-
-def _check_width(width: int, kinds: list[str] | None) -> None:
-    """As many columns as at fit, or refused."""
-    if kinds is not None and width != len(kinds):
-        raise ValueError(f"X: got {width} columns; expected {len(kinds)}, as at fit.")
 
 
 def kind_of(column: Any) -> str:
@@ -215,18 +206,14 @@ def _as_labels(column: Any) -> NDArray[Any]:
 
 
 def _label_of(value: Any) -> str | None:
-    """The text of a label: equal numbers and equal times have one; None where it is missing.
-
-    >>> [_label_of(value) for value in ("a", 1, 1.0, "1", np.datetime64("2020-01-01T00"), None)]
-    ['a', '1', '1', '1', '2020-01-01', None]
-    """
+    """The text of a label: equal numbers and equal times have one; None where it is missing."""
     if isinstance(value, str):
         return str(value)
     if is_missing(value):
         return None
     # Before numbers: numpy.timedelta64 passes for one.
     if isinstance(value, _DURATIONS):
-        return f"{_seconds(np.array([_exact_time(value)]))[0]} s"
+        return f"{_as_float(value, NUMBER)} s"
     if isinstance(value, _TIMES):
         return str(np.datetime_as_string(_exact_time(value), unit="auto"))
     if isinstance(value, Integral) and not isinstance(value, bool):

@@ -90,16 +90,14 @@ def _in_ball(seed: int, points: Array, radius: Callable[[Array, int], Array]) ->
 
 def _uniforms(seed: int, points: Array, count: int) -> Array:
     """So many numbers inside (0, 1) for each point, a hash of the seed and the point."""
-    n = len(points)
     # A model's last bits depend on how many rows it is asked at once; the draw must not.
     mantissa, exponent = np.frexp(points)
     coarse = np.ldexp(np.rint(np.ldexp(mantissa, _KEPT_BITS)), exponent - _KEPT_BITS)
-    keys = row_hashes(coarse, np.full(n, float(seed)))
+    keys = row_hashes(coarse, np.full(len(points), float(seed)))
     # Halves of 32 bits: a hash reads numbers as floats, which would round 64.
     halves = np.column_stack([keys >> _HALF, keys & np.uint64(2**32 - 1)])
-    bits = np.empty((n, count), dtype=np.uint64)
-    for position in range(count):
-        bits[:, position] = row_hashes(halves, np.full(n, float(position)))
+    places = (np.full(len(points), float(place)) for place in range(count))
+    bits = np.column_stack([row_hashes(halves, place) for place in places])
     return ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
@@ -114,11 +112,7 @@ class LocalRanks(Kernel):
     the new row x is accepted while fewer than (1 - alpha)(n + 1) calibration rows have a smaller
     local rank than v has at x. The n + 1 ranks are exchangeable whatever H is, hence the coverage.
 
-    Why no search over v is needed
-    ------------------------------
-    Calibration scores stand in order, V_1 <= .. <= V_n < V_{n+1} = inf; l(k) of them are below V_k.
-
-    ::
+    No search over v is needed. Let V_1 <= .. <= V_n < V_{n+1} = inf, with l(k) of them below V_k::
 
         once           a_i = sum of the first l(i) of H(X_i, X_j), b_i = their sum        O(n^2)
         at x           u_i = H(X_i, x), h_j = H(x, X_j), N_i = b_i + u_i
@@ -129,17 +123,14 @@ class LocalRanks(Kernel):
         v up to V_k    #{i <= l(k) : t2_i < T_k} + #{i > l(k) : t1_i < T_k} rows are below
 
     As v grows T_k grows and t1 drops to t2, row by row: the count never falls, and the largest k
-    that is accepted is found by bisection: log n passes over numbers in a row, and no sort.
-    The threshold is V_k; the interval is closed, as the hull of what is accepted.
+    that is accepted is found by bisection. The threshold is V_k; the interval is closed, as the
+    hull of what is accepted.
 
-    Rounding
-    --------
-    Ranks that are equal must not count as smaller, and which of two equal sums comes out larger is
-    chance. A sum of n non-negative numbers, divided by another, is off by a factor within
-    1 +- (n + 2) eps. So a row is counted only if t < (1 - g) T - tiny with g = (2 n + 16) eps (and
-    the least normal number for masses that underflow): then its rank is smaller in exact
-    arithmetic too. Sets can only be too large, by ranks that differ by a part in 10^12; H = 1
-    gives exactly the conformal quantile.
+    Equal ranks must not count as smaller, and which of two equal sums comes out larger is chance. A
+    sum of n non-negative numbers, divided by another, is off by a factor within 1 +- (n + 2) eps.
+    So a row is counted only if t < (1 - g) T - tiny with g = (2 n + 16) eps (and the least normal
+    number for masses that underflow): then its rank is smaller in exact arithmetic too. Sets can
+    only be too large; H = 1 gives exactly the conformal quantile.
     """
 
     def keep(self, rows: Rows, V: Array) -> _Ranks:
@@ -235,9 +226,7 @@ def _rank_locally(kernel: _Kernel, rows: Any, scores: Array) -> _Ranks:
 
 def _running_sums(weights: Array) -> Array:
     """0, w_1, w_1 + w_2, ...: (m, n) -> (m, n + 1); one after the other, as a loop would."""
-    sums = np.zeros((len(weights), weights.shape[1] + 1))
-    np.cumsum(weights, axis=1, out=sums[:, 1:])
-    return sums
+    return np.cumsum(np.pad(weights, ((0, 0), (1, 0))), axis=1)
 
 
 # ---- bandwidths for methods that weigh calibration rows -----------------------------------------
@@ -260,11 +249,10 @@ class EffectiveSize(BaseEstimator):
     """h at which a row has on average so many effective neighbours: n / ||W||_F^2 - 1 = target.
 
     W is the kernel matrix K(|X_i - X_j| / h) of the reference rows, or of a sample of 2,000 of
-    them, with rows that sum to one. The left side is 0 for h -> 0 and n - 1 for h -> inf, where
-    each row weighs all others alike. Of a kernel with steps, h is where the target is passed;
-    infinite where fewer rows than the target are there. Methods that weigh calibration rows have
-    as many effective ones as the target when there are as many of them as rows in W, else in
-    proportion.
+    them, with rows that sum to one. The left side is 0 for h -> 0 and n - 1 for h -> inf. Of a
+    kernel with steps, h is where the target is passed; infinite where fewer rows than the target
+    are there. Calibration rows have as many effective ones as the target when they are as many as
+    the rows in W, else in proportion.
 
     Parameters
     ----------
@@ -384,10 +372,7 @@ class FiniteThresholds(BaseEstimator):
 def _make_trial(
     problem: Problem, level: float, number: int
 ) -> Callable[[float], tuple[float, float]]:
-    """h -> share of infinite thresholds, and the mean of the finite ones.
-
-    On rows drawn with the law's seed: a third for calibration, others as queries.
-    """
+    """h -> share of infinite thresholds, and the mean of the finite ones, on rows drawn."""
     rng, n = np.random.default_rng([problem.seed, number]), len(problem.v)
     n_calibration = min(_CALIBRATION, max(1, n // _REFERENCES_EACH))
     looked_at = rng.permutation(n)[: min(n_calibration + _QUERIES, n)]

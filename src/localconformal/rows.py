@@ -60,25 +60,16 @@ class Curve:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows:
-    """X (n rows) and what is known of them.
-
-    Parameters
-    ----------
-    X : array or frame
-    beside : array of shape (n,), default=None
-        Groups or weights, one entry per row.
-    model : Curve, default=None
-        Who speaks of these rows, with an answer that has a ``point``: the fitted score, or a blend.
-    spread : Curve, default=None
-        sigma(x), where it is known already.
-    known : dict
-        Curve -> its answer at these rows.
-    """
+    """X, an array or a frame of n rows, and what is known of them."""
 
     X: Any
+    #: Groups or weights, one entry per row.
     beside: Any = None
+    #: Who speaks of these rows, with an answer that has a ``point``: the fitted score, or a blend.
     model: Curve | None = None
+    #: sigma(x), where it is known already.
     spread: Curve | None = None
+    #: Curve -> its answer at these rows.
     known: dict[Curve, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -187,14 +178,7 @@ def canonical_order(rows: Rows, v: Array) -> Index:
 
 
 def split_rows(n: int, share: float | int | None, seed: int) -> tuple[Index, Index]:
-    """Rows 0..n-1 in two disjoint parts; the second has ``share`` (or that many) of them.
-
-    ``share=None`` leaves the second part empty.
-
-    >>> first, second = split_rows(8, 0.25, seed=0)
-    >>> len(first), len(second), sorted([*first, *second]) == list(range(8))
-    (6, 2, True)
-    """
+    """Rows 0..n-1 in two disjoint parts; the second has ``share`` (or that many), none for None."""
     rows = np.arange(n)
     if share is None:
         return rows, rows[:0]
@@ -300,16 +284,13 @@ def is_composite(model: Any) -> bool:
 
 
 def accepts_more_dimensions(model: Any) -> bool:
-    """Whether X of more than two dimensions may go to the model, or what comes first in it.
-
-    Its tags decide; a model without tags, and a skorch net, decide for themselves.
-    """
+    """Whether X of more than two dimensions may go to the model, or what comes first in it."""
     for name in ("estimator", "regressor"):
         if hasattr(model, name):
             return accepts_more_dimensions(getattr(model, name))
     if isinstance(model, Pipeline):
         return accepts_more_dimensions(model.steps[0][1])
-    # Tags of a skorch net say nothing of what its module takes.
+    # Tags of a skorch net say nothing of what its module takes; it decides for itself.
     if any(kind.__module__.partition(".")[0] == "skorch" for kind in type(model).__mro__):
         return True
     return bool(getattr(_input_tags(model), "three_d_array", model is not None))
@@ -409,10 +390,7 @@ def at_ends(
 
 
 def make_frame(columns: Mapping[str, Any], like: Any) -> Any:
-    """A frame of these columns: of the kind of ``like``, with its index.
-
-    For arrays and None it is pandas, or polars where only that is installed.
-    """
+    """A frame of these columns: of the kind of ``like``, with its index; else what is installed."""
     if not is_frame(like):
         return _installed_frame()(dict(columns))
     backend = nw.get_native_namespace(nw.from_native(like))

@@ -174,10 +174,9 @@ def binomial_band(
 ) -> tuple[float | Array, float | Array]:
     """Exact (Clopper-Pearson) band of the coverage behind ``n_covered`` of ``n`` rows.
 
-    With k of n rows covered and t = (1 - probability) / 2, it runs from the t-quantile of
-    Beta(k, n - k + 1) to the (1 - t)-quantile of Beta(k + 1, n - k), and holds the true coverage
-    with at least this probability, whatever n. Counts are whole numbers or arrays of them;
-    without rows the band is (0, 1).
+    From the t-quantile of Beta(k, n - k + 1) to the (1 - t)-quantile of Beta(k + 1, n - k), with k
+    of n rows covered and t = (1 - probability) / 2: it holds the true coverage with at least this
+    probability. Counts are whole numbers or arrays of them; without rows the band is (0, 1).
 
     >>> low, high = binomial_band(90, 100)
     >>> round(low, 3), round(high, 3)
@@ -201,12 +200,8 @@ def binomial_band(
 def coverage_p_values(n_covered: ArrayLike, n: ArrayLike, confidence_level: float) -> Array:
     """Exact two-sided p-values of "the coverage is confidence_level", one for each count.
 
-    With K ~ Binomial(n, tau) they are 2 min(P(K <= k), P(K >= k)), at most 1. Of the two-sided
-    binomial tests this is the one that agrees with `binomial_band`: it is below 0.05 exactly when
-    the 95 % band leaves tau out.
-
-    >>> coverage_p_values([90, 80], 100, 0.9).round(4)
-    array([1.   , 0.004])
+    With K ~ Binomial(n, tau) they are 2 min(P(K <= k), P(K >= k)), at most 1: below 0.05 exactly
+    when the 95 % `binomial_band` leaves tau out.
     """
     k, rows = (np.asarray(counts, dtype=np.float64) for counts in (n_covered, n))
     # The incomplete beta function is the tail of a binomial law; the maxima keep it defined.
@@ -272,11 +267,6 @@ def tied_lengths(bounds: Array) -> Array:
 
     Intervals mu(x) +- q are of one length, and upper - lower is not: its last digits would be
     taken for a difference by whatever ranks or standardises lengths.
-
-    >>> mu = np.array([0.1, 0.7, 1234.5])
-    >>> bounds = np.stack([mu - 0.3, mu + 0.3], axis=1)
-    >>> len(set(lengths(bounds))), len(set(tied_lengths(bounds)))
-    (3, 1)
     """
     length = lengths(bounds)
     finite = np.flatnonzero(np.isfinite(length))
@@ -298,9 +288,8 @@ def interval_score(
 ) -> float | Array:
     """Mean Winkler score: length + (2 / alpha) (distance by which y falls outside).
 
-    Lower is better; its minimiser is the interval of the alpha/2 and 1 - alpha/2 quantiles.
-    Crossed bounds are scored as the two quantiles they stand for: their length counts as
-    negative, and y misses one of them, or both. Infinite intervals score +inf.
+    Lower is better; the alpha/2 and 1 - alpha/2 quantiles are best. Crossed bounds are scored as
+    the two quantiles they stand for, of negative length. Infinite intervals score +inf.
 
     >>> interval_score([2.0], [[0.0, 1.0]], confidence_level=0.5)
     5.0
@@ -323,8 +312,7 @@ def crps(y_true: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None)
         CRPS = sum_j w_j |x_j - y| - 1/2 sum_jk w_j w_k |x_j - x_k|
              = 2 sum_j w_j (x_j - y) (1{y < x_j} - W_j + w_j / 2),
 
-    W_j being the running sum of the weights in the order of x. It is in the unit of y; a law
-    at one point has its absolute error as CRPS, and mass at infinity makes it +inf.
+    W_j being the running sum of the weights in the order of x. Mass at infinity makes it +inf.
 
     Parameters
     ----------
@@ -353,17 +341,14 @@ def crps(y_true: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None)
 def _check_laws(
     y_true: ArrayLike, values: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Array, Array, Array]:
-    """y (n,), values and weights (n, k) of sum one, or refused."""
+    """y (n,), values and weights (n, k) of sum one."""
     check_unmasked(y_true, "y_true")
     y, x = np.asarray(y_true, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    if y.ndim != 1 or x.ndim != 2 or len(x) != len(y) or x.size == 0:
+    shaped = y.ndim == 1 and x.ndim == 2 and len(x) == len(y) and x.size > 0
+    if not shaped or not np.all(np.isfinite(y)) or np.isnan(x).any():
         raise ValueError(
-            f"got y_true of shape {y.shape} and values of shape {x.shape}; expected (n,) and "
-            "(n, k), with at least one value per row."
-        )
-    if not np.all(np.isfinite(y)) or np.isnan(x).any():
-        raise ValueError(
-            "got NaN or infinity in y_true, or NaN in values; expected numbers: omit these rows."
+            f"got y_true of shape {y.shape} and values of shape {x.shape}, or NaN; expected finite "
+            "numbers (n,) and (n, k) numbers, at least one value per row."
         )
     w = np.ones_like(x) if weights is None else np.asarray(weights, dtype=np.float64)
     if w.shape not in (x.shape, x.shape[1:]):
@@ -404,8 +389,8 @@ def length_error_corr(
 ) -> float | Array:
     """Correlation of length and |y - prediction|: the higher, the better hard rows are told apart.
 
-    It says nothing about validity. ``y_pred`` (n,) are point predictions; None is the centre of
-    each interval. Rows of infinite length are left out; NaN where undefined.
+    ``y_pred`` (n,) are point predictions; None is the centre of each interval. Rows of infinite
+    length are left out; NaN where undefined.
 
     >>> intervals = [[-1.0, 1.0], [-2.0, 2.0], [-3.0, 3.0]]
     >>> round(length_error_corr([0.5, -1.0, 1.5], intervals), 12)
@@ -448,8 +433,7 @@ def mean_squared_conditional_error(
 ) -> float | Array:
     """MSCE: mean of (pi(x) - confidence_level)^2; 0 is ideal.
 
-    pi(x) = P(lower(x) <= Y <= upper(x) | x), (n,) or (n, L), is known in simulations; on real
-    data `excess_risk` estimates lower bounds of such distances.
+    pi(x) = P(lower(x) <= Y <= upper(x) | x), (n,) or (n, L), is known in simulations only.
 
     >>> round(mean_squared_conditional_error([0.8, 1.0]), 12)
     0.01
@@ -493,9 +477,8 @@ class GroupCoverage(_Table):
     """Coverage of each of G groups: arrays of shape (G,).
 
     ``group`` has the labels, sorted, what is missing last; ``n`` the rows; ``gap`` is coverage
-    - confidence_level, negative where the group is covered too rarely; ``lower`` and ``upper``
-    are the exact binomial band of the coverage. Each band holds with its probability on its own:
-    among 20 groups of 95 % bands, expect one to miss.
+    - confidence_level; ``lower`` and ``upper`` are the exact binomial band of the coverage. Each
+    band holds on its own: among 20 groups of 95 % bands, expect one to miss.
     """
 
     group: NDArray[Any]
@@ -517,10 +500,9 @@ def group_coverage(
 ) -> GroupCoverage | list[GroupCoverage]:
     """Coverage, gap and exact binomial band of each group; a list, one per level, for several.
 
-    The bands hold, each with this probability, for groups that were chosen before looking at
-    ``y_true``, on rows that neither trained nor calibrated the intervals. ``groups`` (n,) are
-    labels of any kind; missing ones of whatever kind are one group, and labels of mixed kinds are
-    told apart by their text.
+    The bands hold for groups that were chosen before looking at ``y_true``, on rows that neither
+    trained nor calibrated the intervals. ``groups`` (n,) are labels of any kind; all missing ones
+    are one group, and labels of mixed kinds are told apart by their text.
 
     >>> intervals = [[0.0, 1.0]] * 4
     >>> result = group_coverage([0.5, 0.6, 0.7, 2.0], intervals, ["a", "a", "b", "b"])
@@ -546,8 +528,7 @@ def coverage_gap(
     """Mean over groups of |coverage - confidence_level|; 0 is ideal, and noise adds to it.
 
     Groups count equally, or by their rows if ``weighted``. Without groups it is
-    |coverage - confidence_level|, by which a search finds intervals that cover what they should:
-    the `coverage` itself is highest for the widest.
+    |coverage - confidence_level|, by which a search finds intervals that cover what they should.
 
     >>> intervals = [[0.0, 1.0]] * 4
     >>> coverage_gap([0.5, 0.6, 0.7, 2.0], intervals, ["a", "a", "b", "b"], 0.75)
@@ -578,11 +559,7 @@ def _count_parts(
 
 @dataclass(frozen=True, eq=False)
 class SizeStratifiedCoverage(_Table):
-    """Coverage of B bins of intervals, from the shortest to the longest: arrays of shape (B,).
-
-    ``shortest`` and ``longest`` are the lengths at the ends of the bin; the others as in
-    `GroupCoverage`.
-    """
+    """Coverage of B bins of lengths, ``shortest`` to ``longest``: (B,); else as `GroupCoverage`."""
 
     shortest: Array
     longest: Array
@@ -604,9 +581,8 @@ def size_stratified_coverage(
 ) -> SizeStratifiedCoverage | list[SizeStratifiedCoverage]:
     """Coverage within at most ``n_bins`` quantile bins of the length, with exact bands.
 
-    Equal lengths stay together, in the bin of their middle row, so that bins may be fewer:
-    intervals of one length are one bin. Infinite lengths are a bin of their own, the last.
-    A list, one per level, for several.
+    Equal lengths stay together, in the bin of their middle row, so that bins may be fewer.
+    Infinite lengths are a bin of their own, the last. A list, one per level, for several.
 
     >>> intervals = [[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0]]
     >>> result = size_stratified_coverage([0.5, 3.0, 1.0, 1.0], intervals, n_bins=2)
@@ -630,9 +606,7 @@ def size_stratified_coverage(
 def size_stratified_coverage_score(
     y_true: ArrayLike, intervals: ArrayLike, *, n_bins: int = 5
 ) -> float | Array:
-    """Coverage of the worst bin of `size_stratified_coverage`; the level is ideal.
-
-    Being a minimum over bins it lies below the level by noise too; see the bands.
+    """Coverage of the worst bin of `size_stratified_coverage`; the level, less noise, is ideal.
 
     >>> intervals = [[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0]]
     >>> size_stratified_coverage_score([0.5, 3.0, 1.0, 1.0], intervals, n_bins=2)
@@ -647,10 +621,7 @@ def size_stratified_coverage_score(
 
 
 def size_bins(length: Array, n_bins: int) -> NDArray[np.intp]:
-    """Bin of each length (n,), numbered 0, 1, ... without gaps.
-
-    Without ties the bins are those of ``np.array_split`` of the sorted lengths.
-    """
+    """Bin of each length (n,), from 0 without gaps: ``np.array_split`` where there are no ties."""
     if n_bins < 1:
         raise ValueError(f"n_bins: got {n_bins}; expected at least 1.")
     finite = np.isfinite(length)
@@ -683,10 +654,7 @@ def coverage_length_curve(
     *,
     probability: float = 0.95,
 ) -> CoverageLengthCurve:
-    """Coverage with its band, mean and median length, for each level.
-
-    ``intervals`` (n, 2, L) are what ``predict_interval(X, confidence_level=levels)`` gives; the
-    band of each level holds with this probability, given the intervals.
+    """Coverage with its band, mean and median length, for each level of ``intervals`` (n, 2, L).
 
     >>> intervals = np.array([[[0.4, 0.0], [0.6, 1.0]]] * 4)
     >>> curve = coverage_length_curve([0.5, 0.5, 0.1, 0.8], intervals, [0.5, 0.9])
