@@ -54,7 +54,6 @@ class _Line:
         self.lock, self.over = Lock(), Event()
         self.stages: list[_Stage] = []
         self.thread: Thread | None = None
-        self.hidden = 0
 
     def enter(self, stage: _Stage) -> None:
         with self.lock:
@@ -75,8 +74,7 @@ class _Line:
     def is_shown(self) -> bool:
         """On a terminal of the first process, unless the same is logged."""
         return (
-            self.hidden == 0
-            and sys.stderr is not None
+            sys.stderr is not None
             and sys.stderr.isatty()
             and os.environ.get("TERM") != "dumb"
             and multiprocessing.parent_process() is None
@@ -137,14 +135,3 @@ def stage(name: str, total: int | None = None) -> Iterator[Callable[[str], None]
         line.leave(under_way)
         if name:
             logger.info("%s: %.1f s", name, time.perf_counter() - under_way.start)
-
-
-@contextmanager
-def hidden() -> Iterator[None]:
-    """No line of stages, as another one is on the terminal."""
-    line = _line
-    line.hidden += 1
-    try:
-        yield
-    finally:
-        line.hidden -= 1

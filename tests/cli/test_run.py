@@ -97,7 +97,7 @@ def test_a_model_of_ones_own_a_law_and_stages(data, tmp_path):
     path = save_model(ExtraTreesRegressor(5, random_state=0), tmp_path / "mine.skops")
     options = ["--features", "size", "--model", path, "--law", "kernel", "--out", tmp_path / "out"]
     told = call("run", data, "-t", "price", "--verbose", *options)
-    for words in ("1/4 reading", "SLCPRegressor: train", "4/4 writing"):
+    for words in ("  read", "  fit and calibrate", "SLCPRegressor: train", "  audit", "  write"):
         assert words in told.stderr
     assert record_of(tmp_path / "out")["task"]["law"] == "kernel"
     model = load_model(tmp_path / "out" / "model.skops").regressor

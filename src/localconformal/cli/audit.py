@@ -12,6 +12,7 @@ import typer
 from localconformal.cli import console
 from localconformal.cli.console import Columns, argument, split_names
 from localconformal.io.files import check_outputs, write_together
+from localconformal.progress import stage
 from localconformal.text import json_text, say_level, say_rows
 
 _DEFAULT_LEVEL = 0.9
@@ -64,7 +65,7 @@ def audit(
     console.check_shares([target])
     files = {"report": out / "report.html", "audit": out / "audit.json"}
     check_outputs(files.values(), [predictions])
-    with console.steps(3) as on_step:
+    with stage("", 3) as on_step:
         on_step("reading")
         rows, by, notes = _read_rows(predictions, (y, lower, upper), groups, features)
         on_step("auditing")

@@ -44,7 +44,7 @@ def compare(
               localconformal compare homes.csv -t price --methods slcp,cqr,split
     """
     from localconformal.io.tables import read_table, table_columns, write_table
-    from localconformal.tabular.compare import compare_methods, count_steps
+    from localconformal.tabular.compare import compare_methods
     from localconformal.tabular.model import model_file
 
     console.check_shares([level], test_size)
@@ -54,20 +54,18 @@ def compare(
     asked = console.split_names(methods, [])
     chosen = console.split_names(features, table_columns(data))
     table = read_table(data, columns=[target, *chosen] if chosen else None)
-    with console.steps(count_steps(asked, repeats)) as on_step:
-        found = compare_methods(
-            table,
-            target,
-            asked,
-            model=model,
-            confidence_level=level,
-            features=chosen,
-            test_size=test_size,
-            repeats=repeats,
-            random_state=seed,
-            source=str(data),
-            on_step=on_step,
-        )
+    found = compare_methods(
+        table,
+        target,
+        asked,
+        model=model,
+        confidence_level=level,
+        features=chosen,
+        test_size=test_size,
+        repeats=repeats,
+        random_state=seed,
+        source=str(data),
+    )
     record = {"data": data, "target": target, "model": model, **found.record()}
     writers: tuple[Callable[[Path], object], ...] = (
         found.write_report,

@@ -20,7 +20,6 @@ from typing import Annotated, Any
 
 import typer
 
-from localconformal.progress import hidden, stage
 from localconformal.text import json_text, one_line, visible
 
 #: Meaning of each exit code, as `localconformal --help` prints it.
@@ -58,9 +57,6 @@ TestSize = Annotated[float, typer.Option(help="Share of rows to check on.")]
 Out = Annotated[
     Path, typer.Option(help="Folder of results; files there are replaced.", file_okay=False)
 ]
-#: steps(total), as a context: a function to call with the name of each step as it begins. On a
-#: terminal they stand on a line of standard error, with what the library does within them.
-steps = functools.partial(stage, "")
 
 
 def answering(command: Callable[..., None]) -> Callable[..., None]:
@@ -187,18 +183,6 @@ def log_lines(wanted: bool) -> Iterator[None]:
     finally:
         logger.setLevel(before)
         logger.removeHandler(handler)
-
-
-@contextmanager
-def counting(name: str) -> Iterator[Callable[[int], None]]:
-    """A function to call with how many more are done: a bar on a terminal, that disappears."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    shown = sys.stderr is not None and sys.stderr.isatty()
-    with hidden(), Progress(console=Console(stderr=True), transient=True, disable=not shown) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda more: bar.update(task, advance=more)
 
 
 def split_names(given: list[str] | None, columns: list[str]) -> list[str]:

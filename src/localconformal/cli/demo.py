@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from localconformal.cli.console import Json, numbers_table, prose, show, steps
+from localconformal.cli.console import Json, numbers_table, prose, show
+from localconformal.progress import stage
 from localconformal.text import say_level, say_number
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def demo(
 
     files = {"plot": out / "demo.png", "report": out / "report.html"}
     check_outputs(files.values())
-    with steps(5) as on_step:
+    with stage("", 5) as on_step:
         X, y, bands, slcp = _fit_methods(seed, on_step)
         on_step("measuring")
         compared = compare(bands, X, y, confidence_level=_CONFIDENCE_LEVEL)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from localconformal.cli.console import Json, argument, check_shares, counting, show
+from localconformal.cli.console import Json, argument, check_shares, show
 from localconformal.io.files import check_outputs
 from localconformal.text import say_rows
 
@@ -51,15 +51,8 @@ def predict(
     if not isinstance(fitted, TableModel):
         kind = type(fitted).__name__
         raise ModelFileError(f"{model} holds a {kind}; expected the model.skops of a run.")
-    with counting("predicting") as on_rows:
-        done = fitted.predict_file(
-            data,
-            out,
-            confidence_level=level or (),
-            identifier=identifier,
-            batch_rows=batch_rows,
-            on_rows=on_rows,
-        )
+    asked: dict[str, Any] = {"identifier": identifier, "batch_rows": batch_rows}
+    done = fitted.predict_file(data, out, confidence_level=level or (), **asked)
     document = {"rows": done.rows, "file": out, "target": fitted.target, "notes": done.notes}
     said = [f"{say_rows(done.rows)} predicted.", *done.notes, f"Intervals: {out}"]
     show(document, said, as_json)

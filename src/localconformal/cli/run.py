@@ -12,6 +12,7 @@ import typer
 
 from localconformal.cli import console
 from localconformal.io.files import check_outputs
+from localconformal.progress import stage
 from localconformal.text import say_level, say_number, say_share
 
 if TYPE_CHECKING:
@@ -61,21 +62,22 @@ def run(
     from localconformal.io.models import skops_io
     from localconformal.io.tables import read_table, table_columns
     from localconformal.tabular.model import model_file
-    from localconformal.tabular.run import STEPS, run_paths, run_table, write_run
+    from localconformal.tabular.run import run_paths, run_table, write_run
 
     console.check_shares(level, test_size)
     # What the model will be saved with, before it is fitted.
     skops_io()
     # Intervals of new rows too: those of a run before are removed where there are none now.
     check_outputs(run_paths(out, new=True).values(), [data, new, model_file(model)])
-    with console.log_lines(verbose), console.steps(len(STEPS)) as on_step:
-        on_step(STEPS[0])
+    with console.log_lines(verbose):
         columns = table_columns(data)
         chosen, by = console.split_names(features, columns), console.split_names(groups, columns)
         others = [name for name in (identifier, time) if name is not None]
         wanted = [target, *others, *chosen, *by] if chosen else None
+        with stage("read"):
+            table = read_table(data, columns=wanted, names=[identifier] if identifier else ())
         done = run_table(
-            read_table(data, columns=wanted, names=[identifier] if identifier else ()),
+            table,
             target,
             method=method,
             model=model,
@@ -88,10 +90,8 @@ def run(
             time=time,
             random_state=seed,
             source=str(data),
-            on_step=on_step,
             new=new,
         )
-        on_step(STEPS[3])
         command = shlex.join(["localconformal", *sys.argv[1:]])
         about_run = {"command": command, "data": {"file": data, "new": new}}
         # All that can fail comes before the files.

@@ -17,6 +17,7 @@ from localconformal.audit import Comparison, audit, compare
 from localconformal.audit.compare import BOTH_FINITE, METRICS, say_splits
 from localconformal.io.tables import about
 from localconformal.preparation import as_pandas
+from localconformal.progress import stage
 from localconformal.quantiles import Array
 from localconformal.report import write_report
 from localconformal.rows import take_rows
@@ -90,8 +91,8 @@ class Ranking:
                 shown = f"coverage_{name}" if name in ("lower", "upper") else name
                 row[shown] = getattr(method.summary, name)
             tried = [trial.attempts[method.name] for trial in self.trials]
-            for stage in ("fit_seconds", "predict_seconds"):
-                row[stage] = float(np.mean([getattr(attempt, stage) for attempt in tried]))
+            for spent in ("fit_seconds", "predict_seconds"):
+                row[spent] = float(np.mean([getattr(attempt, spent) for attempt in tried]))
             for metric in METRICS:
                 found = paired.get((method.name, metric))
                 row[f"{metric}_difference"] = 0.0 if found is None else found.difference
@@ -153,7 +154,6 @@ def compare_methods(
     repeats: int = 1,
     random_state: int = 0,
     source: str = "The table",
-    on_step: Callable[[str], None] = lambda name: None,
 ) -> Ranking:
     """Fit every method on the same rows, test it on the same others, and rank.
 
@@ -169,9 +169,6 @@ def compare_methods(
     confidence_level : float, default=0.9
     repeats : int, default=1
         Random splits; each has its own seed.
-    on_step : callable
-        Called with the name of each method on each split as it begins, then with "measuring":
-        `count_steps` times.
 
     Examples
     --------
@@ -186,16 +183,17 @@ def compare_methods(
     """
     if not 1 <= repeats <= _MOST_REPEATS:
         raise ValueError(f"repeats is {repeats}; expected a number from 1 to {_MOST_REPEATS}.")
-    names = list(dict.fromkeys(map(models.method_name, _asked(methods))))
+    asked = as_names(methods) or [one for one in models.METHODS if one not in models.NEEDS_MORE]
+    names = list(dict.fromkeys(map(models.method_name, asked)))
     chosen, levels = as_names(features), models.as_levels(confidence_level)
     if len(levels) > 1:
         raise ValueError(f"got {len(levels)} levels; expected one confidence_level to compare at.")
     task = Task(target, "slcp", model, levels, None, chosen, seed=random_state, test_size=test_size)
     with about(source):
         rows = known_rows(as_pandas(table), task, source)
-    seeds = split_seeds(random_state, repeats)
-    trials = tuple(_try_methods(rows, names, seed, on_step) for seed in seeds)
-    on_step("measuring")
+    with stage("", len(names) * repeats) as step:
+        seeds = split_seeds(random_state, repeats)
+        trials = tuple(_try_methods(rows, names, seed, step) for seed in seeds)
     failed = {name: why for trial in reversed(trials) for name, why in trial.failed.items()}
     kept = [name for name in names if name not in failed]
     if not kept:
@@ -223,15 +221,6 @@ def _in_order(comparison: Comparison, names: Sequence[str]) -> Comparison:
     return replace(comparison, methods=tuple(named[name] for name in names), splits=splits)
 
 
-def count_steps(methods: str | Sequence[str], repeats: int) -> int:
-    """How often `compare_methods` announces a step."""
-    return len(_asked(methods)) * repeats + 1
-
-
-def _asked(methods: str | Sequence[str]) -> Sequence[str]:
-    return as_names(methods) or [one for one in models.METHODS if one not in models.NEEDS_MORE]
-
-
 def split_seeds(seed: int, repeats: int) -> list[int]:
     """A seed for each split, the first the one given; more of them begin with the same ones."""
     others = np.random.SeedSequence(seed).spawn(repeats - 1)
@@ -239,14 +228,14 @@ def split_seeds(seed: int, repeats: int) -> list[int]:
 
 
 def _try_methods(
-    rows: KnownRows, names: Sequence[str], seed: int, on_step: Callable[[str], None]
+    rows: KnownRows, names: Sequence[str], seed: int, step: Callable[[str], None]
 ) -> _Trial:
     """Every method on one split, which the seed decides as in `run_table`."""
     fit, held = rows.split(seed)
     trial = _Trial(take_rows(rows.table, held), rows.y[held], len(fit), {}, {})
     to_fit, y = take_rows(rows.table, fit), rows.y[fit]
     for name in names:
-        on_step(name)
+        step(name)
         # Whatever goes wrong in one method is said of it, and the others go on.
         try:
             task = replace(rows.task, method=name, seed=seed)

@@ -31,11 +31,12 @@ from localconformal.io.models import load_model
 from localconformal.io.tables import TableError, check_columns, table_batches
 from localconformal.laws import LAWS
 from localconformal.preparation import TablePreparation, as_pandas, read_target
+from localconformal.progress import stage
 from localconformal.quantiles import Array
 from localconformal.regressors.base import calibrate_on
 from localconformal.regressors.methods import methods
 from localconformal.rows import Index, check_frame, is_frame, make_frame, split_rows
-from localconformal.text import listing, unknown_choice
+from localconformal.text import listing, say_rows, unknown_choice
 
 #: Short name of a method -> its estimator, such as slcp, split and cqr.
 METHODS = {
@@ -52,10 +53,6 @@ NEEDS_MORE = {
 _MODELS = ("hgb", "forest", "linear")
 #: Share of the rows to fit that calibrate.
 CALIBRATION_SHARE = 0.25
-
-_RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))
-#: Of quantile regression on standardised columns: enough to make it unique.
-_QUANTILE_ALPHA = 1e-4
 #: Values of a dict that are columns; anything else is the value of one row.
 _COLUMNS = (list, tuple, np.ndarray, pd.Series, pd.Index)
 
@@ -85,12 +82,13 @@ def make_base_model(name: Any, method: str, seed: int) -> Any:
     if not isinstance(name, str | Path):
         return _own_model(name, "the model is")
     if name == "hgb":
-        loss = {"loss": "quantile", "quantile": 0.5} if quantile else {}
-        options = {"categorical_features": "from_dtype", "random_state": seed}
-        return HistGradientBoostingRegressor(**options, **loss)
+        options = {"loss": "quantile", "quantile": 0.5} if quantile else {}
+        options |= {"categorical_features": "from_dtype", "random_state": seed}
+        return HistGradientBoostingRegressor(**options)
     if name == "linear":
-        line = QuantileRegressor(alpha=_QUANTILE_ALPHA) if quantile else RidgeCV(_RIDGE_ALPHAS)
-        return _encoded(line)
+        # The penalty on quantiles of standardised columns is enough to make them unique.
+        alphas = [10.0**power for power in range(-3, 4)]
+        return _encoded(QuantileRegressor(alpha=1e-4) if quantile else RidgeCV(alphas))
     if name == "forest":
         if quantile:
             needs = "which this method needs; choose hgb or linear"
@@ -144,21 +142,20 @@ class Task:
 
     def on_columns(self, table: Any, source: str) -> Task:
         """The task with the columns that the model sees; all that were named must be there."""
-        present = list(table.columns)
-        identifier = [] if self.identifier in (None, table.index.name) else [self.identifier]
-        time = [] if self.time is None else [self.time]
-        wanted = [self.target, *self.features, *self.groups, *identifier, *time]
-        check_columns(wanted, present, source)
+        present, own, time = list(table.columns), [self.target], [self.time] if self.time else []
+        if self.identifier and self.identifier != table.index.name:
+            own.append(self.identifier)
+        check_columns([*own, *self.features, *self.groups, *time], present, source)
         if self.time == self.target:
-            said = f"rows cannot be split by {self.target!r}, the target"
-            raise TableError(f"{said}: name another time.")
-        if spoilt := [name for name in self.features if name in (self.target, *identifier)]:
+            raise TableError(
+                f"rows cannot be split by {self.time!r}, the target: name another time."
+            )
+        if spoilt := [name for name in self.features if name in own]:
             raise TableError(
                 f"got {listing(map(repr, spoilt))} among the features; the target and the "
                 "identifier cannot be features: leave them out."
             )
-        others = (name for name in present if name not in (self.target, *identifier))
-        features = self.features or tuple(others)
+        features = self.features or tuple(name for name in present if name not in own)
         if not features:
             raise TableError(f"{source} has no column beside {self.target!r}; expected features.")
         return replace(self, features=features)
@@ -295,7 +292,6 @@ class TableModel:
         confidence_level: float | Sequence[float] = (),
         identifier: str | None = None,
         batch_rows: int = tables.DEFAULT_ROWS,
-        on_rows: Callable[[int], None] = lambda count: None,
     ) -> Predicted:
         """Intervals for the rows of a table on disk, batch by batch, into a file: whole or none.
 
@@ -312,8 +308,6 @@ class TableModel:
             Column that names rows; None is the model's, where the table has it.
         batch_rows : int, default=65536
             Rows held in memory at a time.
-        on_rows : callable
-            Called with the number of rows of each batch.
         """
         data, out, lost, done = Path(data), Path(out), Counter[str](), 0
         present = tables.table_columns(data)
@@ -325,7 +319,7 @@ class TableModel:
         named = [] if identifier is None else [identifier]
         check_columns([*named, *self.stored_types], present, str(data))
 
-        def batches() -> Iterator[Any]:
+        def batches(step: Callable[[str], None]) -> Iterator[Any]:
             nonlocal done
             # A feature that names rows too is read as both.
             beside = table_batches(data, dict.fromkeys(named, tables.NAME), rows=batch_rows)
@@ -337,9 +331,10 @@ class TableModel:
                 lost.update(lost_here)
                 yield with_row_names(made, table.index.to_numpy(), names.get(identifier))
                 done += len(made)
-                on_rows(len(made))
+                step(say_rows(done))
 
-        write_whole(out, lambda part: tables.write_table(batches(), part))
+        with stage("predict") as step:
+            write_whole(out, lambda part: tables.write_table(batches(step), part))
         return Predicted(out, done, tuple(self.preparation.lost_notes(lost)))
 
     def notes(self, lost: Mapping[str, int]) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from localconformal.io.models import save_model
 from localconformal.io.tables import TableError, write_table
 from localconformal.metrics import coverage, coverage_band, interval_score, mean_length
 from localconformal.preparation import as_pandas, in_time, read_target
+from localconformal.progress import stage
 from localconformal.quantiles import Array
 from localconformal.report import write_report
 from localconformal.rows import Index, take_rows
@@ -31,12 +32,8 @@ from localconformal.tabular.model import TableModel, Task, as_names, fit_task
 from localconformal.text import json_text, listing, say_number, say_rows
 from localconformal.versions import PACKAGES, versions
 
-#: Fewer rows leave too little to fit, calibrate and check on.
-_LEAST_ROWS = 40
-#: The same of the parts, whatever share is held out.
-_LEAST_HELD, _LEAST_FITTED = 5, 20
-#: Of `run_table`, and of a command around it.
-STEPS = ("reading", "fitting and calibrating", "auditing", "writing")
+#: Rows that are enough to fit, calibrate and check on: in all, held out, and fitted.
+_LEAST_ROWS, _LEAST_HELD, _LEAST_FITTED = 40, 5, 20
 #: What is written -> name of the file; new rows only where there are some.
 _FILES = {
     "intervals": "intervals.parquet",
@@ -83,7 +80,7 @@ class Run:
         """
         promised = self.model.regressor.guarantee_.marginal
         sizes = (self.rows["calibrate"], self.rows["hold out"])
-        by_level = self.intervals.transpose(2, 0, 1)
+        by_level = np.moveaxis(self.intervals, 2, 0)
         return [
             {
                 "level": level,
@@ -143,7 +140,6 @@ def run_table(
     time: str | None = None,
     random_state: int = 0,
     source: str = "The table",
-    on_step: Callable[[str], None] = lambda name: None,
     new: str | Path | None = None,
 ) -> Run:
     """Hold rows out, fit and calibrate on the others, audit on those held out.
@@ -163,8 +159,6 @@ def run_table(
         first train. None: at random.
     source : str, default="The table"
         What messages call the table.
-    on_step : callable
-        Called with the name of each step as it begins.
     new : str or Path, default=None
         A table to be predicted by `write_run`: that it has all columns is checked before the fit.
 
@@ -179,19 +173,17 @@ def run_table(
     (60, ['row', 'actual', 'predicted', 'lower', 'upper'])
     """
     levels, named, by = models.as_levels(confidence_level), as_names(features), as_names(groups)
-    options = (method, model, levels, law, named, by, random_state)
-    task = Task(target, *options, identifier, test_size, time)
     seconds: dict[str, float] = {}
     with tables.about(source):
         table = as_pandas(table)
-        task = replace(task, identifier=identifier or table.index.name)
-        models.check_row_name(task.identifier, levels)
+        identifier = identifier or table.index.name
+        models.check_row_name(identifier, levels)
+        options = (method, model, levels, law, named, by, random_state)
+        task = Task(target, *options, identifier, test_size, time)
         rows = known_rows(table, task, source)
     fit, held = rows.split(random_state)
-    on_step(STEPS[1])
     with _timed(seconds, "fit and calibrate"):
         fitted = fit_task(take_rows(rows.table, fit), rows.y[fit], rows.task, new)
-    on_step(STEPS[2])
     return _predict_and_audit(fitted, rows, held, len(table), seconds)
 
 
@@ -199,9 +191,9 @@ def known_rows(table: Any, task: Task, source: str) -> KnownRows:
     """The rows that have a target, if they are enough for the parts that the task wants."""
     task = task.on_columns(table, source)
     y, is_known = read_target(table[task.target])
-    known, missing = np.flatnonzero(is_known), int(np.count_nonzero(~is_known))
-    said = f"{missing:,} of {len(y):,} rows have no finite {task.target!r}: left out."
-    notes = [said] if missing else []
+    known, notes = np.flatnonzero(is_known), []
+    if missing := len(y) - len(known):
+        notes = [f"{missing:,} of {len(y):,} rows have no finite {task.target!r}: left out."]
     if task.time is not None:
         known, on_time = _ordered(table[task.time], known)
         notes += on_time
@@ -256,12 +248,12 @@ def _predict_and_audit(
 
 
 def _assumptions(model: TableModel, task: Task) -> Iterator[str]:
-    days = list(model.preparation.day_columns.values())
+    days = listing(map(repr, model.preparation.day_columns.values()))
     if days and task.time is None:
         yield (
-            f"Rows were split at random, though there are times ({listing(map(repr, days))}): "
-            "this assumes that rows to come are like those of the past; a split by a column of "
-            "times checks on the last rows instead."
+            f"Rows were split at random, though there are times ({days}): this assumes that rows "
+            "to come are like those of the past; a split by a column of times checks on the last "
+            "rows instead."
         )
 
 
@@ -276,23 +268,24 @@ def _names(table: Any, identifier: str | None) -> Any:
 @contextmanager
 def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
     start = clock.perf_counter()
-    yield
+    with stage(name):
+        yield
     seconds[name] = clock.perf_counter() - start
 
 
 def _ordered(column: Any, known: Index) -> tuple[Index, list[str]]:
     """These rows in the order of their times, without those that have none; and what to know."""
     times, notes = in_time(column.iloc[known])
-    missing = np.isnan(times)
-    if count := int(np.count_nonzero(missing)):
-        has = "has" if count == 1 else "have"
-        notes.append(f"{say_rows(count)} {has} no time in {column.name!r}: left out.")
-    if len(np.unique(times[~missing])) == 1:
+    # Missing times are the last.
+    order = np.argsort(times, kind="stable")[: np.count_nonzero(~np.isnan(times))]
+    if missing := len(times) - len(order):
+        has = "has" if missing == 1 else "have"
+        notes.append(f"{say_rows(missing)} {has} no time in {column.name!r}: left out.")
+    if len(np.unique(times[order])) == 1:
         raise TableError(
             f"column {column.name!r} holds the same time in all rows; expected times that differ: "
             "choose another column to split by."
         )
-    order = np.argsort(times, kind="stable")[: len(times) - count]
     return known[order], notes
 
 
@@ -300,7 +293,10 @@ def _order_note(rows: KnownRows) -> str:
     column = rows.table[rows.task.time]
     fit, held = rows.split(0)
     train, calibration = rows.task.split(len(fit), models.CALIBRATION_SHARE, 0)
-    last = [_say_time(column.iloc[part[-1]]) for part in (train, calibration, held)]
+    last = [
+        say_number(float(time)) if isinstance(time, Real) and float(time) % 1 else name_of(time)
+        for time in (column.iloc[part[-1]] for part in (train, calibration, held))
+    ]
     shared = " Rows of the same time are in more than one part." if len(set(last)) < 3 else ""
     return (
         f"Rows are split in the order of {column.name!r}: those up to {last[0]} train, then those "
@@ -308,12 +304,6 @@ def _order_note(rows: KnownRows) -> str:
         "promise assumes exchangeable rows; how well it holds over time is what the rows held out "
         "show."
     )
-
-
-def _say_time(value: Any) -> str:
-    """A time, or a number that stands for one: four digits of those that are not whole."""
-    is_share = isinstance(value, Real) and float(value) % 1 != 0
-    return say_number(float(value)) if is_share else name_of(value)
 
 
 def run_paths(folder: str | Path, *, new: bool) -> dict[str, Path]:
@@ -350,11 +340,12 @@ def write_run(
     made: list[models.Predicted] = []
 
     def report(part: Path) -> None:
-        rows = {"X": run.X, "y": run.y, "intervals": run.intervals[:, :, 0]}
         write_report(
             run.audit,
             part,
-            **rows,
+            X=run.X,
+            y=run.y,
+            intervals=run.intervals[:, :, 0],
             model=run.model.regressor,
             title=f"Prediction intervals for {run.model.target}: how well do they cover?",
             y_pred=run.table["predicted"].to_numpy(),
@@ -378,5 +369,6 @@ def write_run(
         "record": lambda part: part.write_text(json_text(record) + "\n", encoding="utf-8"),
     }
     others = set(run_paths(folder, new=True).values()).difference(paths.values())
-    write_together({path: writers[what] for what, path in paths.items()}, remove=others)
+    with stage("write"):
+        write_together({path: writers[what] for what, path in paths.items()}, remove=others)
     return paths, made[0].notes if made else ()
