@@ -59,8 +59,8 @@ class _Shared(ContextDecorator):
     of the first behind.
     """
 
-    def __init__(self, begin: Callable[[], Callable[[], None]]) -> None:
-        self.begin = begin
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
         self.forget()
 
     def forget(self) -> None:
@@ -69,32 +69,22 @@ class _Shared(ContextDecorator):
     def __enter__(self) -> None:
         with self.counting:
             if self.inside == 0:
-                self.end = self.begin()
+                self.setting = self.make()
+                self.setting.__enter__()
             self.inside += 1
 
     def __exit__(self, *error: object) -> None:
         with self.counting:
             self.inside -= 1
             if self.inside == 0:
-                self.end()
-
-
-def _limit_blas() -> Callable[[], None]:
-    end: Callable[[], None] = thread_pools("blas").limit(limits=1).restore_original_limits
-    return end
-
-
-def _keep_filters() -> Callable[[], None]:
-    block = warnings.catch_warnings()
-    block.__enter__()
-    return lambda: block.__exit__(None, None, None)
+                self.setting.__exit__(None, None, None)
 
 
 #: For linear algebra that a law depends on: its last bits change with the number of threads.
-one_blas_thread = _Shared(_limit_blas)
+one_blas_thread = _Shared(lambda: thread_pools("blas").limit(limits=1))
 #: For trees grown in threads: scikit-learn sets the filters of warnings for each, and Python has
 #: one list of them for all threads. Within, no filter may be set: it would stay until the end.
-kept_filters = _Shared(_keep_filters)
+kept_filters = _Shared(warnings.catch_warnings)
 if hasattr(os, "register_at_fork"):
     # Another thread may be inside while the process forks; it does not live on in the child.
     os.register_at_fork(after_in_child=one_blas_thread.forget)

@@ -75,13 +75,16 @@ class Law(BaseEstimator):
     Every law keeps the law of inverses: F(v- | x) <= t exactly when v <= Q+(t | x).
     """
 
+    engine_: Any
+    view_: Any
+
     def fit(self, X: Any, v: ArrayLike) -> Law:
         """Estimate the law from reference rows X (n, d), or `Rows`, and their scores v (n,)."""
         raise NotImplementedError
 
     def at(self, rows: Rows) -> LocalLaw:
-        """The law at these rows."""
-        raise NotImplementedError
+        """The law at these rows; as it stands here, an engine's, asked with the view of them."""
+        return WeightedLaw(self.engine_, self.view_(rows))
 
     def at_levels(self, levels: Array) -> Law:
         """An unfitted law, cheaper where possible, that will be asked for these levels only."""
@@ -254,12 +257,8 @@ class UniformLaw(Law):
 
     def fit(self, X: Any, v: ArrayLike) -> UniformLaw:
         """Keep the sorted scores."""
-        self.engine_ = _UniformEngine(reference_rows(X, v)[1])
+        self.engine_, self.view_ = _UniformEngine(reference_rows(X, v)[1]), _Everywhere()
         return self
-
-    def at(self, rows: Rows) -> WeightedLaw:
-        """The same law everywhere."""
-        return WeightedLaw(self.engine_, np.empty((len(rows), 0)))
 
     def localizer(self) -> _Everywhere:
         """H = 1."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -111,7 +112,7 @@ class ForestLaw(Law):
                 f"got embedding={shown(self.embedding)} with a fitted estimator; leave the "
                 "embedding out: a fitted model gets the rows as they are."
             )
-        self.view_: Curve | None = None
+        self.view_ = None
         if given is None and self.estimator is None and self.n_jobs == 1:
             self._grow(rows, scores)
         elif given is None:
@@ -159,7 +160,7 @@ class ForestLaw(Law):
     def _build(self, v: Array, leaves: _LeafWeights, find: Any) -> None:
         if len(v) > FEW:
             load_loops()
-            self.engine_: Any = LeafEngine(v, leaves.starts, leaves.members, find, self.n_jobs)
+            self.engine_ = LeafEngine(v, leaves.starts, leaves.members, find, self.n_jobs)
         else:
             self.engine_ = ReferenceEngine(v, leaves)
 
@@ -302,19 +303,6 @@ def _leaf_predictor(tree: Any) -> Any:
     return type(tree)(nodes, tree.binned_left_cat_bitsets, tree.raw_left_cat_bitsets)
 
 
-#: (what a model must be like, rows -> leaf numbers): the first that fits is used.
-_FINDERS: list[tuple[Callable[[Any], bool], Callable[[Any, Any], Any]]] = [
-    # LightGBM by its module, which need not be installed: its estimators, or a booster itself.
-    (
-        lambda model: type(model).__module__.split(".")[0] == "lightgbm",
-        lambda model, X: model.predict(X, pred_leaf=True),
-    ),
-    (lambda model: hasattr(model, "_predictors"), _histogram_leaves),
-    # Forests, extra trees, single trees, gradient boosting, XGBoost.
-    (lambda model: hasattr(model, "apply"), lambda model, X: model.apply(X)),
-]
-
-
 class _LeafFinder:
     """Rows -> leaf numbers (n, T) of a fitted model; a class, so that model files can hold it."""
 
@@ -326,14 +314,21 @@ class _LeafFinder:
         before, last = unwrap(self.model)
         for step in before:
             X = step.transform(X)
-        numbers = np.asarray(_find_in(last)(last, X))
+        numbers = np.asarray(_find_in(last)(X))
         return numbers.reshape(len(numbers), int(np.prod(numbers.shape[1:]))).astype(np.int64)
 
 
-def _find_in(model: Any) -> Callable[[Any, Any], Any]:
-    for fits, find in _FINDERS:
-        if fits(model):
-            return find
+def _find_in(model: Any) -> Callable[[Any], Any]:
+    """Rows -> leaf numbers, by what the model has."""
+    # By its module, for LightGBM need not be installed: its estimators, or a booster itself.
+    if type(model).__module__.split(".")[0] == "lightgbm":
+        return partial(model.predict, pred_leaf=True)
+    if hasattr(model, "_predictors"):
+        return partial(_histogram_leaves, model)
+    # Forests, extra trees, single trees, gradient boosting, XGBoost.
+    if hasattr(model, "apply"):
+        found: Callable[[Any], Any] = model.apply
+        return found
     raise ValueError(
         f"{type(model).__name__} shows no leaves; expected a model of trees with `apply`, such as "
         "a random forest, gradient boosting, LightGBM or XGBoost."

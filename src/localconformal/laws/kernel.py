@@ -40,13 +40,7 @@ from localconformal.engine import (
     EngineReport,
     fewest_doublings,
 )
-from localconformal.laws.base import (
-    Law,
-    ReferenceEngine,
-    WeightedLaw,
-    effective_size,
-    reference_rows,
-)
+from localconformal.laws.base import Law, ReferenceEngine, effective_size, reference_rows
 from localconformal.quantiles import EDGE_GUARD, Array
 from localconformal.rows import Curve, Rows
 
@@ -65,7 +59,7 @@ _CERTIFICATE_ROWS, _PROBES = 50_000, 400
 _LEVELS = np.array([0.05, 0.5, 0.95])
 #: A sketch that sends more rows than this to its fallback is no sketch.
 _MOST_LOST = 0.01
-_ENGINES = ("auto", "exact", "sketch", "minibatch")
+_SHARE = Interval(Real, 0, 1, closed="neither")
 
 
 #: Formulas of u^2. The Gaussian is relative to the largest of the row.
@@ -494,14 +488,10 @@ class KernelLaw(Law):
 
     _parameter_constraints = {  # noqa: RUF012
         "kernel": [StrOptions(set(KERNELS))],
-        "engine": [StrOptions(set(_ENGINES))],
-        "batch_size": [
-            None,
-            Interval(Real, 0, 1, closed="neither"),
-            Interval(Integral, 1, None, closed="left"),
-        ],
+        "engine": [StrOptions({"auto", "exact", "sketch", "minibatch"})],
+        "batch_size": [None, _SHARE, Interval(Integral, 1, None, closed="left")],
         "min_effective_samples": [Interval(Real, 0, None, closed="left")],
-        "tolerance": [Interval(Real, 0, 1, closed="neither")],
+        "tolerance": [_SHARE],
         "random_state": ["random_state"],
         "n_jobs": [None, Integral],
         "device": [None, str],
@@ -542,23 +532,17 @@ class KernelLaw(Law):
         rows, scores = reference_rows(X, v)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.view_ = fit_points(self.embedding, rows, scores, seed, self.n_jobs)
-        points = self.view_(rows)
+        known = (float(self.min_effective_samples), seed, self.n_jobs, self.tolerance)
+        problem = Problem(self.view_(rows), scores, self.kernel, float("nan"), *known)
         if self.engine == "minibatch":
-            size, n = _BATCH_SHARE if self.batch_size is None else self.batch_size, len(scores)
-            count = int(size) if isinstance(size, Integral) else max(1, round(size * n))
-            kept = np.sort(np.random.default_rng(seed).choice(n, min(count, n), replace=False))
-            points, scores = points[kept], scores[kept]
-        minimum = float(self.min_effective_samples)
-        given = (float("nan"), minimum, seed, self.n_jobs, self.tolerance)
-        problem = Problem(points, scores, self.kernel, *given)
+            size = _BATCH_SHARE if self.batch_size is None else self.batch_size
+            whole = isinstance(size, Integral)
+            problem = problem.sample(int(size) if whole else max(1, round(size * len(scores))))
         self.bandwidth_ = _choose_bandwidth(self.bandwidth, problem)
         return replace(problem, bandwidth=self.bandwidth_)
 
     def update(self, X: Any, v: ArrayLike) -> KernelLaw:
-        """Add reference rows to a sketch; embedding, bandwidth, landmarks and edges stay.
-
-        Calibrations made with the law before are void.
-        """
+        """Add reference rows to a sketch, which voids calibrations made with the law before."""
         check_is_fitted(self)
         if not hasattr(self.engine_, "update"):
             raise ValueError(
@@ -574,10 +558,6 @@ class KernelLaw(Law):
             reason=f"{self.engine_report_.reason.split('; added')[0]}; added to since",
         )
         return self
-
-    def at(self, rows: Rows) -> WeightedLaw:
-        """The engine, and the embedded rows."""
-        return WeightedLaw(self.engine_, self.view_(rows))
 
     def fit_localizer(self, X: Any, v: ArrayLike) -> _KernelLocalizer:
         """The localizer alone, without an engine."""
@@ -648,14 +628,10 @@ class NeighborsLaw(Law):
         if len(scores) > FEW:
             from localconformal.engine.neighbors import NeighborEngine
 
-            self.engine_: Any = NeighborEngine(scores, self.points_, k)
+            self.engine_ = NeighborEngine(scores, self.points_, k)
         else:
             self.engine_ = ReferenceEngine(scores, NeighborWeights(self.points_, k))
         return self
-
-    def at(self, rows: Rows) -> WeightedLaw:
-        """The engine, and the embedded rows."""
-        return WeightedLaw(self.engine_, self.view_(rows))
 
     def localizer(self) -> NeighborsLocalizer:
         """1{x' is as near to x as its k-th nearest reference row}."""
