@@ -25,7 +25,7 @@ from sklearn.cluster import KMeans
 from localconformal.adjustments import Adjustment
 from localconformal.composition import Parts
 from localconformal.corrections import Cell
-from localconformal.engine import compiling, jit
+from localconformal.engine import jit
 from localconformal.laws.base import LocalLaw, LocalLaws
 from localconformal.laws.stacked import make_folds
 from localconformal.quantiles import MASS_GUARD, Array, round_up
@@ -349,8 +349,7 @@ class NestedRuns(_DensityRank):
 def _run_mass(mass: Array, widths: Array, level: float) -> Array:
     """Mass of the first run of the family that holds each bin: (n, M), 0 at the innermost."""
     ranks = np.empty_like(mass)
-    with compiling():
-        _nested_runs(mass, widths, level - MASS_GUARD, ranks)
+    _nested_runs(mass, widths, level - MASS_GUARD, ranks)
     return ranks
 
 

@@ -100,10 +100,16 @@ class _Loop:
     """A function that is compiled when it is first called, with all that its file calls."""
 
     def __init__(self, function: Any, options: dict[str, Any]) -> None:
-        self.function, self.options, self.compiled = function, options, None
+        self.function, self.options = function, options
+        self.compiled: Any = None
+        self.called = False
 
     def __call__(self, *args: Any) -> Any:
-        return self.compile()(*args)
+        if self.called:
+            return self.compiled(*args)
+        with _one_at_a_time, _explained_wait():
+            answer, self.called = self.compile()(*args), True
+            return answer
 
     def compile(self) -> Any:
         """numba's function; in the file, it and its neighbours take the place of plain ones."""
@@ -134,7 +140,7 @@ def _njit(function: Any, options: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def compiling() -> Iterator[None]:
+def _explained_wait() -> Iterator[None]:
     """Explain a long wait on a terminal; silent elsewhere, and when everything is cached."""
     if not (sys.stderr is not None and sys.stderr.isatty()):
         yield

@@ -30,7 +30,7 @@ and so do compact kernels, which have an edge. Sums are float64.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from localconformal.engine import CODES, FLAT, NO_MASS, Engine, compiling, jit, run_in_threads
+from localconformal.engine import CODES, FLAT, NO_MASS, Engine, jit, run_in_threads
 from localconformal.quantiles import EDGE_GUARD, Array
 
 BLOCK = 512
@@ -465,15 +465,6 @@ class ExactEngine(Engine):
 
         run_in_threads(work, jobs, self.n_jobs, len(rows) * len(self.v) // _PAIRS_PER_THREAD)
         return out
-
-
-@cache
-def load_loops(kernel: str) -> None:
-    """Have the loops compiled, or loaded from the disk cache, before anything waits for them."""
-    row = np.zeros((1, 1))
-    engine = ExactEngine(row[0], row, kernel, 1.0, 1.0, 1)
-    with compiling():
-        engine.quantiles(row, np.array([0.5]), np.array([False]))
 
 
 def _into_blocks(points: Array) -> Array:

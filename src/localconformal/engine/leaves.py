@@ -27,13 +27,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.engine import Engine, compiling, jit, run_in_threads
+from localconformal.engine import Engine, jit, run_in_threads
 from localconformal.quantiles import Array
 
 Codes = NDArray[np.int32]
@@ -390,12 +390,3 @@ class TreeWalk:
             some = np.ascontiguousarray(points[part])
             _walk_trees(some, self.words, reals, self.roots, codes[part])
         return codes
-
-
-@cache
-def load_loops() -> None:
-    """Have the loops compiled, or loaded from the disk cache, before anything waits for them."""
-    walk = TreeWalk(np.zeros((1, 4), dtype=np.int32), np.zeros(1, dtype=np.int64))
-    engine = LeafEngine(np.zeros(1), np.arange(2), np.zeros(1, dtype=np.int32), walk, 1)
-    with compiling():
-        engine.quantiles(np.zeros((1, 1), np.float32), np.array([0.5]), np.array([False]))

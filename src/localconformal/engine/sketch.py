@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 from sklearn.cluster import kmeans_plusplus
 
-from localconformal.engine import Engine, compiling, jit, run_in_threads, scores_at, targets_by_row
-from localconformal.engine.exact import ExactEngine, dot, exp, smallest, squared_distances, weigh
+from localconformal.engine import Engine, jit, run_in_threads, scores_at, targets_by_row
+from localconformal.engine.exact import dot, exp, smallest, squared_distances, weigh
 from localconformal.parallel import one_blas_thread
 from localconformal.quantiles import Array
 
@@ -67,15 +67,6 @@ def _accumulate(rows: Any, landmarks: Any, bins: Any, v: Any, sums: Any, extra: 
             extra[2, j] += k[j] * abs(value)
 
 
-@jit(inline="always")
-def _sample_size(k: Any, total: Any, squares: Any, u2: Any) -> float:
-    """(sum w)^2 / sum w^2 by the sketch; 0 where either sum is lost in rounding."""
-    for j in range(len(k)):
-        u2[j] = k[j] * k[j]
-    below = dot(u2, squares)
-    return total * total / below if total > 0 and below > 0 else 0.0
-
-
 # In what follows ``held`` is (landmarks, A, squares, needed, least).
 
 
@@ -90,7 +81,11 @@ def _read(x: Any, held: Any, u2: Any, k: Any) -> Any:
     largest = exp(k.dtype.type(-0.5) * smallest(u2, k))
     weigh(0, u2, k.dtype.type(0.0), k)
     total = dot(k, A[-1])
-    sample = _sample_size(k, total, squares, u2)
+    for j in range(len(k)):
+        u2[j] = k[j] * k[j]
+    below = dot(u2, squares)
+    # Either sum may be lost in rounding.
+    sample = total * total / below if total > 0 and below > 0 else 0.0
     return total, sample, largest < least or sample < needed
 
 
@@ -304,19 +299,6 @@ class SketchEngine:
         starts = list(range(0, len(rows), _CHUNK_ROWS))
         run_in_threads(work, starts, self.n_jobs, len(starts))
         return lost
-
-
-@cache
-def load_loops() -> None:
-    """Have the loops compiled, or loaded from the disk cache, before anything waits for them."""
-    row = np.zeros((1, 1))
-    with compiling():
-        sketch = Sketch(row, row[0], 1.0).update(row, row[0], 1)
-        exact = ExactEngine(row[0], row, "gaussian", 1.0, 1.0, 1)
-        exact.cdf(row, row, "right")
-        engine = SketchEngine(sketch, exact, 1.0, 1)
-        engine.quantiles(row, np.array([0.5]), np.array([False]))
-        engine.moments(row)
 
 
 @one_blas_thread

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from localconformal.engine import FEW
-from localconformal.engine.leaves import Codes, LeafEngine, TreeWalk, load_loops
+from localconformal.engine.leaves import Codes, LeafEngine, TreeWalk
 from localconformal.laws.base import Law, ReferenceEngine, WeightedLaw, reference_rows
 from localconformal.laws.kernel import fit_points
 from localconformal.models import unwrap
@@ -159,7 +159,6 @@ class ForestLaw(Law):
 
     def _build(self, v: Array, leaves: _LeafWeights, find: Any) -> None:
         if len(v) > FEW:
-            load_loops()
             self.engine_ = LeafEngine(v, leaves.starts, leaves.members, find, self.n_jobs)
         else:
             self.engine_ = ReferenceEngine(v, leaves)

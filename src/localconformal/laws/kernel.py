@@ -346,9 +346,8 @@ def sketch_or_none(name: str, problem: Problem) -> tuple[Any, EngineReport]:
 
 def _exact_engine(problem: Problem, reason: str = "") -> tuple[Engine, EngineReport]:
     """Every weight of every reference, compiled."""
-    from localconformal.engine.exact import ExactEngine, load_loops
+    from localconformal.engine.exact import ExactEngine
 
-    load_loops(problem.kernel)
     parts = (problem.v, problem.points, problem.kernel, problem.bandwidth)
     engine = ExactEngine(*parts, problem.min_effective_samples, problem.n_jobs)
     return engine, EngineReport("exact", reason, len(problem.v), n_bytes=engine.n_bytes)
@@ -356,14 +355,13 @@ def _exact_engine(problem: Problem, reason: str = "") -> tuple[Engine, EngineRep
 
 def _try_sketch(problem: Problem, insist: bool) -> tuple[Any, EngineReport]:
     """A certified sketch; without one, None and the reason, or (``insist``) the last tried."""
-    from localconformal.engine.sketch import SketchEngine, load_loops
+    from localconformal.engine.sketch import SketchEngine
 
     if problem.kernel != "gaussian":
         raise ValueError(
             f"got engine='sketch' with the {problem.kernel} kernel; expected the Gaussian, which a "
             "sketch needs: choose engine='auto'."
         )
-    load_loops()
     part = problem.sample(_CERTIFICATE_ROWS)
     sketch, error, certified, words = _choose_sketch(problem, part, insist)
     n_landmarks = len(sketch.landmarks)
