@@ -15,18 +15,11 @@ from localconformal.io.files import check_outputs, write_together
 from localconformal.progress import stage
 from localconformal.text import json_text, say_level, say_rows
 
-_DEFAULT_LEVEL = 0.9
 _column = functools.partial(typer.Option, metavar="COLUMN", show_default=False)
 
 
 def audit(
-    predictions: Annotated[
-        Path,
-        argument(
-            help="A CSV or Parquet file, or a folder of Parquet files, with y, both bounds and "
-            "features."
-        ),
-    ],
+    predictions: Annotated[Path, argument(help="A table with y, both bounds and features.")],
     y: Annotated[str, _column(help="Column of the observed values.")],
     lower: Annotated[str, _column(help="Column of the lower bounds.")],
     upper: Annotated[str, _column(help="Column of the upper bounds.")],
@@ -37,20 +30,16 @@ def audit(
     ] = None,
     level: Annotated[
         float | None,
-        typer.Option(
-            help="Share of rows the intervals were made to cover.", show_default=str(_DEFAULT_LEVEL)
-        ),
+        typer.Option(help="Share of rows the intervals were made to cover.", show_default="0.9"),
     ] = None,
     seed: console.Seed = 0,
-    out: Annotated[
-        Path, typer.Option(help="Folder of report.html and audit.json.", file_okay=False)
-    ] = Path("localconformal-audit"),
+    out: console.Out = Path("localconformal-audit"),
     as_json: console.Json = False,
 ) -> None:
     """Audit anyone's intervals: where, for whom do they fail?
 
-    Parts of the rows that are covered too rarely fail; those covered too often are told
-    apart. The rows must be new to whatever made the intervals.
+    Parts of the rows that are covered too rarely fail; those covered too often are told apart. The
+    rows must be new to whatever made the intervals. Writes report.html and audit.json.
 
     \b
     Example:  localconformal audit predictions.csv --y price --lower low --upper high \\
@@ -61,7 +50,7 @@ def audit(
     from localconformal.report import write_report
     from localconformal.tabular.run import GROUP_HINT
 
-    target = _DEFAULT_LEVEL if level is None else level
+    target = 0.9 if level is None else level
     console.check_shares([target])
     files = {"report": out / "report.html", "audit": out / "audit.json"}
     check_outputs(files.values(), [predictions])
@@ -91,10 +80,7 @@ def audit(
 def _read_rows(
     path: Path, named: tuple[str, str, str], groups: Columns, features: Columns
 ) -> tuple[dict[str, Any], dict[str, Any] | None, list[str]]:
-    """X (n, d), y (n,) and intervals (n, 2) where all numbers are known; labels by group; notes.
-
-    Names are checked before the file is read.
-    """
+    """X (n, d), y (n,) and intervals (n, 2) where all numbers are known; labels by group; notes."""
     import numpy as np
 
     from localconformal.io.tables import TableError, about, check_columns, read_table, table_columns
@@ -115,10 +101,7 @@ def _read_rows(
         if not np.isfinite(numbers[:, 0]).all():
             raise TableError(f"column {y!r} holds infinite values; expected finite numbers.")
         if (numbers[:, 1] > numbers[:, 2]).all():
-            raise TableError(
-                f"{lower!r} is above {upper!r} in every row; expected the lower bounds in "
-                f"{lower!r}: swap the two names."
-            )
+            raise TableError(f"{lower!r} is above {upper!r} in every row; swap the two names.")
     kept = table[known].reset_index(drop=True)
     notes = []
     if left_out := len(known) - len(kept):
@@ -127,8 +110,7 @@ def _read_rows(
     X = kept[list(dict.fromkeys(among))] if among else kept.drop(columns=list(named))
     if not X.shape[1]:
         X = X.assign(row=np.arange(len(X)))
-        where = "failures are looked for along the order of its rows"
-        notes.append(f"The table has no other column: {where}.")
+        notes.append("The table has no other column: failures are sought in the order of its rows.")
     labels = {name: kept[name] for name in by} or None
     rows = {"X": with_times(X), "y": numbers[:, 0], "intervals": numbers[:, 1:]}
     return rows, labels, notes

@@ -7,11 +7,9 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from localconformal.cli.console import Json, numbers_table, prose, show
+from localconformal.cli.console import Json, Out, Seed, numbers_table, prose, show
 from localconformal.progress import stage
 from localconformal.text import say_level, say_number
 
@@ -33,10 +31,8 @@ _SETTINGS: dict[str, Any] = {"max_leaf_nodes": 8, "min_samples_leaf": 50}
 
 
 def demo(
-    out: Annotated[
-        Path, typer.Option(help="Folder of the plot and the report.", file_okay=False)
-    ] = Path("localconformal-demo"),
-    seed: Annotated[int, typer.Option(help="Seed of the simulated data.", min=0)] = 0,
+    out: Out = Path("localconformal-demo"),
+    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Compare SLCP, CQR and split conformal where the truth is known.
@@ -67,14 +63,8 @@ def demo(
         for method in compared.methods
     }
     said = _conclusion(rows)
-    document = {
-        "confidence_level": _CONFIDENCE_LEVEL,
-        "rows": {"fit": _N_TRAIN, "new": _N_TEST},
-        "edges_of_regions": EDGES,
-        "methods": rows,
-        "conclusion": said,
-        "files": files,
-    }
+    document = {"confidence_level": _CONFIDENCE_LEVEL, "rows": {"fit": _N_TRAIN, "new": _N_TEST}}
+    document |= {"edges_of_regions": EDGES, "methods": rows, "conclusion": said, "files": files}
     show(document, [_table(rows), prose(said), ""], as_json)
 
 

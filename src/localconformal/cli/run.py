@@ -13,7 +13,7 @@ import typer
 from localconformal.cli import console
 from localconformal.io.files import check_outputs
 from localconformal.progress import stage
-from localconformal.text import say_level, say_number, say_share
+from localconformal.text import say_band, say_level, say_number, say_share
 
 if TYPE_CHECKING:
     from localconformal.audit import Audit
@@ -25,9 +25,7 @@ def run(
     target: console.Target,
     features: console.Features = None,
     groups: Annotated[console.Columns, console.option(help="Columns of groups to audit.")] = None,
-    identifier: Annotated[
-        str | None, console.option("--id", help="Column that names rows.")
-    ] = None,
+    identifier: Annotated[str | None, console.option("--id", help="Column of rows' names.")] = None,
     model: console.Model = "hgb",
     level: Annotated[
         list[float],
@@ -67,7 +65,7 @@ def run(
     console.check_shares(level, test_size)
     # What the model will be saved with, before it is fitted.
     skops_io()
-    # Intervals of new rows too: those of a run before are removed where there are none now.
+    # Intervals of new rows too: those of an earlier run are removed.
     check_outputs(run_paths(out, new=True).values(), [data, new, model_file(model)])
     with console.log_lines(verbose):
         columns = table_columns(data)
@@ -102,16 +100,13 @@ def run(
 
 
 def _summary(done: Run) -> Iterator[Any]:
-    rows = done.rows
-    yield (
-        f"{rows['input']:,} rows: {rows['train']:,} to train, {rows['calibrate']:,} to calibrate, "
-        f"{rows['hold out']:,} held out to check on."
-    )
+    total, _, train, calibrate, held = (f"{n:,}" for n in done.rows.values())
+    parts = f"{train} to train, {calibrate} to calibrate, {held} held out to check on"
+    yield f"{total} rows: {parts}."
     yield from map(console.prose, done.notes)
     yield ""
     for row in done.coverage():
-        low, high = (100 * end for end in row["band"] or (0.0, 1.0))
-        expected = f" (chance gives {low:.1f} to {high:.1f} %)" if row["band"] else ""
+        expected = f" (chance gives {say_band(*row['band'])} %)" if row["band"] else ""
         yield (
             f"{say_level(row['level'])} intervals cover {say_share(row['coverage'])} of rows held "
             f"out{expected}; mean length {say_number(row['mean_length'])}."
@@ -119,14 +114,14 @@ def _summary(done: Run) -> Iterator[Any]:
     levels = done.model.levels
     if len(levels) > 1:
         yield f"The audit and the report are about {say_level(levels[0])}, the first level."
-    yield console.prose(done.accuracy.text)
-    if done.accuracy.warning:
-        yield console.prose(done.accuracy.warning)
-    yield from map(console.prose, _audit_lines(done.audit))
+    said = (done.accuracy.text, done.accuracy.warning, *_audit_lines(done.audit))
+    yield from map(console.prose, filter(None, said))
 
 
 def _audit_lines(audit: Audit) -> Iterator[str]:
-    failures, count = audit.failures(), len(audit.groups)
+    from localconformal.audit.audit import part_verdict
+
+    failures = audit.failures()
     under = [failure for failure in failures if failure.is_under]
     over = [failure for failure in failures if not failure.is_under]
     if not under:
@@ -136,13 +131,5 @@ def _audit_lines(audit: Audit) -> Iterator[str]:
         if parts:
             many = "1 part" if len(parts) == 1 else f"{len(parts):,} parts"
             yield f"{title}: {many} of the data, see the report; the first: {parts[0].text}."
-    off = [failure for failure in failures if failure.part == "groups"]
-    if off:
-        # Of those covered too rarely, if any are.
-        worst = max(off, key=lambda failure: (failure.is_under, abs(failure.gap)))
-        yield (
-            f"Groups: {len(off):,} of {count:,} off by more than chance, the worst {worst.text}: "
-            f"{say_share(worst.coverage)} of {worst.n:,} rows covered."
-        )
-    elif count:
-        yield f"Groups: none of {count:,} is off by more than chance."
+    if audit.groups:
+        yield f"Groups: {part_verdict(audit, 'groups')}."

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone, is_regressor
-from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import QuantileRegressor, RidgeCV
@@ -46,8 +46,7 @@ METHODS = {
 #: Methods that are another one until they are told more: what they are then.
 NEEDS_MORE = {
     "localized": "is slcp until it is given a score, a law or an adjustment",
-    "weighted": "is split conformal prediction until it is given weights, or rows of the new "
-    "population",
+    "weighted": "is split conformal prediction until it is given weights or new rows",
 }
 #: Base models by name; any other name is the path of a model file.
 _MODELS = ("hgb", "forest", "linear")
@@ -74,7 +73,6 @@ def model_file(name: str) -> Path | None:
 def make_base_model(name: Any, method: str, seed: int) -> Any:
     """The unfitted point model of this name for a method, that of a model file, or the one given.
 
-    Your own model is refitted, so that what it saw before cannot spoil the guarantee.
     Gradient boosting takes categories and missing values as they are, and a Pipeline is trusted to;
     others stand behind an encoder.
     """
@@ -103,6 +101,7 @@ def _own_model(model: Any, said: str) -> Any:
     if isinstance(model, type) or not (hasattr(model, "get_params") and is_regressor(model)):
         got = "class" if isinstance(model, type) else type(model).__name__
         raise ValueError(f"{said} a {got}; expected a regressor of scikit-learn.")
+    # To be refitted: what it saw before could spoil the guarantee.
     fresh = clone(model)
     return fresh if isinstance(fresh, Pipeline) else _encoded(fresh)
 
@@ -110,13 +109,12 @@ def _own_model(model: Any, said: str) -> Any:
 def _encoded(model: Any) -> Pipeline:
     """The model behind an encoder: categories one-hot, missing numbers imputed and flagged."""
     imputer = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
-    numbers = make_pipeline(imputer, StandardScaler())
     labels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    columns = [
-        ("numbers", numbers, make_column_selector(dtype_exclude="category")),
-        ("labels", labels, make_column_selector(dtype_include="category")),
-    ]
-    return Pipeline([("encode", ColumnTransformer(columns)), ("model", model)])
+    encoder = make_column_transformer(
+        (make_pipeline(imputer, StandardScaler()), make_column_selector(dtype_exclude="category")),
+        (labels, make_column_selector(dtype_include="category")),
+    )
+    return Pipeline([("encode", encoder), ("model", model)])
 
 
 @dataclass(frozen=True)
@@ -147,14 +145,10 @@ class Task:
             own.append(self.identifier)
         check_columns([*own, *self.features, *self.groups, *time], present, source)
         if self.time == self.target:
-            raise TableError(
-                f"rows cannot be split by {self.time!r}, the target: name another time."
-            )
-        if spoilt := [name for name in self.features if name in own]:
-            raise TableError(
-                f"got {listing(map(repr, spoilt))} among the features; the target and the "
-                "identifier cannot be features: leave them out."
-            )
+            raise TableError(f"rows cannot be split by {self.time!r}, the target; name another.")
+        if spoilt := listing(repr(name) for name in self.features if name in own):
+            cannot = "the target and the identifier cannot be features: leave them out"
+            raise TableError(f"got {spoilt} among the features; {cannot}.")
         features = self.features or tuple(name for name in present if name not in own)
         if not features:
             raise TableError(f"{source} has no column beside {self.target!r}; expected features.")
@@ -186,22 +180,18 @@ class Task:
         if self.law is None:
             return made
         if not hasattr(made, "law"):
-            raise ValueError(
-                f"got law={self.law!r} for the method {self.method!r}, which has no law; leave it "
-                "out or choose another method."
-            )
+            said = f"got law={self.law!r} for the method {self.method!r}, which has no law"
+            raise ValueError(f"{said}; leave it out or choose another method.")
         choices = [*LAWS] if made.law is None else ["auto", *LAWS]
         if isinstance(self.law, str) and self.law not in choices:
             raise unknown_choice("law", self.law, choices)
         return made.set_params(law=self.law)
 
 
-def as_levels(
-    confidence_level: float | Sequence[float] | None, otherwise: tuple[float, ...] = ()
-) -> tuple[float, ...]:
-    """Levels as a tuple, each once; of none, the others."""
-    given = () if confidence_level is None else confidence_level
-    levels = tuple(dict.fromkeys(np.asarray(given, dtype=float).ravel().tolist())) or otherwise
+def as_levels(given: Any, default: tuple[float, ...] = ()) -> tuple[float, ...]:
+    """Levels as a tuple, each once; of None or none, the default."""
+    listed = np.asarray(() if given is None else given, dtype=float).ravel().tolist()
+    levels = tuple(dict.fromkeys(listed)) or default
     if not levels:
         raise ValueError("got no confidence_level; expected one or more numbers inside (0, 1).")
     for level in levels:
@@ -257,7 +247,9 @@ class TableModel:
         Without a level that is the first of ``levels``. With ``output="frame"`` the columns are
         named as by `predict`.
         """
-        made = self._intervals(*self._read(rows), confidence_level, output)
+        X, table = self._read(rows)
+        options = {"output": output, **self.groups_of(table)}
+        made = self.regressor.predict_interval(X, confidence_level, **options)
         return made if output == "array" else _like_rows(made, rows)
 
     def predict(self, rows: Any, confidence_level: float | Sequence[float] = ()) -> Any:
@@ -279,8 +271,9 @@ class TableModel:
 
     def predict_prepared(self, X: Any, table: Any, levels: Sequence[float] = ()) -> Any:
         """Predictions and bounds of rows (n, d) that are prepared, beside the raw ones."""
-        asked = levels or self.levels
-        made = self._intervals(X, table, asked if len(asked) > 1 else asked[0], "frame")
+        asked, options = levels or self.levels, {"output": "frame", **self.groups_of(table)}
+        level = asked if len(asked) > 1 else asked[0]
+        made = self.regressor.predict_interval(X, level, **options)
         made.insert(0, "predicted", self.regressor.predict(X))
         return made
 
@@ -310,10 +303,9 @@ class TableModel:
             Rows held in memory at a time.
         """
         data, out, lost, done = Path(data), Path(out), Counter[str](), 0
-        present = tables.table_columns(data)
+        present, levels = tables.table_columns(data), as_levels(confidence_level, self.levels)
         if identifier is None and self.identifier in present:
             identifier = self.identifier
-        levels = as_levels(confidence_level, self.levels)
         tables.check_suffix(out)
         check_row_name(identifier, levels)
         named = [] if identifier is None else [identifier]
@@ -362,9 +354,9 @@ class TableModel:
         order = np.argsort(np.concatenate(list(kinds.values())))
         return pd.concat([part for part, _ in read]).iloc[order], dict(lost)
 
-    def _intervals(self, X: Any, table: Any, level: Any, output: str) -> Any:
-        extra = {"groups": cell_labels(table, self.cells)} if self.cells else {}
-        return self.regressor.predict_interval(X, level, output=output, **extra)
+    def groups_of(self, table: Any) -> dict[str, Any]:
+        """What a regressor whose cells are groups is given beside the rows."""
+        return {"groups": cell_labels(table, self.cells)} if self.cells else {}
 
 
 def fit_table_model(
@@ -404,16 +396,14 @@ def fit_table_model(
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame({"size": rng.uniform(size=300), "kind": rng.choice(["a", "b"], 300)})
-    >>> table["price"] = table["size"] + 0.1 * rng.normal(size=300)
+    >>> table = pd.DataFrame({"size": np.arange(300.0), "price": np.arange(300.0) % 7})
     >>> model = fit_table_model(table, "price", method="split", model="linear")
-    >>> list(model.predict({"size": 0.5, "kind": "a"}))
+    >>> list(model.predict({"size": 50}))
     ['predicted', 'lower', 'upper']
     """
     levels, named, by = as_levels(confidence_level), as_names(features), as_names(groups)
-    task = Task(target, method, model, levels, law, named, by, random_state)
     whole = as_pandas(table)
+    task = Task(target, method, model, levels, law, named, by, random_state)
     task = task.on_columns(whole, "The table")
     y, known = read_target(whole[target])
     return fit_task(whole[known], y[known], task)
@@ -433,10 +423,9 @@ def fit_task(X: Any, y: Array, task: Task, new: str | Path | None = None) -> Tab
     )
     if new is not None:
         check_columns(unfitted.stored_types, tables.table_columns(new), str(new))
-    regressor = task.regressor()
-    parts = X.iloc[train], X.iloc[calibration]
+    regressor, parts = task.regressor(), (X.iloc[train], X.iloc[calibration])
     (X_train, lost), (X_cal, lost_cal) = map(preparation.read, parts)
-    beside, beside_cal = ({"groups": cell_labels(p, cells)} if cells else {} for p in parts)
+    beside, beside_cal = map(unfitted.groups_of, parts)
     regressor.fit(X_train, y[train], **beside)
     # The parts come from one table: alike values are other records, not the same ones.
     calibrate_on(regressor, X_cal, y[calibration], beside_cal)
@@ -451,10 +440,8 @@ def _raw_table(rows: Any, wanted: Iterable[str]) -> Any:
         columns = {name: rows[name] for name in wanted}
         lengths = {len(v) if isinstance(v, _COLUMNS) else None for v in columns.values()}
         if len(lengths) > 1:
-            raise TableError(
-                "got a dict with lists of several lengths, or with lists and single values; "
-                "expected one value per column, or lists of the same length."
-            )
+            got = "got a dict with lists of several lengths, or with lists and single values"
+            raise TableError(f"{got}; expected one value per column, or lists of the same length.")
         if lengths == {None}:
             columns = {name: [value] for name, value in columns.items()}
     elif isinstance(rows, Sequence) and rows and all(isinstance(row, Mapping) for row in rows):
@@ -467,10 +454,7 @@ def _raw_table(rows: Any, wanted: Iterable[str]) -> Any:
         return table
     else:
         got = "an empty list" if isinstance(rows, list) and not rows else type(rows).__name__
-        raise TableError(
-            f"got {got}; expected a dict, a list of dicts or a frame, with the columns that the "
-            "model was fitted on."
-        )
+        raise TableError(f"got {got}; expected a dict, a list of dicts or a frame of raw rows.")
     # Values stay the objects that they are; missing ones are None.
     made = pd.DataFrame({name: list(values) for name, values in columns.items()}, dtype=object)
     return made.where(made.notna(), None)
@@ -506,10 +490,8 @@ def check_row_name(name: str | None, levels: Sequence[float]) -> None:
     ends = [""] if len(levels) == 1 else [f"_{level:.10g}" for level in levels]
     taken = ["row", "actual", "predicted", *(f"{s}{e}" for e in ends for s in ("lower", "upper"))]
     if name in taken:
-        raise TableError(
-            f"the column that names rows is called {name!r}, as one of the results is; expected "
-            f"another name than {listing(map(repr, taken))}: rename it, or choose another column."
-        )
+        said = f"the column that names rows is called {name!r}, as one of the results is"
+        raise TableError(f"{said}; rename it, or choose another column.")
 
 
 def with_row_names(made: Any, rows: NDArray[Any], names: Any | None) -> Any:
