@@ -36,13 +36,8 @@ from typing import Any
 
 import numpy as np
 
-#: Control characters but for line breaks, lone surrogates, separators of lines, and marks that
-#: turn the direction of writing.
+#: Control characters but line breaks, lone surrogates, line separators, marks of direction.
 UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069]")
-
-
-def _replaced(text: str) -> str:
-    return UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def visible(text: str, longest_line: int = 2_000) -> str:
@@ -140,14 +135,17 @@ def say_rows(n: int) -> str:
     return "1 row" if n == 1 else f"{n:,} rows"
 
 
+def _replaced(text: str) -> str:
+    return UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def plain_data(
     value: Any, digits: int | None = None, *, say: Callable[[str], str] = _replaced
 ) -> Any:
-    """Numbers, texts, lists and dicts alone; anything else becomes its text.
+    """Numbers, texts, lists and dicts alone; anything else becomes its text, as ``say`` has it.
 
     "NaN", "Infinity" and "-Infinity", which JSON lacks, are texts that ``float`` and JavaScript's
     ``Number`` read as numbers. Numbers that are not whole keep so many ``digits``, None for all.
-    ``say`` is done to texts: by default what no page may hold is replaced.
     """
     if value is None or isinstance(value, (bool, int)):
         return value
@@ -173,12 +171,10 @@ def json_text(document: Any) -> str:
 
 def aligned(table: Sequence[Sequence[str]]) -> list[str]:
     """Rows of texts as lines: the first and last column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = []
+    widths, lines = [max(map(len, column)) for column in zip(*table, strict=True)], []
     for first, *middle, last in table:
-        cells = [first.ljust(widths[0])]
-        cells += [text.rjust(width) for text, width in zip(middle, widths[1:-1], strict=True)]
-        lines.append(("  " + "  ".join([*cells, last])).rstrip())
+        cells = [text.rjust(width) for text, width in zip(middle, widths[1:-1], strict=True)]
+        lines.append("  ".join(["", first.ljust(widths[0]), *cells, last]).rstrip())
     return lines
 
 

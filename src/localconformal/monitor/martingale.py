@@ -1,13 +1,9 @@
-"""A stream of scores and the evidence that it has changed, in a state that stays small.
-
-Scores are rounded to a fixed grid and counted; the rank of each among those before it is a p-value;
-a martingale bets that p-values are not uniform; a band of the coverage holds at all rows at once.
-"""
+"""A stream of scores and the evidence that it has changed, in a state that stays small."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -26,14 +22,11 @@ Part = tuple[int, str]
 # depends on no data, so a rounded score is still a function of its row, and what rounding makes
 # equal is told apart at random: p-values stay exact.
 
-#: Steps between two powers of two.
-_STEPS = 256
-#: Beyond the exponent of the smallest number there is, so that codes keep the sign.
-_BIAS = 1_100
+#: Steps between two powers of two; beyond the exponent of the smallest number, to keep the sign.
+_STEPS, _BIAS = 256, 1_100
 #: Turns the grid away from round numbers: halfway between two of its points the last bit of a
 #: prediction decides, and that depends on how many rows were asked for at once.
-_TURN = 0.5**0.5
-_LARGEST = np.finfo(np.float64).max
+_TURN, _LARGEST = 0.5**0.5, np.finfo(np.float64).max
 
 
 def grid_codes(scores: Array) -> Codes:
@@ -94,14 +87,13 @@ def p_values(seen: Tally, codes: Codes, u: Array) -> Array:
 
 # ---- the evidence against exchangeability --------------------------------------------------
 #
-# The wealth of someone who bets that p-values are not uniform. A betting function b >= 0 with
-# integral 1 over [0, 1] multiplies the wealth by b(p). If p-values are independent and uniform,
-# wealth that starts at 1 is a martingale, and reaches 1 / epsilon ever with probability epsilon at
-# most (Ville's inequality). Nothing is assumed of what might change: the wealth is shared between
-# several bets, and a small part J of it moves at every row from all of them to all of them (the
-# simple jumper of Vovk et al.), so that a bet that lost while all was quiet is not broke when it is
-# needed. That costs J x n or so, in logarithms, over n quiet rows, so that the wealth is also
-# shared between several J. Small p-values are large scores. The bets:
+# A betting function b >= 0 with integral 1 over [0, 1] multiplies the wealth by b(p). If p-values
+# are independent and uniform, wealth that starts at 1 is a martingale, and reaches 1 / epsilon ever
+# with probability epsilon at most (Ville's inequality). The wealth is shared between several bets,
+# and a small part J of it moves at every row from all of them to all of them (the simple jumper of
+# Vovk et al.), so that a bet that lost while all was quiet is not broke when it is needed. That
+# costs J x n or so, in logarithms, over n quiet rows, so that the wealth is also shared between
+# several J. Small p-values are large scores. The bets:
 #
 # * step: the chance of p <= alpha, that is of a miss, has changed by a factor in its odds;
 # * power, k p^(k - 1): scores have become larger (k < 1) or smaller (k > 1), above all at the end;
@@ -110,19 +102,10 @@ def p_values(seen: Tally, codes: Codes, u: Array) -> Array:
 
 #: Factors in the odds of a miss.
 _ODDS = (0.25, 0.5, 1.5, 2.0, 3.0)
-#: k p^(k - 1), by square roots: unlike powers they are the same to the last bit in any batch.
-_POWERS: tuple[Callable[[Array], Array], ...] = (
-    lambda p: 0.5 / np.sqrt(p),
-    lambda p: 0.75 / np.sqrt(np.sqrt(p)),
-    lambda p: 1.5 * np.sqrt(p),
-)
-_SLOPES = (-1.0, 1.0)
 #: Parts of the wealth that move at every row: (J, 1).
 _JUMPS = np.array([[1e-3], [1e-4], [1e-5]])
-#: Share of the bet that waits, at the start and among what moves.
-_WAITING = 0.3
-
-N_BETS = 1 + len(_ODDS) + len(_POWERS) + len(_SLOPES)
+#: All bets; share of the one that waits, at the start and among what moves.
+N_BETS, _WAITING = 11, 0.3
 SHARES = np.array([_WAITING] + [(1.0 - _WAITING) / (N_BETS - 1)] * (N_BETS - 1))
 _STAYING, _ARRIVING = 1.0 - _JUMPS, _JUMPS * SHARES
 
@@ -133,8 +116,10 @@ def bets(p: Array, alpha: Array) -> Array:
     for odds in _ODDS:
         miss = odds * alpha / (odds * alpha + 1.0 - alpha)
         columns.append(np.where(p <= alpha, miss / alpha, (1.0 - miss) / (1.0 - alpha)))
-    columns += [power(p) for power in _POWERS]
-    columns += [1.0 + slope * (p - 0.5) for slope in _SLOPES]
+    # Square roots, unlike powers, are the same to the last bit in any batch.
+    root = np.sqrt(p)
+    columns += [0.5 / root, 0.75 / np.sqrt(root), 1.5 * root]
+    columns += [1.0 - (p - 0.5), 1.0 + (p - 0.5)]
     return np.stack(columns, axis=-1)
 
 
@@ -161,8 +146,7 @@ class Martingales:
             wealth = (_STAYING * self.wealth + moved) * factors[:, None]
             total = wealth.sum(axis=(1, 2))
             self.wealth = wealth / total[:, None, None]
-            self.logs = self.logs + np.log(total)
-            logs[t] = self.logs
+            logs[t] = self.logs = self.logs + np.log(total)
         return logs
 
 
@@ -179,8 +163,7 @@ class Martingales:
 # is below 2 / delta are the ones above a lower bound. Rows that are missed give the upper one.
 
 #: The numbers a: for a handful of rows to hundreds of millions.
-_RATES = 2.0 ** np.arange(2.0, -12.0, -0.5)
-_HALVINGS = 50
+_RATES, _HALVINGS = 2.0 ** np.arange(2.0, -12.0, -0.5), 50
 
 
 def anytime_band(n_covered: ArrayLike, n: ArrayLike, probability: float) -> tuple[Array, Array]:
@@ -188,8 +171,6 @@ def anytime_band(n_covered: ArrayLike, n: ArrayLike, probability: float) -> tupl
 
     With at least this probability they hold at every row of the stream.
 
-    Examples
-    --------
     >>> low, high = anytime_band([0, 90, 9_000], [0, 100, 10_000], 0.95)
     >>> low.round(2), high.round(2)
     (array([0.  , 0.77, 0.89]), array([1.  , 0.97, 0.91]))
@@ -219,10 +200,8 @@ def log_mixture(k: Array, n: Array, q: Array) -> Array:
 
 # ---- the stream ----------------------------------------------------------------------------
 
-#: Rows that are ranked among each other at a time, each against each.
-RANKED_AT_A_TIME = 256
-#: Points beyond which every other one is dropped.
-_MOST_POINTS = 256
+#: Rows ranked each against each at a time; points beyond which every other one is dropped.
+RANKED_AT_A_TIME, _MOST_POINTS = 256, 256
 
 
 @dataclass(frozen=True)
@@ -271,17 +250,13 @@ class Stream:
             for is_in, log in zip(scored.covered[part].tolist(), evidence.tolist(), strict=True):
                 self.rows += 1
                 self.n_covered += is_in
-                self._note(log)
                 if self.alarm is None and log >= log_limit:
                     self.alarm = (self.rows, log)
-
-    def _note(self, log: float) -> None:
-        """Keep the last row for the history, if it is its turn."""
-        if self.rows % self.stride == 0:
-            self.points.append((self.rows, self.n_covered, log))
-        if len(self.points) > _MOST_POINTS:
-            self.stride *= 2
-            self.points = [point for point in self.points if point[0] % self.stride == 0]
+                if self.rows % self.stride == 0:
+                    self.points.append((self.rows, self.n_covered, log))
+                if len(self.points) > _MOST_POINTS:
+                    self.stride *= 2
+                    self.points = [one for one in self.points if one[0] % self.stride == 0]
 
     def _p_values(self, codes: Codes, cells: NDArray[Any]) -> Array:
         """p-values of these rows (m, C), which count from now on."""

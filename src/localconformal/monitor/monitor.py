@@ -52,10 +52,10 @@ _FORMAT = 4
 
 @dataclass(frozen=True)
 class RunningCoverage:
-    """Share of the rows so far that were covered; NaN before the first row.
+    """Share of the rows so far that were covered, NaN before the first row; and a band.
 
-    ``lower`` and ``upper`` are a band of the mean chance to be covered, given the past of each row,
-    which holds at all rows of the stream at once with the monitor's ``probability``.
+    With the monitor's ``probability`` the band holds the mean chance to be covered, given the past
+    of each row, at all rows of the stream at once.
     """
 
     coverage: float
@@ -155,13 +155,8 @@ class CoverageMonitor:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.RLock())
 
-    # ---- taking rows in --------------------------------------------------------------------
-
     def reset(self) -> CoverageMonitor:
-        """Forget the stream and read the model's calibration again, as after `conformalize`.
-
-        The promise about false alarms starts again too.
-        """
+        """Forget the stream, and its promise, and read the model's calibration again."""
         calibration, level = _calibration_to_watch(self.model), _level_of(self.model)
         tallies, rule = tallies_of(*calibration_codes(calibration, level)), calibration.parts.sides
         alphas = (1.0 - level) * (rule.shares if rule.separate else np.ones(1))
@@ -174,23 +169,11 @@ class CoverageMonitor:
         return self
 
     def update(self, X: Any, y: ArrayLike, *, groups: ArrayLike | None = None) -> CoverageMonitor:
-        """Take in rows in the order of their arrival.
+        """Take in rows X (n, d), y (n,) in the order of their arrival; all, or none if refused.
 
-        How they are cut into calls makes no difference where the base model predicts a row alone as
-        among others.
-
-        Parameters
-        ----------
-        X : array or frame of shape (n, d)
-        y : array of shape (n,)
-        groups : array of shape (n,), default=None
-            Cell of each row, for a `MondrianConformalRegressor` whose `fit` was given them.
-
-        Returns
-        -------
-        self
-            If rows are refused, none of them has been taken in. Threads may call at once, also
-            `reset` and `save`; their rows are taken in one call after the other.
+        ``groups`` (n,) are cells, for a `MondrianConformalRegressor` whose `fit` was given them.
+        How rows are cut into calls makes no difference where the base model predicts a row alone as
+        among others. Threads may call at once, also `reset` and `save`.
         """
         while True:
             with self._lock:
@@ -201,7 +184,7 @@ class CoverageMonitor:
                 # A reset since then began another stream, of which these scores are none.
                 if self._stream is stream:
                     self._check_unchanged()
-                    stream.extend(scored, self._log_limit)
+                    stream.extend(scored, -math.log(self.false_alarm))
                     return self
 
     def _check_unchanged(self) -> None:
@@ -217,12 +200,6 @@ class CoverageMonitor:
                 f"the model's level is {level:g} and was {self.confidence_level:g} when this "
                 "monitor began; set it back, or call reset(), which starts a new stream."
             )
-
-    @property
-    def _log_limit(self) -> float:
-        return -math.log(self.false_alarm)
-
-    # ---- what it found ---------------------------------------------------------------------
 
     @property
     def coverage_(self) -> RunningCoverage:
@@ -246,10 +223,7 @@ class CoverageMonitor:
 
     @property
     def history_(self) -> Any:
-        """The course so far as a frame of at most 257 rows, evenly spread, the last one included.
-
-        Columns ``row``, ``coverage`` with ``lower`` and ``upper``, and ``log_martingale``.
-        """
+        """Row, coverage with its band, and log_martingale, at 257 rows at most, evenly spread."""
         with self._lock:
             stream = self._stream
             points = list(stream.points)
@@ -267,13 +241,11 @@ class CoverageMonitor:
             running, alarm, log = self.coverage_, self.alarm_, self.log_martingale_
             level = self.confidence_level
         quiet = f"no alarm: the log-martingale is {log:.1f}, and the alarm comes at "
-        state = alarm or f"{quiet}{self._log_limit:.1f}"
+        state = alarm or f"{quiet}{-math.log(self.false_alarm):.1f}"
         return f"Coverage {running}, target {level:.4g}; {state}."
 
     def __repr__(self) -> str:
         return f"<CoverageMonitor: {self.summary()}>"
-
-    # ---- files -----------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> Path:
         """Write the state, not the model, to a small JSON file; it is whole or not there."""
@@ -291,11 +263,7 @@ class CoverageMonitor:
 
     @classmethod
     def load(cls, path: str | Path, model: Any) -> CoverageMonitor:
-        """Go on where a saved monitor stopped.
-
-        ``path`` is that of a file from `save`, ``model`` the one that was monitored, itself or
-        loaded again; one with other training rows, another calibration or level is refused.
-        """
+        """Go on where a monitor from `save` stopped; any model but the one watched is refused."""
         content = _read_state(path)
         monitor = cls(model, false_alarm=content["false_alarm"], probability=content["probability"])
         if content["calibration"] != monitor._digest:
@@ -341,10 +309,8 @@ def _level_of(model: BaseConformalRegressor) -> float:
     """The level of the model's intervals, if it is one number inside (0, 1)."""
     level = as_levels(model.confidence_level, "confidence_level")
     if level.ndim:
-        raise ValueError(
-            f"the model's confidence_level is {model.confidence_level!r}; expected one number, as "
-            "a monitor watches one level."
-        )
+        given = f"the model's confidence_level is {model.confidence_level!r}"
+        raise ValueError(f"{given}; expected one number, as a monitor watches one level.")
     return float(level)
 
 
@@ -376,9 +342,7 @@ def score_rows(model: BaseConformalRegressor, X: Any, y: Any, groups: Any, level
 
 
 # ---- the state as JSON: numbers and text, never code -------------------------------------------
-#
-# The file has two digests, one of its own content, so that one that was cut or edited is refused,
-# and one of the model, as p-values of one model mean nothing beside those of another.
+# One digest is of its content, so that a file that was cut or edited is refused; one of the model.
 
 
 def _digest(content: Any) -> str:
@@ -387,35 +351,24 @@ def _digest(content: Any) -> str:
 
 def _tallies_as_lists(tallies: dict[Part, Tally]) -> list[list[Any]]:
     """Column, cell, codes and counts of each, in one order."""
-    return [
-        [column, cell, tally.codes.tolist(), tally.counts.tolist()]
-        for (column, cell), tally in sorted(tallies.items())
-    ]
+    ordered = sorted(tallies.items())
+    return [[*part, tally.codes.tolist(), tally.counts.tolist()] for part, tally in ordered]
 
 
 def _stream_content(stream: Stream) -> dict[str, Any]:
     """What a stream holds, as a copy, which later rows do not change."""
-    return {
-        **vars(stream),
-        "seen": _tallies_as_lists(stream.seen),
-        "alphas": stream.alphas.tolist(),
-        "martingales": [stream.martingales.wealth.tolist(), stream.martingales.logs.tolist()],
-        "points": list(stream.points),
-    }
+    wealth, logs = stream.martingales.wealth.tolist(), stream.martingales.logs.tolist()
+    held = {"seen": _tallies_as_lists(stream.seen), "alphas": stream.alphas.tolist()}
+    return {**vars(stream), **held, "martingales": [wealth, logs], "points": list(stream.points)}
 
 
 def _read_stream(content: dict[str, Any]) -> Stream:
-    read: dict[str, Any] = {
-        "seen": {
-            (column, cell): Tally(*(np.array(one, dtype=np.int64) for one in tally))
-            for column, cell, *tally in content["seen"]
-        },
-        "alphas": np.array(content["alphas"]),
-        "martingales": Martingales(*map(np.array, content["martingales"])),
-        "alarm": content["alarm"] and tuple(content["alarm"]),
-        "points": [tuple(point) for point in content["points"]],
-    }
-    return Stream(**{**content, **read})
+    seen = {}
+    for column, cell, *tally in content["seen"]:
+        seen[column, cell] = Tally(*(np.array(one, dtype=np.int64) for one in tally))
+    read = {"seen": seen, "martingales": Martingales(*map(np.array, content["martingales"]))}
+    read |= {"alphas": np.array(content["alphas"]), "points": [*map(tuple, content["points"])]}
+    return Stream(**{**content, **read, "alarm": content["alarm"] and tuple(content["alarm"])})
 
 
 def _read_state(path: str | Path) -> dict[str, Any]:

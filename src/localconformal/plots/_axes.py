@@ -45,20 +45,15 @@ MAIN, SECOND = _METHOD_COLOURS[:2]
 IDEAL = (0, (4, 2))
 #: Light for little, dark for much; even in grey and for colour-blind readers.
 WEIGHT_COLOURS = "viridis_r"
-LABEL_SIZE, SMALL_SIZE = 9.5, 8.5
-#: The first is the mean width of a letter, as a share of the size of the font.
-_LETTER, POINTS_PER_INCH = 0.54, 72.0
+LABEL_SIZE, SMALL_SIZE, POINTS_PER_INCH = 9.5, 8.5, 72.0
+#: Mean width of a letter, as a share of the size of the font; of an axis' labels, side by side.
+_LETTER, _LETTERS_PER_INCH = 0.54, 14.0
 #: More points than this hide one another, and take long to draw.
 MAX_POINTS = 5000
-#: Labels with a strip of their own; the others share one.
-_MAX_STRIPS, NOT_A_STRIP, OTHER_STRIP = 12, -1, "other labels"
-#: Of the labels of an axis, side by side.
-_LETTERS_PER_INCH = 14.0
-#: Half of the width of a label's strip; strips are one unit apart.
-_HALF_STRIP = 0.38
+#: Labels with a strip of their own, one unit apart and twice this wide; the others share one.
+_MAX_STRIPS, _HALF_STRIP, NOT_A_STRIP, OTHER_STRIP = 12, 0.38, -1, "other labels"
 #: Where the strip of missing numbers begins and ends, beyond their range, in units of it.
-_MISSING_STRIP = (0.06, 0.14)
-_SECONDS_PER_DAY = 86_400.0
+_MISSING_STRIP, _SECONDS_PER_DAY = (0.06, 0.14), 86_400.0
 
 
 def method_colours(n: int) -> list[str]:
@@ -68,23 +63,19 @@ def method_colours(n: int) -> list[str]:
 
 def clean(ax: Axes) -> None:
     """Only the frame lines that carry a scale, in a quiet colour; numbers as people write them."""
-    _spell_ticks(ax.xaxis)
-    _spell_ticks(ax.yaxis)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.spines[["bottom", "left"]].set_color(FAINT)
-    ax.tick_params(colors=INK, labelsize=9, color=FAINT)
-
-
-def _spell_ticks(axis: Axis) -> None:
-    """Thousands apart, and no power of ten beside the axis; dates, labels and shares stay."""
     from matplotlib.ticker import Formatter, ScalarFormatter
 
-    def spell(value: float, _: float) -> str:
+    def spell(axis: Axis, value: float, _: float) -> str:
         steps = np.diff(axis.get_majorticklocs())
         return Formatter.fix_minus(say_tick(value, float(steps.min(initial=np.inf))))
 
-    if isinstance(axis.get_major_formatter(), ScalarFormatter):
-        axis.set_major_formatter(spell)
+    for axis in (ax.xaxis, ax.yaxis):
+        # Dates, labels and shares are spelled already.
+        if isinstance(axis.get_major_formatter(), ScalarFormatter):
+            axis.set_major_formatter(partial(spell, axis))
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["bottom", "left"]].set_color(FAINT)
+    ax.tick_params(colors=INK, labelsize=9, color=FAINT)
 
 
 def finish(ax: Axes, x: str, y: str, **legend: Any) -> None:
@@ -101,12 +92,12 @@ def in_percent(axis: Axis) -> None:
 
 
 def make_axes(ax: Axes | None, size: tuple[float, float] = (6.4, 4.2)) -> Axes:
-    """The axes given, or those of a new figure, which pyplot does not know of."""
-    return make_panels(None if ax is None else [ax], 1, size)[0]
+    """The axes given, or those of a new figure."""
+    return make_panels(ax, 1, size)[0]
 
 
 def make_panels(ax: Any, n: int, size: tuple[float, float], **layout: Any) -> list[Axes]:
-    """The n axes given, or n in a line of a new figure."""
+    """The n axes given, or n in a line of a new figure, which pyplot does not know of."""
     if ax is None:
         from matplotlib.figure import Figure
 
@@ -139,8 +130,15 @@ def caption(ax: Axes, sentences: Sequence[str], n_panels: int = 1) -> None:
     look: dict[str, Any] = {"va": "top", "fontsize": SMALL_SIZE, "color": INK, "gid": "caption"}
     look |= {"xycoords": (ax.yaxis.label, ax.xaxis.label), "textcoords": "offset points"}
     note = ax.annotate(fill(text, max(letters, 24)), (0, 0), (3, -5), annotation_clip=False, **look)
+
+    def room_below(renderer: Any = None) -> Any:
+        from matplotlib.transforms import Bbox
+
+        words, axes = note.get_window_extent(renderer), ax.get_window_extent(renderer)
+        return Bbox([[axes.x0, words.y0], [axes.x1, words.y1]])
+
     # The layout is to keep room below, not to move panels aside for it.
-    note.get_tightbbox = partial(_room_below, note, ax)  # type: ignore[method-assign]
+    note.get_tightbbox = room_below  # type: ignore[method-assign]
 
 
 def panel_inches(ax: Axes) -> float:
@@ -148,14 +146,6 @@ def panel_inches(ax: Axes) -> float:
     width: float = ax.figure.bbox.width / ax.figure.dpi
     place = ax.get_subplotspec()
     return width if place is None else width * len(place.colspan) / place.get_gridspec().ncols
-
-
-def _room_below(note: Any, ax: Axes, renderer: Any = None) -> Any:
-    """The height of a caption, within the width of its axes."""
-    from matplotlib.transforms import Bbox
-
-    words, axes = note.get_window_extent(renderer), ax.get_window_extent(renderer)
-    return Bbox([[axes.x0, words.y0], [axes.x1, words.y1]])
 
 
 def name_axes(ax: Axes, x: str, y: str) -> None:
@@ -228,16 +218,15 @@ class Feature:
 
     A strip is a stretch of the axis for one label, or one of a few numbers that return often; its
     rows stand side by side in it. Missing values have a strip of their own, after all else.
+    ``numbers`` (n,), times in days, are NaN for labels and missing values; ``strip`` (n,) is the
+    place among ``strips``, -1 for rows at their number; ``range`` is that of rows not taken too.
     """
 
     name: str
     kind: str
-    #: (n,), times in days, NaN for labels and missing values.
     numbers: Array
-    #: (n,), the place among ``strips``; -1 for rows at their number.
     strip: NDArray[np.intp]
     strips: tuple[str, ...]
-    #: The ends of all numbers, of rows that were not taken too.
     range: tuple[float, float] = (0.0, 0.0)
 
     def take(self, rows: NDArray[np.intp]) -> Feature:
@@ -279,25 +268,20 @@ def read_feature(X: Any, n: int, name: str | None = None) -> Feature:
     """One column of n rows: an array (n,) or (n, 1), a series or a frame."""
     column = read_one_column(X, n, name)
     known = column.codes != MISSING
-    if column.kind == LABEL or len(column.values) <= _MAX_STRIPS < known.sum():
-        return _label_feature(column)
-    numbers = column.numbers / (_SECONDS_PER_DAY if column.kind == TIME else 1.0)
-    strip = np.where(known, NOT_A_STRIP, 0)
-    strips = () if known.all() else (MISSING_NAME,)
-    name = f"{column.name} (s)" if column.kind == DURATION else column.name
-    ends = (float(np.nanmin(numbers)), float(np.nanmax(numbers))) if known.any() else (0.0, 0.0)
-    return Feature(name, column.kind, numbers, strip, strips, ends)
-
-
-def _label_feature(column: Column) -> Feature:
-    """Frequent labels, or the few numbers; then labels that share a strip; then missing ones."""
+    if column.kind != LABEL and not len(column.values) <= _MAX_STRIPS < known.sum():
+        numbers = column.numbers / (_SECONDS_PER_DAY if column.kind == TIME else 1.0)
+        strips = () if known.all() else (MISSING_NAME,)
+        name = f"{column.name} (s)" if column.kind == DURATION else column.name
+        ends = (float(np.nanmin(numbers)), float(np.nanmax(numbers))) if known.any() else (0.0, 0.0)
+        return Feature(name, column.kind, numbers, np.where(known, NOT_A_STRIP, 0), strips, ends)
+    # Frequent labels, or the few numbers; then labels that share a strip; then missing ones.
     names = column.labels or [say_value(value, column.kind) for value in column.values]
-    counts = np.bincount(column.codes[column.codes != MISSING], minlength=1)
+    counts = np.bincount(column.codes[known], minlength=1)
     n_own = len(counts) if len(counts) <= _MAX_STRIPS else _MAX_STRIPS - 1
     labels = [*names, OTHER_STRIP][:n_own] + [OTHER_STRIP] * (n_own < len(counts))
     strip = np.minimum(column.codes, n_own).astype(np.intp)
     if column.n_missing:
-        strip[column.codes == MISSING] = len(labels)
+        strip[~known] = len(labels)
         labels.append(MISSING_NAME)
     return Feature(column.name, LABEL, np.full(len(strip), np.nan), strip, tuple(labels))
 
@@ -355,8 +339,8 @@ def _mark_missing(ax: Axes, ends: Array, which: str) -> None:
     before = ends[0] - 0.35 * (ends[1] - ends[0])
     (ax.axvline if which == "x" else ax.axhline)(before, color=FAINT, lw=0.8, zorder=0)
     place: tuple[Any, Any, Any] = (ends.mean(), 0.0), (0, -6), ("data", "axes fraction")
-    align: dict[str, Any] = {"ha": "center", "va": "top"}
+    look: dict[str, Any] = {"ha": "center", "va": "top", "color": INK, "fontsize": SMALL_SIZE}
     if which == "y":
-        (xy, text, coords), align = place, {"ha": "right", "va": "center"}
+        (xy, text, coords), look = place, look | {"ha": "right", "va": "center"}
         place = xy[::-1], text[::-1], coords[::-1]
-    ax.annotate(MISSING_NAME, *place, "offset points", color=INK, fontsize=SMALL_SIZE, **align)
+    ax.annotate(MISSING_NAME, *place, "offset points", **look)

@@ -48,9 +48,9 @@ def plot_bands(
     depend on more than this feature, up to 150 rows have a bar each; of more, the band has the
     medians of the bounds in at most 40 bins of x.
 
-    The frame has one row for each method and row drawn: method, x, position (on the axis,
-    ascending; days since 1970 for times), y, lower, upper, covered, strip (its number, -1 for rows
-    at their number), shape ("line", "bars" or "bins"), band_lower, band_upper (as drawn).
+    The frame has one row for each method and row drawn: method, x, position (on the axis, in days
+    for times), y, lower, upper, covered, strip (-1 for rows at their number), shape ("line", "bars"
+    or "bins"), band_lower, band_upper (as drawn).
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def plot_bands(
     rows = art.drawn_rows(len(response), max_points, random_state)
     frame = _frame_of_rows(feature.take(rows), response, named, rows)
     ax = art.make_axes(ax)
-    _draw_bands(ax, frame, _named_colours(bands, colours))
+    _draw_bands(ax, frame, dict(zip(bands, colours or art.method_colours(len(bands)), strict=True)))
     art.name_axes(ax, "", "y")
     art.dress_axis(ax, feature)
     art.add_legend(ax, loc="best")
@@ -86,11 +86,6 @@ def plot_bands(
     said = [f"{art.plain(name)}: {text}" if len(odd) > 1 else text for name, text in odd if text]
     art.caption(ax, [art.say_drawn(len(rows), len(response)), _say_shapes(frame), *said])
     return ax, frame
-
-
-def _named_colours(bands: Mapping[str, ArrayLike], colours: Sequence[str] | None) -> dict[str, str]:
-    chosen = art.method_colours(len(bands)) if colours is None else colours
-    return dict(zip(bands, chosen, strict=True))
 
 
 def _check_bands(
@@ -130,11 +125,11 @@ def _frame_of_rows(
 
 def _say_shapes(frame: Any) -> str:
     """A sentence on bands that are medians in bins, if there are any."""
-    binned = frame[frame["shape"] == _BINS]
-    if len(binned) == 0:
+    names = frame.loc[frame["shape"] == _BINS, "method"].unique()
+    if len(names) == 0:
         return ""
-    names = [art.plain(name, 24) for name in binned["method"].unique()]
-    whose = "" if len(names) == frame["method"].nunique() else f" of {' and '.join(names)}"
+    said = " and ".join(art.plain(name, 24) for name in names)
+    whose = "" if len(names) == frame["method"].nunique() else f" of {said}"
     return (
         f"Intervals{whose} depend on more than this feature: their band has the medians of the "
         "bounds in bins of it, and a row outside it may lie in its own interval."
@@ -174,11 +169,9 @@ def _draw_band(
         ax.plot(*lines[:2], **line)
         ax.plot(lines[0], lines[2], label=label, **line)
         label = ""
-    if joined.all():
-        return
-    if shade:
+    if not joined.all() and shade:
         ax.vlines(*bars, lw=1.4, label=label, color=line["color"], alpha=0.4)
-    else:
+    elif not joined.all():
         look = {"ls": "", "marker": "_", "ms": 4, "color": line["color"], "alpha": 0.9}
         ax.plot(*bars[:2], label=label or None, **look)
         ax.plot(bars[0], bars[2], **look)
@@ -189,9 +182,7 @@ def _band_shape(
 ) -> tuple[NDArray[np.object_], Array]:
     """How each row is drawn (n,), and the ends of the band there (n, 2); rows in order of x."""
     shape, rows = np.full(len(position), _BARS, dtype=object), np.flatnonzero(numbered)
-    if len(rows) < 2:
-        return shape, bounds
-    if not _is_rough(bounds[rows]):
+    if len(rows) >= 2 and not _is_rough(bounds[rows]):
         shape[rows] = _LINE
     elif len(rows) > _MAX_BARS:
         shape[rows] = _BINS
@@ -248,14 +239,11 @@ def plot_regions(
 
     Parameters
     ----------
-    X, y, bands
+    X, y, bands, colours, ax
         As in `plot_bands`; X of numbers. Rows outside every region, or missing, are not counted.
     edges : array of shape (R + 1,)
         The regions are [edges_r, edges_r+1), the last one closed.
     confidence_level : float, default=0.9
-    colours : list of str, default=None
-        Of the methods; None takes the library's own.
-    ax : matplotlib axes, default=None
 
     Examples
     --------
@@ -267,17 +255,17 @@ def plot_regions(
     art.check_packages("plot_regions")
     frame, name = _regions_frame(X, y, bands, edges)
     ax = art.make_axes(ax)
-    _draw_regions(ax, frame, _named_colours(bands, colours), confidence_level)
+    chosen = dict(zip(bands, colours or art.method_colours(len(bands)), strict=True))
+    _draw_regions(ax, frame, chosen, confidence_level)
     art.name_axes(ax, art.plain(name), "coverage, %")
     if len(bands) > 1:
         art.add_legend(ax, loc="lower left", ncols=3, bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
     counts, n = frame.loc[frame["method"] == next(iter(bands)), "rows"], len(np.asarray(y))
     fewest, most, outside = int(counts.min()), int(counts.max()), n - int(counts.sum())
     rows = f"{fewest:,} to {most:,} rows" if fewest < most else say_rows(most)
-    said = [f"Dashed: the level, {say_level(confidence_level)}. Each region has {rows}."]
-    if outside:
-        said.append(f"{outside:,} of {n:,} rows are in no region, or missing.")
-    art.caption(ax, said)
+    said = f"Dashed: the level, {say_level(confidence_level)}. Each region has {rows}."
+    left_out = f"{outside:,} of {n:,} rows are in no region, or missing." if outside else ""
+    art.caption(ax, [said, left_out])
     return ax, frame
 
 
@@ -315,16 +303,13 @@ def _regions_frame(
             f"{column.name}: got labels; expected numbers, for regions between edges: use "
             "plot_feature_coverage."
         )
-    x, y = column.numbers, np.asarray(y, dtype=np.float64)
-    cuts = np.asarray(edges, dtype=np.float64)
-    region = np.searchsorted(cuts, x, side="right") - 1
-    region[x == cuts[-1]] = len(cuts) - 2
-    inside = [region == r for r in range(len(cuts) - 1)]
-    records = [
-        (name, *ends, int(rows.sum()), coverage(y[rows], bounds[rows]) if rows.any() else np.nan)
-        for name, bounds in named.items()
-        for rows, ends in zip(inside, pairwise(cuts), strict=True)
-    ]
+    x, y, cuts = column.numbers, np.asarray(y, dtype=np.float64), np.asarray(edges, dtype=float)
+    records = []
+    for name, bounds in named.items():
+        for left, right in pairwise(cuts):
+            rows = (x >= left) & ((x < right) | ((x == right) & (right == cuts[-1])))
+            share = coverage(y[rows], bounds[rows]) if rows.any() else np.nan
+            records.append((name, left, right, int(rows.sum()), share))
     columns = ["method", "left", "right", "rows", "coverage"]
     return pd.DataFrame(records, columns=columns), column.name
 
@@ -347,11 +332,8 @@ def plot_comparison(
 
     Parameters
     ----------
-    X, y, bands, edges
-        As in `plot_regions`.
-    oracle : array of shape (n, 2), default=None
-        The true quantiles, where they are known.
-    confidence_level : float, default=0.9
+    X, y, bands, edges, oracle, confidence_level
+        As in `plot_bands` and `plot_regions`.
     title : str, default=""
     figure : matplotlib.figure.Figure, default=None
         Made by the caller with ``layout="constrained"``; None makes one.
@@ -373,8 +355,7 @@ def plot_comparison(
     )
     X, y, bands = np.asarray(X), np.asarray(y, dtype=np.float64), dict(bands)
     shown = np.arange(min(len(y), _COMPARED_POINTS))
-    feature = art.read_feature(X[shown], len(shown))
-    drawn, counted = [], []
+    feature, drawn, counted = art.read_feature(X[shown], len(shown)), [], []
     colours = art.method_colours(len(bands))[::-1]
     for (above, below), name, colour in zip(axes.T, bands, colours, strict=True):
         own = {name: bands[name]}
@@ -391,11 +372,10 @@ def plot_comparison(
         place: tuple[Any, ...] = ((0, 1), (0, 6), "axes fraction", "offset points")
         above.annotate(summary, *place, color=art.INK, fontsize=10)
     _label(axes, np.asarray(edges, dtype=np.float64), confidence_level)
-    bands_drawn = pd.concat(drawn)
-    art.caption(axes[1, 0], [_say_shapes(bands_drawn)], n_panels=len(bands))
+    parts = {"bands": pd.concat(drawn), "regions": pd.concat(counted)}
+    art.caption(axes[1, 0], [_say_shapes(parts["bands"])], n_panels=len(bands))
     if title:
         figure.suptitle(title, fontsize=14, fontweight="bold", color=art.INK, x=0.01, ha="left")
-    parts = {"bands": bands_drawn, "regions": pd.concat(counted)}
     return axes, pd.concat(parts, names=["panel", "row"])
 
 

@@ -41,7 +41,7 @@ def _draw_rows(ax: Axes, frame: Any, looks: Any, texts: Any, size: float = art.S
 
 
 def _verdicts(frame: Any) -> Any:
-    """Which side of the level each band lies on: (n,) names in `VERDICTS`."""
+    """Which side of the level each band lies on: (n,) names in `_VERDICTS`."""
     level = frame["confidence_level"]
     return np.select([frame["upper"] < level, frame["lower"] > level], [_UNDER, _OVER], _WITHIN)
 
@@ -91,17 +91,16 @@ def plot_group_coverage(
 ) -> tuple[Axes, Any]:
     """Draw the coverage of each group with its exact binomial band, and the level promised.
 
-    Each band holds with this probability on its own. The frame is that of
-    `localconformal.metrics.group_coverage`, of the groups drawn, by their names.
+    The frame is that of `localconformal.metrics.group_coverage`, of the groups drawn, by names.
 
     Parameters
     ----------
     y, intervals : arrays of shapes (n,) and (n, 2)
     groups : array or series of shape (n,)
-        Labels of any kind; missing ones are a group. Of more than 30 groups, those with the
-        most rows are drawn.
+        Labels of any kind; missing ones are a group. Of many, the 30 with the most rows are drawn.
     confidence_level : float, default=0.9
     probability : float, default=0.95
+        With which each band holds, on its own.
     ax : matplotlib axes, default=None
 
     Examples
@@ -133,16 +132,13 @@ def plot_feature_coverage(
     """Draw the coverage of each bin of a feature with its exact binomial band, and the level.
 
     The bins of numbers and times are those of the audit: at most ten, between quantiles. Labels
-    are taken as they are, the most frequent first; missing values are the last bin. The frame is as
-    that of `plot_group_coverage`.
+    are taken as they are, the most frequent first; missing values are the last bin.
 
     Parameters
     ----------
     X : array of shape (n,) or (n, 1), series, or frame of one column
-    y, intervals : arrays of shapes (n,) and (n, 2)
-    confidence_level : float, default=0.9
-    probability : float, default=0.95
-    ax : matplotlib axes, default=None
+    y, intervals, confidence_level, probability, ax
+        As in `plot_group_coverage`, and so is the frame.
 
     Examples
     --------
@@ -154,9 +150,8 @@ def plot_feature_coverage(
     art.check_packages("plot_feature_coverage")
     response, bounds = check_one_level(y, intervals)
     column = art.read_one_column(X, len(response))
-    if column.kind == LABEL:
-        codes, names = column.codes.astype(np.intp), [*column.labels, art.OTHER_STRIP]
-    else:
+    codes, names = column.codes.astype(np.intp), [*column.labels, art.OTHER_STRIP]
+    if column.kind != LABEL:
         codes, conditions = number_bins(column)
         names = [condition.short for condition in conditions]
     codes = np.where(column.codes == MISSING, len(names), codes)
@@ -224,11 +219,10 @@ def plot_calibration(
 
 def _draw_lengths(ax: Axes, frame: Any) -> None:
     """Mean and median length; infinite means stand at the top."""
-    styles = (("mean_length", art.MAIN, "-", "mean"), ("median_length", art.SECOND, ":", "median"))
-    for column, colour, style, label in styles:
-        known = frame[np.isfinite(frame[column])]
-        look: dict[str, Any] = {"color": colour, "ls": style, "label": label, "marker": "o"}
-        ax.plot(known["confidence_level"], known[column], ms=4.5, **look)
+    for name, colour, style in (("mean", art.MAIN, "-"), ("median", art.SECOND, ":")):
+        known = frame[np.isfinite(frame[f"{name}_length"])]
+        look: dict[str, Any] = {"color": colour, "ls": style, "label": name, "marker": "o"}
+        ax.plot(known["confidence_level"], known[f"{name}_length"], ms=4.5, **look)
     if len(endless := frame.loc[np.isinf(frame["mean_length"]), "confidence_level"]):
         top = ax.get_xaxis_transform()
         ax.plot(endless, [0.98] * len(endless), "^", color=art.MAIN, ms=7, transform=top)
@@ -255,10 +249,10 @@ def plot_methods(
     """Draw coverage, mean length and interval score of each method on the same rows.
 
     The band of a coverage is the exact binomial one. Those of lengths and scores are paired: with
-    d_i the difference of row i from the baseline, the bar is the value of the method plus or minus
+    d_i the difference of row i from the baseline, the bar is the value plus or minus
     t_{n-1} sd(d) / sqrt(n); where it does not reach the baseline's line the two differ by more than
-    chance. The axes are three; the frame has one row for each method and metric: method, metric,
-    value, lower, upper, difference (from the baseline), baseline, confidence_level.
+    chance. The frame has one row for each method and metric: method, metric, value, lower, upper,
+    difference (from the baseline), baseline, confidence_level.
 
     Parameters
     ----------
@@ -341,21 +335,15 @@ def _draw_metric(ax: Axes, part: Any, metric: str) -> None:
         low, high = min(low, level - 0.02), min(max(high, level + 0.02), 1.005)
         art.in_percent(ax.xaxis)
     else:
-        looks, texts = _standings(part), [say_number(v) for v in part["value"]]
-        line = inside.loc[part["method"] == part["baseline"], "value"].iloc[0], ":"
+        room, gap = part["upper"] - part["value"], part["difference"]
+        is_base, texts = part["method"] == part["baseline"], [say_number(v) for v in part["value"]]
+        # An infinite value is worse, or better than an infinite one, without a band.
+        apart = (np.abs(gap) > room) | np.isinf(gap)
+        places = np.select([is_base, apart & (gap < 0), apart & (gap > 0)], [0, 1, 2], 3)
+        looks, line = [_STANDINGS[at] for at in places], (inside.loc[is_base, "value"].iloc[0], ":")
     ax.axvline(line[0], color=art.INK, lw=1.0, ls=line[1], zorder=0)
     ax.set_xlim(low, high)
     ax.set_ylim(len(part) - 0.5, -0.5)
     _draw_rows(ax, inside, looks, texts)
     art.finish(ax, "coverage, %" if metric == _COVERAGE else metric, "")
     ax.tick_params(axis="y", length=0)
-
-
-def _standings(part: Any) -> list[tuple[str, str]]:
-    """Look of each method: is it lower than the baseline, or higher, by more than chance?"""
-    room, difference = part["upper"] - part["value"], part["difference"]
-    is_base = part["method"] == part["baseline"]
-    # An infinite value is worse, or better than an infinite one, without a band.
-    apart = (np.abs(difference) > room) | np.isinf(difference)
-    places = np.select([is_base, apart & (difference < 0), apart & (difference > 0)], [0, 1, 2], 3)
-    return [_STANDINGS[place] for place in places]

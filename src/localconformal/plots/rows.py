@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _LENGTH, _ROW, _MEAN, _QUANTILE = "length", "row", "mean", "quantile"
 _MAX_BINS, _FEWEST_ROWS = 10, 20
+#: Its multiples, modulo 1, spread evenly.
+_GOLDEN = 0.6180339887498949
 
 
 def plot_sorted(
@@ -43,17 +45,15 @@ def plot_sorted(
 ) -> tuple[Axes, Any]:
     """Draw each row's interval as a line and its y as a point, rows sorted, missed rows marked.
 
-    Sorted by length, intervals and y are drawn relative to the prediction; intervals of one length,
-    up to rounding, keep their order. The frame has one row for each row drawn, in their order: row
-    (its place in y), y, prediction, lower, upper, length, covered.
+    Sorted by length, intervals and y are drawn relative to the prediction. The frame has one row
+    for each row drawn: row (its place in y), y, prediction, lower, upper, length, covered.
 
     Parameters
     ----------
     y, intervals : arrays of shapes (n,) and (n, 2)
     by : "length" or "prediction", default="length"
     y_pred : array of shape (n,), default=None
-        Point predictions; None is the centre of each interval. An infinite interval has no
-        centre: its row then stands at y.
+        Point predictions; None is the centre of each interval, y of an infinite one.
     max_points, random_state : int
         Rows drawn, at random with this seed if there are more.
     ax : matplotlib axes, default=None
@@ -131,21 +131,16 @@ def plot_length_error(
 ) -> tuple[Axes, Any]:
     """Draw |y - prediction| against length, with its mean and quantile in bins of the length.
 
-    Intervals that adapt well have a quantile curve, at the confidence level, on the line
-    error = length / 2; rows above it are missed, where intervals are symmetric around the
-    prediction. Infinite intervals are left out. The frame has kind ("row", or "mean" and
-    "quantile" of a bin), length (the mean of the bin), error, n (rows), coverage (0 or 1 of a row).
+    Intervals that adapt well have a quantile curve on the line error = length / 2; rows above it
+    are missed, where intervals are symmetric. Infinite intervals are left out. The frame has kind
+    ("row", or "mean" and "quantile" of a bin), length, error, n (rows), coverage (0 or 1 of a row).
 
     Parameters
     ----------
-    y, intervals : arrays of shapes (n,) and (n, 2)
+    y, intervals, y_pred, max_points, random_state, ax
+        As in `plot_sorted`, but up to 5,000 rows; the curves are those of all rows.
     confidence_level : float, default=0.9
         Of the intervals, and of the quantile of the errors.
-    y_pred : array of shape (n,), default=None
-        Point predictions; None is the centre of each interval.
-    max_points, random_state : int
-        Rows drawn, at random with this seed if there are more; the curves are those of all rows.
-    ax : matplotlib axes, default=None
 
     Examples
     --------
@@ -179,8 +174,7 @@ def _error_frame(
 
     n_bins = int(np.clip(len(length) // _FEWEST_ROWS, 1, _MAX_BINS))
     # No bins where every interval is infinite.
-    bins = size_bins(length, n_bins) if len(length) else np.full(1, -1)
-    records = []
+    bins, records = size_bins(length, n_bins) if len(length) else np.full(1, -1), []
     for code in range(bins.max() + 1):
         inside = bins == code
         errors, n = error[inside], int(inside.sum())
@@ -221,10 +215,6 @@ def _draw_errors(ax: Axes, frame: Any, level: float) -> None:
     art.finish(ax, "length", "error, |y - prediction|", loc="upper left")
 
 
-#: Its multiples, modulo 1, spread evenly.
-_GOLDEN = 0.6180339887498949
-
-
 def plot_local_weights(
     model: Any,
     x: Any,
@@ -251,8 +241,7 @@ def plot_local_weights(
     x : array of shape (d,) or (1, d), or frame of one row
     X : array of shape (n, d) or frame, such as the training rows: models keep none
     v : array of shape (n,), default=None
-        Scores of the rows of X, such as y - prediction: drawn upwards over one feature. None
-        draws the weight upwards.
+        Scores of the rows of X, drawn upwards over one feature; None draws the weight upwards.
     feature : int, str or pair of them, default=0
         Columns of X on the axes.
     max_points, random_state : int

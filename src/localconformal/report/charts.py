@@ -13,6 +13,7 @@ from localconformal.audit import Audit, Cell, Comparison, Difference, Summary
 from localconformal.audit.cells import ALPHA
 from localconformal.metrics import CoverageLengthCurve
 from localconformal.metrics.intervals import is_covered, tied_lengths
+from localconformal.plots._axes import drawn_rows
 from localconformal.quantiles import Array
 from localconformal.text import say_number, say_rows, shorten
 
@@ -20,19 +21,11 @@ from localconformal.text import say_number, say_rows, shorten
 NARROW, _WIDE = 56, 120
 UNDER, OVER, _WITHIN = "under", "over", "within"
 #: What stands before the words for a part, by its kind; those told first come first.
-KINDS = {
-    "rules": "Rule: ",
-    "groups": "Group: ",
-    "slab": "Slab: ",
-    "sizes": "Interval ",
-    "features": "Bin: ",
-}
+KINDS = {"rules": "Rule: ", "groups": "Group: ", "slab": "Slab: ", "sizes": "Interval "}
+KINDS["features"] = "Bin: "
 #: Metric -> what it is called; coverage is in points of a hundred, as on the rest of the page.
-METRIC_NAMES = {
-    "interval_score": "interval score",
-    "length": "length",
-    "coverage": "coverage, in points",
-}
+METRIC_NAMES = {"interval_score": "interval score", "length": "length"}
+METRIC_NAMES["coverage"] = "coverage, in points"
 #: Features, and parts of one; methods; weights.
 _MAX_OPTIONS, _MAX_PARTS, MAX_METHODS, _MAX_WEIGHTS = 60, 40, 60, 10
 #: Rows in the charts of errors, of intervals and of predictions; bars; levels.
@@ -85,19 +78,17 @@ def _forest(title: str, lead: str, level: float, columns: Any, **more: Any) -> d
     return _chart("forest", title, lead, columns, **{"reference": level, "share": True, **more})
 
 
-def _forest_columns(rows: Iterable[tuple[str, int, float, float, float, str]]) -> dict[str, Any]:
-    names = ("label", "rows", "value", "lower", "upper", "state")
-    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    return {**columns, "label": [short(label, NARROW) for label in columns["label"]]}
-
-
-def _coverage_columns(regions: Iterable[tuple[str, Any, str]]) -> dict[str, Any]:
-    """Of (label, what has a coverage with its band, state)."""
-    return _forest_columns((name, r.n, r.coverage, r.lower, r.upper, s) for name, r, s in regions)
+def _columns(rows: Iterable[tuple[str, Any, str]], value: str = "coverage") -> dict[str, Any]:
+    """Of (label, what has this value with a band, state)."""
+    labels, told, states = map(list, zip(*rows, strict=True))
+    columns = {"label": [short(label, NARROW) for label in labels], "rows": [r.n for r in told]}
+    for name, field in (("value", value), ("lower", "lower"), ("upper", "upper")):
+        columns[name] = [getattr(r, field) for r in told]
+    return {**columns, "state": states}
 
 
 def _cell_columns(cells: Iterable[Cell]) -> dict[str, Any]:
-    return _coverage_columns((cell.label, cell, region_state(cell)) for cell in cells)
+    return _columns((cell.label, cell, region_state(cell)) for cell in cells)
 
 
 def all_charts(
@@ -136,7 +127,7 @@ def _glance_chart(audit: Audit) -> dict[str, Any]:
     if summary.n_calibration:
         lead += f" The box around all rows is what {say_calibration(summary)} explains."
         more["expected"] = [summary.expected_lower, summary.expected_upper]
-    return _forest("At a glance", lead, level, _coverage_columns(rows), **more)
+    return _forest("At a glance", lead, level, _columns(rows), **more)
 
 
 def _part_charts(audit: Audit) -> dict[str, Any]:
@@ -185,29 +176,27 @@ def _slab_chart(audit: Audit) -> dict[str, Any]:
 
 def _comparison_charts(comparison: Comparison) -> dict[str, Any]:
     shown = comparison.methods[:MAX_METHODS]
-    columns = _coverage_columns((m.name, m.summary, _overall_state(m.summary)) for m in shown)
-    band = "On the same rows, with the exact 95 % band"
+    columns = _columns((m.name, m.summary, _overall_state(m.summary)) for m in shown)
+    band, each = "On the same rows, with the exact 95 % band", "row by row"
     if comparison.splits:
-        band = "The mean over splits, with its 95 % interval"
+        band, each = "The mean over splits, with its 95 % interval", "split by split"
     lead, level = f"{band}; the dashed line is the target.", shown[0].summary.confidence_level
     charts = {"methods": _forest("Coverage of each method", lead, level, columns)}
-    paired, options = paired_in_points(comparison), []
-    if not paired:
+    if not (paired := paired_in_points(comparison)):
         return charts
+    apart = [_WITHIN if one.lower <= 0 <= one.upper else "apart" for one in paired]
+    told = [(one.method, one, state) for one, state in zip(paired, apart, strict=True)]
+    options = []
     for metric, name in METRIC_NAMES.items():
-        rows = []
-        for one in [row for row in paired if row.metric == metric][:MAX_METHODS]:
-            state = "apart" if one.lower > 0 or one.upper < 0 else _WITHIN
-            rows.append((one.method, one.n, one.difference, one.lower, one.upper, state))
-        options.append((name, _forest_columns(rows)))
-    each = "split by split" if comparison.splits else "row by row"
+        rows = [row for row in told if row[1].metric == metric]
+        options.append((name, _columns(rows[:MAX_METHODS], "difference")))
     lead = (
         f"Each method less {short(paired[0].reference)}, {each}, with the 95 % confidence "
         "interval of the mean difference; lower scores and lengths are better."
     )
     more: dict[str, Any] = {"choose": "Metric", "share": False, "note": ""}
-    differences = _forest("Differences between methods", lead, 0.0, options, **more)
-    return {**charts, "differences": differences}
+    charts["differences"] = _forest("Differences between methods", lead, 0.0, options, **more)
+    return charts
 
 
 def paired_in_points(comparison: Comparison) -> list[Difference]:
@@ -238,12 +227,11 @@ def _row_charts(y: Array, bounds: Array, seed: int) -> dict[str, Any]:
     covered, length = is_covered(y, bounds), tied_lengths(bounds)
     finite = np.flatnonzero(np.isfinite(bounds).all(axis=1) & np.isfinite(length))
     charts = {"intervals": _sorted_intervals(y, bounds, covered, length, seed)}
-    one, many = "with an infinite bound is left out", "with infinite bounds are left out"
-    left_out = _say_rows_that(len(y) - len(finite), one, many)
+    left_out = _say_if_any("Infinite, and left out", len(y) - len(finite))
     if len(finite) and np.ptp(length[finite]) > 0:
         charts["lengths"] = _length_histogram(length[finite], covered[finite], len(y), left_out)
     if len(finite):
-        rows = _draw(finite, _MAX_POINTS, seed)
+        rows = finite[drawn_rows(len(finite), _MAX_POINTS, seed)]
         error = np.abs(y[rows] - bounds[rows].mean(axis=1))
         columns = {"length": length[rows], "error": error, "covered": covered[rows]}
         drawn = _say_drawn(len(rows), len(y), seed)
@@ -258,21 +246,21 @@ def _length_histogram(
     # Where nearly all are of one length, that quantile is the shortest too.
     top = top if top > length.min() else float(length.max())
     edges = np.linspace(length.min(), top, _MAX_BARS + 1)
-    inside, longer = np.minimum(length, top), f"longer than {say_number(top)}"
-    one, many = f"{longer} is in the last bar", f"{longer} are in the last bar"
-    note = f"All {say_rows(n)}.{_say_rows_that(int(np.sum(length > top)), one, many)}{left_out}"
-    columns = {"from": edges[:-1], "to": edges[1:]}
+    inside, columns = np.minimum(length, top), {"from": edges[:-1], "to": edges[1:]}
     for name, rows in (("covered", covered), ("missed", ~covered)):
         columns[name] = np.histogram(inside[rows], edges)[0]
     lead = "Rows by the length of their interval; in colour those that it misses."
+    n_longer = int(np.sum(length > top))
+    longer = _say_if_any(f"Longer than {say_number(top)}, in the last bar", n_longer)
+    note = f"All {say_rows(n)}.{longer}{left_out}"
     return _chart("histogram", "How long the intervals are", lead, columns, note=note)
 
 
 def _error_scatter(columns: dict[str, Array], drawn: str, left_out: str) -> dict[str, Any]:
     length, error = columns["length"], columns["error"]
     ends = [float(np.quantile(values, _EDGE)) for values in (length, error)]
-    one, many = "beyond the axes stands at their edge", "beyond the axes stand at their edge"
-    beyond = _say_rows_that(int(np.sum((length > ends[0]) | (error > ends[1]))), one, many)
+    outside = int(np.sum((length > ends[0]) | (error > ends[1])))
+    beyond = _say_if_any("Beyond the axes, at their edge", outside)
     return _chart(
         "scatter",
         "Are intervals longer where errors are larger?",
@@ -288,14 +276,13 @@ def _sorted_intervals(
     y: Array, bounds: Array, covered: NDArray[np.bool_], length: Array, seed: int
 ) -> dict[str, Any]:
     """A sample of intervals, the shortest first; as they came where they are of one length."""
-    rows = _draw(np.arange(len(y)), _MAX_INTERVALS, seed)
+    rows = drawn_rows(len(y), _MAX_INTERVALS, seed)
     rows = rows[np.argsort(length[rows], kind="stable")]
     lower, upper = bounds[rows].T
     with np.errstate(invalid="ignore"):
         centre = lower / 2 + upper / 2
     endless = ~np.isfinite(centre)
-    one = "with an infinite bound has no centre, and is drawn around y"
-    many = "with infinite bounds have no centre, and are drawn around y"
+    around = _say_if_any("Infinite, so drawn around y", int(endless.sum()))
     centre = np.where(endless, y[rows], centre)
     away = np.abs(np.concatenate([lower, upper, y[rows]]) - np.tile(centre, 3))
     tied = np.isfinite(length[0]) and bool((length == length[0]).all())
@@ -305,14 +292,14 @@ def _sorted_intervals(
         "Intervals, all of one length" if tied else "Intervals, the shortest first",
         "Each line is the interval of one row, drawn around its centre; each dot is its y.",
         {**columns, "covered": covered[rows]},
-        note=_say_drawn(len(rows), len(y), seed) + _say_rows_that(int(endless.sum()), one, many),
+        note=f"{_say_drawn(len(rows), len(y), seed)}{around}",
         end=float(np.quantile(away[np.isfinite(away)], _EDGE)),
         order=f"rows, {'as they came' if tied else 'the shortest interval first'}",
     )
 
 
 def _predictions_chart(y: Array, bounds: Array, y_pred: Array, seed: int) -> dict[str, Any]:
-    rows = _draw(np.arange(len(y)), _MAX_PREDICTED, seed)
+    rows = drawn_rows(len(y), _MAX_PREDICTED, seed)
     covered, (lower, upper) = is_covered(y, bounds)[rows], bounds[rows].T
     finite = bounds[rows][np.isfinite(bounds[rows])]
     # The axis leaves out a few bounds at either end, but no prediction and no y.
@@ -331,18 +318,12 @@ def _predictions_chart(y: Array, bounds: Array, y_pred: Array, seed: int) -> dic
     )
 
 
-def _draw(rows: NDArray[np.intp], most: int, seed: int) -> NDArray[np.intp]:
-    if len(rows) <= most:
-        return rows
-    return np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
-
-
 def _say_drawn(drawn: int, n: int, seed: int) -> str:
     if drawn == n:
         return f"All {say_rows(n)}."
     return f"{drawn:,} of {say_rows(n)}, drawn at random with seed {seed}."
 
 
-def _say_rows_that(n: int, one: str, many: str) -> str:
+def _say_if_any(what: str, n: int) -> str:
     """A further sentence of a note, where there are such rows."""
-    return f" {say_rows(n)} {one if n == 1 else many}." if n else ""
+    return f" {what}: {say_rows(n)}." if n else ""

@@ -58,14 +58,8 @@ def write_report(audit: Audit, path: str | Path, **content: Any) -> Path:
     """Write an audit as one HTML file that needs nothing else, and return its path.
 
     The page's content security policy forbids it to use the network. It is under 3 MB whatever the
-    data, and the same for the same arguments. It needs the extra ``report``.
-
-    Parameters
-    ----------
-    audit : Audit
-    path : str or Path
-    **content
-        Everything else on the page, as in `report_content`.
+    data, and the same for the same arguments. It needs the extra ``report``. ``content`` is what
+    else stands on the page, as in `report_content`.
 
     Examples
     --------
@@ -109,7 +103,6 @@ def report_content(
         What made the intervals: asked for its promise, its fit report, and for the intervals of X
         where none are given.
     title : str, default="How well do these intervals cover?"
-        Above the headline, and of the browser's window.
     comparison : Comparison, default=None
     curve : CoverageLengthCurve, default=None
         Of `localconformal.metrics.coverage_length_curve`.
@@ -118,8 +111,8 @@ def report_content(
     intervals : array of shape (n, 2), default=None
         The rows that were audited, for the charts of lengths, errors and intervals.
     y_pred : array of shape (n,), default=None
-        Point predictions of these rows: how good they are, and a chart of them. None asks the
-        model, where it is asked for the intervals too; otherwise both are left out.
+        Point predictions of these rows, for their errors and a chart; None asks the model, where
+        it is asked for the intervals too.
     random_state : int, default=0
         Seed of the rows drawn.
     group_hint : str, default="pass groups= to the audit"
@@ -127,8 +120,7 @@ def report_content(
     """
     audit = _with_expected_band(audit, model)
     failed = audit.failures(ALPHA)
-    under = [one for one in failed if one.is_under]
-    over = [one for one in failed if not one.is_under]
+    sides = {UNDER: [f for f in failed if f.is_under], OVER: [f for f in failed if not f.is_under]}
     if intervals is None and model is not None and X is not None and y is not None:
         intervals = intervals_of(model, X, audit.summary.confidence_level)
         if y_pred is None and hasattr(model, "predict"):
@@ -140,16 +132,15 @@ def report_content(
     numbers = [(name, typeset(said), text) for name, said, text in summary_lines(audit.summary)]
     content = {
         "title": short(title),
-        "headline": _headline(audit, under, over, found),
+        "headline": _headline(audit, sides[UNDER], sides[OVER], found),
         "numbers": numbers,
         "guarantee": _promise(audit, model),
         "failures": {
-            UNDER: _told_parts(audit, under),
-            OVER: _told_parts(audit, over),
+            **{state: _told_parts(audit, parts) for state, parts in sides.items()},
             "level": audit.summary.confidence_level,
             "tables": [_region_table(audit, part, group_hint) for part in _TABLES],
         },
-        "predictions": [] if found is None else [t for t in (found.warning, found.text) if t],
+        "predictions": list(filter(None, (found.warning, found.text))) if found else [],
         "charts": charts.all_charts(audit, rows, y_pred, curve, comparison, random_state),
         "slab": _slab_lines(audit),
         "comparison": None if comparison is None else _methods(comparison),
@@ -246,13 +237,9 @@ def _with_expected_band(audit: Audit, model: Any) -> Audit:
 
 
 #: What one part of a family of tests is called, and several.
-_PARTS = {
-    "rules": ("rule", "rules"),
-    "features": ("feature bin", "feature bins"),
-    "groups": ("group", "groups"),
-    "sizes": ("length stratum", "length strata"),
-    "slab": ("slab", "slabs"),
-}
+_PARTS = {"rules": ("rule", "rules"), "features": ("feature bin", "feature bins")}
+_PARTS |= {"groups": ("group", "groups"), "sizes": ("length stratum", "length strata")}
+_PARTS["slab"] = "slab", "slabs"
 
 
 def _headline(
@@ -268,7 +255,7 @@ def _headline(
     return {
         "text": f"{say_share(summary.coverage)} of {say_rows(summary.n)} {lie} interval. "
         f"The target is {say_level(summary.confidence_level)}.",
-        "verdict": verdict + ([found.warning] if found is not None and found.warning else []),
+        "verdict": verdict + ([found.warning] if found and found.warning else []),
         "figures": [{"label": label, "value": v, "detail": text} for label, v, text in figures],
     }
 
@@ -278,10 +265,9 @@ def _overall_sentence(summary: Summary) -> str:
         return "Over all rows the difference is within chance."
     drawn = say_calibration(summary)
     if summary.is_explained:
-        return (
-            f"Over all rows that is within what {drawn} explains: on as many rows, 95 % of such "
-            f"sets cover {say_band(summary.expected_lower, summary.expected_upper)} %."
-        )
+        band = f"{say_band(summary.expected_lower, summary.expected_upper)} %"
+        sets = f"on as many rows, 95 % of such sets cover {band}"
+        return f"Over all rows that is within what {drawn} explains: {sets}."
     chance = f"chance and {drawn} explain" if summary.n_calibration else "chance explains"
     side, reason = "more", "the intervals are longer than the target asks for"
     if summary.coverage < summary.confidence_level:
@@ -321,10 +307,10 @@ def _say_parts(failures: list[Failure]) -> str:
 
 
 def _figures(summary: Summary) -> list[tuple[str, str, str]]:
-    length = f"median {_say(summary.median_length)}"
-    if summary.share_infinite > 0:
-        infinite = say_number(100 * summary.share_infinite)
-        length = f"{infinite} % are infinite, the others {_say(summary.mean_finite_length)}"
+    length, infinite = f"median {_say(summary.median_length)}", 100 * summary.share_infinite
+    if infinite > 0:
+        others = _say(summary.mean_finite_length)
+        length = f"{say_number(infinite)} % are infinite, the others {others}"
     band = f"95 % band: {say_band(summary.lower, summary.upper)}"
     if summary.n_calibration:
         expected = say_band(summary.expected_lower, summary.expected_upper)
@@ -357,8 +343,7 @@ _TABLES = {
 
 
 def _told_parts(audit: Audit, found: list[Failure]) -> dict[str, Any]:
-    level, first = audit.summary.confidence_level, list(charts.KINDS)
-    sentences = []
+    level, first, sentences = audit.summary.confidence_level, list(charts.KINDS), []
     for one in _outstanding_first(audit, found, lambda one: first.index(one.part))[:_MAX_SENTENCES]:
         text = short(f"{charts.KINDS[one.part]}{one.text}", _CONDITIONS)
         state = UNDER if one.is_under else OVER
@@ -389,11 +374,9 @@ def _outstanding_first(
 
 
 def _slab_lines(audit: Audit) -> list[str]:
-    slab = audit.slab
-    first = (
-        "Of all slabs, that is, ranges of a weighted sum of features, the one that covers least "
-        f"holds {short(audit.slab_text, _CONDITIONS)}."
-    )
+    slab, told = audit.slab, short(audit.slab_text, _CONDITIONS)
+    first = "Of all slabs, that is, ranges of a weighted sum of features, the one that covers "
+    first += f"least holds {told}."
     if not slab.n:
         return [first, "No other row lies in it, so that nothing can be said of its coverage."]
     return [
@@ -439,19 +422,16 @@ def _model_facts(model: Any) -> dict[str, Any]:
     """As it was set; its fit report, without seconds, which differ every time; its candidates."""
     if model is None:
         return {"model": None, "tables": []}
-    text = _ADDRESS.sub("", repr(model))
-    report = getattr(model, "fit_report_", {})
+    text, report = _ADDRESS.sub("", repr(model)), getattr(model, "fit_report_", {})
     tables = [
         _table(f"Fit: {name}", ("stage", name), part.items())
         for name, part in (report.items() if isinstance(report, Mapping) else ())
         if isinstance(part, Mapping) and name != "seconds"
     ]
-    selection = getattr(model, "selection_", None)
-    if is_frame(selection):
-        columns = columns_of(selection)
-        rows = list(zip(*(column.to_list() for column in columns), strict=True))
-        names = [column.name for column in columns]
-        tables.append(_table("Candidates, the best first", names, rows[:_MAX_CANDIDATES]))
+    if is_frame(selection := getattr(model, "selection_", None)):
+        names, columns = zip(*((c.name, c.to_list()) for c in columns_of(selection)), strict=True)
+        rows = list(zip(*columns, strict=True))[:_MAX_CANDIDATES]
+        tables.append(_table("Candidates, the best first", names, rows))
     settings = text if len(text) <= _SETTINGS else f"{text[:_SETTINGS]}..."
     return {"model": settings, "tables": tables}
 
@@ -467,7 +447,7 @@ def _data_facts(audit: Audit, X: Any, model: Any, seed: int) -> list[dict[str, A
         title = "Columns" + f", the first {_MAX_COLUMNS}" * (len(columns) > _MAX_COLUMNS)
         tables.append(_table(title, names, columns[:_MAX_COLUMNS]))
     facts.append(("seed of the samples on this page", seed))
-    if model is not None and hasattr(model, "random_state"):
+    if hasattr(model, "random_state"):
         facts.append(("random_state of the model", model.random_state))
     used = [type(one).__module__ for one in (X, model, getattr(model, "estimator", None))]
     packages = dict.fromkeys([*PACKAGES, *sorted(name.split(".")[0] for name in used)])
@@ -485,13 +465,11 @@ def _column_rows(X: Any, n: int) -> list[tuple[Any, ...]]:
         )
     rows: list[tuple[Any, ...]] = []
     for column in read_columns(as_table(X), n):
-        name, kind = short(column.name, NARROW), column.kind
-        if kind == LABEL:
-            distinct = len(set(column.codes[column.codes != MISSING].tolist()))
-            range_ = column.labels[0] if column.labels else ""
-        else:
-            distinct = len(column.values)
-            ends = [column.values[0], column.values[-1]] if distinct else []
-            range_ = " to ".join(say_rounded(float(end), kind) for end in ends)
-        rows.append((name, kind, column.n_missing, distinct, range_))
+        kind, known = column.kind, column.codes[column.codes != MISSING]
+        says = column.labels[0] if column.labels else ""
+        if kind != LABEL:
+            ends = column.values[[0, -1]] if len(known) else ()
+            says = " to ".join(say_rounded(float(end), kind) for end in ends)
+        distinct = len(np.unique(known))
+        rows.append((short(column.name, NARROW), kind, column.n_missing, distinct, says))
     return rows
