@@ -37,9 +37,9 @@ from localconformal.rows import (
     Rows,
     check_frame,
     check_unmasked,
-    column_names,
     columns_of,
     is_frame,
+    table_names,
 )
 from localconformal.text import listing
 
@@ -344,11 +344,6 @@ def _unique_names(table: Any) -> list[str]:
     ]
 
 
-def table_names(X: Any) -> list[Any]:
-    """Names of a frame's columns; x0, x1, ... for an array."""
-    return column_names(X) or [f"x{j}" for j in range(np.shape(X)[1])]
-
-
 def _read_column(name: str, given: Any) -> Column:
     kind = kind_of(given)
     if kind == LABEL:
@@ -364,14 +359,20 @@ def _read_column(name: str, given: Any) -> Column:
 
 def _code_labels(texts: NDArray[Any]) -> tuple[Array, tuple[str, ...]]:
     """Codes (n,), NaN where there is no text, and the name of each code, most frequent first."""
+    labels, place = _distinct(texts)
+    order = np.argsort(-np.bincount(place, minlength=len(labels) + 1)[:-1], kind="stable")
+    codes = np.full(len(labels) + 1, np.nan)
+    codes[order] = np.minimum(np.arange(len(order)), _MAX_LABELS)
+    return codes[place], tuple(name_of(label) for label in labels[order][:_MAX_LABELS])
+
+
+def _distinct(texts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The texts, sorted, and the place of each among them; that after the last for None."""
     known = np.array([text is not None for text in texts], dtype=bool)
-    labels, place, counts = np.unique(texts[known], return_inverse=True, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    rank = np.empty(len(order))
-    rank[order] = np.arange(len(order))
-    codes = np.full(len(texts), np.nan)
-    codes[known] = np.minimum(rank[place], _MAX_LABELS) if len(order) else np.nan
-    return codes, tuple(name_of(label) for label in labels[order][:_MAX_LABELS])
+    labels, place = np.unique(texts[known], return_inverse=True)
+    places = np.full(len(texts), len(labels), dtype=np.intp)
+    places[known] = place
+    return labels, places
 
 
 def place_of(X: Any, name: Any, asked: str) -> int:
@@ -412,12 +413,9 @@ def group_codes(groups: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int
         raise ValueError(f"groups: got shape {given.shape}; expected ({n},), one label per row.")
     if given.dtype.kind != "O":
         return np.unique(given, return_inverse=True)
-    texts = _as_labels(given)
-    missing = np.array([text is None for text in texts], dtype=bool)
-    labels, place = np.unique(texts[~missing], return_inverse=True)
-    codes = np.full(n, len(labels), dtype=np.intp)
-    codes[~missing] = place
-    return (np.array([*labels.tolist(), None], dtype=object) if missing.any() else labels), codes
+    labels, codes = _distinct(_as_labels(given))
+    missing = [None] * bool(np.any(codes == len(labels)))
+    return np.array([*labels.tolist(), *missing], dtype=object), codes
 
 
 def check_cells(labels: Any, n: int) -> NDArray[Any]:

@@ -50,10 +50,7 @@ def required_calibration_size(level: float) -> int:
     (9, 19)
     """
     # False for every n that is too small, then True: bisected, since n may be astronomic.
-    too_small = bisect_left(
-        range(1, sys.maxsize), True, key=lambda n: conformal_rank(n, level) <= n
-    )
-    return too_small + 1
+    return 1 + bisect_left(range(1, sys.maxsize), True, key=lambda n: conformal_rank(n, level) <= n)
 
 
 def conformal_quantile(scores: ArrayLike, level: float) -> Array:
@@ -157,9 +154,7 @@ def quantile_of_cdf(values: Array, cdf: Array, levels: Array, upper: _Upper) -> 
 
 
 def typical_size(v: ArrayLike) -> float:
-    """A positive unit for v: the median of |v|, else the smallest positive |v|, else 1.
-
-    It scales with v, so that floors built on it keep the intervals equivariant.
+    """A unit that scales with v: the median of |v|, else the smallest positive |v|, else 1.
 
     >>> typical_size([-2.0, 4.0, 1.0]), typical_size([0.0, 0.0, 3.0]), typical_size([0.0])
     (2.0, 3.0, 1.0)

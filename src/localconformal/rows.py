@@ -81,6 +81,10 @@ class Rows:
         answer: Any = None if self.model is None else self.model(self)
         return np.zeros(len(self)) if answer is None else np.asarray(answer.point)
 
+    def response(self, v: Array) -> Array:
+        """y at reference rows; the score itself for a law that is fitted outside a regressor."""
+        return np.asarray(self.known.get(RESPONSE, v))
+
     def of(self, model: Curve | None, spread: Curve | None = None) -> Rows:
         """The same rows, with another model to speak of them."""
         return Rows(self.X, self.beside, model, spread, self.known)
@@ -124,11 +128,6 @@ class _RowHash(Curve):
 
 
 RESPONSE, _ROW_HASH = _Response(), _RowHash()
-
-
-def response_of(rows: Rows, v: Array) -> Array:
-    """y at reference rows; the score itself for a law that is fitted outside a regressor."""
-    return np.asarray(rows.known.get(RESPONSE, v))
 
 
 @dataclass(frozen=True)
@@ -348,10 +347,10 @@ def check_frame(X: Any) -> Any:
     """A frame with rows, columns and unique names; an array without a mask, or anything else."""
     check_unmasked(X, "X")
     if is_frame(X):
-        names = column_names(X) or []
-        if not names or len(X) == 0:
+        columns = columns_of(X)
+        if not columns or len(X) == 0:
             raise ValueError(
-                f"X: got {len(X)} row(s) and {len(names)} column(s), 0 sample(s) or features; "
+                f"X: got {len(X)} row(s) and {len(columns)} column(s), 0 sample(s) or features; "
                 "expected at least 1 of each."
             )
     elif hasattr(X, "collect"):
@@ -361,9 +360,10 @@ def check_frame(X: Any) -> Any:
     return X
 
 
-def column_names(X: Any) -> list[Any] | None:
-    """Names of a frame's columns; None for an array."""
-    return [column.name for column in columns_of(X)] if is_frame(X) else None
+def table_names(X: Any) -> list[Any]:
+    """Names of a frame's columns; x0, x1, ... for an array."""
+    columns = columns_of(X) if is_frame(X) else []
+    return [column.name for column in columns] or [f"x{j}" for j in range(np.shape(X)[1])]
 
 
 def columns_of(X: Any) -> list[nw.Series[Any]]:

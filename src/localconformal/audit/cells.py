@@ -26,7 +26,6 @@ from localconformal.columns import (
     is_missing,
     name_of,
     read_columns,
-    table_names,
 )
 from localconformal.metrics.intervals import (
     binomial_band,
@@ -35,7 +34,7 @@ from localconformal.metrics.intervals import (
     tied_lengths,
 )
 from localconformal.quantiles import Array
-from localconformal.rows import columns_of, is_frame
+from localconformal.rows import columns_of, is_frame, table_names
 from localconformal.text import listing, say_number, shorten
 
 #: What is called significant.

@@ -20,7 +20,7 @@ from localconformal.laws.stacked import prune, simplex_weights
 from localconformal.laws.transformed import TransformedLaw, check_residual
 from localconformal.parallel import FEW_ROWS, in_threads
 from localconformal.quantiles import Array, typical_size
-from localconformal.rows import Curve, Rows, fit_model, fold_rows, predict_column, response_of
+from localconformal.rows import Curve, Rows, fit_model, fold_rows, predict_column
 from localconformal.scores import Band
 
 _N_FOLDS = 3
@@ -111,7 +111,7 @@ class Blend(Curve):
         self, models: Mapping[str, Any], rows: Rows, v: Array, seed: int, n_jobs: int | None
     ) -> Blend:
         """From reference rows, which know the answer of models that have not seen them."""
-        y = response_of(rows, v)
+        y = rows.response(v)
         self.n_jobs_, self.point_ = n_jobs, rows.model
         self.model_ = getattr(rows.model, "model_", None)
         self.features_ = Features().fit(rows.X)

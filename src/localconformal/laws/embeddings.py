@@ -24,7 +24,7 @@ from localconformal.laws.transformed import with_spread
 from localconformal.models import unwrap
 from localconformal.parallel import one_blas_thread
 from localconformal.quantiles import Array
-from localconformal.rows import Curve, Rows, canonical_order, response_of, shown
+from localconformal.rows import Curve, Rows, canonical_order, shown
 
 #: Sizes of a learned map that are tried at the start: wide kernels first.
 _SCALES = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -75,7 +75,7 @@ def _scaled(points: _Points, rows: Rows) -> _Points:
 
 
 def _learned(metric: LearnedMetric, rows: Rows, v: Array) -> _Points:
-    return _Points(metric.fit(rows.X, response_of(rows, v)))
+    return _Points(metric.fit(rows.X, rows.response(v)))
 
 
 def _hidden(rows: Rows) -> HiddenLayer:

@@ -23,7 +23,7 @@ from localconformal.laws.kernel import fit_points
 from localconformal.models import unwrap
 from localconformal.parallel import asked_jobs, kept_filters
 from localconformal.quantiles import Array
-from localconformal.rows import Curve, Rows, is_frozen, response_of, shown
+from localconformal.rows import Curve, Rows, is_frozen, shown
 
 #: Rows that a tree is grown on, at most: growing on more costs more than it brings.
 GROWN_ON = 20_000
@@ -139,7 +139,7 @@ class ForestLaw(Law):
                 f"got target='both' and {type(model).__name__}, which takes one column; choose "
                 "'size', 'scores' or 'response', or a forest."
             )
-        self.model_ = model.fit(points, _TARGETS[self.target](v, response_of(rows, v)))
+        self.model_ = model.fit(points, _TARGETS[self.target](v, rows.response(v)))
         if not isinstance(self.model_, BaseForest):
             find = _LeafFinder(self.model_)
             self._number(find, find(points), v)

@@ -22,7 +22,7 @@ from localconformal.laws.forest import default_forest
 from localconformal.laws.knots import Knots
 from localconformal.parallel import kept_filters
 from localconformal.quantiles import Array, typical_size
-from localconformal.rows import Curve, Rows, response_of
+from localconformal.rows import Curve, Rows
 
 #: Trees, rows of a leaf and share of the columns at a split: fine trees, and coarse ones.
 _SPREAD_FORESTS = ((100, 5, 0.5), (50, 30, 1.0))
@@ -192,7 +192,7 @@ class ResponseLaw(TransformedLaw):
 
 def is_residual(rows: Rows, v: Array) -> bool:
     """Whether the score is y - mu(x)."""
-    residual = response_of(rows, v) - rows.point
+    residual = rows.response(v) - rows.point
     return np.allclose(v, residual, rtol=1e-9, atol=1e-9 * float(np.abs(residual).max()))
 
 

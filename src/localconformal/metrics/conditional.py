@@ -56,12 +56,11 @@ def hsic(
 
         HSIC = trace(K H L H) / (n - 1)^2,  K_ij = exp(-(u_i - u_j)^2),  L_ij = exp(-(c_i - c_j)^2),
 
-    u being the lengths divided by their standard deviation, c whether y is covered. Of more than
-    5,000 rows, 5,000 drawn at random are used, the same ones for the same seed; where more than
-    1,000 lengths differ, u is rounded to hundredths. All infinite lengths are one place,
-    infinitely far from the finite ones. Constant lengths, and rows that are all covered or all
-    missed, have value 0 and p-value 1. MAPIE's ``hsic`` is the square root of this, of lengths as
-    they come.
+    u being the lengths divided by their standard deviation, c whether y is covered. At most 5,000
+    rows are used, drawn at random; where more than 1,000 lengths differ, u is rounded to
+    hundredths. All infinite lengths are one place, infinitely far from the finite ones. Constant
+    lengths, and rows that are all covered or all missed, have value 0 and p-value 1. MAPIE's
+    ``hsic`` is the square root of this, of lengths as they come.
 
     Parameters
     ----------
@@ -70,7 +69,6 @@ def hsic(
     n_permutations : int, default=499
         Draws behind the p-value; 0 leaves it at 1.
     random_state : int, default=0
-        Seed of the permutations, and of the rows used where there are more than 5,000.
 
     Examples
     --------
@@ -209,7 +207,6 @@ def worst_slab_coverage(
     probability : float, default=0.95
         With which the band holds.
     random_state : int, default=0
-        Seed of the directions and of the split.
 
     Examples
     --------
@@ -244,10 +241,7 @@ def worst_slab_coverage(
 
 
 def _standardised(columns: list[Column]) -> tuple[Array, tuple[Any, ...]]:
-    """Points (n, d) of mean 0 and variance 1; the name, source, center and scale of each column.
-
-    Missing values are at the mean, 0, and so is every value of a constant column.
-    """
+    """Points (n, d) of mean 0 and variance 1; the name, source, center and scale of each column."""
     found: list[tuple[str, int, Array]] = []
     for j, column in enumerate(columns):
         values = column.numbers
@@ -265,19 +259,15 @@ def _standardised(columns: list[Column]) -> tuple[Array, tuple[Any, ...]]:
 
 
 def _standardise(column: Array) -> tuple[Array, float, float]:
-    """(column - mean) / standard deviation over what is known, 0 where it is not; mean and sd."""
-    known = np.isfinite(column)
-    result = np.zeros_like(column)
+    """(column - mean) / standard deviation, 0 where missing or all the same; mean and deviation."""
+    known, result = np.isfinite(column), np.zeros_like(column)
     if not known.any():
         return result, 0.0, 0.0
     # In units of its largest entry: squares of huge numbers would overflow.
     unit = float(np.abs(column[known]).max()) or 1.0
-    scaled = column[known] / unit
-    mean = float(scaled.mean())
-    centred = scaled - mean
-    spread = float(np.sqrt(np.mean(centred**2)))
+    mean, spread = float(np.mean(column[known] / unit)), float(np.std(column[known] / unit))
     if spread > 1e-12:
-        result[known] = centred / spread
+        result[known] = (column[known] / unit - mean) / spread
     return result, unit * mean, unit * spread
 
 
@@ -367,12 +357,11 @@ class ExcessRisk:
     """Excess risks; ``float(result)`` is ``l1``. All are 0 for ideal intervals, but for noise.
 
     In expectation ``l1`` bounds E|pi(x) - tau| from below, ``l2`` E(pi(x) - tau)^2 and ``kl``
-    E KL(pi(x), tau); they can be negative by noise. ``_over`` is the part from rows said to be
-    covered too often, ``_under`` that from rows said to be covered too rarely; the two add up.
-    ``_error`` are standard errors given the classifiers of the folds, NaN for one row. The folds'
-    share is missing: of ideal intervals l1 / l1_error had the standard deviation 1.6 at 60 rows,
-    1.4 at 100, 1.2 at 200 and 1.1 at 500, where 1 is right. ``predicted`` (n,) is the cross-fitted
-    estimate of pi(x) at each row.
+    E KL(pi(x), tau). ``_over`` is the part from rows said to be covered too often, ``_under`` that
+    from rows said to be covered too rarely; the two add up. ``_error`` are standard errors given
+    the classifiers of the folds, NaN for one row. The folds' share is missing: of ideal intervals
+    l1 / l1_error had the standard deviation 1.6 at 60 rows, 1.4 at 100, 1.2 at 200 and 1.1 at 500,
+    where 1 is right. ``predicted`` (n,) is the cross-fitted estimate of pi(x) at each row.
     """
 
     l1: float
@@ -437,9 +426,7 @@ def excess_risk(
         takes missing values and labels; where it has fewer than 10 covered or missed rows to
         learn from, their share is what it predicts.
     n_splits : int, default=5
-        Folds, of which each is predicted by the others; no more than rows.
     random_state : int, default=0
-        Seed of the folds and of the default classifier.
 
     Examples
     --------
@@ -490,7 +477,6 @@ def _cross_fit(
 
 
 def _boosting(n: int, is_label: NDArray[np.bool_], seed: int) -> HistGradientBoostingClassifier:
-    """Small trees, stopped early."""
     return HistGradientBoostingClassifier(
         learning_rate=0.1,
         max_leaf_nodes=8,

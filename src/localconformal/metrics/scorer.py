@@ -37,13 +37,12 @@ class _IntervalScorer:
 
     def __call__(self, estimator: Any, X: Any, y: ArrayLike) -> float:
         """Score the estimator's intervals; losses come negated, as in scikit-learn."""
-        value = self._value(estimator, X, y)
+        # Two bounds are no predictive law.
+        of_law = self.metric is crps
+        value = float(estimator.crps(X, y)) if of_law else self._value(estimator, X, y)
         return value if self.greater_is_better else -value
 
     def _value(self, estimator: Any, X: Any, y: ArrayLike) -> float:
-        if self.metric is crps:
-            # Two bounds are no predictive law.
-            return float(estimator.crps(X, y))
         level = self.options.get(_LEVEL, getattr(estimator, _LEVEL, None))
         asked = {} if level is None else {_LEVEL: level}
         taken = inspect.signature(self.metric).parameters
@@ -61,9 +60,7 @@ class _IntervalScorer:
 def make_interval_scorer(
     metric: Callable[..., Any], *, greater_is_better: bool | None = None, **options: Any
 ) -> _IntervalScorer:
-    """A scorer from a metric of (y_true, intervals).
-
-    scikit-learn's ``make_scorer`` knows no ``predict_interval``; this is its counterpart.
+    """A scorer from a metric of (y_true, intervals): ``make_scorer`` for ``predict_interval``.
 
     Parameters
     ----------

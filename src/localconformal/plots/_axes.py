@@ -25,11 +25,10 @@ from localconformal.columns import (
     Column,
     place_of,
     read_columns,
-    table_names,
 )
 from localconformal.metrics.intervals import is_empty, lengths
 from localconformal.quantiles import Array
-from localconformal.rows import columns_of, is_frame
+from localconformal.rows import columns_of, is_frame, table_names
 from localconformal.text import one_line, say_tick, shorten
 
 if TYPE_CHECKING:

@@ -49,7 +49,6 @@ from localconformal.rows import (
     at_ends,
     check_frame,
     check_unmasked,
-    column_names,
     is_composite,
     is_frame,
     is_frozen,
@@ -57,6 +56,7 @@ from localconformal.rows import (
     models_given,
     row_hashes,
     split_rows,
+    table_names,
     take_params,
 )
 from localconformal.scores import SCORES, Score
@@ -515,7 +515,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             )
         if is_frame(check_frame(X)):
             validate_data(self, X, reset=reset, skip_check_array=True)
-            names = column_names(X)
+            names: list[Any] | None = table_names(X)
             if reset:
                 self._columns, self._row_shape = names, (len(names or ()),)
             # scikit-learn compares names only when all of them are strings.
