@@ -61,11 +61,6 @@ class TableCodes(BaseEstimator):
         ]
         return np.column_stack([numbers, *columns])
 
-    @property
-    def is_categorical_(self) -> NDArray[np.bool_]:
-        """Which columns are codes."""
-        return np.sort([kind == LABEL for kind in self.kinds_ or []]).astype(bool)
-
 
 def _codes_of(labels: NDArray[Any]) -> dict[str, float]:
     """Label -> code, the most frequent first; of those that are as frequent by the label."""
@@ -97,7 +92,8 @@ class TableBoostingRegressor(RegressorMixin, BaseEstimator):
     ) -> TableBoostingRegressor:
         """Learn how to read X, and fit the trees."""
         codes = TableCodes().fit(X)
-        mask = codes.is_categorical_
+        # Codes stand behind all numbers.
+        mask = np.sort([kind == LABEL for kind in codes.kinds_ or []]).astype(bool)
         boosting = HistGradientBoostingRegressor(
             loss=self.loss,
             quantile=self.quantile,

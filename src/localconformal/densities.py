@@ -152,8 +152,11 @@ class _DensityRank(Adjustment):
         p = np.empty(len(V))
         for start in range(0, len(V), self.rows_at_a_time):
             index = np.arange(start, min(start + self.rows_at_a_time, len(V)))
-            ranks = self.ranks(self.masses(F.take(index)))
-            p[index] = _rank_of(V[index, 0], ranks, self.grid_)
+            ranks, v = self.ranks(self.masses(F.take(index))), V[index, 0]
+            left, right = self.grid_.bins(v)
+            every = np.arange(len(v))
+            inside = np.minimum(ranks[every, left], ranks[every, right])
+            p[index] = np.where(left < 0, _AT_THE_ENDS + self.grid_.beyond(v), inside)
         return np.broadcast_to(p[:, None, None], (len(V), *levels.shape))
 
     def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
@@ -214,13 +217,6 @@ def _cde_loss(mass: Array, grid: _Grid, v: Array) -> float:
     of_row, _ = grid.bins(v)
     seen = np.where(of_row < 0, 0.0, density[np.arange(len(v)), of_row])
     return float(np.mean((density * mass).sum(axis=1) - 2.0 * seen))
-
-
-def _rank_of(v: Array, ranks: Array, grid: _Grid) -> Array:
-    """Ranks of scores v (n,) given those of the bins (n, M)."""
-    rows, (left, right) = np.arange(len(v)), grid.bins(v)
-    inside = np.minimum(ranks[rows, left], ranks[rows, right])
-    return np.where(left < 0, _AT_THE_ENDS + grid.beyond(v), inside)
 
 
 def _kept(ranks: Array, theta: Array, grid: _Grid) -> Region:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import accumulate
 from typing import Any
@@ -280,9 +281,7 @@ def _array_pairs(X: Any, y: Any) -> tuple[list[Any], list[int]]:
             "call compute_chunk_sizes() on both."
         )
     counts = whole.chunks[0] if known else compute(*(Step(len, one) for one in responses))
-    return [Step(_pair, *both) for both in zip(rows, responses, strict=True)], list(
-        map(int, counts)
-    )
+    return list(map(partial(Step, _pair), rows, responses)), list(map(int, counts))
 
 
 def kept_rows(X: Any, y: Array, flags: Any) -> tuple[Any, Array]:

@@ -136,7 +136,6 @@ def _sum_block(
 
 
 def _merge_sketches(parts: list[list[Sketch | None]]) -> list[Sketch | None]:
-    """The sketches of all rows together, law by law."""
     return [
         reduce(lambda one, other: one and other and one.merge(other), of_law)
         for of_law in zip(*parts, strict=True)

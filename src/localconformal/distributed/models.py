@@ -109,7 +109,6 @@ def _train(training: Training, left_out: list[int]) -> list[Score]:
 
 
 def _train_in_memory(training: Training, left_out: list[int]) -> list[Score]:
-    """Scores fitted on a sample of the training rows."""
     if training.n_train > _MODEL_ROWS and not is_frozen(training.estimator):
         warnings.warn(
             f"{type(training.estimator).__name__} trains in memory, on a sample of {_MODEL_ROWS:,} "
@@ -141,7 +140,6 @@ def _stack_sample(parts: list[Any]) -> tuple[Any, Array, NDArray[np.intp]]:
 
 
 def _fit_score(sample: Any, fold: int, parts: tuple[Score, Any, float, int]) -> Score:
-    """The score fitted on the sample without a fold."""
     score, estimator, level, seed = parts
     X, y, folds = sample
     X, y = kept_rows(X, y, folds != fold)

@@ -24,10 +24,10 @@ _Counts = tuple[NDArray[Any], NDArray[np.int64]]
 _Ranks = Callable[[int], Sequence[int]]
 
 
-def _ordered_bits(values: Array) -> NDArray[np.uint64]:
-    """Unsigned integers in the order of the numbers; -0.0 is 0.0."""
-    bits = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)
-    return np.where(bits >> _SIGN, ~bits, bits | (np.uint64(1) << _SIGN))
+def _cells_of(column: Array) -> NDArray[np.uint64]:
+    """The first bits of unsigned integers in the order of the numbers; -0.0 is 0.0."""
+    bits = (np.asarray(column, dtype=np.float64) + 0.0).view(np.uint64)
+    return np.where(bits >> _SIGN, ~bits, bits | (np.uint64(1) << _SIGN)) >> _CELL_BITS
 
 
 def smallest(parts: Sequence[Any], ranks: _Ranks) -> Any:
@@ -42,12 +42,7 @@ def smallest(parts: Sequence[Any], ranks: _Ranks) -> Any:
 
 
 def _count_cells(part: Array) -> list[_Counts]:
-    """Cells of each column and how many numbers they hold."""
     return [_unique_counts(_cells_of(column)) for column in part.T]
-
-
-def _cells_of(column: Array) -> NDArray[np.uint64]:
-    return _ordered_bits(column) >> _CELL_BITS
 
 
 def _unique_counts(values: NDArray[Any]) -> _Counts:
@@ -56,12 +51,12 @@ def _unique_counts(values: NDArray[Any]) -> _Counts:
 
 
 def _merge_counts(parts: list[list[_Counts]]) -> list[_Counts]:
-    """The counts of all parts together, column by column."""
     merged = []
     for columns in zip(*parts, strict=True):
-        kinds, places = np.unique(np.concatenate([one for one, _ in columns]), return_inverse=True)
+        values, counted = map(np.concatenate, zip(*columns, strict=True))
+        kinds, places = np.unique(values, return_inverse=True)
         counts = np.zeros(len(kinds), dtype=np.int64)
-        np.add.at(counts, places, np.concatenate([count for _, count in columns]))
+        np.add.at(counts, places, counted)
         merged.append((kinds, counts))
     return merged
 

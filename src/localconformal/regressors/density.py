@@ -58,7 +58,6 @@ class _DensityRegressor(BaseConformalRegressor):
     reference: str = "cross-fit"
 
     def _by(self, adjustment: Adjustment, task: Task) -> Method:
-        """The method with this rank of a density."""
         law = self.law
         if law is None:
             law = ForestLaw(default_forest(len(task.y), task.seed, task.n_jobs, *_FOREST))

@@ -35,7 +35,6 @@ class PredictiveGuarantee:
         return None if self.tolerance is None else (self.tolerance, 1.0 - self.tolerance)
 
     def __str__(self) -> str:
-        """The promise as sentences."""
         step = "" if self.tolerance is None else f" = {self.tolerance:.3g}"
         return (
             "On average over new rows, y lies below its predicted t-quantile with probability at "
@@ -66,7 +65,6 @@ class Guarantee:
     predictive: PredictiveGuarantee | None = None
 
     def __str__(self) -> str:
-        """The promise as sentences."""
         if not self.marginal:
             promise = "No coverage level is guaranteed."
         else:
@@ -76,8 +74,7 @@ class Guarantee:
                 f"A new row lies in its interval with probability at least "
                 f"{self.confidence_level:g}{where},{when}."
             )
-        lines = [promise]
-        lines += [f"Assumes that {text}." for text in self.assumptions]
-        lines += [f"Note: {text}." for text in self.caveats]
-        lines += [] if self.predictive is None else [str(self.predictive)]
-        return "\n".join(lines)
+        assumed = [f"Assumes that {text}." for text in self.assumptions]
+        noted = [f"Note: {text}." for text in self.caveats]
+        predictive = [] if self.predictive is None else [str(self.predictive)]
+        return "\n".join([promise, *assumed, *noted, *predictive])

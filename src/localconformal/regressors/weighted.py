@@ -21,7 +21,7 @@ from localconformal.localizing import (
     Kernel,
     LocalRanks,
 )
-from localconformal.regressors.base import EXCHANGEABLE, BaseConformalRegressor
+from localconformal.regressors.base import BaseConformalRegressor
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.regressors.localized import LocalizedConformalRegressor
 from localconformal.rows import shown
@@ -129,25 +129,19 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
                 weigh = DensityRatio.fit(*given)
         return replace(super()._method(task), correction=Ratio(weigh))
 
-    @property
-    def _is_shifted(self) -> bool:
-        """Whether new rows are meant to differ from calibration rows."""
-        weigh = self.parts_.correction.view_
-        return self._beside_given or getattr(weigh, "function", True) is not None
-
     def _guarantee(self) -> Guarantee:
-        promise = super()._guarantee()
-        if not self._is_shifted:
+        promise, weigh = super()._guarantee(), self.parts_.correction.view_
+        if not self._beside_given and getattr(weigh, "function", True) is None:
             return promise
         shifted = (
             "new rows may be distributed otherwise than calibration rows, but given x their "
             "responses are alike, and the weights are the ratio of the two densities of x, up to "
             "a factor"
         )
-        kept = tuple(text for text in promise.assumptions if text != EXCHANGEABLE)
         unseen = "calibration rows are independent draws that no model in use has seen"
-        promise = replace(promise, assumptions=(shifted, unseen, *kept))
-        if not isinstance(self.parts_.correction.view_, DensityRatio):
+        # Instead of the first one, that rows are exchangeable.
+        promise = replace(promise, assumptions=(shifted, unseen, *promise.assumptions[1:]))
+        if not isinstance(weigh, DensityRatio):
             return promise
         learned = "the weights are estimated: coverage is short by their error, which is unknown"
         return replace(promise, finite_sample=False, caveats=(*promise.caveats, learned))

@@ -103,7 +103,9 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
                 members = np.arange(start, min(start + self.batch_size, len(rows)))
                 # Free places hold a row too: what they hold does not matter, but it is valid.
                 filled = np.pad(members, (0, self.batch_size - len(members)), mode="edge")
-                parts.append(_as_numpy(self._run(module, rows, filled))[: len(members)])
+                points = self._run(module, rows, filled)[: len(members)].cpu()
+                # NumPy has no bfloat16.
+                parts.append((points.float() if points.dtype == torch.bfloat16 else points).numpy())
         return np.concatenate(parts)
 
     def _run(self, module: nn.Module, rows: Any, members: NDArray[np.intp]) -> Tensor:
@@ -176,9 +178,3 @@ def _as_input(rows: Any, module: nn.Module) -> Tensor:
     looks_up = any(isinstance(part, (nn.Embedding, nn.EmbeddingBag)) for part in module.modules())
     whole = looks_up and not tensor.is_floating_point()
     return tensor.to(torch.int64 if whole else _first_number(module).dtype)
-
-
-def _as_numpy(points: Tensor) -> NDArray[Any]:
-    # NumPy has no bfloat16.
-    points = points.float() if points.dtype == torch.bfloat16 else points
-    return np.asarray(points.cpu().numpy())

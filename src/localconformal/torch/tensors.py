@@ -21,13 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from localconformal.engine import (
-    NO_MASS,
-    EngineReport,
-    fewest_doublings,
-    scores_at,
-    targets_by_row,
-)
+from localconformal.engine import NO_MASS, Engine, EngineReport, fewest_doublings
 from localconformal.engine.sketch import LEAST, Sketch, SketchEngine
 from localconformal.laws.kernel import Problem, sketch_or_none
 from localconformal.quantiles import EDGE_GUARD, Array
@@ -74,7 +68,7 @@ class Place:
 
     def put(self, values: Any) -> Any:
         """A copy of the numbers on the device."""
-        return _load(self.module).asarray(np.array(values), device=self.device)
+        return _load(self.module).asarray(np.array(values, order="C"), device=self.device)
 
     def fetch(self, values: Any) -> NDArray[Any]:
         """The numbers, for NumPy."""
@@ -96,8 +90,10 @@ def _zeros(shape: tuple[int, ...], like: Any) -> Any:
     return _namespace(like).zeros(shape, dtype=like.dtype, device=device)
 
 
-def _aligned(n: int) -> int:
-    return -(-n // _ALIGNED) * _ALIGNED
+def _padded(columns: NDArray[Any], fill: float = 0.0) -> NDArray[Any]:
+    """Columns (..., n) and so many more that their number is aligned."""
+    beside = [(0, 0)] * (columns.ndim - 1)
+    return np.pad(columns, [*beside, (0, -columns.shape[-1] % _ALIGNED)], constant_values=fill)
 
 
 def _blocks(rows: Array, columns: int) -> Iterator[tuple[slice, Array]]:
@@ -171,11 +167,9 @@ def _gather(laws: _Laws) -> _Laws:
 
 
 def _join(laws: list[tuple[slice, Any, Any, Any]]) -> tuple[slice, Any, Any, Any]:
-    if len(laws) == 1:
-        return laws[0]
-    parts, masses, total, flags = zip(*laws, strict=True)
-    concat = _namespace(masses[0]).concat
-    return slice(parts[0].start, parts[-1].stop), concat(masses), concat(total), concat(flags)
+    parts, *of_rows = zip(*laws, strict=True)
+    masses, total, flags = map(_namespace(of_rows[0][0]).concat, of_rows)
+    return slice(parts[0].start, parts[-1].stop), masses, total, flags
 
 
 def _descend(masses: Any, total: Any, asked: Any, n: int, by_position: bool) -> tuple[Any, Any]:
@@ -214,7 +208,7 @@ _KERNELS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class _TensorExactEngine:
+class _TensorExactEngine(Engine):
     """Kernel laws of sorted reference scores v (n,) and their rows (n, d), in float64."""
 
     def __init__(
@@ -236,23 +230,16 @@ class _TensorExactEngine:
     @cached_property
     def _columns(self) -> Any:
         """References as columns (d, N), N aligned; those that fill up are infinitely far."""
-        columns = np.full((self.references.shape[1], _aligned(len(self.v))), np.inf)
-        columns[:, : len(self.v)] = self.references.T
-        return self.place.put(columns)
+        return self.place.put(_padded(self.references.T.astype(np.float64), np.inf))
 
-    def quantiles(self, rows: Array, levels: Array, upper: NDArray[np.bool_]) -> Array:
-        targets = targets_by_row(levels, upper, len(rows))
-        positions, _ = _locate(self._laws(rows), targets, len(self.v), self.place)
-        return scores_at(self.v, positions, targets)
+    def _locate(self, rows: Array, targets: Array) -> NDArray[np.int64]:
+        return _locate(self._laws(rows), targets, len(self.v), self.place)[0]
 
-    def cdf(self, rows: Array, v: Array, side: str) -> Array:
-        positions = np.searchsorted(self.v, v, side="right" if side == "right" else "left") - 1
-        return _values_at(self._laws(rows), positions, len(self.v), self.place)[0]
+    def _mass_up_to(self, rows: Array, counts: Any) -> Array:
+        return _values_at(self._laws(rows), counts - 1, len(self.v), self.place)[0]
 
     def moments(self, rows: Array) -> Array:
-        scores = np.zeros((2, _aligned(len(self.v))))
-        scores[:, : len(self.v)] = self.v, np.abs(self.v)
-        columns = self.place.put(scores)
+        columns = self.place.put(_padded(np.stack([self.v, np.abs(self.v)])))
         out = np.empty((len(rows), 4))
         for part, weights, thin in self._blocks(rows):
             xp = _namespace(weights)
@@ -329,17 +316,11 @@ class _TensorSketchEngine(SketchEngine):
     @cached_property
     def _tables(self) -> tuple[Any, Any, Any]:
         """Landmarks as columns (d, R), A (G, R) and squares (R,), R and G aligned."""
-        r, G = len(self.squares), len(self.A)
-        columns = np.full((len(self.sketch.columns), _aligned(r)), np.inf, dtype=np.float32)
-        columns[:, :r] = self.sketch.columns
-        A = np.zeros((_aligned(G), _aligned(r)), dtype=np.float32)
-        A[:G, :r] = self.A
-        return self.place.put(columns), self.place.put(A), self._padded(self.squares)
+        columns, A = _padded(self.sketch.columns, np.inf), _padded(_padded(self.A).T).T
+        return self._put(columns), self._put(A), self._put(_padded(self.squares))
 
-    def _padded(self, vector: Any) -> Any:
-        padded = np.zeros(_aligned(len(vector)), dtype=np.float32)
-        padded[: len(vector)] = vector
-        return self.place.put(padded)
+    def _put(self, values: NDArray[Any]) -> Any:
+        return self.place.put(values.astype(np.float32))
 
     def _read(self, block: Array) -> tuple[Any, Any, Any, Any, Any]:
         """Of a block of rows: k(x, Z), masses up to all edges and in all, sample sizes, the lost.
@@ -366,14 +347,14 @@ class _TensorSketchEngine(SketchEngine):
 
     def _laws(self, rows: Array) -> _Laws:
         """Masses up to all edges; rows that are lost have the flag."""
-        for part, block in _blocks(rows, _aligned(len(self.A))):
+        for part, block in _blocks(rows, self._tables[1].shape[0]):
             _, masses, total, _, lost = self._read(block)
             yield part, masses, total, lost
 
     def _moments(self, rows: Array) -> tuple[Array, NDArray[np.bool_]]:
         out = np.empty((len(rows), 4))
-        vectors = [self._padded(vector) for vector in (*self.means, self.A[-1])]
-        for part, block in _blocks(rows, _aligned(len(self.A))):
+        vectors = [self._put(_padded(vector)) for vector in (*self.means, self.A[-1])]
+        for part, block in _blocks(rows, self._tables[1].shape[0]):
             k, _, _, sample, lost = self._read(block)
             mean, size, total = (_namespace(k).sum(k * vector, axis=1) for vector in vectors)
             self.place.fill(out[part], _ratio(mean, total), _ratio(size, total), sample, lost)
