@@ -37,8 +37,6 @@ _BAD_INPUT, _UNPRINTED, _INTERRUPTED = 2, 4, 130
 _LONGEST, _LARGE_FILE = 2_000, 50_000_000
 #: Where a command takes the name of a method; help pages load nothing, so the list is elsewhere.
 METHOD_NAMES = "A name; a wrong one lists all"
-#: Set to anything: errors of the user come with a traceback, to find where one comes from.
-_TRACEBACK = "LOCALCONFORMAL_TRACEBACK"
 
 #: Those whose default, if there is one, needs no word.
 argument = functools.partial(typer.Argument, show_default=False)
@@ -71,13 +69,12 @@ def answering(command: Callable[..., None]) -> Callable[..., None]:
             _complain("Interrupted; nothing was written.")
             raise typer.Exit(_INTERRUPTED) from None
         except MemoryError:
-            _complain(
-                "The table does not fit into memory; take fewer columns or rows, or fit on Dask in "
-                "Python."
-            )
+            remedy = "take fewer columns or rows, or fit on Dask in Python"
+            _complain(f"The table does not fit into memory; {remedy}.")
             raise typer.Exit(_BAD_INPUT) from None
         except (ValueError, OSError) as error:
-            if os.environ.get(_TRACEBACK):
+            # To find where an error of the user comes from.
+            if os.environ.get("LOCALCONFORMAL_TRACEBACK"):
                 raise
             said = one_line(error, _LONGEST) or type(error).__name__
             if isinstance(error, OSError) and error.strerror and error.filename:
@@ -155,10 +152,8 @@ def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> No
     except OSError as error:
         # Python would try the rest again at exit, and complain.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-        _complain(
-            f"Cannot print the result ({error.strerror}); the command is done, and the files that "
-            "it makes are written."
-        )
+        done = "the command is done, and the files that it makes are written"
+        _complain(f"Cannot print the result ({error.strerror}); {done}.")
         raise typer.Exit(_UNPRINTED) from error
 
 
@@ -168,11 +163,8 @@ def _place(path: Path) -> str:
 
 
 @contextmanager
-def log_lines(wanted: bool) -> Iterator[None]:
-    """What the library logs, line by line on standard error, if wanted."""
-    if not wanted:
-        yield
-        return
+def log_lines() -> Iterator[None]:
+    """What the library logs, line by line on standard error."""
     logger, handler = logging.getLogger("localconformal"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%H:%M:%S"))
     before = logger.level

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,7 +68,7 @@ def run(
     skops_io()
     # Intervals of new rows too: those of an earlier run are removed.
     check_outputs(run_paths(out, new=True).values(), [data, new, model_file(model)])
-    with console.log_lines(verbose):
+    with console.log_lines() if verbose else nullcontext():
         columns = table_columns(data)
         chosen, by = console.split_names(features, columns), console.split_names(groups, columns)
         others = [name for name in (identifier, time) if name is not None]

@@ -32,23 +32,21 @@ def write_together(
 
     Where anything fails, a rename too, or Ctrl-C comes, the files of before are there again. Only
     what ends the process at once (SIGKILL, a power cut) during the renames can leave some of each.
-
-    ``writers`` fill the file they are given; folders are made if needed. ``remove`` has files of
-    before that must not stand beside the new ones.
+    ``remove`` has files of before that must not stand beside the new ones.
     """
     parts: dict[Path, Path] = {}
     made: list[Path] = []
     try:
         for path, write in writers.items():
-            made += _make_folder(path.parent)
+            made += [one for one in reversed(path.parents) if not one.exists()]
             parts[path] = _reserve(path)
             try:
                 write(parts[path])
             except OSError as error:
                 if error.errno not in _NO_ROOM:
                     raise
-                reason = f"{os.strerror(error.errno)}; make room, or choose another place"
-                raise UnwritableError(f"Cannot write {path}: {reason}.") from error
+                why = f"{os.strerror(error.errno)}; make room, or choose another place"
+                raise UnwritableError(f"Cannot write {path}: {why}.") from error
         # mkstemp makes private files; a result is as readable as any new file.
         mask = os.umask(0)
         os.umask(mask)
@@ -60,7 +58,7 @@ def write_together(
         for part in parts.values():
             part.unlink(missing_ok=True)
         for folder in reversed(made):
-            if not any(folder.iterdir()):
+            if folder.is_dir() and not any(folder.iterdir()):
                 folder.rmdir()
         raise
     return list(parts)
@@ -119,43 +117,26 @@ def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None] = ()) -
         there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
         if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
             lacks = "writable" if there.is_dir() else "a folder"
-            raise UnwritableError(
-                f"Cannot write to {folder}: {there} is not {lacks}; choose another place."
-            )
+            why = f"{there} is not {lacks}; choose another place"
+            raise UnwritableError(f"Cannot write to {folder}: {why}.")
         for one in given:
             # Links are followed.
             places = (output, *(output.resolve().parents if one.is_dir() else ()))
             if any(place.exists() and place.samefile(one) for place in places):
                 kind = "a file in the input folder" if one.is_dir() else "the input"
-                raise UnwritableError(
-                    f"Cannot write {output}: it is {kind} {one}, which is only read; choose "
-                    "another place."
-                )
-
-
-def _make_folder(folder: Path) -> list[Path]:
-    """Make a folder, and return those of its path that were not there, the outermost first."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()][::-1]
-    with _made_in(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    return missing
+                why = f"it is {kind} {one}, which is only read; choose another place"
+                raise UnwritableError(f"Cannot write {output}: {why}.")
 
 
 def _reserve(path: Path) -> Path:
-    """An empty file of another name beside the path, with its suffix."""
+    """An empty file of another name beside the path, with its suffix; its folder is made."""
     if path.is_dir():
         raise UnwritableError(f"Cannot write {path}: it is a folder; choose another place.")
-    with _made_in(path.parent):
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(path.suffix, f".{path.stem}-", path.parent)
+    except OSError as error:
+        said = f"Cannot write to {path.parent}: {error.strerror or error}; choose another place."
+        raise UnwritableError(said) from error
     os.close(handle)
     return Path(name)
-
-
-@contextmanager
-def _made_in(folder: Path) -> Iterator[None]:
-    """Why nothing can be made in the folder, in one sentence."""
-    try:
-        yield
-    except OSError as error:
-        said = f"Cannot write to {folder}: {error.strerror or error}; choose another place."
-        raise UnwritableError(said) from error

@@ -80,7 +80,6 @@ def save_model(model: Any, path: str | Path) -> Path:
     model : fitted estimator
         Of this library; or a scikit-learn model, to be the base model of a command.
     path : str or Path
-        Folders that are missing are made.
 
     Examples
     --------
@@ -102,10 +101,8 @@ def save_model(model: Any, path: str | Path) -> Path:
 def model_bytes(model: Any) -> bytes:
     """The content of a model file; refused if `load_model` would not take it."""
     if isinstance(model, type) or not hasattr(model, "predict"):
-        raise ModelFileError(
-            f"Only models can be saved: got {one_line(repr(model), 80)}; expected a fitted "
-            "estimator, with predict."
-        )
+        got = f"got {one_line(repr(model), 80)}; expected a fitted estimator, with predict"
+        raise ModelFileError(f"Only models can be saved: {got}.")
     skops = skops_io()
     try:
         checks.check_inside(model)
@@ -152,9 +149,8 @@ def load_model(path: str | Path) -> Any:
         state = "is a folder" if path.is_dir() else "does not exist"
         raise ModelFileError(f"{path} {state}; give the path of a model file (.skops).")
     if not zipfile.is_zipfile(path):
-        raise ModelFileError(
-            f"{path} is not a whole model file; make it again (save_model, or localconformal run)."
-        )
+        again = "make it again (save_model, or localconformal run)"
+        raise ModelFileError(f"{path} is not a whole model file; {again}.")
     # Before reading: that it is missing is no fault of the file.
     skops = skops_io()
     data = path.read_bytes()
@@ -180,9 +176,8 @@ def load_model(path: str | Path) -> Any:
     try:
         checks.check_inside(model)
     except ValueError as error:
-        raise ModelFileError(
-            f"{path} was not loaded: {_said(error)}; save the model without that setting."
-        ) from error
+        remedy = "save the model without that setting"
+        raise ModelFileError(f"{path} was not loaded: {_said(error)}; {remedy}.") from error
     return model
 
 
@@ -218,16 +213,12 @@ def skops_io() -> Any:
         version = str(import_module("skops").__version__)
         module = import_module("skops.io")
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "Model files need skops, which this installation lacks: run "
-            "pip install 'localconformal[cli]'."
-        ) from error
+        remedy = "run pip install 'localconformal[cli]'"
+        raise ModuleNotFoundError(f"Model files need skops, which is missing: {remedy}.") from error
     if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST_SKOPS:
         needed = ".".join(map(str, OLDEST_SKOPS))
-        raise ModelFileError(
-            f"skops {version} is installed, with which a crafted model file can run code; "
-            f"{needed} or later is needed: run pip install 'skops>={needed}'."
-        )
+        danger = f"skops {version} is installed, with which a crafted model file can run code"
+        raise ModelFileError(f"{danger}; run pip install 'skops>={needed}'.")
     return module
 
 
@@ -261,9 +252,8 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class Flat:
-    """A model whose objects stand in a list."""
+    """A model whose objects stand in a list, the model itself first."""
 
-    root: Any
     parts: list[Any]
 
 
@@ -287,7 +277,8 @@ def _flatten(model: Any) -> Flat:
                 vars(parts[place]).update(_rebuilt(dict(state or {}), write))
         return Shared(places[id(value)])
 
-    return Flat(write(model), parts)
+    write(model)
+    return Flat(parts)
 
 
 def _restore(flat: Flat) -> Any:
@@ -306,7 +297,7 @@ def _restore(flat: Flat) -> Any:
 
     for position, part in enumerate(flat.parts):
         flat.parts[position] = resolve(part)
-    return resolve(flat.root)
+    return flat.parts[0]
 
 
 def _rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -94,10 +94,8 @@ def read_table(
     wanted = list(present if columns is None else dict.fromkeys(columns))
     check_columns(wanted, present, str(path))
     if len(wanted) > _MOST_COLUMNS:
-        raise TableError(
-            f"{path} has {len(present):,} columns; expected at most {_MOST_COLUMNS:,}: name the "
-            "features to use."
-        )
+        most = f"at most {_MOST_COLUMNS:,}: name the features to use"
+        raise TableError(f"{path} has {len(present):,} columns; expected {most}.")
     with _sentences(path):
         if _is_csv(path):
             raw = _raw_names(path)
@@ -132,8 +130,7 @@ def table_batches(
 
     The index of a batch, a pandas frame, is the position of each row in the table, from 0.
     The types are told, not found: a batch in which a column happens to be empty, or whole numbers
-    only, has the types of all others. What is wrong with the head of the file is said at once,
-    what is wrong further down when it is met.
+    only, has the types of all others.
 
     Parameters
     ----------
@@ -209,10 +206,9 @@ def _told(column: Any, kind: str, name: str, path: Path) -> Any:
     try:
         return column.cast(_CSV_TYPES[kind])
     except pa.ArrowException as error:
-        raise TableError(
-            f"{path} has values of the type {column.type} in column {name!r}, which cannot be read "
-            f"as {kind}; convert the column as the model had it."
-        ) from error
+        values = f"values of the type {column.type} in column {name!r}, which cannot be read"
+        remedy = "convert the column as the model had it"
+        raise TableError(f"{path} has {values} as {kind}; {remedy}.") from error
 
 
 def _to_pandas(table: Any, path: Path, names: Sequence[str] = ()) -> pd.DataFrame:
@@ -246,10 +242,9 @@ def _readable(column: Any, field: Any, path: Path) -> Any:
         return column
     if kinds.is_binary(kind) and _is_csv(path):
         raise TableError(_not_utf8(path, f" (column {field.name!r})"))
-    raise TableError(
-        f"{path} has values of the type {field.type} in column {field.name!r}, which are neither "
-        "numbers, times nor texts; name the features to use, and leave it out."
-    )
+    values = f"values of the type {field.type} in column {field.name!r}"
+    remedy = "name the features to use, and leave it out"
+    raise TableError(f"{path} has {values}, neither numbers, times nor texts; {remedy}.")
 
 
 def _seconds(column: Any) -> Any:
@@ -260,7 +255,12 @@ def _seconds(column: Any) -> Any:
 def table_columns(path: str | Path) -> list[str]:
     """Names of the columns of a file, or a folder of Parquet files, in their order, each once."""
     path = Path(path)
-    _check_path(path)
+    if any("\ud800" <= character <= "\udfff" for character in str(path)):
+        raise TableError(f"{str(path)!r} is not a valid UTF-8 name; rename the file.")
+    if not path.exists():
+        raise TableError(f"{path} does not exist; check the path of the table.")
+    if not path.is_dir() and check_suffix(path, _FORMATS) and path.stat().st_size == 0:
+        raise TableError(f"{path} is empty; expected a table with a header and rows.")
     if _is_csv(path):
         with _sentences(path):
             return list(_raw_names(path))
@@ -295,15 +295,6 @@ def check_columns(wanted: Iterable[str], present: list[str], source: str) -> Non
     raise TableError(f"{source} has no column {listing(map(repr, missing))}; {hint}")
 
 
-def _check_path(path: Path) -> None:
-    if any("\ud800" <= character <= "\udfff" for character in str(path)):
-        raise TableError(f"{str(path)!r} is not a valid UTF-8 name; rename the file.")
-    if not path.exists():
-        raise TableError(f"{path} does not exist; check the path of the table.")
-    if not path.is_dir() and check_suffix(path, _FORMATS) and path.stat().st_size == 0:
-        raise TableError(f"{path} is empty; expected a table with a header and rows.")
-
-
 def check_suffix(path: Path, known: Iterable[str] = ()) -> str:
     """The suffix of a file, which must be one of those known: without any, of files to write."""
     known = list(known or _WRITERS)
@@ -311,10 +302,8 @@ def check_suffix(path: Path, known: Iterable[str] = ()) -> str:
     for suffix in known:
         if path.name.lower().endswith(suffix):
             return suffix
-    raise TableError(
-        f"{path} ends in {path.suffix or 'no suffix'!r}; expected one of "
-        f"{listing(map(repr, known))}: save the table as one of these."
-    )
+    wanted = f"one of {listing(map(repr, known))}: save the table as one of these"
+    raise TableError(f"{path} ends in {path.suffix or 'no suffix'!r}; expected {wanted}.")
 
 
 def _is_csv(path: Path) -> bool:
@@ -330,10 +319,8 @@ def _parquet_files(path: Path) -> list[Path]:
     named = (file for file in path.rglob("*") if not file.name.startswith((".", "_")))
     found = sorted(file for file in named if file.suffix.lower() in suffixes)
     if not found:
-        ends = " or ".join(suffixes)
-        raise TableError(
-            f"{path} has no file that ends in {ends}; expected a folder of Parquet files."
-        )
+        none = f"no file that ends in {' or '.join(suffixes)}"
+        raise TableError(f"{path} has {none}; expected a folder of Parquet files.")
     return found
 
 
@@ -377,10 +364,9 @@ def _raw_names(path: Path) -> dict[str, str]:
         may_be_name = delimiter in " :" and first_row is not None
         in_row = ",".join(first_row or ()).strip().count(delimiter)
         if count and (count == in_row or not may_be_name):
-            raise TableError(
-                f"{path} seems to be separated by {name} ({one_line(header[0], 40)!r} is one "
-                "column); expected commas: save it with commas, or as Parquet."
-            )
+            one = f"{one_line(header[0], 40)!r} is one column"
+            remedy = "save it with commas, or as Parquet"
+            raise TableError(f"{path} seems to be separated by {name} ({one}); {remedy}.")
     names = [name or f"Unnamed: {position}" for position, name in enumerate(header)]
     return dict(zip(_unique(names, path), header, strict=True))
 
@@ -424,17 +410,15 @@ def _what_happened(path: Path, message: str) -> str:
         column, line, value = not_a_number.groups()
         # Arrow counts from 1, and the header as a row.
         row = f" (row {int(line) - 2}, counted from 0)" if line else ""
-        name, remedy = list(_raw_names(path))[int(column)], why_no_number(value)
-        return (
-            f"{path} has the text {value!r} in column {name!r}{row}; expected numbers: "
-            f"{remedy or 'correct it or leave it empty'}."
-        )
+        name = list(_raw_names(path))[int(column)]
+        remedy = why_no_number(value) or "correct it or leave it empty"
+        found = f"{path} has the text {value!r} in column {name!r}{row}"
+        return f"{found}; expected numbers: {remedy}."
     if "invalid UTF8" in message:
         return _not_utf8(path)
     said = f"({one_line(message, 120)!r})"
     if path.is_dir():
-        remedy = "write its files with the same columns and types"
-        return f"{path} cannot be read as one table {said}; {remedy}."
+        return f"{path} cannot be read as one table {said}; write all files with the same columns."
     if not _is_csv(path):
         return f"{path} is not a whole Parquet file {said}; write it again."
     return f"{path} cannot be read as CSV: {message.removeprefix('CSV parse error: ').rstrip('.')}."
