@@ -24,7 +24,7 @@ from sklearn.utils import gen_batches
 from localconformal.columns import Features, View, check_cells, column_of
 from localconformal.composition import Calibration, Correction, Parts
 from localconformal.laws.base import effective_size, reference_rows
-from localconformal.laws.forest import Points, as_points
+from localconformal.laws.forest import as_points
 from localconformal.quantiles import Array, weighted_conformal_quantile
 from localconformal.rows import (
     Curve,
@@ -175,7 +175,7 @@ _MOST_COSTS = 25
 
 
 def _pruned_tree(
-    points: Points, scores: Array, min_samples_leaf: int, seed: int
+    points: NDArray[np.float32], scores: Array, min_samples_leaf: int, seed: int
 ) -> DecisionTreeRegressor:
     """A tree of the scores, pruned by the squared error at rows it was not grown on."""
     tree = DecisionTreeRegressor(min_samples_leaf=min_samples_leaf, random_state=seed)

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from inner import FEW, KERNELS, Problem, build_engine
 from localconformal import KernelLaw, LearnedMetric
 from localconformal.engine import exact, jit, leaves, sketch
-from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
+from localconformal.engine.sketch import Sketch, SketchEngine, _choose_edges, _choose_landmarks
 from localconformal.laws.kernel import _SKETCH_FROM as SKETCH_FROM
 from localconformal.laws.kernel import _rank_error
 from localconformal.quantiles import weighted_quantile
@@ -104,7 +104,7 @@ H = 2.0
 
 
 def empty(X, v, h=H, r=50):
-    return Sketch(choose_landmarks(X, r, 0), choose_edges(v, 0), h)
+    return Sketch(_choose_landmarks(X, r, 0), _choose_edges(v, 0), h)
 
 
 @pytest.mark.parametrize("shards", [2, 7])
@@ -239,7 +239,7 @@ def test_number_of_blas_threads_changes_no_bit():
     X = np.hstack([X, X**2, np.sin(X), np.cos(3.0 * X)])
 
     def found():
-        landmarks = choose_landmarks(X, 200, seed=0)
+        landmarks = _choose_landmarks(X, 200, seed=0)
         sketch = Sketch(landmarks, np.sort(v)[::2], 1.0).update(X, v)
         engine = SketchEngine(sketch, None, 10.0, 1)
         return landmarks, engine.A, engine.squares, LearnedMetric(n_iter=3).fit(X, v).map_

@@ -50,8 +50,8 @@ class Engine:
 
     def quantiles(self, rows: Any, levels: Array, upper: NDArray[np.bool_]) -> Array:
         """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
-        targets = targets_by_row(levels, upper, len(rows))
-        return scores_at(self.v, self._locate(rows, targets), targets)
+        targets = self._targets(levels, upper, len(rows))
+        return self._scores(self._locate(rows, targets), targets)
 
     def cdf(self, rows: Any, v: Array, side: str) -> Array:
         """F(v) or F(v-): v (m, k) -> (m, k)."""
@@ -61,6 +61,15 @@ class Engine:
     def moments(self, rows: Any) -> Array:
         """E V, E|V|, effective sample size, and 1 where the law was widened: (m, 4)."""
         raise NotImplementedError
+
+    def _targets(self, levels: Array, upper: NDArray[np.bool_], m: int) -> Array:
+        """Masses to reach at each of m rows: levels (L,) or (m, L) -> (m, L), contiguous."""
+        targets = cdf_targets(levels, upper)
+        return np.ascontiguousarray(np.broadcast_to(targets, (m, targets.shape[-1])))
+
+    def _scores(self, positions: NDArray[np.int64], targets: Array) -> Array:
+        """Scores at these positions; +inf past the last, -inf where nothing was to reach."""
+        return np.where(targets <= 0.0, -np.inf, np.append(self.v, np.inf)[positions])
 
 
 @dataclass(frozen=True)
@@ -165,16 +174,3 @@ def run_in_threads(
         return
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, jobs))
-
-
-def targets_by_row(levels: Array, upper: NDArray[np.bool_], m: int) -> Array:
-    """Masses to reach at each of m rows: levels (L,) or (m, L) -> (m, L), contiguous."""
-    targets = cdf_targets(levels, upper)
-    return np.ascontiguousarray(np.broadcast_to(targets, (m, targets.shape[-1])))
-
-
-def scores_at(v: Array, positions: NDArray[np.int64], targets: Array) -> Array:
-    """Sorted scores at these positions; +inf past the last, -inf where nothing was to reach."""
-    scores = np.append(v, np.inf)[positions]
-    scores[targets <= 0.0] = -np.inf
-    return scores

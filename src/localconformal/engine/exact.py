@@ -44,7 +44,6 @@ from numpy.typing import NDArray
 from localconformal.engine import CODES, FLAT, NO_MASS, Engine, jit, run_in_threads
 from localconformal.quantiles import EDGE_GUARD, Array
 
-BLOCK = 512
 _FLOAT32_REACH = 500.0
 #: Query rows a thread takes at a time, and pairs below which threads do not pay.
 _CHUNK_ROWS, _PAIRS_PER_THREAD = 256, 2_000_000
@@ -407,6 +406,9 @@ def _moments_of(v: Any, rows: Any, held: Any, _: Any, out: Any) -> None:
 class ExactEngine(Engine):
     """Kernel laws of sorted reference scores v (n,) and their rows (n, d), compiled."""
 
+    #: References that stand together.
+    block = 512
+
     def __init__(
         self,
         v: Array,
@@ -468,9 +470,9 @@ class ExactEngine(Engine):
 
 
 def _into_blocks(points: Array) -> Array:
-    """(n, d) -> (blocks, d, BLOCK), the last one padded; short references make one short block."""
+    """(n, d) -> (blocks, d, block), the last one padded; short references make one short block."""
     n, d = points.shape
-    size = min(BLOCK, n)
+    size = min(ExactEngine.block, n)
     padded = np.zeros((-(-n // size) * size, d))
     padded[:n] = points
     return np.ascontiguousarray(padded.reshape(-1, size, d).transpose(0, 2, 1))

@@ -53,7 +53,7 @@ _TREE = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
-class Records:
+class _Records:
     """Leaves for compiled loops: one record per leaf, which a query reads in one go.
 
     Record k stands at starts[k]:starts[k + 1] of the words: first how many members lie up to the
@@ -68,7 +68,7 @@ class Records:
     width: int
 
     @classmethod
-    def of(cls, starts: NDArray[np.int64], members: NDArray[np.int32], n: int) -> Records:
+    def of(cls, starts: NDArray[np.int64], members: NDArray[np.int32], n: int) -> _Records:
         """Of ranks below n, those in leaf k at starts[k]:starts[k + 1]."""
         sizes = np.diff(starts)
         # More bins for larger leaves: a query opens one bin of each tree's leaf.
@@ -347,7 +347,7 @@ class LeafEngine(Engine):
         n_jobs: int | None = None,
     ) -> None:
         self.v, self.find, self.n_jobs = v, find, n_jobs
-        self.records = Records.of(starts, members, len(v))
+        self.records = _Records.of(starts, members, len(v))
 
     def _locate(self, rows: Any, targets: Array) -> NDArray[np.int64]:
         return self._run(_locate, rows, targets, np.empty(targets.shape, dtype=np.int64))

@@ -22,7 +22,7 @@ answered by a fallback engine, on the reference rows or a fixed sample of them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -32,18 +32,17 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 from sklearn.cluster import kmeans_plusplus
 
-from localconformal.engine import Engine, jit, run_in_threads, scores_at, targets_by_row
+from localconformal.engine import Engine, jit, run_in_threads
 from localconformal.engine.exact import dot, exp, smallest, squared_distances, weigh
 from localconformal.parallel import one_blas_thread
 from localconformal.quantiles import Array
 
 _N_EDGES = 1024
+_LANDMARKS = (128, 256, 512, 1024)
 #: Rows that edges are read off, and rows added to a sketch in one piece.
 _EDGE_SAMPLE, _PIECE = 200_000, 2**17
 #: Relative to the diagonal of K_ZZ; errors were the same from 1e-3 to 1e-6 when measured.
 _RIDGE = 1e-4
-#: Below this kernel value at the nearest landmark, x lies outside what the sketch has seen.
-LEAST = 1e-3
 _CHUNK_ROWS = 4096
 #: Share of new scores that may lie beyond the edges without a word.
 _MOST_BEYOND = 0.01
@@ -157,6 +156,10 @@ class Sketch:
         self.extra = np.zeros((3, len(landmarks)))
         self.n, self.largest = 0, -np.inf
 
+    def empty(self) -> Sketch:
+        """The same without rows."""
+        return Sketch(self.landmarks, self.edges, self.bandwidth)
+
     def scale(self, rows: Array) -> NDArray[np.float32]:
         """Rows in units of h around the landmarks."""
         return np.ascontiguousarray((rows - self.centre) / self.bandwidth, dtype=np.float32)
@@ -192,7 +195,7 @@ class Sketch:
                 "the sketches have different landmarks, edges or bandwidths; build both with the "
                 "same ones."
             )
-        both = Sketch(self.landmarks, self.edges, self.bandwidth)
+        both = self.empty()
         both.sums, both.extra = self.sums + other.sums, self.extra + other.extra
         both.n, both.largest = self.n + other.n, max(self.largest, other.largest)
         return both
@@ -203,8 +206,11 @@ class Sketch:
         return int(self.sums.nbytes + self.extra.nbytes + self.landmarks.nbytes)
 
 
-class SketchEngine:
+class SketchEngine(Engine):
     """Answers from a sketch; rows it cannot speak for go to the fallback engine."""
+
+    #: Below this kernel value at the nearest landmark, x lies outside what the sketch has seen.
+    least = 1e-3
 
     def __init__(
         self, sketch: Sketch, fallback: Engine, least_samples: float, n_jobs: int | None = None
@@ -225,7 +231,6 @@ class SketchEngine:
 
     def update(self, rows: Array, v: Array) -> SketchEngine:
         """The engine of a sketch with more rows; the fallback engine stays."""
-        sketch = self.sketch
         beyond = float(np.mean(v > self.v[-1]))
         if beyond > _MOST_BEYOND:
             warnings.warn(
@@ -234,8 +239,8 @@ class SketchEngine:
                 UserWarning,
                 stacklevel=3,
             )
-        more = Sketch(sketch.landmarks, sketch.edges, sketch.bandwidth).update(rows, v, self.n_jobs)
-        return self.with_sketch(sketch.merge(more))
+        more = self.sketch.empty().update(rows, v, self.n_jobs)
+        return self.with_sketch(self.sketch.merge(more))
 
     def with_sketch(self, sketch: Sketch) -> SketchEngine:
         """The same engine on another sketch."""
@@ -243,9 +248,9 @@ class SketchEngine:
 
     def quantiles(self, rows: Array, levels: Array, upper: NDArray[np.bool_]) -> Array:
         """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
-        targets = targets_by_row(levels, upper, len(rows))
-        positions, lost = self._locate(rows, targets)
-        answer = scores_at(self.v, positions, targets)
+        targets = self._targets(levels, upper, len(rows))
+        positions, lost = self._reach(rows, targets)
+        answer = self._scores(positions, targets)
         if lost.any():
             of_row = np.broadcast_to(levels, targets.shape)[lost]
             answer[lost] = self.fallback_engine.quantiles(rows[lost], of_row, upper)
@@ -274,7 +279,7 @@ class SketchEngine:
 
     # Each says too which rows are lost: (m,).
 
-    def _locate(self, rows: Array, targets: Array) -> tuple[Any, NDArray[np.bool_]]:
+    def _reach(self, rows: Array, targets: Array) -> tuple[Any, NDArray[np.bool_]]:
         positions = np.zeros(targets.shape, dtype=np.int64)
         return positions, self._run(_locate, rows, targets, positions)
 
@@ -289,7 +294,7 @@ class SketchEngine:
 
     def _run(self, loop: Callable[..., None], rows: Array, asked: Any, out: Any) -> Any:
         lost = np.zeros(len(rows), dtype=bool)
-        held = self.sketch.columns, self.A, self.squares, self.needed, LEAST
+        held = self.sketch.columns, self.A, self.squares, self.needed, self.least
 
         def work(start: int) -> None:
             part = slice(start, start + _CHUNK_ROWS)
@@ -301,6 +306,13 @@ class SketchEngine:
         return lost
 
 
+def empty_sketches(points: Array, v: Array, bandwidth: float, seed: int) -> Iterator[Sketch]:
+    """Sketches without rows, with more and more landmarks among the points."""
+    edges = _choose_edges(v, seed)
+    for r in _LANDMARKS:
+        yield Sketch(_choose_landmarks(points, r, seed), edges, bandwidth)
+
+
 @one_blas_thread
 def _solve(K: Array, vectors: Array) -> NDArray[np.float32]:
     """(K + ridge)^-1 applied to each row."""
@@ -309,7 +321,7 @@ def _solve(K: Array, vectors: Array) -> NDArray[np.float32]:
 
 
 @one_blas_thread
-def choose_landmarks(points: Array, r: int, seed: int) -> Array:
+def _choose_landmarks(points: Array, r: int, seed: int) -> Array:
     """r well-spread rows (k-means++) of a sample: better than uniform ones when measured."""
     rng = np.random.default_rng(seed)
     sample = points[rng.permutation(len(points))[: max(4_000, 4 * r)]]
@@ -317,11 +329,11 @@ def choose_landmarks(points: Array, r: int, seed: int) -> Array:
     return np.asarray(chosen)
 
 
-def choose_edges(v: Array, seed: int, n_edges: int = _N_EDGES) -> Array:
+def _choose_edges(v: Array, seed: int) -> Array:
     """Scores at equal steps of rank, each once, up to the largest."""
     sample = v
     if len(v) > _EDGE_SAMPLE:
         sample = v[np.random.default_rng(seed).choice(len(v), _EDGE_SAMPLE, replace=False)]
     ordered = np.sort(sample)
-    steps = np.linspace(0, len(ordered), min(n_edges, len(ordered)) + 1)[1:]
+    steps = np.linspace(0, len(ordered), min(_N_EDGES, len(ordered)) + 1)[1:]
     return np.unique(np.append(ordered[np.ceil(steps).astype(np.intp) - 1], v.max()))

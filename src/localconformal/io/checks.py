@@ -15,8 +15,8 @@ from sklearn.base import BaseEstimator
 from sklearn.tree._tree import Tree
 
 from localconformal.composition import Calibration
-from localconformal.engine.exact import BLOCK, ExactEngine
-from localconformal.engine.leaves import LeafEngine, Records, TreeWalk
+from localconformal.engine.exact import ExactEngine
+from localconformal.engine.leaves import LeafEngine, TreeWalk
 from localconformal.engine.sketch import Sketch, SketchEngine
 from localconformal.laws.base import ReferenceEngine, WeightedLaw
 from localconformal.laws.kernel import KernelWeights, NeighborWeights
@@ -111,7 +111,7 @@ def _check_tree_nodes(
         raise ValueError("a tree asks for a feature that does not exist")
 
 
-def _check_records(records: Records, n: int) -> None:
+def _check_records(records: Any, n: int) -> None:
     """Records fill their array, count their own members, and name ranks below n."""
     starts, words, bins, width = records.starts, records.words, records.bins, records.width
     sizes = np.diff(starts) - bins
@@ -166,7 +166,7 @@ def _check_engine(engine: Any, v: NDArray[Any]) -> None:
     n = len(v)
     if isinstance(engine, ExactEngine):
         # Rows in blocks, the last one padded.
-        size = min(BLOCK, n)
+        size = min(ExactEngine.block, n)
         shape = (-(-n // size), len(engine.centre), size)
         fills = all(one is None or one.shape == shape for one in (engine.wide, engine.narrow))
     elif isinstance(engine, SketchEngine):

@@ -21,7 +21,7 @@ from localconformal.engine import Engine
 from localconformal.quantiles import Array, quantile_of_cdf
 from localconformal.rows import Curve, Index, Rows, as_rows, canonical_order, shown
 
-Flags = NDArray[np.bool_]
+_Flags = NDArray[np.bool_]
 #: Weights held at once: 2^21 float64 are 16 MB, a few times that with temporaries.
 _CHUNK = 2**21
 #: What an object must have to be taken for a law.
@@ -31,7 +31,7 @@ LAW_METHODS = ["fit", "quantile", "upper_quantile", "cdf", "mean", "effective_sa
 class LocalLaw(Protocol):
     """The law at n rows. An engine has the same questions, with its view of the rows first."""
 
-    def quantiles(self, levels: Array, upper: Flags) -> Array:
+    def quantiles(self, levels: Array, upper: _Flags) -> Array:
         """Q, or Q+ where ``upper`` (L,): levels (L,) or (n, L) -> (n, L)."""
 
     def cdf(self, v: Array, side: str) -> Array:
@@ -51,7 +51,7 @@ class WeightedLaw:
     engine: Any
     view: Any
 
-    def quantiles(self, levels: Array, upper: Flags) -> Array:
+    def quantiles(self, levels: Array, upper: _Flags) -> Array:
         """Q, or Q+ where ``upper``."""
         return np.asarray(self.engine.quantiles(self.view, levels, upper))
 
@@ -131,7 +131,7 @@ class Law(BaseEstimator):
         """How many equally weighted reference rows would be as informative: (n,)."""
         return self._at(X).moments()[:, 2]
 
-    def fallback(self, X: Any) -> Flags:
+    def fallback(self, X: Any) -> _Flags:
         """Where the law had to widen its neighbourhood: (n,)."""
         return self._at(X).moments()[:, 3] > 0
 
@@ -179,10 +179,10 @@ class ReferenceEngine:
     where they were widened (m,).
     """
 
-    def __init__(self, v: Array, weigh: Callable[[Any], tuple[Array, Flags]]) -> None:
+    def __init__(self, v: Array, weigh: Callable[[Any], tuple[Array, _Flags]]) -> None:
         self.v, self.weigh = v, weigh
 
-    def quantiles(self, view: Any, levels: Array, upper: Flags) -> Array:
+    def quantiles(self, view: Any, levels: Array, upper: _Flags) -> Array:
         """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
         levels = np.broadcast_to(levels, (len(view), levels.shape[-1]))
         out = np.empty(levels.shape)
@@ -209,7 +209,7 @@ class ReferenceEngine:
             out[part] = np.column_stack([*means, effective_size(weights), widened])
         return out
 
-    def _laws(self, view: Any) -> Iterator[tuple[slice, Array, Array, Flags]]:
+    def _laws(self, view: Any) -> Iterator[tuple[slice, Array, Array, _Flags]]:
         """Which rows, running sums, weights and flags, a bounded number of rows at a time."""
         step = max(1, _CHUNK // len(self.v))
         for start in range(0, len(view), step):
@@ -322,7 +322,7 @@ class _Foreign:
     law: Any
     X: Any
 
-    def quantiles(self, levels: Array, upper: Flags) -> Array:
+    def quantiles(self, levels: Array, upper: _Flags) -> Array:
         if levels.ndim > 1:
             if np.any(levels != levels[:1]):
                 raise ValueError(

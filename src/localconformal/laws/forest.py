@@ -31,12 +31,11 @@ GROWN_ON = 20_000
 TREES, _LEAF_ROWS, _COLUMNS = 100, 5, 1 / 3
 _LARGEST = float(np.finfo(np.float32).max)
 
-Points = NDArray[np.float32]
 _Numbers = NDArray[np.int64]
 _Finder = Callable[[Any], _Numbers]
 
 
-def as_points(points: Array) -> Points:
+def as_points(points: Array) -> NDArray[np.float32]:
     """Rows rounded as scikit-learn's trees do."""
     return np.clip(points, -_LARGEST, _LARGEST).astype(np.float32)
 

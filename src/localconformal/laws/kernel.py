@@ -54,7 +54,6 @@ _SMALLEST, _LARGEST = 1e-100, 1e150
 #: Rows whose pairwise distances are looked at; two million pairs fix a median to a percent.
 _DISTANCE_ROWS = 2_000
 _SKETCH_FROM = 10_000
-_LANDMARKS = (128, 256, 512, 1024)
 _CERTIFICATE_ROWS, _PROBES = 50_000, 400
 _LEVELS = np.array([0.05, 0.5, 0.95])
 #: A sketch that sends more rows than this to its fallback is no sketch.
@@ -385,7 +384,7 @@ def _try_sketch(problem: Problem, insist: bool) -> tuple[Any, EngineReport]:
 
 def _choose_sketch(problem: Problem, part: Problem, insist: bool) -> tuple[Any, float, bool, str]:
     """An empty sketch with enough landmarks, its rank error, whether it is certified, in words."""
-    from localconformal.engine.sketch import Sketch, SketchEngine, choose_edges, choose_landmarks
+    from localconformal.engine.sketch import SketchEngine, empty_sketches
 
     order = np.random.default_rng(part.seed).permutation(len(part.v))
     held = min(_PROBES, len(order) // 4)
@@ -393,25 +392,24 @@ def _choose_sketch(problem: Problem, part: Problem, insist: bool) -> tuple[Any, 
     if held:
         probes, rest = part.points[order[:held]], part.take(np.sort(order[held:]))
     exact, _ = _exact_engine(rest)
-    edges, tolerance = choose_edges(problem.v, problem.seed), problem.tolerance
-    for r in _LANDMARKS:
-        landmarks = choose_landmarks(rest.points, r, problem.seed)
-        small = Sketch(landmarks, edges, problem.bandwidth).update(rest.points, rest.v)
+    tolerance, tried = problem.tolerance, 0
+    for sketch in empty_sketches(rest.points, problem.v, problem.bandwidth, problem.seed):
+        small, tried = sketch.empty().update(rest.points, rest.v), tried + 1
         trial = SketchEngine(small, exact, problem.min_effective_samples, problem.n_jobs)
         error, lost = _rank_error(trial, exact, probes), float(trial.lost(probes).mean())
         certified = error <= tolerance and lost <= _MOST_LOST
         # Both fall slowly with r: far from the mark, more landmarks are wasted.
-        hopeless = lost > 10 * _MOST_LOST or (r >= _LANDMARKS[1] and error > 2 * tolerance)
+        hopeless = lost > 10 * _MOST_LOST or (tried > 1 and error > 2 * tolerance)
         if certified or (hopeless and not insist):
             break
     words = (
         f"99th percentile of the rank error {error:.4f}, tolerance {tolerance}; {lost:.1%} of the "
         "held-aside rows outside it"
     )
-    return Sketch(landmarks, edges, problem.bandwidth), error, certified, words
+    return sketch, error, certified, words
 
 
-def _rank_error(engine: Any, exact: Engine, rows: Array) -> float:
+def _rank_error(engine: Engine, exact: Engine, rows: Array) -> float:
     """99th percentile of how far, in mass, the engine's quantiles lie from the exact ones.
 
     0 where the level falls on the answer's own atom: F(q-) <= level <= F(q).

@@ -14,8 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from localconformal.laws.base import Flags, LocalLaw
+from localconformal.laws.base import LocalLaw
 from localconformal.quantiles import MASS_GUARD, Array
 from localconformal.rows import Index
 
@@ -23,7 +24,6 @@ _TAIL = [0.0, 0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 
 _TAIL += [0.075, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45]
 #: Dense where intervals are asked for: the tails, the middle, the tails.
 GRID = np.round(np.concatenate([_TAIL, [0.5], 1.0 - np.array(_TAIL[::-1])]), 12)
-# Q(0) is -inf by definition; the end of the support is what a knot needs.
 _SMALLEST = 1e-9
 # Units in the last place by which an interpolated value may be off.
 _ROUNDING = 16 * np.finfo(np.float64).eps
@@ -45,7 +45,9 @@ class Knots:
     @classmethod
     def of(cls, F: LocalLaw, levels: Array = GRID) -> Knots:
         """Any local law on a grid of levels."""
-        return cls(levels, finite_quantiles(F, levels), behind=((1.0, F),))
+        # Q(0) is -inf by definition; the end of the support is what a knot needs.
+        values = F.quantiles(np.maximum(levels, _SMALLEST), np.zeros(len(levels), dtype=bool))
+        return cls(levels, np.maximum.accumulate(values, axis=1), behind=((1.0, F),))
 
     def changed(self, location: Array, scale: Array) -> Knots:
         """The law of location + scale V, (n,) each."""
@@ -57,7 +59,7 @@ class Knots:
         behind = tuple((weight, F.take(index)) for weight, F in self.behind)
         return Knots(self.levels, self.values[index], self.total, behind)
 
-    def quantiles(self, levels: Array, upper: Flags) -> Array:
+    def quantiles(self, levels: Array, upper: NDArray[np.bool_]) -> Array:
         """Q, or Q+ where ``upper``: levels (L,) or (n, L) -> (n, L)."""
         n, L = len(self.values), levels.shape[-1]
         strict = np.broadcast_to(upper, levels.shape)
@@ -107,10 +109,3 @@ class Knots:
             found = F.moments()
             sizes, widened = sizes + weight * found[:, 2], np.maximum(widened, found[:, 3])
         return np.column_stack([*means, sizes, widened])
-
-
-def finite_quantiles(F: LocalLaw, levels: Array) -> Array:
-    """Finite quantiles of a local law, levels (L,) increasing: (n, L)."""
-    asked = np.maximum(levels, _SMALLEST)
-    values = F.quantiles(asked, np.zeros(len(asked), dtype=bool))
-    return np.maximum.accumulate(values, axis=1)

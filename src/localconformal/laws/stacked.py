@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from localconformal.laws.base import Law, make_law, reference_rows
-from localconformal.laws.knots import GRID, Knots, finite_quantiles
+from localconformal.laws.knots import GRID, Knots
 from localconformal.laws.learned import check_levels
 from localconformal.laws.transformed import ScaledLaw, with_spread
 from localconformal.parallel import in_threads
@@ -184,7 +184,7 @@ def held_out_quantiles(
         if fold is folds[0]:
             announce(name)
         fitted = clone(asked[name]).fit(fold.rest, fold.v_rest)
-        found[name][fold.index] = finite_quantiles(fitted.at(fold.rows), levels)
+        found[name][fold.index] = Knots.of(fitted.at(fold.rows), levels).values
 
     in_threads([partial(answer, name, fold) for name in laws for fold in folds], n_jobs)
     return found

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localconformal.engine import NO_MASS, Engine, EngineReport, fewest_doublings
-from localconformal.engine.sketch import LEAST, Sketch, SketchEngine
+from localconformal.engine.sketch import Sketch, SketchEngine
 from localconformal.laws.kernel import Problem, sketch_or_none
 from localconformal.quantiles import EDGE_GUARD, Array
 
@@ -336,10 +336,10 @@ class _TensorSketchEngine(SketchEngine):
         below = xp.sum(k * k * squares, axis=1)
         known = (total > 0.0) & (below > 0.0)
         sample = xp.where(known, _ratio(total * total, below), xp.zeros_like(total))
-        lost = (xp.max(k, axis=1) < LEAST) | (sample < self.needed)
+        lost = (xp.max(k, axis=1) < self.least) | (sample < self.needed)
         return k, masses, xp.where(known, total, xp.ones_like(total)), sample, lost
 
-    def _locate(self, rows: Array, targets: Array) -> tuple[Any, NDArray[np.bool_]]:
+    def _reach(self, rows: Array, targets: Array) -> tuple[Any, NDArray[np.bool_]]:
         return _locate(self._laws(rows), targets, len(self.A), self.place)
 
     def _values(self, rows: Array, edges: Any) -> tuple[Array, NDArray[np.bool_]]:
@@ -361,12 +361,12 @@ class _TensorSketchEngine(SketchEngine):
         return out[:, :3], out[:, 3] > 0
 
 
-def build_on_tensors(name: str, problem: Problem, device: str) -> tuple[Any, EngineReport]:
+def build_on_tensors(name: str, problem: Problem, device: str) -> tuple[Engine, EngineReport]:
     """The engine of this name on a device, or the one that "auto" chooses, and the report on it."""
     check_device(device)
     _load("array_api_compat")
     place, (sketch, report) = Place(device), sketch_or_none(name, problem)
-    engine: Any
+    engine: Engine
     if sketch is not None:
         engine = _TensorSketchEngine(sketch, place)
     else:
