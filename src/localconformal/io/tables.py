@@ -138,8 +138,8 @@ def table_batches(
         A CSV or Parquet file, or a folder of Parquet files.
     types : column -> "number", "text", "time" or "name"
         "number" comes as float64, "text" as strings, "time" as the times that Parquet holds and
-        else as strings to be parsed; all of them with missing values. "name" is a column to be
-        copied: strings from a CSV file, and the type that it has in a Parquet file.
+        else as strings to be parsed; "name" is to be copied: strings from a CSV file, and the type
+        that it has in a Parquet file.
     rows : int, default=65536
         Of a batch; the last may have fewer.
 

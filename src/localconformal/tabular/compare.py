@@ -26,9 +26,8 @@ from localconformal.tabular.model import TableModel, Task, as_names
 from localconformal.tabular.run import KnownRows, known_rows
 from localconformal.text import one_line
 
-_MOST_REPEATS = 100
-#: Characters of a reason before it is cut.
-_LONGEST = 2_000
+#: Random splits at the most, and characters of a reason before it is cut.
+_MOST_REPEATS, _LONGEST = 100, 2_000
 _ON_READING = (
     "The interval score is the mean length plus a price for every miss; lower is better.",
     "The best is the best on these test rows: on others its lead will be a little smaller.",
@@ -64,10 +63,9 @@ class _Trial(NamedTuple):
 class Ranking:
     """What `compare_methods` found.
 
-    ``comparison`` is of the methods that worked on every split, over the splits, the best first;
-    ``failed`` says of the others why, in one sentence; ``trials`` are the splits: test rows,
-    models, intervals, times; ``notes`` say what was done to the table, and what the methods warned
-    of on the first split.
+    ``comparison`` is of the methods that worked on every split, the best first; ``failed`` says of
+    the others why; ``trials`` are the splits: test rows, models, intervals, times; ``notes`` say
+    what was done to the table, and what the methods warned of on the first split.
     """
 
     comparison: Comparison
@@ -123,21 +121,20 @@ class Ranking:
     def write_report(self, path: str | Path) -> None:
         """The audit of the best method on the first split, and all methods as ranked, as a page."""
         first, name = self.trials[0], self.comparison.best
-        best, seed = first.attempts[name], self.random_state
-        model, level = best.model.regressor, self.confidence_level
+        best = first.attempts[name]
         prepared = best.model.preparation.transform(first.test)
         X = best.model.preparation.with_dates(prepared)
         rows: dict[str, Any] = {"X": X, "y": first.y, "intervals": best.intervals}
-        audited = audit(**rows, confidence_level=level, random_state=seed)
+        rows["random_state"] = self.random_state
+        audited = audit(**rows, confidence_level=self.confidence_level)
         write_report(
             replace(audited, notes=(*self.notes, *audited.notes)),
             path,
             **rows,
-            model=model,
+            model=best.model.regressor,
             title=f"The best of {len(self.comparison.methods)} methods: {name}",
             comparison=self.comparison,
-            y_pred=model.predict(prepared),
-            random_state=seed,
+            y_pred=best.model.regressor.predict(prepared),
             group_hint="",
         )
 
@@ -172,9 +169,8 @@ def compare_methods(
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> table = pd.DataFrame({"x": rng.uniform(size=400), "z": rng.normal(size=400)})
-    >>> table["y"] = table["x"] * rng.normal(size=400)
+    >>> table = pd.DataFrame({"x": np.linspace(0, 1, 400)})
+    >>> table["y"] = table["x"] * np.random.default_rng(0).normal(size=400)
     >>> found = compare_methods(table, "y", ["split", "cqr"], model="linear")
     >>> found.comparison.best
     'cqr'

@@ -221,8 +221,8 @@ class Predicted(NamedTuple):
 class TableModel:
     """A fitted estimator of this library that takes raw tables.
 
-    ``levels`` are answered where no others are asked for; ``cells`` are columns that say in which
-    cell a row is, if cells were calibrated by group; ``identifier`` is the column that names rows;
+    ``levels`` are answered where no others are asked for; ``cells`` are columns whose labels are
+    the cells, if these were calibrated by group; ``identifier`` is the column that names rows;
     ``lost`` counts the values of fitted rows, by column, that could not be used.
     """
 
@@ -257,14 +257,8 @@ class TableModel:
 
         The frame has ``predicted``, ``lower`` and ``upper``; for several levels ``lower_0.9``,
         ``upper_0.9`` and so on. It is pandas, with the index of a pandas frame; polars for polars.
-
-        Parameters
-        ----------
-        rows : dict, list of dicts, or frame
-            With the columns that the model was fitted on; others are not looked at. A dict is one
-            row, or columns if its values are lists. None and NaN are missing values.
-        confidence_level : float or sequence of float, default=()
-            None asked for is ``levels``.
+        Rows are a frame, a list of dicts, or a dict: one row, or columns if its values are lists.
+        None and NaN are missing values. Without a level, those of ``levels`` are answered.
         """
         levels = as_levels(confidence_level, self.levels)
         return _like_rows(self.predict_prepared(*self._read(rows), levels), rows)
@@ -293,10 +287,9 @@ class TableModel:
         data : str or Path
             A CSV or Parquet file, or a folder of Parquet files; may be larger than memory.
         out : str or Path
-            File to write, ``.csv`` or ``.parquet``: ``row`` (position in the input, from 0), the
-            identifier, ``predicted`` and bounds.
+            ``.csv`` or ``.parquet``, to hold ``row`` (position in the input, from 0), the
+            identifier, and what `predict` answers.
         confidence_level : float or sequence of float, default=()
-            As in `predict`.
         identifier : str or None, default=None
             Column that names rows; None is the model's, where the table has it.
         batch_rows : int, default=65536
@@ -382,8 +375,7 @@ def fit_table_model(
     method : str, default="slcp"
         A short name such as "slcp", "cqr", "split", or that of an estimator.
     model : str, Path or regressor of scikit-learn, default="hgb"
-        The base model: "hgb", "forest", "linear", the path of a model file, or a model; your own
-        is refitted.
+        "hgb", "forest", "linear", the path of a model file, or a model; your own is refitted.
     confidence_level : float or sequence of float, default=0.9
         Answered where no others are asked for.
     law : str or None, default=None
@@ -418,9 +410,8 @@ def fit_task(X: Any, y: Array, task: Task, new: str | Path | None = None) -> Tab
     preparation = TablePreparation().fit(X.iloc[train][list(task.features)])
     # Groups decide the cells of this method, and only of this.
     cells = task.groups if task.method == "mondrian" else ()
-    unfitted = TableModel(
-        preparation, None, task.levels, cells, task.target, identifier=task.identifier
-    )
+    about = (task.levels, cells, task.target, task.identifier)
+    unfitted = TableModel(preparation, None, *about)
     if new is not None:
         check_columns(unfitted.stored_types, tables.table_columns(new), str(new))
     regressor, parts = task.regressor(), (X.iloc[train], X.iloc[calibration])

@@ -75,8 +75,7 @@ class Run:
     def coverage(self) -> list[dict[str, Any]]:
         """By level: coverage of the rows held out, the band it lies in 95 % of the time, size.
 
-        The band is that of split conformal prediction with continuous scores; None where the method
-        promises nothing on average.
+        The band assumes continuous scores; it is None where the method has no marginal promise.
         """
         promised = self.model.regressor.guarantee_.marginal
         sizes = (self.rows["calibrate"], self.rows["hold out"])
@@ -196,19 +195,16 @@ def known_rows(table: Any, task: Task, source: str) -> KnownRows:
         known, on_time = _ordered(table[task.time], known)
         notes += on_time
     if len(known) < _LEAST_ROWS:
-        raise TableError(
-            f"{source} has {len(known)} row(s) with a value of {task.target!r}; expected at least "
-            f"{_LEAST_ROWS} to fit, calibrate and check on."
-        )
+        least = f"at least {_LEAST_ROWS} to fit, calibrate and check on"
+        found = f"{len(known)} row(s) with a value of {task.target!r}"
+        raise TableError(f"{source} has {found}; expected {least}.")
     held = math.ceil(task.test_size * len(known))
     if held < _LEAST_HELD or len(known) - held < _LEAST_FITTED:
-        raise TableError(
-            f"a test size of {task.test_size:g} holds {held:,} of {len(known):,} rows out and "
-            f"leaves {len(known) - held:,} to fit; expected at least {_LEAST_HELD} and "
-            f"{_LEAST_FITTED}: choose another test size."
-        )
+        parts = f"holds {held:,} rows out and leaves {len(known) - held:,} to fit"
+        least = f"at least {_LEAST_HELD} and {_LEAST_FITTED}: choose another test size"
+        raise TableError(f"a test size of {task.test_size:g} {parts}; expected {least}.")
     rows = KnownRows(take_rows(table, known), y[known], known, task, tuple(notes))
-    return rows if task.time is None else rows._replace(notes=(*notes, _order_note(rows)))
+    return rows._replace(notes=(*notes, _order_note(rows))) if task.time else rows
 
 
 def _predict_and_audit(
@@ -250,8 +246,7 @@ def _assumptions(model: TableModel, task: Task) -> Iterator[str]:
     if days and task.time is None:
         yield (
             f"Rows were split at random, though there are times ({days}): this assumes that rows "
-            "to come are like those of the past; a split by a column of times checks on the last "
-            "rows instead."
+            "to come are like those of the past; a split by time checks on the last rows instead."
         )
 
 
@@ -280,10 +275,8 @@ def _ordered(column: Any, known: Index) -> tuple[Index, list[str]]:
         has = "has" if missing == 1 else "have"
         notes.append(f"{say_rows(missing)} {has} no time in {column.name!r}: left out.")
     if len(np.unique(times[order])) == 1:
-        raise TableError(
-            f"column {column.name!r} holds the same time in all rows; expected times that differ: "
-            "choose another column to split by."
-        )
+        remedy = "choose another column to split by"
+        raise TableError(f"column {column.name!r} holds the same time in all rows; {remedy}.")
     return known[order], notes
 
 
@@ -299,8 +292,7 @@ def _order_note(rows: KnownRows) -> str:
     return (
         f"Rows are split in the order of {column.name!r}: those up to {last[0]} train, then those "
         f"up to {last[1]} calibrate, and the last, up to {last[2]}, are held out.{shared} The "
-        "promise assumes exchangeable rows; how well it holds over time is what the rows held out "
-        "show."
+        "promise assumes exchangeable rows; the rows held out show how well it holds over time."
     )
 
 
@@ -317,20 +309,12 @@ def write_run(
     new: str | Path | None = None,
     about_run: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Path], tuple[str, ...]]:
-    """Write intervals, report, model and run.json, all of them or none.
+    """Write intervals, report, model and run.json into a folder, all of them or none.
 
-    Returns what is where, and sentences on values of the new rows that could not be used.
-
-    Parameters
-    ----------
-    run : Run
-    folder : str or Path
-        Made if needed. Files of the same names are replaced, and intervals of new rows that another
-        run left there are removed.
-    new : str or Path, default=None
-        A table of new rows to predict beside those held out.
-    about_run : mapping, default=None
-        What run.json says before everything else.
+    Files of the same names are replaced, and intervals of new rows that another run left there are
+    removed. ``new`` is a table of new rows to predict beside those held out, ``about_run`` what
+    run.json says first. Returns what is where, and sentences on values of the new rows that could
+    not be used.
     """
     paths = run_paths(folder, new=new is not None)
     files = {what: path.name for what, path in paths.items()}
