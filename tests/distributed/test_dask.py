@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
 import localconformal as lc
+from localconformal.distributed.estimator import smallest
 from localconformal.distributed.graph import DRAW, SPLIT, Roles, compute, uniforms
-from localconformal.distributed.ranks import smallest
 from localconformal.io.models import load_model, save_model
 from localconformal.metrics import coverage, coverage_band
 

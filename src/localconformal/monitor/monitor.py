@@ -34,7 +34,6 @@ from localconformal.monitor.martingale import (
 from localconformal.quantiles import as_levels
 from localconformal.regressors import MondrianConformalRegressor
 from localconformal.regressors.base import (
-    EXCHANGEABLE,
     BaseConformalRegressor,
     calibration_of,
     check_target,
@@ -296,7 +295,7 @@ def _calibration_to_watch(model: Any) -> Calibration:
             "scores can be read."
         )
     calibration = calibration_of(model)
-    if EXCHANGEABLE not in model.guarantee_.assumptions:
+    if model.guarantee_.EXCHANGEABLE not in model.guarantee_.assumptions:
         raise ValueError(
             f"the new rows of a {type(model).__name__} with weights are expected to differ from "
             "its calibration rows, so that every stream would raise the alarm; monitor an "

@@ -61,9 +61,6 @@ from localconformal.rows import (
 )
 from localconformal.scores import SCORES, Score
 
-EXCHANGEABLE = (
-    "calibration rows and new rows are exchangeable, and no model in use has seen calibration rows"
-)
 _FROZEN = "no row given to fit was used to train the fitted model that was passed"
 _NO_HASHES: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
 #: Squares of larger responses, and sums of them, leave the range of float64.
@@ -469,7 +466,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             confidence_level=self.confidence_level,
             conditional_on="cell" if self._is_by_cell else None,
             n_calibration=n,
-            assumptions=(EXCHANGEABLE, *((_FROZEN,) if self._frozen else ())),
+            assumptions=(Guarantee.EXCHANGEABLE, *((_FROZEN,) if self._frozen else ())),
             caveats=self._caveats(),
             predictive=None if self._why_no_distribution() else PredictiveGuarantee(n),
         )

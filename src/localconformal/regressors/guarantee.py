@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,12 @@ class Guarantee:
     not None. ``n_calibration`` is None before `conformalize`; ``predictive`` is the promise of
     `predict_quantiles`, `predict_cdf` and `sample`, where there are any.
     """
+
+    #: What methods assume that calibrate all rows alike.
+    EXCHANGEABLE: ClassVar[str] = (
+        "calibration rows and new rows are exchangeable, and no model in use has seen calibration "
+        "rows"
+    )
 
     confidence_level: float
     marginal: bool = True
