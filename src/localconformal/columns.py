@@ -458,7 +458,8 @@ class Features(Curve, BaseEstimator):
         # Bounded first: the middle of two numbers is found by adding them.
         known = [_bounded(column[~np.isnan(column)]) for column in numbers.T]
         self.median_ = np.array([np.median(one) if len(one) else 0.0 for one in known])
-        filled = _bounded(_fill_missing(numbers, self.median_))
+        np.copyto(numbers, self.median_, where=np.isnan(numbers))
+        filled = _bounded(numbers)
         self.mean_, spread = filled.mean(axis=0), filled.std(axis=0)
         # A constant column may show rounding noise as spread.
         constant = spread <= 1e-12 * np.maximum(np.abs(self.mean_), np.finfo(np.float64).tiny)
@@ -471,9 +472,9 @@ class Features(Curve, BaseEstimator):
 
     def transform(self, X: Any) -> Array:
         """(n, columns) points."""
-        numbers, labels, _ = split_columns(X, self.kinds_)
         # In place: the numbers are a copy already, and a million rows are worth it.
-        points = _fill_missing(numbers, self.median_)
+        points, labels, _ = split_columns(X, self.kinds_)
+        np.copyto(points, self.median_, where=np.isnan(points))
         infinite = np.isinf(points)
         points = _bounded(points)
         points -= self.mean_
@@ -501,24 +502,15 @@ def in_box(points: Array, whose: str) -> Array:
     return np.clip(points, -_FARTHEST_POINT, _FARTHEST_POINT)
 
 
-def _fill_missing(numbers: Array, values: Array) -> Array:
-    """The numbers, in place, with these values where they are NaN."""
-    missing = np.isnan(numbers)
-    if missing.any():
-        numbers[missing] = np.broadcast_to(values, numbers.shape)[missing]
-    return numbers
-
-
 def _bounded(numbers: Array) -> Array:
     """The numbers, in place, none larger than what can be squared but infinities."""
     return np.clip(numbers, -_LARGEST, _LARGEST, out=numbers, where=np.isfinite(numbers))
 
 
 class View(Curve):
-    """What a supervised law sees: features, mu(x), and sigma(x) where it is known.
+    """What a supervised law sees: features, mu(x) around its centre, sigma(x) where it is known.
 
-    The last two are in units of the spread of mu(x), mu(x) around its centre, so that models work
-    alike for responses of any size, wherever they lie.
+    The last two are in units of the spread of mu(x): models work alike for responses of any size.
     """
 
     def fit(self, rows: Rows) -> View:
@@ -531,14 +523,9 @@ class View(Curve):
 
     def compute(self, rows: Rows) -> Array:
         """(n, columns) numbers."""
-        columns = [self.features_(rows)]
-        if self.model_ is not None:
-            columns.append(self._in_units(self.model_(rows).point, self.centre_))
-        if self.spread_ is not None:
-            columns.append(self._in_units(self.spread_(rows)))
-        return np.column_stack(columns)
-
-    def _in_units(self, values: Array, centre: float = 0.0) -> Array:
+        said = [] if self.model_ is None else [(self.model_(rows).point, self.centre_)]
+        said += [] if self.spread_ is None else [(self.spread_(rows), 0.0)]
         with np.errstate(over="ignore"):
-            away = (values - centre) / self.scale_
-        return np.clip(away, -_FARTHEST_PREDICTION, _FARTHEST_PREDICTION)
+            away = [(values - centre) / self.scale_ for values, centre in said]
+        far = _FARTHEST_PREDICTION
+        return np.column_stack([self.features_(rows), *(np.clip(one, -far, far) for one in away)])

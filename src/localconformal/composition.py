@@ -4,8 +4,7 @@
 
 `Method` names the unfitted terms; `fit` turns training rows into `Parts`. `Parts.at(rows)` is what
 they say there, `Placed`: scores one way, bounds the other. `Calibration` holds the calibration
-rows, and the correction says which of them speak for x. No kernel, no frame and no message about a
-particular method belongs here.
+rows, and the correction says which of them speak for x. Nothing here is about one method.
 """
 
 from __future__ import annotations
@@ -120,23 +119,19 @@ class Sides:
         )
 
     def theta(
-        self,
-        p: Array,
-        levels: Array,
-        quantile: Callable[..., Array] = conformal_quantile,
+        self, p: Array, levels: Array, quantile: Callable[..., Array] = conformal_quantile
     ) -> Array:
         """theta* (S, L) from adjusted calibration scores (n, S, L).
 
         ``quantile`` may answer for m rows at once, each with weights of its own: (S, L, m).
         """
-        each = range(len(levels))
-        if self.separate:
-            local = self.levels(levels)
-            asked = [[(p[:, s, l], local[s, l]) for l in each] for s in range(2)]
-            return np.array([[quantile(v, level=t) for v, t in side] for side in asked])
-        worst = p.max(axis=1)
-        joint = np.array([quantile(worst[:, l], level=levels[l]) for l in each])
-        return np.stack([joint] * self.n_sides)
+        local = self.levels(levels) if self.separate else levels[None]
+        scores = p if self.separate else p.max(axis=1, keepdims=True)
+        theta = [
+            [quantile(scores[:, s, l], level=level) for l, level in enumerate(side)]
+            for s, side in enumerate(local)
+        ]
+        return np.array(theta if self.separate else theta * self.n_sides)
 
 
 # ---- the fitted terms ---------------------------------------------------------------------------
@@ -176,8 +171,7 @@ class Parts:
         """p(V_i, F_i) at confidence levels (L,): (n, S, L), for scores of any size.
 
         One beyond the range of float64 is infinite, as are the bounds that follow from it; one
-        below it is taken for the lowest number there is, for minus infinity would leave no bounds
-        at all. The same holds for V itself, which an adjustment sees as finite numbers.
+        below it is the lowest number there is, for minus infinity would leave no bounds at all.
         """
         limits, local = np.finfo(np.float64), self.sides.levels(levels)
         if self.adjustment is None:
@@ -281,10 +275,7 @@ class Calibration:
 
 
 class Correction(BaseEstimator):
-    """theta*(x): which calibration rows speak for x. This one: all of them, for every x.
-
-    A subclass says what it keeps of a row (`keep`) and what follows from it at x (`theta`).
-    """
+    """theta*(x): which calibration rows speak for x. This one: all of them, for every x."""
 
     #: Whether `fit` learns from reference rows.
     needs_reference = False
@@ -367,18 +358,18 @@ def _cross_fit(score: Score, task: Task) -> tuple[Score, Rows, Array]:
     for (_, fold), band in zip(folds, bands, strict=True):
         for column, answer in zip(known, band, strict=True):
             column[fold] = answer
-    final = task.fit(score)
-    return final, Rows(task.rows.X, task.rows.beside, final, known={final: known}), task.y
+    final, rows, y = _in_sample(score, task)
+    rows.known[final] = known
+    return final, rows, y
 
 
 def _out_of_bag(score: Score, task: Task) -> tuple[Score, Rows, Array]:
     """Each row answered by the trees that were not grown on it."""
     if hasattr(task.estimator, "get_params") and "oob_score" in task.estimator.get_params():
         task = replace(task, estimator=clone(task.estimator).set_params(oob_score=True))
-    final = task.fit(score)
-    rows = Rows(task.rows.X, task.rows.beside, final)
+    final, rows, y = _in_sample(score, task)
     rows.known[final] = final.out_of_bag()
-    return final, rows, task.y
+    return final, rows, y
 
 
 def _holdout(score: Score, task: Task) -> tuple[Score, Rows, Array]:

@@ -200,8 +200,7 @@ def _pruned_tree(
 class Weighing(Correction):
     """theta*(x) = wcq(1 - alpha; p_1..p_n, w(X_1, x)..w(X_n, x), w_inf(x)), in chunks of rows.
 
-    A subclass sets ``view_``, a Curve of what it keeps of a row, and says what two rows weigh for
-    each other. Nothing is fitted when the calibration set changes.
+    A subclass sets ``view_``, what it keeps of a row, and says what two rows weigh for each other.
     """
 
     remedy = "choose a larger bandwidth, calibrate on more rows, or lower the level."
@@ -280,27 +279,22 @@ class RowWeight(Curve):
 
     def compute(self, rows: Rows) -> Array:
         """(n,) finite numbers from 0 on."""
-        if rows.beside is not None:
-            return _check_weights(rows.beside, len(rows))
-        if self.function is None:
-            return np.ones(len(rows))
-        return _check_weights(self.function(rows.X), len(rows))
-
-
-def _check_weights(weights: Any, n: int) -> Array:
-    given = np.asarray(weights)
-    if given.dtype.kind not in "biuf" or given.shape != (n,):
-        raise ValueError(
-            f"got weights of type {given.dtype} and shape {given.shape}; expected one number for "
-            f"each of {n} rows."
-        )
-    bad = ~np.isfinite(given) | (given < 0)
-    if bad.any():
-        raise ValueError(
-            f"{np.count_nonzero(bad)} of {n} weights are negative or not finite, such as "
-            f"{given[bad][0]}; expected finite numbers from 0 on."
-        )
-    return given.astype(np.float64)
+        weights, n = rows.beside, len(rows)
+        if weights is None:
+            weights = np.ones(n) if self.function is None else self.function(rows.X)
+        given = np.asarray(weights)
+        if given.dtype.kind not in "biuf" or given.shape != (n,):
+            raise ValueError(
+                f"got weights of type {given.dtype} and shape {given.shape}; expected one number "
+                f"for each of {n} rows."
+            )
+        bad = ~np.isfinite(given) | (given < 0)
+        if bad.any():
+            raise ValueError(
+                f"{np.count_nonzero(bad)} of {n} weights are negative or not finite, such as "
+                f"{given[bad][0]}; expected finite numbers from 0 on."
+            )
+        return given.astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

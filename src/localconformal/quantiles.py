@@ -1,11 +1,8 @@
 """Order statistics of scores, and what may be done to bounds: the only place for either.
 
-Three functions, for a law F = sum_i w_i delta(v_i):
-
-* ``conformal_quantile``           cq(tau; s): the ceil((n + 1) tau)-th smallest, +inf beyond n;
-* ``weighted_conformal_quantile``  wcq(tau; s, w, w_inf): the same with weights and mass at +inf;
-* ``weighted_quantile``            Q(tau; F) = inf{v : F(v) >= tau}, or, where ``upper``,
-                                   Q+(t; F) = inf{v : F(v) > t} = sup{v : F(v-) <= t}.
+    cq(tau; s)             the ceil((n + 1) tau)-th smallest, +inf beyond n
+    wcq(tau; s, w, w_inf)  the same with weights and mass at +inf
+    Q(tau; F), Q+(t; F)    inf{v : F(v) >= tau}, and inf{v : F(v) > t} = sup{v : F(v-) <= t}
 
 Levels such as 0.95 are not exact in binary, and neither are running sums, so that each
 comparison carries a guard. Q and cq treat a sum within the guard of the level as having

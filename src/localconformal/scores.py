@@ -135,9 +135,6 @@ class Score(Curve, BaseEstimator):
 class ResidualScore(Score):
     """V_upper = y - mu(x), V_lower = mu(x) - y: the score of SLCP.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> from sklearn.linear_model import LinearRegression
     >>> X, y = np.arange(4.0)[:, None], np.arange(4.0)
     >>> score = ResidualScore().fit(LinearRegression(), X, y)
