@@ -8,6 +8,7 @@ import pytest
 
 from localconformal.adjustments import ADJUSTMENTS, make_adjustment
 from localconformal.columns import Features, split_columns
+from localconformal.corrections import DRAWS
 from localconformal.densities import _BINS as BINS
 from localconformal.densities import _EVERYWHERE as EVERYWHERE
 from localconformal.densities import _denser_mass as denser_mass
@@ -25,7 +26,6 @@ from localconformal.laws.forest import _LeafFinder as LeafFinder
 from localconformal.laws.forest import _LeafWeights as LeafWeights
 from localconformal.laws.kernel import KERNELS, KernelWeights, NeighborWeights
 from localconformal.laws.kernel import _build_engine as build_engine
-from localconformal.localizing import DRAWS
 from localconformal.models import default_estimator
 from localconformal.quantiles import crossed, finish, round_up
 from localconformal.rows import _SMALL_FIT as SMALL_FIT

@@ -24,7 +24,7 @@ _HOMES = {
     "laws": "CrossValidated DistanceQuantile ForestLaw HiddenLayer KernelLaw LearnedLaw "
     "LearnedMetric MedianLog NeighborsLaw Rate ResponseLaw ScaledLaw ShiftedLaw StackedLaw "
     "UniformLaw",
-    "localizing": "EffectiveSize FiniteThresholds",
+    "corrections": "EffectiveSize FiniteThresholds",
     "adjustments": "AdditiveExpectation AdditiveQuantile MonotoneAdjustment "
     "MultiplicativeExpectation MultiplicativeQuantile ScaledQuantile ThetaQuantile",
 }

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from localconformal.localizing import _rank_locally
+from localconformal.corrections import _rank_locally
 from localconformal.quantiles import conformal_quantile, conformal_rank
 from registry import ci_but
 
@@ -123,7 +123,7 @@ def test_one_by_one_equals_batch_in_chunks(kernel, monkeypatch):
     levels, ranks = np.array([0.3, 0.8, 0.9]), in_order(kernel, rows, scores)
     batch, single = ranks(queries, levels), [ranks(x[None], levels) for x in queries]
     np.testing.assert_array_equal(batch, np.concatenate(single))
-    monkeypatch.setattr("localconformal.localizing._CHUNK", 1_000)
+    monkeypatch.setattr("localconformal.corrections._CHUNK", 1_000)
     np.testing.assert_array_equal(batch, in_order(kernel, rows, scores)(queries, levels))
 
 

@@ -36,7 +36,7 @@ STAMPED = ("localconformal", "scikit-learn")
 #: files, or calls what it is given.
 _OWN_MODULES = (
     *("adjustments", "columns", "composition", "corrections", "default_model", "densities"),
-    *("engine", "laws", "localizing", "models", "preparation", "regressors", "scores"),
+    *("engine", "laws", "models", "preparation", "regressors", "scores"),
     *("tabular.model", "torch.tensors"),
 )
 #: Module -> what else a file may name of it, beyond scikit-learn's estimators, NumPy and SciPy,

@@ -11,16 +11,18 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import HasMethods, Interval
 
 from localconformal.composition import Method, Task
-from localconformal.corrections import DensityRatio, Ratio, RowWeight
-from localconformal.laws import KernelLaw, Law, LearnedMetric, make_law
-from localconformal.localizing import (
+from localconformal.corrections import (
     DRAWS,
+    DensityRatio,
     Drawn,
     EffectiveSize,
     FiniteThresholds,
     Kernel,
     LocalRanks,
+    Ratio,
+    RowWeight,
 )
+from localconformal.laws import KernelLaw, Law, LearnedMetric, make_law
 from localconformal.regressors.base import BaseConformalRegressor
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.regressors.localized import LocalizedConformalRegressor
