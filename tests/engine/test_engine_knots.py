@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.integrate import trapezoid
 
-from localconformal.laws.knots import GRID, Knots
+from localconformal.laws.base import GRID, Knots
 from localconformal.quantiles import MASS_GUARD
 
 SETTINGS = settings(max_examples=60, deadline=None)

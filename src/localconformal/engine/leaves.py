@@ -199,15 +199,21 @@ def _sort(keys: Any, width: int, aside: Any, ends: Any) -> None:
 
 
 @jit()
-def _open_bin(records: Any, b: int, row: Any, bin_: Any) -> int:
+def _open(held: Any, b: int, alike: bool, row: Any, bin_: Any) -> int:
     """Second pass: places and weights of the members in bin b, in order; how many.
 
-    A few members are sorted, many are added up over the width of the bin.
+    A few members are sorted, many are added up over the width of the bin; where all references
+    count alike, they are the members.
     """
-    share = row[1]
+    _, records, _, width, n = held
     keys, dense, places, weights, aside, ends = bin_
+    count, share = 0, row[1]
+    if alike:
+        for j in range(min((b + 1) * width, n) - b * width):
+            places[j], weights[j] = j, 1.0
+            count += 1
+        return count
     some = keys[: _gather(records, b, row, keys)]
-    count = 0
     if _SORTED_SHARE * len(some) > len(dense):
         dense[:] = 0.0
         for key in some:
@@ -221,18 +227,6 @@ def _open_bin(records: Any, b: int, row: Any, bin_: Any) -> int:
     for key in some:
         places[count], weights[count] = key >> 32, share[key & _TREE]
         count += 1
-    return count
-
-
-@jit()
-def _open(held: Any, b: int, alike: bool, row: Any, bin_: Any) -> int:
-    """The members of bin b, or all references in it where they count alike; how many."""
-    _, records, _, width, n = held
-    if not alike:
-        return _open_bin(records, b, row, bin_)
-    count = min((b + 1) * width, n) - b * width
-    for j in range(count):
-        bin_[2][j], bin_[3][j] = j, 1.0
     return count
 
 

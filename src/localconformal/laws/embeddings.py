@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from numbers import Integral
@@ -12,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
-from scipy.special import expit
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.neural_network._base import ACTIVATIONS
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
@@ -26,6 +25,7 @@ from localconformal.parallel import one_blas_thread
 from localconformal.quantiles import Array
 from localconformal.rows import Curve, Rows, canonical_order, shown
 
+_NAMES = ("outputs", "outputs-spread", "hidden", "metric", "hidden-metric")
 #: Sizes of a learned map that are tried at the start: wide kernels first.
 _SCALES = (0.5, 1.0, 2.0, 4.0, 8.0)
 #: One row in so many is held out, and says which map is the best.
@@ -37,13 +37,13 @@ def fit_embedding(
 ) -> Curve:
     """The points of what the user passed; seed and threads are for those known by name."""
     if isinstance(embedding, str):
-        if embedding not in _NAMED or rows.model is None:
+        if embedding not in _NAMES or rows.model is None:
             raise ValueError(
-                f"got embedding={shown(embedding)}; only {', '.join(map(repr, _NAMED))} are known "
+                f"got embedding={shown(embedding)}; only {', '.join(map(repr, _NAMES))} are known "
                 "by name, inside a regressor of this library: otherwise pass a transformer, a "
                 "fitted model or a callable."
             )
-        return _NAMED[embedding](rows, v, seed, n_jobs)
+        return _named(embedding, rows, v, seed, n_jobs)
     if isinstance(embedding, LearnedMetric):
         # It learns from the responses; its own scale is part of what it learns.
         return _learned(clone(embedding), rows, v)
@@ -78,22 +78,15 @@ def _learned(metric: LearnedMetric, rows: Rows, v: Array) -> _Points:
     return _Points(metric.fit(rows.X, rows.response(v)))
 
 
-def _hidden(rows: Rows) -> HiddenLayer:
-    return HiddenLayer(getattr(rows.model, "model_", None))
-
-
-#: What the point model says of a row, or what its response teaches, by name.
-_NAMED: dict[str, Callable[[Rows, Array, int, int | None], Curve]] = {
-    "outputs": lambda rows, v, seed, n_jobs: _scaled(_OutputPoints(rows.model, None), rows),
-    "outputs-spread": lambda rows, v, seed, n_jobs: _scaled(
-        _OutputPoints(rows.model, with_spread(rows, v, seed, n_jobs).spread), rows
-    ),
-    "hidden": lambda rows, v, seed, n_jobs: _scaled(_Points(_hidden(rows)), rows),
-    "metric": lambda rows, v, seed, n_jobs: _learned(LearnedMetric(random_state=seed), rows, v),
-    "hidden-metric": lambda rows, v, seed, n_jobs: _learned(
-        LearnedMetric(random_state=seed, layer=_hidden(rows)), rows, v
-    ),
-}
+def _named(name: str, rows: Rows, v: Array, seed: int, n_jobs: int | None) -> _Points:
+    """What the point model says of a row, or what its response teaches."""
+    layer = HiddenLayer(getattr(rows.model, "model_", None)) if "hidden" in name else None
+    if "metric" in name:
+        return _learned(LearnedMetric(random_state=seed, layer=layer), rows, v)
+    if layer is not None:
+        return _scaled(_Points(layer), rows)
+    spread = with_spread(rows, v, seed, n_jobs).spread if name == "outputs-spread" else None
+    return _scaled(_OutputPoints(rows.model, spread), rows)
 
 
 class _Points(Curve):
@@ -136,15 +129,6 @@ class _OutputPoints(_Points):
         return np.column_stack(columns if self.spread is None else [*columns, self.spread(rows)])
 
 
-#: Activations of scikit-learn's networks.
-_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "identity": lambda a: a,
-    "logistic": expit,
-    "relu": lambda a: np.maximum(a, 0.0),
-    "tanh": np.tanh,
-}
-
-
 @dataclass(eq=False, repr=False)
 class HiddenLayer(BaseEstimator):
     """What a layer of a fitted MLPRegressor makes of a row.
@@ -161,7 +145,6 @@ class HiddenLayer(BaseEstimator):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sklearn.neural_network import MLPRegressor
     >>> X = np.linspace(0, 1, 50)[:, None]
     >>> model = MLPRegressor(hidden_layer_sizes=(8, 3), max_iter=2000, random_state=0)
@@ -193,15 +176,14 @@ class HiddenLayer(BaseEstimator):
 
 
 def activations(network: Any, X: Any, layers: int) -> Array:
-    """Values behind so many layers of a fitted network, each row by itself.
-
-    Not by a matrix product, whose last bits depend on the number of rows.
-    """
-    values = np.asarray(X, dtype=np.float64)
-    last = len(network.coefs_) - 1
+    """Values behind so many layers of a fitted network, each row by itself."""
+    values, last = np.asarray(X, dtype=np.float64), len(network.coefs_) - 1
     for k in range(layers):
+        # Not a matrix product, whose last bits depend on the number of rows.
         values = np.einsum("ij,jk->ik", values, network.coefs_[k]) + network.intercepts_[k]
-        values = values if k == last else _ACTIVATIONS[network.activation](values)
+        if k < last:
+            # In place.
+            ACTIVATIONS[network.activation](values)
     return values
 
 
@@ -218,8 +200,8 @@ class LearnedMetric(BaseEstimator):
         y^_i = (sum_{j != i} K(X_i, X_j) y_j + mean(y)) / (sum_{j != i} K(X_i, X_j) + 1):
 
     a pseudo-observation of weight 1 stands at the mean response, so that K has a size and not
-    only ratios. L-BFGS descends on three quarters of a sample of the rows, and of the maps on its
-    way the one is kept that predicts the last quarter best.
+    only ratios. L-BFGS descends on three quarters of a sample of the rows; of the maps on its way,
+    the best on the last quarter is kept.
 
     As ``embedding`` of a law inside a regressor it learns from the responses, not from the scores
     that the law is of; ``embedding="metric"`` is short for it, with the law's seed.

@@ -84,7 +84,6 @@ class ForestLaw(Law):
 
     Examples
     --------
-    >>> import numpy as np
     >>> X = np.linspace(0, 1, 200)[:, None]
     >>> law = ForestLaw(random_state=0).fit(X, X[:, 0])
     >>> law.quantile([[0.2], [0.8]], [0.5]).round(1)

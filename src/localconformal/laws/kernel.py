@@ -474,7 +474,6 @@ class KernelLaw(Law):
 
     Examples
     --------
-    >>> import numpy as np
     >>> X = np.linspace(0, 1, 200)[:, None]
     >>> law = KernelLaw(bandwidth=0.1).fit(X, X[:, 0])
     >>> law.quantile([[0.2], [0.8]], [0.5]).round(1)
@@ -601,7 +600,6 @@ class NeighborsLaw(Law):
 
     Examples
     --------
-    >>> import numpy as np
     >>> X = np.arange(10.0)[:, None]
     >>> NeighborsLaw(n_neighbors=3).fit(X, X[:, 0]).quantile([[5.0]], [0.5])
     array([[5.]])

@@ -14,9 +14,8 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils import check_random_state
 
-from localconformal.laws.base import Law, reference_rows
+from localconformal.laws.base import GRID, Knots, Law, reference_rows
 from localconformal.laws.kernel import fit_points
-from localconformal.laws.knots import GRID, Knots
 from localconformal.models import at_level, takes_quantiles
 from localconformal.parallel import FEW_ROWS, in_threads
 from localconformal.quantiles import Array, typical_size
@@ -53,7 +52,6 @@ class LearnedLaw(Law):
 
     Examples
     --------
-    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(500, 1))
     >>> law = LearnedLaw(random_state=0).fit(X, X[:, 0] * rng.normal(size=500))

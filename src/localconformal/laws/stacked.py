@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from localconformal.laws.base import Law, make_law, reference_rows
-from localconformal.laws.knots import GRID, Knots
+from localconformal.laws.base import GRID, Knots, Law, make_law, reference_rows
 from localconformal.laws.learned import check_levels
 from localconformal.laws.transformed import ScaledLaw, with_spread
 from localconformal.parallel import in_threads

@@ -17,9 +17,8 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.utils import check_random_state
 
 from localconformal.columns import View
-from localconformal.laws.base import Law, UniformLaw, make_law, reference_rows, seeded
+from localconformal.laws.base import Knots, Law, UniformLaw, make_law, reference_rows, seeded
 from localconformal.laws.forest import default_forest
-from localconformal.laws.knots import Knots
 from localconformal.parallel import kept_filters
 from localconformal.quantiles import Array, typical_size
 from localconformal.rows import Curve, Rows
