@@ -25,12 +25,11 @@ def audit(
     upper: Annotated[str, _column(help="Column of the upper bounds.")],
     groups: Annotated[Columns, _column(help="Column of group labels; repeatable.")] = None,
     features: Annotated[
-        Columns,
-        _column(help="Column to look for failures in; repeatable.", show_default="all the others"),
+        Columns, _column(help="Column to look into; repeatable.", show_default="all the others")
     ] = None,
     level: Annotated[
         float | None,
-        typer.Option(help="Share of rows the intervals were made to cover.", show_default="0.9"),
+        typer.Option(help="Share of rows they were made to cover.", show_default="0.9"),
     ] = None,
     seed: console.Seed = 0,
     out: console.Out = Path("localconformal-audit"),
@@ -65,7 +64,7 @@ def audit(
         whole, failures = asdict(found), [asdict(failure) for failure in found.failures()]
         record = {"input": told, "summary": whole["summary"], "failures": failures}
         record |= {part: whole[part] for part in ("rules", "features", "groups", "sizes", "slab")}
-        record["notes"] = [*notes, *whole["notes"]]
+        record["notes"] = [*notes, *found.notes]
         writers = (
             lambda part: write_report(found, part, **options, group_hint=GROUP_HINT),
             lambda part: part.write_text(json_text(record), "utf-8"),

@@ -16,8 +16,7 @@ from localconformal.text import say_level, say_number
 if TYPE_CHECKING:
     from localconformal.audit import Comparison
 
-_N_TRAIN, _N_TEST = 2000, 5000
-_CONFIDENCE_LEVEL = 0.9
+_N_TRAIN, _N_TEST, _CONFIDENCE_LEVEL = 2000, 5000, 0.9
 _LEVEL = say_level(_CONFIDENCE_LEVEL)
 EDGES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
 #: Regions hold about 1,000 test rows: a coverage further off than this is no accident.
@@ -25,16 +24,9 @@ _TOLERANCE = 0.03
 SPLIT, _CQR, SLCP, ORACLE = "Split conformal", "CQR", "SLCP", "True quantiles"
 #: Numbers of a method, beside its coverage by region.
 _SHOWN = ("coverage", "mean_length", "interval_score")
-#: Of the base model, the same for every method. Small trees, because their bands are smooth in
-#: the picture; with the default settings the interval scores rank alike.
-_SETTINGS: dict[str, Any] = {"max_leaf_nodes": 8, "min_samples_leaf": 50}
 
 
-def demo(
-    out: Out = Path("localconformal-demo"),
-    seed: Seed = 0,
-    as_json: Json = False,
-) -> None:
+def demo(out: Out = Path("localconformal-demo"), seed: Seed = 0, as_json: Json = False) -> None:
     """Compare SLCP, CQR and split conformal where the truth is known.
 
     Simulated data whose noise grows with x; a few seconds. Writes demo.png and report.html.
@@ -90,8 +82,10 @@ def _fit_methods(seed: int, on_step: Callable[[str], None]) -> tuple[Any, Any, d
     with threadpool_limits(limits=1):
         for name, method in methods.items():
             on_step(name)
+            # Small trees have bands that are smooth in the picture; by default scores rank alike.
+            trees = {"max_leaf_nodes": 8, "min_samples_leaf": 50, "random_state": seed}
             loss = {"loss": "quantile", "quantile": 0.5} if name == _CQR else {}
-            base = HistGradientBoostingRegressor(**_SETTINGS, **loss, random_state=seed)
+            base = HistGradientBoostingRegressor(**trees, **loss)
             model = method(base, confidence_level=_CONFIDENCE_LEVEL, random_state=seed)
             bands[name] = model.fit(*train).predict_interval(X)
     return X, y, {**bands, ORACLE: simulation.quantile(X, [tail, 1.0 - tail])}, model
@@ -120,17 +114,14 @@ def _table(rows: dict[str, dict[str, Any]]) -> Any:
 
 
 def _conclusion(rows: dict[str, dict[str, Any]]) -> str:
-    (low, high), (least, most) = (
-        (100 * min(rows[name]["by_region"]), 100 * max(rows[name]["by_region"]))
-        for name in (SPLIT, SLCP)
-    )
+    shares = [sorted(100 * share for share in rows[name]["by_region"]) for name in (SPLIT, SLCP)]
+    (low, *_, high), (least, *_, most) = shares
     fixed, local, ideal = (say_number(rows[name]["mean_length"]) for name in (SPLIT, SLCP, ORACLE))
     return (
         f"Every method covers about {_LEVEL} of new rows on average; the regions tell them apart. "
         f"The noise grows with x: one width for all (split conformal) covers {high:.0f} % of one "
         f"region and only {low:.0f} % of another, while SLCP stays between {least:.0f} and "
-        f"{most:.0f} % and has a mean length of {local}, not {fixed}. "
-        f"Knowing the truth (last row) would give {ideal}."
+        f"{most:.0f} % and has a mean length of {local}, not {fixed}; the truth (last row) {ideal}."
     )
 
 

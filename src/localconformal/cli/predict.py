@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from localconformal.cli.console import Json, argument, check_shares, show
+from localconformal.cli.console import Data, Json, argument, check_shares, show
 from localconformal.io.files import check_outputs
 from localconformal.text import say_rows
 
@@ -17,16 +17,12 @@ _as_run = functools.partial(typer.Option, show_default="as in the run")
 
 def predict(
     model: Annotated[Path, argument(help="model.skops of a run.")],
-    data: Annotated[
-        Path, argument(help="New rows: a CSV or Parquet file, or a folder of Parquet files.")
-    ],
+    data: Data,
     level: Annotated[
         list[float] | None, _as_run("--level", "-l", help="Share to cover; repeatable.")
     ] = None,
     identifier: Annotated[str | None, _as_run("--id", help="Column that names rows.")] = None,
-    out: Annotated[Path, typer.Option(help="File to write: .csv or .parquet.")] = Path(
-        "intervals.csv"
-    ),
+    out: Annotated[Path, typer.Option(help="A .csv or .parquet file.")] = Path("intervals.csv"),
     batch_rows: Annotated[int, typer.Option(help="Rows held in memory at a time.", min=1)] = 65_536,
     as_json: Json = False,
 ) -> None:

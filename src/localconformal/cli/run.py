@@ -29,23 +29,16 @@ def run(
     identifier: Annotated[str | None, console.option("--id", help="Column of rows' names.")] = None,
     model: console.Model = "hgb",
     level: Annotated[
-        list[float],
-        typer.Option("--level", "-l", help="Share of rows to cover, inside (0, 1); repeatable."),
+        list[float], typer.Option("--level", "-l", help="Share of rows to cover; repeatable.")
     ] = [0.9],  # noqa: B006
     method: Annotated[str, typer.Option(help=f"{console.METHOD_NAMES}.")] = "slcp",
-    law: Annotated[
-        str | None, typer.Option(help="auto, forest, ...", show_default="the method's")
-    ] = None,
+    law: Annotated[str | None, console.option(help="auto, forest, ..., or the method's.")] = None,
     new: Annotated[Path | None, console.option(help="A table of new rows to predict too.")] = None,
     test_size: console.TestSize = 0.2,
-    time: Annotated[
-        str | None, console.option(help="Column of times: check on the last rows.")
-    ] = None,
+    time: Annotated[str | None, console.option(help="Column of times: check on the last.")] = None,
     seed: console.Seed = 0,
     out: console.Out = Path("localconformal-run"),
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Print each stage on standard error.")
-    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print each stage.")] = False,
     as_json: console.Json = False,
 ) -> None:
     """Intervals for a table: fit, calibrate, check on held-out rows.
@@ -101,17 +94,15 @@ def run(
 
 
 def _summary(done: Run) -> Iterator[Any]:
-    total, _, train, calibrate, held = (f"{n:,}" for n in done.rows.values())
-    parts = f"{train} to train, {calibrate} to calibrate, {held} held out to check on"
-    yield f"{total} rows: {parts}."
+    n, _, train, calibrate, held = (f"{count:,}" for count in done.rows.values())
+    yield f"{n} rows: {train} to train, {calibrate} to calibrate, {held} held out to check on."
     yield from map(console.prose, done.notes)
     yield ""
     for row in done.coverage():
         expected = f" (chance gives {say_band(*row['band'])} %)" if row["band"] else ""
-        yield (
-            f"{say_level(row['level'])} intervals cover {say_share(row['coverage'])} of rows held "
-            f"out{expected}; mean length {say_number(row['mean_length'])}."
-        )
+        covered = f"intervals cover {say_share(row['coverage'])} of rows held out{expected}"
+        length = f"mean length {say_number(row['mean_length'])}"
+        yield f"{say_level(row['level'])} {covered}; {length}."
     levels = done.model.levels
     if len(levels) > 1:
         yield f"The audit and the report are about {say_level(levels[0])}, the first level."
@@ -122,15 +113,13 @@ def _summary(done: Run) -> Iterator[Any]:
 def _audit_lines(audit: Audit) -> Iterator[str]:
     from localconformal.audit.audit import part_verdict
 
-    failures = audit.failures()
-    under = [failure for failure in failures if failure.is_under]
-    over = [failure for failure in failures if not failure.is_under]
-    if not under:
-        yield "Where coverage fails: nowhere by more than chance."
-    named = {"Where coverage fails": under, "Where coverage is higher than asked": over}
-    for title, parts in named.items():
+    titles = {True: "Where coverage fails", False: "Where coverage is higher than asked"}
+    for is_under, title in titles.items():
+        parts = [failure for failure in audit.failures() if failure.is_under == is_under]
+        many = "1 part" if len(parts) == 1 else f"{len(parts):,} parts"
         if parts:
-            many = "1 part" if len(parts) == 1 else f"{len(parts):,} parts"
             yield f"{title}: {many} of the data, see the report; the first: {parts[0].text}."
+        elif is_under:
+            yield f"{title}: nowhere by more than chance."
     if audit.groups:
         yield f"Groups: {part_verdict(audit, 'groups')}."

@@ -24,8 +24,6 @@ from localconformal.io.files import write_whole
 from localconformal.text import one_line
 from localconformal.versions import versions
 
-#: Fast, and half the size.
-_COMPRESSION = {"compression": zipfile.ZIP_DEFLATED, "compresslevel": 1}
 #: Earlier ones run code that a crafted file brings.
 OLDEST_SKOPS = (0, 12)
 #: Entry that tells the versions that wrote a file, for the sentence about one that does not load.
@@ -103,11 +101,12 @@ def model_bytes(model: Any) -> bytes:
     if isinstance(model, type) or not hasattr(model, "predict"):
         got = f"got {one_line(repr(model), 80)}; expected a fitted estimator, with predict"
         raise ModelFileError(f"Only models can be saved: {got}.")
-    skops = skops_io()
+    skops, name = skops_io(), type(model).__name__
     try:
         checks.check_inside(model)
         flat = _flatten(checks.without_requests(model))
-        file = io.BytesIO(skops.dumps(flat, **_COMPRESSION))
+        # Fast, and half the size.
+        file = io.BytesIO(skops.dumps(flat, compression=zipfile.ZIP_DEFLATED, compresslevel=1))
         with zipfile.ZipFile(file, "a") as archive:
             archive.writestr(STAMP, json.dumps(versions(STAMPED)))
         data = file.getvalue()
@@ -117,16 +116,12 @@ def model_bytes(model: Any) -> bytes:
         kinds = (kind for part in checks.parts_of(model) for kind in type(part).__mro__)
         if any(kind.__module__.partition(".")[0] in ("torch", "skorch") for kind in kinds):
             why = "it holds a network of PyTorch, whose layers are code that no such file has"
-        raise ModelFileError(
-            f"{type(model).__name__} cannot be saved ({why}); use models and settings "
-            "without functions of your own, or pickle it yourself."
-        ) from error
+        remedy = "use models and settings without functions of your own, or pickle it yourself"
+        raise ModelFileError(f"{name} cannot be saved ({why}); {remedy}.") from error
     if unknown:
-        raise ModelFileError(
-            f"{type(model).__name__} cannot be saved: it holds {', '.join(unknown)}, which a model "
-            "file may not name; use another model of scikit-learn, LightGBM or XGBoost, or pickle "
-            "it yourself."
-        )
+        why = f"it holds {', '.join(unknown)}, which a model file may not name"
+        remedy = "use another model of scikit-learn, LightGBM or XGBoost, or pickle it yourself"
+        raise ModelFileError(f"{name} cannot be saved: {why}; {remedy}.")
     return data
 
 
@@ -135,14 +130,9 @@ def load_model(path: str | Path) -> Any:
 
     A file that was damaged, or that another version wrote and this one cannot read, is refused.
     Somebody who edits a file on purpose can make a model whose intervals are wrong, though not one
-    that brings code: load models from people you trust.
-    Caches on disk (``memory=``) are dropped, which changes no result; callbacks, and settings that
-    name files or hosts, are refused. The error is a `ModelFileError`.
-
-    Parameters
-    ----------
-    path : str or Path
-        Of a file from `save_model`, or of a scikit-learn model that skops wrote.
+    that brings code: load models from people you trust. Caches on disk (``memory=``) are dropped,
+    which changes no result; callbacks, and settings that name files or hosts, are refused. The
+    error is a `ModelFileError`. A scikit-learn model that skops wrote is read too.
     """
     path = Path(path)
     if not path.is_file():
