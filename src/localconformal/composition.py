@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator, clone
 
 from localconformal.adjustments import AdditiveQuantile, Adjustment, ScaledQuantile
 from localconformal.laws.base import LocalLaws, SidedLaw, make_law
+from localconformal.models import fit_all
 from localconformal.quantiles import Array, conformal_quantile, required_calibration_size
 from localconformal.rows import (
     RESPONSE,
@@ -347,8 +348,6 @@ def _cross_fit(score: Score, task: Task) -> tuple[Score, Rows, Array]:
         return band
 
     if task.n_jobs is None and get_active_backend()[1] == 1:
-        from localconformal.models import fit_all
-
         fits = [partial(one_fold, *fold) for fold in folds]
         bands = fit_all(fits, task.estimator, task.rows.X)
     else:

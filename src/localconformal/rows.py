@@ -78,8 +78,7 @@ class Rows:
     @property
     def point(self) -> Array:
         """What the point model says, (n,); 0 for a law that is fitted outside a regressor."""
-        answer: Any = None if self.model is None else self.model(self)
-        return np.zeros(len(self)) if answer is None else np.asarray(answer.point)
+        return np.zeros(len(self)) if self.model is None else np.asarray(self.model(self).point)
 
     def response(self, v: Array) -> Array:
         """y at reference rows; the score itself for a law that is fitted outside a regressor."""
@@ -115,19 +114,14 @@ def as_rows(X: Any) -> Rows:
     return X if isinstance(X, Rows) else Rows(X)
 
 
-class _Response(Curve):
-    """y, which reference rows know; nobody else may ask for it."""
-
-    def compute(self, rows: Rows) -> Array:
-        raise LookupError("the response is known at reference rows only")
-
-
 class _RowHash(Curve):
     def compute(self, rows: Rows) -> NDArray[np.uint64]:
         return row_hashes(rows.X)
 
 
-RESPONSE, _ROW_HASH = _Response(), _RowHash()
+_ROW_HASH = _RowHash()
+#: y, which reference rows know; nobody can compute it.
+RESPONSE = Curve()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from localconformal.models import default_estimator, fit_all, predict_quantiles, quantile_models
 from localconformal.quantiles import Array, clear_of_rounding, round_up, typical_size
 from localconformal.rows import (
     Curve,
@@ -219,8 +220,6 @@ class NormalisedScore(ResidualScore):
 
     def _out_of_fold(self, task: _Training) -> Array:
         """mu(x) by models that have not seen the row; no folds for a frozen mu."""
-        from localconformal.models import fit_all
-
         estimator, X, y, _, seed, params = task
         if is_frozen(estimator):
             return predict_column(self.model_, X)
@@ -237,8 +236,6 @@ class NormalisedScore(ResidualScore):
 
     def _spread(self, random_state: int | None = None) -> Any:
         """The model of the spread, as it was given."""
-        from localconformal.models import default_estimator
-
         given = self.spread_estimator
         return default_estimator(random_state) if given is None else given
 
@@ -288,8 +285,6 @@ class QuantileScore(Score):
         self.floor = floor
 
     def _fit_models(self, task: _Training) -> None:
-        from localconformal.models import fit_all, quantile_models
-
         if self.unit not in _UNITS:
             raise ValueError(f"got unit={self.unit!r}; expected one of {sorted(_UNITS)}.")
         self.levels_ = self._levels(task.confidence_level)
@@ -316,8 +311,6 @@ class QuantileScore(Score):
 
     def _curves(self, X: Any) -> tuple[Array, Array, Array]:
         """q_lo <= q_50 <= q_hi at each row, un-crossed; the midpoint where no median is known."""
-        from localconformal.models import predict_quantiles
-
         columns = predict_quantiles(self.models_, X, self.levels_)
         low, high = columns[:, [0, -1]].min(axis=1), columns[:, [0, -1]].max(axis=1)
         middle = columns[:, 1] if columns.shape[1] == 3 else (low + high) / 2.0

@@ -456,15 +456,12 @@ def _gaps(conditional_coverage: ArrayLike, confidence_level: float | ArrayLike) 
     """pi(x) - confidence_level, shaped like pi."""
     pi = np.asarray(conditional_coverage, dtype=np.float64)
     level = np.asarray(confidence_level, dtype=np.float64)
-    if pi.ndim not in (1, 2) or pi.size == 0 or not np.all((pi >= 0.0) & (pi <= 1.0)):
+    fits = pi.ndim in (1, 2) and pi.size > 0 and level.shape in ((), pi.shape[1:])
+    if not fits or not np.all((pi >= 0) & (pi <= 1)) or not np.all((level > 0) & (level < 1)):
         raise ValueError(
-            f"conditional_coverage: got shape {pi.shape}, or values outside [0, 1]; expected "
-            "probabilities of being covered, (n,) or (n, L)."
-        )
-    if level.shape not in ((), pi.shape[1:]) or not np.all((level > 0.0) & (level < 1.0)):
-        raise ValueError(
-            f"confidence_level: got {level} with conditional_coverage of shape {pi.shape}; "
-            "expected one number in (0, 1), or one per level."
+            f"got conditional_coverage of shape {pi.shape}, or outside [0, 1], and "
+            f"confidence_level={level}; expected probabilities of being covered, (n,) or (n, L), "
+            "and one number in (0, 1), or one per level."
         )
     return pi - level
 

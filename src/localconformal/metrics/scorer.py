@@ -65,16 +65,13 @@ def make_interval_scorer(
     Parameters
     ----------
     metric : callable
-        ``metric(y_true, intervals, **options)`` that returns a number, or a result with one:
-        the ``value`` of `hsic`, the ``l1`` of `excess_risk`, the ``coverage`` of
-        `worst_slab_coverage`. A parameter ``X`` is given the features. `length_coverage_corr`,
-        which is ideal at 0, is scored by its absolute value. `crps` is asked of the estimator,
-        as ``estimator.crps(X, y)``.
+        ``metric(y_true, intervals, **options)`` that returns a number, or a result with one, as
+        `hsic` does. A parameter ``X`` is given the features. `length_coverage_corr`, which is
+        ideal at 0, is scored by its absolute value; `crps` is ``estimator.crps(X, y)``.
     greater_is_better : bool, default=None
         False negates the metric, as for lengths and scores. None: True for `coverage`,
         `size_stratified_coverage_score`, `worst_slab_coverage` and `length_error_corr`, else
-        False. A search by `coverage` takes the widest intervals; `coverage_gap`, which needs no
-        groups, takes those that cover most nearly what they should.
+        False. A search by `coverage` takes the widest intervals; one by `coverage_gap` does not.
     **options
         Passed on to the metric. ``confidence_level`` also goes to ``predict_interval``; without
         it both use the estimator's own. ``groups`` may be a function of X.
