@@ -138,7 +138,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     @property
     def stored_types(self) -> dict[str, str]:
         """Columns to read from a file, and as what: for `localconformal.io.table_batches`."""
-        return {reader.name: reader.stored for reader in self.readers_}
+        return {reader.name: _KINDS[reader.kind][0] for reader in self.readers_}
 
     @property
     def day_columns(self) -> dict[str, str]:
@@ -197,10 +197,6 @@ class _Reader:
     labels: tuple[str, ...] = ()
     time_format: str = ""
     parts: tuple[str, ...] = ()
-
-    @property
-    def stored(self) -> str:
-        return _KINDS[self.kind][0]
 
     @property
     def lost(self) -> str:

@@ -107,11 +107,8 @@ def clear_errors() -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True)
-class _Slot:
+class _Slot(int):
     """Where the result of another task goes."""
-
-    number: int
 
 
 @dataclass(frozen=True)
@@ -130,7 +127,7 @@ class Call:
 def _filled(arg: Any, results: tuple[Any, ...]) -> Any:
     if isinstance(arg, list):
         return [_filled(one, results) for one in arg]
-    return results[arg.number] if isinstance(arg, _Slot) else arg
+    return results[arg] if isinstance(arg, _Slot) else arg
 
 
 def as_delayed(steps: Sequence[Step]) -> list[Any]:

@@ -96,7 +96,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
 
     #: What a method takes beside X, one entry per row: "groups", "weights", or nothing.
     beside: ClassVar[str | None] = None
-    # Also of parameters that only some estimators have.
+    # Of parameters that only some estimators have too; a subclass adds its own.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [None, HasMethods("predict"), tuple, list],
         "confidence_level": [Interval(Real, 0, 1, closed="neither")],
@@ -119,8 +119,10 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
     n_jobs: int | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """What parents say of parameters and attributes stands in the docstring too."""
+        """Constraints of parents hold too, and what they say of parameters and attributes."""
         super().__init_subclass__(**options)
+        inherited = super(cls, cls)._parameter_constraints
+        cls._parameter_constraints = {**inherited, **cls._parameter_constraints}
         about, examples, code = cleandoc(cls.__doc__ or "").partition("\n\nExamples\n")
         if examples:
             about = about.partition("\n\nParameters\n")[0].partition("\n\nAttributes\n")[0]

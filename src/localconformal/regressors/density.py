@@ -49,7 +49,6 @@ class _DensityRegressor(BaseConformalRegressor):
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **BaseConformalRegressor._parameter_constraints,
         "conformity_score": [StrOptions({"residual", "normalised", "response"}), Score],
     }
 
@@ -162,8 +161,7 @@ class CDSplitRegressor(_DensityRegressor):
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **_DensityRegressor._parameter_constraints,
-        "n_cells": [None, Interval(Integral, 1, None, closed="left")],
+        "n_cells": [None, Interval(Integral, 1, None, closed="left")]
     }
 
     n_cells: int | None = None

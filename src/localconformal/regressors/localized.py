@@ -75,7 +75,6 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **BaseConformalRegressor._parameter_constraints,
         "law": [StrOptions({"auto", *LAWS}), HasMethods(LAW_METHODS)],
         "adjustment": [StrOptions(set(ADJUSTMENTS)), Adjustment],
         "sides": [StrOptions(set(SIDES))],

@@ -49,7 +49,6 @@ class MondrianConformalRegressor(BaseConformalRegressor):
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **BaseConformalRegressor._parameter_constraints,
         "groups": [None, str, Integral, callable],
         "small_cells": [StrOptions({"infinite", "pool"})],
     }
@@ -112,7 +111,6 @@ class LocartRegressor(BaseConformalRegressor):
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **BaseConformalRegressor._parameter_constraints,
         "partition": [StrOptions({"tree", "forest"})],
         "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
         "n_estimators": [Interval(Integral, 1, None, closed="left")],

@@ -66,10 +66,7 @@ class ConformalizedQuantileRegressor(BaseConformalRegressor):
     (200, 2)
     """
 
-    _parameter_constraints = {  # noqa: RUF012
-        **BaseConformalRegressor._parameter_constraints,
-        "method": [StrOptions(set(_CQR_METHODS))],
-    }
+    _parameter_constraints = {"method": [StrOptions(set(_CQR_METHODS))]}  # noqa: RUF012
 
     method: str = "symmetric"
     quantiles: Sequence[float] | None = None
@@ -102,10 +99,7 @@ class MADSplitRegressor(BaseConformalRegressor):
     True
     """
 
-    _parameter_constraints = {  # noqa: RUF012
-        **BaseConformalRegressor._parameter_constraints,
-        "beta": [Interval(Real, 0, None, closed="left")],
-    }
+    _parameter_constraints = {"beta": [Interval(Real, 0, None, closed="left")]}  # noqa: RUF012
 
     spread_estimator: Any = None
     beta: float = 0.01

@@ -66,7 +66,6 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
     """
 
     _parameter_constraints = {  # noqa: RUF012
-        **LocalizedConformalRegressor._parameter_constraints,
         "weights": [None, callable, HasMethods(["fit", "predict_proba"])],
         "clip": [Interval(Real, 0, 0.5, closed="neither")],
     }
