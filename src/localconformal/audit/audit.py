@@ -130,7 +130,11 @@ def summarise(
     # Without columns that tell rows apart, one that does not.
     columns = columns or read_columns(np.zeros(n), n)
     slab = cast(WorstSlab, metrics.worst_slab_coverage(y, bounds, columns, random_state=seed))
-    risk = _find_risk(columns, y, bounds, level, seed)
+    X, rows = columns, cast(Any, slice(None))
+    if n > _MAX_RISK_ROWS:
+        rows = np.sort(np.random.default_rng(seed).permutation(n)[:_MAX_RISK_ROWS])
+        X = [column.take(rows) for column in columns]
+    risk = cast(ExcessRisk, metrics.excess_risk(y[rows], bounds[rows], X, level, random_state=seed))
     numbers: dict[str, Any] = {name: float(getattr(metrics, name)(y, bounds)) for name in _PLAIN}
     numbers |= {f"worst_slab_{name}": getattr(slab, name) for name in ("coverage", *_BAND, "n")}
     numbers |= {f"excess_risk_{name}": getattr(risk, name) for name in ("l1", "l1_error", "n")}
@@ -152,13 +156,6 @@ def summarise(
         **numbers,
     )
     return summary, slab, _summary_notes(summary, dependence.n)
-
-
-def _find_risk(X: Any, y: Array, bounds: Array, level: float, random_state: int) -> ExcessRisk:
-    if len(y) > _MAX_RISK_ROWS:
-        rows = np.sort(np.random.default_rng(random_state).permutation(len(y))[:_MAX_RISK_ROWS])
-        X, y, bounds = [column.take(rows) for column in X], y[rows], bounds[rows]
-    return cast(ExcessRisk, metrics.excess_risk(y, bounds, X, level, random_state=random_state))
 
 
 def _summary_notes(summary: Summary, hsic_n: int) -> list[str]:
@@ -295,21 +292,12 @@ class Accuracy:
         errors = " and ".join(name for name, fail in fails.items() if fail)
         if np.isnan(self.r2) or not errors:
             return ""
-        return (
-            f"By its {errors} errors the point model is no better than a constant: better "
-            "features or another model would shorten the intervals."
-        )
+        worse = f"By its {errors} errors the point model is no better than a constant"
+        return f"{worse}: better features or another model would shorten the intervals."
 
 
 def accuracy(y: ArrayLike, y_pred: ArrayLike) -> Accuracy:
-    """Errors of point predictions (n,) of rows that the model has not seen.
-
-    >>> found = accuracy([1.0, 2.0, 3.0, 6.0], [1.5, 2.0, 2.5, 5.0])
-    >>> found.mae, found.constant_mae, found.warning
-    (0.5, 1.5, '')
-    >>> accuracy([1.0, 2.0, 3.0], [3.0, 2.0, 1.0]).r2
-    -3.0
-    """
+    """Errors of point predictions (n,) of rows that the model has not seen."""
     actual = np.asarray(y, dtype=np.float64)
     errors, around = actual - check_prediction(y_pred, len(actual)), actual - actual.mean()
     # Squares of numbers at most 1 do not overflow.
@@ -519,15 +507,12 @@ def common_level(candidates: Iterable[Any], confidence_level: float | None) -> f
     asked = [one for one in candidates if hasattr(one, "predict_interval")]
     unknown = [one for one in asked if np.ndim(getattr(one, _LEVEL, [])) != 0]
     if unknown:
-        raise ValueError(
-            f"{type(unknown[0]).__name__} does not say in {_LEVEL} which one level its intervals "
-            f"were made for; pass {_LEVEL}=."
-        )
+        silent = f"{type(unknown[0]).__name__} does not say in {_LEVEL} which one level"
+        raise ValueError(f"{silent} its intervals were made for; pass {_LEVEL}=.")
     levels = {float(getattr(one, _LEVEL)) for one in asked}
     if len(levels) > 1:
-        raise ValueError(
-            f"{_LEVEL}: got candidates of levels {sorted(levels)}; expected one: pass {_LEVEL}=."
-        )
+        got = f"{_LEVEL}: got candidates of levels {sorted(levels)}"
+        raise ValueError(f"{got}; expected one: pass {_LEVEL}=.")
     return levels.pop() if levels else _DEFAULT_LEVEL
 
 

@@ -265,28 +265,20 @@ class Outcomes:
         """Some of the rows, by position."""
         return Outcomes(self.covered[places], self.length[places], self.confidence_level)
 
-    def describe(
-        self, n: ArrayLike, n_covered: ArrayLike, total_length: ArrayLike
-    ) -> list[dict[str, Any]]:
-        """Coverage, band, tests and mean length of parts of these rows, as one family of tests."""
-        counts, hits = np.asarray(n, dtype=np.intp), np.asarray(n_covered, dtype=np.intp)
-        everything = int(self.covered.sum()), len(self.covered)
-        lower, upper = binomial_band(hits, counts)
-        p_values = coverage_p_values(hits, counts, self.confidence_level)
-        found: dict[str, Any] = {
-            "n": counts,
-            "coverage": hits / counts,
-            "gap": hits / counts - self.confidence_level,
-            "lower": lower,
-            "upper": upper,
-            "p_value": p_values,
-            "adjusted_p_value": _holm(p_values),
-            "rest_gap": _rest_gaps(hits, counts, *everything),
-            "adjusted_rest_p_value": _holm(_rest_p_values(hits, counts, *everything)),
-            "mean_length": np.asarray(total_length, dtype=np.float64) / counts,
-        }
-        parts = zip(*(values.tolist() for values in found.values()), strict=True)
-        return [dict(zip(found, part, strict=True)) for part in parts]
+    def describe(self, parts: Sequence[tuple[int, int, float]]) -> list[dict[str, Any]]:
+        """Of (rows, rows covered, total length) of each part, as one family of tests."""
+        table = np.array(parts, dtype=np.float64).reshape(-1, 3)
+        n, k = table[:, :2].astype(np.intp).T
+        rest = k, n, int(self.covered.sum()), len(self.covered)
+        p_values, share = coverage_p_values(k, n, self.confidence_level), k / n
+        found: dict[str, Any] = dict(zip(("lower", "upper"), binomial_band(k, n), strict=True))
+        found |= {"n": n, "coverage": share, "gap": share - self.confidence_level}
+        found |= {"p_value": p_values, "adjusted_p_value": _holm(p_values)}
+        found["rest_gap"] = _rest_gaps(*rest)
+        found["adjusted_rest_p_value"] = _holm(_rest_p_values(*rest))
+        found["mean_length"] = table[:, 2] / n
+        told = zip(*(values.tolist() for values in found.values()), strict=True)
+        return [dict(zip(found, part, strict=True)) for part in told]
 
 
 def _rest_gaps(k: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> Array:
@@ -297,10 +289,9 @@ def _rest_gaps(k: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> Arra
 
 
 def _rest_p_values(k: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> Array:
-    """Exact two-sided p-values of "covered as the other rows are", one for each count k of n.
+    """Exact two-sided p-values of "covered as the other rows are"; 1 without other rows.
 
-    Given how many of all rows are covered, k is hypergeometric, whatever the coverage that the
-    rows share; the smaller tail is doubled. Without other rows the p-value is 1.
+    Given how many of all rows are covered, k is hypergeometric; the smaller tail is doubled.
     """
     law, hits = hypergeom(n_all, all_covered, np.asarray(n)), np.asarray(k)
     return np.minimum(1.0, 2.0 * np.minimum(law.cdf(hits), law.sf(hits - 1)))
@@ -309,13 +300,11 @@ def _rest_p_values(k: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> 
 def _holm(p_values: ArrayLike) -> Array:
     """p-values adjusted by Holm's method, in the order given.
 
-    Sorted ascending, p_(i) of m becomes max over j <= i of (m - j + 1) p_(j), at most 1. To call
-    significant what is below alpha then errs at all, even once, with probability alpha at most,
-    whatever the dependence: bins of many features hold the same rows.
+    Sorted ascending, p_(i) of m becomes max over j <= i of (m - j + 1) p_(j), at most 1: whatever
+    the dependence, what is then below alpha errs, even once, with probability alpha at most.
     """
     p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    adjusted = np.empty_like(p)
+    order, adjusted = np.argsort(p, kind="stable"), np.empty_like(p)
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
     adjusted[order] = np.minimum(1.0, stepped)
     return adjusted
@@ -333,14 +322,14 @@ class Partition:
 
 def _count_cells(partitions: Sequence[Partition], rows: Outcomes) -> tuple[Cell, ...]:
     """The cells of all partitions as one family of tests."""
-    names, counts, hits, totals = list[dict[str, Any]](), [], [], []
+    names, counts = list[dict[str, Any]](), list[tuple[int, int, float]]()
     for one in partitions:
         for position, (label, text) in enumerate(zip(one.labels, one.texts, strict=True)):
             names.append({"by": one.by, "label": label, "text": text, "position": position})
-        counts += np.bincount(one.codes).tolist()
-        hits += np.bincount(one.codes[rows.covered], minlength=len(one.labels)).tolist()
-        totals += np.bincount(one.codes, weights=rows.length).tolist()
-    described = zip(names, rows.describe(counts, hits, totals), strict=True)
+        hits = np.bincount(one.codes[rows.covered], minlength=len(one.labels))
+        totals = np.bincount(one.codes, weights=rows.length)
+        counts += zip(np.bincount(one.codes), hits, totals, strict=True)
+    described = zip(names, rows.describe(counts), strict=True)
     return tuple(Cell(**name, **numbers) for name, numbers in described)
 
 
@@ -349,18 +338,16 @@ def feature_cells(columns: list[Column], rows: Outcomes) -> tuple[Cell, ...]:
 
     Where all rows are off the target, bins that stand out from the others come first.
     """
-    partitions = [_bin_column(column) for column in columns]
-    cells, off = _count_cells([p for p in partitions if len(p.labels) > 1], rows), rows.is_off
+    parts = []
+    for column in columns:
+        codes, bins = (_label_bins if column.kind == LABEL else number_bins)(column)
+        if column.n_missing:
+            codes = np.where(column.codes == MISSING, len(bins), codes)
+            bins.append(missing_condition(column))
+        named = [b.short for b in bins], [b.text for b in bins]
+        parts += [Partition(column.name, codes, *named)] if len(bins) > 1 else []
+    cells, off = _count_cells(parts, rows), rows.is_off
     return tuple(sorted(cells, key=lambda c: (off and not c.stands_out, c.p_value, -abs(c.gap))))
-
-
-def _bin_column(column: Column) -> Partition:
-    """The bins of one column; missing values are the last."""
-    codes, bins = (_label_bins if column.kind == LABEL else number_bins)(column)
-    if column.n_missing:
-        codes = np.where(column.codes == MISSING, len(bins), codes)
-        bins.append(missing_condition(column))
-    return Partition(column.name, codes, [b.short for b in bins], [b.text for b in bins])
 
 
 def number_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:

@@ -94,23 +94,11 @@ class Comparison:
         with s^2 the variance over splits: they share rows, so that 1 / R alone would be too sure
         (Nadeau and Bengio 2003). The band of a coverage is that of its mean. A single split is
         returned as it is. ``test_over_fit`` is n_test / n_fit.
-
-        >>> rng = np.random.default_rng(0)
-        >>> def one_split():
-        ...     X = rng.uniform(size=(200, 1))
-        ...     even = np.tile([-1.0, 1.0], (200, 1))
-        ...     y = X[:, 0] * rng.normal(size=200)
-        ...     return compare({"even": even, "scaled": 1.645 * X * even}, X, y)
-        >>> found = Comparison.over([one_split() for _ in range(3)], test_over_fit=0.25)
-        >>> found.best, len(found.splits)
-        ('scaled', 3)
         """
         named = [{method.name: method for method in split.methods} for split in splits]
         if not splits or any(list(split) != list(named[0]) for split in named):
-            raise ValueError(
-                f"splits: got the methods {[list(split) for split in named]}; expected at least "
-                "one split, and the same methods in each, in one order."
-            )
+            got = f"splits: got the methods {[list(split) for split in named]}"
+            raise ValueError(f"{got}; expected one split or more, with the same methods in each.")
         if len(splits) == 1:
             return splits[0]
         of_each = [[split[name] for split in named] for name in named[0]]
@@ -131,11 +119,12 @@ class Comparison:
 
     def frame(self) -> Any:
         """One row for each method (pandas)."""
-        columns = {"method": [method.name for method in self.methods]}
-        summaries = [asdict(method.summary) for method in self.methods]
-        columns |= {name: [one[name] for one in summaries] for name in summaries[0]}
-        for name in ("worst_group_coverage", "mean_group_gap"):
-            columns[name] = [getattr(method, name) for method in self.methods]
+        by_group = ("worst_group_coverage", "mean_group_gap")
+        rows = [
+            {"method": m.name, **asdict(m.summary), **{name: getattr(m, name) for name in by_group}}
+            for m in self.methods
+        ]
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
         last = ["worst_slab_coverage", "mean_length", "interval_score"]
         return make_frame(at_ends(columns, ["method", "coverage"], last), None)
 
@@ -301,19 +290,17 @@ def resampled_mean(values: Array, test_over_fit: float) -> tuple[float, float, f
 
 
 def _mean_method(methods: Sequence[Method], test_over_fit: float) -> Method:
-    summaries = [asdict(method.summary) for method in methods]
-    of_splits = {name: [one[name] for one in summaries] for name in summaries[0]}
-    means: dict[str, Any] = {}
-    for name, values in of_splits.items():
+    means, names = dict[str, Any](), ("interval_score", "mean_length", "coverage")
+    each = {name: np.array([getattr(m.summary, name) for m in methods]) for name in names}
+    for name, first in asdict(methods[0].summary).items():
+        values = [getattr(method.summary, name) for method in methods]
         mean = math.nan if name.endswith(_NO_MEAN) else float(np.mean(values))
-        means[name] = round(mean) if isinstance(values[0], int) else mean
-    shown = ("interval_score", "mean_length", "coverage")
-    score, length, coverages = (np.array(of_splits[name]) for name in shown)
-    _, _, lower, upper = resampled_mean(coverages, test_over_fit)
+        means[name] = round(mean) if isinstance(first, int) else mean
+    _, _, lower, upper = resampled_mean(each["coverage"], test_over_fit)
     summary = Summary(**{**means, "lower": max(0.0, lower), "upper": min(1.0, upper)})
-    names = ("worst_group_coverage", "mean_group_gap")
-    worst, gap = (float(np.mean([getattr(method, name) for method in methods])) for name in names)
-    return Method(methods[0].name, summary, worst, gap, score, length, coverages)
+    worst = float(np.mean([method.worst_group_coverage for method in methods]))
+    gap = float(np.mean([method.mean_group_gap for method in methods]))
+    return Method(methods[0].name, summary, worst, gap, *each.values())
 
 
 def say_splits(n: int) -> str:

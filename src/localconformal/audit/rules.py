@@ -1,13 +1,12 @@
 """Rules: regions off the target, found on one half of the rows and tested on the other.
 
 The nodes of shallow trees on "covered, minus the target" are boxes of at most three conditions;
-trees are greedy, so that several are grown, on parts of the columns and with leaves of several
-sizes. A box scores n KL(coverage, target) - COST (bounds). The bounds of the better boxes are
-searched anew, and those dropped that do not pay their cost. Boxes covered too rarely and boxes
-covered too often compete among themselves, so that one side does not hide the other. The best box
-is taken, its rows are put aside, and the others are judged by the rows they have left. Where all
-rows are off the target, a box must differ from the rows outside of it as well: with shares s
-inside, s' outside and s0 of all, the evidence is at most n KL(s, s0) + n' KL(s', s0).
+trees are greedy, so that several are grown. A box scores n KL(coverage, target) - COST (bounds).
+The bounds of the better boxes are searched anew. Boxes covered too rarely and boxes covered too
+often compete among themselves, so that one side does not hide the other. The best box is taken,
+its rows are put aside, and the others are judged by the rows they have left. Where all rows are off
+the target, a box must differ from the rows outside of it as well: with shares s inside, s' outside
+and s0 of all, the evidence is at most n KL(s, s0) + n' KL(s', s0).
 """
 
 from __future__ import annotations
@@ -36,12 +35,11 @@ _LEAF_SHARES, _FEWEST_ROWS = (0.02, 0.05, 0.1), 20
 _LARGEST_SHARE, _TREES_OF_A_KIND = 0.9, 8
 #: Boxes of either side whose bounds are searched anew, places tried for one; labels of a column.
 _MAX_REFINED, _PLACES, _MAX_LABELS = 20, 40, 20
-#: What a bound must add to the log-likelihood ratio: as much as a p-value of 0.005.
-_COST = 4.0
-#: Below this on the rows that found it, a region is not worth a test.
-_LEAST_SCORE = 0.0
+#: What a bound must add to the log-likelihood ratio: as much as a p-value of 0.005. Below the
+#: second, on the rows that found it, a region is not worth a test.
+_COST, _LEAST_SCORE = 4.0, 0.0
 
-#: (axis, low, high) of each condition low < point <= high, by axis
+#: (axis, low, high) of each condition low < point <= high, by axis.
 _Box = tuple[tuple[int, int, int], ...]
 #: A box and the side of the target that it is on: -1 below, 1 above.
 _Sided = tuple[_Box, int]
@@ -63,12 +61,9 @@ class Rule(Counted):
     def rows(self, X: Any) -> NDArray[np.bool_]:
         """Which rows of X lie in the region; X with the columns of the audit."""
         columns = {column.name: column for column in read_columns(X, len(X))}
-        lost = [one.feature for one in self.conditions if one.feature not in columns]
-        if lost:
-            raise ValueError(
-                f"X: got the columns {listing(columns)}, without {listing(lost)}; expected the "
-                "columns of the audit, under their names."
-            )
+        if lost := [one.feature for one in self.conditions if one.feature not in columns]:
+            got = f"X: got the columns {listing(columns)}, without {listing(lost)}"
+            raise ValueError(f"{got}; expected the columns of the audit, under their names.")
         return _holds(self.conditions, columns)
 
 
@@ -89,43 +84,25 @@ def find_rules(
     regions = _find_regions(columns, find, rows, random_state)
     if not regions:
         notes.append(f"No rule stood out on the {n_find:,} rows that were searched for rules.")
-    rules = _judge_regions(regions, columns, rows, find, test)
-    if not rows.is_off:
-        return rules, notes
+    # The regions that have rows to be tested on are one family of tests.
+    by_name, held = {column.name: column for column in columns}, rows.take(test)
+    masks = [(region, _holds(region, by_name)) for region in regions]
+    kept = [(region, mask[find], mask[test]) for region, mask in masks if mask[test].any()]
+    counts = [(m.sum(), held.covered[m].sum(), held.length[m].sum()) for _, _, m in kept]
+    rules = []
+    for (region, mask, _), known in zip(kept, held.describe(counts), strict=True):
+        known |= {"text": " and ".join(one.text for one in region), "conditions": region}
+        seen = rows.covered[find][mask]
+        rules.append(Rule(**known, found_n=len(seen), found_coverage=float(seen.mean())))
+    rules.sort(key=lambda rule: (rule.p_value, -abs(rule.gap)))
     # Only a region that differs from the other rows says more than the summary does.
-    apart = tuple(rule for rule in rules if rule.stands_out)
-    if len(apart) < len(rules):
+    told = [rule for rule in rules if rule.stands_out or not rows.is_off]
+    if len(told) < len(rules):
         notes.append(
-            f"{len(rules) - len(apart)} of {len(rules)} regions found are not listed as rules: "
+            f"{len(rules) - len(told)} of {len(rules)} regions found are not listed as rules: "
             "their coverage is that of the other rows."
         )
-    return apart, notes
-
-
-def _judge_regions(
-    regions: list[tuple[Condition, ...]],
-    columns: list[Column],
-    rows: Outcomes,
-    find: NDArray[np.intp],
-    test: NDArray[np.intp],
-) -> tuple[Rule, ...]:
-    """The regions that have rows to be tested on, as one family of tests."""
-    by_name = {column.name: column for column in columns}
-    found, held = rows.covered[find], rows.take(test)
-    masks = [(region, _holds(region, by_name)) for region in regions]
-    kept = [(region, mask) for region, mask in masks if mask[test].any()]
-    inside = [mask[test] for _, mask in kept]
-    described = held.describe(
-        [mask.sum() for mask in inside],
-        [held.covered[mask].sum() for mask in inside],
-        [held.length[mask].sum() for mask in inside],
-    )
-    rules = []
-    for (region, mask), known in zip(kept, described, strict=True):
-        known |= {"text": " and ".join(one.text for one in region), "conditions": region}
-        seen = found[mask[find]]
-        rules.append(Rule(**known, found_n=len(seen), found_coverage=float(seen.mean())))
-    return tuple(sorted(rules, key=lambda rule: (rule.p_value, -abs(rule.gap))))
+    return tuple(told), notes
 
 
 def _holds(conditions: tuple[Condition, ...], columns: dict[str, Column]) -> NDArray[np.bool_]:
@@ -134,13 +111,15 @@ def _holds(conditions: tuple[Condition, ...], columns: dict[str, Column]) -> NDA
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """What a tree splits on: the order of a column, one of its labels, or its missing values."""
+    """What a tree splits on: the order of a column, one of its labels, or its missing values.
 
-    #: (m,), from 0 to ``last``; -1 for a missing number.
+    ``points`` (m,) are from 0 to ``last``, -1 for a missing number; rows of the ``marked`` code
+    are at 1 and others at 0, None for the order.
+    """
+
     points: NDArray[np.int32]
     last: int
     column: Column
-    #: The code whose rows are at 1 and the others at 0; None for the order.
     marked: int | None = None
 
     def say(self, low: int, high: int) -> Condition:
@@ -187,8 +166,7 @@ def _propose_boxes(axes: list[_Axis], target: Array, random_state: int) -> set[_
     for column in points.T:
         if (known := column[column != MISSING]).size < len(column):
             column[column == MISSING] = int(np.median(known)) if len(known) else 0
-    boxes: set[_Box] = set()
-    rng = np.random.default_rng(random_state)
+    boxes, rng = set[_Box](), np.random.default_rng(random_state)
     for share in _LEAF_SHARES:
         for max_features in (None, *(_TREES_OF_A_KIND * (1 / 3,))):
             tree = DecisionTreeRegressor(
@@ -232,11 +210,6 @@ class _Search:
             inside &= (points > low) & (points <= high)
         return inside
 
-    def cost(self, box: _Box) -> float:
-        # To leave missing numbers out costs as much as one bound.
-        bounds = [max(1, (low > -1) + (high < self.axes[j].last)) for j, low, high in box]
-        return _COST * float(sum(bounds))
-
     def evidence(self, n: Any, hits: Any, side: Any) -> Array:
         """n KL(coverage, target) for each count of rows; -inf on the other side, for few or all."""
         tau, share = self.confidence_level, hits / np.maximum(n, 1)
@@ -252,16 +225,18 @@ class _Search:
 
     def scores(self, boxes: list[_Box], masks: _Mask, sides: Any) -> Array:
         """Evidence less cost of each box, by its mask (K, m) and its side."""
-        costs = np.array([self.cost(box) for box in boxes])
-        return self.evidence(masks.sum(axis=1), (masks & self.covered).sum(axis=1), sides) - costs
+        last = [axis.last for axis in self.axes]
+        # To leave missing numbers out costs as much as one bound.
+        bounds = [sum(max(1, (low > -1) + (high < last[j])) for j, low, high in b) for b in boxes]
+        found = self.evidence(masks.sum(axis=1), (masks & self.covered).sum(axis=1), sides)
+        return found - _COST * np.array(bounds)
 
     def best(self, boxes: set[_Box]) -> list[_Sided]:
         """The boxes worth refining, of either side."""
         if not boxes:
             return []
-        ordered = sorted(boxes)
+        ordered, found = sorted(boxes), list[_Sided]()
         masks = np.stack([self.mask(box) for box in ordered])
-        found: list[_Sided] = []
         for side in (-1, 1):
             scores = self.scores(ordered, masks, side)
             first = np.argsort(-scores, kind="stable")[:_MAX_REFINED]
@@ -306,8 +281,7 @@ class _Search:
         if not found:
             return []
         boxes, sides = [box for box, _ in found], np.array([side for _, side in found])
-        masks = np.stack([self.mask(box) for box in boxes])
-        chosen: list[_Box] = []
+        masks, chosen = np.stack([self.mask(box) for box in boxes]), list[_Box]()
         while len(chosen) < _MAX_RULES:
             scores = self.scores(boxes, masks, sides)
             best = int(np.argmax(scores))

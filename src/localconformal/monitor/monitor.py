@@ -188,17 +188,12 @@ class CoverageMonitor:
 
     def _check_unchanged(self) -> None:
         """The model calibrates and answers as when the stream began."""
+        began, new = "when this monitor began", "which starts a new stream"
         if self.model.calibration_ is not self._calibration:
-            raise ValueError(
-                "the model was recalibrated since this monitor began; call reset() first, which "
-                "starts a new stream."
-            )
-        level = _level_of(self.model)
-        if level != self.confidence_level:
-            raise ValueError(
-                f"the model's level is {level:g} and was {self.confidence_level:g} when this "
-                "monitor began; set it back, or call reset(), which starts a new stream."
-            )
+            raise ValueError(f"the model was recalibrated; call reset() first, {new}.")
+        if (level := _level_of(self.model)) != self.confidence_level:
+            was = f"the model's level is {level:g} and was {self.confidence_level:g} {began}"
+            raise ValueError(f"{was}; set it back, or call reset(), {new}.")
 
     @property
     def coverage_(self) -> RunningCoverage:
@@ -248,15 +243,10 @@ class CoverageMonitor:
 
     def save(self, path: str | Path) -> Path:
         """Write the state, not the model, to a small JSON file; it is whole or not there."""
+        names = ("false_alarm", "probability", "confidence_level")
         with self._lock:
-            content = {
-                "format": _FORMAT,
-                "false_alarm": self.false_alarm,
-                "probability": self.probability,
-                "confidence_level": self.confidence_level,
-                "calibration": self._digest,
-                "stream": _stream_content(self._stream),
-            }
+            content = {"format": _FORMAT, **{name: getattr(self, name) for name in names}}
+            content |= {"calibration": self._digest, "stream": _stream_content(self._stream)}
         text = json.dumps({"content": content, "sha256": _digest(content)})
         return write_whole(Path(path), lambda part: part.write_text(text, encoding="utf-8"))
 
@@ -290,16 +280,12 @@ def _check_chance(name: str, value: Any) -> float:
 def _calibration_to_watch(model: Any) -> Calibration:
     """The calibration of a model whose new rows should look like its calibration rows."""
     if not isinstance(model, BaseConformalRegressor):
-        raise ValueError(
-            f"model is {model!r}; expected a fitted estimator of localconformal, whose calibration "
-            "scores can be read."
-        )
+        raise ValueError(f"model is {model!r}; expected a fitted estimator of localconformal.")
     calibration = calibration_of(model)
     if model.guarantee_.EXCHANGEABLE not in model.guarantee_.assumptions:
         raise ValueError(
             f"the new rows of a {type(model).__name__} with weights are expected to differ from "
-            "its calibration rows, so that every stream would raise the alarm; monitor an "
-            "estimator without weights."
+            "its calibration rows; monitor an estimator without weights."
         )
     return calibration
 
@@ -325,10 +311,8 @@ def score_rows(model: BaseConformalRegressor, X: Any, y: Any, groups: Any, level
     """New rows, scored as calibration rows are; the model does not change."""
     # Mondrian models say themselves whether they know labels.
     if groups is not None and not isinstance(model, MondrianConformalRegressor):
-        raise ValueError(
-            f"got groups for a {type(model).__name__}, which does not use labels; leave them out, "
-            "or monitor a MondrianConformalRegressor whose fit was given them."
-        )
+        got = f"got groups for a {type(model).__name__}, which does not use labels"
+        raise ValueError(f"{got}; leave them out, or monitor a MondrianConformalRegressor.")
     beside = None if groups is None else {"groups": groups}
     rows, target, levels = rows_of(model, X, beside), check_target(y), np.array([level])
     check_consistent_length(rows.X, target)
@@ -383,13 +367,8 @@ def _read_state(path: str | Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError):
         is_whole = False
     if not is_whole:
-        raise ValueError(
-            f"{path} is not a whole state of a CoverageMonitor, or was altered; start a new "
-            "monitor, or restore the file."
-        )
-    if content.get("format") != _FORMAT:
-        raise ValueError(
-            f"{path} has format {content.get('format')!r}; expected {_FORMAT}, which this version "
-            "reads: start a new monitor."
-        )
+        altered = f"{path} is not a whole state of a CoverageMonitor, or was altered"
+        raise ValueError(f"{altered}; start a new monitor, or restore the file.")
+    if (found := content.get("format")) != _FORMAT:
+        raise ValueError(f"{path} has format {found!r}; expected {_FORMAT}: start a new monitor.")
     return dict(content)

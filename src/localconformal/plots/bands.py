@@ -95,10 +95,8 @@ def _check_bands(
     if not bands:
         raise ValueError("bands: got none; expected at least one method's intervals.")
     if oracle is not None and _ORACLE in bands:
-        raise ValueError(
-            f"bands: got a method called {_ORACLE!r}, the name of oracle; expected another: rename "
-            "the method, or leave out one of the two."
-        )
+        got = f"bands: got a method called {_ORACLE!r}, the name of oracle"
+        raise ValueError(f"{got}; expected another: rename the method, or leave oracle out.")
     named = {**bands, **({} if oracle is None else {_ORACLE: oracle})}
     return {name: check_one_level(y, intervals)[1] for name, intervals in named.items()}
 
@@ -300,8 +298,7 @@ def _regions_frame(
     column = art.read_one_column(X, len(next(iter(named.values()))))
     if column.kind == LABEL:
         raise ValueError(
-            f"{column.name}: got labels; expected numbers, for regions between edges: use "
-            "plot_feature_coverage."
+            f"{column.name}: got labels; expected numbers: use plot_feature_coverage for labels."
         )
     x, y, cuts = column.numbers, np.asarray(y, dtype=np.float64), np.asarray(edges, dtype=float)
     records = []

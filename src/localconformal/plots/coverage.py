@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -201,7 +202,16 @@ def plot_calibration(
     left.plot(level, frame["coverage"], label="observed", **look)
     left.set_ylim(ends[0], 1.01)
     art.in_percent(left.yaxis)
-    _draw_lengths(right, frame)
+    for name, colour, style in (("mean", art.MAIN, "-"), ("median", art.SECOND, ":")):
+        known = frame[np.isfinite(frame[f"{name}_length"])]
+        look = {"color": colour, "ls": style, "label": name, "marker": "o", "ms": 4.5}
+        right.plot(known["confidence_level"], known[f"{name}_length"], **look)
+    endless = frame.loc[np.isinf(frame["mean_length"]), "confidence_level"]
+    if len(endless):
+        top: dict[str, Any] = {"transform": right.get_xaxis_transform(), "ms": 7}
+        right.plot(endless, [0.98] * len(endless), "^", color=art.MAIN, **top)
+    if np.isfinite(frame[["mean_length", "median_length"]]).to_numpy().any():
+        right.set_ylim(0.0, 1.12 * right.get_ylim()[1])
     for panel, what in ((left, "coverage observed, %"), (right, "length")):
         panel.set_xlim(max(float(level.min()) - 0.05, 0.0), 1.0)
         art.in_percent(panel.xaxis)
@@ -211,23 +221,10 @@ def plot_calibration(
         f"Bars: exact {say_level(probability)} bands of {say_rows(len(np.asarray(y)))}, each on "
         f"its own; {off} of {len(frame)} do not hold their level."
     ]
-    if endless := int(np.isinf(frame["mean_length"]).sum()):
-        said.append(f"The mean length is infinite at {endless} of {len(frame)} levels (▲).")
+    if len(endless):
+        said.append(f"The mean length is infinite at {len(endless)} of {len(frame)} levels (▲).")
     art.caption(left, said, n_panels=2)
     return [left, right], frame
-
-
-def _draw_lengths(ax: Axes, frame: Any) -> None:
-    """Mean and median length; infinite means stand at the top."""
-    for name, colour, style in (("mean", art.MAIN, "-"), ("median", art.SECOND, ":")):
-        known = frame[np.isfinite(frame[f"{name}_length"])]
-        look: dict[str, Any] = {"color": colour, "ls": style, "label": name, "marker": "o"}
-        ax.plot(known["confidence_level"], known[f"{name}_length"], ms=4.5, **look)
-    if len(endless := frame.loc[np.isinf(frame["mean_length"]), "confidence_level"]):
-        top = ax.get_xaxis_transform()
-        ax.plot(endless, [0.98] * len(endless), "^", color=art.MAIN, ms=7, transform=top)
-    if np.isfinite(frame[["mean_length", "median_length"]]).to_numpy().any():
-        ax.set_ylim(0.0, 1.12 * ax.get_ylim()[1])
 
 
 _COVERAGE = "coverage"
@@ -273,13 +270,11 @@ def plot_methods(
     [0.0, 1.5]
     """
     art.check_packages("plot_methods")
-    if not methods or (baseline is not None and baseline not in methods):
-        raise ValueError(
-            f"got the methods {list(methods)} and the baseline {baseline!r}; expected at least one "
-            "method, and one of them as the baseline."
-        )
+    base = next(iter(methods), None) if baseline is None else baseline
+    if base is None or base not in methods:
+        got = f"got the methods {list(methods)} and the baseline {baseline!r}"
+        raise ValueError(f"{got}; expected at least one method, and one of them as the baseline.")
     checked = {name: check_one_level(y, intervals) for name, intervals in methods.items()}
-    base = next(iter(methods)) if baseline is None else baseline
     frame = _methods_frame(checked, base, confidence_level, probability)
     panels = art.make_panels(ax, 3, (9.6, 1.6 + 0.36 * len(methods)), sharey=True)
     for panel, metric in zip(panels, _METRICS, strict=True):
@@ -305,20 +300,19 @@ def _methods_frame(
 
     parts = {name: row_values(y, bounds, level) for name, (y, bounds) in checked.items()}
     records = []
-    for metric, key in _METRICS.items():
-        reference = parts[base][key]
-        for name, numbers in parts.items():
-            values, value = numbers[key], float(numbers[key].mean())
-            if metric == _COVERAGE:
-                ends = binomial_band(int(values.sum()), len(values), probability)
-            else:
-                _, error, _, _, n = paired_mean(values, reference)
-                # No band of the baseline itself, nor where a row is infinite.
-                reach = stdtrit(n - 1, 0.5 + probability / 2.0)
-                room = reach * error if name != base and n == len(values) else np.nan
-                ends = value - room, value + room
-            difference = 0.0 if name == base else value - float(reference.mean())
-            records.append((name, metric, value, *ends, difference, base, level))
+    for (metric, key), (name, numbers) in product(_METRICS.items(), parts.items()):
+        values, reference = numbers[key], parts[base][key]
+        value = float(values.mean())
+        if metric == _COVERAGE:
+            ends = binomial_band(int(values.sum()), len(values), probability)
+        else:
+            _, error, _, _, n = paired_mean(values, reference)
+            # No band of the baseline itself, nor where a row is infinite.
+            reach = stdtrit(n - 1, 0.5 + probability / 2.0)
+            room = reach * error if name != base and n == len(values) else np.nan
+            ends = value - room, value + room
+        difference = 0.0 if name == base else value - float(reference.mean())
+        records.append((name, metric, value, *ends, difference, base, level))
     columns = ["method", "metric", "value", "lower", "upper", "difference"]
     return pd.DataFrame(records, columns=[*columns, "baseline", "confidence_level"])
 

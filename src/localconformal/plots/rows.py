@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -150,41 +150,34 @@ def plot_length_error(
     [0.5, 1.0, 1.5]
     """
     art.check_packages("plot_length_error")
+    import pandas as pd
+
     response, bounds = check_one_level(y, intervals)
     finite = np.isfinite(bounds).all(axis=1)
     error = np.abs(response - _centres(response, bounds, y_pred))[finite]
     length, covered = tied_lengths(bounds)[finite], is_covered(response, bounds)[finite]
-    rows = art.drawn_rows(len(error), max_points, random_state)
-    frame = _error_frame(length, error, covered, rows, confidence_level)
-    ax = art.make_axes(ax)
-    _draw_errors(ax, frame, confidence_level)
-    found = float(length_error_corr(response, bounds, y_pred))
-    said = "undefined" if np.isnan(found) else f"{found:.2f}"
-    odd = art.say_odd(bounds, infinite="and left out").replace("and not drawn", "of length 0")
-    drawn = art.say_drawn(len(rows), len(error))
-    art.caption(ax, [f"Correlation of length and error: {said}.", drawn, odd])
-    return ax, frame
-
-
-def _error_frame(
-    length: Array, error: Array, covered: NDArray[np.bool_], rows: Any, level: float
-) -> Any:
-    """Rows that are drawn, then mean and quantile of the errors in bins of all rows."""
-    import pandas as pd
-
     n_bins = int(np.clip(len(length) // _FEWEST_ROWS, 1, _MAX_BINS))
     # No bins where every interval is infinite.
     bins, records = size_bins(length, n_bins) if len(length) else np.full(1, -1), []
     for code in range(bins.max() + 1):
         inside = bins == code
         errors, n = error[inside], int(inside.sum())
-        quantile = float(weighted_quantile(errors, np.ones(n), level))
+        quantile = float(weighted_quantile(errors, np.ones(n), confidence_level))
         for kind, value in ((_MEAN, errors.mean()), (_QUANTILE, quantile)):
             records.append((kind, length[inside].mean(), value, n, covered[inside].mean()))
+    rows = art.drawn_rows(len(error), max_points, random_state)
     drawn = {"length": length[rows], "error": error[rows], "n": 1, "coverage": covered[rows] + 0.0}
     binned = pd.DataFrame(records, columns=["kind", *drawn]).sort_values("kind", kind="stable")
     parts = [pd.DataFrame({"kind": _ROW, **drawn}), binned]
-    return pd.concat(parts[: 1 + bool(records)], ignore_index=True)
+    frame = pd.concat(parts[: 1 + bool(records)], ignore_index=True)
+    ax = art.make_axes(ax)
+    _draw_errors(ax, frame, confidence_level)
+    found = float(length_error_corr(response, bounds, y_pred))
+    said = "undefined" if np.isnan(found) else f"{found:.2f}"
+    odd = art.say_odd(bounds, infinite="and left out").replace("and not drawn", "of length 0")
+    said = f"Correlation of length and error: {said}."
+    art.caption(ax, [said, art.say_drawn(len(rows), len(error)), odd])
+    return ax, frame
 
 
 def _draw_errors(ax: Axes, frame: Any, level: float) -> None:
@@ -258,6 +251,8 @@ def plot_local_weights(
     [3, 4, 5]
     """
     art.check_packages("plot_local_weights")
+    import pandas as pd
+
     query = _one_row(x, X)
     weights = _row_weights(_find_localizer(model), query, X)
     # x is the first row of each column on the axes.
@@ -272,7 +267,15 @@ def plot_local_weights(
             f"expected ({len(X)},) and one feature: v is drawn upwards."
         )
     rows = _heavy_rows(weights, max_points, random_state)
-    frame = _weights_frame([column.take(rows + 1) for column in shown], rows, weights, scores)
+    columns: dict[str, Any] = {"row": rows}
+    # Two orders that have nothing to do with each other: where strips cross, rows spread.
+    orders = rows, (rows * _GOLDEN) % 1.0
+    for suffix, column, order in zip(("", "2"), shown, orders, strict=False):
+        columns[f"x{suffix}"] = (drawn := column.take(rows + 1)).values
+        columns[f"position{suffix}"] = drawn.positions(order_by=order)
+    if scores is not None:
+        columns["v"] = scores[rows]
+    frame = pd.DataFrame({**columns, "weight": weights[rows]})
     ax = art.make_axes(ax, (6.8, 4.4))
     upwards = "position2" if len(shown) == 2 else "weight" if scores is None else "v"
     _draw_weights(ax, frame, upwards)
@@ -292,40 +295,34 @@ def plot_local_weights(
     )
     if size == 0.0:
         said = f"None of {n:,} rows speaks for this x: all weights are 0."
-    drawn = art.say_drawn(len(rows), n, "the heaviest and others at random")
-    art.caption(ax, ["Dashed: x." if len(shown) == 1 else "★: x.", said, drawn])
+    some = art.say_drawn(len(rows), n, "the heaviest and others at random")
+    art.caption(ax, ["Dashed: x." if len(shown) == 1 else "★: x.", said, some])
     return ax, frame
 
 
 def _find_localizer(model: Any) -> Localizer:
     check_is_fitted(model)
-    if isinstance(model, Law):
-        return model.localizer()
     if hasattr(model, "localizer_"):
-        found: Localizer = model.localizer_
-        return found
-    laws = getattr(getattr(model, "law_", None), "laws", ())
-    if not laws or not isinstance(laws[-1], Law):
+        return cast(Localizer, model.localizer_)
+    # The law of the upper side, where there are two.
+    laws = [model] if isinstance(model, Law) else getattr(getattr(model, "law_", None), "laws", ())
+    law = laws[-1] if laws else None
+    if not isinstance(law, Law):
         raise ValueError(
             f"{type(model).__name__} has no law with a kernel between rows; expected a regressor "
             "such as SLCPRegressor(law='kernel'), 'neighbors' or 'forest', or such a law."
         )
-    # The law of the upper side, where there are two.
-    return laws[-1].localizer()
+    return law.localizer()
 
 
 def _one_row(x: Any, X: Any) -> Any:
     if is_frame(X) != is_frame(x):
-        raise ValueError(
-            f"got x as a {type(x).__name__} and X as a {type(X).__name__}; expected the same kind: "
-            "pass one row of a frame as X[:1], not as a series."
-        )
+        got = f"got x as a {type(x).__name__} and X as a {type(X).__name__}"
+        raise ValueError(f"{got}; expected the same kind: pass one row of a frame as X[:1].")
     row = x if is_frame(x) else np.atleast_2d(np.asarray(x))
     if len(row) != 1 or len(X) == 0 or np.shape(row)[1] != np.shape(X)[1]:
-        raise ValueError(
-            f"got x of shape {np.shape(row)} and X of shape {np.shape(X)}; expected one row x, and "
-            "at least one row of X with the same columns."
-        )
+        got = f"got x of shape {np.shape(row)} and X of shape {np.shape(X)}"
+        raise ValueError(f"{got}; expected one row x, and rows of X with the same columns.")
     return row
 
 
@@ -349,22 +346,6 @@ def _heavy_rows(weights: Array, max_points: int, random_state: int) -> NDArray[n
     n_light = len(order) - max_points // 2
     light = art.drawn_rows(n_light, max_points - max_points // 2, random_state)
     return np.concatenate([order[light], order[n_light:]])
-
-
-def _weights_frame(
-    shown: list[art.Feature], rows: NDArray[np.intp], weights: Array, scores: Array | None
-) -> Any:
-    import pandas as pd
-
-    columns: dict[str, Any] = {"row": rows}
-    # Two orders that have nothing to do with each other: where strips cross, rows spread.
-    orders = rows, (rows * _GOLDEN) % 1.0
-    for suffix, column, order in zip(("", "2"), shown, orders, strict=False):
-        columns[f"x{suffix}"] = column.values
-        columns[f"position{suffix}"] = column.positions(order_by=order)
-    if scores is not None:
-        columns["v"] = scores[rows]
-    return pd.DataFrame({**columns, "weight": weights[rows]})
 
 
 def _draw_weights(ax: Axes, frame: Any, upwards: str) -> None:
