@@ -68,21 +68,14 @@ def test_rows_with_a_missing_number_are_left_out_and_infinite_bounds_are_bounds(
     assert "order of its rows" in document["notes"][0]
 
 
-@pytest.mark.parametrize(
-    ("change", "options", "words"),
-    [
-        ({}, ["--y", "Y"], "no column 'Y'; did you mean 'y'"),
-        ({}, ["--groups", "gg,g"], "no column 'gg'"),
-        ({}, ["--features", "x,zz"], "no column 'zz'"),
-        ({}, ["--level", "90"], "--level is 90"),
-        ({}, ["--lower", "y"], "three different columns"),
-        ({}, ["--y", "g"], "expected numbers"),
-        ({}, ["--lower", "high", "--upper", "low"], "swap"),
-        ({"low": True}, [], "'low' holds"),
-        ({"y": np.nan}, [], "no row has a number"),
-        ({"y": np.inf}, [], "infinite"),
-    ],
-)
+BAD = [({}, "--y Y", "no column 'Y'; did you mean 'y'"), ({}, "--groups gg,g", "no column 'gg'")]
+BAD += [({}, "--features x,zz", "no column 'zz'"), ({}, "--level 90", "--level is 90")]
+BAD += [({}, "--lower y", "three different columns"), ({}, "--y g", "expected numbers")]
+BAD += [({}, "--lower high --upper low", "swap"), ({"low": True}, "", "'low' holds")]
+BAD += [({"y": np.nan}, "", "no row has a number"), ({"y": np.inf}, "", "infinite")]
+
+
+@pytest.mark.parametrize(("change", "options", "words"), BAD)
 def test_what_cannot_be_audited_is_one_sentence(tmp_path, change, options, words):
     data = write(rows(50).assign(**change), tmp_path / "rows.parquet")
-    refuse(tmp_path, words, "audit", data, *COLUMNS, *options, "--out", tmp_path / "out")
+    refuse(tmp_path, words, "audit", data, *COLUMNS, *options.split(), "--out", tmp_path / "out")

@@ -35,30 +35,17 @@ def test_tables_that_cannot_be_read(name, content, words, data, model, tmp_path)
     refuse(tmp_path, words, "run", data, "-t", "price", *fit, "--new", path, "--out", out)
 
 
-OPTIONS = {
-    "run": [
-        (["--level", "1.5"], "--level is 1.5"),
-        (["--test-size", "0"], "--test-size is 0"),
-        (["--model", "hbg"], "did you mean hgb"),
-        (["--method", "split"], "has no law"),
-        (["--features", "sise"], "did you mean 'size'"),
-        (["--id", "kye"], "did you mean 'key'"),
-        (["--out", "{data}/below"], "is not a folder"),
-    ],
-    "compare": [
-        (["--methods", "slpc"], "did you mean slcp?"),
-        (["--level", "90"], "--level is 90"),
-        (["--features", "size,w"], "no column 'w'"),
-    ],
-}
+OPTIONS = [("run --level 1.5", "--level is 1.5"), ("run --test-size 0", "--test-size is 0")]
+OPTIONS += [("run --model hbg", "did you mean hgb"), ("run --method split", "has no law")]
+OPTIONS += [("run --features sise", "did you mean 'size'"), ("run --id kye", "did you mean 'key'")]
+OPTIONS += [("run --out {data}/below", "is not a folder"), ("compare --level 90", "--level is 90")]
+OPTIONS += [("compare --methods slpc", "did you mean slcp?")]
+OPTIONS += [("compare --features size,w", "no column 'w'")]
 
 
-@pytest.mark.parametrize(
-    ("command", "options", "words"),
-    [(command, *case) for command, cases in OPTIONS.items() for case in cases],
-)
-def test_options_are_refused_before_the_fit(command, options, words, data, tmp_path):
-    asked = [option.format(data=data) for option in options]
+@pytest.mark.parametrize(("asked", "words"), OPTIONS)
+def test_options_are_refused_before_the_fit(asked, words, data, tmp_path):
+    command, *asked = asked.format(data=data).split()
     own = UNFITTABLE if command == "run" else ["--methods", "split", "--model", "linear"]
     out = ["--out", tmp_path / "out"]
     refuse(tmp_path, words, command, data, "-t", "price", *own, *out, *asked)
