@@ -1,4 +1,4 @@
-"""The command line: ``localconformal demo`` and what follows, one thin file per command."""
+"""The command line: ``localconformal demo`` and what follows, thin functions, one per command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def main() -> None:
         )
     # OpenMP reads it when scikit-learn is imported. Threads that wait spin by default: on a busy
     # machine they keep those from the processor that have work, and 10 s of fitting took 200 s.
-    # Small tables are fitted in one thread anyway; this is for large ones.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for number in _ENDING:
         # nohup has one of them ignored, and that stays.

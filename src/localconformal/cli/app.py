@@ -11,10 +11,9 @@ from localconformal.cli.audit import audit
 from localconformal.cli.compare import compare
 from localconformal.cli.console import EXIT_CODES, answering
 from localconformal.cli.demo import demo
-from localconformal.cli.predict import predict
-from localconformal.cli.run import run
+from localconformal.cli.run import predict, run
 
-#: One function a command, one file a function; its name and docstring are what the user sees.
+#: A function per command, whose name and docstring are what the user sees.
 COMMANDS = (demo, run, predict, audit, compare)
 
 app = typer.Typer(

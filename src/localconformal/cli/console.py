@@ -1,8 +1,8 @@
 """How a command speaks: results on standard output, all else on standard error.
 
-A command is a file with one function, listed in ``COMMANDS`` of `cli/app.py`; its docstring is the
-page of help. Heavy imports stand inside, so that ``--help`` is quick. Bad input is a ``ValueError``
-or ``OSError`` of one sentence, and everything else a mistake of ours, with a traceback and code 1.
+A command is a function listed in ``COMMANDS`` of `cli/app.py`; its docstring is the page of help.
+Heavy imports stand inside, so that ``--help`` is quick. Bad input is a ``ValueError`` or
+``OSError`` of one sentence, and everything else a mistake of ours, with a traceback and code 1.
 Files are written at the very end, so that whatever happens before leaves nothing behind.
 """
 

@@ -22,7 +22,3 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'localconformal.io' has no attribute {name!r}")
     return getattr(import_module(f"localconformal.io.{_HOME_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__

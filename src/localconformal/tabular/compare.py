@@ -232,24 +232,21 @@ def _try_methods(
     to_fit, y = take_rows(rows.table, fit), rows.y[fit]
     for name in names:
         step(name)
-        # Whatever goes wrong in one method is said of it, and the others go on.
-        try:
-            task = replace(rows.task, method=name, seed=seed)
-            trial.attempts[name] = _attempt(task, to_fit, y, trial.test)
-        except Exception as error:
-            trial.failed[name] = one_line(error, _LONGEST) or type(error).__name__
+        task = replace(rows.task, method=name, seed=seed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            start = time.perf_counter()
+            # Whatever goes wrong in one method is said of it, and the others go on.
+            try:
+                model = models.fit_task(to_fit, y, task)
+                fitted = time.perf_counter()
+                intervals = model.predict_interval(trial.test, task.levels[0])
+            except Exception as error:
+                trial.failed[name] = one_line(error, _LONGEST) or type(error).__name__
+                continue
+            seconds = fitted - start, time.perf_counter() - fitted
+        # Other categories are those of packages below, and mean nothing to who reads the ranking.
+        said = (warning.message for warning in caught if warning.category is UserWarning)
+        warned = tuple(dict.fromkeys(one_line(text, _LONGEST) for text in said))
+        trial.attempts[name] = _Attempt(model, intervals, *seconds, warned)
     return trial
-
-
-def _attempt(task: Task, rows: Any, y: Array, test: Any) -> _Attempt:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        start = time.perf_counter()
-        model = models.fit_task(rows, y, task)
-        fitted = time.perf_counter()
-        intervals = model.predict_interval(test, task.levels[0])
-        end = time.perf_counter()
-    # Other categories are those of packages below, and mean nothing to who reads the ranking.
-    said = (warning.message for warning in caught if warning.category is UserWarning)
-    warned = tuple(dict.fromkeys(one_line(text, _LONGEST) for text in said))
-    return _Attempt(model, intervals, fitted - start, end - fitted, warned)

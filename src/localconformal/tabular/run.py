@@ -224,6 +224,9 @@ def _predict_and_audit(
         found = audit(X, y, intervals[:, :, 0], groups, y_pred=y_pred, **options)
     notes = (*rows.notes, *_assumptions(model, task), *task.notes(), *model.notes(lost))
     made.insert(0, "actual", y)
+    # Rows are named by a column, or by an index that is more than their numbers.
+    is_named = tested.index.name is not None or tested.index.dtype.kind not in "iu"
+    names = tested.get(task.identifier, tested.index if is_named else None)
     used = model.regressor.fit_report_["rows"]
     counts = (n_input, len(rows.y), used["train"], used["calibration"], len(held))
     return Run(
@@ -233,7 +236,7 @@ def _predict_and_audit(
         X=X,
         y=y,
         intervals=intervals,
-        table=models.with_row_names(made, rows.positions[held], _names(tested, task.identifier)),
+        table=models.with_row_names(made, rows.positions[held], names),
         rows=dict(zip(_PARTS, counts, strict=True)),
         accuracy=accuracy(y, made["predicted"]),
         notes=notes,
@@ -248,14 +251,6 @@ def _assumptions(model: TableModel, task: Task) -> Iterator[str]:
             f"Rows were split at random, though there are times ({days}): this assumes that rows "
             "to come are like those of the past; a split by time checks on the last rows instead."
         )
-
-
-def _names(table: Any, identifier: str | None) -> Any:
-    """The names of rows: a column, or an index that is more than numbers of rows."""
-    if identifier is not None and identifier in table.columns:
-        return table[identifier]
-    is_named = table.index.name is not None or table.index.dtype.kind not in "iu"
-    return table.index if is_named else None
 
 
 @contextmanager
