@@ -22,7 +22,7 @@ from localconformal.laws import LAWS, SidedLaw, kernel, make_law
 from localconformal.laws.auto import _FEWEST as FEWEST
 from localconformal.laws.base import ReferenceEngine
 from localconformal.laws.blend import default_models
-from localconformal.laws.forest import _LeafFinder as LeafFinder
+from localconformal.laws.forest import _leaf_numbers as leaf_numbers
 from localconformal.laws.forest import _LeafWeights as LeafWeights
 from localconformal.laws.kernel import KERNELS, KernelWeights, NeighborWeights
 from localconformal.laws.kernel import _build_engine as build_engine

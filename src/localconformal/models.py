@@ -47,15 +47,6 @@ def default_estimator(random_state: int | None = None) -> TableBoostingRegressor
 
 def explain_failed_fit(model: Any, X: Any, problem: Exception) -> None:
     """Raise a sentence about a model that could not be fitted, where X may be the cause."""
-    if (reason := _why_unfit(model, X)) is not None:
-        raise ValueError(
-            f"{type(model).__name__} could not be fitted to {len(X)} rows in which {reason[0]} "
-            f"({' '.join(str(problem).split())}); {reason[1]}."
-        ) from problem
-
-
-def _why_unfit(model: Any, X: Any) -> tuple[str, str] | None:
-    """What a model may not have been able to take of X, and what helps; None if nothing is odd."""
     kinds = [(kind_of(one), one.name) for one in columns_of(X)] if is_frame(X) else []
     labels, times = ([name for kind, name in kinds if kind == odd] for odd in (LABEL, TIME))
     if (labels or times) and not is_composite(model):
@@ -66,15 +57,18 @@ def _why_unfit(model: Any, X: Any) -> tuple[str, str] | None:
         columns = f"make_column_transformer({', '.join(steps)}, remainder={rest})"
         given = shown(model) if len(shown(model)) < 80 else "model"
         names = ", ".join(map(repr, [*labels, *times][:3]))
-        return (
-            f"columns such as {names} hold labels or times",
-            f"if it takes numbers alone, pass make_pipeline({columns}, {given})",
-        )
-    # Boosting says nothing of columns in its message, and folds leave out the few known values.
-    names = ", ".join(map(repr, _empty_columns(X)[:3]))
-    if not names:
-        return None
-    return f"the columns {names} have no known value", "leave them out, or fill them"
+        odd_rows = f"columns such as {names} hold labels or times"
+        remedy = f"if it takes numbers alone, pass make_pipeline({columns}, {given})"
+    elif empty := ", ".join(map(repr, _empty_columns(X)[:3])):
+        # Boosting says nothing of columns in its message, and folds leave out the few known values.
+        odd_rows = f"the columns {empty} have no known value"
+        remedy = "leave them out, or fill them"
+    else:
+        return
+    raise ValueError(
+        f"{type(model).__name__} could not be fitted to {len(X)} rows in which {odd_rows} "
+        f"({' '.join(str(problem).split())}); {remedy}."
+    ) from problem
 
 
 def fit_all(

@@ -1,5 +1,7 @@
 """The forest law: leaves of many kinds of models, targets and odd input."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from inner import FEW, LeafFinder, seen
+from inner import FEW, leaf_numbers, seen
 from localconformal import ForestLaw, SLCPRegressor
 from registry import ci_but, optional
 
@@ -81,7 +83,7 @@ def missing_and_categories(n, seed):
 def test_leaves_of_histogram_boosting_know_gaps_and_categories():
     (X, y), (Q, _) = missing_and_categories(600, 0), missing_and_categories(200, 1)
     model = HistGradientBoostingRegressor(max_iter=12, categorical_features="from_dtype").fit(X, y)
-    leaves = LeafFinder(model)(Q)
+    leaves = leaf_numbers(model, Q)
     values = [stage[0].nodes["value"] for stage in model._predictors]
     gains = sum(values[t][leaves[:, t]] for t in range(12))
     np.testing.assert_allclose(model._baseline_prediction.item() + gains, model.predict(Q))
@@ -106,7 +108,7 @@ MODELS = {
 def test_leaves_of_a_fitted_model_decide_what_it_predicts_and_are_used_as_they_are(name):
     (X, y), (R, v), (Q, _) = rows(300, 0), rows(80, 1), rows(20, 2)
     model = MODELS[name]().fit(X, y)
-    find = LeafFinder(model)
+    find = partial(leaf_numbers, model)
     # A leaf has one value in each tree: rows in the same leaves get the same prediction.
     _, first, group = np.unique(find(X), axis=0, return_index=True, return_inverse=True)
     predicted = model.predict(X)

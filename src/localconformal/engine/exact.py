@@ -1,7 +1,7 @@
 """The exact engine: every weight of every reference, at the speed of the exponential.
 
-The law at x is a running sum of n weights in the order of V. Its cost is n distances and n
-exponentials; everything else must stay out of the way.
+The law at x is a running sum of n weights in the order of V, at the cost of n distances and n
+exponentials.
 
 ::
 
@@ -14,9 +14,8 @@ exponentials; everything else must stay out of the way.
 
 * Distances are sums of squared differences: nothing cancels, and LLVM vectorises the loop.
 * exp is a polynomial for the fraction of the exponent and an integer shift for the rest: the C
-  library's scalar exp costs several times as much, and stops the loop from being vectorised.
-* The order of a sum is written down: `dot` adds in lanes. Fast maths lets the compiler
-  choose one, and a process that compiles would differ in the last bits from one that loads.
+  library's scalar exp cannot be vectorised.
+* The order of a sum is written down: `dot` adds in lanes, whoever compiles it.
 * The law is the same in `_locate` and `_mass_up_to`: at the last reference of a block the prefix
   sum, inside the block a running sum capped by that. So quantiles and CDF are exact inverses.
 * A query row looks at itself and the references alone: batches and threads change no bit.

@@ -187,10 +187,8 @@ class Sketch:
 
     def merge(self, other: Sketch) -> Sketch:
         """The sketch of both sets of rows; landmarks, edges and bandwidth must be the same."""
-        same = np.array_equal(self.landmarks, other.landmarks)
-        if not (same and np.array_equal(self.edges, other.edges)) or (
-            self.bandwidth != other.bandwidth
-        ):
+        frames = ((one.landmarks, one.edges, one.bandwidth) for one in (self, other))
+        if not all(map(np.array_equal, *frames)):
             raise ValueError(
                 "the sketches have different landmarks, edges or bandwidths; build both with the "
                 "same ones."

@@ -32,9 +32,7 @@ _SCALES = (0.5, 1.0, 2.0, 4.0, 8.0)
 _HELD_OUT = 4
 
 
-def fit_embedding(
-    embedding: Any, rows: Rows, v: Array, seed: int = 0, n_jobs: int | None = None
-) -> Curve:
+def fit_embedding(embedding: Any, rows: Rows, v: Array, seed: int, n_jobs: int | None) -> Curve:
     """The points of what the user passed; seed and threads are for those known by name."""
     if isinstance(embedding, str):
         if embedding not in _NAMES or rows.model is None:
@@ -46,7 +44,7 @@ def fit_embedding(
         return _named(embedding, rows, v, seed, n_jobs)
     if isinstance(embedding, LearnedMetric):
         # It learns from the responses; its own scale is part of what it learns.
-        return _learned(clone(embedding), rows, v)
+        return _Points(clone(embedding).fit(rows.X, rows.response(v)))
     known = [m for m in ("transform", "predict", "__call__") if hasattr(embedding, m)]
     given = isinstance(embedding, FrozenEstimator) or not hasattr(embedding, "fit")
     if not known or (not given and known[0] != "transform"):
@@ -74,15 +72,12 @@ def _scaled(points: _Points, rows: Rows) -> _Points:
     return points
 
 
-def _learned(metric: LearnedMetric, rows: Rows, v: Array) -> _Points:
-    return _Points(metric.fit(rows.X, rows.response(v)))
-
-
 def _named(name: str, rows: Rows, v: Array, seed: int, n_jobs: int | None) -> _Points:
     """What the point model says of a row, or what its response teaches."""
     layer = HiddenLayer(getattr(rows.model, "model_", None)) if "hidden" in name else None
     if "metric" in name:
-        return _learned(LearnedMetric(random_state=seed, layer=layer), rows, v)
+        metric = LearnedMetric(random_state=seed, layer=layer)
+        return _Points(metric.fit(rows.X, rows.response(v)))
     if layer is not None:
         return _scaled(_Points(layer), rows)
     spread = with_spread(rows, v, seed, n_jobs).spread if name == "outputs-spread" else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +31,6 @@ TREES, _LEAF_ROWS, _COLUMNS = 100, 5, 1 / 3
 _LARGEST = float(np.finfo(np.float32).max)
 
 _Numbers = NDArray[np.int64]
-_Finder = Callable[[Any], _Numbers]
 
 
 def as_points(points: Array) -> NDArray[np.float32]:
@@ -117,8 +115,8 @@ class ForestLaw(Law):
             # Trees may be grown in threads.
             kept_filters(self._grow)(rows, scores)
         else:
-            self.model_, find = given, _LeafFinder(given)
-            self._number(find, find(rows.X), scores)
+            self.model_ = given
+            self._number(rows.X, scores)
         return self
 
     def _grow(self, rows: Rows, v: Array) -> None:
@@ -139,8 +137,7 @@ class ForestLaw(Law):
             )
         self.model_ = model.fit(points, _TARGETS[self.target](v, rows.response(v)))
         if not isinstance(self.model_, BaseForest):
-            find = _LeafFinder(self.model_)
-            self._number(find, find(points), v)
+            self._number(points, v)
             return
         trees = _ForestTrees(self.model_)
         # Compiled trees are walked chunk by chunk by the engine: codes would fill the memory.
@@ -149,11 +146,11 @@ class ForestLaw(Law):
         leaves = _LeafWeights.of((walk or trees)(points), trees.n_leaves)
         self._build(v, leaves, walk or np.asarray)
 
-    def _number(self, find: _Finder, numbers: _Numbers, v: Array) -> None:
-        """Leaves known by the numbers (n, T) that a finder gave them, rows by score."""
-        self._find_ = numbered = _NumberedLeaves(find, numbers)
-        leaves = _LeafWeights.of(numbered.look_up(numbers), numbered.n_leaves)
-        self._build(v, leaves, np.asarray)
+    def _number(self, X: Any, v: Array) -> None:
+        """Leaves of any fitted model, in which rows by score are looked up."""
+        numbers = _leaf_numbers(self.model_, X)
+        self._find_ = leaves = _ModelLeaves(self.model_, numbers)
+        self._build(v, _LeafWeights.of(leaves.look_up(numbers), leaves.n_leaves), np.asarray)
 
     def _build(self, v: Array, leaves: _LeafWeights, find: Any) -> None:
         if len(v) > FEW:
@@ -270,8 +267,7 @@ class _LeafLocalizer(Curve):
 
 # ---- leaves of fitted models --------------------------------------------------------------------
 #
-# A finder turns rows into leaf numbers (n, T), whatever numbers the model gives its leaves.
-# `_NumberedLeaves` numbers those of all trees through, and knows which have no reference;
+# `_ModelLeaves` numbers the leaves of all trees through, and knows which have no reference;
 # `_ForestTrees` does the same for scikit-learn's forests, which compiled code can walk.
 
 
@@ -300,48 +296,38 @@ def _leaf_predictor(tree: Any) -> Any:
     return type(tree)(nodes, tree.binned_left_cat_bitsets, tree.raw_left_cat_bitsets)
 
 
-class _LeafFinder:
-    """Rows -> leaf numbers (n, T) of a fitted model; a class, so that model files can hold it."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        _find_in(unwrap(model)[1])
-
-    def __call__(self, X: Any) -> _Numbers:
-        before, last = unwrap(self.model)
-        for step in before:
-            X = step.transform(X)
-        numbers = np.asarray(_find_in(last)(X))
-        return numbers.reshape(len(numbers), int(np.prod(numbers.shape[1:]))).astype(np.int64)
-
-
-def _find_in(model: Any) -> Callable[[Any], Any]:
-    """Rows -> leaf numbers, by what the model has."""
+def _leaf_numbers(model: Any, X: Any) -> _Numbers:
+    """Leaves (n, T) of a fitted model, by whatever numbers it gives them."""
+    before, last = unwrap(model)
+    for step in before:
+        X = step.transform(X)
     # By its module, for LightGBM need not be installed: its estimators, or a booster itself.
-    if type(model).__module__.split(".")[0] == "lightgbm":
-        return partial(model.predict, pred_leaf=True)
-    if hasattr(model, "_predictors"):
-        return partial(_histogram_leaves, model)
-    # Forests, extra trees, single trees, gradient boosting, XGBoost.
-    if hasattr(model, "apply"):
-        found: Callable[[Any], Any] = model.apply
-        return found
-    raise ValueError(
-        f"{type(model).__name__} shows no leaves; expected a model of trees with `apply`, such as "
-        "a random forest, gradient boosting, LightGBM or XGBoost."
-    )
+    if type(last).__module__.split(".")[0] == "lightgbm":
+        found = last.predict(X, pred_leaf=True)
+    elif hasattr(last, "_predictors"):
+        found = _histogram_leaves(last, X)
+    elif hasattr(last, "apply"):
+        # Forests, extra trees, single trees, gradient boosting, XGBoost.
+        found = last.apply(X)
+    else:
+        raise ValueError(
+            f"{type(last).__name__} shows no leaves; expected a model of trees with `apply`, such "
+            "as a random forest, gradient boosting, LightGBM or XGBoost."
+        )
+    numbers = np.asarray(found)
+    return numbers.reshape(len(numbers), int(np.prod(numbers.shape[1:]))).astype(np.int64)
 
 
-class _NumberedLeaves:
-    """Codes of a finder's leaves that references are in, from their leaf numbers (n, T)."""
+class _ModelLeaves:
+    """Codes of a fitted model's leaves that references are in, from their numbers (n, T)."""
 
-    def __init__(self, find: _Finder, numbers: _Numbers) -> None:
-        self.find, self.known = find, [np.unique(column) for column in numbers.T]
+    def __init__(self, model: Any, numbers: _Numbers) -> None:
+        self.model, self.known = model, [np.unique(column) for column in numbers.T]
         self.n_leaves = sum(map(len, self.known))
 
     def __call__(self, X: Any) -> Codes:
         """Codes (m, T); -1 where no reference is."""
-        return self.look_up(self.find(X))
+        return self.look_up(_leaf_numbers(self.model, X))
 
     def look_up(self, numbers: _Numbers) -> Codes:
         codes, first = np.empty(numbers.shape, dtype=np.int32), 0

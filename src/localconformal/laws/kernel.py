@@ -429,9 +429,8 @@ def _rank_error(engine: Engine, exact: Engine, rows: Array) -> float:
 class KernelLaw(Law):
     """Nadaraya-Watson law: F(v | x) = sum_j w_j(x) 1{V_j <= v}, w_j(x) ~ K(|f(x) - f(X_j)| / h).
 
-    Where the effective sample size (sum w)^2 / sum w^2 falls below ``min_effective_samples``
-    (far from the data, in a gap, or with a narrow kernel), h is doubled for that x until it is
-    reached; `fallback` and the regressors' ``diagnose`` flag such rows.
+    Where the effective sample size (sum w)^2 / sum w^2 is below ``min_effective_samples``, h is
+    doubled for that x until it is reached; `fallback` and ``diagnose`` flag such rows.
 
     Parameters
     ----------
@@ -439,8 +438,7 @@ class KernelLaw(Law):
         exp(-u^2 / 2), 1{u <= 1} or (1 - u^2)+.
     bandwidth : float or str or rule, default="median"
         h, or how to choose it from the reference rows: "median" of the pairwise distances,
-        "median-log", "rate", "cv" or a rule such as ``DistanceQuantile(0.1)``. An infinite h does
-        not localize.
+        "median-log", "rate", "cv" or a rule such as ``DistanceQuantile(0.1)``.
     embedding : default=None
         Where distances are measured: None (standardised features; one-hot and imputed for
         frames), "outputs" (mu(x), the regressor's own point predictions), "outputs-spread" (mu(x)
@@ -462,8 +460,7 @@ class KernelLaw(Law):
     n_jobs : int or None, default=None
         Threads of the compiled engines; None is one for each core.
     device : str or None, default=None
-        Where PyTorch computes the law, such as "cuda" or "cpu" (needs the extra ``torch``). None:
-        compiled code.
+        Where PyTorch computes the law, such as "cuda" (needs the extra ``torch``), if not None.
 
     Attributes
     ----------
@@ -567,12 +564,7 @@ class KernelLaw(Law):
 
 
 def fit_points(
-    embedding: Any,
-    rows: Rows,
-    v: Array,
-    seed: int = 0,
-    n_jobs: int | None = None,
-    supervised: bool = False,
+    embedding: Any, rows: Rows, v: Array, seed: int, n_jobs: int | None, supervised: bool = False
 ) -> Curve:
     """What a law sees of a row: the embedding that the user asks for, else the features.
 
@@ -616,7 +608,7 @@ class NeighborsLaw(Law):
                 f"got n_neighbors={self.n_neighbors!r}; expected an integer of at least 1."
             )
         rows, scores = reference_rows(X, v)
-        self.view_ = fit_points(self.embedding, rows, scores)
+        self.view_ = fit_points(self.embedding, rows, scores, seed=0, n_jobs=None)
         self.points_ = self.view_(rows)
         k = int(self.n_neighbors)
         if len(scores) > FEW:
