@@ -164,8 +164,8 @@ class ThetaQuantile(Adjustment):
     """p = F(v-) up to M(x), then 1 + (v - M(x)) / scale; T = Q+(theta; F), then their inverse.
 
     M(x) is the largest reference score or, where it is larger, the end of the law's support at x;
-    scale is the median size of the reference scores. Beyond the support every v has rank one, and
-    the excess tells them apart, so that T stays finite.
+    scale is the median size of the reference scores. Beyond the support the excess tells values of
+    rank one apart, so that T stays finite.
     """
 
     def fit(self, reference: Reference) -> ThetaQuantile:
@@ -285,8 +285,7 @@ class MonotoneAdjustment(Adjustment):
 def _first_true(holds: Callable[[Array], Any], n: int) -> Array:
     """A z, hardly above inf{z : holds(z)}, at which the condition was seen to hold; vectorised.
 
-    The condition stays true once it is true. The first rung of the ladder where it always
-    holds, +inf where it never does.
+    The first rung of the ladder where it always holds, +inf where it never does.
     """
     # First bisect over the rungs, then inside the step between two of them.
     first, last = np.full(n, -1), np.full(n, len(_LADDER))
@@ -309,7 +308,6 @@ def _first_true(holds: Callable[[Array], Any], n: int) -> Array:
 class _Side:
     """F(. | x) of one side at n rows x, as plain vectors: what m works with.
 
-    ``level`` is the local level asked for, such as 0.95 for each side of a joint 90 % interval.
     What does not depend on v or theta is computed once, not at every bisection.
     """
 
@@ -361,7 +359,6 @@ ADJUSTMENTS: dict[str, type[Adjustment] | None] = {
 def make_adjustment(adjustment: Any) -> Adjustment | None:
     """A fresh adjustment from its name or from an object; None for "plain"."""
     if not isinstance(adjustment, str):
-        made: Adjustment = clone(adjustment)
-        return made
+        return clone(adjustment)
     found = ADJUSTMENTS[adjustment]
     return None if found is None else found()

@@ -5,10 +5,9 @@ training rows and kept: what later rows hold is read value by value, whatever ty
 refused by name. So a row has the same numbers and labels alone and among others.
 
 * Numbers, booleans and durations are numbers, also in columns of objects (decimals too). Texts are
-  labels, also those of digits, unless they come in an array, which has one type for all columns.
-* Categories are labels, also those of whole numbers: whoever made the column said so.
-* All missing values are one: None, NaN, NaT, pandas.NA. A column that has nothing else in training
-  rows tells nothing about later ones.
+  labels, also those of digits, unless they come in an array, which has one type for all columns;
+  so are categories, also of whole numbers.
+* All missing values are one: None, NaN, NaT, pandas.NA.
 * Labels are told apart by their text: 1, 1.0 and "1" are one label. Times with a zone are in UTC.
 """
 
@@ -235,9 +234,7 @@ def is_missing(value: Any) -> bool:
 
 
 def name_of(label: Any) -> str:
-    """The name of a label wherever cells are named: its text, "missing" where it is missing.
-
-    A text that would be taken for another, or has what no line shows, is in quotes.
+    """The text of a label, in quotes where it would be taken for another or no line shows it.
 
     >>> [name_of(label) for label in ("a", 1.0, True, None, float("nan"), "missing", "a ")]
     ['a', '1', 'True', 'missing', 'missing', "'missing'", "'a '"]

@@ -321,10 +321,7 @@ class DensityRatio(Curve):
 
     @classmethod
     def fit(cls, classifier: Any, X: Any, target: Any, clip: float, seed: int) -> DensityRatio:
-        """Learned from training rows X and new rows; None is boosting on the features as numbers.
-
-        A classifier of the user's gets the rows as they are.
-        """
+        """From training and new rows, which a classifier sees as they are; None is boosting."""
         is_new, balance = np.repeat([0, 1], [len(X), len(target)]), len(X) / len(target)
         if classifier is not None:
             view, rows, fresh = None, stack_rows(X, target), clone(classifier)
@@ -483,6 +480,7 @@ class LocalRanks(Kernel):
         return super().weigh(mine, held.rows)
 
 
+#: (m rows, n others) -> H(row_i, other_j), (m, n), in [0, 1] and 1 for a row with itself.
 _Kernel = Callable[[Any, Any], Array]
 #: Pairs of rows held at once: 8 MB an array.
 _CHUNK = 2**20
@@ -542,11 +540,7 @@ class _Ranks:
 
 
 def _rank_locally(kernel: _Kernel, rows: Any, scores: Array) -> _Ranks:
-    """Set up n calibration rows, given in the order of their scores: O(n^2) pairs, in chunks.
-
-    ``kernel`` is (m rows, n others) -> H(row_i, other_j), (m, n), in [0, 1] and 1 for a row with
-    itself.
-    """
+    """Set up n calibration rows, given in the order of their scores: O(n^2) pairs, in chunks."""
     n = len(scores)
     below = np.append(np.searchsorted(scores, scores, side="left"), n).astype(np.int64)
     under, total = np.empty(n), np.empty(n)
@@ -581,20 +575,15 @@ class EffectiveSize(BaseEstimator):
     """h at which a row has on average so many effective neighbours: n / ||W||_F^2 - 1 = target.
 
     W is the kernel matrix K(|X_i - X_j| / h) of the reference rows, or of a sample of 2,000 of
-    them, with rows that sum to one. The left side is 0 for h -> 0 and n - 1 for h -> inf. Of a
-    kernel with steps, h is where the target is passed; infinite where fewer rows than the target
-    are there. Calibration rows have as many effective ones as the target when they are as many as
-    the rows in W, else in proportion.
+    them, with rows that sum to one (Hore and Barber, arXiv:2310.07850). The left side is 0 for
+    h -> 0 and n - 1 for h -> inf. Of a kernel with steps, h is where the target is passed; infinite
+    where fewer rows than the target are there. Calibration rows have as many effective ones as the
+    target when they are as many as the rows in W, else in proportion.
 
     Parameters
     ----------
     target : float, default=50.0
         Effective neighbours.
-
-    References
-    ----------
-    Hore and Barber, "Conformal prediction with local weights: randomization enables robust
-    guarantees", arXiv:2310.07850.
 
     Examples
     --------
@@ -644,9 +633,8 @@ class FiniteThresholds(BaseEstimator):
         minimise   mean finite threshold
         subject to share of infinite thresholds <= most_infinite
 
-    over ``n_candidates`` bandwidths in equal ratios, from the 1 % quantile to twice the largest of
-    the pairwise distances. They are tried from the widest, of equal ones it wins, until the
-    condition fails; the widest has the fewest infinite thresholds, and stands where it fails at
+    over ``n_candidates`` bandwidths in equal ratios, from twice the largest of the pairwise
+    distances to their 1 % quantile, until the condition fails; the widest stands where it fails at
     once. A third of the reference rows (1,000 at most) stand for calibration rows, others (300 at
     most) are asked; with few rows over several splits, since one would be chance.
 
@@ -675,7 +663,6 @@ class FiniteThresholds(BaseEstimator):
         if len(problem.v) < 2:
             return ends[0]
         candidates = np.geomspace(*ends, self.n_candidates)
-        # Several where rows are few and one would be chance.
         count = int(np.clip(_TRIAL_ROWS // len(problem.v), 1, _MOST_TRIALS))
         trials = [_make_trial(problem, self.level, number) for number in range(count)]
         most = (1.0 - self.level) / 2.0 if self.most_infinite is None else self.most_infinite

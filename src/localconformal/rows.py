@@ -24,7 +24,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, train_test_split
 from sklearn.pipeline import Pipeline
@@ -292,8 +291,6 @@ def accepts_more_dimensions(model: Any) -> bool:
 def _input_tags(model: Any) -> Any:
     model = model.estimator if isinstance(model, FrozenEstimator) else model
     model = models_given(model)[0]
-    if model is None:
-        model = HistGradientBoostingRegressor()
     is_told = hasattr(model, "__sklearn_tags__") and not isinstance(model, type)
     return get_tags(model).input_tags if is_told else None
 

@@ -64,8 +64,6 @@ def hsic(
 
     Parameters
     ----------
-    y_true : array of shape (n,)
-    intervals : array of shape (n, 2) or (n, 2, L)
     n_permutations : int, default=499
         Draws behind the p-value; 0 leaves it at 1.
     random_state : int, default=0
@@ -197,8 +195,6 @@ def worst_slab_coverage(
 
     Parameters
     ----------
-    y_true : array of shape (n,)
-    intervals : array of shape (n, 2) or (n, 2, L)
     X : array or frame of shape (n, d), or columns that were read before
         Standardised here; missing values are at the mean, labels become indicators.
     delta : float, default=0.1
@@ -281,7 +277,6 @@ def _draw_directions(d: int, n_directions: int, rng: np.random.Generator) -> Arr
 
 
 def _in_slab(points: Array, v: Array, low: float, high: float) -> NDArray[np.bool_]:
-    """Which rows lie in the slab."""
     projected = points @ v
     return (projected >= low - _TIE) & (projected <= high + _TIE)
 
@@ -416,8 +411,6 @@ def excess_risk(
 
     Parameters
     ----------
-    y_true : array of shape (n,)
-    intervals : array of shape (n, 2) or (n, 2, L)
     X : array or frame of shape (n, d), or columns that were read before
         What misses may be foreseen from.
     confidence_level : float or array of shape (L,), default=0.9
@@ -499,7 +492,6 @@ def _excesses(p: Array, c: Array, tau: float) -> dict[str, Array]:
 
 
 def _risks(p: Array, c: Array, tau: float) -> ExcessRisk:
-    """All excess risks, with their errors and their two parts."""
     n = len(p)
     numbers: dict[str, float] = {}
     for suffix, part in (("", p), ("_over", np.maximum(p, tau)), ("_under", np.minimum(p, tau))):

@@ -314,16 +314,10 @@ def crps(y_true: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None)
 
     W_j being the running sum of the weights in the order of x. Mass at infinity makes it +inf.
 
-    Parameters
-    ----------
-    y_true : array of shape (n,)
-    values : array of shape (n, k)
-        Draws from each row's law, or its quantiles at the midpoints of k equal steps of level.
-    weights : array of shape (n, k) or (k,), default=None
-        Mass of each value, divided by its sum in a row; None is equal weights.
+    ``values`` (n, k) are draws from each row's law, or its quantiles at the midpoints of k equal
+    steps of level. ``weights`` (n, k) or (k,) are their masses, divided by their sum in a row;
+    None is equal weights.
 
-    Examples
-    --------
     >>> crps([0.0, 0.0], [[-1.0, 1.0], [1.0, 1.0]])
     0.75
     """
@@ -350,18 +344,15 @@ def _check_laws(
             f"got y_true of shape {y.shape} and values of shape {x.shape}, or NaN; expected finite "
             "numbers (n,) and (n, k) numbers, at least one value per row."
         )
-    w = np.ones_like(x) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.shape not in (x.shape, x.shape[1:]):
+    w = np.ones_like(x) if weights is None else np.array(weights, dtype=np.float64, ndmin=1)
+    total = w.sum(axis=-1, keepdims=True)
+    has_mass = np.all(np.isfinite(w) & (w >= 0.0)) and np.all(total > 0.0)
+    if w.shape not in (x.shape, x.shape[1:]) or not has_mass:
         raise ValueError(
-            f"weights: got shape {w.shape}; expected that of values, {x.shape}, or {x.shape[1:]}."
+            f"weights: got shape {w.shape}, negative or infinite ones, or a row of zeros; expected "
+            f"masses of shape {x.shape} or {x.shape[1:]}."
         )
-    w = np.broadcast_to(w, x.shape)
-    total = w.sum(axis=1, keepdims=True)
-    if not np.all(np.isfinite(w) & (w >= 0.0)) or not np.all(total > 0.0):
-        raise ValueError(
-            "weights: got negative or infinite ones, or a row of zeros; expected masses."
-        )
-    return y, x, w / total
+    return y, x, np.broadcast_to(w / total, x.shape)
 
 
 # ---- does coverage depend on the length, or on x? ------------------------------------------------
@@ -590,10 +581,8 @@ def size_stratified_coverage(
     def of_level(y: Array, bounds: Array, level: float) -> SizeStratifiedCoverage:
         length = tied_lengths(bounds)
         codes = size_bins(length, n_bins)
-        shortest = np.full(codes.max() + 1, np.inf)
-        longest = np.zeros_like(shortest)
-        np.minimum.at(shortest, codes, length)
-        np.maximum.at(longest, codes, length)
+        bins = [length[codes == code] for code in range(codes.max() + 1)]
+        shortest, longest = np.array([(one.min(), one.max()) for one in bins]).T
         counted = _count_parts(codes, y, bounds, level, probability)
         return SizeStratifiedCoverage(shortest, longest, **counted)
 
