@@ -233,10 +233,8 @@ def smallest(parts: Sequence[Any], ranks: _Ranks) -> Any:
     """A step for (n, values (K,)): column by column the value of a rank, +inf beyond n.
 
     ``parts`` are steps for arrays (n_p, K) of n rows together; ``ranks`` maps n to K ranks, from 1.
-    The bits of a float64, with the sign taken care of, are ordered as the number is. Their first 20
-    cut the line into cells narrower than 0.4 % of the numbers within. Counts by cell add up exactly
-    over tasks and say in which cell the rank falls; the numbers of that cell, each once with its
-    count, give it exactly. What moves is a few thousand counts, whatever the number of rows.
+    Cells are the first 20 bits of numbers. Counts by cell add up exactly over tasks and say where
+    the rank falls; the numbers of that cell, each once with its count, give it exactly.
     """
     counted = add_up([Step(_count_cells, part) for part in parts], _merge_counts)
     found = Step(_find_cells, counted, ranks)
@@ -304,7 +302,7 @@ def predict(estimator: Any, X: Any) -> Any:
     _check_columns(estimator, X)
     if not is_dask_array(X):
         return X.map_partitions(_point_series, _sent(estimator), meta=(None, "f8"))
-    return _map_rows(X, (), _point_part, _sent(estimator))
+    return _map_rows(X, _sent(estimator), (), "predict")
 
 
 def predict_interval(estimator: Any, X: Any, levels: Array, output: str, extra: Any = None) -> Any:
@@ -324,14 +322,17 @@ def predict_interval(estimator: Any, X: Any, levels: Array, output: str, extra: 
     if not is_dask_array(X):
         meta = intervals_frame(np.empty((0, 2, levels.size)), levels, X._meta)
         return X.map_partitions(_interval_frame, _sent(estimator), levels, meta=meta)
-    return _map_rows(X, (2, *levels.shape), _interval_part, _sent(estimator), levels)
+    shape = (2, *levels.shape)
+    return _map_rows(X, _sent(estimator), shape, "predict_interval", levels.tolist())
 
 
-def _map_rows(X: Any, shape: tuple[int, ...], ask: Callable[..., Array], *arguments: Any) -> Any:
+def _map_rows(X: Any, model: Any, shape: tuple[int, ...], *asked: Any) -> Any:
     """A Dask array of answers (n, *shape) with the chunks of X."""
     return whole_rows(X).map_blocks(
-        ask,
-        *arguments,
+        _ask_part,
+        model,
+        shape,
+        *asked,
         chunks=(X.chunks[0], *((size,) for size in shape)),
         drop_axis=list(range(1, X.ndim)),
         new_axis=list(range(1, 1 + len(shape))),
@@ -369,24 +370,20 @@ def _sent(estimator: Any) -> Any:
     return as_delayed([held(estimator._light_copy())])[0]
 
 
-def _point_part(X: Any, model: Any) -> Array:
-    """Point predictions of one partition; none of an empty one."""
-    return in_threads([lambda: model.predict(X)], 1)[0] if len(X) else np.empty(0)
+def _ask_part(X: Any, model: Any, shape: tuple[int, ...], method: str, *arguments: Any) -> Array:
+    """What a method says of one partition, in one thread: (n, *shape)."""
+    if not len(X):
+        return np.empty((0, *shape))
+    return np.asarray(in_threads([lambda: getattr(model, method)(X, *arguments)], 1)[0])
 
 
 def _point_series(X: Any, model: Any) -> Any:
     import pandas as pd
 
-    return pd.Series(_point_part(X, model), index=X.index)
-
-
-def _interval_part(X: Any, model: Any, levels: Array) -> Array:
-    """Bounds of one partition: (n, 2) or (n, 2, L)."""
-    if not len(X):
-        return np.empty((0, 2, *levels.shape))
-    return np.asarray(in_threads([lambda: model.predict_interval(X, levels.tolist())], 1)[0])
+    return pd.Series(_ask_part(X, model, (), "predict"), index=X.index)
 
 
 def _interval_frame(X: Any, model: Any, levels: Array) -> Any:
-    bounds = _interval_part(X, model, levels).reshape(len(X), 2, levels.size)
-    return intervals_frame(bounds, levels, X)
+    shape = (2, levels.size)
+    asked = np.atleast_1d(levels).tolist()
+    return intervals_frame(_ask_part(X, model, shape, "predict_interval", asked), levels, X)

@@ -303,9 +303,8 @@ def stack_parts(parts: Sequence[Any]) -> Any:
 def uniforms(seed: int, stream: int, start: int, count: int) -> Array:
     """Numbers in [0, 1) of the positions start, ..., start + count - 1.
 
-    Philox can be entered anywhere, so that row i has the same number whatever partition it is in.
-    Positions know nothing of what stands there: a calibration set chosen by them is exchangeable
-    with new rows whenever the rows are.
+    Philox can be entered anywhere: row i has the same number whatever partition it is in. And a
+    calibration set chosen by positions is exchangeable with new rows whenever the rows are.
     """
     skipped = start % _WORDS
     made = np.random.Philox(key=[seed, stream], counter=start // _WORDS)

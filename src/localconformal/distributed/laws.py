@@ -2,13 +2,8 @@
 
 A law is a function of training rows, so that any part of them will do for validity. At most
 `LAW_ROWS` of them, drawn by position, choose its view, bandwidth, landmarks and edges, or, with
-"auto", the law. A kernel law that runs on a sketch is then summed over every reference row,
-
-    S_g = sum over all rows with score in (v_{g-1}, v_g] of k(Z, X_i),
-
-block by block. Other laws stay those of the sample. The ranks of the edges read off m drawn rows
-are all within sqrt(ln(2 / p) / 2m) of those asked for, with probability 1 - p (Dvoretzky, Kiefer,
-Wolfowitz; Massart): 0.009 for m = 50,000 and p = 0.001. The sums between the edges are exact.
+"auto", the law. A kernel law that runs on a sketch is then summed over every reference row, block
+by block: docs/guide/scale.md says how near that is. Other laws stay those of the sample.
 """
 
 from __future__ import annotations

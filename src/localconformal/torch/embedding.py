@@ -34,8 +34,7 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
     Give it to a law as ``embedding=TorchEmbedding(module, "layer")``, or use it as a transformer
     whose points a regressor of this library takes for its rows; where the point model looks at the
     same layer, that runs the network once per row. It is run in batches, without gradients and in
-    evaluation mode, and left as it was. A row's point does not depend on the rows beside it, up to
-    rounding.
+    evaluation mode, and left as it was.
 
     Parameters
     ----------
