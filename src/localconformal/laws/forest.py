@@ -15,6 +15,7 @@ from sklearn.ensemble._forest import BaseForest
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from localconformal.columns import View
 from localconformal.engine import FEW
 from localconformal.engine.leaves import Codes, LeafEngine, TreeWalk
 from localconformal.laws.base import Law, ReferenceEngine, WeightedLaw, reference_rows
@@ -122,7 +123,7 @@ class ForestLaw(Law):
     def _grow(self, rows: Rows, v: Array) -> None:
         """Leaves of trees grown on the reference rows."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.view_ = fit_points(self.embedding, rows, v, seed, self.n_jobs, supervised=True)
+        self.view_ = fit_view(self.embedding, rows, v, seed, self.n_jobs)
         points = as_points(self.view_(rows))
         own = self.estimator is not None
         model = clone(self.estimator) if own else default_forest(len(v), seed, self.n_jobs)
@@ -167,6 +168,11 @@ class ForestLaw(Law):
         """Share of the trees in which two rows are in the same leaf."""
         check_is_fitted(self)
         return _LeafLocalizer(self)
+
+
+def fit_view(embedding: Any, rows: Rows, v: Array, seed: int, n_jobs: int | None) -> Curve:
+    """What a supervised law sees of a row; an embedding that the user chose is all that counts."""
+    return View().fit(rows) if embedding is None else fit_points(embedding, rows, v, seed, n_jobs)
 
 
 def _given_model(estimator: Any, rows: Rows) -> Any:

@@ -31,7 +31,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from localconformal.columns import Features, View
+from localconformal.columns import Features
 from localconformal.engine import (
     CODES,
     FEW,
@@ -437,8 +437,8 @@ class KernelLaw(Law):
     kernel : {"gaussian", "boxcar", "epanechnikov"}, default="gaussian"
         exp(-u^2 / 2), 1{u <= 1} or (1 - u^2)+.
     bandwidth : float or str or rule, default="median"
-        h, or how to choose it from the reference rows: "median" of the pairwise distances,
-        "median-log", "rate", "cv" or a rule such as ``DistanceQuantile(0.1)``.
+        h, infinite for no localization, or how to choose it from the reference rows: "median" of
+        the pairwise distances, "median-log", "rate", "cv" or a rule, ``DistanceQuantile(0.1)``.
     embedding : default=None
         Where distances are measured: None (standardised features; one-hot and imputed for
         frames), "outputs" (mu(x), the regressor's own point predictions), "outputs-spread" (mu(x)
@@ -563,15 +563,10 @@ class KernelLaw(Law):
         return _KernelLocalizer(self.view_, self.kernel, self.bandwidth_)
 
 
-def fit_points(
-    embedding: Any, rows: Rows, v: Array, seed: int, n_jobs: int | None, supervised: bool = False
-) -> Curve:
-    """What a law sees of a row: the embedding that the user asks for, else the features.
-
-    A supervised law then also sees what the point model says of the row.
-    """
+def fit_points(embedding: Any, rows: Rows, v: Array, seed: int, n_jobs: int | None) -> Curve:
+    """Where "near" is measured: the features, or the embedding that the user asks for."""
     if embedding is None:
-        return View().fit(rows) if supervised else Features().fit(rows.X)
+        return Features().fit(rows.X)
     from localconformal.laws.embeddings import fit_embedding
 
     return fit_embedding(embedding, rows, v, seed, n_jobs)

@@ -15,7 +15,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils import check_random_state
 
 from localconformal.laws.base import GRID, Knots, Law, reference_rows
-from localconformal.laws.kernel import fit_points
+from localconformal.laws.forest import fit_view
 from localconformal.models import at_level, takes_quantiles
 from localconformal.parallel import FEW_ROWS, in_threads
 from localconformal.quantiles import Array, typical_size
@@ -71,7 +71,7 @@ class LearnedLaw(Law):
         rows, scores = reference_rows(X, v)
         self.levels_ = check_levels(self.levels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.view_ = fit_points(self.embedding, rows, scores, seed, self.n_jobs, supervised=True)
+        self.view_ = fit_view(self.embedding, rows, scores, seed, self.n_jobs)
         points = self.view_(rows)
         model = _default_model(seed) if self.estimator is None else self.estimator
         if is_frozen(model):
