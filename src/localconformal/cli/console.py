@@ -33,9 +33,9 @@ EXIT_CODES = {
     143: "terminated (SIGTERM); no file is half written",
 }
 _BAD_INPUT, _UNPRINTED, _INTERRUPTED = 2, 4, 130
-#: Characters of a sentence before it is cut, and bytes of a file whose size is told.
-_LONGEST, _LARGE_FILE = 2_000, 50_000_000
-#: Where a command takes the name of a method; help pages load nothing, so the list is elsewhere.
+#: Characters of a sentence before it is cut.
+_LONGEST = 2_000
+#: Help pages load nothing, so the list of methods is elsewhere.
 METHOD_NAMES = "A name; a wrong one lists all"
 
 #: Those whose default, if there is one, needs no word.
@@ -92,19 +92,13 @@ def _complain(text: str) -> None:
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
     """Warnings for users as sentences on standard error, each once, at the end; others never."""
-    said: dict[str, None] = {}
-
-    def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        if issubclass(category, UserWarning):
-            said[one_line(message, _LONGEST)] = None
-
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = show_warning
         try:
             yield
         finally:
-            for text in said:
+            said = (one.message for one in caught if issubclass(one.category, UserWarning))
+            for text in dict.fromkeys(one_line(message, _LONGEST) for message in said):
                 _complain(f"Note: {text}")
 
 
@@ -137,9 +131,12 @@ def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> No
     """
     from rich.console import Console
 
-    console, files = Console(), document.get("files", {})
+    console, files, lines = Console(), document.get("files", {}), []
     width = max(map(len, files), default=0) + 1
-    lines = [f"{what[0].upper()}{what[1:] + ':':<{width}}{_place(files[what])}" for what in files]
+    for what, path in files.items():
+        size = path.stat().st_size / 1e6
+        large = f" ({size:,.0f} MB)" if size > 50 else ""
+        lines.append(f"{what[0].upper()}{what[1:] + ':':<{width}}{path}{large}")
     try:
         if as_json:
             typer.echo(json_text(document))
@@ -155,11 +152,6 @@ def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> No
         done = "the command is done, and the files that it makes are written"
         _complain(f"Cannot print the result ({error.strerror}); {done}.")
         raise typer.Exit(_UNPRINTED) from error
-
-
-def _place(path: Path) -> str:
-    size = path.stat().st_size
-    return f"{path} ({size / 1e6:,.0f} MB)" if size > _LARGE_FILE else str(path)
 
 
 @contextmanager

@@ -197,21 +197,21 @@ def check_nodes(data: bytes) -> None:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         json.loads(archive.read("schema.json"), object_hook=met)
     known: dict[Any, Any] = {}
+    types = {("TypeNode", "builtins"), ("TypeNode", "numpy")}
     for node in (one for one in objects if "__loader__" in one):
         if node["__loader__"] in ("ConstructorFromReduceNode", "MethodNode", "OperatorFuncNode"):
             raise ValueError(f"it has a {node['__loader__']}, which would call something")
         # skops takes the first node with an id for all later ones, whatever they say.
         if "__id__" in node and known.setdefault(node["__id__"], _kind(node)) != _kind(node):
             raise ValueError("it has two different objects with the same id")
-        # Gradient boosting applies it to columns with categories.
+        # Of gradient boosting.
         allowed = ("FunctionNode", "sklearn.utils.validation", "check_array")
         if node["__loader__"] == "PartialNode" and _kind(node["content"]["func"]) != allowed:
             raise ValueError("it has a functools.partial of an unknown function")
         keys = node.get("key_types")
         if keys is not None and (
             _kind(keys) != ("ListNode", "builtins", "list")
-            or {_kind(key)[:2] for key in keys["content"]}
-            - {("TypeNode", "builtins"), ("TypeNode", "numpy")}
+            or {_kind(key)[:2] for key in keys["content"]} - types
         ):
             raise ValueError("it has a dict whose keys would be made by a call")
 
@@ -230,7 +230,7 @@ _FURTHER_TEXTS = (
 
 
 def drop_caches(model: Any) -> None:
-    """No estimator within the model keeps results on disk, as pickles; what it computes stays."""
+    """No estimator within the model keeps results on disk; what it computes stays."""
     for part in _estimators(model):
         if vars(part).get("memory") is not None:
             part.memory = None
@@ -239,8 +239,7 @@ def drop_caches(model: Any) -> None:
 def without_requests(model: Any) -> Any:
     """The model, or a copy of it, whose estimators request no metadata.
 
-    Requests say what `fit` is to be given. A fitted model has no use for them, and skops, which
-    follows them back to their estimator, would not come to an end.
+    Only `fit` has a use for requests, which skops would follow back to their estimator for ever.
     """
     if any("_metadata_request" in vars(part) for part in _estimators(model)):
         model = deepcopy(model)

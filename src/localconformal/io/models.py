@@ -1,9 +1,8 @@
 """Fitted models as files that hold data, never code.
 
-The format is skops: a zip file of arrays and a JSON tree that names a type at each place. Reading
-one unpickles nothing. Every type named must be on the list here; what is made of them is looked at
-(`localconformal.io.checks`) before compiled loops follow it. The check sums of the zip file find
-damage. Nothing tells who wrote a file: a file written with bad intent can have wrong intervals.
+The format is skops: a zip file of arrays and a JSON tree that names a type at each place. Every
+type named must be on the list here; what is made of them is looked at (`localconformal.io.checks`)
+before compiled loops follow it. SECURITY.md says what this guards against, and what not.
 """
 
 from __future__ import annotations
@@ -26,9 +25,8 @@ from localconformal.versions import versions
 
 #: Earlier ones run code that a crafted file brings.
 OLDEST_SKOPS = (0, 12)
-#: Entry that tells the versions that wrote a file, for the sentence about one that does not load.
-STAMP = "localconformal.json"
-STAMPED = ("localconformal", "scikit-learn")
+#: Entry that tells the versions of these that wrote a file.
+STAMP, STAMPED = "localconformal.json", ("localconformal", "scikit-learn")
 
 #: Modules of this library whose classes a fitted model is made of; none of them reads or writes
 #: files, or calls what it is given.
@@ -56,9 +54,8 @@ _FURTHER = {
     "sklearn.ensemble._hist_gradient_boosting.binning": "_BinMapper",
     "sklearn.ensemble._hist_gradient_boosting.predictor": "TreePredictor",
     "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
-    # Trees, which `check_model` looks at.
+    # Trees, which `check_model` looks at, and what gradient boosting does to categories.
     "sklearn.tree._tree": "Tree",
-    # A function that gradient boosting applies to columns with categories.
     "sklearn.utils.validation": "check_array",
     "xgboost.core": "Booster",
     "xgboost.sklearn": "XGBRegressor",
@@ -250,22 +247,21 @@ class Flat:
 def _flatten(model: Any) -> Flat:
     """The model with each of its objects standing once; the model itself is not changed."""
     parts: list[Any] = []
-    places: dict[int, int] = {}
-    # Kept alive, so that no other object gets an identity that was met.
-    met: list[Any] = []
+    # With the objects, which are thereby kept alive, so that no other gets the id of one.
+    places: dict[int, tuple[int, Any]] = {}
 
     def write(value: Any) -> Any:
         if isinstance(value, PLAIN) or type(value) in (list, tuple, dict):
             return _rebuilt(value, write)
         if id(value) not in places:
-            place = places[id(value)] = len(parts)
-            met.append(value)
+            place = len(parts)
+            places[id(value)] = place, value
             parts.append(value)
             if is_own(value):
                 state = value.__getstate__() if hasattr(value, "__getstate__") else vars(value)
                 parts[place] = object.__new__(type(value))
                 vars(parts[place]).update(_rebuilt(dict(state or {}), write))
-        return Shared(places[id(value)])
+        return Shared(places[id(value)][0])
 
     write(model)
     return Flat(parts)

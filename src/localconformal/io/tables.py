@@ -129,8 +129,7 @@ def table_batches(
     """The named columns of a table, batch by batch in bounded memory, in the order of the rows.
 
     The index of a batch, a pandas frame, is the position of each row in the table, from 0.
-    The types are told, not found: a batch in which a column happens to be empty, or whole numbers
-    only, has the types of all others.
+    The types are told, not found: all batches have the same, whatever their values.
 
     Parameters
     ----------
@@ -284,8 +283,7 @@ def check_columns(wanted: Iterable[str], present: list[str], source: str) -> Non
     """Every wanted column is there, or a `TableError` that suggests what was meant."""
     # A set: a scan of the list for each of 100,000 names would take a minute.
     known = set(present)
-    missing = [name for name in wanted if name not in known]
-    if not missing:
+    if not (missing := [name for name in wanted if name not in known]):
         return
     close = get_close_matches(missing[0], present, n=3, cutoff=0.6)
     folded = [name for name in present if name.strip().lower() == missing[0].strip().lower()]

@@ -76,28 +76,25 @@ def make_base_model(name: Any, method: str, seed: int) -> Any:
     Gradient boosting takes categories and missing values as they are, and a Pipeline is trusted to;
     others stand behind an encoder.
     """
-    quantile = method == "cqr"
-    if not isinstance(name, str | Path):
-        return _own_model(name, "the model is")
-    if name == "hgb":
+    quantile, known = method == "cqr", name if isinstance(name, str) else ""
+    if known == "hgb":
         options = {"loss": "quantile", "quantile": 0.5} if quantile else {}
         options |= {"categorical_features": "from_dtype", "random_state": seed}
         return HistGradientBoostingRegressor(**options)
-    if name == "linear":
+    if known == "linear":
         # The penalty on quantiles of standardised columns is enough to make them unique.
         alphas = [10.0**power for power in range(-3, 4)]
         return _encoded(QuantileRegressor(alpha=1e-4) if quantile else RidgeCV(alphas))
-    if name == "forest":
+    if known == "forest":
         if quantile:
             needs = "which this method needs; choose hgb or linear"
             raise ValueError(f"the model 'forest' has no quantiles, {needs}.")
         return _encoded(RandomForestRegressor(random_state=seed))
-    if not Path(name).suffix and not Path(name).exists():
-        raise unknown_choice("model", str(name), [*_MODELS, "the path of a .skops file"])
-    return _own_model(load_model(name), f"{name} holds")
-
-
-def _own_model(model: Any, said: str) -> Any:
+    model, said = name, "the model is"
+    if isinstance(name, str | Path):
+        if not Path(name).suffix and not Path(name).exists():
+            raise unknown_choice("model", str(name), [*_MODELS, "the path of a .skops file"])
+        model, said = load_model(name), f"{name} holds"
     if isinstance(model, type) or not (hasattr(model, "get_params") and is_regressor(model)):
         got = "class" if isinstance(model, type) else type(model).__name__
         raise ValueError(f"{said} a {got}; expected a regressor of scikit-learn.")
@@ -368,10 +365,9 @@ def fit_table_model(
 
     Parameters
     ----------
-    table : frame of n rows
-        pandas or polars. Rows without a finite target are left out.
+    table : pandas or polars frame
     target : str
-        Column to predict.
+        Column to predict; rows without a finite value there are left out.
     method : str, default="slcp"
         A short name such as "slcp", "cqr", "split", or that of an estimator.
     model : str, Path or regressor of scikit-learn, default="hgb"

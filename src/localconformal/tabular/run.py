@@ -44,7 +44,6 @@ _FILES = {
     "new intervals as CSV": "new-intervals.csv",
     "record": "run.json",
 }
-_PARTS = ("input", "with a target", "train", "calibrate", "hold out")
 #: What the page of a run says where no groups were named.
 GROUP_HINT = "name their columns as groups"
 
@@ -228,7 +227,8 @@ def _predict_and_audit(
     is_named = tested.index.name is not None or tested.index.dtype.kind not in "iu"
     names = tested.get(task.identifier, tested.index if is_named else None)
     used = model.regressor.fit_report_["rows"]
-    counts = (n_input, len(rows.y), used["train"], used["calibration"], len(held))
+    counts = {"input": n_input, "with a target": len(rows.y), "train": used["train"]}
+    counts |= {"calibrate": used["calibration"], "hold out": len(held)}
     return Run(
         task=task,
         model=model,
@@ -237,7 +237,7 @@ def _predict_and_audit(
         y=y,
         intervals=intervals,
         table=models.with_row_names(made, rows.positions[held], names),
-        rows=dict(zip(_PARTS, counts, strict=True)),
+        rows=counts,
         accuracy=accuracy(y, made["predicted"]),
         notes=notes,
         seconds=seconds,
