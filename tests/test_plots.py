@@ -136,7 +136,11 @@ def test_no_rows_are_refused_and_several_levels_where_one_is_drawn(name):
             PLOTS[name](X, y, several(intervals))
 
 
-def test_groups_are_those_of_the_metric_and_of_many_the_largest():
+def test_groups_and_levels_are_those_of_the_metrics_and_of_many_groups_the_largest():
+    several = np.stack([INTERVALS, 0.4 * INTERVALS], axis=2)
+    _, frame = plots.plot_calibration(Y, several, [0.9, 0.5])
+    expected = metrics.coverage_length_curve(Y, several, [0.9, 0.5]).frame()
+    pd.testing.assert_frame_equal(frame, expected)
     groups = np.array(["b", "a", "c"])[np.arange(N) % 3]
     _, frame = plots.plot_group_coverage(Y, 0 * INTERVALS, groups, 0.8)
     expected = metrics.group_coverage(Y, 0 * INTERVALS, groups, 0.8).frame()
@@ -171,13 +175,6 @@ def test_errors_and_lengths_of_rows_and_bins():
     assert np.average(mean["coverage"], weights=mean["n"]) == pytest.approx(COVERAGE)
 
 
-def test_the_calibration_curve_is_that_of_the_metric():
-    several = np.stack([INTERVALS, 0.4 * INTERVALS], axis=2)
-    _, frame = plots.plot_calibration(Y, several, [0.9, 0.5])
-    expected = metrics.coverage_length_curve(Y, several, [0.9, 0.5]).frame()
-    pd.testing.assert_frame_equal(frame, expected)
-
-
 def test_methods_have_the_numbers_of_the_metrics_and_paired_bands():
     methods = {"a": INTERVALS, "wide": 1.5 * INTERVALS, "same": INTERVALS + 0.0}
     _, frame = plots.plot_methods(Y, methods)
@@ -195,24 +192,15 @@ def test_methods_have_the_numbers_of_the_metrics_and_paired_bands():
     assert ends == pytest.approx((half, half), rel=0.01)
 
 
-@pytest.fixture(scope="module")
-def data():
+def test_bands_have_all_rows_and_regions_average_to_their_coverage():
     simulation = load_simulation("sim2")
     X, y = simulation.sample(300, random_state=0)
     oracle = simulation.quantile(X, [0.05, 0.95])
-    return X, y, oracle, {"narrow": oracle * 0.5, "wide": oracle + np.array([-1.0, 1.0])}
-
-
-def test_bands_have_all_rows_and_their_coverage(data):
-    X, y, oracle, bands = data
+    bands = {"narrow": oracle * 0.5, "wide": oracle + np.array([-1.0, 1.0])}
     _, frame = plots.plot_bands(X, y, bands, oracle=oracle)
     for name, intervals in {**bands, "true quantiles": oracle}.items():
         part = frame[frame["method"] == name]
         assert (len(part), part["covered"].mean()) == (300, metrics.coverage(y, intervals))
-
-
-def test_regions_average_to_the_coverage_of_all_rows(data):
-    X, y, _, bands = data
     _, frame = plots.plot_regions(X, y, bands, EDGES)
     for name, part in frame.groupby("method"):
         assert part["rows"].sum() == len(y)
