@@ -2,24 +2,18 @@ r"""Texts from data, numbers and shares as people write them, and pages from tem
 
 Examples
 --------
->>> print(visible("\x1b[31mred"), len(visible("a" * 9_999)), one_line("two\nlines"))
-\x1b[31mred 2000 two lines
+>>> print(visible("\x1b[31mred"), one_line("two\nlines"), json_text(["\u202eé\x9b"]).split())
+\x1b[31mred two lines ['[', '"\\u202eé\\u009b"', ']']
 >>> shorten("counts of rentals, the casual ones included", 20), listing("abcd", most=2)
 ('counts of re…ncluded', 'a, b and 2 more')
 >>> unknown_choice("method", "slpc", ["slcp", "split"])
 ValueError("There is no method 'slpc'; did you mean slcp? Choose one of slcp, split.")
->>> say_number(293712.4), say_number(10886), say_number(0.000123), say_number(3.1, signed=True)
-('293,700', '10,886', '0.000123', '+3.1')
->>> say_tick(146812.5, 2.5), say_difference(-6.7e-5, -0.003, 0.0029)
-('146,812.5', '-0.0001 [-0.0030, +0.0029]')
+>>> say_number(293712.4), say_tick(146812.5, 2.5), say_difference(-6.7e-5, -0.003, 0.0029)
+('293,700', '146,812.5', '-0.0001 [-0.0030, +0.0029]')
 >>> say_share(0.91372), say_level(0.995), say_band(0.8312, 0.9), say_p_value(1e-9), say_rows(1)
 ('91.4 %', '99.5 %', '83.1 to 90.0', '< 0.001', '1 row')
 >>> plain_data({"a": (np.float64(1 / 3), math.inf), "b": None, "c": np.bool_(True)}, digits=6)
 {'a': [0.333333, 'Infinity'], 'b': None, 'c': True}
->>> print(json_text({"name": "\u202eé\x9b"}))
-{
-  "name": "\u202eé\u009b"
-}
 """
 
 from __future__ import annotations
@@ -186,10 +180,8 @@ def has_jinja2() -> bool:
 def render_template(path: str, **given: Any) -> str:
     """A template of this library, by its path below the package; every text is escaped."""
     if not has_jinja2():
-        raise ImportError(
-            "An HTML page needs jinja2, which this environment lacks: "
-            "run pip install 'localconformal[report]'."
-        )
+        how = "run pip install 'localconformal[report]'"
+        raise ImportError(f"An HTML page needs jinja2, which this environment lacks: {how}.")
     return str(_environment().get_template(path).render(**given))
 
 

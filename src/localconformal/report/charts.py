@@ -100,14 +100,13 @@ def all_charts(
     seed: int,
 ) -> dict[str, Any]:
     """Name -> chart, those that can be drawn; rows are (y, bounds)."""
-    charts = {"glance": _glance_chart(audit), **_part_charts(audit)}
+    charts = {"glance": _glance_chart(audit), **_part_charts(audit), **_slab_chart(audit)}
     if rows is not None:
         charts |= _row_charts(*rows, seed)
-        if y_pred is not None:
-            charts["predictions"] = _predictions_chart(*rows, np.asarray(y_pred), seed)
+    if rows is not None and y_pred is not None:
+        charts["predictions"] = _predictions_chart(*rows, np.asarray(y_pred), seed)
     if curve is not None:
         charts["curve"] = _curve_chart(curve)
-    charts |= _slab_chart(audit)
     return charts if comparison is None else charts | _comparison_charts(comparison)
 
 
@@ -212,14 +211,12 @@ def _curve_chart(curve: CoverageLengthCurve) -> dict[str, Any]:
     n = len(curve.confidence_level)
     kept = np.unique(np.linspace(0, n - 1, min(n, _MAX_LEVELS)).astype(int))
     names = ("confidence_level", "coverage", "lower", "upper", "mean_length")
-    return _chart(
-        "curve",
-        "Does the coverage match the level asked for?",
-        "Coverage observed at each confidence level, with its 95 % band; on the dashed line they "
-        "are equal.",
-        {name: getattr(curve, name)[kept] for name in names},
-        note=f"{len(kept)} of {n:,} levels." if len(kept) < n else "",
-    )
+    columns = {name: getattr(curve, name)[kept] for name in names}
+    lead = "Coverage observed at each confidence level, with its 95 % band; on the dashed line "
+    lead += "they are equal."
+    note = f"{len(kept)} of {n:,} levels." if len(kept) < n else ""
+    title = "Does the coverage match the level asked for?"
+    return _chart("curve", title, lead, columns, note=note)
 
 
 def _row_charts(y: Array, bounds: Array, seed: int) -> dict[str, Any]:
@@ -230,12 +227,22 @@ def _row_charts(y: Array, bounds: Array, seed: int) -> dict[str, Any]:
     left_out = _say_if_any("Infinite, and left out", len(y) - len(finite))
     if len(finite) and np.ptp(length[finite]) > 0:
         charts["lengths"] = _length_histogram(length[finite], covered[finite], len(y), left_out)
-    if len(finite):
-        rows = finite[drawn_rows(len(finite), _MAX_POINTS, seed)]
-        error = np.abs(y[rows] - bounds[rows].mean(axis=1))
-        columns = {"length": length[rows], "error": error, "covered": covered[rows]}
-        drawn = _say_drawn(len(rows), len(y), seed)
-        charts["errors"] = _error_scatter(columns, drawn, left_out)
+    if not len(finite):
+        return charts
+    rows = finite[drawn_rows(len(finite), _MAX_POINTS, seed)]
+    columns = {"length": length[rows], "error": np.abs(y[rows] - bounds[rows].mean(axis=1))}
+    ends = {name: float(np.quantile(values, _EDGE)) for name, values in columns.items()}
+    outside = np.any([values > ends[name] for name, values in columns.items()], axis=0)
+    beyond = _say_if_any("Beyond the axes, at their edge", int(outside.sum()))
+    charts["errors"] = _chart(
+        "scatter",
+        "Are intervals longer where errors are larger?",
+        "Each row by the length of its interval and the distance of y from its centre. Rows above "
+        "the line, where the error is half the length, are missed.",
+        {**columns, "covered": covered[rows]},
+        note=f"{_say_drawn(len(rows), len(y), seed)}{beyond}{left_out}",
+        ends=list(ends.values()),
+    )
     return charts
 
 
@@ -254,22 +261,6 @@ def _length_histogram(
     longer = _say_if_any(f"Longer than {say_number(top)}, in the last bar", n_longer)
     note = f"All {say_rows(n)}.{longer}{left_out}"
     return _chart("histogram", "How long the intervals are", lead, columns, note=note)
-
-
-def _error_scatter(columns: dict[str, Array], drawn: str, left_out: str) -> dict[str, Any]:
-    length, error = columns["length"], columns["error"]
-    ends = [float(np.quantile(values, _EDGE)) for values in (length, error)]
-    outside = int(np.sum((length > ends[0]) | (error > ends[1])))
-    beyond = _say_if_any("Beyond the axes, at their edge", outside)
-    return _chart(
-        "scatter",
-        "Are intervals longer where errors are larger?",
-        "Each row by the length of its interval and the distance of y from its centre. Rows above "
-        "the line, where the error is half the length, are missed.",
-        columns,
-        note=f"{drawn}{beyond}{left_out}",
-        ends=ends,
-    )
 
 
 def _sorted_intervals(
@@ -299,23 +290,19 @@ def _sorted_intervals(
 
 
 def _predictions_chart(y: Array, bounds: Array, y_pred: Array, seed: int) -> dict[str, Any]:
-    rows = drawn_rows(len(y), _MAX_PREDICTED, seed)
-    covered, (lower, upper) = is_covered(y, bounds)[rows], bounds[rows].T
-    finite = bounds[rows][np.isfinite(bounds[rows])]
+    rows, n = drawn_rows(len(y), _MAX_PREDICTED, seed), len(y)
+    y, y_pred, bounds = y[rows], y_pred[rows], bounds[rows]
+    finite = bounds[np.isfinite(bounds)]
     # The axis leaves out a few bounds at either end, but no prediction and no y.
     reach = np.quantile(finite, [1.0 - _EDGE, _EDGE]) if len(finite) else finite
-    seen = np.concatenate([y[rows], y_pred[rows], reach])
-    columns = {"row": rows, "predicted": y_pred[rows], "observed": y[rows]}
-    return _chart(
-        "predictions",
-        "Predicted and observed",
-        "Each line is the interval of one row, at its prediction; each dot is its y. On the "
-        "dashed line they are equal.",
-        {**columns, "lower": lower, "upper": upper, "covered": covered},
-        note=_say_drawn(len(rows), len(y), seed),
-        across=[float(y_pred[rows].min()), float(y_pred[rows].max())],
-        ends=[float(seen.min()), float(seen.max())],
-    )
+    seen = np.concatenate([y, y_pred, reach])
+    columns: dict[str, Any] = {"row": rows, "predicted": y_pred, "observed": y}
+    columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1], "covered": is_covered(y, bounds)}
+    lead = "Each line is the interval of one row, at its prediction; each dot is its y. On the "
+    lead += "dashed line they are equal."
+    ends = {"across": [y_pred.min(), y_pred.max()], "ends": [seen.min(), seen.max()]}
+    note = _say_drawn(len(rows), n, seed)
+    return _chart("predictions", "Predicted and observed", lead, columns, note=note, **ends)
 
 
 def _say_drawn(drawn: int, n: int, seed: int) -> str:

@@ -154,16 +154,10 @@ def report_content(
 def render(content: dict[str, Any]) -> str:
     """The page of a `report_content`: style, script and data are inside, nothing else is asked for.
 
-    Examples
-    --------
     >>> from localconformal.audit import audit
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.uniform(size=(200, 1)), rng.uniform(size=200)
-    >>> content = report_content(audit(X, y, np.tile([0.05, 0.95], (200, 1))), title="a < b")
-    >>> content["headline"]["text"]
-    '92.0 % of 200 rows lie in their interval. The target is 90 %.'
-    >>> "<title>a &lt; b</title>" in render(content), "https://" in render(content)
-    (True, False)
+    >>> found = audit([1.0, 2.0, 3.0], [0.1, 0.2, 5.0], [[0.0, 1.0]] * 3)
+    >>> "<title>a &lt; b</title>" in render(report_content(found, title="a < b"))
+    True
     """
     given = {**content, **_assets(), "typeset": typeset}
     return render_template("report/templates/report.html.j2", **given)
@@ -185,17 +179,14 @@ def _assets() -> dict[str, str]:
     return {"style": style, "script": script, "policy": policy}
 
 
-#: A hyphen before a number is a minus.
+#: A hyphen before a number is a minus; where in memory an object is differs every time.
 _MINUS = re.compile(r"(?<!\w)-(?=[\d∞])|(?<=e)-(?=\d)")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def typeset(number: str) -> str:
     """A number in the signs of a page: a dash, infinity and minus."""
     return "–" if number == "-" else _MINUS.sub("−", number.replace("infinity", "∞"))
-
-
-#: Where in memory an object is differs every time.
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def _say(value: Any) -> str:
@@ -213,11 +204,9 @@ def _check_rows(audit: Audit, y: ArrayLike, intervals: ArrayLike) -> tuple[Array
     y_checked, bounds = check_one_level(y, intervals)
     n, share = len(y_checked), float(is_covered(y_checked, bounds).mean())
     if n != audit.summary.n or not np.isclose(share, audit.summary.coverage):
-        raise ValueError(
-            f"y and intervals have {say_rows(n)}, {say_share(share)} of them covered; expected the "
-            f"audit's {say_rows(audit.summary.n)}, {say_share(audit.summary.coverage)} of them "
-            "covered: pass what was audited."
-        )
+        got = f"y and intervals have {say_rows(n)}, {say_share(share)} covered"
+        known = f"{say_rows(audit.summary.n)}, {say_share(audit.summary.coverage)} covered"
+        raise ValueError(f"{got}; expected the audit's {known}: pass what was audited.")
     return y_checked, bounds
 
 
@@ -247,9 +236,22 @@ def _headline(
 ) -> dict[str, Any]:
     summary, families = audit.summary, (audit.rules, audit.features, audit.groups, audit.sizes)
     n_tested = sum(map(len, families)) + (audit.slab.n > 0)
-    often = f"; {len(over):,} covered too often" if over else ""
-    fails = (f"{len(under):,} of {n_tested:,}", f"parts of the rows, beyond chance{often}")
-    figures = [*_figures(summary), ("Coverage fails", *fails)]
+    length, infinite = f"median {_say(summary.median_length)}", 100 * summary.share_infinite
+    if infinite > 0:
+        others = _say(summary.mean_finite_length)
+        length = f"{say_number(infinite)} % are infinite, the others {others}"
+    band = f"95 % band: {say_band(summary.lower, summary.upper)}"
+    if summary.n_calibration:
+        expected = say_band(summary.expected_lower, summary.expected_upper)
+        band += f"; {say_calibration(summary)} explains {expected}"
+    beyond = "parts of the rows, beyond chance"
+    beyond += f"; {len(over):,} covered too often" if over else ""
+    figures = [
+        ("Target", say_level(summary.confidence_level), "of rows in their interval"),
+        ("Observed", say_share(summary.coverage), band),
+        ("Mean length", _say(summary.mean_length), length),
+        ("Coverage fails", f"{len(under):,} of {n_tested:,}", beyond),
+    ]
     verdict = [_overall_sentence(summary), *_parts_sentences(audit, under, over, n_tested)]
     lie = "lies in its" if summary.n == 1 else "lie in their"
     return {
@@ -304,22 +306,6 @@ def _say_parts(failures: list[Failure]) -> str:
     told = [(counts[part], *names) for part, names in _PARTS.items() if counts[part]]
     *first, last = (f"{n:,} {one if n == 1 else many}" for n, one, many in told)
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _figures(summary: Summary) -> list[tuple[str, str, str]]:
-    length, infinite = f"median {_say(summary.median_length)}", 100 * summary.share_infinite
-    if infinite > 0:
-        others = _say(summary.mean_finite_length)
-        length = f"{say_number(infinite)} % are infinite, the others {others}"
-    band = f"95 % band: {say_band(summary.lower, summary.upper)}"
-    if summary.n_calibration:
-        expected = say_band(summary.expected_lower, summary.expected_upper)
-        band += f"; {say_calibration(summary)} explains {expected}"
-    return [
-        ("Target", say_level(summary.confidence_level), "of rows in their interval"),
-        ("Observed", say_share(summary.coverage), band),
-        ("Mean length", _say(summary.mean_length), length),
-    ]
 
 
 def _promise(audit: Audit, model: Any) -> dict[str, Any]:
@@ -460,9 +446,8 @@ def _data_facts(audit: Audit, X: Any, model: Any, seed: int) -> list[dict[str, A
 
 def _column_rows(X: Any, n: int) -> list[tuple[Any, ...]]:
     if len(X) != n:
-        raise ValueError(
-            f"X has {say_rows(len(X))}; expected the audit's {say_rows(n)}: pass what was audited."
-        )
+        got = f"X has {say_rows(len(X))}"
+        raise ValueError(f"{got}; expected the audit's {say_rows(n)}: pass what was audited.")
     rows: list[tuple[Any, ...]] = []
     for column in read_columns(as_table(X), n):
         kind, known = column.kind, column.codes[column.codes != MISSING]
