@@ -387,13 +387,8 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             ``crossed``: the bounds crossed and became their midpoint; ``infinite``.
         """
         self._check_calibrated()
-        level = self._levels(confidence_level, None)
-        if level.ndim:
-            raise ValueError(
-                f"got confidence_level={confidence_level!r}; expected one number: call diagnose "
-                "once for each level."
-            )
-        rows, levels = self._rows(X, self._read_beside(beside)), np.atleast_1d(level)
+        levels = np.atleast_1d(self._levels(confidence_level, None, one_for="diagnose"))
+        rows = self._rows(X, self._read_beside(beside))
         raw, theta = self._bounds(rows, levels)
         parts = [self._local(part, levels) for _, part in rows.parts(self.parts_.rows_at_a_time)]
         lower, upper, size, widened = map(np.concatenate, zip(*parts, strict=True))
@@ -566,16 +561,22 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
                 "conformalize(X_cal, y_cal) again."
             )
 
-    def _levels(self, confidence_level: Any, alpha: Any) -> Array:
+    def _levels(self, confidence_level: Any, alpha: Any, one_for: str = "") -> Array:
         if confidence_level is not None and alpha is not None:
             raise ValueError(
                 f"got both confidence_level={confidence_level!r} and alpha={alpha!r}; pass one, "
                 "alpha = 1 - confidence_level."
             )
-        if alpha is not None:
-            return 1.0 - as_levels(alpha, "alpha")
-        asked = self.confidence_level if confidence_level is None else confidence_level
-        return as_levels(asked, "confidence_level")
+        if alpha is None:
+            asked = self.confidence_level if confidence_level is None else confidence_level
+            levels = as_levels(asked, "confidence_level")
+        else:
+            levels = 1.0 - as_levels(alpha, "alpha")
+        if one_for and levels.ndim:
+            raise ValueError(
+                f"got {len(levels)} levels; expected one number: call {one_for} for each level."
+            )
+        return levels
 
     def __sklearn_tags__(self) -> Any:
         """Missing values and dimensions are the base estimator's business."""

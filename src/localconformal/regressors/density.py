@@ -88,12 +88,8 @@ class _DensityRegressor(BaseConformalRegressor):
             too few for the level. Regions of a higher level contain those of a lower one.
         """
         self._check_calibrated()
-        level = self._levels(confidence_level, alpha)
-        if level.ndim:
-            raise ValueError(
-                f"got {len(level)} levels; expected one number: call predict_region for each level."
-            )
-        levels, rows, parts = np.atleast_1d(level), self._rows(X), self.parts_
+        levels = np.atleast_1d(self._levels(confidence_level, alpha, one_for="predict_region"))
+        rows, parts = self._rows(X), self.parts_
         theta, regions = np.empty((len(rows), 1, 1)), []
         for part, some in rows.parts(parts.rows_at_a_time):
             theta[part] = found = parts.correction.theta(self.calibration_, some, levels)
