@@ -229,8 +229,6 @@ class MonotoneAdjustment(Adjustment):
 
     Examples
     --------
-    SLCP, written by hand:
-
     >>> slcp = MonotoneAdjustment(lambda v, F, theta: F.quantile(F.level) + theta - v)
     """
 

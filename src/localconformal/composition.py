@@ -69,11 +69,8 @@ class Sides:
     @property
     def shares(self) -> Array:
         """Share of alpha that each side's law is asked for: (S,)."""
-        if self.name == "joint":
-            return np.full(2, 0.5)
-        if self.name == "union":
-            return np.array([1.0 - self.upper_share, self.upper_share])
-        return np.ones(1)
+        known = {"joint": [0.5, 0.5], "union": [1.0 - self.upper_share, self.upper_share]}
+        return np.array(known.get(self.name, [1.0]))
 
     @property
     def n_sides(self) -> int:
@@ -353,12 +350,9 @@ def _cross_fit(score: Score, task: Task) -> tuple[Score, Rows, Array]:
     else:
         # Processes, or whatever the user's joblib is set to.
         bands = Parallel(n_jobs=task.n_jobs)(delayed(one_fold)(*fold) for fold in folds)
-    known = Band(*np.empty((len(Band._fields), len(task.y))))
-    for (_, fold), band in zip(folds, bands, strict=True):
-        for column, answer in zip(known, band, strict=True):
-            column[fold] = answer
+    order = np.argsort(np.concatenate([fold for _, fold in folds]))
     final, rows, y = _in_sample(score, task)
-    rows.known[final] = known
+    rows.known[final] = Band(*(np.concatenate(one)[order] for one in zip(*bands, strict=True)))
     return final, rows, y
 
 

@@ -223,16 +223,15 @@ class NormalisedScore(ResidualScore):
         estimator, X, y, _, seed, params = task
         if is_frozen(estimator):
             return predict_column(self.model_, X)
-        prediction = np.empty_like(y)
 
-        def predict(rest: Index, fold: Index) -> None:
+        def predict(rest: Index, fold: Index) -> Array:
             some = take_params(params or {}, rest, len(y))
             model = fit_model(estimator, take_rows(X, rest), y[rest], some)
-            prediction[fold] = predict_column(model, take_rows(X, fold))
+            return predict_column(model, take_rows(X, fold))
 
         folds = fold_rows(len(y), self.n_folds, seed)
-        fit_all([partial(predict, *fold) for fold in folds], estimator, X, self.n_jobs_)
-        return prediction
+        found = fit_all([partial(predict, *one) for one in folds], estimator, X, self.n_jobs_)
+        return np.concatenate(found)[np.argsort(np.concatenate([fold for _, fold in folds]))]
 
     def _spread(self, random_state: int | None = None) -> Any:
         """The model of the spread, as it was given."""

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincinv
+from scipy.special import bdtr, bdtrc, betaincinv
 from scipy.stats import betabinom
 
 from localconformal.columns import group_codes
@@ -38,9 +38,7 @@ def _check_intervals(intervals: ArrayLike) -> Array:
             "interval: stack lower and upper bounds along the second axis."
         )
     if np.isnan(bounds).any():
-        raise ValueError(
-            "intervals: got NaN; expected numbers or infinities: leave these rows out."
-        )
+        raise ValueError("intervals: got NaN; expected numbers or infinities: omit these rows.")
     return bounds
 
 
@@ -56,9 +54,7 @@ def _check_pair(
             "as many rows as intervals."
         )
     if not np.isfinite(y).all():
-        raise ValueError(
-            f"{name}: got NaN or infinity; expected finite numbers: leave these rows out."
-        )
+        raise ValueError(f"{name}: got NaN or infinity; expected finite numbers: omit these rows.")
     return y.reshape(y.shape + (1,) * (bounds.ndim - 2)), bounds
 
 
@@ -78,13 +74,12 @@ def check_levels(confidence_level: ArrayLike, bounds: Array) -> Array:
     """One level in (0, 1) for each of those in bounds: (1,) for (n, 2), else (L,)."""
     levels = np.asarray(confidence_level, dtype=np.float64)
     n_levels = 1 if bounds.ndim == 2 else bounds.shape[2]
-    if levels.ndim > 1 or levels.size != n_levels:
+    fits = levels.ndim <= 1 and levels.size == n_levels
+    if not fits or not np.all((levels > 0.0) & (levels < 1.0)):
         raise ValueError(
-            f"confidence_level: got shape {levels.shape} with intervals of shape {bounds.shape}; "
-            f"expected as many levels as intervals have, {n_levels}."
+            f"confidence_level: got {levels} with intervals of shape {bounds.shape}; expected as "
+            f"many levels as intervals have, {n_levels}, numbers in (0, 1)."
         )
-    if not np.all((levels > 0.0) & (levels < 1.0)):
-        raise ValueError(f"confidence_level: got {levels}; expected numbers in (0, 1).")
     return levels.reshape(-1)
 
 
@@ -142,9 +137,9 @@ def coverage_band(
 ) -> tuple[float, float]:
     """Where the coverage of ``n_test`` new rows lies with this probability.
 
-    Given its calibration set, split conformal prediction with continuous scores covers a new
-    row with probability Beta(k, n + 1 - k), k = ceil((n + 1) tau); so the number of test rows
-    covered is Beta-binomial. Answers are remembered, since quantiles of that law take milliseconds.
+    Given its calibration set, split conformal prediction with continuous scores covers a new row
+    with probability Beta(k, n + 1 - k), k = ceil((n + 1) tau); so the number covered is
+    Beta-binomial. Answers are remembered, since quantiles of that law take milliseconds.
 
     >>> low, high = coverage_band(500, 1000, 0.9)
     >>> round(low, 3), round(high, 3)
@@ -203,11 +198,8 @@ def coverage_p_values(n_covered: ArrayLike, n: ArrayLike, confidence_level: floa
     With K ~ Binomial(n, tau) they are 2 min(P(K <= k), P(K >= k)), at most 1: below 0.05 exactly
     when the 95 % `binomial_band` leaves tau out.
     """
-    k, rows = (np.asarray(counts, dtype=np.float64) for counts in (n_covered, n))
-    # The incomplete beta function is the tail of a binomial law; the maxima keep it defined.
-    at_most = betainc(np.maximum(rows - k, 1.0), k + 1.0, 1.0 - confidence_level)
-    at_least = betainc(np.maximum(k, 1.0), rows - k + 1.0, confidence_level)
-    at_most, at_least = np.where(k < rows, at_most, 1.0), np.where(k > 0, at_least, 1.0)
+    k, rows = (np.asarray(counts, dtype=np.intp) for counts in (n_covered, n))
+    at_most, at_least = bdtr(k, rows, confidence_level), bdtrc(k - 1, rows, confidence_level)
     return np.minimum(1.0, 2.0 * np.minimum(at_most, at_least))
 
 
