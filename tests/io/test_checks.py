@@ -23,6 +23,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import all_estimators
 
+from inner import LeafWeights, ReferenceEngine
 from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
 from localconformal.engine.leaves import LeafEngine, TreeWalk
 from localconformal.io import models
@@ -329,6 +330,24 @@ def test_altered_leaves_and_their_trees_are_refused():
         engine.find.words[place, column] = value
         with pytest.raises(ValueError, match="packed tree"):
             check_model([engine])
+
+
+def test_altered_leaves_of_few_rows_are_refused():
+    codes = (np.arange(60) % 2).astype(np.int32)[:, None]
+    for name, value in (("starts", 70), ("members", 60), ("members", -1), ("n", 61)):
+        weights = LeafWeights.of(codes, 2)
+        check_model([ReferenceEngine(np.linspace(-1, 1, 60), weights)])
+        held = getattr(weights, name)
+        put(weights, **{name: np.full_like(held, value) if name != "n" else value})
+        with pytest.raises(ValueError, match="other reference rows than scores"):
+            check_model([ReferenceEngine(np.linspace(-1, 1, 60), weights)])
+
+
+def test_a_leaf_that_does_not_exist_is_not_followed():
+    engine = engine_of_one_split()
+    engine.find = np.asarray
+    with pytest.raises(ValueError, match="a leaf that does not exist"):
+        engine.moments(np.array([[2]], dtype=np.int32))
 
 
 def localized(n=200, **law):

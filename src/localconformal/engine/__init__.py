@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from threading import RLock, Timer
 from typing import Any
 
@@ -122,9 +123,15 @@ class _Loop:
 
     def compile(self) -> Any:
         """numba's function; in the file, it and its neighbours take the place of plain ones."""
+        from numba import njit
+
         with _one_at_a_time:
             if self.compiled is None:
-                self.compiled = _njit(self.function, self.options)
+                try:
+                    self.compiled = njit(cache=True, **self.options)(self.function)
+                except RuntimeError:
+                    # No cache folder can be written to: every process compiles for itself.
+                    self.compiled = njit(**self.options)(self.function)
                 names = self.function.__globals__
                 for name, value in [*names.items()]:
                     if isinstance(value, _Loop):
@@ -138,14 +145,10 @@ def jit(inline: str = "never") -> Any:
     return lambda function: _Loop(function, options)
 
 
-def _njit(function: Any, options: dict[str, Any]) -> Any:
-    from numba import njit
-
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:
-        # No cache folder can be written to: every process compiles for itself.
-        return njit(**options)(function)
+@cache
+def _explain() -> None:
+    """Cached: said once, however many loops are compiled."""
+    print(_CLEAR + _WORDS, end="", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -154,7 +157,7 @@ def _explained_wait() -> Iterator[None]:
     if not (sys.stderr is not None and sys.stderr.isatty()):
         yield
         return
-    timer = Timer(_PATIENCE, lambda: print(_CLEAR + _WORDS, end="", file=sys.stderr, flush=True))
+    timer = Timer(_PATIENCE, _explain)
     timer.daemon = True
     timer.start()
     try:

@@ -360,7 +360,11 @@ class LeafEngine(Engine):
         inside = (held.starts, held.words, held.bins, held.width, len(self.v))
 
         def work(part: slice) -> None:
-            loop(self.find(rows[part]), inside, asked[part], out[part])
+            codes = self.find(rows[part])
+            # Codes may come from a model file: the loops follow them without looking.
+            if codes.max(initial=-1) >= len(held.starts) - 1:
+                raise ValueError("got the code of a leaf that does not exist; fit the law again.")
+            loop(codes, inside, asked[part], out[part])
 
         step = int(np.clip(len(rows) // 8, _ROWS_PER_THREAD, _CHUNK_ROWS))
         parts = [slice(i, i + step) for i in range(0, len(rows), step)]

@@ -176,8 +176,13 @@ def _check_engine(engine: Any, v: NDArray[Any]) -> None:
         fills = shapes == ((n, r), (2, r), (r,))
     else:
         # An engine without references of its own needs none.
-        holder = engine.weigh if isinstance(engine, ReferenceEngine) else engine
+        holder: Any = engine.weigh if isinstance(engine, ReferenceEngine) else engine
         fills = len(getattr(holder, "references", v)) == n
+        if hasattr(holder, "members"):
+            ends, ranks = holder.starts, holder.members
+            whole = (holder.n, ends[0], ends[-1]) == (n, 0, len(ranks))
+            inside = (ranks >= 0) & (ranks < n)
+            fills = whole and bool(np.all(np.diff(ends) >= 0) and np.all(inside))
     if not fills:
         raise ValueError("a law has other reference rows than scores")
 
