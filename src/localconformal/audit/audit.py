@@ -16,7 +16,7 @@ from localconformal import metrics
 from localconformal.audit import cells
 from localconformal.audit.cells import ALPHA, Cell, Counted, Outcomes
 from localconformal.audit.rules import Rule, find_rules
-from localconformal.columns import LABEL, Column, read_columns
+from localconformal.columns import LABEL, MISSING, Column, read_columns
 from localconformal.io.files import write_whole
 from localconformal.metrics import HSIC, ExcessRisk, WorstSlab, binomial_band
 from localconformal.metrics.conditional import MAX_FIND_ROWS
@@ -241,7 +241,7 @@ def say_slab(slab: WorstSlab, columns: list[Column]) -> str:
     text = (_say_label if column.kind == LABEL else _say_range)(slab, j, column)
     # What is not known stands at the mean.
     if column.n_missing and slab.low <= 0.0 <= slab.high:
-        return f"{text} or missing" if text else cells.missing_condition(column).text
+        return f"{text} or missing" if text else cells.label_condition(column, MISSING).text
     return text
 
 

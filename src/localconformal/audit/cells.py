@@ -132,26 +132,21 @@ def range_condition(column: Column, first: int, last: int) -> Condition:
 
 
 def label_condition(column: Column, code: int, negated: bool = False) -> Condition:
-    """That the label is this one, or is not."""
+    """That the label is this one, or is not; or that the value is missing, or is not."""
+    if code == MISSING:
+        name, state = column.name, "known" if negated else "missing"
+        return Condition(name, f"{shorten(name)} is {state}", state, missing=True, negated=negated)
     said = shorten(label := column.labels[code])
     sign, short = ("!=", f"not {said}") if negated else ("=", said)
     text = f"{shorten(column.name)} {sign} {said}"
     return Condition(column.name, text, short, label=label, negated=negated)
 
 
-def missing_condition(column: Column, negated: bool = False) -> Condition:
-    """That the value is missing, or is not."""
-    name, state = column.name, "known" if negated else "missing"
-    return Condition(name, f"{shorten(name)} is {state}", state, missing=True, negated=negated)
-
-
 def _between(a: float, b: float, kind: str = NUMBER) -> float:
     """The number t with a <= t < b that takes the fewest digits to say.
 
-    >>> _between(6.0, 7.0), _between(0.31287, 0.33521), _between(9.0, 12.0)
-    (6.0, 0.32, 10.0)
-    >>> _between(59.0, 61.0, "duration"), _between(0.25, 0.75, "duration")
-    (60.0, 0.25)
+    >>> _between(0.31287, 0.33521), _between(9.0, 12.0), _between(59.0, 61.0, "duration")
+    (0.32, 10.0, 60.0)
     """
     a, b = float(a), float(b)
     if kind in (TIME, DURATION):
@@ -172,10 +167,8 @@ def _between(a: float, b: float, kind: str = NUMBER) -> float:
 def say_value(value: float, kind: str) -> str:
     """The number in as few digits as name it, thousands apart; a time as a date.
 
-    >>> say_value(2011, "number"), say_value(293712.5, "number"), say_value(1e-9, "number")
-    ('2011', '293,712.5', '1e-09')
-    >>> say_value(1230768000.25, "time")
-    '2009-01-01 00:00:00.250000'
+    >>> say_value(2011, "number"), say_value(293712.5, "number"), say_value(1230768000, "time")
+    ('2011', '293,712.5', '2009-01-01')
     """
     if kind == TIME:
         if value % 1:
@@ -334,16 +327,13 @@ def _count_cells(partitions: Sequence[Partition], rows: Outcomes) -> tuple[Cell,
 
 
 def feature_cells(columns: list[Column], rows: Outcomes) -> tuple[Cell, ...]:
-    """The bins of all features, the most significant first, as one family of tests.
-
-    Where all rows are off the target, bins that stand out from the others come first.
-    """
+    """The bins of all features as one family, first what stands out if all rows are off."""
     parts = []
     for column in columns:
         codes, bins = (_label_bins if column.kind == LABEL else number_bins)(column)
         if column.n_missing:
             codes = np.where(column.codes == MISSING, len(bins), codes)
-            bins.append(missing_condition(column))
+            bins.append(label_condition(column, MISSING))
         named = [b.short for b in bins], [b.text for b in bins]
         parts += [Partition(column.name, codes, *named)] if len(bins) > 1 else []
     cells, off = _count_cells(parts, rows), rows.is_off
@@ -411,10 +401,8 @@ def _named_groups(groups: Any, n: int, names: list[Any]) -> dict[str, Any]:
     if is_list and all(isinstance(one, str) or one in names for one in groups):
         return {str(name): name for name in groups}
     if np.ndim(groups) > 1:
-        raise ValueError(
-            f"groups: got shape {np.shape(groups)}; expected labels of shape ({n},): pass several "
-            "of them as a frame, or as a dict of name -> labels."
-        )
+        got = f"groups: got shape {np.shape(groups)}; expected labels of shape ({n},)"
+        raise ValueError(f"{got}: pass several as a frame, or as a dict of name -> labels.")
     name = getattr(groups, "name", None)
     return {"group" if name in (None, "") else str(name): groups}
 

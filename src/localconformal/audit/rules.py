@@ -125,8 +125,6 @@ class _Axis:
     def say(self, low: int, high: int) -> Condition:
         if self.marked is None:
             return cells.range_condition(self.column, low + 1, high)
-        if self.marked == MISSING:
-            return cells.missing_condition(self.column, negated=high == 0)
         return cells.label_condition(self.column, self.marked, negated=high == 0)
 
 

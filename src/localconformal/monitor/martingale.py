@@ -18,9 +18,9 @@ Part = tuple[int, str]
 
 # ---- scores as whole numbers ---------------------------------------------------------------
 #
-# The grid is that of floating point numbers with 8 bits of mantissa, whatever the unit of y. It
-# depends on no data, so a rounded score is still a function of its row, and what rounding makes
-# equal is told apart at random: p-values stay exact.
+# The grid is that of floating point numbers with 8 bits of mantissa. It depends on no data, so a
+# rounded score is still a function of its row, and equal ones are told apart at random: p-values
+# stay exact.
 
 #: Steps between two powers of two; beyond the exponent of the smallest number, to keep the sign.
 _STEPS, _BIAS = 256, 1_100
@@ -69,12 +69,9 @@ class Tally:
 def p_values(seen: Tally, codes: Codes, u: Array) -> Array:
     """p-value of each of m scores among those seen and its predecessors: (m,), inside (0, 1].
 
-    With n scores before it,
-
-        p = (#larger + u (#equal + 1)) / (n + 1),
-
-    so that a large score has a small p. If all scores are exchangeable and u is uniform on (0, 1],
-    independent of them, then the p-values are independent and uniform. It takes O(m^2).
+    With n scores before it, p = (#larger + u (#equal + 1)) / (n + 1). If all scores are
+    exchangeable and u is uniform on (0, 1], independent of them, then the p-values are independent
+    and uniform. It takes O(m^2).
     """
     earlier = np.tri(len(codes), k=-1, dtype=bool)
     larger = np.count_nonzero((codes > codes[:, None]) & earlier, axis=1)
@@ -217,9 +214,9 @@ class Scored:
 class Stream:
     """Rows so far, in a few thousand numbers at most for each cell of the calibration.
 
-    ``seed`` tells equal scores apart, ``seen`` has the scores of calibration and stream, ``alphas``
-    (C,) the shares of rows that should miss, and ``alarm`` the row (from 1) and log-martingale of
-    the alarm. ``points`` are (row, rows covered so far, log-martingale) at every ``stride``-th row.
+    ``seed`` tells equal scores apart, ``alphas`` (C,) are the shares of rows that should miss,
+    ``alarm`` is its row (from 1) and log-martingale, and ``points`` are (row, rows covered so far,
+    log-martingale) at every ``stride``-th row.
     """
 
     seed: int
@@ -234,11 +231,7 @@ class Stream:
 
     @property
     def log_martingale(self) -> float:
-        """The evidence: the largest of the martingales over their number.
-
-        Those of the two sides need not be martingales with regard to each other's past, so that
-        their mean may not be one. But each reaches twice the limit with half the chance.
-        """
+        """The evidence now."""
         return float(_combined(self.martingales.logs))
 
     def extend(self, scored: Scored, log_limit: float) -> None:
@@ -272,7 +265,11 @@ class Stream:
 
 
 def _combined(logs: Array) -> Array:
-    """The largest of the martingales over their number, as logarithms: (..., C) -> (...)."""
+    """The largest of the martingales over their number, as logarithms: (..., C) -> (...).
+
+    Those of the two sides need not be martingales with regard to each other's past, so that their
+    mean may not be one. But each reaches twice the limit with half the chance.
+    """
     return np.asarray(logs.max(axis=-1) - math.log(logs.shape[-1]))
 
 

@@ -104,9 +104,7 @@ def make_panels(ax: Any, n: int, size: tuple[float, float], **layout: Any) -> li
         return list(figure.subplots(1, n, squeeze=False, **layout)[0])
     given = list(np.ravel(np.asarray(ax, dtype=object)))
     if len(given) != n:
-        raise ValueError(
-            f"ax: got {len(given)} axes; expected {n}: pass figure.subplots(1, {n}), or None."
-        )
+        raise ValueError(f"ax: got {len(given)} axes; expected {n}: pass figure.subplots(1, {n}).")
     return given
 
 
@@ -190,11 +188,9 @@ def say_odd(bounds: Array, infinite: str = "drawn to the edge") -> str:
 
 def check_packages(plot: str) -> None:
     """Say how to install what this plot needs beyond the core, before anything is computed."""
-    if missing := [name for name in ("matplotlib", "pandas") if find_spec(name) is None]:
-        raise ImportError(
-            f"{plot} needs {' and '.join(missing)}, which this environment lacks: run pip install "
-            "'localconformal[plots]'."
-        )
+    if missing := " and ".join(n for n in ("matplotlib", "pandas") if find_spec(n) is None):
+        how = "run pip install 'localconformal[plots]'"
+        raise ImportError(f"{plot} needs {missing}, which this environment lacks: {how}.")
 
 
 def drawn_rows(n: int, max_points: int, random_state: int) -> NDArray[np.intp]:
@@ -238,10 +234,9 @@ class Feature:
         if self.kind == LABEL:
             return np.array(self.strips, dtype=object)[self.strip]
         if self.kind == TIME:
-            days = np.where(np.isnan(self.numbers), 0.0, self.numbers)
-            times = np.rint(days * _SECONDS_PER_DAY).astype(np.int64).astype("datetime64[s]")
-            times[np.isnan(self.numbers)] = np.datetime64("NaT")
-            return times
+            lost = np.isnan(self.numbers)
+            seconds = np.rint(np.where(lost, 0.0, self.numbers) * _SECONDS_PER_DAY)
+            return np.where(lost, np.datetime64("NaT"), seconds.astype("datetime64[s]"))
         return self.numbers
 
     def strip_ends(self) -> Array:
@@ -289,9 +284,7 @@ def read_one_column(X: Any, n: int, name: str | None = None) -> Column:
     """The column and its name: that of the series or frame, or "x"."""
     columns = read_columns(X, n)
     if len(columns) != 1:
-        raise ValueError(
-            f"X: got {len(columns)} columns; expected one feature, (n,) or (n, 1): pass one column."
-        )
+        raise ValueError(f"X: got {len(columns)} columns; expected one feature, (n,) or (n, 1).")
     own_name = table_names(X)[0] if is_frame(X) else getattr(X, "name", None)
     return replace(columns[0], name=str(name or own_name or "x"))
 

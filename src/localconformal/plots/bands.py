@@ -88,9 +88,7 @@ def plot_bands(
     return ax, frame
 
 
-def _check_bands(
-    y: ArrayLike, bands: Mapping[str, ArrayLike], oracle: ArrayLike | None
-) -> dict[str, Array]:
+def _check_bands(y: ArrayLike, bands: Mapping[str, ArrayLike], oracle: Any) -> dict[str, Array]:
     """The bands by name, the true quantiles last; all checked."""
     if not bands:
         raise ValueError("bands: got none; expected at least one method's intervals.")
@@ -109,9 +107,8 @@ def _frame_of_rows(
 
     position = feature.positions(tied_lengths(next(iter(named.values())))[rows])
     order = np.argsort(position, kind="stable")
-    y, position, strip = y[rows[order]], position[order], feature.strip[order]
+    y, position, strip, parts = y[rows[order]], position[order], feature.strip[order], []
     shared = {"x": feature.values[order], "position": position, "y": y}
-    parts = []
     for name, intervals in named.items():
         bounds = intervals[rows[order]]
         shape, band = _band_shape(position, bounds, strip == art.NOT_A_STRIP)
@@ -135,30 +132,28 @@ def _say_shapes(frame: Any) -> str:
 
 
 def _draw_bands(ax: Axes, frame: Any, colours: Mapping[str, str]) -> None:
-    low, high = art.extent(frame[["y", "lower", "upper"]].to_numpy())
+    limits = art.extent(frame[["y", "lower", "upper"]].to_numpy())
     for name, colour in colours.items():
         band = frame[frame["method"] == name]
-        _draw_band(ax, band, low, high, art.plain(name), color=colour, lw=1.1)
+        _draw_band(ax, band, limits, art.plain(name), True, color=colour, lw=1.1)
     ideal = frame[frame["method"] == _ORACLE]
     if len(ideal) and _ORACLE not in colours:
-        _draw_band(ax, ideal, low, high, _ORACLE, shade=False, color=art.INK, lw=1.3, ls=art.IDEAL)
+        _draw_band(ax, ideal, limits, _ORACLE, False, color=art.INK, lw=1.3, ls=art.IDEAL)
     rows = frame[frame["method"] == frame["method"].iloc[0]]
-    inside = rows[rows["covered"]] if len(colours) == 1 else rows
-    ax.scatter(inside["position"], inside["y"], s=5, color=art.POINT, alpha=0.55, lw=0, zorder=1)
+    missed = ~rows["covered"] & (len(colours) == 1)
+    x, y = rows["position"], rows["y"]
+    ax.scatter(x[~missed], y[~missed], s=5, color=art.POINT, alpha=0.55, lw=0, zorder=1)
     if len(colours) == 1:
-        x, y = rows.loc[~rows["covered"], ["position", "y"]].to_numpy().T
-        ax.scatter(x, y, s=9, color=art.MISS, lw=0, zorder=3, label="missed")
+        ax.scatter(x[missed], y[missed], s=9, color=art.MISS, lw=0, zorder=3, label="missed")
     if np.isinf(frame[["lower", "upper"]].to_numpy()).any():
-        ax.set_ylim(low, high)
+        ax.set_ylim(*limits)
     art.clean(ax)
 
 
-def _draw_band(
-    ax: Axes, band: Any, low: float, high: float, label: str, shade: bool = True, **line: Any
-) -> None:
+def _draw_band(ax: Axes, band: Any, limits: Any, label: str, shade: bool, **line: Any) -> None:
     """A line through the rows that are joined; a bar for each of the others."""
     x = band["position"].to_numpy()
-    ends = art.drawable(band[["band_lower", "band_upper"]].to_numpy(), low, high).T
+    ends = art.drawable(band[["band_lower", "band_upper"]].to_numpy(), *limits).T
     joined = (band["shape"] != _BARS).to_numpy()
     lines, bars = (x[joined], *ends[:, joined]), (x[~joined], *ends[:, ~joined])
     if joined.any():
@@ -382,13 +377,12 @@ def _label(axes: Any, edges: Any, confidence_level: float) -> None:
     axes[1, 0].set_ylabel("coverage\nby region, %", color=art.INK)
     ticks = sorted({axes[1, 0].get_ylim()[0], confidence_level})
     axes[1, 0].set_yticks(ticks, [f"{100 * tick:g}" for tick in ticks])
-    for ax in axes[1]:
-        ax.set_xticks(edges)
-        ax.set_xlabel("x", color=art.INK)
-    for ax in axes[0]:
-        ax.tick_params(bottom=False)
+    for above, below in axes.T:
+        below.set_xticks(edges)
+        below.set_xlabel("x", color=art.INK)
+        above.tick_params(bottom=False)
         for edge in edges[1:-1]:
-            ax.axvline(edge, color=art.FAINT, lw=0.6, zorder=0)
+            above.axvline(edge, color=art.FAINT, lw=0.6, zorder=0)
     # Without the method itself, which is in the title of its panel.
     handles, labels = (found[1:] for found in last.get_legend_handles_labels())
     first.legend(handles, labels, loc="upper left", frameon=False, fontsize=9, labelcolor=art.INK)
