@@ -69,7 +69,7 @@ def test_rows_with_a_missing_number_are_left_out_and_infinite_bounds_are_bounds(
 
 
 BAD = [({}, "--y Y", "no column 'Y'; did you mean 'y'"), ({}, "--groups gg,g", "no column 'gg'")]
-BAD += [({}, "--features x,zz", "no column 'zz'"), ({}, "--level 90", "--level is 90")]
+BAD += [({}, "--features x,zz", "no column 'zz'"), ({}, "--level 90", "numbers in (0, 1)")]
 BAD += [({}, "--lower y", "three different columns"), ({}, "--y g", "expected numbers")]
 BAD += [({}, "--lower high --upper low", "swap"), ({"low": True}, "", "'low' holds")]
 BAD += [({"y": np.nan}, "", "no row has a number"), ({"y": np.inf}, "", "infinite")]

@@ -50,7 +50,6 @@ def audit(
     from localconformal.tabular.run import GROUP_HINT
 
     target = 0.9 if level is None else level
-    console.check_shares([target])
     files = {"report": out / "report.html", "audit": out / "audit.json"}
     check_outputs(files.values(), [predictions])
     with stage("", 3) as on_step:

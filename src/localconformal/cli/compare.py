@@ -21,14 +21,11 @@ def compare(
     data: console.Data,
     target: console.Target,
     methods: Annotated[
-        console.Columns,
-        typer.Option(help=f"{console.METHOD_NAMES}; a,b or repeated.", show_default="all"),
+        console.Columns, console.option(help=f"{console.METHOD_NAMES}; a,b or repeated; else all.")
     ] = None,
     features: console.Features = None,
     model: console.Model = "hgb",
-    level: Annotated[
-        float, typer.Option("--level", "-l", help="Share of rows to cover, inside (0, 1).")
-    ] = 0.9,
+    level: Annotated[float, typer.Option("--level", "-l", help="Share of rows to cover.")] = 0.9,
     test_size: console.TestSize = 0.2,
     repeats: Annotated[int, typer.Option(help="Random splits to average over.")] = 1,
     seed: console.Seed = 0,
@@ -47,7 +44,6 @@ def compare(
     from localconformal.tabular.compare import compare_methods
     from localconformal.tabular.model import model_file
 
-    console.check_shares([level], test_size)
     names = {"report": "report.html", "table": "compare.csv", "data": "compare.json"}
     files = {what: out / name for what, name in names.items()}
     check_outputs(files.values(), [data, model_file(model)])
@@ -82,9 +78,9 @@ def _standings_table(found: Ranking) -> Any:
     from rich.text import Text
 
     level, first = found.confidence_level, found.trials[0]
+    rows = f"{first.n_fit:,} rows to fit and calibrate, {len(first.y):,} new rows"
     table = console.numbers_table(
-        f"{say_level(level)} intervals: {first.n_fit:,} rows to fit and calibrate, "
-        f"{len(first.y):,} new rows",
+        f"{say_level(level)} intervals: {rows}",
         "Score: mean length plus a price for every miss. Seconds: fit and calibrate.",
         *("method", "score", "more than the best's", "coverage, %", "length", "seconds"),
     )
@@ -108,11 +104,8 @@ def _standings_table(found: Ranking) -> Any:
 def ranking_lines(found: Ranking) -> Iterator[str]:
     """Who is best and who cannot be told from it; then what failed."""
     best, *others = found.standings()
-    alike = [
-        row["method"]
-        for row in others
-        if math.isfinite(row["interval_score"]) and not row["interval_score_difference_lower"] > 0.0
-    ]
+    finite = (row for row in others if math.isfinite(row["interval_score"]))
+    alike = [row["method"] for row in finite if not row["interval_score_difference_lower"] > 0.0]
     if others:
         tail = f", not distinguishable from {', '.join(alike)}" if alike else ""
         yield f"Best by the interval score: {best['method']}{tail} (95 % confidence, same rows)."

@@ -47,14 +47,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 Target = Annotated[str, option("--target", "-t", help="Column to predict.")]
 Columns = list[str] | None
-Features = Annotated[
-    Columns, typer.Option(help="Columns to predict from: a,b or repeated.", show_default="all")
-]
+Features = Annotated[Columns, option(help="Columns to predict from: a,b or repeated; else all.")]
 Model = Annotated[str, typer.Option(help="hgb, forest, linear, or a .skops file to refit.")]
 TestSize = Annotated[float, typer.Option(help="Share of rows to check on.")]
-Out = Annotated[
-    Path, typer.Option(help="Folder of results; files there are replaced.", file_okay=False)
-]
+Out = Annotated[Path, typer.Option(help="Folder; files there are replaced.", file_okay=False)]
 
 
 def answering(command: Callable[..., None]) -> Callable[..., None]:
@@ -173,10 +169,3 @@ def split_names(given: list[str] | None, columns: list[str]) -> list[str]:
     """Names given one by one, or several with commas; a column's own comma stays."""
     parts = ([text] if text in columns else text.split(",") for text in given or ())
     return [name if name in columns else name.strip() for names in parts for name in names]
-
-
-def check_shares(levels: Iterable[float], test_size: float | None = None) -> None:
-    """Levels and shares that can be meant, before any work is done."""
-    for name, value in [*(("--level", level) for level in levels), ("--test-size", test_size)]:
-        if value is not None and not 0.0 < value < 1.0:
-            raise ValueError(f"{name} is {value:g}; expected a number inside (0, 1).")

@@ -59,7 +59,6 @@ def run(
     from localconformal.tabular.model import model_file
     from localconformal.tabular.run import run_paths, run_table, write_run
 
-    console.check_shares(level, test_size)
     # What the model will be saved with, before it is fitted.
     skops_io()
     # Intervals of new rows too: those of an earlier run are removed.
@@ -99,9 +98,7 @@ def run(
 def predict(
     model: Annotated[Path, console.argument(help="model.skops of a run.")],
     data: console.Data,
-    level: Annotated[
-        list[float] | None, _as_run("--level", "-l", help="Share to cover; repeatable.")
-    ] = None,
+    level: Annotated[list[float] | None, _as_run("--level", "-l", help="Share to cover.")] = None,
     identifier: Annotated[str | None, _as_run("--id", help="Column that names rows.")] = None,
     out: Annotated[Path, typer.Option(help="A .csv or .parquet file.")] = Path("intervals.csv"),
     batch_rows: Annotated[int, typer.Option(help="Rows held in memory at a time.", min=1)] = 65_536,
@@ -121,7 +118,6 @@ def predict(
     from localconformal.io.tables import check_suffix
     from localconformal.tabular.model import TableModel
 
-    console.check_shares(level or [])
     check_suffix(out)
     check_outputs([out], [model, data])
     fitted = load_model(model)
