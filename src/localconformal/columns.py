@@ -70,17 +70,20 @@ def split_columns(X: Any, kinds: list[str] | None = None) -> tuple[Array, NDArra
 
     Times are numbers here, in seconds since 1970. Labels are texts, None where missing.
     """
-    array = np.empty((0, 0), dtype=object) if is_frame(X) else np.asarray(X)
-    # Not -1: it cannot be told from no rows.
-    array = array.reshape(len(array), math.prod(array.shape[1:]))
-    columns: list[tuple[Any, Any]] = list(enumerate(array.T))
     if is_frame(X):
-        columns = [(column.name, column) for column in columns_of(X)]
+        columns: list[tuple[Any, Any]] = [(column.name, column) for column in columns_of(X)]
+        are_numbers = False
+    else:
+        array = np.asarray(X)
+        # Not -1: it cannot be told from no rows.
+        array = array.reshape(len(array), math.prod(array.shape[1:]))
+        columns = list(enumerate(array.T))
+        are_numbers = array.dtype.kind in "biuf" and set(kinds or ()) <= {NUMBER}
     if kinds is not None and len(columns) != len(kinds):
         raise ValueError(f"X: got {len(columns)} columns; expected {len(kinds)}, as at fit.")
     found: list[str] = []
     numbers, labels = [np.empty((len(X), 0))], [np.empty((len(X), 0), dtype=object)]
-    if array.dtype.kind in "biuf" and set(kinds or ()) <= {NUMBER}:
+    if are_numbers:
         return array.astype(np.float64), labels[0], [NUMBER] * len(columns)
     for place, (name, column) in enumerate(columns):
         kind = kind_of(column) if kinds is None else kinds[place]
