@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from threading import RLock, Timer
 from typing import Any
 
@@ -40,14 +40,13 @@ _one_at_a_time = RLock()
 class Engine:
     """Sorted reference scores v (n,), and how much mass each has at any row.
 
-    Rows come as the engine's own view of them. A subclass has `moments`; `_locate`, the first
-    reference at which the law reaches each target (m, L), or n; and `_mass_up_to`, the share of
-    the mass on the first counts (m, k) references.
+    Rows come as the engine's own view of them. A compiled engine has three loops, for `_locate`,
+    `_mass_up_to` and `moments`, and `_run`, which has one fill an array; others have these methods.
     """
 
     v: Array
-    _locate: Callable[..., NDArray[np.int64]]
-    _mass_up_to: Callable[..., Array]
+    _loops: tuple[Any, Any, Any]
+    _run: Callable[..., Any]
 
     def quantiles(self, rows: Any, levels: Array, upper: NDArray[np.bool_]) -> Array:
         """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
@@ -61,7 +60,17 @@ class Engine:
 
     def moments(self, rows: Any) -> Array:
         """E V, E|V|, effective sample size, and 1 where the law was widened: (m, 4)."""
-        raise NotImplementedError
+        out = np.empty((len(rows), 4))
+        return np.asarray(self._run(partial(self._loops[2], self.v), rows, out, out))
+
+    def _locate(self, rows: Any, targets: Array) -> NDArray[np.int64]:
+        """First reference at which the law reaches each target (m, L), or n."""
+        out = np.empty(targets.shape, dtype=np.int64)
+        return np.asarray(self._run(self._loops[0], rows, targets, out))
+
+    def _mass_up_to(self, rows: Any, counts: Any) -> Array:
+        """Share of the mass on the first counts (m, k) references."""
+        return np.asarray(self._run(self._loops[1], rows, counts, np.empty(counts.shape)))
 
     def _targets(self, levels: Array, upper: NDArray[np.bool_], m: int) -> Array:
         """Masses to reach at each of m rows: levels (L,) or (m, L) -> (m, L), contiguous."""

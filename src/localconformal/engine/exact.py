@@ -29,7 +29,6 @@ and so do compact kernels, which have an edge. Sums are float64.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,6 @@ from numba import types
 from numba.core import cgutils as untyped_tools
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
-from numpy.typing import NDArray
 
 from localconformal.engine import CODES, FLAT, NO_MASS, Engine, jit, run_in_threads
 from localconformal.quantiles import EDGE_GUARD, Array
@@ -407,6 +405,7 @@ class ExactEngine(Engine):
 
     #: References that stand together.
     block = 512
+    _loops = _locate, _mass_up_to, _moments_of
 
     def __init__(
         self,
@@ -431,17 +430,6 @@ class ExactEngine(Engine):
     def n_bytes(self) -> int:
         """Bytes of the references, in the precision that most rows use."""
         return int((self.wide if self.narrow is None else self.narrow).nbytes)
-
-    def _locate(self, rows: Array, targets: Array) -> NDArray[np.int64]:
-        return self._run(_locate, rows, targets, np.empty(targets.shape, dtype=np.int64))
-
-    def _mass_up_to(self, rows: Array, counts: Any) -> Array:
-        return self._run(_mass_up_to, rows, counts, np.empty(counts.shape))
-
-    def moments(self, rows: Array) -> Array:
-        """E V, E|V|, effective sample size, and whether h was doubled: (m, 4)."""
-        out = np.empty((len(rows), 4))
-        return self._run(partial(_moments_of, self.v), rows, out, out)
 
     def _run(self, loop: Callable[..., None], rows: Array, asked: Any, out: Any) -> Any:
         """``out``, filled on chunks of rows, in threads, each at the precision that it needs."""

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -332,6 +331,8 @@ class LeafEngine(Engine):
     (m, ...) -> codes (m, T), is called on chunks of rows, in threads.
     """
 
+    _loops = _locate, _mass_up_to, _moments_of
+
     def __init__(
         self,
         v: Array,
@@ -342,17 +343,6 @@ class LeafEngine(Engine):
     ) -> None:
         self.v, self.find, self.n_jobs = v, find, n_jobs
         self.records = _Records.of(starts, members, len(v))
-
-    def _locate(self, rows: Any, targets: Array) -> NDArray[np.int64]:
-        return self._run(_locate, rows, targets, np.empty(targets.shape, dtype=np.int64))
-
-    def _mass_up_to(self, rows: Any, counts: Any) -> Array:
-        return self._run(_mass_up_to, rows, counts, np.empty(counts.shape))
-
-    def moments(self, rows: Any) -> Array:
-        """E V, E|V|, effective sample size, and whether no leaf had members: (m, 4)."""
-        out = np.empty((len(rows), 4))
-        return self._run(partial(_moments_of, self.v), rows, out, out)
 
     def _run(self, loop: Callable[..., None], rows: Any, asked: Any, out: Any) -> Any:
         """``out``, filled on chunks of rows, in threads."""
