@@ -119,14 +119,12 @@ class CoverageMonitor:
     >>> from sklearn.linear_model import LinearRegression
     >>> from localconformal import CoverageMonitor, SplitConformalRegressor
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(2_000, 1))
-    >>> y = X[:, 0] + rng.normal(size=2_000)
-    >>> model = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
-    >>> monitor = CoverageMonitor(model, random_state=0)
-    >>> new = rng.uniform(size=(500, 1))
-    >>> monitor.update(new, new[:, 0] + rng.normal(size=500)).alarm_ is None
+    >>> X, y = rng.uniform(size=(2_500, 1)), rng.normal(size=2_500)
+    >>> model = SplitConformalRegressor(LinearRegression(), random_state=0)
+    >>> monitor = CoverageMonitor(model.fit(X[:2_000], y[:2_000]), random_state=0)
+    >>> monitor.update(X[2_000:], y[2_000:]).alarm_ is None
     True
-    >>> monitor.update(new, new[:, 0] + 1.5 * rng.normal(size=500)).alarm_.row > 500
+    >>> monitor.update(X[2_000:], 1.5 * y[2_000:]).alarm_.row > 500
     True
     """
 
@@ -188,12 +186,11 @@ class CoverageMonitor:
 
     def _check_unchanged(self) -> None:
         """The model calibrates and answers as when the stream began."""
-        began, new = "when this monitor began", "which starts a new stream"
         if self.model.calibration_ is not self._calibration:
-            raise ValueError(f"the model was recalibrated; call reset() first, {new}.")
+            raise ValueError("the model was recalibrated; call reset() first: a new stream begins.")
         if (level := _level_of(self.model)) != self.confidence_level:
-            was = f"the model's level is {level:g} and was {self.confidence_level:g} {began}"
-            raise ValueError(f"{was}; set it back, or call reset(), {new}.")
+            was = f"the model's level is {level:g} and was {self.confidence_level:g}"
+            raise ValueError(f"{was}; set it back, or call reset(): a new stream begins.")
 
     @property
     def coverage_(self) -> RunningCoverage:
