@@ -1,7 +1,6 @@
 """How a command speaks: results on standard output, all else on standard error.
 
-A command is a function listed in ``COMMANDS`` of `cli/app.py`; its docstring is the page of help.
-Heavy imports stand inside, so that ``--help`` is quick. Bad input is a ``ValueError`` or
+Commands import heavy packages inside, so that ``--help`` is quick. Bad input is a ``ValueError`` or
 ``OSError`` of one sentence, and everything else a mistake of ours, with a traceback and code 1.
 Files are written at the very end, so that whatever happens before leaves nothing behind.
 """

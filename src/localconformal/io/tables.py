@@ -34,7 +34,6 @@ from localconformal.text import listing, one_line
 DEFAULT_ROWS = 65_536
 #: More columns are no table of features but a matrix; those wanted are to be named.
 _MOST_COLUMNS = 2_000
-
 #: A column of a batch that is neither numbers nor times; a name is copied, not computed with.
 TEXT, NAME = "text", "name"
 #: What CSV is parsed as; a time is parsed later, by the format that was learned.
@@ -68,8 +67,7 @@ def read_table(
     """A CSV (also ``.csv.gz``) or Parquet file, or a folder of Parquet files, as a pandas frame.
 
     Types of CSV columns are found from all their values: numbers, booleans, ISO times, texts. An
-    index that pandas stored in a Parquet file is the index again. The files of a folder stand
-    below each other in the order of their names.
+    index that pandas stored is the index again. Files of a folder come in the order of their names.
 
     Parameters
     ----------
@@ -77,8 +75,7 @@ def read_table(
     columns : list of str, default=None
         Those to read, in this order; None is all of them.
     names : list of str, default=()
-        Columns to be copied, such as names of rows: texts in a CSV file, so that 007 stays 007;
-        Parquet's types stay what they are.
+        Columns to be copied, such as names of rows: texts in a CSV file, so that 007 stays 007.
 
     Examples
     --------
@@ -134,7 +131,6 @@ def table_batches(
     Parameters
     ----------
     path : str or Path
-        A CSV or Parquet file, or a folder of Parquet files.
     types : column -> "number", "text", "time" or "name"
         "number" comes as float64, "text" as strings, "time" as the times that Parquet holds and
         else as strings to be parsed; "name" is to be copied: strings from a CSV file, and the type

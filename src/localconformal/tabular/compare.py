@@ -172,10 +172,8 @@ def compare_methods(
     >>> table = pd.DataFrame({"x": np.linspace(0, 1, 400)})
     >>> table["y"] = table["x"] * np.random.default_rng(0).normal(size=400)
     >>> found = compare_methods(table, "y", ["split", "cqr"], model="linear")
-    >>> found.comparison.best
-    'cqr'
-    >>> found.frame()["rank"].tolist()
-    [1, 2]
+    >>> found.comparison.best, found.frame()["rank"].tolist()
+    ('cqr', [1, 2])
     """
     if not 1 <= repeats <= _MOST_REPEATS:
         raise ValueError(f"repeats is {repeats}; expected a number from 1 to {_MOST_REPEATS}.")

@@ -157,14 +157,19 @@ class Task:
             return split_rows(n, share, seed)
         return np.split(np.arange(n), [n - math.ceil(share * n)])
 
-    def notes(self) -> tuple[str, ...]:
-        """What the method is where it was not given all that it can take."""
+    def notes(self, days: Iterable[str]) -> Iterator[str]:
+        """What is assumed where less was told than could be; ``days`` are columns of times."""
+        if self.time is None and (named := listing(map(repr, days))):
+            yield (
+                f"Rows were split at random, though there are times ({named}): this assumes that "
+                "rows to come are like those of the past; a split by time checks on the last rows "
+                "instead."
+            )
         if self.method == "mondrian" and not self.groups:
-            return ("Without groups, mondrian calibrates within 5 bins of predictions.",)
-        if self.method not in NEEDS_MORE or self.law is not None:
-            return ()
-        what = f"{self.method} {NEEDS_MORE[self.method]}"
-        return (f"The method {what}; nothing of the kind was given here.",)
+            yield "Without groups, mondrian calibrates within 5 bins of predictions."
+        if self.method in NEEDS_MORE and self.law is None:
+            what = f"{self.method} {NEEDS_MORE[self.method]}"
+            yield f"The method {what}; nothing of the kind was given here."
 
     def regressor(self) -> Any:
         """The unfitted estimator; `conformalize` is to follow its `fit`."""

@@ -29,7 +29,7 @@ from localconformal.report import write_report
 from localconformal.rows import Index, take_rows
 from localconformal.tabular import model as models
 from localconformal.tabular.model import TableModel, Task, as_names, fit_task
-from localconformal.text import json_text, listing, say_number, say_rows
+from localconformal.text import json_text, say_number, say_rows
 from localconformal.versions import PACKAGES, versions
 
 #: Rows that are enough to fit, calibrate and check on: in all, held out, and fitted.
@@ -52,11 +52,10 @@ GROUP_HINT = "name their columns as groups"
 class Run:
     """A fitted model and how it did on the n rows held out.
 
-    Of these rows, ``X`` (n, d) are the prepared features, a pandas frame, beside ``y`` (n,) and
-    ``intervals`` (n, 2, L); ``table`` is a pandas frame of ``row`` (position in the input, from 0),
-    the identifier, ``actual``, ``predicted`` and bounds. ``audit`` is at the first level, and
-    ``accuracy`` that of the point predictions. ``rows`` counts the rows of each part, ``notes`` say
-    what was done to the table, and ``seconds`` are by stage.
+    Of these rows, ``X`` (n, d) are the prepared features, beside ``y`` (n,) and ``intervals``
+    (n, 2, L); ``table`` has ``row`` (position in the input, from 0), the identifier, ``actual``,
+    ``predicted`` and bounds; both are pandas frames. ``audit`` is at the first level, ``accuracy``
+    that of the point predictions, ``notes`` say what was done to the table.
     """
 
     task: Task
@@ -221,7 +220,8 @@ def _predict_and_audit(
         options: dict[str, Any] = {"confidence_level": task.levels[0], "random_state": task.seed}
         y_pred = made["predicted"].to_numpy()
         found = audit(X, y, intervals[:, :, 0], groups, y_pred=y_pred, **options)
-    notes = (*rows.notes, *_assumptions(model, task), *task.notes(), *model.notes(lost))
+    days = model.preparation.day_columns.values()
+    notes = (*rows.notes, *task.notes(days), *model.notes(lost))
     made.insert(0, "actual", y)
     # Rows are named by a column, or by an index that is more than their numbers.
     is_named = tested.index.name is not None or tested.index.dtype.kind not in "iu"
@@ -229,28 +229,9 @@ def _predict_and_audit(
     used = model.regressor.fit_report_["rows"]
     counts = {"input": n_input, "with a target": len(rows.y), "train": used["train"]}
     counts |= {"calibrate": used["calibration"], "hold out": len(held)}
-    return Run(
-        task=task,
-        model=model,
-        audit=replace(found, notes=(*notes, *found.notes)),
-        X=X,
-        y=y,
-        intervals=intervals,
-        table=models.with_row_names(made, rows.positions[held], names),
-        rows=counts,
-        accuracy=accuracy(y, made["predicted"]),
-        notes=notes,
-        seconds=seconds,
-    )
-
-
-def _assumptions(model: TableModel, task: Task) -> Iterator[str]:
-    days = listing(map(repr, model.preparation.day_columns.values()))
-    if days and task.time is None:
-        yield (
-            f"Rows were split at random, though there are times ({days}): this assumes that rows "
-            "to come are like those of the past; a split by time checks on the last rows instead."
-        )
+    table = models.with_row_names(made, rows.positions[held], names)
+    whole, precise = replace(found, notes=(*notes, *found.notes)), accuracy(y, y_pred)
+    return Run(task, model, whole, X, y, intervals, table, counts, precise, notes, seconds)
 
 
 @contextmanager
