@@ -96,11 +96,9 @@ def _may_share_process(model: Any) -> bool:
     parts = [value for value in params.values() if hasattr(value, "get_params")]
     known = all(type(part).__module__.startswith(("sklearn.", "localconformal.")) for part in parts)
     free = [name for name, value in params.items() if value is None]
-    own_code = [
-        value
-        for value in params.values()
-        if callable(value) and not isinstance(value, type) and value not in parts
-    ]
+    own_code = any(
+        callable(one) and not isinstance(one, type) and one not in parts for one in params.values()
+    )
     return known and not own_code and not any(name.endswith("random_state") for name in free)
 
 

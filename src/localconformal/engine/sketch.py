@@ -155,6 +155,7 @@ class Sketch:
         self.sums = np.zeros((len(edges), len(landmarks)))
         self.extra = np.zeros((3, len(landmarks)))
         self.n, self.largest = 0, -np.inf
+        self.n_bytes = int(self.sums.nbytes + self.extra.nbytes + landmarks.nbytes)
 
     def empty(self) -> Sketch:
         """The same without rows."""
@@ -197,11 +198,6 @@ class Sketch:
         both.sums, both.extra = self.sums + other.sums, self.extra + other.extra
         both.n, both.largest = self.n + other.n, max(self.largest, other.largest)
         return both
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of state."""
-        return int(self.sums.nbytes + self.extra.nbytes + self.landmarks.nbytes)
 
 
 class SketchEngine(Engine):
