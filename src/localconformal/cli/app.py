@@ -27,22 +27,17 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
+def _tell(asked: bool) -> None:
     if asked:
         typer.echo(f"localconformal {__version__}")
         raise typer.Exit()
 
 
-# A callback also keeps the command's name when there is only one of them.
+_VERSION = typer.Option("--version", callback=_tell, is_eager=True, help="Print the version.")
+
+
 @app.callback()
-def localconformal(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
-) -> None:
+def localconformal(version: Annotated[bool, _VERSION] = False) -> None:
     """Prediction intervals for any regression model: guaranteed to cover, adapted to each x."""
 
 

@@ -24,8 +24,10 @@ def audit(
     lower: Annotated[str, _column(help="Column of the lower bounds.")],
     upper: Annotated[str, _column(help="Column of the upper bounds.")],
     groups: Annotated[Columns, _column(help="Column of group labels; repeatable.")] = None,
-    features: Annotated[Columns, _column(help="Column to look into; else all others.")] = None,
-    level: Annotated[float | None, console.option(help="Share they were made to cover.")] = None,
+    features: Annotated[Columns, _column(help="Column to look into; all if none.")] = None,
+    level: Annotated[
+        float | None, console.option(help="Share they should cover; else 0.9.")
+    ] = None,
     seed: console.Seed = 0,
     out: console.Out = Path("localconformal-audit"),
     as_json: console.Json = False,
