@@ -53,14 +53,12 @@ _TITLES = {"rules": "Rules", "features": "Bins of features", "groups": "Groups"}
 _TITLES["sizes"] = "Strata of the length"
 _PARTS = ("summary", *_TITLES, "slab", "failures", "notes")
 #: Lines of a part of the text, and rows of a table in HTML, before the rest is only counted.
-_MOST_LINES, _MOST_ROWS, _WIDEST_SENTENCE = 10, 20, 400
-#: Rows that the excess risk learns from; more take time and change it little.
-_MAX_RISK_ROWS, _FEW_ROWS = 100_000, 100
+_MOST_LINES, _MOST_ROWS, _WIDEST_SENTENCE, _FEW_ROWS = 10, 20, 400, 100
+#: More rows change the excess risk little; with fewer its standard error is too small.
+_MAX_RISK_ROWS, _FEWEST_RISK_ROWS = 100_000, 500
 #: Metrics that are fields of `Summary`, by their names.
 _PLAIN = "mean_length", "median_length", "share_infinite", "share_empty", "length_coverage_corr"
 _BAND = "lower", "upper"
-#: With fewer rows, the standard error of the excess risk is too small: by a third at 100.
-_FEWEST_RISK_ROWS = 500
 #: Columns named of a slab's direction; how far off its place in one a value may be, in deviations.
 _MOST_NAMED, _ROUNDING = 3, 1e-9
 

@@ -63,17 +63,15 @@ def _draw_coverage(ax: Axes | None, table: Any, title: str, probability: float) 
     _draw_rows(ax, frame.rename(columns={"coverage": "value"}), looks, counts, size)
     most = int(np.clip(_LETTERS_PER_INCH * art.panel_inches(ax), 8, _MAX_LETTERS))
     ax.set_yticks(np.arange(len(frame)), [art.plain(label, most) for label in frame["group"]])
-    ax.annotate(
-        "rows", (1.0, 1.0), (8, 2), "axes fraction", "offset points",
-        color=art.INK, fontsize=art.SMALL_SIZE, va="bottom",
-    )  # fmt: skip
+    place: tuple[Any, ...] = (1.0, 1.0), (8, 2), "axes fraction", "offset points"
+    ax.annotate("rows", *place, color=art.INK, fontsize=art.SMALL_SIZE, va="bottom")
     art.in_percent(ax.xaxis)
     art.finish(ax, "coverage, %", art.plain(title))
     ax.tick_params(axis="y", length=0, labelsize=size)
+    below, above = np.sum(named == _UNDER), np.sum(named == _OVER)
     said = [
         f"Bars: exact {say_level(probability)} bands, each on its own. Dashed: the level, "
-        f"{say_level(level)}. Below it ▼: {np.sum(named == _UNDER)} of {len(frame)}; above ▲: "
-        f"{np.sum(named == _OVER)}."
+        f"{say_level(level)}. Below it ▼: {below} of {len(frame)}; above ▲: {above}."
     ]
     if len(table) > _MAX_LINES:
         said.append(f"Shown: the {_MAX_LINES} of {len(table):,} with the most rows.")

@@ -262,10 +262,8 @@ def plot_local_weights(
     shown = [art.pick_feature(stack_rows(query, X), name) for name in asked]
     scores = None if v is None else np.asarray(v, dtype=np.float64)
     if scores is not None and (len(shown) == 2 or scores.shape != (len(X),)):
-        raise ValueError(
-            f"v: got shape {scores.shape} beside {len(X)} rows and {len(shown)} feature(s); "
-            f"expected ({len(X)},) and one feature: v is drawn upwards."
-        )
+        got = f"v: got shape {scores.shape} and {len(shown)} feature(s)"
+        raise ValueError(f"{got}; expected ({len(X)},) and one feature: v is drawn upwards.")
     rows = _heavy_rows(weights, max_points, random_state)
     columns: dict[str, Any] = {"row": rows}
     # Two orders that have nothing to do with each other: where strips cross, rows spread.
@@ -289,10 +287,9 @@ def plot_local_weights(
         look: dict[str, Any] = {"color": art.MISS, "edgecolors": "white", "lw": 0.9, "zorder": 4}
         ax.scatter(place[0], place[1], marker="*", s=190, **look)
     n, size = len(weights), float(effective_size(weights[None])[0])
-    said = (
-        f"Effective sample size {say_number(size)}: {np.sum(weights > 0):,} of {n:,} rows have "
-        f"weight, the heaviest {say_share(float(weights.max()))} of all."
-    )
+    heard = f"{np.sum(weights > 0):,} of {n:,} rows have weight"
+    heaviest = f"the heaviest {say_share(float(weights.max()))} of all"
+    said = f"Effective sample size {say_number(size)}: {heard}, {heaviest}."
     if size == 0.0:
         said = f"None of {n:,} rows speaks for this x: all weights are 0."
     some = art.say_drawn(len(rows), n, "the heaviest and others at random")
@@ -308,10 +305,8 @@ def _find_localizer(model: Any) -> Localizer:
     laws = [model] if isinstance(model, Law) else getattr(getattr(model, "law_", None), "laws", ())
     law = laws[-1] if laws else None
     if not isinstance(law, Law):
-        raise ValueError(
-            f"{type(model).__name__} has no law with a kernel between rows; expected a regressor "
-            "such as SLCPRegressor(law='kernel'), 'neighbors' or 'forest', or such a law."
-        )
+        got = f"{type(model).__name__} has no law with a kernel between rows"
+        raise ValueError(f"{got}; expected one such as SLCPRegressor(law='kernel'), or its law.")
     return law.localizer()
 
 
