@@ -81,8 +81,7 @@ def find_rules(
     find, test = order[:n_find], order[n_find:]
     if n_find < n // 2:
         notes.append(f"Rules were found on {n_find:,} rows and tested on the other {len(test):,}.")
-    regions = _find_regions(columns, find, rows, random_state)
-    if not regions:
+    if not (regions := _find_regions(columns, find, rows, random_state)):
         notes.append(f"No rule stood out on the {n_find:,} rows that were searched for rules.")
     # The regions that have rows to be tested on are one family of tests.
     by_name, held = {column.name: column for column in columns}, rows.take(test)

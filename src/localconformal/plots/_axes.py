@@ -323,16 +323,12 @@ def dress_axis(ax: Axes, feature: Feature, which: Any = "x") -> None:
         axis.set_major_formatter(dates.ConciseDateFormatter(locator))
     if feature.strips:
         axis.set_ticks([tick for tick in axis.get_majorticklocs() if low - room <= tick <= high])
-        _mark_missing(ax, ends[0], which)
-
-
-def _mark_missing(ax: Axes, ends: Array, which: str) -> None:
-    """A line before the strip of missing numbers, and its name where ticks have theirs."""
-    before = ends[0] - 0.35 * (ends[1] - ends[0])
-    (ax.axvline if which == "x" else ax.axhline)(before, color=FAINT, lw=0.8, zorder=0)
-    place: tuple[Any, Any, Any] = (ends.mean(), 0.0), (0, -6), ("data", "axes fraction")
-    look: dict[str, Any] = {"ha": "center", "va": "top", "color": INK, "fontsize": SMALL_SIZE}
-    if which == "y":
-        (xy, text, coords), look = place, look | {"ha": "right", "va": "center"}
-        place = xy[::-1], text[::-1], coords[::-1]
-    ax.annotate(MISSING_NAME, *place, "offset points", **look)
+        # A line before the strip of missing numbers, and its name where ticks have theirs.
+        before = ends[0, 0] - 0.35 * (ends[0, 1] - ends[0, 0])
+        (ax.axvline if which == "x" else ax.axhline)(before, color=FAINT, lw=0.8, zorder=0)
+        place: tuple[Any, Any, Any] = (ends[0].mean(), 0.0), (0, -6), ("data", "axes fraction")
+        look: dict[str, Any] = {"ha": "center", "va": "top", "color": INK, "fontsize": SMALL_SIZE}
+        if which == "y":
+            (xy, text, coords), look = place, look | {"ha": "right", "va": "center"}
+            place = xy[::-1], text[::-1], coords[::-1]
+        ax.annotate(MISSING_NAME, *place, "offset points", **look)

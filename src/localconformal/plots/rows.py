@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from localconformal.laws.base import Law, Localizer, effective_size
@@ -264,7 +264,11 @@ def plot_local_weights(
     if scores is not None and (len(shown) == 2 or scores.shape != (len(X),)):
         got = f"v: got shape {scores.shape} and {len(shown)} feature(s)"
         raise ValueError(f"{got}; expected ({len(X)},) and one feature: v is drawn upwards.")
-    rows = _heavy_rows(weights, max_points, random_state)
+    # The lightest first: all rows, or the heaviest half and others at random.
+    rows, n_light = np.argsort(weights, kind="stable"), len(weights) - max_points // 2
+    if len(rows) > max_points:
+        light = art.drawn_rows(n_light, max_points - max_points // 2, random_state)
+        rows = np.concatenate([rows[light], rows[n_light:]])
     columns: dict[str, Any] = {"row": rows}
     # Two orders that have nothing to do with each other: where strips cross, rows spread.
     orders = rows, (rows * _GOLDEN) % 1.0
@@ -331,16 +335,6 @@ def _row_weights(kernel: Localizer, query: Any, X: Any) -> Array:
         others = kernel.view(Rows(X))
     found = np.asarray(kernel.weigh(kernel.view(Rows(query)), others)[0])
     return found / found.sum() if found.sum() > 0.0 else np.zeros(len(found))
-
-
-def _heavy_rows(weights: Array, max_points: int, random_state: int) -> NDArray[np.intp]:
-    """Rows to draw, the lightest first: all, or the heaviest half and others at random."""
-    order = np.argsort(weights, kind="stable")
-    if len(order) <= max_points:
-        return order
-    n_light = len(order) - max_points // 2
-    light = art.drawn_rows(n_light, max_points - max_points // 2, random_state)
-    return np.concatenate([order[light], order[n_light:]])
 
 
 def _draw_weights(ax: Axes, frame: Any, upwards: str) -> None:
