@@ -449,15 +449,12 @@ def audit(
 
     Examples
     --------
-    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(2000, 2))
     >>> y = rng.normal(size=2000) * np.where(X[:, 0] > 0.75, 2.0, 1.0)
     >>> found = audit(X, y, np.tile([-1.645, 1.645], (2000, 1)))
-    >>> found.rules[0].text
-    'x0 > 0.7435'
-    >>> found.rules[0].upper < 0.9
-    True
+    >>> found.rules[0].text, found.rules[0].upper < 0.9
+    ('x0 > 0.7435', True)
     """
     target = common_level([intervals], confidence_level)
     y_checked, bounds = check_one_level(y, intervals_of(intervals, X, confidence_level))

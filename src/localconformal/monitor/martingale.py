@@ -17,7 +17,6 @@ Codes = NDArray[np.int64]
 Part = tuple[int, str]
 
 # ---- scores as whole numbers ---------------------------------------------------------------
-#
 # The grid is that of floating point numbers with 8 bits of mantissa. It depends on no data, so a
 # rounded score is still a function of its row, and equal ones are told apart at random: p-values
 # stay exact.
@@ -83,7 +82,6 @@ def p_values(seen: Tally, codes: Codes, u: Array) -> Array:
 
 
 # ---- the evidence against exchangeability --------------------------------------------------
-#
 # A betting function b >= 0 with integral 1 over [0, 1] multiplies the wealth by b(p). If p-values
 # are independent and uniform, wealth that starts at 1 is a martingale, and reaches 1 / epsilon ever
 # with probability epsilon at most (Ville's inequality). The wealth is shared between several bets,
@@ -148,7 +146,6 @@ class Martingales:
 
 
 # ---- a band of the coverage ----------------------------------------------------------------
-#
 # Let q_t be the chance of row t to be covered given all before it, and k of the first t rows
 # covered. For every number a,
 #

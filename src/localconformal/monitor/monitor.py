@@ -269,7 +269,6 @@ def _check_chance(name: str, value: Any) -> float:
 
 
 # ---- what is asked of a model ------------------------------------------------------------------
-#
 # The score of a row is the adjusted one, p(V, F) at the model's level: a function of training rows
 # and that row alone, as the guarantee needs it, and the route is that of calibration itself.
 

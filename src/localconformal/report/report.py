@@ -65,12 +65,8 @@ def write_report(audit: Audit, path: str | Path, **content: Any) -> Path:
     --------
     >>> import tempfile
     >>> from localconformal.audit import audit
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.uniform(size=(200, 1)), rng.uniform(size=200)
-    >>> intervals = np.tile([0.05, 0.95], (200, 1))
-    >>> path = f"{tempfile.mkdtemp()}/report.html"
-    >>> page = write_report(audit(X, y, intervals), path, X=X, y=y, intervals=intervals)
-    >>> page.stat().st_size < 3_000_000
+    >>> found = audit([1.0, 2.0, 3.0], [0.1, 0.2, 5.0], [[0.0, 1.0]] * 3)
+    >>> write_report(found, f"{tempfile.mkdtemp()}/report.html").stat().st_size < 3_000_000
     True
     """
     page = render(report_content(audit, **content))
@@ -298,7 +294,7 @@ def _parts_sentences(
 def _say_parts(failures: list[Failure]) -> str:
     """2 rules, 5 feature bins and 1 group."""
     counts = Counter(failure.part for failure in failures)
-    told = [(counts[part], *names) for part, names in _PARTS.items() if counts[part]]
+    told = [(n, *_PARTS[part]) for part in _PARTS if (n := counts[part])]
     *first, last = (f"{n:,} {one if n == 1 else many}" for n, one, many in told)
     return f"{', '.join(first)} and {last}" if first else last
 
