@@ -16,7 +16,6 @@ from localconformal.columns import LABEL, MISSING, MISSING_NAME, name_of
 from localconformal.metrics import binomial_band, coverage_length_curve, group_coverage
 from localconformal.metrics.intervals import check_one_level
 from localconformal.plots import _axes as art
-from localconformal.quantiles import Array
 from localconformal.text import say_level, say_number, say_rows
 
 if TYPE_CHECKING:
@@ -26,6 +25,11 @@ _MAX_LINES, _MAX_LETTERS, _LETTERS_PER_INCH = 30, 36, 5.6
 _UNDER, _WITHIN, _OVER = "below the level", "band holds the level", "above the level"
 #: name -> (colour, marker): told apart without colour too.
 _VERDICTS = {_UNDER: (art.MISS, "v"), _WITHIN: (art.POINT, "o"), _OVER: (art.SECOND, "^")}
+#: The same of the baseline, of a lower number (better), a higher one, and one alike.
+_STANDINGS = (art.INK, "D"), (art.MAIN, "<"), (art.MISS, ">"), (art.POINT, "o")
+#: What the panels of methods show, by the names of `row_values`.
+_COVERAGE = "coverage"
+_METRICS = {_COVERAGE: _COVERAGE, "mean length": "length", "interval score": "interval_score"}
 
 
 def _draw_rows(ax: Axes, frame: Any, looks: Any, texts: Any, size: float = art.SMALL_SIZE) -> None:
@@ -225,13 +229,6 @@ def plot_calibration(
     return [left, right], frame
 
 
-_COVERAGE = "coverage"
-#: What the panels show, by the names of `row_values`.
-_METRICS = {_COVERAGE: _COVERAGE, "mean length": "length", "interval score": "interval_score"}
-#: (colour, marker) of the baseline, of a lower number (better), a higher one, and one alike.
-_STANDINGS = (art.INK, "D"), (art.MAIN, "<"), (art.MISS, ">"), (art.POINT, "o")
-
-
 def plot_methods(
     y: ArrayLike,
     methods: Mapping[str, ArrayLike],
@@ -291,9 +288,7 @@ def plot_methods(
     return panels, frame
 
 
-def _methods_frame(
-    checked: Mapping[str, tuple[Array, Array]], base: str, level: float, probability: float
-) -> Any:
+def _methods_frame(checked: Any, base: str, level: float, probability: float) -> Any:
     import pandas as pd
 
     parts = {name: row_values(y, bounds, level) for name, (y, bounds) in checked.items()}
