@@ -514,7 +514,7 @@ def one_change_arms(task: Task) -> list[Arm]:
     for name, (base, score, chosen) in CHANGED.items():
         model = slcp(getattr(task.models, base), score, KernelLaw(n_jobs=1), task.seed)
         if chosen:
-            model.set_params(law="auto", selection_budget=task.preset.selection_budget)
+            model.set_params(law="auto")
         changed.append(Arm(name, model))
     return [*named_arms(task, ["SLCP"]), *changed, *named_arms(task, UNCHANGED)]
 

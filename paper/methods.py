@@ -112,7 +112,7 @@ METHODS: dict[str, Make] = {
     # One width for all rows.
     "split": on(SplitConformalRegressor),
     # The defaults of this library: residuals of the mean model, out of fold, and a chosen law.
-    "SLCP-auto": on(SLCPRegressor, choose=lambda _, p: {"selection_budget": p.selection_budget}),
+    "SLCP-auto": on(SLCPRegressor),
 }
 
 

@@ -21,7 +21,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.model_selection import KFold, cross_val_predict
 
 from benchmarks.harness import LEVEL, calibrated
-from localconformal import ForestLaw, KernelLaw, LearnedLaw, ScaledLaw, ShiftedLaw, SLCPRegressor
+from localconformal import KernelLaw, ScaledLaw, SLCPRegressor
 
 #: Family -> unfitted model with default settings; one thread, as jobs share the cores.
 BASES = {
@@ -83,12 +83,9 @@ LAWS = {
     "neighbors": lambda: "neighbors",
     "split": lambda: "uniform",
     "spread": lambda: ScaledLaw(),
-    "blend-spread": lambda: ShiftedLaw(ScaledLaw()),
-    "blend-forest": lambda: ShiftedLaw(ForestLaw()),
-    "blend-learned": lambda: ShiftedLaw(LearnedLaw()),
 }
 #: Laws of one kind whose correction is in local widths, as auto's mostly is.
-SCALED = {"spread", "blend-spread", "blend-forest", "blend-learned"}
+SCALED = {"spread"}
 
 
 def slcp(split, base, seed, law):

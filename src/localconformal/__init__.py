@@ -21,8 +21,8 @@ _HOMES = {
     "audit": "Audit Comparison compare",
     "monitor": "CoverageMonitor",
     "scores": "AbsoluteScore NormalisedScore QuantileScore ResidualScore ResponseScore",
-    "laws": "CrossValidated DistanceQuantile ForestLaw HiddenLayer KernelLaw LearnedLaw "
-    "LearnedMetric MedianLog NeighborsLaw Rate ResponseLaw ScaledLaw ShiftedLaw StackedLaw "
+    "laws": "AutoLaw CrossValidated DistanceQuantile ForestLaw HiddenLayer KernelLaw LearnedLaw "
+    "LearnedMetric MedianLog NeighborsLaw Rate ResponseLaw ScaledLaw StackedLaw "
     "UniformLaw",
     "corrections": "EffectiveSize FiniteThresholds",
     "adjustments": "AdditiveExpectation AdditiveQuantile MonotoneAdjustment "

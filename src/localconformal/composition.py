@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator, clone
 
-from localconformal.adjustments import AdditiveQuantile, Adjustment, ScaledQuantile
+from localconformal.adjustments import Adjustment, ScaledQuantile
 from localconformal.laws.base import LocalLaws, SidedLaw, make_law
 from localconformal.models import fit_all
 from localconformal.quantiles import Array, conformal_quantile, required_calibration_size
@@ -146,9 +146,6 @@ class Parts:
     adjustment: Adjustment | None = None
     #: Reference rows behind the law; 0 without.
     n_reference: int = 0
-    #: How ``law="auto"`` chose, as columns; None where it did not.
-    selection: dict[str, list[Any]] | None = None
-    n_selection: int = 0
 
     def at(self, rows: Rows) -> Placed:
         """What they say of these rows."""
@@ -399,18 +396,13 @@ class Method:
     law: Any = None
     correction: Correction = field(default_factory=Correction)
     reference: str = "cross-fit"
-    #: Whether ``law="auto"`` may choose the unit of the correction too; and its budget in seconds.
+    #: Whether a law that knows may choose the unit of the correction.
     adjustment_is_free: bool = False
-    budget: float = 0.0
 
     @property
     def needs_reference(self) -> bool:
         """Whether anything is learned from reference rows."""
         return self.adjustment is not None or self.correction.needs_reference
-
-    @property
-    def _is_auto(self) -> bool:
-        return self.adjustment is not None and isinstance(self.law, str) and self.law == "auto"
 
     def fit(
         self, task: Task, stage: Callable[[str], AbstractContextManager[Any]] = nullcontext
@@ -420,42 +412,32 @@ class Method:
             with stage("train"):
                 final = task.fit(self.score)
             return Parts(final, self.sides, self.correction)
-        if self._is_auto:
-            from localconformal.laws.auto import check_searchable
-
-            check_searchable(task.rows.X)
         with stage("train"):
             final, rows, y = REFERENCES[self._way(task)](self.score, task)
         with stage("law"):
             rows.known[RESPONSE] = y
             made = Reference(rows, y, final, self.sides, task.seed, task.n_jobs)
-            return self.learn(made, task.confidence_level)
+            return self.learn(made)
 
-    def learn(self, reference: Reference, confidence_level: float) -> Parts:
+    def learn(self, reference: Reference) -> Parts:
         """The terms beyond the score, from reference rows."""
         parts = Parts(reference.score, self.sides, self.correction)
         if self.adjustment is not None:
-            parts = self._with_law(parts, reference, confidence_level)
+            parts = self._with_law(parts, reference)
         correction = clone(self.correction).fit(reference, parts)
         return replace(parts, correction=correction, n_reference=len(reference.rows))
 
-    def _with_law(self, parts: Parts, reference: Reference, confidence_level: float) -> Parts:
-        rows, V, adjustment = reference.rows, reference.V, clone(self.adjustment)
-        if self._is_auto:
-            from localconformal.laws import auto
-
-            levels = self.sides.levels(np.array([confidence_level]))[:, 0]
-            given = None if self.adjustment_is_free else type(adjustment).__name__
-            seed, n_jobs = reference.seed, reference.n_jobs
-            found = auto.select(auto.Task(rows, V, levels, given, self.budget, seed, n_jobs))
-            if self.adjustment_is_free:
-                adjustment = ScaledQuantile() if found.scaled else AdditiveQuantile()
-            parts = replace(parts, law=found.law, selection=found.columns, n_selection=found.n_rows)
-        else:
-            law = make_law(self.law, reference.seed, reference.n_jobs)
-            reference = replace(reference, law=law)
-            parts = replace(parts, law=SidedLaw.fit(law, rows, V))
-        return replace(parts, adjustment=adjustment.fit(reference))
+    def _with_law(self, parts: Parts, reference: Reference) -> Parts:
+        adjustment, law = (
+            clone(self.adjustment),
+            make_law(self.law, reference.seed, reference.n_jobs),
+        )
+        fitted = SidedLaw.fit(law, reference.rows, reference.V)
+        # Sides with laws of their own must agree on the unit of their corrections.
+        if self.adjustment_is_free and len(fitted.laws) == 1 and fitted.laws[0].scaled_:
+            adjustment = ScaledQuantile()
+        adjustment.fit(replace(reference, law=law))
+        return replace(parts, law=fitted, adjustment=adjustment)
 
     def _way(self, task: Task) -> str:
         """How reference rows are made; a frozen model has seen none of the rows."""

@@ -44,14 +44,12 @@ VARIANTS = {
     "scaled-kernel": lc.ScaledLaw("kernel"),
     "response": lc.ResponseLaw(lc.NeighborsLaw(n_neighbors=9)),
     "response-alone": lc.ResponseLaw(),
-    "shifted": lc.ShiftedLaw("kernel", models={"line": LINE, "tree": TREE}, n_jobs=1),
-    "shifted-outputs": lc.ShiftedLaw(models={"tree": TREE}, n_jobs=1),
+    "auto": lc.AutoLaw(n_jobs=1),
+    "auto-outputs": lc.AutoLaw(effort="low", n_jobs=1),
     "stacked": lc.StackedLaw(),
     "stacked-fixed": lc.StackedLaw(["uniform", "neighbors"], weights=[1, 3]),
     "stacked-models": lc.StackedLaw([*LIGHT.values(), lc.ScaledLaw(), lc.ResponseLaw()]),
-    "nested": lc.ShiftedLaw(
-        lc.StackedLaw([lc.ScaledLaw(), "kernel"]), models={"line": LINE}, n_jobs=1
-    ),
+    "nested": lc.ResponseLaw(lc.StackedLaw([lc.ScaledLaw(), "kernel"]), n_jobs=1),
 }
 #: Further settings of a law that is there in another one.
 SLOW = {
@@ -65,13 +63,13 @@ SLOW = {
         "learned-outputs",
         "neighbors-7",
     ),
-    *("nested", "outputs", "response-alone", "scaled-kernel", "shifted-outputs"),
+    *("nested", "outputs", "response-alone", "scaled-kernel", "auto-outputs"),
     *("stacked-fixed", "stacked-models"),
 }
 #: Fitted with what a point model says; the others are told nothing.
 WITH_OUTPUTS = {name for name in VARIANTS if "outputs" in name} | {"response", "nested"}
 #: Linear algebra inside the models: last bits depend on how many rows are asked together.
-LAST_BITS = dict.fromkeys(["learned-lines", "shifted", "nested"], 1e-12)
+LAST_BITS = dict.fromkeys(["learned-lines"], 1e-12)
 #: Models with a tolerance of their own, which is in no unit.
 WITH_TOLERANCE = {"learned-lines", "stacked-models"}
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import LinearRegression
 
 import inner
 import localconformal as lc
@@ -27,7 +26,7 @@ WIDER = {
     "scaled": lc.ScaledLaw(random_state=0, n_jobs=1),
     "response": lc.ResponseLaw(n_jobs=1),
     "learned": lc.LearnedLaw(BOOSTING, levels=(0.1, 0.5, 0.9), random_state=0, n_jobs=1),
-    "shifted": lc.ShiftedLaw(models={"line": LinearRegression()}, random_state=0, n_jobs=1),
+    "auto": lc.AutoLaw(effort="low", random_state=0, n_jobs=1),
     "stacked": lc.StackedLaw([lc.ResponseLaw(), "uniform"], weights=[3, 1], n_jobs=1),
     "updated": lc.KernelLaw(bandwidth=2.0, engine="sketch", random_state=0),
 }

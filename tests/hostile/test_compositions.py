@@ -35,8 +35,7 @@ LAWS = {
     "scaled": lc.ScaledLaw(n_jobs=1),
     "response": lc.ResponseLaw(n_jobs=1),
     "response-neighbors": lc.ResponseLaw(lc.NeighborsLaw(n_neighbors=9), n_jobs=1),
-    "shifted": lc.ShiftedLaw(models={"line": LINE, "tree": TREE}, n_jobs=1),
-    "shifted-tree": lc.ShiftedLaw("neighbors", models={"tree": TREE, "forest": FOREST}, n_jobs=1),
+    "auto": lc.AutoLaw(effort="low", n_jobs=1),
     "stacked": lc.StackedLaw(["uniform", lc.ScaledLaw(), lc.NeighborsLaw(n_neighbors=7)], n_jobs=1),
 }
 #: Noise e (n,), and the first column of X, to y (n,).
@@ -82,7 +81,7 @@ CHOICES = {
 def draw(seed):
     rng = np.random.default_rng(seed)
     drawn = {name: values[rng.integers(len(values))] for name, values in CHOICES.items()}
-    if drawn["law"].startswith(("response", "shifted")):
+    if drawn["law"].startswith("response"):
         drawn["conformity_score"] = "residual"
         drawn["sides"] = drawn["sides"].replace("absolute", "union")
     score = drawn["conformity_score"]
@@ -164,13 +163,13 @@ def test_random_compositions(seeds):
 #: Laws wider than their references; and training rows that are fitted but for rounding, beside
 #: calibration rows that are not, so that last bits of an exact fit may decide no bound.
 SUSPECTS = [
-    ("plain", "shifted", "plain", "theta"),
+    ("plain", "auto", "plain", "theta"),
     ("plain", "scaled", "tied", "theta"),
     ("plain", "learned", "heavy-tailed", "theta"),
     ("plain", "stacked", "heavy-tailed", "theta"),
-    ("binary", "shifted", "exact but for some", "multiplicative"),
-    ("binary", "shifted", "exact but for some", "multiplicative-expectation"),
-    ("binary", "shifted", "exact but for some", "scaled"),
+    ("binary", "auto", "exact but for some", "multiplicative"),
+    ("binary", "auto", "exact but for some", "multiplicative-expectation"),
+    ("binary", "auto", "exact but for some", "scaled"),
 ]
 
 

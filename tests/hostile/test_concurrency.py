@@ -31,7 +31,8 @@ LAWS = {
     "neighbors by a tree": lc.NeighborsLaw(n_neighbors=20),
     "plain forest": lc.ForestLaw(TREES),
     "compiled forest": lc.ForestLaw(TREES),
-    "blend": lc.ShiftedLaw(STACK, models={"line": LINE}),
+    "stack": STACK,
+    "auto": lc.AutoLaw(effort="low"),
     "tensors": lc.KernelLaw(device="cpu"),
     "sketch on tensors": lc.KernelLaw(engine="sketch", device="cpu", tolerance=0.5),
 }

@@ -154,10 +154,10 @@ def test_no_law_learns_from_calibration_or_from_rows_asked(name):
 
 
 @pytest.mark.ci
-def test_the_search_of_auto_learns_from_training_rows_alone():
-    # As many rows as a search needs, and some.
-    fitted = assert_inner_split_is_kept(SLCPRegressor(LinearRegression()), int(1.4 * inner.FEWEST))
-    assert fitted.fit_report_["rows"]["selection"] > 0
+def test_auto_learns_from_training_rows_alone_with_a_model_and_without():
+    for model in (SLCPRegressor(LinearRegression()), SLCPRegressor()):
+        assert_learns_from_training_alone(model)
+        assert_inner_split_is_kept(model)
 
 
 def mixed_frame(X, new_labels=False):

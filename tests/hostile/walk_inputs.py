@@ -212,7 +212,7 @@ PARAMETERS = {
     "reference": (["cross-fit", "holdout", "train", "oob"], ["nonsense", None]),
     "sides": (["joint", "union", "absolute"], ["both", None]),
     "upper_share": ([0.5, 0.1], [0.0, 1.0, "all"]),
-    "selection_budget": ([0.0], [-1.0, "a minute"]),
+    "effort": (["low"], [-1.0, "a minute"]),
     "beta": ([0.01, 0.0, 10.0], [-1.0, "a"]),
     "spread_estimator": ([LINE, BOOSTING, None], [3, "model"]),
     "method": (["symmetric", "asymmetric", "m", "r"], ["nonsense"]),
@@ -227,7 +227,7 @@ PARAMETERS = {
     "n_cells": ([None, 1, 3], [0, 1.5]),
 }
 #: Instead of defaults that take seconds.
-QUICK = {"law": "kernel", "selection_budget": 0.0, "n_estimators": 5, "n_jobs": 1}
+QUICK = {"law": "kernel", "effort": "low", "n_estimators": 5, "n_jobs": 1}
 
 
 def some_params(kind):

@@ -15,7 +15,6 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import FunctionTransformer
 
-from inner import default_models
 from localconformal import ForestLaw, KernelLaw, SLCPRegressor, SplitConformalRegressor
 from localconformal.io import models
 from localconformal.io.checks import parts_of
@@ -61,7 +60,7 @@ FOREST = [
     for s in ("quantile", "normalised", "response", "absolute")
 ]
 SETTINGS = [{"law": law} for law in ("forest", "uniform", ForestLaw("model"))]
-SLOW = [{"law": "learned"}, {"law": "neighbors"}, {"law": "auto", "selection_budget": 1}, *FOREST]
+SLOW = [{"law": "learned"}, {"law": "neighbors"}, {"law": "auto", "effort": "low"}, *FOREST]
 
 
 @pytest.mark.parametrize("setting", ci_but(SETTINGS, SETTINGS + SLOW), ids=str)
@@ -81,15 +80,6 @@ def test_every_embedding_does_also_after_all_was_asked_of_the_model(embedding, t
     model.sample(X[:2], random_state=0)
     model.diagnose(X)
     assert_same_intervals(model, X, tmp_path)
-
-
-@pytest.mark.parametrize("name", ci_but(["kernel-ridge"], default_models(0)))
-def test_every_model_that_auto_may_blend_does_also_as_skops_writes_it(name, tmp_path):
-    X, y = smooth_data(120, 0)
-    model, path = default_models(0)[name].fit(X, y), tmp_path / "model.skops"
-    np.testing.assert_array_equal(round_trip(model, tmp_path).predict(X), model.predict(X))
-    path.write_bytes(skops.io.dumps(model))
-    np.testing.assert_array_equal(models.load_model(path).predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from scipy.stats import norm
 from simulations import band, is_inside, lower_end, mean_coverage, redraws
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor
-from sklearn.tree import DecisionTreeRegressor
 
 import localconformal as lc
 from inner import ADJUSTMENTS, SCORES
@@ -81,7 +80,6 @@ def test_every_adjustment_and_side(adjustment, sides, data):
 
 
 FOREST = lc.ForestLaw(RandomForestRegressor(10, min_samples_leaf=5), n_jobs=1)
-TREE = {"tree": DecisionTreeRegressor(min_samples_leaf=5)}
 LEARNING = {
     "forest": FOREST,
     "forest-response": lc.ForestLaw(RandomForestRegressor(10), "response", n_jobs=1),
@@ -89,7 +87,7 @@ LEARNING = {
     "learned-lines": lc.LearnedLaw(LINES, n_jobs=1),
     "scaled": lc.ScaledLaw(),
     "response": lc.ResponseLaw(FOREST),
-    "shifted": lc.ShiftedLaw(FOREST, models=TREE, n_jobs=1),
+    "auto": lc.AutoLaw(effort="low", n_jobs=1),
     "stacked": lc.StackedLaw([FOREST, lc.LearnedLaw(LINES, n_jobs=1), lc.ScaledLaw(), "uniform"]),
     "outputs-spread": lc.KernelLaw(bandwidth=0.4, embedding="outputs-spread"),
 }
@@ -143,7 +141,7 @@ def further():
         yield local(law=LEARNING[name], adjustment="scaled"), smooth_data, True
     # In-sample scores are too small, and laws that learn reach beyond the largest of them.
     beyond = {"adjustment": "theta", "sides": "union", "reference": "train"}
-    for name in ("learned-lines", "response", "scaled", "shifted", "stacked"):
+    for name in ("learned-lines", "response", "scaled", "auto", "stacked"):
         yield local(law=LEARNING[name], **beyond), smooth_data, False
     for reference in ("holdout", "train"):
         yield local(reference=reference), smooth_data, True

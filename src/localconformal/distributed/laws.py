@@ -76,7 +76,7 @@ def _choose_laws(shell: Any, drawn: list[_Scored], terms: tuple[Method, Score], 
     band, y = Band(*map(np.concatenate, zip(*bands, strict=True))), np.concatenate(responses)
     rows = Rows(stack_parts(X), model=score, known={score: band, RESPONSE: y})
     reference = Reference(rows, y, score, method.sides, seed, shell.n_jobs)
-    return method.learn(reference, shell.confidence_level)
+    return method.learn(reference)
 
 
 def _sum_sketches(shell: Any, parts: Parts, scorers: Scorers, blocks: Blocks) -> int:

@@ -1,5 +1,6 @@
 """F(v | x): the law of the score near x, estimated from reference rows."""
 
+from localconformal.laws.auto import AutoLaw
 from localconformal.laws.base import (
     LAW_METHODS,
     LAWS,
@@ -10,7 +11,6 @@ from localconformal.laws.base import (
     make_law,
     seeded,
 )
-from localconformal.laws.blend import ShiftedLaw
 from localconformal.laws.embeddings import HiddenLayer, LearnedMetric
 from localconformal.laws.forest import ForestLaw
 from localconformal.laws.kernel import (
@@ -36,6 +36,7 @@ LAWS.update(
 __all__ = [
     "LAWS",
     "LAW_METHODS",
+    "AutoLaw",
     "CrossValidated",
     "DistanceQuantile",
     "ForestLaw",
@@ -50,7 +51,6 @@ __all__ = [
     "Rate",
     "ResponseLaw",
     "ScaledLaw",
-    "ShiftedLaw",
     "SidedLaw",
     "StackedLaw",
     "UniformLaw",

@@ -1,431 +1,336 @@
-"""``law="auto"``: candidates compared by interval score on training rows, the best kept.
+"""``law="auto"``: one forest of what a blend of models leaves over, whose leaves carry the laws.
 
-1. A blend of point models is learned; where it errs less than the regressor's own model, laws
-   are those of its residual.
-2. Every candidate answers for each training row by fits that have not seen it.
-3. Their quantiles are averaged with simplex weights that minimise the pinball loss.
-4. Each candidate and the average are scored with each correction; the best is fitted.
+1. The centre m(x) is a blend of point models, by held-out error (`localconformal.laws.blend`); a
+   model that the user passes is one of them. With none passed the blend is the point model itself.
+2. One forest is grown on (r, |r|), r = y - m, from (x, m), and its leaves are filled with all rows.
+   What it knows of a training row is held out: trees not grown on it, less its own entry.
+3. Three readings of the same leaves are laws of y: m plus the quantiles of r; the same for
+   g(y) - g(m), with g a logarithm or an asinh, mapped back; the quantiles of y itself.
+4. All read leaves of the same size: the finest whose held-out pinball loss is within a standard
+   error of the best. Then the readings' quantiles are averaged, with weights for each side.
+5. A response of few values on a lattice, such as grades: quantiles are moved inward to points of
+   it, by a share of a step that held-out rows choose.
 
-Calibration rows take no part, so that the guarantee stays.
+Calibration rows take no part, so that the guarantee stays. Each step costs a number of fits, rows
+and trees that follows from the shape of the table, never from a clock.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
 
-from localconformal.laws.base import Law, SidedLaw, UniformLaw, is_mirrored, seeded
-from localconformal.laws.blend import ShiftedLaw, default_models
-from localconformal.laws.forest import TREES, ForestLaw, default_forest
-from localconformal.laws.kernel import KernelLaw
-from localconformal.laws.learned import LearnedLaw
-from localconformal.laws.stacked import (
-    MIN_WEIGHT,
-    Fold,
-    StackedLaw,
-    held_out_quantiles,
-    make_folds,
-    pinball,
-    prune,
-    simplex_weights,
-)
-from localconformal.laws.transformed import ResponseLaw, ScaledLaw, is_residual, with_spread
-from localconformal.parallel import asked_jobs
-from localconformal.progress import stage
-from localconformal.quantiles import Array, conformal_quantile, typical_size
-from localconformal.rows import Index, Rows, canonical_order
+from localconformal.engine.trees import Bins, Forest, Grids
+from localconformal.laws.base import GRID, Knots, Law, reference_rows
+from localconformal.laws.blend import BlendedRegressor, Units, fade, on_lattice
+from localconformal.laws.stacked import simplex_weights
+from localconformal.quantiles import Array
+from localconformal.rows import RESPONSE, Rows
 
-#: Seconds that a search costs at least, and for a row and a column, on two cores.
-_FIXED, _PER_NUMBER = 3.0, 1.4e-4
-#: Columns' worth of work that a row costs even without features.
-_EXTRA_COLUMNS = 10
-#: Default of ``selection_budget``.
-BUDGET = 20.0
-#: Rows that the default budget always buys: in wide tables fewer rows would save little time, and
-#: laws learned from them would be worse than none.
-_FLOOR = 4_000
-#: A search on fewer rows cannot tell candidates apart.
-_FEWEST = 160
-#: Columns beyond which distances between features say nothing.
-_FEW_COLUMNS = 10
-#: Columns beyond which boosting, and forests that look at all of them, take their time.
-_WIDE = 60
-#: Bandwidth on the standardised (mu, sigma): local, with hundreds of rows near most points.
-_OUTPUTS_BANDWIDTH = 0.2
-_N_FOLDS = 3
-#: A blend must err less than the point model by this share, or the point model stays.
-_LEAST_GAIN = 0.01
-#: Rows on which candidates are compared at most; what is chosen is fitted on more.
-_COMPARED = 2_000
-#: Share of their trees with which forests are compared: enough to tell which weighs how much.
-_COMPARED_TREES = 0.5
-#: The average of all, and what everything must beat: the uniform law of the point model's score.
-_STACK, _SPLIT = "stack", "split"
-#: Numbers in a row of more than one dimension up to which they are taken for features.
-_FLATTENED_UP_TO = 1_000
+#: Quantiles of all rows that bound the cells of a leaf's histogram: dense in the tails.
+_OUTER = [0.0, 0.001, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08]
+_TAIL = np.array([*_OUTER, 0.1, 0.13, 0.17, 0.22, 0.3, 0.4])
+_CELLS = np.concatenate([_TAIL, [0.5], 1.0 - _TAIL[::-1]])
+#: Rows on which leaves' sizes are compared, and readings weighed.
+_COMPARED, _WEIGHED = 4_000, 10_000
+#: Rows grown on that a node must have to answer, and how many trees are enough then.
+_DEPTHS = {5: 100, 20: 50, 80: 25}
+
+
+#: Trees where leaves are small; share of the rows that one is grown on, at most, and in all.
+_MANY, _SHARE, _ROWS = 5_000, 0.5, 10_000
+#: Shares of a step by which quantiles may be moved to a lattice.
+_INWARD = (0.25, 0.5, 0.75)
+#: Values of a response on a lattice, at least and at most; a margin against rounding, in steps.
+_FEW_VALUES, _MANY_VALUES, _MARGIN = 3, 50, 1e-9
 #: Floor of a correction in local widths, as in `ScaledQuantile`.
-_FLOOR_SHARE = 1e-2
+_FLOOR = 1e-2
+READINGS = ("residual", "transformed residual", "response")
 
 
-@dataclass(frozen=True)
-class Task:
-    """Reference rows and what is asked of their law.
-
-    ``V`` (n, S) are scores folded by sides and ``levels`` (S,) the local level of each;
-    ``adjustment`` names the one that is given, None where the unit of the correction is free.
-    """
-
-    rows: Rows
-    V: Array
-    levels: Array
-    adjustment: str | None
-    budget: float
-    seed: int
-    n_jobs: int | None
-
-    @property
-    def n_features(self) -> int:
-        """Columns of X."""
-        return math.prod(self.rows.X.shape[1:])
-
-    def take(self, index: Index) -> Task:
-        """On some of the rows."""
-        return replace(self, rows=self.rows.take(index), V=self.V[index])
+def _there(name: str, units: Units, z: Array, m: Array) -> Array:
+    """The value whose law a reading keeps, from the response and the centre: (n,)."""
+    if name == "residual":
+        return z - m
+    return on_lattice(units.to_g(z) - units.to_g(m)) if name == "transformed residual" else z
 
 
-@dataclass(frozen=True)
-class Selection:
-    """The fitted law, whether corrections are in local widths, and how both were found."""
-
-    law: SidedLaw
-    scaled: bool = False
-    columns: dict[str, list[Any]] = field(default_factory=dict)
-    n_rows: int = 0
+def _back(name: str, units: Units, q: Array, m: Array) -> Array:
+    """Quantiles of the response from those of the value: (n, L)."""
+    if name == "residual":
+        return m[:, None] + q
+    return units.from_g(units.to_g(m)[:, None] + q) if name == "transformed residual" else q
 
 
-@dataclass(frozen=True)
-class _Column:
-    """One law to find: of scores v (n,), asked for ``levels``."""
+class AutoLaw(Law):
+    """The law of a blend's residual, by one forest: what ``law="auto"`` stands for.
 
-    v: Array
-    levels: Array
+    Parameters
+    ----------
+    levels : pair of floats, default=(0.05, 0.95)
+        Levels that matter most: weights are found there. Any level may be asked for.
+    effort : {"low", "default", "high"}, default="default"
+        More is slower and a little sharper: folds, a network for more rows, trees.
+    random_state : int or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None is one for each core.
 
-
-@dataclass(frozen=True)
-class _Base:
-    """Where the law is looked for: rows whose spread is known, and W = v - location."""
-
-    rows: Rows
-    location: Array
-    shifted: ShiftedLaw | None
-    name: str
-
-    def take(self, index: Index) -> _Base:
-        """On some of the rows."""
-        return replace(self, rows=self.rows.take(index), location=self.location[index])
-
-
-@dataclass(frozen=True)
-class _Found:
-    """The winner for one column: its unfitted law, its correction, and the table."""
-
-    law: Law
-    base: _Base
-    scaled: bool
-    columns: dict[str, list[Any]]
-
-
-def select(task: Task) -> Selection:
-    """Search on as many rows as the budget allows, then fit what was found."""
-    check_searchable(task.rows.X)
-    n_rows = affordable_rows(task.budget, len(task.V), task.n_features)
-    if n_rows == 0:
-        return _without_search(task)
-    order = canonical_order(task.rows, task.V[:, -1])
-    task = task.take(order)
-    mirrored = is_mirrored(task.V)
-    if not mirrored and task.adjustment is None:
-        # Sides with laws of their own must agree on the unit of their corrections.
-        task = replace(task, adjustment="additive")
-    drawn = task.take(_draw(len(task.V), n_rows, task.seed))
-    columns = _columns_of(drawn, mirrored)
-    found = [_search(drawn, column) for column in columns]
-    with stage("fit the law found"):
-        pairs = zip(found, columns, strict=True)
-        laws = tuple(_fit_found(one, column) for one, column in pairs)
-    table: dict[str, list[Any]] = {}
-    for side, one in enumerate(found):
-        for name, values in one.columns.items():
-            table.setdefault(name, []).extend(values)
-        table.setdefault("side", []).extend([side + 2 - len(found)] * len(one.columns["law"]))
-    return Selection(SidedLaw(laws, mirrored), found[-1].scaled, table, n_rows)
-
-
-def check_searchable(X: Any) -> None:
-    """Rows of more than one dimension are compared flattened, where that can mean something."""
-    shape = X.shape[1:]
-    if len(shape) > 1 and math.prod(shape) > _FLATTENED_UP_TO:
-        raise ValueError(
-            f"got law='auto' with rows of shape {shape}; it compares laws on at most "
-            f"{_FLATTENED_UP_TO} numbers per row: give the regressor embedded rows, as those of "
-            "TorchEmbedding, or a law such as KernelLaw(embedding=...)."
-        )
-
-
-def affordable_rows(budget: float, n: int, n_features: int) -> int:
-    """Rows to search on within the budget: at most n; 0 when too few to be worth it.
-
-    Seconds are estimated from the numbers of rows and columns, not read off a clock: a search
-    looks at the same rows on any machine, however busy.
+    Attributes
+    ----------
+    blend_ : BlendedRegressor
+    weights_ : dict
+        Weight of each reading, below and above.
+    depth_ : int
+        Rows that a node was grown on, at least, to answer.
+    scaled_ : bool
+        Whether a correction in local widths does better than an additive one.
 
     Examples
     --------
-    >>> affordable_rows(20.0, 4_000, 20), affordable_rows(20.0, 1_000_000, 20) < 10_000
-    (4000, True)
-    >>> affordable_rows(20.0, 100, 20), affordable_rows(1.0, 5_000, 20)
-    (0, 0)
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(500, 1))
+    >>> law = AutoLaw(random_state=0, n_jobs=1).fit(X, X[:, 0] * rng.normal(size=500))
+    >>> low, high = law.quantile([[0.1], [0.9]], [0.95])[:, 0]
+    >>> bool(low < high)
+    True
     """
-    if budget < _FIXED:
-        return 0
-    rows = (budget - _FIXED) / (_PER_NUMBER * (n_features + _EXTRA_COLUMNS))
-    rows = max(rows, _FLOOR * (budget - _FIXED) / (BUDGET - _FIXED))
-    return min(int(rows), n) if min(rows, n) >= _FEWEST else 0
 
+    blend_: BlendedRegressor
 
-def _draw(n: int, count: int, seed: int) -> Index:
-    """That many of n rows, in order; all of them when there are no more."""
-    if count >= n:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, count, replace=False))
+    def __init__(
+        self,
+        levels: Any = (0.05, 0.95),
+        effort: str = "default",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.levels = levels
+        self.effort = effort
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
+    def fit(self, X: Any, v: ArrayLike) -> AutoLaw:
+        """Blend, grow, fill, choose."""
+        rows, scores = reference_rows(X, v)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        y = self._fit_centre(rows, scores, seed)
+        units = self.blend_.units_
+        z, m = units.to_z(y), self._centre(rows)
+        codes = self._fit_bins(rows, m, seed)
+        forest = self._grow(codes, z - m, seed)
+        values = [_there(name, units, z, m) for name in READINGS]
+        self.grids_ = Grids.of(values, _CELLS)
+        cells = self.grids_.cells(values)
+        forest.fill(codes, cells, seed)
+        some = np.random.default_rng(seed).permutation(len(z))[:_WEIGHED]
+        q = self._choose(forest, codes[some], cells[some], forest.held(some), z[some], m[some])
+        self._choose_correction(q, y[some], np.array(self.levels))
+        forest.forget()
+        self.forest_, self.n_rows_ = forest, len(z)
+        return self
 
-def _without_search(task: Task) -> Selection:
-    """Nothing can be compared: a kernel law for few rows, a forest for few seconds."""
-    few = len(task.V) < _FEWEST
-    law = KernelLaw(bandwidth="cv") if few else ForestLaw()
-    fitted = SidedLaw.fit(seeded(law, task.seed, task.n_jobs), task.rows, task.V)
-    columns: dict[str, list[Any]] = {
-        "law": ["features" if few else "forest"],
-        "location": ["point"],
-        "correction": ["additive"],
-        "interval_score": [np.nan],
-        "weight": [1.0],
-        "chosen": [True],
-        "side": [1],
-    }
-    return Selection(fitted, columns=columns)
+    # ---- the centre -------------------------------------------------------------------------
 
+    def _fit_centre(self, rows: Rows, v: Array, seed: int) -> Array:
+        """The blend; the response that it is a blend for: y where the score is y - mu(x)."""
+        self.model_ = rows.model if rows.model is not None and _is_residual(rows, v) else None
+        y = v if self.model_ is None else rows.response(v)
+        known = getattr(self.model_, "model_", None)
+        self.is_point_ = isinstance(known, BlendedRegressor)
+        if isinstance(known, BlendedRegressor):
+            self.blend_ = known
+            return y
+        own = None if self.model_ is None else rows.point
+        self.blend_ = BlendedRegressor(self.effort, seed, self.n_jobs).fit(rows.X, y, own)
+        rows.known[self] = self.blend_.held_out_
+        return y
 
-def _columns_of(task: Task, mirrored: bool) -> list[_Column]:
-    """The laws to find: one with both levels for mirrored sides, else one per side."""
-    if mirrored:
-        return [_Column(task.V[:, 1], np.array([1.0 - task.levels[0], task.levels[1]]))]
-    return [_Column(v, level[None]) for v, level in zip(task.V.T, task.levels, strict=True)]
+    def _point(self, rows: Rows) -> Array:
+        return rows.of(self.model_).point
 
+    def _centre(self, rows: Rows) -> Array:
+        """m(x) in units of the response; held out at reference rows: (n,)."""
+        if self.is_point_:
+            return self.blend_.units_.to_z(self._point(rows))
+        if self in rows.known:
+            return np.asarray(rows.known[self])
+        own = None if self.model_ is None else self._point(rows)
+        return self.blend_.answer(rows, own)
 
-def _search(task: Task, column: _Column) -> _Found:
-    """The best candidate, or the average of several, at held-out rows."""
-    with stage("compare locations"):
-        base = _best_location(task, column)
-    make = partial(
-        _candidate_laws, column.levels, base.name != "", task.n_features, task.seed, task.n_jobs
-    )
-    laws = make()
-    index = _draw(len(column.v), _COMPARED, task.seed)
-    some, compared = base.take(index), _Column(column.v[index], column.levels)
-    folds = make_folds(some.rows, compared.v - some.location, _N_FOLDS, task.seed, task.n_jobs)
-    tables = {_SPLIT: np.tile(np.quantile(compared.v, column.levels), (len(index), 1))}
-    tables.update(_held_out(task, make(_COMPARED_TREES), folds, column.levels, some.location))
-    stack = np.stack([tables[name] for name in laws])
-    weights = prune(simplex_weights(stack, compared.v, column.levels), MIN_WEIGHT)
-    tables[_STACK] = np.tensordot(weights, stack, axes=1)
-    return _choose(task, compared, base, laws, tables, weights)
+    # ---- the forest -------------------------------------------------------------------------
 
+    def _fit_bins(self, rows: Rows, m: Array, seed: int) -> Any:
+        Z = self._view(rows, m)
+        self.bins_ = Bins().fit(Z, 64, seed)
+        return self.bins_.codes(Z)
 
-def _held_out(
-    task: Task, laws: dict[str, Law], folds: list[Fold], levels: Array, location: Array
-) -> dict[str, Array]:
-    """Quantiles (n, L) of each candidate at rows that its fits have not seen.
+    def _view(self, rows: Rows, m: Array) -> Array:
+        """What trees see: features, where there are any, and m."""
+        if not self.blend_.readable_:
+            return m[:, None]
+        return np.column_stack([self.blend_.features_(rows), m])
 
-    Candidates side by side, each in one thread: small forests gain nothing from more.
-    """
-    with stage(f"compare laws on {len(location):,} rows", len(laws)) as announce:
-        found = held_out_quantiles(laws, folds, levels, task.n_jobs, announce)
-    return {name: location[:, None] + table for name, table in found.items()}
-
-
-def _best_location(task: Task, column: _Column) -> _Base:
-    """A blend's residual if that is clearly smaller, else the score as it is.
-
-    The name is "blend" or "point"; "" where the score is no residual.
-    """
-    rows, v = task.rows, column.v
-    base = _Base(rows, np.zeros(len(v)), None, "")
-    if len(column.levels) == 2 and is_residual(rows, v):
-        left_out = {"boosting"} if task.n_features > _WIDE else set()
-        models = {k: m for k, m in default_models(task.seed).items() if k not in left_out}
-        shifted = ShiftedLaw(models=models, n_jobs=task.n_jobs)
-        changed = shifted.change(rows, v, task.seed)
-        location, _ = shifted.terms(changed)
-        gains = np.abs(v - location).mean() < (1.0 - _LEAST_GAIN) * np.abs(v).mean()
-        base = _Base(changed, location, shifted, "blend") if gains else replace(base, name="point")
-    known = with_spread(base.rows, v - base.location, task.seed, task.n_jobs)
-    return replace(base, rows=known)
-
-
-def _choose(
-    task: Task,
-    column: _Column,
-    base: _Base,
-    laws: dict[str, Law],
-    tables: dict[str, Array],
-    weights: Array,
-) -> _Found:
-    """The lowest interval score, or nearly so."""
-    rows = []
-    free = task.adjustment is None
-    for name, quantiles in tables.items():
-        for scaled in (False, True) if free else (False,):
-            ready = _corrected(quantiles, column, scaled) if free else quantiles
-            rows.append((name, scaled, _interval_score(ready, column)))
-    best = min(rows, key=lambda row: row[2] * _handicap(row[0], len(column.v)))
-    weight = {_SPLIT: 0.0, _STACK: 1.0, **dict(zip(laws, weights.tolist(), strict=True))}
-    order = sorted(rows, key=lambda row: row[2])
-    location = base.name or "point"
-    columns: dict[str, list[Any]] = {
-        "law": [name for name, _, _ in order],
-        "location": ["point" if name == _SPLIT else location for name, _, _ in order],
-        "correction": [
-            task.adjustment or ("scaled" if scaled else "additive") for _, scaled, _ in order
-        ],
-        "interval_score": [score for _, _, score in order],
-        "weight": [weight[name] for name, _, _ in order],
-        "chosen": [row == best for row in order],
-    }
-    return _Found(_chosen_law(best[0], laws, weight, base, task), base, best[1], columns)
-
-
-def _chosen_law(
-    name: str, laws: dict[str, Law], weight: dict[str, float], base: _Base, task: Task
-) -> Law:
-    """The unfitted law behind a name of the table."""
-    if name == _SPLIT:
-        return UniformLaw()
-    members = [one for one in laws if weight[one] > 0.0] if name == _STACK else [name]
-    law = laws[members[0]]
-    if len(members) > 1:
-        shares = [weight[one] for one in members]
-        law = StackedLaw([laws[one] for one in members], shares, random_state=task.seed)
-    return law if base.shifted is None else ShiftedLaw(law, random_state=task.seed)
-
-
-def _handicap(name: str, n: int) -> float:
-    """What a candidate must be better by to be chosen.
-
-    Differences of a percent, or more with few rows, are noise, and then the average is the safer
-    bet; but nothing is used in place of split conformal that does not beat it.
-    """
-    return 1.0 if name in (_STACK, _SPLIT) else 1.01 + 10.0 / n
-
-
-def _fit_found(found: _Found, column: _Column) -> Law:
-    """The law fitted on the drawn rows; blend and spread are known already."""
-    base = found.base
-    if not isinstance(found.law, ShiftedLaw) or base.shifted is None:
-        return found.law.fit(base.rows, column.v)
-    found.law.model_, found.law.blend_ = base.shifted.model_, base.shifted.blend_
-    return found.law.fit_changed(base.rows, column.v)
-
-
-def _corrected(quantiles: Array, column: _Column, scaled: bool) -> Array:
-    """Held-out quantiles (n, L) with the joint correction that these rows ask for.
-
-    The first of two levels is a lower end; one level is an end of its own. The correction is one
-    number, so that finding it on the rows that are scored costs nothing worth speaking of.
-    """
-    v, levels = column.v, column.levels
-    sign = np.where(levels > 0.5, 1.0, -1.0)
-    excess = sign * (v[:, None] - quantiles)
-    unit = np.ones(len(v))
-    if scaled:
-        unit = np.ptp(quantiles, axis=1) + _FLOOR_SHARE * typical_size(v)
-    confidence = 1.0 - float(np.sum(np.minimum(levels, 1.0 - levels)))
-    theta = float(conformal_quantile(excess.max(axis=1) / unit, confidence))
-    # Too few rows for the level: the quantiles must do as they are.
-    theta = theta if np.isfinite(theta) else 0.0
-    return np.asarray(quantiles + sign * theta * unit[:, None])
-
-
-def _interval_score(quantiles: Array, column: _Column) -> float:
-    """Pinball losses in the unit of an interval score: length + 2 / alpha x misses."""
-    levels = column.levels
-    alpha = float(np.sum(np.minimum(levels, 1.0 - levels)))
-    return float(pinball(quantiles, column.v, levels)) * 2.0 / alpha
-
-
-# ---- candidates ---------------------------------------------------------------------------------
-
-
-def _candidate_laws(
-    levels: Array,
-    residual: bool,
-    n_features: int,
-    seed: int,
-    n_jobs: int | None,
-    share_of_trees: float = 1.0,
-) -> dict[str, Law]:
-    """Unfitted laws by name; ``residual`` says that the response can be told from the score."""
-    grow = _Grow(share_of_trees, seed, n_jobs)
-    curves = tuple(sorted({0.25, 0.5, 0.75, *levels.tolist()}))
-    laws: dict[str, Law] = {
-        "uniform": UniformLaw(),
-        "spread": ScaledLaw(),
-        "spread x forest": ScaledLaw(ForestLaw(grow.fine())),
-        "learned": LearnedLaw(levels=curves),
-        "outputs": KernelLaw(bandwidth=_OUTPUTS_BANDWIDTH, embedding="outputs-spread"),
-    }
-    if n_features <= _WIDE:
-        laws["spread x learned"] = ScaledLaw(LearnedLaw(levels=curves))
-        laws["coarse forest"] = ForestLaw(grow.coarse())
-    if n_features <= _FEW_COLUMNS:
-        laws["features"] = KernelLaw(bandwidth="cv")
-    if residual and n_features <= _WIDE:
-        laws["response learned"] = ResponseLaw(LearnedLaw(levels=curves))
-    if residual:
-        laws["response forest"] = ResponseLaw(ForestLaw(grow.extra(), target="response"))
-    return {name: seeded(law, seed, n_jobs) for name, law in laws.items()}
-
-
-@dataclass(frozen=True)
-class _Grow:
-    """Unfitted forests of this share of their trees."""
-
-    share: float
-    seed: int
-    n_jobs: int | None
-
-    def fine(self) -> RandomForestRegressor | None:
-        """A forest law's own; None is all of it, grown as its number of rows asks."""
-        if self.share == 1.0:
-            return None
-        return default_forest(0, self.seed, self.n_jobs, round(self.share * TREES))
-
-    def coarse(self) -> RandomForestRegressor:
-        """Large leaves and all columns at each split: for noise that depends smoothly on a few."""
-        return self._set(RandomForestRegressor(50, min_samples_leaf=20))
-
-    def extra(self) -> ExtraTreesRegressor:
-        """Trees of another kind than the forest law's own."""
-        return self._set(ExtraTreesRegressor(100, min_samples_leaf=5, max_features=0.7))
-
-    def _set(self, forest: Any) -> Any:
-        return forest.set_params(
-            n_estimators=round(self.share * forest.n_estimators),
-            n_jobs=asked_jobs(self.n_jobs),
-            random_state=self.seed,
+    def _grow(self, codes: Any, r: Array, seed: int) -> Forest:
+        n, d = codes.shape
+        target = np.column_stack([_standardised(one) for one in (r, np.abs(r))])
+        trees = (100 if n <= _MANY else 50) * (2 if self.effort == "high" else 1)
+        return Forest().grow(
+            codes,
+            target,
+            n_trees=trees,
+            leaf=min(_DEPTHS),
+            rows=max(2, min(_ROWS, int(_SHARE * n))),
+            share=1 / 3 if d < 60 else 0.12,
+            seed=seed,
+            n_jobs=self.n_jobs,
         )
+
+    def _choose(
+        self, forest: Forest, codes: Any, cells: Any, held: Any, z: Array, m: Array
+    ) -> Array:
+        """Leaves' size and weights of readings; the quantiles that follow at rows held out."""
+        levels, leaves = np.array(self.levels), forest.leaves(codes)
+        few, losses = slice(0, _COMPARED), {}
+        for depth in _DEPTHS:
+            forest.set_depth(depth)
+            Q = self._read(forest, leaves[few], m[few], levels, cells[few], held[few])
+            W = _weights_by_side(Q, z[few], levels)
+            losses[depth] = _losses(_average(Q, W), z[few], levels)
+        best = min(losses, key=lambda depth: losses[depth].mean())
+        error = {d: (x - losses[best]).std() / np.sqrt(len(x)) for d, x in losses.items()}
+        self.depth_ = min(d for d, x in losses.items() if (x - losses[best]).mean() <= error[d])
+        forest.set_depth(self.depth_)
+        Q = self._read(forest, leaves, m, levels, cells, held)
+        W = _weights_by_side(Q, z, levels)
+        sides = zip(levels, np.moveaxis(Q, 2, 0), strict=True)
+        each = [[_losses(q[:, None], z, level).mean() for q in side] for level, side in sides]
+        self.losses_ = np.array(each) * self.blend_.units_.unit
+        self.weights_ = {name: w for name, w in zip(READINGS, W, strict=True) if w.any()}
+        forest.kept_ = np.ascontiguousarray(forest.kept_[:, W.any(axis=1)])
+        self.grids_ = self.grids_.take(W.any(axis=1))
+        return _average(Q, W)
+
+    def _read(
+        self,
+        forest: Forest,
+        leaves: Any,
+        m: Array,
+        levels: Array,
+        own: Any = None,
+        held: Any = None,
+    ) -> Array:
+        """Quantiles of the response by each reading, in units: (V, n, L)."""
+        mass = forest.histograms(leaves, self.grids_.high.shape[1], own, held)
+        found = self.grids_.quantiles(mass, levels)
+        names = getattr(self, "weights_", READINGS)
+        units = self.blend_.units_
+        return np.stack([_back(k, units, q, m) for k, q in zip(names, found, strict=True)])
+
+    def _choose_correction(self, q: Array, y: Array, levels: Array) -> None:
+        """The unit of the correction, and the move to a lattice: least loss at rows held out."""
+        z, alpha = self.blend_.units_.to_z(y), 1.0 - (levels[-1] - levels[0])
+        self.lattice_ = _lattice_of(y, self.blend_.units_)
+        typical, tried = float(np.median(np.abs(z - q.mean(axis=1)))) or 1.0, {}
+        for inward in (0.0, *_INWARD) if self.lattice_ else (0.0,):
+            self.inward_ = inward
+            ends = np.sort(self._on_lattice(q, levels), axis=1)
+            for scaled in (False, True):
+                unit = np.ptp(ends, axis=1) + _FLOOR * typical if scaled else np.ones(len(z))
+                excess = np.maximum(ends[:, 0] - z, z - ends[:, -1]) / unit
+                shift = np.quantile(excess, 1.0 - alpha) * unit
+                moved = np.stack([ends[:, 0] - shift, ends[:, -1] + shift], axis=1)
+                tried[inward, scaled] = _losses(moved, z, levels[[0, -1]]).mean()
+        self.inward_, self.scaled_ = min(tried, key=lambda both: tried[both])
+
+    def _on_lattice(self, q: Array, levels: Array) -> Array:
+        """Quantiles (n, L) of the tails at points of the lattice, moved up below and down above."""
+        if not self.inward_:
+            return q
+        origin, step = self.lattice_ or (0.0, 1.0)
+        place, margin = (q - origin) / step, _MARGIN * step
+        up = origin + step * np.ceil(place - self.inward_) - margin
+        down = origin + step * np.floor(place + self.inward_) + margin
+        return np.where(levels <= 0.25, up, np.where(levels >= 0.75, down, q))
+
+    # ---- the law ----------------------------------------------------------------------------
+
+    def at(self, rows: Rows) -> Knots:
+        """The law at each row, as quantiles on the common grid."""
+        m, forest, units = self._centre(rows), self.forest_, self.blend_.units_
+        leaves = forest.leaves(self.bins_.codes(self._view(rows, m)))
+        levels = np.clip(GRID, 1e-9, 1.0)
+        Q = self._read(forest, leaves, m, levels)
+        averaged = self._on_lattice(_average(Q, self._weights_at(levels)), levels)
+        values = units.to_y(np.maximum.accumulate(averaged, axis=1))
+        if self.model_ is not None:
+            values -= self._point(rows)[:, None]
+        sizes = (forest.high_[leaves] - forest.low_[leaves]).mean(axis=1)
+        return Knots(GRID, values, sizes)
+
+    def _weights_at(self, levels: Array) -> Array:
+        """(V, L): those of the side that a level lies on, their mean in the middle."""
+        W = np.stack(list(self.weights_.values()))
+        share = np.where(levels < 0.5, 0.0, np.where(levels > 0.5, 1.0, 0.5))
+        return W[:, :1] * (1.0 - share) + W[:, -1:] * share
+
+    def story(self) -> dict[str, list[Any]]:
+        """How the law came about, as columns: see ``selection_``."""
+        blend = self.blend_
+        rows = [
+            ("centre", name, error, blend.weights_.get(name, 0.0), blend.dropped_.get(name, ""))
+            for name, error in blend.errors_.items()
+        ]
+        note = f"leaves of {self.depth_} rows or more"
+        for side, losses in enumerate(self.losses_):
+            for name, loss in zip(READINGS, losses, strict=True):
+                weight = float(self.weights_[name][side]) if name in self.weights_ else 0.0
+                rows.append((("lower", "upper")[side], name, float(loss), weight, note))
+        unit = "in local widths" if self.scaled_ else "additive"
+        rows.append(
+            ("correction", unit, float("nan"), 1.0, "" if not self.inward_ else "on a lattice")
+        )
+        names, columns = ("part", "name", "loss", "weight", "note"), zip(*rows, strict=True)
+        return {name: list(column) for name, column in zip(names, columns, strict=True)}
+
+
+def _lattice_of(y: Array, units: Units) -> tuple[float, float] | None:
+    """Origin and step, in units, of a response of few values at equal distances."""
+    values = np.unique(y)
+    if not _FEW_VALUES <= len(values) <= min(_MANY_VALUES, len(y) / 3):
+        return None
+    step = float(np.diff(values).min())
+    places = (values - values[0]) / step
+    if np.abs(places - np.round(places)).max() > 1e-3:
+        return None
+    return float((values[0] - units.centre) / units.unit), step / units.unit
+
+
+def _is_residual(rows: Rows, v: Array) -> bool:
+    if RESPONSE not in rows.known:
+        return False
+    residual = rows.response(v) - rows.point
+    return np.allclose(v, residual, rtol=1e-9, atol=1e-9 * float(np.abs(residual).max()))
+
+
+def _standardised(values: Array) -> Array:
+    return on_lattice((values - values.mean()) / (values.std() or 1.0))
+
+
+def _average(Q: Array, W: Array) -> Array:
+    """sum_v W_v Q_v: (V, n, L), (V, L) -> (n, L)."""
+    return np.asarray(sum(w * q for w, q in zip(W, Q, strict=True)))
+
+
+def _weights_by_side(Q: Array, z: Array, levels: Array) -> Array:
+    """Simplex weights of readings (V, n, L) at each level by itself: (V, L)."""
+    each = [fade(simplex_weights(Q[:, :, [j]], z, levels[[j]])) for j in range(len(levels))]
+    return np.stack(each, axis=1)
+
+
+def _losses(q: Array, z: Array, levels: Array) -> Array:
+    """Pinball loss of each row, summed over levels: (n, L) -> (n,)."""
+    error = z[:, None] - q
+    return np.maximum(levels * error, (levels - 1.0) * error).sum(axis=1)

@@ -81,7 +81,7 @@ class Knots:
 
     Equal knots are an atom. Any law whose quantiles can be asked for has this form. Effective
     sample and widening are asked of the laws behind, (weight, law) each, and only when somebody
-    wants to know; a law without any has ``total`` reference rows everywhere.
+    wants to know; a law without any has ``total`` reference rows, a number or (n,).
 
     Rounding: Q may only come out lower and Q+ only higher than the true line, by a few units in
     the last place, so that F(v) >= t implies Q(t) <= v and F(v-) <= t implies v <= Q+(t). Neither
@@ -90,7 +90,7 @@ class Knots:
 
     levels: Array
     values: Array
-    total: float = 0.0
+    total: Array | float = 0.0
     behind: tuple[tuple[float, LocalLaw], ...] = ()
 
     @classmethod
@@ -108,7 +108,8 @@ class Knots:
     def take(self, index: Index) -> Knots:
         """At some of the rows."""
         behind = tuple((weight, F.take(index)) for weight, F in self.behind)
-        return Knots(self.levels, self.values[index], self.total, behind)
+        total = self.total[index] if isinstance(self.total, np.ndarray) else self.total
+        return Knots(self.levels, self.values[index], total, behind)
 
     def quantiles(self, levels: Array, upper: _Flags) -> Array:
         """Q, or Q+ where ``upper``: levels (L,) or (n, L) -> (n, L)."""
@@ -155,7 +156,7 @@ class Knots:
         # Neither a matrix product nor a sum over strides: their last bits depend on the rows.
         steps = np.diff(self.levels)
         means = [np.ascontiguousarray(area * steps).sum(axis=1) for area in areas]
-        sizes, widened = np.full(len(left), self.total), np.zeros(len(left))
+        sizes, widened = np.zeros(len(left)) + self.total, np.zeros(len(left))
         for weight, F in self.behind:
             found = F.moments()
             sizes, widened = sizes + weight * found[:, 2], np.maximum(widened, found[:, 3])
@@ -171,6 +172,9 @@ class Law(BaseEstimator):
 
     engine_: Any
     view_: Any
+
+    #: Whether a correction in local widths is known to do better than an additive one.
+    scaled_ = False
 
     def fit(self, X: Any, v: ArrayLike) -> Law:
         """Estimate the law from reference rows X (n, d), or `Rows`, and their scores v (n,)."""

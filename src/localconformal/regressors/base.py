@@ -46,7 +46,6 @@ from localconformal.rows import (
     Rows,
     accepts_missing,
     accepts_more_dimensions,
-    at_ends,
     check_frame,
     check_unmasked,
     is_composite,
@@ -89,7 +88,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
     ----------
     guarantee_ : Guarantee
     fit_report_ : dict
-        Seconds by stage; rows used for training, reference, calibration and selection.
+        Seconds by stage; rows used for training, reference and calibration.
     score_, law_, adjustment_, calibration_
         The fitted parts.
     """
@@ -188,7 +187,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         check_consistent_length(rows.X, y)
         if fit_params:
             fit_params = _routed_params(self, fit_params)
-            _check_params(fit_params, len(y), self._base_estimator(0), self.beside)
+            _check_params(fit_params, len(y), self._base_estimator(0, fit_params), self.beside)
         split_seed, seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         train, held = split_rows(len(y), self.calibration_size, int(split_seed))
         params = take_params(fit_params, train, len(y))
@@ -237,7 +236,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         """Begin a report; what is to be fitted, and the terms of the equation for these rows."""
         counts = {"train": n_train, "reference": 0, "calibration": 0}
         self.calibration_, self.fit_report_ = None, {"seconds": {}, "rows": counts}
-        base = self._base_estimator(seed)
+        base = self._base_estimator(seed, fit_params)
         task = Task(base, rows, y, self.confidence_level, seed, fit_params, self.n_jobs)
         method = self._method(task)
         self._frozen = method.score.comes_fitted(base)
@@ -260,8 +259,6 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         """Have these parts answer; the report says how many rows are behind them."""
         self.parts_, counts = parts, self.fit_report_["rows"]
         counts["reference"] = parts.n_reference
-        if parts.selection is not None:
-            counts["selection"] = parts.n_selection
 
     def _light_copy(self, **changed: Any) -> Any:
         """A copy for workers, which answers as this does and remembers no training rows."""
@@ -295,7 +292,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         self.calibration_ = None
         return self
 
-    def _base_estimator(self, seed: int) -> Any:
+    def _base_estimator(self, seed: int, fit_params: Any = ()) -> Any:
         if self.estimator is not None:
             return self.estimator
         from localconformal.models import default_estimator
@@ -384,12 +381,14 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             where there is no law); ``local_lower``, ``local_upper``: local quantiles of the
             score, by side, lower with its sign turned (0 without a law); ``correction``:
             theta*, the larger side's; ``fallback``: the law had to widen its neighbourhood;
-            ``crossed``: the bounds crossed and became their midpoint; ``infinite``.
+            ``crossed``: the bounds crossed and became their midpoint; ``infinite``;
+            ``point_outside``: the point prediction lies outside the interval.
         """
         self._check_calibrated()
         levels = np.atleast_1d(self._levels(confidence_level, None, one_for="diagnose"))
         rows = self._rows(X, self._read_beside(beside))
         raw, theta = self._bounds(rows, levels)
+        point = self.parts_.band(rows).point
         parts = [self._local(part, levels) for _, part in rows.parts(self.parts_.rows_at_a_time)]
         lower, upper, size, widened = map(np.concatenate, zip(*parts, strict=True))
         columns = {
@@ -398,6 +397,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             "fallback": widened,
             "crossed": crossed(raw)[:, 0],
             "infinite": np.isinf(raw).any(axis=(1, 2)),
+            "point_outside": (point < raw[:, 0, 0]) | (point > raw[:, 1, 0]),
             "correction": theta[:, :, 0].max(axis=1),
             "effective_sample_size": size,
         }
@@ -432,23 +432,22 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
 
     @property
     def selection_(self) -> Any:
-        """Candidates of ``law="auto"`` as a frame, the best first.
+        """How ``law="auto"`` came about, as a frame.
 
-        ``law``: the candidate; ``location``: whether it is a law of the residual of the "point"
-        model or of a "blend"; ``correction``: "additive" as it is, or "scaled" by the local
-        width; ``interval_score``: at training rows that the candidate has not seen, so many as
-        ``fit_report_["rows"]["selection"]`` says (0: no search); ``weight``: a law's share in the
-        stack; ``chosen``: what is in use; ``side``: 1 for the law of both sides, or of the upper
-        one where the lower (0) has its own.
+        ``part``: "centre" for point models, "lower" and "upper" for readings of the forest's
+        leaves on either side; ``name``: which; ``loss``: its mean absolute error, or pinball loss,
+        at training rows held out; ``weight``: its share; ``note``: why it was left out, or what
+        else was chosen.
         """
         check_is_fitted(self)
-        if self.parts_.selection is None:
+        stories = [law.story() for law in self.law_.laws if hasattr(law, "story")]
+        if not stories:
             raise AttributeError(
                 f"selection_ belongs to law='auto'; this {type(self).__name__} was told its law, "
                 "or its adjustment uses none."
             )
-        first, last = ["law", "interval_score", "correction"], ["side", "weight", "chosen"]
-        return make_frame(at_ends(self.parts_.selection, first, last), like=None)
+        columns = {name: [x for one in stories for x in one[name]] for name in stories[0]}
+        return make_frame(columns, like=None)
 
     @property
     def guarantee_(self) -> Guarantee:

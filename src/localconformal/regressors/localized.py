@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
+import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from localconformal.adjustments import ADJUSTMENTS, Adjustment, ThetaQuantile, make_adjustment
-from localconformal.composition import SIDES, Method, Sides, Task
-from localconformal.laws import LAW_METHODS, LAWS
+from localconformal.composition import SIDES, Calibration, Method, Sides, Task
+from localconformal.laws import LAW_METHODS, LAWS, AutoLaw
+from localconformal.laws.blend import EFFORTS, BlendedRegressor
+from localconformal.quantiles import Array
 from localconformal.regressors.base import BaseConformalRegressor
+from localconformal.rows import Rows
 from localconformal.scores import Score, make_score
+
+#: Share of calibration rows from which points outside their intervals are worth a warning.
+_OUTSIDE = 0.05
 
 
 def _sides_of(score: Score, sides: str, upper_share: float = 0.5) -> Sides:
@@ -20,8 +28,62 @@ def _sides_of(score: Score, sides: str, upper_share: float = 0.5) -> Sides:
     return Sides("absolute" if score.one_sided else sides, upper_share)
 
 
+def _warn_of_points_outside(calibration: Calibration, level: float) -> None:
+    """The point has a score of 0, and lies outside where a threshold is below that."""
+    parts, levels = calibration.parts, np.array([level])
+    theta = calibration.theta(levels)[None]
+    T = parts.adjustment.threshold(  # type: ignore[union-attr]
+        theta, calibration.F, parts.sides.levels(levels)
+    )
+    share = float(np.mean((T < 0.0).any(axis=(1, 2))))
+    if share > _OUTSIDE:
+        warnings.warn(
+            f"The point predictions of {share:.0%} of calibration rows lie outside their own "
+            "intervals: the models of law='auto' predict better here than the one that was passed; "
+            "estimator=None predicts by them.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+class _MayChooseLaw(BaseConformalRegressor):
+    """What ``law="auto"`` asks of an estimator: levels, the blend as its model, a warning."""
+
+    conformity_score: Any
+    law: Any
+    reference: str
+    effort: str
+
+    def _law_terms(self, sides: Sides, task: Task) -> dict[str, Any]:
+        """The law, told the levels that matter where it is "auto"; how reference rows are made."""
+        if not self._is_auto:
+            return {"law": self.law, "reference": self.reference}
+        asked = sides.levels(np.array([self.confidence_level]))[:, 0]
+        law = AutoLaw(levels=(1.0 - asked[0], asked[-1]), effort=self.effort)
+        is_blend = isinstance(task.estimator, BlendedRegressor)
+        return {"law": law, "reference": "oob" if is_blend else self.reference}
+
+    @property
+    def _is_auto(self) -> bool:
+        is_used = getattr(self, "adjustment", None) != "plain"
+        return is_used and isinstance(self.law, str) and self.law == "auto"
+
+    def _base_estimator(self, seed: int, fit_params: Any = ()) -> Any:
+        """The blend of ``law="auto"``, where it can be the centre; its members take no weights."""
+        plain = (self.conformity_score, self.reference) == ("residual", "cross-fit")
+        if self.estimator is None and self._is_auto and plain and not fit_params:
+            return BlendedRegressor(self.effort, seed, self.n_jobs)
+        return super()._base_estimator(seed, fit_params)
+
+    def _calibrate(self, rows: Rows, y: Array) -> None:
+        super()._calibrate(rows, y)
+        law = self.law_.laws[-1] if self.law_.laws else None
+        if isinstance(law, AutoLaw) and law.model_ is not None and not law.is_point_:
+            _warn_of_points_outside(self.calibration_, self.confidence_level)
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class LocalizedConformalRegressor(BaseConformalRegressor):
+class LocalizedConformalRegressor(_MayChooseLaw):
     """Conformal intervals from any score, local law and adjustment.
 
     With V a score, F its local law, tau the local level and p an adjustment:
@@ -34,7 +96,9 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
     Parameters
     ----------
     estimator : estimator, default=None
-        Point model; None is HistGradientBoostingRegressor. To preprocess, pass a Pipeline here.
+        Point model, whose `predict` stays as it is; with ``law="auto"`` a member of the blend that
+        shapes the interval. None is that blend itself, and HistGradientBoostingRegressor with other
+        laws. To preprocess, pass a Pipeline here.
         A fitted model comes as ``FrozenEstimator(model)``, or as any object with only
         ``predict``; then every row given to `fit` must be new to it. For
         ``conformity_score="quantile"``, see `localconformal.scores.QuantileScore`.
@@ -42,10 +106,10 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
         "residual", "absolute", "quantile", "normalised" or "response". "absolute" has one
         side, whatever ``sides`` says.
     law : str or object, default="auto"
-        "auto" compares laws of every kind, stacks the best and chooses the unit of the additive
-        correction, on training rows alone (see ``selection_``). "forest" is the quick choice;
-        "learned", "kernel", "neighbors", "uniform", or any object with the methods of
-        `localconformal.laws.Law`.
+        "auto" reads one forest of what a blend of models leaves over, and chooses the unit of the
+        additive correction, on training rows alone (see `localconformal.laws.AutoLaw` and
+        ``selection_``). "forest", "learned", "kernel", "neighbors", "uniform", or any object with
+        the methods of `localconformal.laws.Law`.
     adjustment : str or object, default="additive"
         "additive" (SLCP), "scaled" (additive in local widths), "multiplicative", "theta",
         "additive-expectation", "multiplicative-expectation", or "plain", which uses no law.
@@ -56,14 +120,13 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
         How the two sides share alpha: see `localconformal.composition.Sides`.
     upper_share : float, default=0.5
         Share of alpha above the interval for ``sides="union"``.
-    selection_budget : float, default=20.0
-        Seconds that ``law="auto"`` may take, as estimated from the size of the table and never
-        read off a clock: it decides how many rows are looked at. Too few: the forest law.
+    effort : {"low", "default", "high"}, default="default"
+        How much ``law="auto"`` tries: folds, members and trees.
 
     Attributes
     ----------
     selection_ : frame
-        With ``law="auto"``: the candidates, their interval scores and weights.
+        With ``law="auto"``: point models and readings, their held-out losses and weights.
 
     Examples
     --------
@@ -79,7 +142,7 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
         "adjustment": [StrOptions(set(ADJUSTMENTS)), Adjustment],
         "sides": [StrOptions(set(SIDES))],
         "upper_share": [Interval(Real, 0, 1, closed="neither")],
-        "selection_budget": [Interval(Real, 0, None, closed="left")],
+        "effort": [StrOptions(set(EFFORTS))],
     }
 
     conformity_score: Any = "residual"
@@ -88,19 +151,14 @@ class LocalizedConformalRegressor(BaseConformalRegressor):
     reference: str = "cross-fit"
     sides: str = "joint"
     upper_share: float = 0.5
-    selection_budget: float = 20.0
+    effort: str = "default"
 
     def _method(self, task: Task) -> Method:
         score = make_score(self.conformity_score)
-        return Method(
-            score,
-            make_adjustment(self.adjustment),
-            _sides_of(score, self.sides, self.upper_share),
-            self.law,
-            reference=self.reference,
-            adjustment_is_free=isinstance(self.adjustment, str) and self.adjustment == "additive",
-            budget=self.selection_budget,
-        )
+        is_free = isinstance(self.adjustment, str) and self.adjustment == "additive"
+        sides = _sides_of(score, self.sides, self.upper_share)
+        terms = score, make_adjustment(self.adjustment), sides
+        return Method(*terms, **self._law_terms(sides, task), adjustment_is_free=is_free)
 
 
 class SLCPRegressor(LocalizedConformalRegressor):
@@ -127,7 +185,7 @@ class SLCPRegressor(LocalizedConformalRegressor):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class DistSplitRegressor(BaseConformalRegressor):
+class DistSplitRegressor(_MayChooseLaw):
     """Dist-Split: C(x) = {y : t_lo <= F(V(x, y) | x) <= t_hi}.
 
     t_lo and t_hi are conformal quantiles of the ranks F(V_i | x_i) of calibration rows, at
@@ -142,8 +200,8 @@ class DistSplitRegressor(BaseConformalRegressor):
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
     sides : {"union", "joint"}, default="union"
         "joint" calibrates the more extreme rank (distributional conformal prediction).
-    selection_budget : float, default=20.0
-        Seconds of ``law="auto"``, as in `LocalizedConformalRegressor`.
+    effort : {"low", "default", "high"}, default="default"
+        How much ``law="auto"`` tries: folds, members and trees.
 
     Examples
     --------
@@ -162,15 +220,9 @@ class DistSplitRegressor(BaseConformalRegressor):
     law: Any = "auto"
     reference: str = "cross-fit"
     sides: str = "union"
-    selection_budget: float = 20.0
+    effort: str = "default"
 
     def _method(self, task: Task) -> Method:
         score = make_score(self.conformity_score)
-        return Method(
-            score,
-            ThetaQuantile(),
-            _sides_of(score, self.sides),
-            self.law,
-            reference=self.reference,
-            budget=self.selection_budget,
-        )
+        sides = _sides_of(score, self.sides)
+        return Method(score, ThetaQuantile(), sides, **self._law_terms(sides, task))

@@ -1,0 +1,495 @@
+"""Trees on binned columns: grown on some of the rows, then filled with all of them.
+
+Columns become codes of one byte. A tree is grown on a drawn part of the rows, so that its cost does
+not follow the table's. Its nodes are numbered as they are met going down on the left first: the
+rows below a node stand side by side, whatever its depth, and its left child is the next number.
+::
+
+    node        0 --- 1 --- 2          leaves 2, 3 and 4; rows in their order: [2 2 | 3 | 4 4 4]
+                |     +---- 3          node 1 holds the first three, node 0 all six
+                +---- 4
+
+So one forest is read at several depths: a leaf with too few rows answers with those of its nearest
+ancestor that has enough (`_reach`). A row's value is kept as a cell of a grid, one byte too, and a
+law is the sum of the leaves' histograms over the grid (`_histograms`). A row that helped to fill
+the leaves is held out by the trees that were not grown on it, less its own entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localconformal.engine import jit, run_in_threads
+from localconformal.quantiles import Array
+
+Codes = NDArray[np.uint8]
+#: Rows on which the edges of bins are found.
+_EDGE_ROWS = 20_000
+#: Rows that a thread takes at a time.
+_CHUNK = 2_048
+#: Rows that a tree keeps in its leaves at most: more would cost time and tell nothing new.
+_KEPT = 100_000
+#: What is left of a cell from which a row's own entry was taken away may be a rounding error.
+_NOTHING = 1e-12
+
+
+class Bins:
+    """Columns as codes: at most ``n_bins`` intervals, each with about as many rows."""
+
+    def fit(self, Z: Array, n_bins: int, seed: int) -> Bins:
+        """Find the edges on some of the rows (n, d)."""
+        some = Z[np.random.default_rng(seed).permutation(len(Z))[:_EDGE_ROWS]]
+        self.edges_ = [_edges(column, n_bins) for column in some.T]
+        return self
+
+    def codes(self, Z: Array) -> Codes:
+        """(n, d) bytes, row by row."""
+        out = np.empty(Z.shape, dtype=np.uint8)
+        for j, edges in enumerate(self.edges_):
+            out[:, j] = np.searchsorted(edges, Z[:, j])
+        return out
+
+
+def _edges(column: Array, n_bins: int) -> Array:
+    values = np.unique(column)
+    if len(values) <= n_bins:
+        return np.asarray((values[:-1] + values[1:]) / 2.0)
+    # Between two values: rows that differ in their last bits share a bin.
+    at = np.unique(np.linspace(0, len(column), n_bins + 1)[1:-1].astype(np.intp))
+    ordered = np.sort(column)
+    return np.unique((ordered[at - 1] + ordered[at]) / 2.0)
+
+
+@jit()
+def _grow(B: Any, T: Any, leaf: int, tried: int, seed: int, cells: Any, at_random: bool) -> Any:
+    """One tree on codes B (d, m) and targets T (m, k): feature (-1 at a leaf), cut, right, rows.
+
+    Of ``tried`` columns drawn at each node that are not constant there, the cut that explains most
+    of the targets' squares; ``at_random`` draws one cut per column.
+    """
+    np.random.seed(seed)  # noqa: NPY002
+    d, m = B.shape
+    k = T.shape[1]
+    most = 2 * (m // leaf) + 3
+    feature, cut = np.full(most, -1, np.int32), np.zeros(most, np.uint8)
+    right, size = np.zeros(most, np.int32), np.zeros(most, np.int32)
+    # What is left to do: first and last row, and the node whose right child this is, or -1.
+    stack = np.empty((most, 3), np.int64)
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, m, -1
+    top, nodes = 1, 0
+    rows, aside, columns = np.arange(m), np.empty(m, np.int64), np.arange(d)
+    count, sums = np.zeros(256, np.int64), np.zeros((256, k))
+    total, left = np.zeros(k), np.zeros(k)
+    while top > 0:
+        top -= 1
+        a, b, parent = stack[top, 0], stack[top, 1], stack[top, 2]
+        node, n = nodes, b - a
+        nodes += 1
+        size[node] = n
+        if parent >= 0:
+            right[parent] = node
+        if n < 2 * leaf:
+            continue
+        total[:] = 0.0
+        for p in range(a, b):
+            for q in range(k):
+                total[q] += T[rows[p], q]
+        least = 0.0
+        for q in range(k):
+            least += total[q] * total[q] / n
+        best, best_column, best_cut = least * (1.0 + 1e-7) + 1e-12, -1, 0
+        seen = 0
+        for j in range(d):
+            if seen == tried:
+                break
+            other = j + np.random.randint(d - j)  # noqa: NPY002
+            f = columns[other]
+            columns[other], columns[j] = columns[j], f
+            low, high = 255, 0
+            if at_random:
+                for p in range(a, b):
+                    low, high = min(low, B[f, rows[p]]), max(high, B[f, rows[p]])
+                if low == high:
+                    continue
+                seen += 1
+                x, n_left = np.random.randint(low, high), 0  # noqa: NPY002
+                left[:] = 0.0
+                for p in range(a, b):
+                    if B[f, rows[p]] <= x:
+                        n_left += 1
+                        for q in range(k):
+                            left[q] += T[rows[p], q]
+                if n_left >= leaf and n - n_left >= leaf:
+                    gain = 0.0
+                    for q in range(k):
+                        gain += left[q] ** 2 / n_left + (total[q] - left[q]) ** 2 / (n - n_left)
+                    if gain > best:
+                        best, best_column, best_cut = gain, f, x
+                continue
+            count[: cells[f]] = 0
+            sums[: cells[f]] = 0.0
+            for p in range(a, b):
+                i = rows[p]
+                x = B[f, i]
+                count[x] += 1
+                low, high = min(low, x), max(high, x)
+                for q in range(k):
+                    sums[x, q] += T[i, q]
+            if low == high:
+                continue
+            seen += 1
+            n_left = 0
+            left[:] = 0.0
+            for x in range(low, high):
+                if count[x] == 0:
+                    continue
+                n_left += count[x]
+                for q in range(k):
+                    left[q] += sums[x, q]
+                if n_left < leaf:
+                    continue
+                if n - n_left < leaf:
+                    break
+                gain = 0.0
+                for q in range(k):
+                    gain += left[q] ** 2 / n_left + (total[q] - left[q]) ** 2 / (n - n_left)
+                if gain > best:
+                    best, best_column, best_cut = gain, f, x
+        if best_column < 0:
+            continue
+        middle, others = a, 0
+        for p in range(a, b):
+            i = rows[p]
+            if B[best_column, i] <= best_cut:
+                rows[middle] = i
+                middle += 1
+            else:
+                aside[others] = i
+                others += 1
+        rows[middle:b] = aside[:others]
+        feature[node], cut[node] = best_column, best_cut
+        stack[top, 0], stack[top, 1], stack[top, 2] = middle, b, node
+        stack[top + 1, 0], stack[top + 1, 1], stack[top + 1, 2] = a, middle, -1
+        top += 2
+    return feature[:nodes], cut[:nodes], right[:nodes], size[:nodes]
+
+
+@jit()
+def _ends(feature: Any, right: Any) -> Any:
+    """The number after the last node below each node."""
+    ends = np.arange(1, len(feature) + 1)
+    for p in range(len(feature) - 1, -1, -1):
+        if feature[p] >= 0:
+            ends[p] = ends[right[p]]
+    return ends
+
+
+@jit(inline="always")
+def _step(x: Any, feature: Any, cut: Any, right: Any, node: Any) -> Any:
+    """The child that x goes to; a leaf stays where it is.
+
+    Unsigned, since signed indices are checked for their sign.
+    """
+    f = feature[node]
+    onward = np.uint64(right[node]) if x[np.uint64(max(f, 0))] > cut[node] else node + np.uint64(1)
+    return onward if f >= 0 else node
+
+
+@jit()
+def _down(w: Any, x: Any, y: Any, z: Any, feature: Any, cut: Any, right: Any, root: int) -> Any:
+    """Leaves of four rows, side by side: one alone would wait for each node that it loads."""
+    a = b = c = d = root
+    while True:
+        a1 = _step(w, feature, cut, right, a)
+        b1 = _step(x, feature, cut, right, b)
+        c1 = _step(y, feature, cut, right, c)
+        d1 = _step(z, feature, cut, right, d)
+        if (a1 == a) & (b1 == b) & (c1 == c) & (d1 == d):
+            return a, b, c, d
+        a, b, c, d = a1, b1, c1, d1
+
+
+@jit()
+def _walk(codes: Any, feature: Any, cut: Any, right: Any, roots: Any, out: Any) -> None:
+    """Leaf of each row in each tree: codes (m, d) -> out (m, T)."""
+    last = len(codes) - 1
+    for t in range(len(roots)):
+        for i in range(0, len(codes), 4):
+            j, k, l = min(i + 1, last), min(i + 2, last), min(i + 3, last)
+            w, x, y, z = codes[i], codes[j], codes[k], codes[l]
+            a, b, c, d = _down(w, x, y, z, feature, cut, right, np.uint64(roots[t]))
+            out[i, t], out[j, t], out[k, t], out[l, t] = a, b, c, d
+
+
+@jit()
+def _sum_leaves(
+    codes: Any, feature: Any, cut: Any, right: Any, roots: Any, table: Any, out: Any
+) -> None:
+    """Sum over trees of a number per node, at each row's leaf: table (nodes,) -> out (m,)."""
+    last = len(codes) - 1
+    out[:] = 0.0
+    for t in range(len(roots)):
+        for i in range(0, len(codes), 4):
+            j, k, l = min(i + 1, last), min(i + 2, last), min(i + 3, last)
+            w, x, y, z = codes[i], codes[j], codes[k], codes[l]
+            a, b, c, d = _down(w, x, y, z, feature, cut, right, np.uint64(roots[t]))
+            out[i] += table[a]
+            # At the end of the rows there may be fewer than four.
+            if j > i:
+                out[j] += table[b]
+            if k > j:
+                out[k] += table[c]
+            if l > k:
+                out[l] += table[d]
+
+
+@jit()
+def _reach(feature: Any, right: Any, size: Any, first: Any, last: Any, least: int) -> Any:
+    """Rows (from, to) that each node answers with: its own, or those of its nearest ancestor that
+    was grown on at least so many.
+    """
+    low, high = first.copy(), last.copy()
+    for p in range(len(feature)):
+        if feature[p] >= 0:
+            # Parents come before their children, who have fewer rows still.
+            if size[p + 1] < least:
+                low[p + 1], high[p + 1] = low[p], high[p]
+            if size[right[p]] < least:
+                low[right[p]], high[right[p]] = low[p], high[p]
+    return low, high
+
+
+@jit()
+def _histograms(leaves: Any, low: Any, high: Any, kept: Any, own: Any, held: Any, out: Any) -> None:
+    """Mean over trees of the leaf's histogram: leaves (m, T), kept (rows, V) -> out (m, V, G).
+
+    ``own`` (m, V) are the row's cells where it is in the leaves itself, and ``held`` (m, T) says of
+    each tree: 0 grown on the row, 1 not, and the row is not in its leaves, 2 not, and it is.
+    """
+    V = kept.shape[1]
+    for i in range(len(leaves)):
+        out[i] = 0.0
+        for t in range(leaves.shape[1]):
+            is_own = len(own) > 0
+            if is_own and held[i, t] == 0:
+                continue
+            mine = is_own and held[i, t] == 2
+            a, b = low[leaves[i, t]], high[leaves[i, t]]
+            n = b - a - (1 if mine else 0)
+            if n <= 0:
+                continue
+            w = 1.0 / n
+            for p in range(a, b):
+                for v in range(V):
+                    out[i, v, kept[p, v]] += w
+            if mine:
+                for v in range(V):
+                    out[i, v, own[i, v]] -= w
+
+
+@jit()
+def _quantiles(mass: Any, low: Any, high: Any, lengths: Any, levels: Any, out: Any) -> None:
+    """Quantiles of histograms mass (m, V, G) at increasing levels: out (V, m, L).
+
+    The mass of a cell lies evenly between the least and the largest value in it.
+    """
+    for i in range(len(mass)):
+        for v in range(mass.shape[1]):
+            last, total = lengths[v] - 1, 0.0
+            for j in range(last + 1):
+                total += max(mass[i, v, j], 0.0)
+            j, below = 0, 0.0
+            for l in range(len(levels)):
+                wanted = levels[l] * total
+                here = max(mass[i, v, j], 0.0)
+                while j < last and (below + here < wanted or here <= _NOTHING):
+                    below += here
+                    j += 1
+                    here = max(mass[i, v, j], 0.0)
+                share = min(max((wanted - below) / max(here, _NOTHING), 0.0), 1.0)
+                out[v, i, l] = low[v, j] + (high[v, j] - low[v, j]) * share
+
+
+class Forest:
+    """Trees, each grown on its own draw of the rows."""
+
+    def grow(
+        self,
+        codes: Codes,
+        targets: Array,
+        *,
+        n_trees: int,
+        leaf: int,
+        rows: int,
+        share: float,
+        seed: int,
+        n_jobs: int | None,
+        at_random: bool = False,
+    ) -> Forest:
+        """On codes (n, d) and targets (n, k): ``rows`` of them and a share of columns per tree."""
+        (n, d), rng = codes.shape, np.random.default_rng(seed)
+        tried, cells = max(1, round(share * d)), codes.max(axis=0).astype(np.int64) + 1
+        draws = [np.sort(rng.permutation(n)[:rows]).astype(np.int32) for _ in range(n_trees)]
+        grown: list[Any] = [None] * n_trees
+        seeds = rng.integers(2**31, size=n_trees)
+        centred = targets - targets.mean(axis=0)
+
+        def one(t: int) -> None:
+            B, T = np.ascontiguousarray(codes[draws[t]].T), centred[draws[t]]
+            grown[t] = _grow(B, T, leaf, tried, int(seeds[t]), cells, at_random)
+
+        run_in_threads(one, list(range(n_trees)), n_jobs, n_trees)
+        counts = [len(tree[0]) for tree in grown]
+        self.roots_ = np.cumsum([0, *counts[:-1]]).astype(np.int32)
+        moved = [
+            (f, c, r + first, s) for (f, c, r, s), first in zip(grown, self.roots_, strict=True)
+        ]
+        self.feature_, self.cut_, self.right_, self.size_ = map(
+            np.concatenate, zip(*moved, strict=True)
+        )
+        self.feature_ = self.feature_.astype(np.int16 if d < 2**15 else np.int32)
+        self.right_ = self.right_.astype(np.int32)
+        self.drawn_, self.n_jobs_ = draws, n_jobs
+        return self
+
+    @property
+    def _nodes(self) -> tuple[Any, ...]:
+        return self.feature_, self.cut_, self.right_
+
+    def leaves(self, codes: Codes, roots: Any = None) -> NDArray[np.int32]:
+        """Leaf of each row in each tree: (n, T)."""
+        roots = self.roots_ if roots is None else roots
+        out = np.empty((len(codes), len(roots)), dtype=np.int32)
+        self._in_parts(lambda p: _walk(codes[p], *self._nodes, roots, out[p]), len(codes))
+        return out
+
+    def _in_parts(self, work: Any, n: int) -> None:
+        parts = [slice(a, a + _CHUNK) for a in range(0, n, _CHUNK)]
+        run_in_threads(work, parts, self.n_jobs_, n // 256)
+
+    # ---- means ------------------------------------------------------------------------------
+
+    def fit_means(self, codes: Codes, y: Array) -> Array:
+        """Keep the mean of y in each leaf; those of the rows themselves, held out: (n,)."""
+        self.means_ = np.zeros(len(self.feature_))
+        inside = np.zeros(len(y)), np.zeros(len(y))
+        places = [
+            self.leaves(codes[r], self.roots_[t : t + 1])[:, 0] for t, r in enumerate(self.drawn_)
+        ]
+        for rows, at in zip(self.drawn_, places, strict=True):
+            total, count = (np.bincount(at, w, len(self.means_)) for w in (y[rows], None))
+            self.means_ += np.divide(total, count, where=count > 0, out=np.zeros(len(total)))
+        for rows, at in zip(self.drawn_, places, strict=True):
+            inside[0][rows] += self.means_[at]
+            inside[1][rows] += 1.0
+        out = len(self.roots_) - inside[1]
+        held = (self.means(codes) * len(self.roots_) - inside[0]) / np.maximum(out, 1.0)
+        del self.drawn_
+        return np.where(out > 0.0, held, y.mean())
+
+    def means(self, codes: Codes) -> Array:
+        """Mean over trees of the leaves' means: (n,)."""
+        out = np.empty(len(codes))
+        self._in_parts(
+            lambda p: _sum_leaves(codes[p], *self._nodes, self.roots_, self.means_, out[p]),
+            len(codes),
+        )
+        return out / len(self.roots_)
+
+    # ---- laws -------------------------------------------------------------------------------
+
+    def fill(self, codes: Codes, cells: Codes, seed: int) -> Forest:
+        """Keep the cells (n, V) of all rows, or of a draw of them for each tree, by leaf."""
+        n, rng, ends = len(codes), np.random.default_rng(seed), _ends(*self._nodes[::2])
+        self.kept_rows_ = [
+            np.arange(n) if n <= _KEPT else np.sort(rng.permutation(n)[:_KEPT]) for _ in self.roots_
+        ]
+        size = len(self.kept_rows_[0])
+        self.kept_ = np.empty((len(self.roots_) * size, cells.shape[1]), dtype=np.uint8)
+        self.first_, self.last_ = np.empty((2, len(ends)), dtype=np.int32)
+        stops = [*self.roots_[1:], len(ends)]
+
+        def one(t: int) -> None:
+            rows, root, stop = self.kept_rows_[t], self.roots_[t], stops[t]
+            at = np.empty((size, 1), dtype=np.int32)
+            _walk(codes[rows], *self._nodes, self.roots_[t : t + 1], at)
+            order = np.argsort(at[:, 0], kind="stable")
+            self.kept_[t * size : (t + 1) * size] = cells[rows[order]]
+            starts = np.searchsorted(at[order, 0], np.arange(root, stop + 1)) + t * size
+            self.first_[root:stop] = starts[:-1]
+            self.last_[root:stop] = starts[ends[root:stop] - root]
+
+        run_in_threads(one, list(range(len(stops))), self.n_jobs_, len(stops))
+        return self
+
+    def set_depth(self, least: int) -> Forest:
+        """Answer with leaves, or ancestors, that were grown on at least so many rows."""
+        self.low_, self.high_ = _reach(
+            self.feature_, self.right_, self.size_, self.first_, self.last_, least
+        )
+        return self
+
+    def histograms(self, leaves: Any, n_cells: int, own: Any = None, held: Any = None) -> Array:
+        """Mass of each cell at rows in these leaves: (n, V, n_cells), as in `_histograms`."""
+        own = np.empty((0, 0), dtype=np.uint8) if own is None else own
+        held = np.empty((0, 0), dtype=np.uint8) if held is None else held
+        out = np.empty((len(leaves), self.kept_.shape[1], n_cells))
+        limits = (self.low_, self.high_, self.kept_)
+        self._in_parts(
+            lambda p: _histograms(leaves[p], *limits, own[p], held[p], out[p]), len(leaves)
+        )
+        return out
+
+    def held(self, rows: NDArray[np.intp]) -> Codes:
+        """What `_histograms` wants to know of training rows (m,) and each tree: (m, T)."""
+        out = np.empty((len(rows), len(self.roots_)), dtype=np.uint8)
+        for t, (drawn, kept) in enumerate(zip(self.drawn_, self.kept_rows_, strict=True)):
+            out[:, t] = np.where(np.isin(rows, drawn), 0, 1 + np.isin(rows, kept))
+        return out
+
+    def forget(self) -> Forest:
+        """Without what only training rows need."""
+        del self.drawn_, self.kept_rows_, self.size_, self.first_, self.last_
+        return self
+
+
+@dataclass(frozen=True)
+class Grids:
+    """Cells of V values, one below the other: the least and the largest value in each, (V, G)."""
+
+    low: Array
+    high: Array
+    lengths: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, columns: list[Array], levels: Array) -> Grids:
+        """Ends at these quantiles of each column, the least and the largest among them."""
+        ends = [np.unique(np.quantile(v, levels, method="inverted_cdf")) for v in columns]
+        low, high = np.zeros((2, len(ends), max(map(len, ends))))
+        for row, end, v in zip(range(len(ends)), ends, columns, strict=True):
+            ordered = np.sort(v)
+            first = np.searchsorted(ordered, np.concatenate([[-np.inf], end[:-1]]), side="right")
+            low[row, : len(end)], high[row, : len(end)] = ordered[first], end
+        return cls(low, high, np.array([len(end) for end in ends]))
+
+    def take(self, which: Any) -> Grids:
+        """Some of the values."""
+        return Grids(self.low[which], self.high[which], self.lengths[which])
+
+    def cells(self, columns: list[Array]) -> Codes:
+        """(n, V) bytes."""
+        places = [
+            np.searchsorted(high[: n - 1], v)
+            for high, n, v in zip(self.high, self.lengths, columns, strict=True)
+        ]
+        return np.stack(places, axis=1).astype(np.uint8)
+
+    def quantiles(self, mass: Array, levels: Array) -> Array:
+        """Of histograms (m, V, cells), at increasing levels: (V, m, L)."""
+        out = np.empty((mass.shape[1], len(mass), len(levels)))
+        _quantiles(mass, self.low, self.high, self.lengths, levels, out)
+        return out
