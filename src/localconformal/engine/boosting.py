@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from localconformal.engine import jit
-from localconformal.engine.trees import Codes, _sum_leaves
+from localconformal.engine.trees import Codes, sum_leaves
 from localconformal.quantiles import Array
 
 
@@ -156,7 +157,7 @@ def _boost(
         right[used : used + made] += used
         used += made
         if len(held) > 0:
-            _sum_leaves(codes, feature, cut, right, roots[step : step + 1], value, answer)
+            sum_leaves(codes, feature, cut, right, roots[step : step + 1], value, answer)
             loss = 0.0
             for i in range(len(held)):
                 held[i] -= answer[i]
@@ -176,9 +177,24 @@ def _boost(
     )
 
 
-@dataclass
+@dataclass(frozen=True)
+class Boosted:
+    """The mean response and the sum of fitted trees."""
+
+    mean: float
+    nodes: tuple[NDArray[Any], ...]
+    roots: NDArray[np.int32]
+
+    def predict(self, codes: Codes) -> Array:
+        """(n,) numbers."""
+        out = np.empty(len(codes))
+        sum_leaves(codes, *self.nodes[:3], self.roots, self.nodes[3], out)
+        return self.mean + out
+
+
+@dataclass(frozen=True)
 class Boosting:
-    """The sum of trees; ``held_out`` rows of `fit` tell when to stop."""
+    """How to boost: size of a step and of a tree, rows of a leaf, share of the columns."""
 
     rate: float = 0.1
     most_steps: int = 500
@@ -189,23 +205,13 @@ class Boosting:
     patience: int = 10
     seed: int = 0
 
-    def fit(self, codes: Codes, y: Array, held_out: tuple[Codes, Array] | None = None) -> Boosting:
-        """On codes (n, d) and responses (n,)."""
-        held = (codes[:0], y[:0]) if held_out is None else held_out
-        self.mean_ = float(y.mean())
-        cells = codes.max(axis=0).astype(np.int64) + 1
+    def fit(self, codes: Codes, y: Array, *held_out: Any) -> Boosted:
+        """On codes (n, d) and responses (n,); those of rows held out tell when to stop."""
+        held, y_held = held_out or (codes[:0], y[:0])
+        mean, cells = float(y.mean()), codes.max(axis=0).astype(np.int64) + 1
         plan = (max(1, round(self.share * codes.shape[1])), self.least, self.l2, cells)
-        columns = np.ascontiguousarray(codes.T)
-        *self.nodes_, self.roots_ = _boost(
-            *(columns, y - self.mean_, held[0], held[1] - self.mean_, self.most_steps),
+        *nodes, roots = _boost(
+            *(np.ascontiguousarray(codes.T), y - mean, held, y_held - mean, self.most_steps),
             *(self.patience, self.leaves, plan, self.rate, self.seed),
         )
-        self.steps_ = len(self.roots_)
-        return self
-
-    def predict(self, codes: Codes) -> Array:
-        """(n,) numbers."""
-        out = np.empty(len(codes))
-        feature, cut, right, value = self.nodes_
-        _sum_leaves(codes, feature, cut, right, self.roots_, value, out)
-        return self.mean_ + out
+        return Boosted(mean, tuple(nodes), roots)

@@ -226,7 +226,7 @@ def _walk(codes: Any, feature: Any, cut: Any, right: Any, roots: Any, out: Any) 
 
 
 @jit()
-def _sum_leaves(
+def sum_leaves(
     codes: Any, feature: Any, cut: Any, right: Any, roots: Any, table: Any, out: Any
 ) -> None:
     """Sum over trees of a number per node, at each row's leaf: table (nodes,) -> out (m,)."""
@@ -395,7 +395,7 @@ class Forest:
         """Mean over trees of the leaves' means: (n,)."""
         out = np.empty(len(codes))
         self._in_parts(
-            lambda p: _sum_leaves(codes[p], *self._nodes, self.roots_, self.means_, out[p]),
+            lambda p: sum_leaves(codes[p], *self._nodes, self.roots_, self.means_, out[p]),
             len(codes),
         )
         return out / len(self.roots_)

@@ -8,8 +8,7 @@ a fine lattice: a rounding error of y, or of another machine, does not grow into
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -113,39 +112,58 @@ class Units:
 # ---- members ------------------------------------------------------------------------------------
 
 
-@dataclass(eq=False)
-class _Member:
-    """A model of the response on one view of the rows; ``held`` are its held-out answers."""
+@dataclass(frozen=True)
+class _Centre:
+    """Fitted models of the response, or of g, on a view of the rows: the mean of their answers."""
 
-    make: Callable[[], Any]
+    models: tuple[Any, ...]
     view: str
-    target: Array
-    units: Units | None = None
-    by_folds: bool = True
-    refits: bool = True
-    models: list[Any] = field(default_factory=list)
-    held: Array = field(default_factory=lambda: np.empty(0))
-
-    def fit_fold(self, X: Any, rest: Index, fold: Index) -> tuple[Any, Array]:
-        """The model of the rest, and its answers for the fold."""
-        model, held_out = self.make(), (X[fold], self.target[fold])
-        extra = (held_out,) if isinstance(model, Boosting) else ()
-        model.fit(X[rest], self.target[rest], *extra)
-        return model, self.back(model.predict(X[fold]))
-
-    def fit_all(self, X: Any, rows: Index) -> None:
-        """One fit on all rows; its ``held_out_`` answers where it has them."""
-        model = self.make()
-        if isinstance(model, Boosting):
-            model.most_steps = int(1.1 * np.mean([one.steps_ for one in self.models])) + 1
-        self.models = [model.fit(X[rows], self.target[rows])]
-
-    def back(self, answer: Array) -> Array:
-        return answer if self.units is None else self.units.from_g(answer)
+    units: Units | None
 
     def answer(self, X: Any) -> Array:
-        """The mean of the models' answers: (n,)."""
+        """(n,) numbers, in units."""
         return self.back(np.mean([model.predict(X) for model in self.models], axis=0))
+
+    def back(self, answer: Array) -> Array:
+        """An answer of a model as the response."""
+        return answer if self.units is None else self.units.from_g(answer)
+
+
+class _Member:
+    """A centre on its way: how models are made, and the held-out answers of those there are."""
+
+    def __init__(self, make: Any, view: str, target: Array, units: Units | None = None) -> None:
+        self.make, self.target, self.centre = make, target, _Centre((), view, units)
+        self.held = np.full(len(target), np.nan)
+
+    @property
+    def by_folds(self) -> bool:
+        """Whether it holds rows out in folds: others know what they would say without a row."""
+        return not hasattr(self.make, "fit_held_out")
+
+    def fit(self, X: Any, rest: Index, fold: Index) -> tuple[Any, Index, Array]:
+        """A model of the rest, and rows that it answers as one that has not seen them: the fold.
+
+        Who knows what it would say without a row is fitted on both, and answers for both.
+        """
+        if not self.by_folds:
+            both = np.sort(np.concatenate([rest, fold]))
+            model, answers, known = self.make.fit_held_out(X[both], self.target[both])
+            return model, both[known], answers
+        held_out = (X[fold], self.target[fold]) if isinstance(self.make, Boosting) else ()
+        model = self.make.fit(X[rest], self.target[rest], *held_out)
+        return model, fold, self.centre.back(model.predict(X[fold]))
+
+    def add(self, model: Any, rows: Index, answers: Array) -> None:
+        """One more model, and its answers."""
+        self.centre = replace(self.centre, models=(*self.centre.models, model))
+        self.held[rows] = answers
+
+    def refit(self, X: Any, rows: Index) -> None:
+        """Boosting of all rows in place of that of folds, for as many steps and a few more."""
+        steps = int(1.1 * np.mean([len(one.roots) for one in self.centre.models])) + 1
+        model = replace(self.make, most_steps=steps).fit(X[rows], self.target[rows])
+        self.centre = replace(self.centre, models=(model,))
 
 
 class BlendedRegressor(RegressorMixin, BaseEstimator):
@@ -195,105 +213,87 @@ class BlendedRegressor(RegressorMixin, BaseEstimator):
         held: dict[str, Array] = {}
         if own is not None:
             held["own model"] = units.to_z(own)
-        self.readable_ = _is_readable(X)
-        views = self._fit_views(X) if self.readable_ else {}
+        self.readable_, self.centres_ = _is_readable(X), {}
+        members: dict[str, _Member] = {}
         drawn = np.sort(np.random.default_rng(seed).permutation(n)[:_MOST_ROWS])
-        members = self._members(z, seed, views) if self.readable_ and n > 1 else {}
-        self._fit_members(members, views, z, drawn, seed)
+        if self.readable_:
+            self.features_, rows = Features().fit(X), Rows(X)
+            self.bins_ = Bins().fit(self.features_(rows), 255, seed)
+            views = self._views(rows)
+            members = self._fit_members(views, z, drawn, seed) if n > 1 else {}
         held.update({name: member.held for name, member in members.items()})
-        self.errors_.update(
-            {name: float(np.abs(z - m).mean()) * units.unit for name, m in held.items()}
-        )
+        errors = {name: float(np.abs(z - m).mean()) for name, m in held.items()}
+        self.errors_.update({name: error * units.unit for name, error in errors.items()})
         self.weights_ = _weigh(held, z, seed) if held else {}
-        self.members_ = {name: m for name, m in members.items() if name in self.weights_}
-        few = n <= _MANY or self.effort == "high"
-        refits = [
-            partial(m.fit_all, views[m.view], drawn)
-            for m in self.members_.values()
-            if m.by_folds and m.refits and few
-        ]
-        in_threads(refits, self.n_jobs)
+        kept = {name: member for name, member in members.items() if name in self.weights_}
+        if n <= _MANY or self.effort == "high":
+            boosted = [m for m in kept.values() if isinstance(m.make, Boosting)]
+            in_threads([partial(m.refit, views["codes"], drawn) for m in boosted], self.n_jobs)
+        self.centres_ = {name: member.centre for name, member in kept.items()}
         blend = sum((w * held[name] for name, w in self.weights_.items()), np.zeros(n))
         self.held_out_ = on_lattice(np.asarray(blend))
         self.oob_prediction_ = units.to_y(self.held_out_)
-        for member in self.members_.values():
-            member.held = member.target = np.empty(0)
         return self
 
-    def _members(self, z: Array, seed: int, views: dict[str, Any]) -> dict[str, _Member]:
-        g = self.units_.to_g(z)
+    def _fit_members(
+        self, views: dict[str, Any], z: Array, drawn: Index, seed: int
+    ) -> dict[str, _Member]:
+        """Held-out answers of all members; those that are hopeless after a first look go."""
+        n, members = len(z), self._members(z, views["codes"].shape[1], seed)
+        n_folds = {"low": 2, "high": 5}.get(self.effort, 3 if n <= _MANY else 2)
+        folds = [(drawn[a], drawn[b]) for a, b in fold_rows(len(drawn), n_folds, seed)]
+        self._fit_side_by_side(list(members.values()), folds[:1], views)
+        self._answer_others(members, views, folds[0][1])
+        self._drop_hopeless(members, z, folds[0][1])
+        self._fit_side_by_side([m for m in members.values() if m.by_folds], folds[1:], views)
+        self._answer_others(members, views, np.arange(n))
+        for member in members.values():
+            member.held = on_lattice(member.held)
+        return members
+
+    def _members(self, z: Array, n_columns: int, seed: int) -> dict[str, _Member]:
+        n, g = len(z), self.units_.to_g(z)
         spread = float(np.abs(g - np.median(g)).mean()) or 1.0
-        n, d = len(z), views["codes"].shape[1]
-        boosting = partial(Boosting, share=float(np.clip(24 / d, 0.2, 0.6)), seed=seed)
+        boosting = Boosting(share=float(np.clip(24 / n_columns, 0.2, 0.6)), seed=seed)
         members = {
             "boosting": _Member(boosting, "codes", z),
             "boosting of g": _Member(
                 boosting, "codes", on_lattice(g / spread) * spread, self.units_
             ),
-            "extra trees": _Member(partial(ExtraTrees, seed), "codes", z, by_folds=False),
-            "kernel ridge": _Member(partial(NystroemRidge, seed), "box", z, by_folds=False),
+            "extra trees": _Member(ExtraTrees(seed), "codes", z),
+            "kernel ridge": _Member(NystroemRidge(seed), "box", z),
         }
         if n <= (_MANY if self.effort == "default" else 4 * _MANY) and self.effort != "low":
-            members["network"] = _Member(partial(_network, seed), "box", z, refits=False)
+            members["network"] = _Member(_Networks(seed), "box", z)
         return members
 
-    def _fit_members(
-        self, members: dict[str, _Member], views: Any, z: Array, drawn: Index, seed: int
-    ) -> None:
-        """Held-out answers of all members; those that are hopeless after a first look go."""
-        if not members:
-            return
-        n = len(z)
-        n_folds = {"low": 2, "high": 5}.get(self.effort, 3 if n <= _MANY else 2)
-        folds = [(drawn[a], drawn[b]) for a, b in fold_rows(len(drawn), n_folds, seed)]
-        rest, first = folds[0]
-        folded = [m for m in members.values() if m.by_folds]
-        whole = [m for m in members.values() if not m.by_folds]
-        tasks = [partial(m.fit_fold, views[m.view], rest, first) for m in folded]
-        tasks += [partial(_fit_whole, m, views[m.view], drawn) for m in whole]
-        answers = in_threads(tasks, self.n_jobs)
-        for member, (model, answer) in zip(folded, answers, strict=False):
-            member.held = np.full(n, np.nan)
-            member.models, member.held[first] = [model], answer
-        for member, (model, answer) in zip(whole, answers[len(folded) :], strict=True):
-            member.models, member.held = [model], answer
-        errors = {
-            name: float(np.abs(z[first] - m.held[first]).mean()) for name, m in members.items()
-        }
-        best, slack = min(errors.values()), _SLACK_ROWS / len(first)
+    def _fit_side_by_side(self, members: list[_Member], folds: list[Any], views: Any) -> None:
+        places = [(member, fold) for member in members for fold in folds]
+        tasks = [partial(m.fit, views[m.centre.view], *fold) for m, fold in places]
+        for (member, _), found in zip(places, in_threads(tasks, self.n_jobs), strict=True):
+            member.add(*found)
+
+    def _answer_others(self, members: dict[str, _Member], views: Any, rows: Index) -> None:
+        """Rows that nobody was fitted on: every model that there is has not seen them."""
+        for member in members.values():
+            unseen = rows[np.isnan(member.held[rows])]
+            if len(unseen):
+                member.held[unseen] = member.centre.answer(views[member.centre.view][unseen])
+
+    def _drop_hopeless(self, members: dict[str, _Member], z: Array, fold: Index) -> None:
+        """Without those that are far from the best at the first fold."""
+        errors = {name: np.abs(z[fold] - m.held[fold]).mean() for name, m in members.items()}
+        best, slack = min(errors.values()), _SLACK_ROWS / len(fold)
         for name, error in errors.items():
             most = _NEAR if name.startswith("boosting") else _HOPELESS
             if error > (1.0 + most + slack) * best:
                 del members[name]
-                self.errors_[name] = error * self.units_.unit
-                self.dropped_[name] = (
-                    f"its error of {error * self.units_.unit:.3g} is far from the least"
-                )
-        tasks, folded = [], [m for m in members.values() if m.by_folds]
-        places = [(m, fold) for m in folded for fold in folds[1:]]
-        for member, (rest, fold) in places:
-            tasks.append(partial(member.fit_fold, views[member.view], rest, fold))
-        for (member, (_, fold)), (model, answer) in zip(
-            places, in_threads(tasks, self.n_jobs), strict=True
-        ):
-            member.models.append(model)
-            member.held[fold] = answer
-        for member in folded:
-            unseen = np.flatnonzero(np.isnan(member.held))
-            if len(unseen):
-                member.held[unseen] = member.answer(views[member.view][unseen])
-        for member in members.values():
-            member.held = on_lattice(member.held)
+                self.errors_[name] = float(error) * self.units_.unit
+                self.dropped_[name] = "far from the best at a first look"
 
     # ---- predicting ---------------------------------------------------------------------------
 
-    def _fit_views(self, X: Any) -> dict[str, Any]:
-        self.features_ = Features().fit(X)
-        rows = Rows(X)
-        self.bins_ = Bins().fit(self.features_(rows), 255, 0)
-        return self.views(rows)
-
-    def views(self, rows: Rows) -> dict[str, Any]:
+    def _views(self, rows: Rows) -> dict[str, Any]:
         """What members see of rows: columns in bins, or points within a box."""
         points = self.features_(rows)
         return {"codes": self.bins_.codes(points), "box": np.clip(points, -_FARTHEST, _FARTHEST)}
@@ -303,11 +303,13 @@ class BlendedRegressor(RegressorMixin, BaseEstimator):
         total = np.zeros(len(rows))
         if own is not None:
             total += self.weights_.get("own model", 0.0) * self.units_.to_z(own)
-        if self.members_:
-            views = self.views(rows)
-            asked = [partial(m.answer, views[m.view]) for m in self.members_.values()]
+        if self.centres_:
+            views = self._views(rows)
+            asked = [
+                partial(centre.answer, views[centre.view]) for centre in self.centres_.values()
+            ]
             answers = in_threads(asked, self.n_jobs if len(rows) > FEW_ROWS else 1)
-            for name, found in zip(self.members_, answers, strict=True):
+            for name, found in zip(self.centres_, answers, strict=True):
                 total += self.weights_[name] * found
         return on_lattice(total)
 
@@ -320,18 +322,6 @@ class BlendedRegressor(RegressorMixin, BaseEstimator):
 def _is_readable(X: Any) -> bool:
     """Whether rows are features: images and texts are the business of the user's own model."""
     return prod(np.shape(X)[1:]) <= _FLATTENED_UP_TO or len(np.shape(X)) == 2
-
-
-def _fit_whole(member: _Member, X: Any, rows: Index) -> tuple[Any, Array]:
-    """One model that holds out its own training rows: its answers for all rows."""
-    model = member.make()
-    answers, known = model.fit_held_out(X[rows], member.target[rows])
-    held = np.empty(len(X))
-    held[rows[known]] = answers
-    others = np.setdiff1d(np.arange(len(X)), rows[known], assume_unique=True)
-    if len(others):
-        held[others] = model.predict(X[others])
-    return model, held
 
 
 def _weigh(held: dict[str, Array], z: Array, seed: int) -> dict[str, float]:
@@ -362,13 +352,13 @@ class ExtraTrees:
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
-    def fit_held_out(self, X: Any, y: Array) -> tuple[Array, Index]:
-        """Answers at the training rows by trees that were not grown on them, and which rows."""
+    def fit_held_out(self, X: Any, y: Array) -> tuple[ExtraTrees, Array, Index]:
+        """Itself, answers at training rows by trees that were not grown on them, and which rows."""
         n, d = X.shape
         share, rows = min(0.8, max(16 / d, 0.1)), max(2, min(10_000, round(0.632 * n)))
         options = {"n_trees": 50, "leaf": 2, "rows": rows, "share": share, "at_random": True}
         self.forest_ = Forest().grow(X, y[:, None], seed=self.seed, n_jobs=1, **options)
-        return self.forest_.fit_means(X, y), np.arange(n)
+        return self, self.forest_.fit_means(X, y), np.arange(n)
 
     def predict(self, X: Any) -> Array:
         """(n,) numbers."""
@@ -381,8 +371,8 @@ class NystroemRidge:
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
-    def fit_held_out(self, X: Array, y: Array) -> tuple[Array, Index]:
-        """Choose the width on some rows, fit on more; answers left out of those, and which."""
+    def fit_held_out(self, X: Array, y: Array) -> tuple[NystroemRidge, Array, Index]:
+        """Choose the width on some rows, fit on more; itself, answers left out there, and where."""
         rows = np.random.default_rng(self.seed).permutation(len(X))[:_RIDGE_ROWS]
         some = rows[:_SEARCH_ROWS]
         errors = [self._solve(X[some], y[some], g, _SEARCH_LANDMARKS)[3] for g in _GAMMAS]
@@ -393,12 +383,12 @@ class NystroemRidge:
         self.weights_ = features.normalization_.T @ slopes
         self.intercept_ = 0.0
         self.intercept_ = float(np.mean(y[rows] - self.predict(X[rows])))
-        return held, rows
+        return self, held, rows
 
     def _solve(self, X: Array, y: Array, gamma: float, landmarks: int) -> Any:
         count = max(1, min(landmarks, len(X) // 2))
         features = Nystroem(
-            gamma=gamma / X.shape[1], n_components=count, random_state=self.seed % 2**31
+            gamma=gamma / X.shape[1], n_components=count, random_state=self.seed
         ).fit(X)
         return features, *_ridge(features.transform(X), y)
 
@@ -455,12 +445,19 @@ class Network(MLPRegressor):
         return activations(self, X, len(self.coefs_))[:, 0]
 
 
-def _network(seed: int) -> Network:
-    return Network(
-        hidden_layer_sizes=(64, 64),
-        alpha=1e-3,
-        learning_rate_init=3e-3,
-        n_iter_no_change=8,
-        max_iter=150,
-        random_state=seed % 2**31,
-    )
+@dataclass(frozen=True)
+class _Networks:
+    """Makes networks of two layers."""
+
+    seed: int
+
+    def fit(self, X: Array, y: Array) -> Network:
+        made = Network(
+            hidden_layer_sizes=(64, 64),
+            alpha=1e-3,
+            learning_rate_init=3e-3,
+            n_iter_no_change=8,
+            max_iter=150,
+            random_state=self.seed,
+        )
+        return made.fit(X, y)

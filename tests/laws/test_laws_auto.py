@@ -1,0 +1,201 @@
+"""law="auto": what it tells, whose point it is, that it is stable, and that it serves any table."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.neighbors import KNeighborsRegressor
+
+from inner import law_of
+from localconformal import (
+    AutoLaw,
+    DistSplitRegressor,
+    LocalizedConformalRegressor,
+    SLCPRegressor,
+    SplitConformalRegressor,
+    ThetaQuantile,
+)
+from localconformal.metrics import coverage, coverage_band, interval_score
+
+N = 400
+LINE = LinearRegression()
+
+
+def bumpy(n=N, seed=0):
+    """A mean that a line misses and a scale that depends on x."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, 2))
+    return X, np.sin(4 * X[:, 0]) + (0.1 + np.abs(X[:, 1])) * rng.normal(size=n)
+
+
+def slcp(*model, **params):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return SLCPRegressor(*model, random_state=0, **params).fit(*bumpy())
+
+
+@pytest.fixture(scope="module")
+def own():
+    return slcp(LINE)
+
+
+@pytest.fixture(scope="module")
+def blended():
+    return slcp()
+
+
+def test_the_story_has_every_member_and_reading_with_loss_and_weight(own, blended):
+    for model, is_own in ((own, True), (blended, False)):
+        table = model.selection_
+        assert list(table.columns) == ["part", "name", "loss", "weight", "note"]
+        centres = table[table["part"] == "centre"].set_index("name")
+        assert ("own model" in centres.index) == is_own
+        assert {"boosting", "extra trees", "kernel ridge", "network"} <= set(centres.index)
+        # Whoever was dropped has a reason, whoever has a weight has none.
+        assert not ((centres["note"] != "") & (centres["weight"] > 0)).any()
+        for part in ("centre", "lower", "upper"):
+            some = table[table["part"] == part]
+            assert some["weight"].sum() == pytest.approx(1.0)
+            assert (some["loss"] > 0).all()
+    with pytest.raises(AttributeError, match="selection_ belongs to law='auto'"):
+        _ = slcp(LINE, law="uniform").selection_
+
+
+def test_the_blend_shapes_the_interval_and_the_point_stays_the_users(own, blended):
+    X, y = bumpy(2000, seed=1)
+    split = SplitConformalRegressor(LINE, random_state=0).fit(*bumpy())
+    at_best = 0.8 * interval_score(y, split.predict_interval(X), 0.9)
+    for model in (own, blended):
+        assert interval_score(y, model.predict_interval(X), 0.9) < at_best
+    np.testing.assert_allclose(own.predict(X), split.predict(X))
+    outside = own.diagnose(X)["point_outside"]
+    low, high = own.predict_interval(X).T
+    np.testing.assert_array_equal(outside, (own.predict(X) < low) | (own.predict(X) > high))
+    assert outside.any()
+    assert not blended.diagnose(X)["point_outside"].any()
+    error = np.abs(y - blended.predict(X)).mean()
+    assert error < 0.8 * np.abs(y - own.predict(X)).mean()
+
+
+def test_points_outside_their_intervals_are_warned_of_once():
+    with pytest.warns(UserWarning, match=r"point predictions of \d+% .* estimator=None") as caught:
+        SLCPRegressor(LINE, random_state=0).fit(*bumpy())
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SLCPRegressor(random_state=0).fit(*bumpy())
+
+
+def test_a_model_that_memorises_does_not_make_the_law_narrow():
+    """Noise alone: the residuals of rows that a model has seen would be zero."""
+    X, y = bumpy()[0], np.random.default_rng(0).normal(size=N)
+    law = law_of(SLCPRegressor(KNeighborsRegressor(1), random_state=0).fit(X, y))
+    assert np.median(np.ptp(law.quantile(X, [0.05, 0.95]), axis=1)) > 0.85 * 2 * 1.645
+
+
+@pytest.mark.parametrize("model", [None, LINE], ids=str)
+def test_bounds_move_no_more_than_the_response(model):
+    (X, y), Q = bumpy(), bumpy(200, seed=1)[0]
+    rng = np.random.default_rng(0)
+    made = SLCPRegressor(model, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        bounds = made.fit(X, y).predict_interval(Q)
+        for changed in (y * (1 + 1e-12), y + 1e-12 * rng.normal(size=N)):
+            moved = made.fit(X, changed).predict_interval(Q)
+            assert np.abs(moved - bounds).max() < 1e-6 * y.std()
+        one, two = (made.set_params(n_jobs=k).fit(X, y).predict_interval(Q) for k in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_rows_are_answered_alone(own):
+    X = bumpy(12, seed=2)[0]
+    alone = np.vstack([own.predict_interval(row[None]) for row in X])
+    # The user's line multiplies matrices, whose last bits depend on the batch.
+    np.testing.assert_allclose(alone, own.predict_interval(X), rtol=1e-6, atol=1e-6)
+
+
+def test_rows_that_members_cannot_read_are_left_to_the_users_model():
+    class Brightness:
+        def predict(self, X):
+            return np.asarray(X).mean(axis=(1, 2))
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 40, 40)) + rng.normal(size=(300, 1, 1))
+    y = X.mean(axis=(1, 2)) * (1 + 0.1 * rng.normal(size=300))
+    model = SLCPRegressor(Brightness(), random_state=0).fit(X, y)
+    centres = model.selection_.query("part == 'centre'")
+    assert (centres["name"].tolist(), centres["weight"].tolist()) == (["own model"], [1.0])
+    length = np.ptp(model.predict_interval(X), axis=1)
+    size = np.abs(model.predict(X))
+    # The forest sees the prediction, on which the noise depends.
+    assert length[size > 1].mean() > 2 * length[size < 0.3].mean()
+
+
+def test_quantiles_of_grades_are_grades():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(900, 2))
+    y = np.clip(np.round(2 + 4 * X[:, 0] + 0.7 * rng.normal(size=900)), 1, 6)
+    law = AutoLaw(random_state=0, n_jobs=1).fit(X, y)
+    tails = law.quantile(X, [0.05, 0.95])
+    if law.inward_:
+        np.testing.assert_allclose(tails, np.round(tails), atol=1e-6)
+    # Two more tables of the kind: at least one of them is moved.
+    moved = [AutoLaw(random_state=seed, n_jobs=1).fit(X, y).inward_ for seed in (1, 2)]
+    assert max([law.inward_, *moved]) > 0
+
+
+def zero_inflated(seed=0):
+    X, y = bumpy(seed=seed)
+    return X, np.where(X[:, 0] < 0.3, 0.0, np.round(3 * np.exp(y)))
+
+
+def with_categories(seed=0):
+    X, y = bumpy(seed=seed)
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(kind=np.where(X[:, 1] > 0, "up", "down"))
+    frame.loc[::7, "a"] = np.nan
+    return frame.astype({"kind": "category"}), y
+
+
+def constant_response(seed=0):
+    return bumpy(seed=seed)[0], np.full(N, 2.0)
+
+
+def few(seed=0):
+    return bumpy(60 if seed == 0 else N, seed)
+
+
+@pytest.mark.ci
+@pytest.mark.filterwarnings("ignore:The point predictions")
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        *((SLCPRegressor(), data) for data in (zero_inflated, constant_response, few)),
+        *((SLCPRegressor(effort=effort), with_categories) for effort in ("low", "high")),
+        (DistSplitRegressor(LINE), bumpy),
+        *(
+            (LocalizedConformalRegressor(LINE, conformity_score=s), bumpy)
+            for s in ("absolute", "normalised", "response")
+        ),
+        (LocalizedConformalRegressor(conformity_score="quantile"), bumpy),
+        (LocalizedConformalRegressor(LINE, adjustment=ThetaQuantile()), bumpy),
+    ],
+)
+def test_any_table_score_and_adjustment_is_served(model, data):
+    model.set_params(random_state=0).fit(*data())
+    X, y = data(seed=1)
+    intervals = model.predict_interval(X)
+    assert np.isfinite(intervals).all()
+    # With 100 calibration rows the coverage of one model can be far from 90 %.
+    low, _ = coverage_band(model.fit_report_["rows"]["calibration"], N, 0.9, probability=0.999)
+    assert coverage(y, intervals) >= low
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_fit_parameters_go_to_a_model_of_its_own():
+    """The members of the blend take none: boosting gets them, and stays the point model."""
+    X, y = bumpy(200)
+    model = SLCPRegressor(random_state=0).fit(X, y, sample_weight=np.ones(200))
+    assert "own model" in set(model.selection_["name"])
