@@ -153,8 +153,9 @@ def test_frames(estimator_class, make):
 def test_diagnose(fitted):
     frame = fitted.diagnose(X_NEW)
     # Those in the middle are left out where a terminal is narrow.
-    known = "local_lower local_upper fallback crossed infinite correction effective_sample_size"
-    assert (list(frame.columns), len(frame)) == (known.split(), 40)
+    known = ["local_lower", "local_upper", "fallback", "crossed", "infinite", "point_outside"]
+    assert list(frame.columns) == [*known, "correction", "effective_sample_size"]
+    assert len(frame) == 40
     assert not frame.isna().any(axis=None)
     assert (frame["effective_sample_size"] >= 1).all()
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localconformal.engine import jit
-from localconformal.engine.trees import Codes, sum_leaves
+from localconformal.engine.trees import Codes, partition, sum_leaves
 from localconformal.quantiles import Array
 
 
@@ -89,16 +89,7 @@ def _grow(
         if gains[node] <= 0.0:
             break
         a, b, f, x = first[node], last[node], split[node, 0], split[node, 1]
-        middle, others = a, 0
-        for p in range(a, b):
-            i = rows[p]
-            if B[f, i] <= x:
-                rows[middle] = i
-                middle += 1
-            else:
-                aside[others] = i
-                others += 1
-        rows[middle:b] = aside[:others]
+        middle = a + partition(B[f], rows[a:b], x, aside)
         gains[node], child[node] = 0.0, made
         first[made], last[made], first[made + 1], last[made + 1] = a, middle, middle, b
         leaves += 1

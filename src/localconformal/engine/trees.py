@@ -65,15 +65,95 @@ def _edges(column: Array, n_bins: int) -> Array:
 
 
 @jit()
-def _grow(B: Any, T: Any, leaf: int, tried: int, seed: int, cells: Any, at_random: bool) -> Any:
+def _gain(total: Any, left: Any, n: int, n_left: int) -> float:
+    """Squared sums over sizes of two parts: what a cut explains, up to a constant."""
+    gain = 0.0
+    for q in range(len(total)):
+        gain += left[q] ** 2 / n_left + (total[q] - left[q]) ** 2 / (n - n_left)
+    return gain
+
+
+@jit()
+def _random_cut(column: Any, T: Any, rows: Any, leaf: int, total: Any, best: float) -> Any:
+    """One cut at random between the least and the largest code: whether there are two, gain, cut.
+
+    The gain is ``best`` where it is no better, or a side has too few rows.
+    """
+    low, high = 255, 0
+    for i in rows:
+        low, high = min(low, column[i]), max(high, column[i])
+    if low == high:
+        return False, best, 0
+    x, n_left = np.random.randint(low, high), 0  # noqa: NPY002
+    left = np.zeros(len(total))
+    for i in rows:
+        if column[i] <= x:
+            n_left += 1
+            for q in range(len(total)):
+                left[q] += T[i, q]
+    if n_left < leaf or len(rows) - n_left < leaf:
+        return True, best, 0
+    return True, max(best, _gain(total, left, len(rows), n_left)), x
+
+
+@jit()
+def _best_cut(column: Any, T: Any, rows: Any, leaf: int, total: Any, best: float, work: Any) -> Any:
+    """The cut that explains most: whether there are two codes, gain, cut, as in `_random_cut`."""
+    count, sums, n, k = work[0], work[1], len(rows), len(total)
+    low, high = 255, 0
+    for i in rows:
+        low, high = min(low, column[i]), max(high, column[i])
+    if low == high:
+        return False, best, 0
+    count[low : high + 1] = 0
+    sums[low : high + 1] = 0.0
+    for i in rows:
+        x = column[i]
+        count[x] += 1
+        for q in range(k):
+            sums[x, q] += T[i, q]
+    n_left, cut, left = 0, 0, np.zeros(k)
+    for x in range(low, high):
+        if count[x] == 0:
+            continue
+        n_left += count[x]
+        for q in range(k):
+            left[q] += sums[x, q]
+        if n_left < leaf:
+            continue
+        if n - n_left < leaf:
+            break
+        gain = _gain(total, left, n, n_left)
+        if gain > best:
+            best, cut = gain, x
+    return True, best, cut
+
+
+@jit()
+def partition(column: Any, rows: Any, cut: int, aside: Any) -> int:
+    """Rows with codes up to the cut first, each side in its order; how many they are."""
+    n_left, others = 0, 0
+    for p in range(len(rows)):
+        i = rows[p]
+        if column[i] <= cut:
+            rows[n_left] = i
+            n_left += 1
+        else:
+            aside[others] = i
+            others += 1
+    rows[n_left:] = aside[:others]
+    return n_left
+
+
+@jit()
+def _grow(B: Any, T: Any, leaf: int, tried: int, seed: int, at_random: bool) -> Any:
     """One tree on codes B (d, m) and targets T (m, k): feature (-1 at a leaf), cut, right, rows.
 
-    Of ``tried`` columns drawn at each node that are not constant there, the cut that explains most
-    of the targets' squares; ``at_random`` draws one cut per column.
+    At each node so many columns are drawn that are not constant there; ``at_random`` draws one cut
+    for each, else the best is found.
     """
     np.random.seed(seed)  # noqa: NPY002
-    d, m = B.shape
-    k = T.shape[1]
+    (d, m), k = B.shape, T.shape[1]
     most = 2 * (m // leaf) + 3
     feature, cut = np.full(most, -1, np.int32), np.zeros(most, np.uint8)
     right, size = np.zeros(most, np.int32), np.zeros(most, np.int32)
@@ -82,99 +162,42 @@ def _grow(B: Any, T: Any, leaf: int, tried: int, seed: int, cells: Any, at_rando
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, m, -1
     top, nodes = 1, 0
     rows, aside, columns = np.arange(m), np.empty(m, np.int64), np.arange(d)
-    count, sums = np.zeros(256, np.int64), np.zeros((256, k))
-    total, left = np.zeros(k), np.zeros(k)
+    work, total = (np.zeros(256, np.int64), np.zeros((256, k))), np.zeros(k)
     while top > 0:
         top -= 1
         a, b, parent = stack[top, 0], stack[top, 1], stack[top, 2]
-        node, n = nodes, b - a
+        node, here = nodes, rows[a:b]
         nodes += 1
-        size[node] = n
+        size[node] = b - a
         if parent >= 0:
             right[parent] = node
-        if n < 2 * leaf:
+        if b - a < 2 * leaf:
             continue
         total[:] = 0.0
-        for p in range(a, b):
+        for i in here:
             for q in range(k):
-                total[q] += T[rows[p], q]
-        least = 0.0
-        for q in range(k):
-            least += total[q] * total[q] / n
-        best, best_column, best_cut = least * (1.0 + 1e-7) + 1e-12, -1, 0
-        seen = 0
+                total[q] += T[i, q]
+        best = (total**2).sum() / (b - a) * (1.0 + 1e-7) + 1e-12
+        chosen, seen = -1, 0
         for j in range(d):
             if seen == tried:
                 break
             other = j + np.random.randint(d - j)  # noqa: NPY002
             f = columns[other]
             columns[other], columns[j] = columns[j], f
-            low, high = 255, 0
             if at_random:
-                for p in range(a, b):
-                    low, high = min(low, B[f, rows[p]]), max(high, B[f, rows[p]])
-                if low == high:
-                    continue
-                seen += 1
-                x, n_left = np.random.randint(low, high), 0  # noqa: NPY002
-                left[:] = 0.0
-                for p in range(a, b):
-                    if B[f, rows[p]] <= x:
-                        n_left += 1
-                        for q in range(k):
-                            left[q] += T[rows[p], q]
-                if n_left >= leaf and n - n_left >= leaf:
-                    gain = 0.0
-                    for q in range(k):
-                        gain += left[q] ** 2 / n_left + (total[q] - left[q]) ** 2 / (n - n_left)
-                    if gain > best:
-                        best, best_column, best_cut = gain, f, x
-                continue
-            count[: cells[f]] = 0
-            sums[: cells[f]] = 0.0
-            for p in range(a, b):
-                i = rows[p]
-                x = B[f, i]
-                count[x] += 1
-                low, high = min(low, x), max(high, x)
-                for q in range(k):
-                    sums[x, q] += T[i, q]
-            if low == high:
-                continue
-            seen += 1
-            n_left = 0
-            left[:] = 0.0
-            for x in range(low, high):
-                if count[x] == 0:
-                    continue
-                n_left += count[x]
-                for q in range(k):
-                    left[q] += sums[x, q]
-                if n_left < leaf:
-                    continue
-                if n - n_left < leaf:
-                    break
-                gain = 0.0
-                for q in range(k):
-                    gain += left[q] ** 2 / n_left + (total[q] - left[q]) ** 2 / (n - n_left)
-                if gain > best:
-                    best, best_column, best_cut = gain, f, x
-        if best_column < 0:
-            continue
-        middle, others = a, 0
-        for p in range(a, b):
-            i = rows[p]
-            if B[best_column, i] <= best_cut:
-                rows[middle] = i
-                middle += 1
+                varies, gain, x = _random_cut(B[f], T, here, leaf, total, best)
             else:
-                aside[others] = i
-                others += 1
-        rows[middle:b] = aside[:others]
-        feature[node], cut[node] = best_column, best_cut
-        stack[top, 0], stack[top, 1], stack[top, 2] = middle, b, node
-        stack[top + 1, 0], stack[top + 1, 1], stack[top + 1, 2] = a, middle, -1
-        top += 2
+                varies, gain, x = _best_cut(B[f], T, here, leaf, total, best, work)
+            seen += varies
+            if gain > best:
+                best, chosen, cut[node] = gain, f, x
+        if chosen >= 0:
+            middle = a + partition(B[chosen], here, cut[node], aside)
+            feature[node] = chosen
+            stack[top, 0], stack[top, 1], stack[top, 2] = middle, b, node
+            stack[top + 1, 0], stack[top + 1, 1], stack[top + 1, 2] = a, middle, -1
+            top += 2
     return feature[:nodes], cut[:nodes], right[:nodes], size[:nodes]
 
 
@@ -332,7 +355,7 @@ class Forest:
     ) -> Forest:
         """On codes (n, d) and targets (n, k): ``rows`` of them and a share of columns per tree."""
         (n, d), rng = codes.shape, np.random.default_rng(seed)
-        tried, cells = max(1, round(share * d)), codes.max(axis=0).astype(np.int64) + 1
+        tried = max(1, round(share * d))
         draws = [np.sort(rng.permutation(n)[:rows]).astype(np.int32) for _ in range(n_trees)]
         grown: list[Any] = [None] * n_trees
         seeds = rng.integers(2**31, size=n_trees)
@@ -340,7 +363,7 @@ class Forest:
 
         def one(t: int) -> None:
             B, T = np.ascontiguousarray(codes[draws[t]].T), centred[draws[t]]
-            grown[t] = _grow(B, T, leaf, tried, int(seeds[t]), cells, at_random)
+            grown[t] = _grow(B, T, leaf, tried, int(seeds[t]), at_random)
 
         run_in_threads(one, list(range(n_trees)), n_jobs, n_trees)
         counts = [len(tree[0]) for tree in grown]
