@@ -11,8 +11,8 @@ simulated, with noise that grows with x, so the ideal interval at each x is know
 # ---
 # `SLCPRegressor` takes any regression model. ``fit`` splits its rows: three quarters train the
 # model and the local law of its residuals, the last quarter calibrates. ``law="auto"``, the
-# default, compares laws of every kind on training rows; here we name the paper's kernel law,
-# which is quick, with its bandwidth chosen by cross-validation.
+# default, learns from other models too; here we name the paper's kernel law, which looks at this
+# model alone, with its bandwidth chosen by cross-validation.
 
 import matplotlib.pyplot as plt
 from sklearn.ensemble import HistGradientBoostingRegressor

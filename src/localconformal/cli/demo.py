@@ -68,8 +68,7 @@ def _fit_methods(seed: int, on_step: Callable[[str], None]) -> tuple[Any, Any, d
 
     simulation, rng = lc.datasets.load_simulation("sim2"), np.random.default_rng(seed)
     train, (X, y) = simulation.sample(_N_TRAIN, rng), simulation.sample(_N_TEST, rng)
-    # One feature is where the paper's kernel is at its best, and it takes a second where
-    # law="auto" would compare laws for many.
+    # One feature is where the paper's kernel is at its best.
     methods: dict[str, Any] = {
         SPLIT: lc.SplitConformalRegressor,
         _CQR: lc.ConformalizedQuantileRegressor,

@@ -1,9 +1,9 @@
 """The law: chosen on a sample of the reference rows, summed over all of them.
 
 A law is a function of training rows, so that any part of them will do for validity. At most
-`LAW_ROWS` of them, drawn by position, choose its view, bandwidth, landmarks and edges, or, with
-"auto", the law. A kernel law that runs on a sketch is then summed over every reference row, block
-by block: docs/guide/scale.md says how near that is. Other laws stay those of the sample.
+`LAW_ROWS` of them, drawn by position, choose its view, bandwidth, landmarks and edges. A kernel law
+that runs on a sketch is then summed over every reference row, block by block: docs/guide/scale.md
+says how near that is. Other laws, "auto" too, stay those of the sample.
 """
 
 from __future__ import annotations

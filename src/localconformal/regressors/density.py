@@ -44,7 +44,7 @@ class _DensityRegressor(BaseConformalRegressor):
         with coarser leaves than that of "forest". The density is zero outside the range of the
         training scores, a little extended: where more than a share alpha of calibration rows
         lies there, the region is that range with as much more on both sides as they need.
-        There is no "auto": its search compares quantiles, not densities.
+        There is no "auto", which is a law of quantiles, not of masses.
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
     """
 

@@ -10,7 +10,7 @@ _COLUMNS = ("estimator", "method", "guarantee", "cost", "when", "reference")
 # fmt: off
 _METHODS = (
     ("SLCPRegressor", "Split localized conformal prediction", "marginal",
-     'fit: law="auto" about 20 s; query: about 0.1 ms',
+     "fit: models of a blend, a forest of N rows; query: theirs",
      "the default: narrow intervals that follow x", "Han et al. 2022"),
     ("LocalizedConformalRegressor", "Any score, law and adjustment", "marginal",
      "that of its parts", "to compose a method of one's own", "Han et al. 2022, section 4"),

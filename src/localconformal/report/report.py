@@ -51,7 +51,7 @@ _DIGITS = 6
 #: Characters of the conditions of a rule, of a paragraph, and of a model's settings.
 _CONDITIONS, _PARAGRAPH, _SETTINGS = 400, 600, 4_000
 #: Parts told as sentences, and rows of the tables.
-_MAX_SENTENCES, _MAX_ROWS, _MAX_COLUMNS, _MAX_CANDIDATES, _MAX_NOTES = 12, 400, 200, 60, 60
+_MAX_SENTENCES, _MAX_ROWS, _MAX_COLUMNS, _MAX_PARTS, _MAX_NOTES = 12, 400, 200, 60, 60
 
 
 def write_report(audit: Audit, path: str | Path, **content: Any) -> Path:
@@ -394,7 +394,7 @@ def _methods(comparison: Comparison) -> dict[str, Any]:
 
 
 def _model_facts(model: Any) -> dict[str, Any]:
-    """As it was set; its fit report, without seconds, which differ every time; its candidates."""
+    """As it was set; its fit report, without seconds, which differ every time; its selection."""
     if model is None:
         return {"model": None, "tables": []}
     text, report = _ADDRESS.sub("", repr(model)), getattr(model, "fit_report_", {})
@@ -405,8 +405,8 @@ def _model_facts(model: Any) -> dict[str, Any]:
     ]
     if is_frame(selection := getattr(model, "selection_", None)):
         names, columns = zip(*((c.name, c.to_list()) for c in columns_of(selection)), strict=True)
-        rows = list(zip(*columns, strict=True))[:_MAX_CANDIDATES]
-        tables.append(_table("Candidates, the best first", names, rows))
+        rows = list(zip(*columns, strict=True))[:_MAX_PARTS]
+        tables.append(_table("What law='auto' chose", names, rows))
     settings = text if len(text) <= _SETTINGS else f"{text[:_SETTINGS]}..."
     return {"model": settings, "tables": tables}
 
