@@ -121,7 +121,7 @@ class LocalizedConformalRegressor(_MayChooseLaw):
     upper_share : float, default=0.5
         Share of alpha above the interval for ``sides="union"``.
     effort : {"low", "default", "high"}, default="default"
-        How much ``law="auto"`` tries: folds, members and trees.
+        What ``law="auto"`` may cost: folds, models of the blend, trees.
 
     Attributes
     ----------
@@ -175,10 +175,9 @@ class SLCPRegressor(LocalizedConformalRegressor):
 
     Examples
     --------
-    >>> from sklearn.linear_model import LinearRegression
     >>> from localconformal.datasets import load_simulation
     >>> X, y = load_simulation("sim2").sample(200, random_state=0)
-    >>> model = SLCPRegressor(LinearRegression(), random_state=0).fit(X, y)
+    >>> model = SLCPRegressor(random_state=0).fit(X, y)
     >>> model.predict_interval(X).shape, model.predict_interval(X, [0.5, 0.8, 0.95]).shape
     ((200, 2), (200, 2, 3))
     """
@@ -194,6 +193,8 @@ class DistSplitRegressor(_MayChooseLaw):
 
     Parameters
     ----------
+    estimator : estimator, default=None
+        As in `SLCPRegressor`: with ``law="auto"`` None is the blend of the law.
     conformity_score : str or object, default="residual"
         What the law is of: "residual", or "response" as in the paper of Izbicki et al.
     law : str or object, default="auto"
@@ -201,7 +202,7 @@ class DistSplitRegressor(_MayChooseLaw):
     sides : {"union", "joint"}, default="union"
         "joint" calibrates the more extreme rank (distributional conformal prediction).
     effort : {"low", "default", "high"}, default="default"
-        How much ``law="auto"`` tries: folds, members and trees.
+        What ``law="auto"`` may cost: folds, models of the blend, trees.
 
     Examples
     --------
