@@ -304,7 +304,8 @@ class Store:
 
 def describe_machine() -> dict[str, Any]:
     """What figures are measured on: machine, versions, threads, load."""
-    known = versions([*PACKAGES, "mapie", "crepes", "conditionalconformal"])
+    peers = ["mapie", "crepes", "conditionalconformal", "quantile-forest", "catboost", "lightgbm"]
+    known = versions([*PACKAGES, *peers])
     cpu_info = Path("/proc/cpuinfo")
     lines = cpu_info.read_text().splitlines() if cpu_info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -1,10 +1,11 @@
-"""How good the intervals are, against peers: an objective, data sets and methods.
+"""How good the intervals are and what they cost, against peers.
 
-One command runs everything; a run that was killed goes on where it stopped::
+Two regimes, each with a store in ``benchmarks/results`` (one record for each data set, seed and
+method); a run that was killed goes on where it stopped::
 
-    LOCALCONFORMAL_DATA=<folder of the parquet files> python -m benchmarks.quality
+    LOCALCONFORMAL_DATA=<folder of the parquet files> python -m benchmarks.quality 5000
+    LOCALCONFORMAL_DATA=<folder of the parquet files> python -m benchmarks.quality all
 
-It writes to ``benchmarks/results``: a store for each base model and cap of rows, such as
-``quality_boosting_8000.jsonl`` (one record for each data set, seed and method), and from all
-stores ``quality.md`` and ``quality.png``.
+Both write ``quality.md`` and ``quality.png`` from all stores. Each method gets two threads and the
+machine for itself: times are only worth reading where ``load_average`` stays near 2 or below.
 """

@@ -6,18 +6,16 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 
-from benchmarks.quality.methods import OURS
-from benchmarks.quality.summary import Scores, configurations, geometric_mean, in_order
+from benchmarks.quality.summary import Scores, in_order, regimes
 
-LAWS = ["split", "kernel-cv", "forest", "learned"]
+SHOWN = ["forest", "mapie-cqr", "quantile-forest", "catboost-cqr", "lightgbm-cqr", "auto"]
 
 
 def draw_sets(axes, scores):
-    """A row a data set: auto with two standard errors, some laws, MAPIE's CQR."""
+    """A row per data set: auto with two standard errors, the forest law, and peers."""
     places = np.arange(len(scores.datasets))[::-1]
-    for name in in_order(scores.methods, [*LAWS, "mapie-cqr", "auto"]):
+    for name in in_order(scores.methods, SHOWN):
         ratios = scores.ratios(name, scores.best_peer)
         at = [place for place, one in zip(places, scores.datasets, strict=True) if one in ratios]
         means = [ratio.mean for ratio in ratios.values()]
@@ -35,27 +33,16 @@ def draw_sets(axes, scores):
     axes.legend(fontsize=8)
 
 
-def draw_means(axes, scores):
-    """Geometric means of all methods, ours in black."""
-    means = {name: geometric_mean(scores.ratios(name, scores.best_peer)) for name in scores.methods}
-    kept = {name: one.mean for name, one in means.items() if one and np.isfinite(one.mean)}
-    order = sorted(kept, key=kept.get, reverse=True)
-    colours = ["black" if name in OURS else "tab:blue" for name in order]
-    axes.barh(order, [kept[name] for name in order], color=colours)
-    axes.axvline(1.0, color="grey", linewidth=1)
-    axes.set_xlabel("geometric mean over the sets that finished")
-
-
 def draw(records, path):
-    """Of the configuration with the most records; nothing to draw without a finished seed."""
-    parts = configurations(pd.DataFrame(records))
-    scores = Scores(parts[0][1]) if parts else None
-    if scores is None or not scores.datasets:
+    """A panel per regime; nothing to draw without a finished seed."""
+    drawn = {cap: Scores(part) for cap, part in regimes(records)}
+    drawn = {cap: scores for cap, scores in drawn.items() if scores.datasets}
+    if not drawn:
         return
-    figure, (left, right) = plt.subplots(1, 2, figsize=(13, 6), layout="constrained")
-    draw_sets(left, scores)
-    draw_means(right, scores)
-    (base, max_rows), _ = parts[0]
-    figure.suptitle(f"Base model: {base}, at most {max_rows} rows (black: localconformal)")
+    size = {"figsize": (6.5 * len(drawn), 6), "layout": "constrained"}
+    figure, panels = plt.subplots(1, len(drawn), squeeze=False, **size)
+    for axes, (cap, scores) in zip(panels[0], drawn.items(), strict=True):
+        draw_sets(axes, scores)
+        axes.set_title("all rows" if cap == "all" else f"at most {int(cap):,} rows")
     figure.savefig(path, dpi=120)
     plt.close(figure)

@@ -1,7 +1,7 @@
 """From records to numbers: paired ratios, coverage against its band, verdicts' ingredients.
 
-A data set counts on the seeds on which auto and every peer have a record, whatever became of
-it, so that the tables of a run under way are fair. The best peer of a data set is the one of
+A data set counts on the seeds on which auto and every peer have a record, so that the tables of
+a run under way are fair. The best peer of a data set is the one of
 least mean interval score over these seeds: chosen with hindsight, in the peers' favour.
 """
 
@@ -11,37 +11,33 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.harness import LEVEL, about, finished, read_store
-from benchmarks.quality.experiment import UNFINISHED, Setting, name_of, quality
-from benchmarks.quality.methods import METHODS, OURS, PEERS
+from benchmarks.quality.experiment import Setting, name_of, quality
+from benchmarks.quality.methods import METHODS, PEERS
 from benchmarks.tables import below_bands
 
 
 def read_records(folder):
-    """The records of all stores in the folder, flat: setting, case, status and figures."""
+    """The records of all stores in the folder, flat: cap of rows, case and figures."""
     found = []
-    for path in sorted(folder.glob("quality_*_*.jsonl")):
-        _, base, max_rows = path.stem.split("_")
-        setting = Setting(base, int(max_rows))
+    for path in sorted(folder.glob("quality_*.jsonl")):
+        cap = path.stem.removeprefix("quality_")
+        setting = Setting(None if cap == "all" else int(cap))
         records = read_store(path, about(name_of(setting), quality(), setting))
         for record in finished(records).values():
             (row,) = record["rows"]
-            found.append(
-                {"base": base, "max_rows": setting.max_rows, **record["case"], **_flat(row)}
-            )
+            found.append({"max_rows": cap, **record["case"], **row})
     return found
 
 
-def _flat(row):
-    """The row with its status, and the reason where there are no figures."""
-    if "failed" not in row:
-        return {"status": "done", **row}
-    return {"status": UNFINISHED, "error": row["failed"].partition(": ")[2]}
+def regimes(records):
+    """(cap of rows, its records) of each store: numbers first, then "all".
 
-
-def configurations(frame):
-    """((base, max_rows), rows) of each configuration that was run, most records first."""
-    parts = frame.groupby(["base", "max_rows"]) if len(frame) else []
-    return sorted(parts, key=lambda part: -len(part[1]))
+    A score that JSON could not hold is infinite.
+    """
+    frame = pd.DataFrame(records)
+    for name in ("interval_score", "mean_length", "median_length") if len(frame) else ():
+        frame[name] = frame[name].astype(float).fillna(np.inf)
+    return list(frame.groupby("max_rows")) if len(frame) else []
 
 
 def fair_rows(frame):
@@ -51,14 +47,6 @@ def fair_rows(frame):
     asked = needed.groupby("dataset")["method"].nunique()
     fair = seen[seen == asked.reindex(seen.index, level="dataset")].index
     return frame[pd.MultiIndex.from_frame(frame[["dataset", "seed"]]).isin(fair)]
-
-
-def done(frame):
-    """Finished rows; a score that JSON could not hold is infinite."""
-    rows = frame[frame["status"] == "done"].copy()
-    for name in ("interval_score", "mean_length", "median_length"):
-        rows[name] = rows[name].astype(float).fillna(np.inf)
-    return rows
 
 
 def in_order(names, order):
@@ -76,13 +64,11 @@ class Ratio:
 
 
 class Scores:
-    """Interval scores of one configuration by data set, seed and method."""
+    """One figure of one regime, by data set, seed and method."""
 
-    def __init__(self, frame):
-        rows = done(fair_rows(frame))
-        self.table = rows.pivot(
-            index=["dataset", "seed"], columns="method", values="interval_score"
-        )
+    def __init__(self, frame, figure="interval_score"):
+        rows = fair_rows(frame)
+        self.table = rows.pivot(index=["dataset", "seed"], columns="method", values=figure)
         self.datasets = list(dict.fromkeys(rows["dataset"]))
         self.methods = in_order(self.table.columns, METHODS)
 
@@ -116,16 +102,6 @@ class Scores:
     def best_peer(self, dataset):
         return self.best(dataset, PEERS)
 
-    def best_law(self, dataset):
-        """The best of our laws taken alone, each on the seeds it was run on."""
-        table = self.of(dataset)
-        laws = [name for name in OURS if name != "auto" and name in table]
-        if "auto" not in table:
-            return self.best(dataset, laws)
-        relative = table[laws].div(table["auto"], axis=0).mean()
-        relative = relative[np.isfinite(relative)]
-        return relative.idxmin() if len(relative) else None
-
 
 def geometric_mean(ratios):
     """Over data sets, with its standard error by propagation; None of nothing."""
@@ -139,12 +115,12 @@ def geometric_mean(ratios):
 
 def outside_bands(frame):
     """Per method: cells, cells below and above the 95 % band, and below the Bonferroni band."""
-    found = {row.pop("method"): row for row in below_bands(done(frame).to_dict("records"), LEVEL)}
+    found = {row.pop("method"): row for row in below_bands(frame.to_dict("records"), LEVEL)}
     return {name: found[name] for name in in_order(found, METHODS)}
 
 
 def conditional_gaps(frame, dataset):
     """Method -> mean |conditional coverage - level| over seeds, on a simulation."""
-    rows = done(fair_rows(frame))
+    rows = fair_rows(frame)
     means = rows[rows["dataset"] == dataset].groupby("method")["conditional_gap"].mean()
     return {name: means[name] for name in in_order(means.index, METHODS)}

@@ -14,7 +14,7 @@ os.environ["OMP_NUM_THREADS"] = "2"
 from matplotlib.figure import Figure
 
 from benchmarks.harness import describe_machine
-from benchmarks.speed import audit, engines, laws, networks, out_of_core, peers, table
+from benchmarks.speed import audit, auto, engines, laws, networks, out_of_core, peers, table
 
 RESULTS = Path(__file__).parents[1] / "results"
 PARTS = {
@@ -28,7 +28,7 @@ PARTS = {
     "whole": laws.time_whole,
     "peers": peers.time_peers,
     "forest": lambda: [laws.time_size(n) for n in laws.SIZES],
-    "auto": laws.time_auto,
+    "auto": auto.time_auto,
     "audit": audit.time_audit,
     "baselines": peers.time_baselines,
     "predict_csv": table.predict_large_csv,

@@ -1,4 +1,4 @@
-"""Whole estimators and their laws: the forest law beside its forest, the search of "auto", shares.
+"""Whole estimators and their laws: the forest law beside its forest, and shares.
 
 The forest law against its forest's own ``apply``: two quantiles of each row, leaves included. Both
 on the same rows and threads, taking turns; seconds are the least of some rounds, in wall time and
@@ -40,43 +40,6 @@ def time_size(n, rounds=7):
         "quantile_over_apply_processor_time": float(quantile[1] / apply[1]),
         "fit_seconds": float(fit[0]),
         "default_fit_seconds": float(default[0]),
-    }
-
-
-#: What law="auto" costs: the search at fit, and a prediction, beside the quick choice.
-AUTO_SIZES = ((1_000, 5), (10_000, 20), (100_000, 20))
-AUTO_QUERIES = 10_000
-
-
-def auto_rows(n, d, seed):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(size=(n, d))
-    y = np.sin(6 * X[:, 0]) + X[:, 1] + (0.2 + X[:, 2]) * rng.normal(size=n)
-    return X, y
-
-
-def time_law(law, n, d):
-    X, y = auto_rows(n, d, seed=0)
-    queries, _ = auto_rows(AUTO_QUERIES, d, seed=1)
-    model = SLCPRegressor(HistGradientBoostingRegressor(), law=law, random_state=0)
-    start = time.perf_counter()
-    model.fit(X, y)
-    fitted = time.perf_counter()
-    model.predict_interval(queries)
-    asked = time.perf_counter()
-    return {
-        "fit_seconds": fitted - start,
-        "law_seconds": model.fit_report_["seconds"]["law"],
-        "rows_searched": model.fit_report_["rows"].get("selection"),
-        "predict_microseconds_a_row": 1e6 * (asked - fitted) / AUTO_QUERIES,
-    }
-
-
-def time_auto():
-    time_law("forest", *AUTO_SIZES[0])  # loads and compiles what is needed
-    return {
-        f"{n} x {d}": {law: time_law(law, n, d) for law in ("auto", "forest", "uniform")}
-        for n, d in AUTO_SIZES
     }
 
 
