@@ -2,9 +2,11 @@
 
 import os
 
+from benchmarks.quality import THREADS
+
 # Before anything is imported that starts threads.
-os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "2"
-os.environ["OPENBLAS_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "2"
+os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(THREADS)
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(THREADS)
 # Threads that wait actively make boosting many times slower where anything else runs.
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 

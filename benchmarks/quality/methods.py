@@ -1,7 +1,7 @@
 """Methods by name: ``prepare(split, seed)`` gives an object with ``predict_interval(X)``.
 
 A peer is imported when it is asked for, so one that is not installed is a failed task and no more.
-Point models are gradient boosting, and every method gets two threads. Conformalised quantile
+Point models are gradient boosting, and all methods get as many threads. Conformalised quantile
 regression (CQR) is here around boosted quantiles of MAPIE, CatBoost (one model of three quantiles)
 and LightGBM, and around a quantile forest. Of MAPIE too: residuals normalised by a model of their
 size. Of crepes: normalised by difficulty, also Mondrian by difficulty; difficulty is the predicted
@@ -21,9 +21,9 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold, cross_val_predict
 
 from benchmarks.harness import LEVEL, calibrated
+from benchmarks.quality import THREADS
 from localconformal import KernelLaw, ScaledLaw, SLCPRegressor
 
-THREADS = 2
 TAILS = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
 
 

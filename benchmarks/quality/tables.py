@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from benchmarks.quality import THREADS
 from benchmarks.quality.datasets import SIMULATIONS
 from benchmarks.quality.methods import METHODS, OURS, PEERS
 from benchmarks.quality.summary import (
@@ -209,7 +210,7 @@ def regime(frame, cap):
         section(
             "Cost",
             "Seconds and processor seconds over those of MAPIE's CQR, geometric means over data "
-            "sets of the least of the seeds; size of the pickle. Two threads each.",
+            f"sets of the least of the seeds; size of the pickle. Threads: {THREADS} each.",
             cost_table(frame),
         ),
         section(

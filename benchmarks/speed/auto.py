@@ -10,11 +10,11 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
+from benchmarks.harness import timed
 from benchmarks.resources import megabytes
 from benchmarks.speed.base import regression
 from localconformal import SLCPRegressor
@@ -44,32 +44,21 @@ def mapie_cqr(X, y):
 METHODS = {"localconformal": ours, "MAPIE CQR": mapie_cqr}
 
 
-def clocks():
-    return np.array([time.perf_counter(), time.process_time()])
-
-
 def measure(name, n):
     """All figures of one size; a small fit before loads and compiles what is needed."""
     X, y = regression(n, "train")
     Q, _ = regression(n, "query")
     METHODS[name](X[:WARM_ROWS], y[:WARM_ROWS])[1](Q[:WARM_ROWS])
-    start = clocks()
-    model, predict_interval = METHODS[name](X, y)
-    middle = clocks()
-    predict_interval(Q)
-    end = clocks()
-    alone = [clocks()]
-    for i in range(ALONE):
-        predict_interval(Q[i : i + 1])
-        alone.append(clocks())
-    fit, predict, one = middle - start, end - middle, np.median(np.diff(alone, axis=0), axis=0)
+    (model, predict_interval), fit = timed(lambda: METHODS[name](X, y))
+    _, predict = timed(lambda: predict_interval(Q))
+    one = [timed(lambda row=row: predict_interval(row[None]))[1][0] for row in Q[:ALONE]]
     return {
         "n": n,
         "fit_seconds": fit[0],
         "fit_processor_seconds": fit[1],
         "predict_seconds": predict[0],
         "predict_processor_seconds": predict[1],
-        "one_row_milliseconds": 1e3 * one[0],
+        "one_row_milliseconds": 1e3 * float(np.median(one)),
         "gigabytes_at_peak": megabytes("VmHWM") / 1024,
         "pickle_megabytes": len(pickle.dumps(model)) / 2**20,
     }
