@@ -17,15 +17,11 @@ from benchmarks.harness import run_experiment
 from benchmarks.quality import plot, tables
 from benchmarks.quality.datasets import DATASETS, LARGE_DATASETS
 from benchmarks.quality.experiment import Setting, name_of, quality
-from benchmarks.quality.methods import LARGE_PEERS, METHODS, PEERS
+from benchmarks.quality.methods import LARGE_PEERS, METHODS, OURS, PEERS
 from benchmarks.quality.summary import read_records
 from benchmarks.told import told
 
 RESULTS = Path(__file__).parents[1] / "results"
-#: Ours, as users meet it, around a model of theirs, and the quick law.
-OURS = ["auto", "auto-boosting", "forest"]
-#: With a solver that is not installed with MAPIE: only if asked for.
-SOLVED = {"mapie-conditional"}
 
 
 def cap(text):
@@ -42,8 +38,7 @@ def parse(arguments=None):
     asked = parser.parse_args(arguments)
     whole = asked.max_rows is None
     asked.datasets = asked.datasets or (LARGE_DATASETS if whole else DATASETS)
-    peers = LARGE_PEERS if whole else ["split", *(name for name in PEERS if name not in SOLVED)]
-    asked.methods = asked.methods or [*OURS, *peers]
+    asked.methods = asked.methods or [*OURS, *(LARGE_PEERS if whole else PEERS)]
     return asked
 
 

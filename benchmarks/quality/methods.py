@@ -6,9 +6,7 @@ regression (CQR) is here around boosted quantiles of MAPIE, CatBoost (one model 
 and LightGBM, and around a quantile forest. Of MAPIE too: residuals normalised by a model of their
 size. Of crepes: normalised by difficulty, also Mondrian by difficulty; difficulty is the predicted
 size of the error (``f=``) or the mean error of the nearest training rows, and both learn from
-cross-fit errors of training rows. Conditional conformal prediction of Gibbs, Cherian and Candes, in
-MAPIE, promises the level under every tilt by a basis, here 1, the prediction and the predicted size
-of the error: it solves a linear program for each test row.
+cross-fit errors of training rows.
 """
 
 from dataclasses import dataclass
@@ -16,13 +14,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold, cross_val_predict
 
 from benchmarks.harness import LEVEL, calibrated
 from benchmarks.quality import THREADS
-from localconformal import KernelLaw, ScaledLaw, SLCPRegressor
+from localconformal import SLCPRegressor
 
 TAILS = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
 
@@ -75,29 +72,14 @@ class SizeModel:
         return np.maximum(np.exp(size) if self.logarithm else size, self.floor_)
 
 
-#: Name -> what ``law=`` is given; a function makes an object, so that runs share none.
-LAWS = {
-    "auto": lambda: "auto",
-    "auto-boosting": lambda: "auto",
-    "forest": lambda: "forest",
-    "learned": lambda: "learned",
-    "kernel-cv": lambda: KernelLaw(bandwidth="cv"),
-    "split": lambda: "uniform",
-    "spread": lambda: ScaledLaw(),
-}
+#: Name -> law; ``auto`` alone is the estimator as users meet it, the others are around boosting.
+LAWS = {"auto": "auto", "auto-boosting": "auto", "forest": "forest", "split": "uniform"}
 
 
 def slcp(split, seed, name):
-    """Around boosting, but for ``auto``, which is the estimator as users meet it."""
-    model = SLCPRegressor(
-        None if name == "auto" else boosting(seed),
-        law=LAWS[name](),
-        adjustment="scaled" if name == "spread" else "additive",
-        confidence_level=LEVEL,
-        calibration_size=None,
-        random_state=seed,
-        n_jobs=THREADS,
-    )
+    shared = {"calibration_size": None, "random_state": seed, "n_jobs": THREADS}
+    around = None if name == "auto" else boosting(seed)
+    model = SLCPRegressor(around, law=LAWS[name], confidence_level=LEVEL, **shared)
     return Fitted(calibrated(model, split), model.predict_interval)
 
 
@@ -217,48 +199,6 @@ def crepes(split, seed, kind="model", mondrian=False):
     return Fitted(made, lambda X: made.predict_int(X, confidence=LEVEL))
 
 
-class GivenPrediction(RegressorMixin, BaseEstimator):
-    """A model of rows (prediction, size): the prediction is there already.
-
-    MAPIE asks its model row by row; a model asked once for all rows saves it that.
-    """
-
-    def fit(self, Z, y):
-        return self
-
-    def __sklearn_is_fitted__(self):
-        return True
-
-    def predict(self, Z):
-        return np.asarray(Z)[:, 0]
-
-
-def outputs(X, model, size):
-    """(prediction, size) (n, 2)."""
-    return np.column_stack([model.predict(X), size.predict(X)])
-
-
-def basis(Z, middle, spread):
-    """(1, standardised Z) (n, 3)."""
-    return np.column_stack([np.ones(len(Z)), (Z - middle) / spread])
-
-
-def mapie_conditional(split, seed):
-    from mapie.conditional_conformal_prediction import ConditionalSplitConformalRegressor
-
-    train = split.train
-    model = boosting(seed).fit(train.X, train.y)
-    errors = cross_fit_errors(seed, train.X, train.y)
-    size = SizeModel(seed, logarithm=False).fit(train.X, errors)
-    embed = partial(outputs, model=model, size=size)
-    Z = embed(train.X)
-    spread = Z.std(axis=0)
-    tilts = partial(basis, middle=Z.mean(axis=0), spread=np.where(spread > 0, spread, 1.0))
-    made = ConditionalSplitConformalRegressor(tilts, GivenPrediction(), confidence_level=LEVEL)
-    made.conformalize(embed(split.calibration.X), split.calibration.y)
-    return Fitted((made, embed), lambda X: made.predict_interval(embed(X))[1][:, :, 0])
-
-
 #: Peers that are run at every size of table.
 LARGE_PEERS = {
     "mapie-cqr": mapie_cqr,
@@ -269,7 +209,6 @@ LARGE_PEERS = {
 PEERS = {
     **LARGE_PEERS,
     "mapie-normalised": mapie_normalised,
-    "mapie-conditional": mapie_conditional,
     "crepes-normalised": crepes,
     "crepes-normalised-knn": partial(crepes, kind="neighbours"),
     "crepes-normalised-mondrian": partial(crepes, mondrian=True),
