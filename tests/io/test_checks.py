@@ -4,7 +4,7 @@ import inspect
 import io
 import json
 import re
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,7 @@ from sklearn.utils import all_estimators
 
 from inner import LeafWeights, ReferenceEngine
 from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
+from localconformal.engine.boosting import Boosting
 from localconformal.engine.leaves import LeafEngine, TreeWalk
 from localconformal.io import models
 from localconformal.io.checks import HARMLESS, check_model, check_nodes, parts_of
@@ -288,111 +289,137 @@ def test_a_tree_that_leads_outside_itself_or_its_features_is_refused(tmp_path):
 
 
 def filled(name, old):
-    """Every whole number of an array exchanged for a large one."""
-    if not name.endswith("npy"):
+    """Every whole number of an array exchanged for the largest."""
+    array = np.load(io.BytesIO(old)) if name.endswith("npy") else np.zeros(0)
+    if array.dtype.kind not in "iu":
         return old
-    array = np.load(io.BytesIO(old))
-    if array.dtype.kind in "iu":
-        array = np.full_like(array, min(2**30, np.iinfo(array.dtype).max))
     out = io.BytesIO()
-    np.save(out, array)
+    np.save(out, np.full_like(array, np.iinfo(array.dtype).max))
     return out.getvalue()
 
 
-def test_indices_out_of_range_are_refused(tmp_path):
-    X, y = smooth_data(200, 0)
-    base = ensemble.RandomForestRegressor(3, random_state=0)
-    model = SLCPRegressor(base, law="forest", reference="holdout", random_state=0).fit(X, y)
-    assert "was altered" in refusal(tmp_path, rewritten(models.model_bytes(model), filled))
+def localized(**law):
+    model = SLCPRegressor(LinearRegression(), law=KernelLaw(**law), random_state=0)
+    return model.fit(*smooth_data(200, 0))
 
 
-def engine_of_one_split():
+def leaves_of_few_rows():
+    codes = (np.arange(60) % 2).astype(np.int32)[:, None]
+    return [ReferenceEngine(np.linspace(-1, 1, 60), LeafWeights.of(codes, 2))]
+
+
+def leaves_of_one_split():
     """One tree: x <= 0 is leaf 0, the others leaf 1."""
     words = np.array([[0, 1, -1, 0], [0, 1, 0, 0], [0, 2, 1, 0]], dtype=np.int32)
     words.view(np.float32)[:, 3] = [0.0, np.inf, np.inf]
     members = np.arange(60, dtype=np.int32).reshape(30, 2).T.ravel()
     walk = TreeWalk(words, np.array([0]))
-    return LeafEngine(np.linspace(-1, 1, 60), np.array([0, 30, 60]), members, walk)
+    return [LeafEngine(np.linspace(-1, 1, 60), np.array([0, 30, 60]), members, walk)]
 
 
-def test_altered_leaves_and_their_trees_are_refused():
-    check_model([engine_of_one_split()])
-    for name in ("starts", "words", "bins", "width"):
-        for value in (0, 2**14):
-            engine = engine_of_one_split()
-            held = getattr(engine.records, name)
-            altered = np.full_like(held, value) if isinstance(held, np.ndarray) else value
-            engine.records = replace(engine.records, **{name: altered})
-            with pytest.raises(ValueError, match="lea"):
-                check_model([engine])
-    for place, column, value in [(0, 1, 2), (0, 1, 2**30), (2, 1, 0), (1, 2, 2), (0, 0, -1)]:
-        engine = engine_of_one_split()
-        engine.find.words[place, column] = value
-        with pytest.raises(ValueError, match="packed tree"):
-            check_model([engine])
+def default():
+    return SLCPRegressor(random_state=0).fit(*smooth_data(200, 0))
 
 
-def test_altered_leaves_of_few_rows_are_refused():
-    codes = (np.arange(60) % 2).astype(np.int32)[:, None]
-    for name, value in (("starts", 70), ("members", 60), ("members", -1), ("n", 61)):
-        weights = LeafWeights.of(codes, 2)
-        check_model([ReferenceEngine(np.linspace(-1, 1, 60), weights)])
-        held = getattr(weights, name)
-        put(weights, **{name: np.full_like(held, value) if name != "n" else value})
-        with pytest.raises(ValueError, match="other reference rows than scores"):
-            check_model([ReferenceEngine(np.linspace(-1, 1, 60), weights)])
+def test_indices_out_of_range_are_refused(tmp_path):
+    base = ensemble.RandomForestRegressor(3, random_state=0)
+    forest = SLCPRegressor(base, law="forest", reference="holdout", random_state=0)
+    for model in (forest.fit(*smooth_data(200, 0)), default()):
+        assert "was altered" in refusal(tmp_path, rewritten(models.model_bytes(model), filled))
 
 
-def test_a_leaf_that_does_not_exist_is_not_followed():
-    engine = engine_of_one_split()
+CHANGES = {
+    "beyond": lambda a: np.where(a >= 0, 30_000, a),
+    "cycle": lambda a: a * 0,
+    "fewer": lambda a: a[:1],
+    "less": lambda a: a - 1,
+    "many": lambda a: [np.arange(256.0), *a[1:]],
+    "more": lambda a: a + 1,
+    "nan": lambda a: a * np.nan,
+    "narrower": lambda a: a[..., :-1],
+    "other": lambda a: np.zeros(7),
+    "real": np.float64,
+    "reversed": lambda a: a[::-1],
+    "shorter": lambda a: a[:-1],
+    "signed": np.int8,
+    "twofold": np.atleast_2d,
+    "wrapped": lambda a: a.astype(np.uint64) + 2**63,
+}
+#: Model -> a kind of part, what it holds, and where in that -> what compiled loops must not meet.
+ALTERED = {
+    localized: {
+        "Calibration.V": "nan shorter narrower",
+        "Calibration.kept": "other",
+        "ReferenceEngine.v": "nan shorter reversed",
+        "KernelWeights.bandwidth": "nan",
+    },
+    partial(localized, engine="exact"): {"ExactEngine.wide": "narrower"},
+    partial(localized, engine="sketch"): {"SketchEngine.A": "narrower"},
+    leaves_of_few_rows: {
+        "_LeafWeights.starts _LeafWeights.members _LeafWeights.n": "more",
+        "_LeafWeights.members": "less",
+    },
+    leaves_of_one_split: {
+        "_Records.starts _Records.words _Records.bins _Records.width": "beyond cycle",
+        "TreeWalk.words.0.0": "less",
+        "TreeWalk.words.0.1": "more beyond",
+        "TreeWalk.words.1.2": "beyond",
+        "TreeWalk.words.2.1": "cycle",
+    },
+    default: {
+        "Forest.feature_ Boosted.nodes.0": "beyond shorter real",
+        "Forest.cut_ Boosted.nodes.1": "shorter real",
+        "Forest.right_ Boosted.nodes.2": "beyond cycle shorter wrapped",
+        "Forest.means_ Boosted.nodes.3": "nan shorter",
+        "Forest.roots_ Boosted.roots": "beyond less twofold",
+        "Forest.low_ Forest.high_": "shorter wrapped",
+        "Forest.low_": "less real",
+        "Forest.high_": "more",
+        "Forest.kept_": "beyond narrower shorter signed",
+        "Grids.lengths": "cycle beyond shorter",
+        "Grids.low": "shorter narrower nan",
+        "Grids.high": "shorter narrower",
+        "Bins.edges_": "fewer many",
+    },
+}
+
+
+def replaced(held, place, change):
+    """What an object holds, changed as a whole or at one place."""
+    if not place:
+        return change(held)
+    first, *rest = place
+    made = [replaced(one, rest, change) if str(k) == first else one for k, one in enumerate(held)]
+    return tuple(made) if isinstance(held, tuple) else np.array(made, dtype=held.dtype)
+
+
+@pytest.mark.parametrize("make", ALTERED)
+def test_altered_parts_are_refused(make):
+    model = make()
+    check_model(model)
+    for path, changes in ((p, c) for paths, c in ALTERED[make].items() for p in paths.split()):
+        kind, name, *place = path.split(".")
+        held = [one for one in parts_of(model) if type(one).__name__ == kind and hasattr(one, name)]
+        assert held, path
+        for part, was in [(part, getattr(part, name)) for part in held]:
+            for change in changes.split():
+                object.__setattr__(part, name, replaced(was, place, CHANGES[change]))
+                with pytest.raises((ValueError, IndexError)):
+                    check_model(model)
+            object.__setattr__(part, name, was)
+    check_model(model)
+
+
+def test_trees_on_bins_and_leaves_are_followed_nowhere_else():
+    boosted = Boosting(most_steps=1).fit(np.zeros((20, 1), dtype=np.uint8), np.arange(20.0))
+    with pytest.raises(ValueError, match="stand where there are none"):
+        check_model([boosted])
+    engine = leaves_of_one_split()[0]
     engine.find = np.asarray
     with pytest.raises(ValueError, match="a leaf that does not exist"):
         engine.moments(np.array([[2]], dtype=np.int32))
 
 
-def localized(n=200, **law):
-    X, y = smooth_data(n, 0)
-    return SLCPRegressor(LinearRegression(), law=KernelLaw(**law), random_state=0).fit(X, y)
-
-
-def engine_of(model):
-    return model.law_.laws[0].engine_
-
-
-def put(holder, **values):
-    for name, value in values.items():
-        object.__setattr__(holder, name, value)
-
-
-SPOILT = [
-    (lambda c, e: put(c, V=np.full_like(c.V, np.nan)), "V of Calibration holds NaN"),
-    (lambda c, e: put(c, V=c.V[:-1]), "do not fit their rows"),
-    (lambda c, e: put(c, kept=np.zeros(c.n - 1)), "do not fit their rows"),
-    (lambda c, e: put(c, V=c.V[:, :1]), "do not fit their rows"),
-    (lambda c, e: put(e, v=np.append(e.v[:-1], np.nan)), "holds NaN"),
-    (lambda c, e: put(e, v=e.v[::-1].copy()), "not in order"),
-    (lambda c, e: put(e, v=e.v[:-1]), "other reference rows than scores"),
-    (lambda c, e: put(e.weigh, bandwidth=float("nan")), "bandwidth of"),
-]
-
-
-def test_numbers_that_do_not_fit_are_refused(tmp_path):
-    for spoil, words in SPOILT:
-        model = localized()
-        spoil(model.calibration_, engine_of(model))
-        assert words in refusal(tmp_path, models.model_bytes(model))
-
-
-@pytest.mark.parametrize(("engine", "name"), [("exact", "wide"), ("sketch", "A")])
-def test_engines_with_compiled_loops_have_all_that_these_read(engine, name):
-    model = localized(engine=engine)
-    check_model(model)
-    found = engine_of(model)
-    setattr(found, name, getattr(found, name)[..., :-1])
-    with pytest.raises(ValueError, match="other reference rows than scores"):
-        check_model(model)
-
-
 def test_models_of_others_are_not_looked_into():
-    X, y = smooth_data(80, 0)
-    check_model(SplitConformalRegressor(KNeighborsRegressor(3), random_state=0).fit(X, y))
+    model = SplitConformalRegressor(KNeighborsRegressor(3), random_state=0)
+    check_model(model.fit(*smooth_data(80, 0)))

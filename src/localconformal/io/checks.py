@@ -15,12 +15,18 @@ from sklearn.base import BaseEstimator
 from sklearn.tree._tree import Tree
 
 from localconformal.composition import Calibration
+from localconformal.engine.boosting import Boosted
 from localconformal.engine.exact import ExactEngine
 from localconformal.engine.leaves import LeafEngine, TreeWalk
 from localconformal.engine.sketch import Sketch, SketchEngine
+from localconformal.engine.trees import Bins, Forest, Grids
+from localconformal.laws.auto import AutoLaw
 from localconformal.laws.base import ReferenceEngine, WeightedLaw
+from localconformal.laws.blend import BlendedRegressor
 from localconformal.laws.kernel import KernelWeights, NeighborWeights
 
+#: What no NaN may be in.
+_WITHOUT_NAN = (Calibration, Grids, KernelWeights, NeighborWeights, Sketch)
 #: Values that are written where they stand.
 PLAIN = (str, bytes, int, float, complex, bool, type(None), type, np.dtype, np.generic)
 
@@ -58,15 +64,19 @@ def check_model(model: Any) -> None:
     scikit-learn's trees and our engines follow stored indices without looking whether they lie
     inside an array: altered ones could lead anywhere in memory, other arrays to NaN or worse.
     """
-    for part in parts_of(model):
+    parts = list(parts_of(model))
+    on_bins = {id(trees) for part in parts for trees in _check_bins(part)}
+    for part in parts:
         _check_trees(part)
+        if isinstance(part, (Forest, Boosted)) and id(part) not in on_bins:
+            raise ValueError("trees on bins stand where there are none")
         if isinstance(part, LeafEngine):
             _check_records(part.records, len(part.v))
             for walk in parts_of(part.find):
                 if isinstance(walk, TreeWalk):
                     _check_walk(walk, len(part.records.starts) - 1)
         is_engine = is_own(part) and hasattr(part, "quantiles") and hasattr(part, "v")
-        if is_engine or isinstance(part, (Calibration, KernelWeights, NeighborWeights, Sketch)):
+        if is_engine or isinstance(part, _WITHOUT_NAN):
             _refuse_nan(part)
         if isinstance(part, Calibration):
             _check_calibration(part)
@@ -140,6 +150,54 @@ def _check_walk(walk: TreeWalk, n_leaves: int) -> None:
         raise ValueError("a packed tree has a child outside itself")
     if np.any(feature < 0) or np.any(code >= n_leaves) or np.any(thresholds[~inner] != np.inf):
         raise ValueError("a packed tree has a leaf or a feature that does not exist")
+
+
+def _check_bins(part: Any) -> list[Any]:
+    """The trees on bins that a fitted blend or law asks, once they were looked at."""
+    if not (isinstance(part, (AutoLaw, BlendedRegressor)) and hasattr(part, "bins_")):
+        return []
+    held = part.forest_ if isinstance(part, AutoLaw) else part.centres_
+    found = [trees for trees in parts_of(held) if isinstance(trees, (Forest, Boosted))]
+    edges = part.bins_.edges_
+    if not isinstance(part.bins_, Bins) or any(len(one) > 255 for one in edges):
+        raise ValueError("a column has more bins than codes")
+    for trees in found:
+        _check_binned_trees(trees, len(edges))
+    if isinstance(part, AutoLaw):
+        _check_cells(part.forest_, part.grids_)
+    return found
+
+
+def _check_binned_trees(trees: Forest | Boosted, n_columns: int) -> None:
+    """Left children are the next nodes, right ones lie behind; each node has its number."""
+    if isinstance(trees, Boosted):
+        (feature, cut, right, numbers), roots = trees.nodes, trees.roots
+    else:
+        feature, cut, right, roots = trees.feature_, trees.cut_, trees.right_, trees.roots_
+        numbers = getattr(trees, "means_", np.zeros(len(feature)))
+    n, indices = len(feature), (feature, cut, right, roots)
+    if any(one.ndim != 1 or one.dtype.kind not in "iu" for one in indices):
+        raise ValueError("a tree on bins has nodes that are no numbers")
+    if {len(cut), len(right), len(numbers)} != {n} or np.isnan(numbers).any():
+        raise ValueError("a tree on bins has nodes without a number")
+    inner, behind = feature >= 0, np.arange(1, n + 1)
+    _check_tree_nodes(inner, [behind, right], feature, n_columns)
+    if np.any(roots < 0) or np.any(roots >= n):
+        raise ValueError("a tree on bins begins outside itself")
+
+
+def _check_cells(forest: Forest, grids: Grids) -> None:
+    """Nodes hold rows that were kept, and these are in cells of the grids: (V, G)."""
+    kept, nodes = forest.kept_, forest.feature_.shape
+    rows = [one for one in (forest.low_, forest.high_) if one.dtype.kind in "iu"]
+    if any(one.shape != nodes or np.any((one < 0) | (one > len(kept))) for one in rows):
+        raise ValueError("a tree on bins holds rows that do not exist")
+    (V, n_cells), lengths = grids.high.shape, grids.lengths
+    shapes = kept.shape, grids.low.shape, lengths.shape
+    fits = shapes == ((len(kept), V), (V, n_cells), (V,)) and kept.dtype == np.uint8
+    fits = fits and bool(np.all((lengths >= 1) & (lengths <= n_cells)))
+    if len(rows) < 2 or not fits or kept.max(initial=0) >= n_cells:
+        raise ValueError("the leaves of a law do not fit its grid")
 
 
 def _refuse_nan(part: Any) -> None:
