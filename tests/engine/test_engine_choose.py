@@ -5,21 +5,15 @@ import os
 import subprocess
 import sys
 import warnings
-from dataclasses import asdict
 
-import joblib
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
-from inner import FEW, KERNELS, Problem, build_engine
-from localconformal import KernelLaw, LearnedMetric
-from localconformal.engine import exact, jit, leaves, sketch
+from inner import FEW
+from localconformal import KernelLaw
+from localconformal.engine import boosting, exact, jit, leaves, sketch, trees
 from localconformal.engine.sketch import Sketch, SketchEngine, _choose_edges, _choose_landmarks
 from localconformal.laws.kernel import _SKETCH_FROM as SKETCH_FROM
-from localconformal.laws.kernel import _rank_error
-from localconformal.quantiles import weighted_quantile
-from registry import ci_but, smooth_data
 
 CHOICES = {
     "few rows": ({"n": FEW}, "reference"),
@@ -61,43 +55,14 @@ def test_the_tolerance_is_the_users_and_where_no_sketch_meets_it_the_reason_is_t
     assert (report.engine, report.tolerance) == ("sketch", 0.02)
     assert report.certified_error <= 0.02
     report = fitted(SKETCH_FROM, h=3.0, tolerance=1e-7).engine_report_
-    assert report.engine == "exact"
-    assert "missed its certificate" in report.reason
+    assert (report.engine, "missed its certificate" in report.reason) == ("exact", True)
 
 
 def test_a_sketch_that_was_asked_for_admits_a_missed_certificate():
     with pytest.warns(UserWarning, match="missed its certificate"):
         report = fitted(2000, h=0.2, engine="sketch").engine_report_
-    assert report.engine == "sketch"
+    assert (report.engine, "missed" in report.reason) == ("sketch", True)
     assert report.certified_error > report.tolerance
-    assert "missed" in report.reason
-
-
-@pytest.mark.ci
-def test_the_choice_is_the_same_at_every_fit_and_no_query_changes_it():
-    law, again = (fitted(SKETCH_FROM, h=3.0) for _ in range(2))
-    one, other = (asdict(made.engine_report_) for made in (law, again))
-    one.pop("microseconds_per_query"), other.pop("microseconds_per_query")
-    assert one == other
-    before = joblib.hash(vars(law))
-    for rows in (data(1)[0], data(5000, seed=1)[0], 1e8 * data(10, seed=2)[0]):
-        law.quantile(rows, [0.1, 0.9])
-        law.cdf(rows, np.zeros(len(rows)))
-    assert joblib.hash(vars(law)) == before
-
-
-def test_a_kernel_is_one_formula_in_a_table(monkeypatch):
-    """Without compiled code it runs on the NumPy engine, at any size and through "auto"."""
-    monkeypatch.setitem(KERNELS, "triangular", lambda u2: np.maximum(1.0 - np.sqrt(u2), 0.0))
-    points, v = data(FEW + 1)
-    for name in ("auto", "minibatch"):
-        engine, report = build_engine(name, Problem(points, v, "triangular", 1.0, 20.0, 0))
-        assert report.reason == "the triangular kernel has no compiled formula"
-        x = points[:1]
-        w = np.maximum(1.0 - np.linalg.norm(points - x, axis=1), 0.0)
-        expected = weighted_quantile(v, w, [0.1, 0.9])
-        got = engine.quantiles(x, np.array([0.1, 0.9]), np.zeros(2, dtype=bool))
-        np.testing.assert_array_equal(got[0], expected)
 
 
 H = 2.0
@@ -129,32 +94,16 @@ def test_sketches_of_different_landmarks_edges_or_bandwidths_do_not_merge():
             one.merge(Sketch(*changed))
 
 
-def test_scores_above_the_last_edge_count_there():
-    X, v = data(500)
-    sketch = empty(X, v).update(X, v).update(X[:1], np.array([1e6]))
-    law = SketchEngine(sketch, None, 1.0, 1)
-    assert law.quantiles(X[:1], np.array([1.0]), np.array([False]))[0, 0] == 1e6
-
-
-@pytest.mark.parametrize("h", ci_but([1.5], [1.0, 1.5, 3.0]))
-@pytest.mark.parametrize("n", ci_but([4000], [4000, 20_000]))
-def test_the_certified_error_holds_on_fresh_rows(n, h):
-    X, v = data(n)
-    of = Problem(X, v, "gaussian", h, 20.0, 0, 1)
-    sketch, report = build_engine("sketch", of)
-    exact, _ = build_engine("exact", of)
-    assert _rank_error(sketch, exact, data(600, seed=9)[0]) <= 2 * report.certified_error + 0.001
-
-
 @pytest.mark.parametrize(("share", "said"), [(0.0, False), (0.01, False), (0.02, True)])
-def test_new_scores_above_all_old_ones_are_told_when_they_are_many(share, said):
+def test_new_scores_above_all_old_ones_count_and_are_told_when_they_are_many(share, said):
     X, v = data(500)
     engine = SketchEngine(empty(X, v).update(X, v), None, 1.0, 1)
     # Up to the largest, and that very one, is not above.
     new = engine.v[-1] + (np.arange(100) < 100 * share)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        engine.update(X[:100], new)
+        grown = engine.update(X[:100], new)
+    assert grown.quantiles(X[:1], np.array([1.0]), np.array([False]))[0, 0] == new.max()
     assert [f"{share:.1%} of the new scores" in str(one.message) for one in seen] == [True] * said
 
 
@@ -184,22 +133,25 @@ def test_compilation_works_without_a_cache_folder(monkeypatch):
 
 def test_no_loop_leaves_the_order_of_a_sum_to_the_compiler():
     assert not jit()(data).compile().targetoptions.get("fastmath")
-    assert not any("njit" in inspect.getsource(module) for module in (exact, leaves, sketch))
+    modules = (boosting, exact, leaves, sketch, trees)
+    assert not any("njit" in inspect.getsource(module) for module in modules)
 
 
 ANSWERS = """
 import sys, warnings
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
-from localconformal import ForestLaw, KernelLaw, NeighborsLaw
+from localconformal import AutoLaw, ForestLaw, KernelLaw, LearnedMetric, NeighborsLaw
 warnings.simplefilter("ignore")
 kernel = dict(random_state=0)
 laws = {
     "exact": KernelLaw(engine="exact", **kernel),
     "boxcar": KernelLaw("boxcar", bandwidth=2.0, engine="exact", **kernel),
     "sketch": KernelLaw(engine="sketch", tolerance=0.5, **kernel),
+    "metric": KernelLaw(embedding=LearnedMetric(n_iter=3), **kernel),
     "neighbors": NeighborsLaw(50),
     "leaves": ForestLaw(RandomForestRegressor(10, min_samples_leaf=5, random_state=0)),
+    "auto": AutoLaw(random_state=0),
 }
 rng = np.random.default_rng(0)
 X, rows = rng.normal(size=(4000, 7)), rng.normal(size=(100, 7))
@@ -208,12 +160,8 @@ at = np.linspace(-3.0, 3.0, len(rows))
 found = {}
 for name, law in laws.items():
     law.fit(X, v)
-    found |= {
-        f"{name} quantile": law.quantile(rows, [0.05, 0.5, 0.95]),
-        f"{name} cdf": law.cdf(rows, at),
-        f"{name} mean": law.mean(rows),
-        f"{name} size": law.effective_sample_size(rows),
-    }
+    others = law.cdf(rows, at), law.mean(rows), law.effective_sample_size(rows)
+    found[name] = np.column_stack([law.quantile(rows, [0.05, 0.5, 0.95]), *others])
 np.savez(sys.argv[1], **found)
 """
 
@@ -228,25 +176,7 @@ def answers(folder, name, threads):
 
 
 @pytest.mark.ci
-def test_processes_that_compile_and_that_load_give_the_same_bits(tmp_path):
+def test_processes_that_compile_or_load_with_any_threads_give_the_same_bits(tmp_path):
     compiles, *others = (answers(tmp_path, f"{i}.npz", threads=1 + i // 2) for i in range(3))
     for other in others:
         assert [key for key in compiles if compiles[key] != other[key]] == []
-
-
-def test_number_of_blas_threads_changes_no_bit():
-    X, v = smooth_data(1_500, seed=0)
-    X = np.hstack([X, X**2, np.sin(X), np.cos(3.0 * X)])
-
-    def found():
-        landmarks = _choose_landmarks(X, 200, seed=0)
-        sketch = Sketch(landmarks, np.sort(v)[::2], 1.0).update(X, v)
-        engine = SketchEngine(sketch, None, 10.0, 1)
-        return landmarks, engine.A, engine.squares, LearnedMetric(n_iter=3).fit(X, v).map_
-
-    answers = []
-    for threads in (1, 2):
-        with threadpool_limits(limits=threads, user_api="blas"):
-            answers.append(found())
-    for first, second in zip(*answers, strict=True):
-        np.testing.assert_array_equal(first, second)

@@ -5,10 +5,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
 from inner import (
     KERNELS,
+    KernelWeights,
     NeighborWeights,
     Problem,
     ReferenceEngine,
@@ -18,6 +20,7 @@ from inner import (
 )
 from localconformal import KernelLaw, NeighborsLaw
 from localconformal.engine.neighbors import NeighborEngine
+from localconformal.laws.base import effective_size
 from registry import ci_but
 
 ENGINES = ["reference", "exact", "sketch", "neighbors"]
@@ -156,9 +159,10 @@ WIDE = {
 def test_a_sketch_that_meets_its_certificate_agrees_with_the_oracle(case):
     of = problem(3500, **WIDE[case])
     engine, report = build_engine("sketch", of)
-    oracle, rows = build("reference", of), queries(of, 100)
+    oracle, rows = build("reference", of), queries(of, 600)
     assert report.certified_error <= 0.005
-    assert missed_mass(engine.quantiles(rows, LEVELS, LOWER), LEVELS, oracle, rows) <= 0.01
+    missed = missed_mass(engine.quantiles(rows, LEVELS, LOWER), LEVELS, oracle, rows)
+    assert missed <= 2 * report.certified_error + 0.001
     found, expected = engine.moments(rows), oracle.moments(rows)
     np.testing.assert_allclose(found[:, :2], expected[:, :2], atol=0.02)
     np.testing.assert_allclose(found[:, 2], expected[:, 2], rtol=0.05)
@@ -244,9 +248,11 @@ def test_laws_are_inverses_and_increase_from_0_to_1(name, h, decimals):
     assert np.all((upper[:, -1] == np.inf) & np.isfinite(upper[:, 0]))
 
 
-def test_one_by_one_and_pickled_is_the_batch_to_the_bit(engine):
+def test_one_by_one_in_chunks_and_pickled_is_the_batch_to_the_bit(engine, monkeypatch):
     rows = rows_around(80)
     whole = answers(engine, rows)
+    # Of the plain engine, in numbers: some rows at a time.
+    monkeypatch.setattr("localconformal.laws.base._CHUNK", 10_000)
     assert_same(answers(pickle.loads(pickle.dumps(engine)), rows), whole)
     for i in (0, 3, 41, 79):
         here = {name: answer[i : i + 1] for name, answer in whole.items()}
@@ -264,3 +270,45 @@ def test_threads_change_no_bit(name, monkeypatch):
     rows = rows_around(400)
     one, four = (build(name, problem(1500, h=2.0, n_jobs=n)) for n in (1, 4))
     assert_same(answers(one, rows), answers(four, rows))
+
+
+CLOSE = np.random.default_rng(0).normal(size=(60, 2))
+ASKED = np.random.default_rng(1).normal(size=(15, 2))
+EACH = pytest.mark.parametrize("kernel", KERNELS)
+
+
+@EACH
+def test_the_effective_sample_size_is_positive_and_grows_with_the_bandwidth(kernel):
+    squared = cdist(ASKED, CLOSE, "sqeuclidean")
+    sizes = [effective_size(KERNELS[kernel](squared / h**2)) for h in np.geomspace(0.1, 50)]
+    assert np.all(np.diff(sizes, axis=0) >= -1e-9)
+    # Coinciding references have equal weights at any bandwidth.
+    weights, widened = KernelWeights(np.zeros((5, 2)), kernel, 1e-100, 5.0)(np.zeros((1, 2)))
+    assert not widened.any()
+    assert weights[0, 0] > 0
+    assert np.all(weights == weights[0, 0])
+    np.testing.assert_array_equal(effective_size(np.repeat([[0.0], [1.0]], 7, axis=1)), [0, 7])
+
+
+@EACH
+@pytest.mark.parametrize("minimum", [1.0, 7.5, 60.0, 1e9])
+def test_widening_reaches_the_minimum_and_no_more_doublings_than_needed(kernel, minimum):
+    h, formula = 1e-3, KERNELS[kernel]
+    weights, widened = KernelWeights(CLOSE, kernel, h, minimum)(ASKED)
+    reachable = min(minimum, len(CLOSE)) * (1 - 1e-5)
+    assert np.all(effective_size(weights) >= reachable)
+    if minimum == 7.5:
+        assert widened.all()
+        for row, got in zip(cdist(ASKED, CLOSE, "sqeuclidean"), weights, strict=True):
+            tried = [formula(row[None] / (h * 2.0**k) ** 2) for k in range(40)]
+            expected = next(w for w in tried if effective_size(w) >= 7.5)[0]
+            np.testing.assert_allclose(got / got.sum(), expected / expected.sum(), rtol=1e-9)
+
+
+def test_compact_kernels_fall_back_without_mass_and_hold_their_edge():
+    for kernel in ("boxcar", "epanechnikov"):
+        weights, widened = KernelWeights(CLOSE, kernel, 0.1, 0.0)(np.array([[50.0, 0.0]]))
+        assert widened.all()
+        assert weights.sum() > 0
+    edge = np.array([[0.1 + 0.2]])
+    assert KernelWeights(edge, "boxcar", 0.3, 0.0)(np.zeros((1, 1)))[0][0, 0] == 1.0

@@ -59,14 +59,12 @@ def test_quantiles_are_monotone_within_the_knots_and_ordered(problem, drawn):
     # Levels at, just below and just above the knots' own.
     edges = [rows.levels, rows.levels - 2 * MASS_GUARD, rows.levels + 2 * MASS_GUARD]
     t = np.sort(np.clip(np.concatenate([drawn, *edges]), 0.0, 1.0))
-    lower = rows.quantiles(t, np.zeros(len(t), dtype=bool))[0]
-    upper = rows.quantiles(t, np.ones(len(t), dtype=bool))[0]
-    assert np.all(lower[1:] >= lower[:-1])
-    assert np.all(upper[1:] >= upper[:-1])
+    lower, upper = (rows.quantiles(t, np.full(len(t), side))[0] for side in (False, True))
     assert np.all(lower <= upper)
-    known = rows.values[0]
-    assert np.all((lower == -np.inf) | ((known[0] <= lower) & (lower <= known[-1])))
-    assert np.all((upper == np.inf) | ((known[0] <= upper) & (upper <= known[-1])))
+    for q in (lower, upper):
+        assert np.all(q[1:] >= q[:-1])
+        inside = q[np.isfinite(q)]
+        assert np.all((rows.values[0, 0] <= inside) & (inside <= rows.values[0, -1]))
 
 
 @given(problems())
@@ -96,13 +94,6 @@ def test_laws_by_hand(upper):
     sides = [atom.cdf(np.array([[1.0]]), side).item() for side in ("left", "right")]
     assert sides == pytest.approx([0.25, 0.75])
     np.testing.assert_array_equal(atom.quantiles(np.array([0.3, 0.5, 0.7]), asked), 1.0)
-    point = rows_of(np.full(len(GRID), 0.1))
-    np.testing.assert_array_equal(point.quantiles(np.array([0.01, 0.3, 0.999]), asked), 0.1)
-    sides = [point.cdf(np.array([[0.1]]), side).item() for side in ("left", "right")]
-    assert sides == [0.0, 1.0]
-    line = rows_of(np.linspace(-1, 1, len(GRID)))
-    ends = line.quantiles(np.array([0.0, 1.0]), asked)[0]
-    assert ends == pytest.approx([-1.0, np.inf] if upper else [-np.inf, 1.0])
 
 
 def test_the_grid_is_symmetric_increasing_and_holds_the_usual_levels():

@@ -71,40 +71,29 @@ def test_every_law_and_score_does_on_frames_with_categories_and_gaps(setting, tm
     assert_same_intervals(model, X, tmp_path)
 
 
-@pytest.mark.parametrize("embedding", ["metric", PCA(1), "outputs", "outputs-spread"], ids=str)
-def test_every_embedding_does_also_after_all_was_asked_of_the_model(embedding, tmp_path):
-    X, y = smooth_data(120, 0)
-    law = KernelLaw(embedding=embedding, random_state=0)
+BASES = ["sklearn.ensemble.RandomForestRegressor", "sklearn.ensemble.GradientBoostingRegressor"]
+LIBRARIES = ["lightgbm.LGBMRegressor", "xgboost.XGBRegressor"]
+TENSORS = [{"device": "cpu", "engine": engine} for engine in ("exact", "sketch")]
+LAWS = [{"embedding": one} for one in ("metric", PCA(1), "outputs", "outputs-spread")]
+
+
+@pytest.mark.parametrize("base", ci_but(BASES, BASES + LIBRARIES))
+def test_models_of_others_do(base, tmp_path):
+    (package, _, kind), (X, y) = base.rpartition("."), smooth_data(120, 0)
+    made = getattr(optional(package), kind)(n_estimators=5)
+    assert_same_intervals(SplitConformalRegressor(made, random_state=0).fit(X, y), X, tmp_path)
+
+
+@pytest.mark.parametrize("law", ci_but(LAWS, LAWS + TENSORS), ids=str)
+def test_every_embedding_and_tensors_do_also_after_all_was_asked_of_the_model(law, tmp_path):
+    if "device" in law:
+        optional("torch")
+    X, y = smooth_data(300, 0)
+    law = KernelLaw(random_state=0, **law)
     model = SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(X, y)
     model.predict_quantiles(X, [0.5])
     model.sample(X[:2], random_state=0)
     model.diagnose(X)
-    assert_same_intervals(model, X, tmp_path)
-
-
-@pytest.mark.parametrize(
-    "base", [ensemble.RandomForestRegressor(5), ensemble.GradientBoostingRegressor(n_estimators=5)]
-)
-def test_models_of_others_do(base, tmp_path):
-    X, y = smooth_data(120, 0)
-    assert_same_intervals(SplitConformalRegressor(base, random_state=0).fit(X, y), X, tmp_path)
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize(
-    ("package", "kind"), [("lightgbm", "LGBMRegressor"), ("xgboost", "XGBRegressor")]
-)
-def test_models_of_boosting_libraries_do(package, kind, tmp_path):
-    test_models_of_others_do(getattr(optional(package), kind)(n_estimators=5), tmp_path)
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("engine", ["exact", "sketch"])
-def test_a_law_on_tensors_does(tmp_path, engine):
-    optional("torch")
-    X, y = smooth_data(300, 0)
-    law = KernelLaw(device="cpu", engine=engine)
-    model = SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(X, y)
     assert_same_intervals(model, X, tmp_path)
 
 
