@@ -148,6 +148,8 @@ class ResidualScore(Score):
 
     def compute(self, rows: Rows) -> Band:
         """No width around mu(x)."""
+        if isinstance(self.model_, Curve):
+            return Band.around(self.model_(rows))
         return Band.around(predict_column(self.model_, rows.X))
 
     def out_of_bag(self) -> Band:

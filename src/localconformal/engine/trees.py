@@ -411,7 +411,7 @@ class Forest:
             inside[1][rows] += 1.0
         out = len(self.roots_) - inside[1]
         held = (self.means(codes) * len(self.roots_) - inside[0]) / np.maximum(out, 1.0)
-        del self.drawn_
+        del self.drawn_, self.size_
         return np.where(out > 0.0, held, y.mean())
 
     def means(self, codes: Codes) -> Array:
@@ -447,6 +447,15 @@ class Forest:
             self.last_[root:stop] = starts[ends[root:stop] - root]
 
         run_in_threads(one, list(range(len(stops))), self.n_jobs_, len(stops))
+        return self
+
+    def keep_trees(self, count: int) -> Forest:
+        """The first so many trees alone."""
+        if count < len(self.roots_):
+            nodes, rows = self.roots_[count], count * len(self.kept_) // len(self.roots_)
+            for name in ("feature_", "cut_", "right_", "size_", "first_", "last_"):
+                setattr(self, name, getattr(self, name)[:nodes].copy())
+            self.roots_, self.kept_ = self.roots_[:count], self.kept_[:rows]
         return self
 
     def set_depth(self, least: int) -> Forest:

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from localconformal.engine.trees import Bins, Forest, Grids
-from localconformal.laws.base import GRID, Knots, Law, reference_rows
+from localconformal.laws.base import Knots, Law, reference_rows
 from localconformal.laws.blend import BlendedRegressor, Units, fade, on_lattice
 from localconformal.laws.stacked import simplex_weights
 from localconformal.quantiles import Array
@@ -34,16 +34,26 @@ from localconformal.rows import RESPONSE, Rows
 _OUTER = [0.0, 0.001, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08]
 _TAIL = np.array([*_OUTER, 0.1, 0.13, 0.17, 0.22, 0.3, 0.4])
 _CELLS = np.concatenate([_TAIL, [0.5], 1.0 - _TAIL[::-1]])
+#: Levels of the knots of the law: those of usual intervals, and some between.
+_KNOTS = [0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4]
+_GRID = np.array([*_KNOTS, 0.5, *(1.0 - np.array(_KNOTS[::-1]))])
 #: Rows on which leaves' sizes are compared, and readings weighed.
 _COMPARED, _WEIGHED = 4_000, 10_000
 #: Rows grown on that a node must have to answer, and how many trees are enough then.
-_DEPTHS = {5: 100, 20: 50, 80: 25}
+_DEPTHS = {5: 40, 20: 25, 80: 12}
 
 
-#: Trees where leaves are small; share of the rows that one is grown on, at most, and in all.
-_MANY, _SHARE, _ROWS = 5_000, 0.5, 10_000
-#: Difference in m that trees may see, in mean absolute residuals.
+#: Share of the rows that a tree is grown on, and how many at most; bins of a column.
+_SHARE, _ROWS, _BINS = 0.5, 10_000, 64
+#: Rows up to which there are twice as many trees.
+_FEW = 5_000
+#: Standard errors by which larger leaves must be better: held out, a row asks half the trees, and
+#: small leaves seem worse than they are.
+_SURE = 2.0
+#: Difference in g(m) that trees may see, in mean absolute residuals, where rows are not few.
 _SEEN = 0.1
+#: Units of the response that a quantile may be away.
+_FARTHEST = 1e30
 #: Shares of a step by which quantiles may be moved to a lattice.
 _INWARD = (0.25, 0.5, 0.75)
 #: Values of a response on a lattice, at least and at most; a margin against rounding, in steps.
@@ -121,10 +131,12 @@ class AutoLaw(Law):
         y = self._fit_centre(rows, scores, seed)
         units = self.blend_.units_
         z, m = units.to_z(y), self._centre(rows)
-        # A held-out answer knows a little of its row: without it the mean of the others is larger.
-        # Trees see no difference in m that is small beside the noise, and so nothing of that.
-        self.step_ = _SEEN * float(np.abs(z - m).mean()) or 1.0
-        codes = self._fit_bins(rows, m, seed)
+        # A held-out answer knows a little of its own row, as the mean of all others does. Trees see
+        # no difference in m that is small beside the noise, and so nothing of that.
+        coarse = _SEEN * max(1.0, float(np.sqrt(_FEW / len(z))))
+        self.step_ = coarse * float(np.abs(units.to_g(z) - units.to_g(m)).mean()) or 1.0
+        self._fit_bins(rows, m, seed)
+        codes = self._codes(rows, m)
         forest = self._grow(codes, z - m, seed)
         values = [_there(name, units, z, m) for name in READINGS]
         self.grids_ = Grids.of(values, _CELLS)
@@ -133,8 +145,8 @@ class AutoLaw(Law):
         some = np.random.default_rng(seed).permutation(len(z))[:_WEIGHED]
         q = self._choose(forest, codes[some], cells[some], forest.held(some), z[some], m[some])
         self._choose_correction(q, y[some], np.array(self.levels))
-        forest.forget()
-        self.forest_, self.n_rows_ = forest, len(z)
+        self.forest_ = forest.forget()
+        self.blend_.forget()
         return self
 
     # ---- the centre -------------------------------------------------------------------------
@@ -167,22 +179,27 @@ class AutoLaw(Law):
 
     # ---- the forest -------------------------------------------------------------------------
 
-    def _fit_bins(self, rows: Rows, m: Array, seed: int) -> Any:
-        Z = self._view(rows, m)
-        self.bins_ = Bins().fit(Z, 64, seed)
-        return self.bins_.codes(Z)
+    def _fit_bins(self, rows: Rows, m: Array, seed: int) -> None:
+        self.bins_ = Bins().fit(self._seen(m), _BINS, seed)
+        codes = self.blend_.codes_(rows) if self.blend_.readable_ else np.empty((1, 0))
+        # A quarter as many bins do, where there are many.
+        self.shift_ = np.where(codes.max(axis=0) >= _BINS, 2, 0).astype(np.uint8)
 
-    def _view(self, rows: Rows, m: Array) -> Array:
-        """What trees see: features, where there are any, and m."""
-        coarse = np.round(m / self.step_)
+    def _seen(self, m: Array) -> Array:
+        """What trees may see of m: (n, 1)."""
+        return np.round(self.blend_.units_.to_g(m) / self.step_)[:, None]
+
+    def _codes(self, rows: Rows, m: Array) -> Any:
+        """What trees see: features, where there are any, and m, in bins."""
+        last = self.bins_.codes(self._seen(m))
         if not self.blend_.readable_:
-            return coarse[:, None]
-        return np.column_stack([self.blend_.features_(rows), coarse])
+            return last
+        return np.column_stack([self.blend_.codes_(rows) >> self.shift_, last])
 
     def _grow(self, codes: Any, r: Array, seed: int) -> Forest:
         n, d = codes.shape
         target = np.column_stack([_standardised(one) for one in (r, np.abs(r))])
-        trees = (100 if n <= _MANY else 50) * (2 if self.effort == "high" else 1)
+        trees = _DEPTHS[5] * (2 if self.effort == "high" or n <= _FEW else 1)
         return Forest().grow(
             codes,
             target,
@@ -207,9 +224,13 @@ class AutoLaw(Law):
             losses[depth] = _losses(_average(Q, W), z[few], levels)
         best = min(losses, key=lambda depth: losses[depth].mean())
         error = {d: (x - losses[best]).std() / np.sqrt(len(x)) for d, x in losses.items()}
-        self.depth_ = min(d for d, x in losses.items() if (x - losses[best]).mean() <= error[d])
-        forest.set_depth(self.depth_)
-        Q = self._read(forest, leaves, m, levels, cells, held)
+        self.depth_ = min(
+            d for d, x in losses.items() if (x - losses[best]).mean() <= _SURE * error[d]
+        )
+        most = len(forest.roots_) * _DEPTHS[self.depth_] // _DEPTHS[5]
+        leaves, held = leaves[:, :most], np.ascontiguousarray(held[:, :most])
+        forest.keep_trees(most).set_depth(self.depth_)
+        Q = self._read(forest, np.ascontiguousarray(leaves), m, levels, cells, held)
         W = _weights_by_side(Q, z, levels)
         sides = zip(levels, np.moveaxis(Q, 2, 0), strict=True)
         each = [[_losses(q[:, None], z, level).mean() for q in side] for level, side in sides]
@@ -270,15 +291,16 @@ class AutoLaw(Law):
     def at(self, rows: Rows) -> Knots:
         """The law at each row, as quantiles on the common grid."""
         m, forest, units = self._centre(rows), self.forest_, self.blend_.units_
-        leaves = forest.leaves(self.bins_.codes(self._view(rows, m)))
-        levels = np.clip(GRID, 1e-9, 1.0)
+        leaves = forest.leaves(self._codes(rows, m))
+        levels = np.clip(_GRID, 1e-9, 1.0)
         Q = self._read(forest, leaves, m, levels)
         averaged = self._on_lattice(_average(Q, self._weights_at(levels)), levels)
-        values = units.to_y(np.maximum.accumulate(averaged, axis=1))
-        if self.model_ is not None:
-            values -= self._point(rows)[:, None]
+        # In units of the response few bytes do; one that is far out counts as this far.
+        values = np.clip(np.maximum.accumulate(averaged, axis=1), -_FARTHEST, _FARTHEST)
+        location = units.centre - (0.0 if self.model_ is None else self._point(rows))
         sizes = (forest.high_[leaves] - forest.low_[leaves]).mean(axis=1)
-        return Knots(GRID, values, sizes)
+        at = np.broadcast_to(location, len(rows)).copy()
+        return Knots(_GRID, values.astype(np.float32), sizes, at=at, unit=units.unit)
 
     def _weights_at(self, levels: Array) -> Array:
         """(V, L): those of the side that a level lies on, their mean in the middle."""

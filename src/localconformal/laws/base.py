@@ -89,9 +89,21 @@ class Knots:
     """
 
     levels: Array
-    values: Array
+    kept: NDArray[Any]
     total: Array | float = 0.0
     behind: tuple[tuple[float, LocalLaw], ...] = ()
+    #: Knots may be kept in a unit of their own, in fewer bytes: kept = (value - at) / unit.
+    at: Array | float = 0.0
+    unit: float = 1.0
+
+    @property
+    def values(self) -> Array:
+        """(n, G), whatever they are kept in."""
+        if self.unit == 1.0 and isinstance(self.at, float):
+            return self.kept
+        return np.asarray(
+            np.atleast_1d(self.at)[:, None] + self.unit * self.kept.astype(np.float64)
+        )
 
     @classmethod
     def of(cls, F: LocalLaw, levels: Array = GRID) -> Knots:
@@ -108,19 +120,20 @@ class Knots:
     def take(self, index: Index) -> Knots:
         """At some of the rows."""
         behind = tuple((weight, F.take(index)) for weight, F in self.behind)
-        total = self.total[index] if isinstance(self.total, np.ndarray) else self.total
-        return Knots(self.levels, self.values[index], total, behind)
+        total, at = (x[index] if isinstance(x, np.ndarray) else x for x in (self.total, self.at))
+        return Knots(self.levels, self.kept[index], total, behind, at, self.unit)
 
     def quantiles(self, levels: Array, upper: _Flags) -> Array:
         """Q, or Q+ where ``upper``: levels (L,) or (n, L) -> (n, L)."""
-        n, L = len(self.values), levels.shape[-1]
+        values = self.values
+        n, L = len(values), levels.shape[-1]
         strict = np.broadcast_to(upper, levels.shape)
         t = np.broadcast_to(levels + np.where(strict, MASS_GUARD, -MASS_GUARD), (n, L))
         # The knot that ends the piece in which t falls; Q+ starts a piece where Q ends one.
         above, below = (np.searchsorted(self.levels, t, side) for side in ("right", "left"))
         end = np.clip(np.where(strict, above, below), 1, len(self.levels) - 1)
-        left = np.take_along_axis(self.values, end - 1, axis=1)
-        right = np.take_along_axis(self.values, end, axis=1)
+        left = np.take_along_axis(values, end - 1, axis=1)
+        right = np.take_along_axis(values, end, axis=1)
         share = (t - self.levels[end - 1]) / (self.levels[end] - self.levels[end - 1])
         line = left + np.clip(share, 0.0, 1.0) * (right - left)
         slack = np.where(left == right, 0.0, _ROUNDING * np.maximum(np.abs(left), np.abs(right)))
@@ -149,7 +162,8 @@ class Knots:
 
     def moments(self) -> Array:
         """E[V] and E[|V|], areas under the quantile function; sizes and flags of laws behind."""
-        left, right = self.values[:, :-1], self.values[:, 1:]
+        values = self.values
+        left, right = values[:, :-1], values[:, 1:]
         size = np.abs(left) + np.abs(right)
         across = (left**2 + right**2) / (2.0 * np.where(size > 0.0, size, 1.0))
         areas = (left + right) / 2.0, np.where(left * right < 0.0, across, size / 2.0)

@@ -28,22 +28,22 @@ from localconformal.laws.embeddings import activations
 from localconformal.laws.stacked import simplex_weights
 from localconformal.parallel import FEW_ROWS, in_threads
 from localconformal.quantiles import Array
-from localconformal.rows import Index, Rows, fold_rows
+from localconformal.rows import Curve, Index, Rows, fold_rows
 
 EFFORTS = ("low", "default", "high")
 #: Steps of the lattice in a unit of the response.
 _LATTICE = 2.0**20
-#: Rows from which two folds do, as models of half the rows are nearly as good.
-_MANY = 5_000
+#: Rows that are many; folds.
+_MANY, _FOLDS = 5_000, 3
 #: Rows that boosting learns from at most, and kernel ridge; all are answered.
-_MOST_ROWS, _RIDGE_ROWS = 100_000, 20_000
+_MOST_ROWS, _RIDGE_ROWS = 100_000, 6_000
 #: Members whose error exceeds the best by more are dropped after their first fold: a booster beside
 #: another one, and anyone. With few rows one fold does not tell.
 _NEAR, _HOPELESS, _SLACK_ROWS = 0.1, 0.2, 30.0
 #: Rows on which weights are found at most.
 _WEIGHED = 10_000
 #: Weights below this vanish, gradually from twice as much on.
-_LEAST_WEIGHT = 0.05
+_LEAST_WEIGHT = 0.08
 #: Features further out than this many standard deviations count as this far.
 _FARTHEST = 5.0
 #: Numbers in a row of more than one dimension up to which they are taken for features.
@@ -52,6 +52,8 @@ _FLATTENED_UP_TO = 1_000
 _GAMMAS, _ALPHAS = (0.02, 0.06, 0.2, 0.6, 2.0), np.logspace(-5, 2, 8)
 #: Rows on which a width is chosen, and landmarks there and at the end.
 _SEARCH_ROWS, _SEARCH_LANDMARKS, _LANDMARKS = 1_000, 200, 500
+#: Rows whose kernel is held at once.
+_KERNEL_ROWS = 1_024
 #: One minus a leverage, at least: a row that fits itself tells nothing.
 _LEAST_FREE = 1e-10
 #: Rows from which a network holds some out to know when to stop.
@@ -166,7 +168,18 @@ class _Member:
         self.centre = replace(self.centre, models=(model,))
 
 
-class BlendedRegressor(RegressorMixin, BaseEstimator):
+class _Codes(Curve):
+    """Columns in bins, one byte each: what trees see of a row."""
+
+    def __init__(self, rows: Rows, seed: int) -> None:
+        self.features = Features().fit(rows.X)
+        self.bins = Bins().fit(self.features(rows), 255, seed)
+
+    def compute(self, rows: Rows) -> Any:
+        return self.bins.codes(self.features(rows))
+
+
+class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
     """m(x): boosting, boosting of a transformed response, kernel ridge, trees, a network, averaged.
 
     Parameters
@@ -217,18 +230,16 @@ class BlendedRegressor(RegressorMixin, BaseEstimator):
         members: dict[str, _Member] = {}
         drawn = np.sort(np.random.default_rng(seed).permutation(n)[:_MOST_ROWS])
         if self.readable_:
-            self.features_, rows = Features().fit(X), Rows(X)
-            self.bins_ = Bins().fit(self.features_(rows), 255, seed)
-            views = self._views(rows)
+            self.codes_, rows = _Codes(Rows(X), seed), Rows(X)
+            views = {name: self._view(name, rows) for name in ("codes", "box")}
             members = self._fit_members(views, z, drawn, seed) if n > 1 else {}
         held.update({name: member.held for name, member in members.items()})
         errors = {name: float(np.abs(z - m).mean()) for name, m in held.items()}
         self.errors_.update({name: error * units.unit for name, error in errors.items()})
         self.weights_ = _weigh(held, z, seed) if held else {}
         kept = {name: member for name, member in members.items() if name in self.weights_}
-        if n <= _MANY or self.effort == "high":
-            boosted = [m for m in kept.values() if isinstance(m.make, Boosting)]
-            in_threads([partial(m.refit, views["codes"], drawn) for m in boosted], self.n_jobs)
+        boosted = [m for m in kept.values() if isinstance(m.make, Boosting)]
+        in_threads([partial(m.refit, views["codes"], drawn) for m in boosted], self.n_jobs)
         self.centres_ = {name: member.centre for name, member in kept.items()}
         blend = sum((w * held[name] for name, w in self.weights_.items()), np.zeros(n))
         self.held_out_ = on_lattice(np.asarray(blend))
@@ -240,7 +251,7 @@ class BlendedRegressor(RegressorMixin, BaseEstimator):
     ) -> dict[str, _Member]:
         """Held-out answers of all members; those that are hopeless after a first look go."""
         n, members = len(z), self._members(z, views["codes"].shape[1], seed)
-        n_folds = {"low": 2, "high": 5}.get(self.effort, 3 if n <= _MANY else 2)
+        n_folds = {"low": 2, "high": 8}.get(self.effort, _FOLDS)
         folds = [(drawn[a], drawn[b]) for a, b in fold_rows(len(drawn), n_folds, seed)]
         self._fit_side_by_side(list(members.values()), folds[:1], views)
         self._answer_others(members, views, folds[0][1])
@@ -254,7 +265,7 @@ class BlendedRegressor(RegressorMixin, BaseEstimator):
     def _members(self, z: Array, n_columns: int, seed: int) -> dict[str, _Member]:
         n, g = len(z), self.units_.to_g(z)
         spread = float(np.abs(g - np.median(g)).mean()) or 1.0
-        boosting = Boosting(share=float(np.clip(24 / n_columns, 0.2, 0.6)), seed=seed)
+        boosting = _boosting(n, n_columns, seed)
         members = {
             "boosting": _Member(boosting, "codes", z),
             "boosting of g": _Member(
@@ -293,10 +304,11 @@ class BlendedRegressor(RegressorMixin, BaseEstimator):
 
     # ---- predicting ---------------------------------------------------------------------------
 
-    def _views(self, rows: Rows) -> dict[str, Any]:
+    def _view(self, name: str, rows: Rows) -> Any:
         """What members see of rows: columns in bins, or points within a box."""
-        points = self.features_(rows)
-        return {"codes": self.bins_.codes(points), "box": np.clip(points, -_FARTHEST, _FARTHEST)}
+        if name == "codes":
+            return self.codes_(rows)
+        return np.clip(self.codes_.features(rows), -_FARTHEST, _FARTHEST)
 
     def answer(self, rows: Rows, own: Array | None = None) -> Array:
         """m in units of the response, on the lattice: (n,)."""
@@ -304,19 +316,26 @@ class BlendedRegressor(RegressorMixin, BaseEstimator):
         if own is not None:
             total += self.weights_.get("own model", 0.0) * self.units_.to_z(own)
         if self.centres_:
-            views = self._views(rows)
-            asked = [
-                partial(centre.answer, views[centre.view]) for centre in self.centres_.values()
-            ]
+            centres = self.centres_.values()
+            views = {name: self._view(name, rows) for name in {one.view for one in centres}}
+            asked = [partial(centre.answer, views[centre.view]) for centre in centres]
             answers = in_threads(asked, self.n_jobs if len(rows) > FEW_ROWS else 1)
             for name, found in zip(self.centres_, answers, strict=True):
                 total += self.weights_[name] * found
         return on_lattice(total)
 
+    def forget(self) -> None:
+        """Without the answers at training rows, which a law has learned from."""
+        self.oob_prediction_ = self.held_out_ = np.empty(0)
+
     def predict(self, X: Any) -> Array:
         """(n,) numbers."""
         check_is_fitted(self)
-        return self.units_.to_y(self.answer(Rows(X)))
+        return self.compute(Rows(X))
+
+    def compute(self, rows: Rows) -> Array:
+        """The same for rows that may know what trees see of them."""
+        return self.units_.to_y(self.answer(rows))
 
 
 def _is_readable(X: Any) -> bool:
@@ -346,6 +365,18 @@ def fade(weights: Array) -> Array:
 # ---- models -------------------------------------------------------------------------------------
 
 
+def _boosting(n: int, n_columns: int, seed: int) -> Boosting:
+    """Many rows bear larger trees and steps, which are fewer then."""
+    many = n > 2 * _MANY
+    return Boosting(
+        rate=0.15 if many else 0.1,
+        most_steps=250 if many else 500,
+        leaves=int(np.clip(n / 150, 32, 128)),
+        share=float(np.clip(24 / n_columns, 0.2, 0.6)),
+        seed=seed,
+    )
+
+
 class ExtraTrees:
     """Trees with cuts at random, on columns in bins."""
 
@@ -355,8 +386,9 @@ class ExtraTrees:
     def fit_held_out(self, X: Any, y: Array) -> tuple[ExtraTrees, Array, Index]:
         """Itself, answers at training rows by trees that were not grown on them, and which rows."""
         n, d = X.shape
-        share, rows = min(0.8, max(16 / d, 0.1)), max(2, min(10_000, round(0.632 * n)))
-        options = {"n_trees": 50, "leaf": 2, "rows": rows, "share": share, "at_random": True}
+        share, rows = min(0.8, max(16 / d, 0.1)), max(2, min(_MANY, round(0.632 * n)))
+        trees = 50 if n <= _MANY else 30
+        options = {"n_trees": trees, "leaf": 2, "rows": rows, "share": share, "at_random": True}
         self.forest_ = Forest().grow(X, y[:, None], seed=self.seed, n_jobs=1, **options)
         return self, self.forest_.fit_means(X, y), np.arange(n)
 
@@ -393,12 +425,15 @@ class NystroemRidge:
         return features, *_ridge(features.transform(X), y)
 
     def predict(self, X: Array) -> Array:
-        """(n,) numbers."""
-        width = self.gamma_ / self.landmarks_.shape[1]
-        kernel = np.exp(-width * cdist(X, self.landmarks_, "sqeuclidean"))
-        # Not a matrix product, whose last bits depend on the number of rows.
-        kernel *= self.weights_
-        return np.asarray(kernel.sum(axis=1) + self.intercept_)
+        """(n,) numbers, as many rows at a time as fit into the cache."""
+        width, out = self.gamma_ / self.landmarks_.shape[1], np.empty(len(X))
+        for start in range(0, len(X), _KERNEL_ROWS):
+            part = slice(start, start + _KERNEL_ROWS)
+            kernel = np.exp(-width * cdist(X[part], self.landmarks_, "sqeuclidean"))
+            # Not a matrix product, whose last bits depend on the number of rows.
+            kernel *= self.weights_
+            out[part] = kernel.sum(axis=1) + self.intercept_
+        return out
 
 
 def _ridge(Z: Array, y: Array) -> tuple[Array, Array, float]:
