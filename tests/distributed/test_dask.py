@@ -56,6 +56,7 @@ def test_a_position_has_its_number_wherever_a_partition_begins():
 
 
 METHODS = [
+    lc.SLCPRegressor(effort="low"),
     lc.SLCPRegressor(dask_rows.FirstColumn(), law=lc.KernelLaw()),
     lc.SLCPRegressor(LinearRegression(), law="neighbors", reference="holdout"),
     lc.SLCPRegressor(LinearRegression(), law="uniform", sides="union", reference="train"),

@@ -47,7 +47,7 @@ Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 Target = Annotated[str, option("--target", "-t", help="Column to predict.")]
 Columns = list[str] | None
 Features = Annotated[Columns, option(help="Columns to predict from: a,b or repeated; else all.")]
-Model = Annotated[str, typer.Option(help="hgb, forest, linear, or a .skops file to refit.")]
+Model = Annotated[str, typer.Option(help="default, hgb, forest, linear, or a .skops file.")]
 TestSize = Annotated[float, typer.Option(help="Share of rows to check on.")]
 Out = Annotated[Path, typer.Option(help="Folder; files there are replaced.", file_okay=False)]
 

@@ -30,7 +30,7 @@ def run(
     features: console.Features = None,
     groups: Annotated[console.Columns, console.option(help="Columns of groups to audit.")] = None,
     identifier: Annotated[str | None, console.option("--id", help="Column of rows' names.")] = None,
-    model: console.Model = "hgb",
+    model: console.Model = "default",
     level: Annotated[
         list[float], typer.Option("--level", "-l", help="Share of rows to cover; repeatable.")
     ] = [0.9],  # noqa: B006

@@ -34,6 +34,7 @@ from localconformal.distributed.graph import (
     load,
     stack_parts,
 )
+from localconformal.laws.blend import BlendedRegressor
 from localconformal.quantiles import Array
 from localconformal.regressors.base import rows_of
 from localconformal.rows import is_frozen
@@ -75,6 +76,9 @@ class Scorers:
 
 def make_scorers(name: str, training: Training, needs_reference: bool) -> Scorers:
     """Reference scores in the named way; a frozen model has seen none of the rows."""
+    if name == "oob" and isinstance(training.estimator, BlendedRegressor):
+        # Its own held-out answers are those of a sample; folds of partitions are held out here.
+        name = "cross-fit"
     if name == "oob":
         raise ValueError(
             "got reference='oob' with Dask rows, of which models know no out-of-bag predictions; "

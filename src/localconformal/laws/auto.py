@@ -43,6 +43,8 @@ _COMPARED, _WEIGHED = 4_000, 10_000
 _DEPTHS = {5: 40, 20: 25, 80: 12}
 
 
+#: Share of the columns that are tried at a node, where they are not many.
+_COLUMNS = 0.5
 #: Share of the rows that a tree is grown on, and how many at most; bins of a column.
 _SHARE, _ROWS, _BINS = 0.5, 10_000, 64
 #: Rows up to which there are twice as many trees.
@@ -206,7 +208,7 @@ class AutoLaw(Law):
             n_trees=trees,
             leaf=min(_DEPTHS),
             rows=max(2, min(_ROWS, int(_SHARE * n))),
-            share=1 / 3 if d < 60 else 0.12,
+            share=_COLUMNS if d < 60 else 0.12,
             seed=seed,
             n_jobs=self.n_jobs,
         )
@@ -348,7 +350,8 @@ def _is_residual(rows: Rows, v: Array) -> bool:
 
 
 def _standardised(values: Array) -> Array:
-    return on_lattice((values - values.mean()) / (values.std() or 1.0))
+    """In units, and coarsely: what trees are grown on does not follow the last bits of m."""
+    return np.asarray(np.round((values - values.mean()) / (values.std() or 1.0) * 1024) / 1024)
 
 
 def _average(Q: Array, W: Array) -> Array:

@@ -78,7 +78,7 @@ class _MayChooseLaw(BaseConformalRegressor):
     def _calibrate(self, rows: Rows, y: Array) -> None:
         super()._calibrate(rows, y)
         law = self.law_.laws[-1] if self.law_.laws else None
-        if isinstance(law, AutoLaw) and law.model_ is not None and not law.is_point_:
+        if self.estimator is not None and isinstance(law, AutoLaw) and law.model_ is not None:
             _warn_of_points_outside(self.calibration_, self.confidence_level)
 
 

@@ -49,7 +49,7 @@ NEEDS_MORE = {
     "weighted": "is split conformal prediction until it is given weights or new rows",
 }
 #: Base models by name; any other name is the path of a model file.
-_MODELS = ("hgb", "forest", "linear")
+_MODELS = ("default", "hgb", "forest", "linear")
 #: Share of the rows to fit that calibrate.
 CALIBRATION_SHARE = 0.25
 #: Values of a dict that are columns; anything else is the value of one row.
@@ -73,10 +73,14 @@ def model_file(name: str) -> Path | None:
 def make_base_model(name: Any, method: str, seed: int) -> Any:
     """The unfitted point model of this name for a method, that of a model file, or the one given.
 
+    None, the default, is what the method chooses: gradient boosting, or the blend of law="auto".
+
     Gradient boosting takes categories and missing values as they are, and a Pipeline is trusted to;
     others stand behind an encoder.
     """
     quantile, known = method == "cqr", name if isinstance(name, str) else ""
+    if known == "default":
+        return None
     if known == "hgb":
         options = {"loss": "quantile", "quantile": 0.5} if quantile else {}
         options |= {"categorical_features": "from_dtype", "random_state": seed}
@@ -120,7 +124,7 @@ class Task:
 
     target: str = ""
     method: str = "slcp"
-    model: Any = "hgb"
+    model: Any = "default"
     levels: tuple[float, ...] = (0.9,)
     law: str | None = None
     features: tuple[str, ...] = ()
@@ -359,7 +363,7 @@ def fit_table_model(
     target: str,
     *,
     method: str = "slcp",
-    model: Any = "hgb",
+    model: Any = "default",
     confidence_level: float | Sequence[float] = 0.9,
     law: str | None = None,
     features: str | Sequence[str] = (),
@@ -375,8 +379,9 @@ def fit_table_model(
         Column to predict; rows without a finite value there are left out.
     method : str, default="slcp"
         A short name such as "slcp", "cqr", "split", or that of an estimator.
-    model : str, Path or regressor of scikit-learn, default="hgb"
-        "hgb", "forest", "linear", the path of a model file, or a model; your own is refitted.
+    model : str, Path or regressor of scikit-learn, default="default"
+        "default" is what the method chooses; "hgb", "forest", "linear", the path of a model file,
+        or a model; your own is refitted.
     confidence_level : float or sequence of float, default=0.9
         Answered where no others are asked for.
     law : str or None, default=None

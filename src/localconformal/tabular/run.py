@@ -127,7 +127,7 @@ def run_table(
     target: str,
     *,
     method: str = "slcp",
-    model: Any = "hgb",
+    model: Any = "default",
     confidence_level: float | Sequence[float] = 0.9,
     law: str | None = None,
     features: str | Sequence[str] = (),
