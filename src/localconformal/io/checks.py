@@ -19,7 +19,7 @@ from localconformal.engine.boosting import Boosted
 from localconformal.engine.exact import ExactEngine
 from localconformal.engine.leaves import LeafEngine, TreeWalk
 from localconformal.engine.sketch import Sketch, SketchEngine
-from localconformal.engine.trees import Bins, Forest, Grids
+from localconformal.engine.trees import Forest, Grids
 from localconformal.laws.auto import AutoLaw
 from localconformal.laws.base import ReferenceEngine, WeightedLaw
 from localconformal.laws.blend import BlendedRegressor
@@ -154,17 +154,20 @@ def _check_walk(walk: TreeWalk, n_leaves: int) -> None:
 
 def _check_bins(part: Any) -> list[Any]:
     """The trees on bins that a fitted blend or law asks, once they were looked at."""
-    if not (isinstance(part, (AutoLaw, BlendedRegressor)) and hasattr(part, "bins_")):
-        return []
-    held = part.forest_ if isinstance(part, AutoLaw) else part.centres_
-    found = [trees for trees in parts_of(held) if isinstance(trees, (Forest, Boosted))]
-    edges = part.bins_.edges_
-    if not isinstance(part.bins_, Bins) or any(len(one) > 255 for one in edges):
-        raise ValueError("a column has more bins than codes")
-    for trees in found:
-        _check_binned_trees(trees, len(edges))
-    if isinstance(part, AutoLaw):
+    held: Any
+    if isinstance(part, AutoLaw) and hasattr(part, "forest_"):
+        # Beside the columns of the blend they see its answer.
+        columns, held, blend = 1, part.forest_, part.blend_
         _check_cells(part.forest_, part.grids_)
+    elif isinstance(part, BlendedRegressor) and hasattr(part, "centres_"):
+        centres = [one for one in part.centres_.values() if one.view == "codes"]
+        columns, held, blend = 0, centres, part
+    else:
+        return []
+    found = [trees for trees in parts_of(held) if isinstance(trees, (Forest, Boosted))]
+    columns += len(blend.codes_.bins.edges_) if blend.readable_ else 0
+    for trees in found:
+        _check_binned_trees(trees, columns)
     return found
 
 
