@@ -25,10 +25,11 @@ from sklearn.utils import check_random_state
 
 from localconformal.engine.trees import Bins, Forest, Grids
 from localconformal.laws.base import Knots, Law, reference_rows
-from localconformal.laws.blend import BlendedRegressor, Units, fade, on_lattice
-from localconformal.laws.stacked import simplex_weights
+from localconformal.laws.blend import BlendedRegressor, Units, on_lattice
+from localconformal.laws.stacked import fade, simplex_weights
+from localconformal.laws.transformed import is_residual
 from localconformal.quantiles import Array
-from localconformal.rows import RESPONSE, Rows
+from localconformal.rows import Rows
 
 #: Quantiles of all rows that bound the cells of a leaf's histogram: dense in the tails.
 _OUTER = [0.0, 0.001, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08]
@@ -155,7 +156,7 @@ class AutoLaw(Law):
 
     def _fit_centre(self, rows: Rows, v: Array, seed: int) -> Array:
         """The blend; the response that it is a blend for: y where the score is y - mu(x)."""
-        self.model_ = rows.model if rows.model is not None and _is_residual(rows, v) else None
+        self.model_ = rows.model if rows.model is not None and is_residual(rows, v) else None
         y = v if self.model_ is None else rows.response(v)
         known = getattr(self.model_, "model_", None)
         self.is_point_ = isinstance(known, BlendedRegressor)
@@ -340,13 +341,6 @@ def _lattice_of(y: Array, units: Units) -> tuple[float, float] | None:
     if np.abs(places - np.round(places)).max() > 1e-3:
         return None
     return float((values[0] - units.centre) / units.unit), step / units.unit
-
-
-def _is_residual(rows: Rows, v: Array) -> bool:
-    if RESPONSE not in rows.known:
-        return False
-    residual = rows.response(v) - rows.point
-    return np.allclose(v, residual, rtol=1e-9, atol=1e-9 * float(np.abs(residual).max()))
 
 
 def _standardised(values: Array) -> Array:

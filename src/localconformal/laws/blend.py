@@ -25,7 +25,7 @@ from localconformal.columns import Features
 from localconformal.engine.boosting import Boosting
 from localconformal.engine.trees import Bins, Forest
 from localconformal.laws.embeddings import activations
-from localconformal.laws.stacked import simplex_weights
+from localconformal.laws.stacked import fade, simplex_weights
 from localconformal.parallel import FEW_ROWS, in_threads
 from localconformal.quantiles import Array
 from localconformal.rows import Curve, Index, Rows, fold_rows
@@ -42,8 +42,6 @@ _MOST_ROWS, _RIDGE_ROWS = 100_000, 6_000
 _NEAR, _HOPELESS, _SLACK_ROWS = 0.1, 0.2, 30.0
 #: Rows on which weights are found at most.
 _WEIGHED = 10_000
-#: Weights below this vanish, gradually from twice as much on.
-_LEAST_WEIGHT = 0.08
 #: Features further out than this many standard deviations count as this far.
 _FARTHEST = 5.0
 #: Numbers in a row of more than one dimension up to which they are taken for features.
@@ -349,17 +347,6 @@ def _weigh(held: dict[str, Array], z: Array, seed: int) -> dict[str, float]:
     table = np.stack([m[some] for m in held.values()])[:, :, None]
     kept = fade(simplex_weights(table, z[some], np.array([0.5])))
     return {name: float(w) for name, w in zip(held, kept, strict=True) if w > 0.0}
-
-
-def fade(weights: Array) -> Array:
-    """Weights below the least become 0, those below twice as much shrink towards it.
-
-    >>> fade(np.array([0.04, 0.06, 0.9])).round(3)
-    array([0.   , 0.022, 0.978])
-    """
-    least = min(_LEAST_WEIGHT, weights.max() / 2.0)
-    kept = np.where(weights >= 2 * least, weights, np.maximum(2.0 * (weights - least), 0.0))
-    return np.asarray(kept / kept.sum())
 
 
 # ---- models -------------------------------------------------------------------------------------

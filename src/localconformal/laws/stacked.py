@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
@@ -21,7 +21,7 @@ from localconformal.quantiles import Array
 from localconformal.rows import Index, Rows, fold_rows
 
 #: Laws below this weight are left out: they cost more than they bring.
-MIN_WEIGHT = 0.08
+_LEAST_WEIGHT = 0.08
 _STEPS = 500
 #: Size of the first step of the exponentiated gradient, and how soon steps shrink.
 _FIRST_STEP, _SHRINK = 8.0, 0.1
@@ -110,10 +110,9 @@ class StackedLaw(Law):
             return np.full(len(laws), 1.0 / len(laws))
         levels = check_levels(self.levels)
         folds = make_folds(rows, v, self.n_folds, seed, self.n_jobs)
-        named = {str(k): law for k, law in enumerate(laws)}
-        table = np.stack([*held_out_quantiles(named, folds, levels, self.n_jobs).values()])
+        table = _held_out_quantiles(laws, folds, levels, self.n_jobs)
         self.losses_ = pinball(table, v, levels)
-        return prune(simplex_weights(table, v, levels), MIN_WEIGHT)
+        return fade(simplex_weights(table, v, levels))
 
     def at(self, rows: Rows) -> Knots:
         """The law at each row, as quantiles on the common grid."""
@@ -164,28 +163,21 @@ def make_folds(rows: Rows, v: Array, n_folds: int, seed: int, n_jobs: int | None
     return folds
 
 
-def held_out_quantiles(
-    laws: Mapping[str, Law],
-    folds: list[Fold],
-    levels: Array,
-    n_jobs: int | None,
-    announce: Callable[[str], None] = lambda name: None,
-) -> dict[str, Array]:
-    """Quantiles at each reference row by laws fitted on the other folds: (n, L) for each law.
+def _held_out_quantiles(
+    laws: list[Law], folds: list[Fold], levels: Array, n_jobs: int | None
+) -> Array:
+    """Quantiles at each reference row by laws fitted on the other folds: (laws, n, L).
 
     A task is a law and a fold, so that no core waits for one that has a law left.
     """
-    asked = {name: law.at_levels(levels) for name, law in laws.items()}
-    n = sum(len(fold.index) for fold in folds)
-    found = {name: np.empty((n, len(levels))) for name in laws}
+    asked = [law.at_levels(levels) for law in laws]
+    found = np.empty((len(laws), sum(len(fold.index) for fold in folds), len(levels)))
 
-    def answer(name: str, fold: Fold) -> None:
-        if fold is folds[0]:
-            announce(name)
-        fitted = clone(asked[name]).fit(fold.rest, fold.v_rest)
-        found[name][fold.index] = Knots.of(fitted.at(fold.rows), levels).values
+    def answer(k: int, fold: Fold) -> None:
+        fitted = clone(asked[k]).fit(fold.rest, fold.v_rest)
+        found[k, fold.index] = Knots.of(fitted.at(fold.rows), levels).values
 
-    in_threads([partial(answer, name, fold) for name in laws for fold in folds], n_jobs)
+    in_threads([partial(answer, k, fold) for k in range(len(laws)) for fold in folds], n_jobs)
     return found
 
 
@@ -243,7 +235,12 @@ def _descend(predictions: Array, target: Array, levels: Array, losses: Array) ->
     return kept
 
 
-def prune(weights: Array, least: float) -> Array:
-    """Weights below the least become 0; the rest sum to 1."""
-    kept = np.where(weights >= min(least, weights.max()), weights, 0.0)
+def fade(weights: Array) -> Array:
+    """Weights below the least become 0, those below twice as much shrink towards it.
+
+    >>> fade(np.array([0.06, 0.09, 0.85])).round(3)
+    array([0.   , 0.023, 0.977])
+    """
+    least = min(_LEAST_WEIGHT, weights.max() / 2.0)
+    kept = np.where(weights >= 2 * least, weights, np.maximum(2.0 * (weights - least), 0.0))
     return np.asarray(kept / kept.sum())

@@ -99,15 +99,12 @@ class TransformedLaw(Law):
         """Learn the change, then the law of W."""
         rows, scores = reference_rows(X, v)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return self.fit_changed(self.change(rows, scores, seed), scores)
-
-    def fit_changed(self, rows: Rows, v: Array) -> TransformedLaw:
-        """Fit the law of W under a change that is known already."""
-        location, scale = self.terms(rows)
-        self.law_ = self.inner_law().fit(rows, (v - location) / scale)
+        changed = self.change(rows, scores, seed)
+        location, scale = self.terms(changed)
+        self.law_ = self._inner_law().fit(changed, (scores - location) / scale)
         return self
 
-    def inner_law(self) -> Law:
+    def _inner_law(self) -> Law:
         """The unfitted law of W, with this law's seed and threads where it has none."""
         made = UniformLaw() if self.law is None else make_law(self.law)
         return seeded(made, self.random_state, self.n_jobs)
@@ -115,7 +112,7 @@ class TransformedLaw(Law):
     def at_levels(self, levels: Array) -> Law:
         """The same with a cheaper law of W, where there is one."""
         law: Law = clone(self)
-        return law.set_params(law=self.inner_law().at_levels(levels))
+        return law.set_params(law=self._inner_law().at_levels(levels))
 
     def at(self, rows: Rows) -> Knots:
         """The law at each row, as quantiles on the common grid."""
