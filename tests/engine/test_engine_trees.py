@@ -165,7 +165,7 @@ def boosted(codes, y, plan):
     return y - left[:, 0]
 
 
-@pytest.mark.parametrize("leaves", [2, 3])
+@pytest.mark.parametrize("leaves", [2, 6, 64])
 @SHAPES
 def test_boosting_cuts_the_leaf_that_gains_most_where_it_gains_most(n, d, leaf, leaves):
     codes, (y, _) = table(n, d)[0], table(n, d)[1].T

@@ -64,7 +64,7 @@ def _best_cut(
             gain = below * below / (n_below + l2) + above * above / (n - n_below + l2)
             if gain > best:
                 best, found[0], found[1] = gain, f, x
-    return best - before
+    return best - before if found[0] >= 0 else 0.0
 
 
 @jit()
