@@ -5,7 +5,6 @@ import io
 import json
 import re
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -28,6 +27,7 @@ from inner import LeafWeights, ReferenceEngine
 from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
 from localconformal.engine.boosting import Boosting
 from localconformal.engine.leaves import LeafEngine, TreeWalk
+from localconformal.engine.trees import Forest
 from localconformal.io import models
 from localconformal.io.checks import HARMLESS, check_model, check_nodes, parts_of
 from localconformal.tabular.model import make_base_model
@@ -335,12 +335,12 @@ CHANGES = {
     "less": lambda a: a - 1,
     "more": lambda a: a + 1,
     "nan": lambda a: a * np.nan,
-    "none": lambda a: SimpleNamespace(edges_=[]),
     "narrower": lambda a: a[..., :-1],
     "other": lambda a: np.zeros(7),
     "real": np.float64,
     "reversed": lambda a: a[::-1],
     "shorter": lambda a: a[:-1],
+    "signed": np.int8,
     "twofold": np.atleast_2d,
     "wrapped": lambda a: a.astype(np.uint64) + 2**63,
 }
@@ -374,12 +374,11 @@ ALTERED = {
         "Forest.low_ Forest.high_": "shorter wrapped",
         "Forest.low_": "less real",
         "Forest.high_": "more",
-        "Forest.kept_": "beyond narrower real shorter",
+        "Forest.kept_": "beyond narrower shorter signed",
         "Grids.lengths": "cycle beyond shorter",
         "Grids.low": "shorter narrower nan",
         "Grids.high": "shorter narrower",
-        "BlendedRegressor.readable_": "cycle",
-        "_Codes.bins": "none",
+        "Forest.n_columns_ Boosted.n_columns": "cycle",
     },
 }
 
@@ -407,12 +406,16 @@ def test_altered_parts_are_refused(make):
                 with pytest.raises((ValueError, IndexError)):
                     check_model(model)
             object.__setattr__(part, name, was)
+    check_model(model)
 
 
-def test_trees_on_bins_and_leaves_are_followed_nowhere_else():
-    boosted = Boosting(most_steps=1).fit(np.zeros((20, 1), dtype=np.uint8), np.arange(20.0))
-    with pytest.raises(ValueError, match="stand where there are none"):
-        check_model([boosted])
+def test_rows_of_other_columns_and_leaves_that_do_not_exist_are_not_followed():
+    narrow, model = np.zeros((20, 1), dtype=np.uint8), Boosting(most_steps=1)
+    boosted = model.fit(np.zeros((20, 2), dtype=np.uint8), np.arange(20.0))
+    forests = [part for part in parts_of(default()) if isinstance(part, Forest)]
+    for ask in (boosted.predict, *(forest.leaves for forest in forests)):
+        with pytest.raises(ValueError, match=r"expected \(n, "):
+            ask(narrow)
     engine = leaves_of_one_split()[0]
     engine.find = np.asarray
     with pytest.raises(ValueError, match="a leaf that does not exist"):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localconformal.engine import jit
-from localconformal.engine.trees import Codes, partition, sum_leaves
+from localconformal.engine.trees import Codes, check_columns, partition, sum_leaves
 from localconformal.quantiles import Array
 
 
@@ -175,9 +175,11 @@ class Boosted:
     mean: float
     nodes: tuple[NDArray[Any], ...]
     roots: NDArray[np.int32]
+    n_columns: int
 
     def predict(self, codes: Codes) -> Array:
         """(n,) numbers."""
+        check_columns(codes, self.n_columns)
         out = np.empty(len(codes))
         sum_leaves(codes, *self.nodes[:3], self.roots, self.nodes[3], out)
         return self.mean + out
@@ -205,4 +207,4 @@ class Boosting:
             *(np.ascontiguousarray(codes.T), y - mean, held, y_held - mean, self.most_steps),
             *(self.patience, self.leaves, plan, self.rate, self.seed),
         )
-        return Boosted(mean, tuple(nodes), roots)
+        return Boosted(mean, tuple(nodes), roots, codes.shape[1])

@@ -337,6 +337,12 @@ def _quantiles(mass: Any, low: Any, high: Any, lengths: Any, levels: Any, out: A
                 out[v, i, l] = low[v, j] + (high[v, j] - low[v, j]) * share
 
 
+def check_columns(codes: Codes, n_columns: int) -> None:
+    """Rows have the columns that trees were grown on: the loops do not look."""
+    if codes.shape[1:] != (n_columns,):
+        raise ValueError(f"got codes of shape {codes.shape}; expected (n, {n_columns}), as at fit.")
+
+
 class Forest:
     """Trees, each grown on its own draw of the rows."""
 
@@ -376,7 +382,7 @@ class Forest:
         )
         self.feature_ = self.feature_.astype(np.int16 if d < 2**15 else np.int32)
         self.right_ = self.right_.astype(np.int32)
-        self.drawn_, self.n_jobs_ = draws, n_jobs
+        self.drawn_, self.n_jobs_, self.n_columns_ = draws, n_jobs, d
         return self
 
     @property
@@ -385,6 +391,7 @@ class Forest:
 
     def leaves(self, codes: Codes, roots: Any = None) -> NDArray[np.int32]:
         """Leaf of each row in each tree: (n, T)."""
+        check_columns(codes, self.n_columns_)
         roots = self.roots_ if roots is None else roots
         out = np.empty((len(codes), len(roots)), dtype=np.int32)
         self._in_parts(lambda p: _walk(codes[p], *self._nodes, roots, out[p]), len(codes))
@@ -416,6 +423,7 @@ class Forest:
 
     def means(self, codes: Codes) -> Array:
         """Mean over trees of the leaves' means: (n,)."""
+        check_columns(codes, self.n_columns_)
         out = np.empty(len(codes))
         self._in_parts(
             lambda p: sum_leaves(codes[p], *self._nodes, self.roots_, self.means_, out[p]),

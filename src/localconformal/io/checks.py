@@ -22,7 +22,6 @@ from localconformal.engine.sketch import Sketch, SketchEngine
 from localconformal.engine.trees import Forest, Grids
 from localconformal.laws.auto import AutoLaw
 from localconformal.laws.base import ReferenceEngine, WeightedLaw
-from localconformal.laws.blend import BlendedRegressor
 from localconformal.laws.kernel import KernelWeights, NeighborWeights
 
 #: What no NaN may be in.
@@ -64,12 +63,12 @@ def check_model(model: Any) -> None:
     scikit-learn's trees and our engines follow stored indices without looking whether they lie
     inside an array: altered ones could lead anywhere in memory, other arrays to NaN or worse.
     """
-    parts = list(parts_of(model))
-    on_bins = {id(trees) for part in parts for trees in _check_bins(part)}
-    for part in parts:
+    for part in parts_of(model):
         _check_trees(part)
-        if isinstance(part, (Forest, Boosted)) and id(part) not in on_bins:
-            raise ValueError("trees on bins stand where there are none")
+        if isinstance(part, (Forest, Boosted)):
+            _check_binned_trees(part)
+        elif isinstance(part, AutoLaw) and hasattr(part, "forest_"):
+            _check_cells(part.forest_, part.grids_)
         if isinstance(part, LeafEngine):
             _check_records(part.records, len(part.v))
             for walk in parts_of(part.find):
@@ -152,32 +151,14 @@ def _check_walk(walk: TreeWalk, n_leaves: int) -> None:
         raise ValueError("a packed tree has a leaf or a feature that does not exist")
 
 
-def _check_bins(part: Any) -> list[Any]:
-    """The trees on bins that a fitted blend or law asks, once they were looked at."""
-    held: Any
-    if isinstance(part, AutoLaw) and hasattr(part, "forest_"):
-        # Beside the columns of the blend they see its answer.
-        columns, held, blend = 1, part.forest_, part.blend_
-        _check_cells(part.forest_, part.grids_)
-    elif isinstance(part, BlendedRegressor) and hasattr(part, "centres_"):
-        centres = [one for one in part.centres_.values() if one.view == "codes"]
-        columns, held, blend = 0, centres, part
-    else:
-        return []
-    found = [trees for trees in parts_of(held) if isinstance(trees, (Forest, Boosted))]
-    columns += len(blend.codes_.bins.edges_) if blend.readable_ else 0
-    for trees in found:
-        _check_binned_trees(trees, columns)
-    return found
-
-
-def _check_binned_trees(trees: Forest | Boosted, n_columns: int) -> None:
+def _check_binned_trees(trees: Forest | Boosted) -> None:
     """Left children are the next nodes, right ones lie behind; each node has its number."""
     if isinstance(trees, Boosted):
         (feature, cut, right, numbers), roots = trees.nodes, trees.roots
+        n_columns = trees.n_columns
     else:
         feature, cut, right, roots = trees.feature_, trees.cut_, trees.right_, trees.roots_
-        numbers = getattr(trees, "means_", np.zeros(len(feature)))
+        numbers, n_columns = getattr(trees, "means_", np.zeros(len(feature))), trees.n_columns_
     n, indices = len(feature), (feature, cut, right, roots)
     if any(one.ndim != 1 or one.dtype.kind not in "iu" for one in indices):
         raise ValueError("a tree on bins has nodes that are no numbers")
