@@ -368,9 +368,13 @@ class TreeWalk:
 
     words: NDArray[np.int32]
     roots: NDArray[np.int64]
+    n_columns: int
 
     def __call__(self, points: NDArray[np.float32]) -> Codes:
         """The leaf of each row in each tree."""
+        if points.shape[1:] != (self.n_columns,):
+            expected = f"expected (n, {self.n_columns}), as at fit"
+            raise ValueError(f"got points of shape {points.shape}; {expected}.")
         codes = np.empty((len(points), len(self.roots)), dtype=np.int32)
         reals = self.words.view(np.float32)
         for start in range(0, len(points), _CHUNK_ROWS):

@@ -147,7 +147,8 @@ def _check_walk(walk: TreeWalk, n_leaves: int) -> None:
     outside = np.any(left < place) or np.any(left[inner] + 1 >= len(left))
     if outside or np.any(walk.roots < 0) or np.any(walk.roots >= len(left)):
         raise ValueError("a packed tree has a child outside itself")
-    if np.any(feature < 0) or np.any(code >= n_leaves) or np.any(thresholds[~inner] != np.inf):
+    known = np.all((feature >= 0) & (feature < walk.n_columns)) and np.all(code < n_leaves)
+    if not known or np.any(thresholds[~inner] != np.inf):
         raise ValueError("a packed tree has a leaf or a feature that does not exist")
 
 

@@ -365,7 +365,8 @@ class _ForestTrees:
         """The same for compiled loops."""
         ends = np.cumsum([0, *(tree.node_count for tree in self.trees)])
         trees = zip(self.trees, self.codes, ends[:-1], strict=True)
-        return TreeWalk(np.concatenate([_pack_tree(*one) for one in trees]), ends[:-1])
+        words = np.concatenate([_pack_tree(*one) for one in trees])
+        return TreeWalk(words, ends[:-1], int(self.trees[0].n_features))
 
 
 def _pack_tree(tree: Any, codes: Codes, first: int) -> NDArray[np.int32]:
