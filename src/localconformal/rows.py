@@ -83,6 +83,11 @@ class Rows:
         """y at reference rows; the score itself for a law that is fitted outside a regressor."""
         return np.asarray(self.known.get(RESPONSE, v))
 
+    def are_residuals(self, v: Array) -> bool:
+        """Whether the scores are y - mu(x)."""
+        residual = self.response(v) - self.point
+        return np.allclose(v, residual, rtol=1e-9, atol=1e-9 * float(np.abs(residual).max()))
+
     def of(self, model: Curve | None, spread: Curve | None = None) -> Rows:
         """The same rows, with another model to speak of them."""
         return Rows(self.X, self.beside, model, spread, self.known)

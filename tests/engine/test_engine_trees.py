@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from localconformal.engine.boosting import Boosting
-from localconformal.engine.trees import Bins, Forest, Grids
+from localconformal.engine.trees import Bins, Boosting, Forest, Grids
 
 LEVELS = np.array([1e-9, 0.05, 0.3, 0.5, 0.95, 1.0])
 #: Rows, columns, rows per leaf.

@@ -25,9 +25,8 @@ from sklearn.utils import all_estimators
 
 from inner import LeafWeights, ReferenceEngine
 from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
-from localconformal.engine.boosting import Boosting
 from localconformal.engine.leaves import LeafEngine, TreeWalk
-from localconformal.engine.trees import Forest
+from localconformal.engine.trees import Boosting, Forest
 from localconformal.io import models
 from localconformal.io.checks import HARMLESS, check_model, check_nodes, parts_of
 from localconformal.tabular.model import make_base_model

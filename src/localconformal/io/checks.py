@@ -15,11 +15,10 @@ from sklearn.base import BaseEstimator
 from sklearn.tree._tree import Tree
 
 from localconformal.composition import Calibration
-from localconformal.engine.boosting import Boosted
 from localconformal.engine.exact import ExactEngine
 from localconformal.engine.leaves import LeafEngine, TreeWalk
 from localconformal.engine.sketch import Sketch, SketchEngine
-from localconformal.engine.trees import Forest, Grids
+from localconformal.engine.trees import Boosted, Forest, Grids
 from localconformal.laws.auto import AutoLaw
 from localconformal.laws.base import ReferenceEngine, WeightedLaw
 from localconformal.laws.kernel import KernelWeights, NeighborWeights

@@ -26,9 +26,7 @@ from sklearn.utils import check_random_state
 from localconformal.engine.trees import Bins, Forest, Grids
 from localconformal.laws.base import Knots, Law, reference_rows
 from localconformal.laws.blend import BlendedRegressor, Units, on_lattice
-from localconformal.laws.stacked import fade, simplex_weights
-from localconformal.laws.transformed import is_residual
-from localconformal.quantiles import Array
+from localconformal.quantiles import Array, fade, simplex_weights
 from localconformal.rows import Rows
 
 #: Quantiles of all rows that bound the cells of a leaf's histogram: dense in the tails.
@@ -156,7 +154,7 @@ class AutoLaw(Law):
 
     def _fit_centre(self, rows: Rows, v: Array, seed: int) -> Array:
         """The blend; the response that it is a blend for: y where the score is y - mu(x)."""
-        self.model_ = rows.model if rows.model is not None and is_residual(rows, v) else None
+        self.model_ = rows.model if rows.model is not None and rows.are_residuals(v) else None
         y = v if self.model_ is None else rows.response(v)
         known = getattr(self.model_, "model_", None)
         self.is_point_ = isinstance(known, BlendedRegressor)

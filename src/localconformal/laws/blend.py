@@ -19,15 +19,13 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.kernel_approximation import Nystroem
 from sklearn.neural_network import MLPRegressor
+from sklearn.neural_network._base import ACTIVATIONS
 from sklearn.utils.validation import check_is_fitted
 
 from localconformal.columns import Features
-from localconformal.engine.boosting import Boosting
-from localconformal.engine.trees import Bins, Forest
-from localconformal.laws.embeddings import activations
-from localconformal.laws.stacked import fade, simplex_weights
+from localconformal.engine.trees import Bins, Boosting, Forest
 from localconformal.parallel import FEW_ROWS, in_threads
-from localconformal.quantiles import Array
+from localconformal.quantiles import Array, fade, simplex_weights
 from localconformal.rows import Curve, Index, Rows, fold_rows
 
 EFFORTS = ("low", "default", "high")
@@ -483,3 +481,15 @@ class _Networks:
             random_state=self.seed,
         )
         return made.fit(X, y)
+
+
+def activations(network: Any, X: Any, layers: int) -> Array:
+    """Values behind so many layers of a fitted network, each row by itself."""
+    values, last = np.asarray(X, dtype=np.float64), len(network.coefs_) - 1
+    for k in range(layers):
+        # Not a matrix product, whose last bits depend on the number of rows.
+        values = np.einsum("ij,jk->ik", values, network.coefs_[k]) + network.intercepts_[k]
+        if k < last:
+            # In place.
+            ACTIVATIONS[network.activation](values)
+    return values

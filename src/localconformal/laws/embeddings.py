@@ -13,12 +13,12 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.neural_network._base import ACTIVATIONS
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from localconformal.columns import Features, in_box
 from localconformal.laws.base import check_lengths
+from localconformal.laws.blend import activations
 from localconformal.laws.transformed import with_spread
 from localconformal.models import unwrap
 from localconformal.parallel import one_blas_thread
@@ -168,18 +168,6 @@ class HiddenLayer(BaseEstimator):
         for step in before:
             X = step.transform(X)
         return activations(network, X, self.layer % depth + 1)
-
-
-def activations(network: Any, X: Any, layers: int) -> Array:
-    """Values behind so many layers of a fitted network, each row by itself."""
-    values, last = np.asarray(X, dtype=np.float64), len(network.coefs_) - 1
-    for k in range(layers):
-        # Not a matrix product, whose last bits depend on the number of rows.
-        values = np.einsum("ij,jk->ik", values, network.coefs_[k]) + network.intercepts_[k]
-        if k < last:
-            # In place.
-            ACTIVATIONS[network.activation](values)
-    return values
 
 
 @dataclass(eq=False, repr=False)

@@ -186,15 +186,9 @@ class ResponseLaw(TransformedLaw):
         return -rows.of(self.model_).point, np.ones(len(rows))
 
 
-def is_residual(rows: Rows, v: Array) -> bool:
-    """Whether the score is y - mu(x)."""
-    residual = rows.response(v) - rows.point
-    return np.allclose(v, residual, rtol=1e-9, atol=1e-9 * float(np.abs(residual).max()))
-
-
 def check_residual(rows: Rows, v: Array, name: str) -> None:
     """The score is y - mu(x), or refused."""
-    if not is_residual(rows, v):
+    if not rows.are_residuals(v):
         raise ValueError(
             f"got {name} with a score other than the residual y - mu(x), from which the response "
             "cannot be told; choose conformity_score='residual', or another law."
