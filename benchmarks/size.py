@@ -19,7 +19,7 @@ PERIPHERY = (
     *("preparation", "progress", "report", "tabular", "text", "torch", "versions"),
 )
 #: ``law="auto"``, which the size of the core leaves out.
-AUTO = ("laws/auto.py", "laws/blend.py")
+AUTO = ("laws/auto.py", "laws/blend.py", "engine/trees.py")
 #: Inside a file, code that is no function of its own to a reader.
 NAMELESS = ("<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>", "<module>")
 
@@ -105,6 +105,7 @@ def walks():
         "split": SplitConformalRegressor(line, random_state=0),
         "SLCP kernel": SLCPRegressor(line, law="kernel", n_jobs=1, random_state=0),
         "SLCP forest": SLCPRegressor(line, law="forest", n_jobs=1, random_state=0),
+        "SLCP auto": SLCPRegressor(n_jobs=1, random_state=0),
     }
     found = {}
     for name, model in models.items():

@@ -6,8 +6,8 @@
    What it knows of a training row is held out: trees not grown on it, less its own entry.
 3. Three readings of the same leaves are laws of y: m plus the quantiles of r; the same for
    g(y) - g(m), with g a logarithm or an asinh, mapped back; the quantiles of y itself.
-4. All read leaves of the same size: the finest whose held-out pinball loss is within a standard
-   error of the best. Then the readings' quantiles are averaged, with weights for each side.
+4. All read leaves of the same size: the finest whose held-out pinball loss is within two standard
+   errors of the best. Then the readings' quantiles are averaged, with weights for each side.
 5. A response of few values on a lattice, such as grades: quantiles are moved inward to points of
    it, by a share of a step that held-out rows choose.
 
