@@ -105,8 +105,10 @@ def _best_cut(column: Any, T: Any, rows: Any, leaf: int, total: Any, best: float
         low, high = min(low, column[i]), max(high, column[i])
     if low == high:
         return False, best, 0
-    count[low : high + 1] = 0
-    sums[low : high + 1] = 0.0
+    for x in range(low, high + 1):
+        count[x] = 0
+        for q in range(k):
+            sums[x, q] = 0.0
     for i in rows:
         x = column[i]
         count[x] += 1
@@ -141,7 +143,9 @@ def partition(column: Any, rows: Any, cut: int, aside: Any) -> int:
         else:
             aside[others] = i
             others += 1
-    rows[n_left:] = aside[:others]
+    # Loops where a slice would do: it takes a second to compile.
+    for p in range(others):
+        rows[n_left + p] = aside[p]
     return n_left
 
 
@@ -173,11 +177,13 @@ def _grow(B: Any, T: Any, leaf: int, tried: int, seed: int, at_random: bool) -> 
             right[parent] = node
         if b - a < 2 * leaf:
             continue
-        total[:] = 0.0
-        for i in here:
-            for q in range(k):
+        least = 0.0
+        for q in range(k):
+            total[q] = 0.0
+            for i in here:
                 total[q] += T[i, q]
-        best = (total**2).sum() / (b - a) * (1.0 + 1e-7) + 1e-12
+            least += total[q] ** 2 / (b - a)
+        best = least * (1.0 + 1e-7) + 1e-12
         chosen, seen = -1, 0
         for j in range(d):
             if seen == tried:
@@ -254,7 +260,8 @@ def sum_leaves(
 ) -> None:
     """Sum over trees of a number per node, at each row's leaf: table (nodes,) -> out (m,)."""
     last = len(codes) - 1
-    out[:] = 0.0
+    for i in range(len(codes)):
+        out[i] = 0.0
     for t in range(len(roots)):
         for i in range(0, len(codes), 4):
             j, k, l = min(i + 1, last), min(i + 2, last), min(i + 3, last)
@@ -549,7 +556,7 @@ def _boosted_cut(
     B: Any, left: Any, rows: Any, a: int, b: int, plan: Any, work: Any, found: Any
 ) -> float:
     """The gain of the best cut of rows[a:b]; where it is, in found: column and code."""
-    tried, least, l2, cells = plan
+    tried, least, l2, cells, _ = plan
     columns, table, some = work
     n, d = b - a, len(B)
     found[0] = -1
@@ -593,84 +600,76 @@ def _boosted_cut(
 
 @jit()
 def _boosted_tree(
-    B: Any, left: Any, rows: Any, most: int, plan: Any, work: Any, rate: float, tree: Any
+    B: Any, left: Any, rows: Any, most: int, plan: Any, work: Any, aside: Any, used: int, nodes: Any
 ) -> int:
-    """One tree on what is left of the response, less its answer then: nodes in ``tree``; how many.
+    """One tree on what is left of the response, less its answer then: into ``nodes``, after those
+    in use; how many are then.
 
-    Numbers as in `trees`: a node, all on its left, then all on its right.
+    First leaf by leaf, children side by side; then numbered as in a forest.
     """
-    feature, cut, right, value = tree
-    n, l2 = len(rows), plan[2]
-    size = 2 * most
-    first, last, gains = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size)
-    split, child = np.zeros((size, 2), np.int64), np.full(size, -1, np.int64)
-    aside, cuts = np.empty(n, rows.dtype), np.zeros(2, np.int64)
-    first[0], last[0], made, leaves = 0, n, 1, 1
-    gains[0] = _boosted_cut(B, left, rows, 0, n, plan, work, cuts)
-    split[0] = cuts
+    feature, cut, right, value = nodes
+    first, last, split, child, stack, cuts, gains, others = aside
+    first[0], last[0], made, leaves = 0, len(rows), 1, 1
+    gains[0] = _boosted_cut(B, left, rows, 0, len(rows), plan, work, cuts)
+    split[0, 0], split[0, 1], child[0] = cuts[0], cuts[1], -1
     while leaves < most:
-        node = np.argmax(gains[:made])
+        node = 0
+        for p in range(made):
+            node = p if gains[p] > gains[node] else node
         if gains[node] <= 0.0:
             break
-        a, b, f, x = first[node], last[node], split[node, 0], split[node, 1]
-        middle = a + partition(B[f], rows[a:b], x, aside)
+        a, b = first[node], last[node]
+        middle = a + partition(B[split[node, 0]], rows[a:b], split[node, 1], others)
         gains[node], child[node] = 0.0, made
         first[made], last[made], first[made + 1], last[made + 1] = a, middle, middle, b
         leaves += 1
         for new in (made, made + 1):
+            gains[new], child[new] = 0.0, -1
             if leaves < most:
                 gains[new] = _boosted_cut(B, left, rows, first[new], last[new], plan, work, cuts)
-                split[new] = cuts
+                split[new, 0], split[new, 1] = cuts[0], cuts[1]
         made += 2
-    stack: Any = [(0, -1)]
-    numbered = 0
-    while len(stack) > 0:
-        node, parent = stack.pop()
+    stack[0, 0], stack[0, 1], top = 0, -1, 1
+    while top > 0:
+        top -= 1
+        node, parent = stack[top, 0], stack[top, 1]
         if parent >= 0:
-            right[parent] = numbered
+            right[parent] = used
+        feature[used] = -1
         if child[node] >= 0:
-            feature[numbered], cut[numbered] = split[node, 0], split[node, 1]
-            stack.append((child[node] + 1, numbered))
-            stack.append((child[node], -1))
+            feature[used], cut[used] = split[node, 0], split[node, 1]
+            stack[top, 0], stack[top, 1] = child[node] + 1, used
+            stack[top + 1, 0], stack[top + 1, 1] = child[node], -1
+            top += 2
         else:
             total = 0.0
             for p in range(first[node], last[node]):
                 total += left[rows[p]]
-            feature[numbered] = -1
-            value[numbered] = np.float32(rate * total / (last[node] - first[node] + l2))
+            value[used] = np.float32(plan[4] * total / (last[node] - first[node] + plan[2]))
             for p in range(first[node], last[node]):
-                left[rows[p]] -= value[numbered]
-        numbered += 1
-    return numbered
+                left[rows[p]] -= value[used]
+        used += 1
+    return used
 
 
 @jit()
 def _boost(
-    B: Any, y: Any, codes: Any, y_held: Any, steps: int, patience: int, most: int, plan: Any,
-    rate: float, seed: int,
+    B: Any, left: Any, codes: Any, held: Any, rows: Any, most: int, plan: Any, work: Any,
+    aside: Any, nodes: Any, roots: Any, patience: int, seed: int,
 ) -> Any:  # fmt: skip
-    """Nodes of all trees: feature, cut, right, value, roots. Held-out rows: codes (m, d), y (m,).
+    """As many trees as there are roots: how many are kept, and how many nodes of them.
 
-    Without held-out rows, all steps; with them, those up to the best, which is over when it is not
-    beaten for so many steps.
+    What is left of the responses is in ``left`` (n,), and in ``held`` (m,) for rows held out, whose
+    codes are (m, d). Without such rows all trees are kept; with them those up to the best step,
+    which is over when it is not beaten for so many.
     """
     np.random.seed(seed)  # noqa: NPY002
-    d, n = B.shape
-    size = 2 * most
-    feature, cut = np.full(steps * size, -1, np.int32), np.zeros(steps * size, np.uint8)
-    right, value = np.zeros(steps * size, np.int32), np.zeros(steps * size, np.float32)
-    roots, used = np.zeros(steps, np.int32), 0
-    left, rows = y.copy(), np.arange(n).astype(np.int32)
-    work = (np.arange(d), np.zeros((256, 2)), np.empty(n))
-    held, answer = y_held.copy(), np.empty(len(y_held))
+    feature, cut, right, value = nodes
+    answer, used = np.empty(len(held)), 0
     best, kept, best_used = np.inf, 0, 0
-    for step in range(steps):
-        part = slice(used, used + size)
-        tree = (feature[part], cut[part], right[part], value[part])
+    for step in range(len(roots)):
         roots[step] = used
-        made = _boosted_tree(B, left, rows, most, plan, work, rate, tree)
-        right[used : used + made] += used
-        used += made
+        used = _boosted_tree(B, left, rows, most, plan, work, aside, used, nodes)
         if len(held) > 0:
             sum_leaves(codes, feature, cut, right, roots[step : step + 1], value, answer)
             loss = 0.0
@@ -683,13 +682,7 @@ def _boost(
                 break
         else:
             kept, best_used = step + 1, used
-    return (
-        feature[:best_used].copy(),
-        cut[:best_used].copy(),
-        right[:best_used].copy(),
-        value[:best_used].copy(),
-        roots[:kept].copy(),
-    )
+    return kept, best_used
 
 
 @dataclass(frozen=True)
@@ -725,11 +718,22 @@ class Boosting:
     def fit(self, codes: Codes, y: Array, *held_out: Any) -> Boosted:
         """On codes (n, d) and responses (n,); those of rows held out tell when to stop."""
         held, y_held = held_out or (codes[:0], y[:0])
-        mean, cells = float(y.mean()), codes.max(axis=0).astype(np.int64) + 1
-        plan = (max(1, round(self.share * codes.shape[1])), self.least, self.l2, cells)
-        feature, *nodes, roots = _boost(
-            *(np.ascontiguousarray(codes.T), y - mean, held, y_held - mean, self.most_steps),
-            *(self.patience, self.leaves, plan, self.rate, self.seed),
+        (n, d), size, mean = codes.shape, 2 * self.leaves, float(y.mean())
+        cells = codes.max(axis=0).astype(np.int64) + 1
+        plan = (max(1, round(self.share * d)), self.least, self.l2, cells, self.rate)
+        work = np.arange(d), np.zeros((256, 2)), np.empty(n)
+        places = [np.zeros(shape, dtype=np.int64) for shape in (size, size, (size, 2), size)]
+        aside = (*places, np.zeros((size, 2), np.int64), np.zeros(2, np.int64), np.zeros(size))
+        most, kinds = self.most_steps * size, (np.int32, np.uint8, np.int32, np.float32)
+        nodes, roots = (
+            tuple(np.zeros(most, kind) for kind in kinds),
+            np.zeros(self.most_steps, "i4"),
         )
-        feature = feature.astype(np.int16 if codes.shape[1] < 2**15 else np.int32)
-        return Boosted(mean, (feature, *nodes), roots, codes.shape[1])
+        rows, others = np.arange(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+        kept, used = _boost(
+            *(np.ascontiguousarray(codes.T), y - mean, held, y_held - mean, rows, self.leaves),
+            *(plan, work, (*aside, others), nodes, roots, self.patience, self.seed),
+        )
+        feature, *rest = (column[:used].copy() for column in nodes)
+        feature = feature.astype(np.int16 if d < 2**15 else np.int32)
+        return Boosted(mean, (feature, *rest), roots[:kept].copy(), d)
