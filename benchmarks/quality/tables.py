@@ -61,9 +61,9 @@ def cost_ratios(frame, method):
     found = {}
     for cost in COSTS:
         least = frame.pivot_table(index="dataset", columns="method", values=cost, aggfunc="min")
-        both = least[[method, CQR]].dropna() if {method, CQR} <= set(least) else least[:0]
-        ratios = {name: Ratio(one[method] / one[CQR], 0.0) for name, one in both.iterrows()}
-        found[cost] = geometric_mean(ratios)
+        known = {method, CQR} <= set(least)
+        ratios = (least[method] / least[CQR]).dropna() if known else {}
+        found[cost] = geometric_mean({name: Ratio(one, 0.0) for name, one in ratios.items()})
     return found
 
 
