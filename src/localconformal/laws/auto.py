@@ -24,9 +24,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from localconformal.engine.trees import Bins, Forest, Grids
-from localconformal.laws.base import Knots, Law, reference_rows
+from localconformal.laws.base import Knots, Law, fade, reference_rows, simplex_weights
 from localconformal.laws.blend import BlendedRegressor, Units, on_lattice
-from localconformal.quantiles import Array, fade, simplex_weights
+from localconformal.quantiles import Array
 from localconformal.rows import Rows
 
 #: Quantiles of all rows that bound the cells of a leaf's histogram: dense in the tails.

@@ -24,8 +24,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from localconformal.columns import Features
 from localconformal.engine.trees import Bins, Boosting, Forest
+from localconformal.laws.base import fade, simplex_weights
 from localconformal.parallel import FEW_ROWS, in_threads
-from localconformal.quantiles import Array, fade, simplex_weights
+from localconformal.quantiles import Array
 from localconformal.rows import Curve, Index, Rows, fold_rows
 
 EFFORTS = ("low", "default", "high")

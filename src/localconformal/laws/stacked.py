@@ -13,11 +13,20 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from localconformal.laws.base import GRID, Knots, Law, make_law, reference_rows
+from localconformal.laws.base import (
+    GRID,
+    Knots,
+    Law,
+    fade,
+    make_law,
+    pinball,
+    reference_rows,
+    simplex_weights,
+)
 from localconformal.laws.learned import check_levels
 from localconformal.laws.transformed import ScaledLaw, with_spread
 from localconformal.parallel import in_threads
-from localconformal.quantiles import Array, fade, pinball, simplex_weights
+from localconformal.quantiles import Array
 from localconformal.rows import Index, Rows, fold_rows
 
 
