@@ -11,7 +11,7 @@ import pytest
 
 from inner import FEW
 from localconformal import KernelLaw
-from localconformal.engine import boosting, exact, jit, leaves, sketch, trees
+from localconformal.engine import exact, jit, leaves, sketch, trees
 from localconformal.engine.sketch import Sketch, SketchEngine, _choose_edges, _choose_landmarks
 from localconformal.laws.kernel import _SKETCH_FROM as SKETCH_FROM
 
@@ -133,7 +133,7 @@ def test_compilation_works_without_a_cache_folder(monkeypatch):
 
 def test_no_loop_leaves_the_order_of_a_sum_to_the_compiler():
     assert not jit()(data).compile().targetoptions.get("fastmath")
-    modules = (boosting, exact, leaves, sketch, trees)
+    modules = (exact, leaves, sketch, trees)
     assert not any("njit" in inspect.getsource(module) for module in modules)
 
 
