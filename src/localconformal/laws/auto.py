@@ -53,7 +53,7 @@ _FEW = 5_000
 _SURE = 2.0
 #: Difference in g(m) that trees may see, in mean absolute residuals, where rows are not few.
 _SEEN = 0.1
-#: Units of the response that a quantile may be away.
+#: Quantiles further out, in units of the response, count as this far.
 _FARTHEST = 1e30
 #: Shares of a step by which quantiles may be moved to a lattice.
 _INWARD = (0.25, 0.5, 0.75)
@@ -301,7 +301,9 @@ class AutoLaw(Law):
         location = units.centre - (0.0 if self.model_ is None else self._point(rows))
         sizes = (forest.high_[leaves] - forest.low_[leaves]).mean(axis=1)
         at = np.broadcast_to(location, len(rows)).copy()
-        return Knots(_GRID, values.astype(np.float32), sizes, at=at, unit=units.unit)
+        # Points of a lattice keep their margin.
+        kind = np.float64 if self.inward_ else np.float32
+        return Knots(_GRID, values.astype(kind), sizes, at=at, unit=units.unit)
 
     def _weights_at(self, levels: Array) -> Array:
         """(V, L): those of the side that a level lies on, their mean in the middle."""

@@ -143,7 +143,7 @@ class _Member:
     def fit(self, X: Any, rest: Index, fold: Index) -> tuple[Any, Index, Array]:
         """A model of the rest, and rows that it answers as one that has not seen them: the fold.
 
-        Who knows what it would say without a row is fitted on both, and answers for both.
+        A model that knows what it would say without a row is fitted on both, and answers for both.
         """
         if not self.by_folds:
             both = np.sort(np.concatenate([rest, fold]))
@@ -297,7 +297,7 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
             if error > (1.0 + most + slack) * best:
                 del members[name]
                 self.errors_[name] = float(error) * self.units_.unit
-                self.dropped_[name] = "far from the best at a first look"
+                self.dropped_[name] = "dropped after the first fold, whose loss this is"
 
     # ---- predicting ---------------------------------------------------------------------------
 
@@ -352,7 +352,7 @@ def _weigh(held: dict[str, Array], z: Array, seed: int) -> dict[str, float]:
 
 
 def _boosting(n: int, n_columns: int, seed: int) -> Boosting:
-    """Many rows bear larger trees and steps, which are fewer then."""
+    """With many rows trees and steps are larger, and there are fewer of them."""
     many = n > 2 * _MANY
     return Boosting(
         rate=0.15 if many else 0.1,
@@ -396,7 +396,7 @@ class NystroemRidge:
         errors = [self._solve(X[some], y[some], g, _SEARCH_LANDMARKS)[3] for g in _GAMMAS]
         self.gamma_ = _GAMMAS[int(np.argmin(errors))]
         features, slopes, held, _ = self._solve(X[rows], y[rows], self.gamma_, _LANDMARKS)
-        # One weight a landmark, so that a prediction is one sum, row by row.
+        # One weight per landmark, so that a prediction is one sum, row by row.
         self.landmarks_ = features.components_
         self.weights_ = features.normalization_.T @ slopes
         self.intercept_ = 0.0

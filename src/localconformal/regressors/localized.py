@@ -19,6 +19,14 @@ from localconformal.regressors.base import BaseConformalRegressor
 from localconformal.rows import Rows
 from localconformal.scores import Score, make_score
 
+_OWN = (
+    "the models of law='auto' predict better here than the one that was passed; use estimator=None "
+    "to predict with them"
+)
+_BLENDED = (
+    "the response is very skewed, or has outliers; predict_quantiles(X, [0.5]) gives medians, "
+    "which lie inside"
+)
 #: Share of calibration rows from which points outside their intervals are worth a warning.
 _OUTSIDE = 0.05
 
@@ -28,7 +36,7 @@ def _sides_of(score: Score, sides: str, upper_share: float = 0.5) -> Sides:
     return Sides("absolute" if score.one_sided else sides, upper_share)
 
 
-def _warn_of_points_outside(calibration: Calibration, level: float) -> None:
+def _warn_of_points_outside(calibration: Calibration, level: float, why: str) -> None:
     """The point has a score of 0, and lies outside where a threshold is below that."""
     parts, levels = calibration.parts, np.array([level])
     theta = calibration.theta(levels)[None]
@@ -39,8 +47,7 @@ def _warn_of_points_outside(calibration: Calibration, level: float) -> None:
     if share > _OUTSIDE:
         warnings.warn(
             f"The point predictions of {share:.0%} of calibration rows lie outside their own "
-            "intervals: the models of law='auto' predict better here than the one that was passed; "
-            "estimator=None predicts by them.",
+            f"intervals: {why}.",
             UserWarning,
             stacklevel=4,
         )
@@ -78,8 +85,9 @@ class _MayChooseLaw(BaseConformalRegressor):
     def _calibrate(self, rows: Rows, y: Array) -> None:
         super()._calibrate(rows, y)
         law = self.law_.laws[-1] if self.law_.laws else None
-        if self.estimator is not None and isinstance(law, AutoLaw) and law.model_ is not None:
-            _warn_of_points_outside(self.calibration_, self.confidence_level)
+        if isinstance(law, AutoLaw) and law.model_ is not None:
+            why = _OWN if self.estimator is not None else _BLENDED
+            _warn_of_points_outside(self.calibration_, self.confidence_level, why)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
