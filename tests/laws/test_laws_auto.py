@@ -18,6 +18,7 @@ from localconformal import (
     ThetaQuantile,
 )
 from localconformal.metrics import coverage, coverage_band, interval_score
+from registry import ci_but
 
 N = 400
 LINE = LinearRegression()
@@ -95,7 +96,7 @@ def test_a_model_that_memorises_does_not_make_the_law_narrow():
     assert np.median(np.ptp(law.quantile(X, [0.05, 0.95]), axis=1)) > 0.85 * 2 * 1.645
 
 
-@pytest.mark.parametrize("model", [None, LINE], ids=str)
+@pytest.mark.parametrize("model", ci_but([None], [None, LINE]), ids=str)
 def test_bounds_move_no_more_than_the_response(model):
     (X, y), Q = bumpy(), bumpy(200, seed=1)[0]
     rng = np.random.default_rng(0)
@@ -134,6 +135,7 @@ def test_rows_that_members_cannot_read_are_left_to_the_users_model():
     assert length[size > 1].mean() > 2 * length[size < 0.3].mean()
 
 
+@pytest.mark.ci
 def test_quantiles_of_grades_are_grades():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(900, 2))
