@@ -94,6 +94,7 @@ VERBATIM = ".. code-block:: text"
 #: Files outside docs/ that are pages here; on a code host the link as written is the right one.
 PAGES = {
     "benchmarks/results/quality.md": "quality.md",
+    "benchmarks/results/clear.md": "clear.md",
     "benchmarks/results/paper/standard/paper.md": "paper_results.md",
     "examples/README.txt": "gallery/index.rst",
 }
