@@ -111,13 +111,6 @@ def test_bounds_move_no_more_than_the_response(model):
     np.testing.assert_array_equal(one, two)
 
 
-def test_rows_are_answered_alone(own):
-    X = bumpy(12, seed=2)[0]
-    alone = np.vstack([own.predict_interval(row[None]) for row in X])
-    # The user's line multiplies matrices, whose last bits depend on the batch.
-    np.testing.assert_allclose(alone, own.predict_interval(X), rtol=1e-6, atol=1e-6)
-
-
 def test_rows_that_members_cannot_read_are_left_to_the_users_model():
     class Brightness:
         def predict(self, X):
@@ -140,13 +133,12 @@ def test_quantiles_of_grades_are_grades():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(900, 2))
     y = np.clip(np.round(2 + 4 * X[:, 0] + 0.7 * rng.normal(size=900)), 1, 6)
-    law = AutoLaw(random_state=0, n_jobs=1).fit(X, y)
+    made = [AutoLaw(random_state=seed, n_jobs=1).fit(X, y) for seed in range(3)]
+    # At least one of them is moved.
+    law = max(made, key=lambda law: law.inward_)
+    assert law.inward_ > 0
     tails = law.quantile(X, [0.05, 0.95])
-    if law.inward_:
-        np.testing.assert_allclose(tails, np.round(tails), atol=1e-6)
-    # Two more tables of the kind: at least one of them is moved.
-    moved = [AutoLaw(random_state=seed, n_jobs=1).fit(X, y).inward_ for seed in (1, 2)]
-    assert max([law.inward_, *moved]) > 0
+    np.testing.assert_allclose(tails, np.round(tails), atol=1e-6)
 
 
 def zero_inflated(seed=0):
@@ -193,6 +185,16 @@ def test_any_table_score_and_adjustment_is_served(model, data):
     # With 100 calibration rows the coverage of one model can be far from 90 %.
     low, _ = coverage_band(model.fit_report_["rows"]["calibration"], N, 0.9, probability=0.999)
     assert coverage(y, intervals) >= low
+
+
+def test_a_refit_forgets_which_readings_were_left_out():
+    (X, y), rng = bumpy(), np.random.default_rng(0)
+    law = AutoLaw(effort="low", random_state=0, n_jobs=1).fit(X, 100 * X[:, 0] + rng.normal(size=N))
+    assert len(law.weights_) < 3
+    fresh = AutoLaw(effort="low", random_state=0, n_jobs=1).fit(X, y)
+    np.testing.assert_array_equal(law.fit(X, y).quantile(X, [0.9]), fresh.quantile(X, [0.9]))
+    with pytest.raises(ValueError, match="got effort='much'"):
+        AutoLaw(effort="much").fit(X, y)
 
 
 @pytest.mark.filterwarnings("ignore")

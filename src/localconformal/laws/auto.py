@@ -25,7 +25,7 @@ from sklearn.utils import check_random_state
 
 from localconformal.engine.trees import Bins, Forest, Grids
 from localconformal.laws.base import Knots, Law, fade, reference_rows, simplex_weights
-from localconformal.laws.blend import BlendedRegressor, Units, on_lattice
+from localconformal.laws.blend import EFFORTS, BlendedRegressor, Units, on_lattice
 from localconformal.quantiles import Array
 from localconformal.rows import Rows
 
@@ -127,6 +127,10 @@ class AutoLaw(Law):
 
     def fit(self, X: Any, v: ArrayLike) -> AutoLaw:
         """Blend, grow, fill, choose."""
+        if self.effort not in EFFORTS:
+            raise ValueError(f"got effort={self.effort!r}; expected one of {list(EFFORTS)}.")
+        # Of an earlier fit, which may have left out readings.
+        self.__dict__.pop("weights_", None)
         rows, scores = reference_rows(X, v)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         y = self._fit_centre(rows, scores, seed)
