@@ -124,7 +124,6 @@ def test_rows_that_members_cannot_read_are_left_to_the_users_model():
     assert (centres["name"].tolist(), centres["weight"].tolist()) == (["own model"], [1.0])
     length = np.ptp(model.predict_interval(X), axis=1)
     size = np.abs(model.predict(X))
-    # The forest sees the prediction, on which the noise depends.
     assert length[size > 1].mean() > 2 * length[size < 0.3].mean()
 
 
@@ -134,7 +133,6 @@ def test_quantiles_of_grades_are_grades():
     X = rng.uniform(size=(900, 2))
     y = np.clip(np.round(2 + 4 * X[:, 0] + 0.7 * rng.normal(size=900)), 1, 6)
     made = [AutoLaw(random_state=seed, n_jobs=1).fit(X, y) for seed in range(3)]
-    # At least one of them is moved.
     law = max(made, key=lambda law: law.inward_)
     assert law.inward_ > 0
     tails = law.quantile(X, [0.05, 0.95])
