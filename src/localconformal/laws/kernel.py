@@ -19,7 +19,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -308,11 +307,9 @@ def _choose_bandwidth(bandwidth: Any, problem: Problem) -> float:
 # must be within the tolerance. Landmarks are added until it is, or the sketch is given up.
 
 
-def _build_engine(
-    name: str, problem: Problem, device: str | None = None
-) -> tuple[Any, EngineReport]:
+def _build_engine(name: str, problem: Problem) -> tuple[Any, EngineReport]:
     """The engine of this name, or the one that "auto" chooses, and the report on it."""
-    few = name in ("auto", "minibatch") and len(problem.v) <= FEW and device is None
+    few = name in ("auto", "minibatch") and len(problem.v) <= FEW
     if few or problem.kernel not in CODES:
         why = f"few reference rows (up to {FEW}) need no compiled code"
         if problem.kernel not in CODES:
@@ -320,17 +317,11 @@ def _build_engine(
         report = EngineReport("reference", why, len(problem.v), n_bytes=problem.points.nbytes)
         kernel = (problem.kernel, problem.bandwidth, problem.min_effective_samples)
         return ReferenceEngine(problem.v, KernelWeights(problem.points, *kernel)), report
-    name = "exact" if name == "minibatch" else name
-    if device is not None:
-        # By name: tensors are a layer of their own, further on.
-        built = import_module("localconformal.torch.tensors").build_on_tensors
-        made: tuple[Any, EngineReport] = built(name, problem, device)
-        return made
-    sketch, report = sketch_or_none(name, problem)
+    sketch, report = _sketch_or_none("exact" if name == "minibatch" else name, problem)
     return _exact_engine(problem, report.reason) if sketch is None else (sketch, report)
 
 
-def sketch_or_none(name: str, problem: Problem) -> tuple[Any, EngineReport]:
+def _sketch_or_none(name: str, problem: Problem) -> tuple[Any, EngineReport]:
     """A sketch where it is asked for, or "auto" chooses it, or None; and the report on it."""
     n = len(problem.v)
     if name == "sketch":
@@ -459,8 +450,6 @@ class KernelLaw(Law):
         Seed of sampled distances, folds, landmarks and the mini-batch. None draws one at fit.
     n_jobs : int or None, default=None
         Threads of the compiled engines; None is one for each core.
-    device : str or None, default=None
-        Where PyTorch computes the law, such as "cuda" (needs the extra ``torch``), if not None.
 
     Attributes
     ----------
@@ -486,7 +475,6 @@ class KernelLaw(Law):
         "tolerance": [_SHARE],
         "random_state": ["random_state"],
         "n_jobs": [None, Integral],
-        "device": [None, str],
     }
 
     kernel: str = "gaussian"
@@ -498,7 +486,6 @@ class KernelLaw(Law):
     tolerance: float = 0.005
     random_state: Any = None
     n_jobs: int | None = None
-    device: str | None = None
 
     def fit(self, X: Any, v: ArrayLike) -> KernelLaw:
         """Embed the reference rows, choose h, and freeze both."""
@@ -509,7 +496,7 @@ class KernelLaw(Law):
                 "for engine='minibatch' only."
             )
         problem = self._place(X, v)
-        self.engine_, report = _build_engine(self.engine, problem, self.device)
+        self.engine_, report = _build_engine(self.engine, problem)
         # What a query of two levels costs, once everything is loaded.
         probes, levels, below = problem.points[:64], np.array([0.05, 0.95]), np.zeros(2, dtype=bool)
         self.engine_.quantiles(probes[:1], levels, below)

@@ -21,7 +21,6 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from localconformal.models import unwrap
-from localconformal.torch.tensors import check_device
 
 #: Hooks, modes and devices belong to the module: one caller at a time.
 _one_at_a_time = RLock()
@@ -81,7 +80,14 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"got batch_size={self.batch_size!r}; expected a positive number of rows."
             )
-        check_device(self.device, "float32")
+        try:
+            torch.zeros(1, device=self.device)
+        except (AssertionError, NotImplementedError, RuntimeError, TypeError) as error:
+            reason = str(error).split("\n")[0]
+            raise ValueError(
+                f"got device={self.device!r}, which PyTorch cannot use ({reason}); expected 'cpu', "
+                "'cuda' or another device that it has."
+            ) from error
         _, module = _network_of(self.module)
         _layer_of(module, self.layer)
         self.is_fitted_ = True
