@@ -8,7 +8,6 @@ from sklearn.linear_model import LinearRegression
 
 from localconformal import SplitConformalRegressor
 from localconformal.audit import audit, compare
-from localconformal.metrics import coverage_length_curve
 
 HOSTILE = "<script>alert(1)</script>"
 #: They would break out of attributes, of JSON, of script elements and of lines.
@@ -30,14 +29,13 @@ def rows(n, seed=0):
 @cache
 def ordinary():
     X, y, intervals = rows(2_000)
-    numbers, levels = X[["hour"]], [0.5, 0.8, 0.9]
+    numbers = X[["hour"]]
     model = SplitConformalRegressor(LinearRegression(), random_state=0).fit(numbers, y)
-    several = model.predict_interval(numbers, confidence_level=levels)
+    split = model.predict_interval(numbers)
     return {
         "audit": audit(X, y, intervals, groups="weather"),
         "model": model,
-        "comparison": compare({"scaled": intervals, "split": several[:, :, 2]}, numbers, y),
-        "curve": coverage_length_curve(y, several, levels),
+        "comparison": compare({"scaled": intervals, "split": split}, numbers, y),
         **{"X": X, "y": y, "intervals": intervals, "y_pred": model.predict(numbers)},
     }
 

@@ -92,7 +92,7 @@ def column(page, number):
 def check_charts(page):
     """Every chart is drawn with a title, marks and no undefined place; the page fits."""
     plots = page.locator("figure .plot")
-    assert plots.count() == page.locator("figure .plot > svg[role=img]").count() >= 6
+    assert plots.count() == page.locator("figure .plot > svg[role=img]").count() >= 5
     for svg in page.locator("figure .plot > svg").all():
         found = svg.evaluate(
             """node => [node.querySelector(':scope > title').textContent,

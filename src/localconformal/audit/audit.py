@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from math import nan
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +16,6 @@ from localconformal.audit import cells
 from localconformal.audit.cells import ALPHA, Cell, Counted, Outcomes
 from localconformal.audit.rules import Rule, find_rules
 from localconformal.columns import LABEL, MISSING, Column, read_columns
-from localconformal.io.files import write_whole
 from localconformal.metrics import HSIC, ExcessRisk, WorstSlab, binomial_band
 from localconformal.metrics.conditional import MAX_FIND_ROWS
 from localconformal.metrics.intervals import (
@@ -392,21 +390,15 @@ class Audit:
         """Off the target; where all rows are, only if it differs from the others as well."""
         return one.adjusted_p_value <= ALPHA and (one.stands_out or not self.is_shifted)
 
-    def _html(self, is_page: bool) -> str:
+    def _repr_html_(self) -> str | None:
+        """Tables for a notebook; None without jinja2, so that it shows the text."""
+        if not has_jinja2():
+            return None
         said = {part: f"{name}: {part_verdict(self, part)}" for part, name in _TITLES.items()}
         given = {"audit": self, "notes": self.notes, "lines": summary_lines(self.summary)}
         given |= {"slab": self.slab.n and _slab_sentence(self), "title": _heading(self)}
-        given |= {"parts": said, "is_told": self._is_told, "most": _MOST_ROWS, "is_page": is_page}
+        given |= {"parts": said, "is_told": self._is_told, "most": _MOST_ROWS}
         return render_template("audit/audit.html.j2", **given)
-
-    def _repr_html_(self) -> str | None:
-        """Tables for a notebook; None without jinja2, so that it shows the text."""
-        return self._html(is_page=False) if has_jinja2() else None
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write a self-contained page; the file is whole or not there. It needs jinja2."""
-        page = self._html(is_page=True)
-        return write_whole(Path(path), lambda part: part.write_text(page, encoding="utf-8"))
 
 
 def audit(

@@ -296,38 +296,20 @@ def interval_score(
     return _number_or_array(score.mean(axis=0))
 
 
-def crps(y_true: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -> float:
-    """Mean CRPS of discrete predictive laws: lower is better, the true law is best.
+def crps(y_true: ArrayLike, values: ArrayLike) -> float:
+    """Mean CRPS of predictive laws of k equally likely values: lower is better, the true law best.
 
-    With the law of row i putting mass w_j on x_j, in O(k log k) by sorting,
+    With x_1 <= ... <= x_k the ``values`` (n, k) of one row, in O(k log k) by sorting,
 
-        CRPS = sum_j w_j |x_j - y| - 1/2 sum_jk w_j w_k |x_j - x_k|
-             = 2 sum_j w_j (x_j - y) (1{y < x_j} - W_j + w_j / 2),
+        CRPS = mean_j |x_j - y| - 1/2 mean_ij |x_i - x_j|
+             = 2 mean_j (x_j - y) (1{y < x_j} - (j - 1/2) / k).
 
-    W_j being the running sum of the weights in the order of x. Mass at infinity makes it +inf.
-
-    ``values`` (n, k) are draws from each row's law, or its quantiles at the midpoints of k equal
-    steps of level. ``weights`` (n, k) or (k,) are their masses, divided by their sum in a row;
-    None is equal weights.
+    They are draws from each row's law, or its quantiles at the midpoints of k equal steps of level;
+    an infinite one makes it +inf.
 
     >>> crps([0.0, 0.0], [[-1.0, 1.0], [1.0, 1.0]])
     0.75
     """
-    y, x, w = _check_laws(y_true, values, weights)
-    order = np.argsort(x, axis=1, kind="stable")
-    x, w = np.take_along_axis(x, order, axis=1), np.take_along_axis(w, order, axis=1)
-    lost = np.any(np.isinf(x) & (w > 0.0), axis=1)
-    # Infinite values without mass add nothing, and neither do those at y.
-    distance = np.where(np.isinf(x), 0.0, x - y[:, None])
-    share = (distance > 0.0) - np.cumsum(w, axis=1) + w / 2.0
-    scores = 2.0 * np.sum(w * distance * share, axis=1)
-    return float(np.mean(np.where(lost, np.inf, scores)))
-
-
-def _check_laws(
-    y_true: ArrayLike, values: ArrayLike, weights: ArrayLike | None
-) -> tuple[Array, Array, Array]:
-    """y (n,), values and weights (n, k) of sum one."""
     check_unmasked(y_true, "y_true")
     y, x = np.asarray(y_true, dtype=np.float64), np.asarray(values, dtype=np.float64)
     shaped = y.ndim == 1 and x.ndim == 2 and len(x) == len(y) and x.size > 0
@@ -336,15 +318,11 @@ def _check_laws(
             f"got y_true of shape {y.shape} and values of shape {x.shape}, or NaN; expected finite "
             "numbers (n,) and (n, k) numbers, at least one value per row."
         )
-    w = np.ones_like(x) if weights is None else np.array(weights, dtype=np.float64, ndmin=1)
-    total = w.sum(axis=-1, keepdims=True)
-    has_mass = np.all(np.isfinite(w) & (w >= 0.0)) and np.all(total > 0.0)
-    if w.shape not in (x.shape, x.shape[1:]) or not has_mass:
-        raise ValueError(
-            f"weights: got shape {w.shape}, negative or infinite ones, or a row of zeros; expected "
-            f"masses of shape {x.shape} or {x.shape[1:]}."
-        )
-    return y, x, np.broadcast_to(w / total, x.shape)
+    if np.isinf(x).any():
+        return float("inf")
+    distance, k = np.sort(x, axis=1) - y[:, None], x.shape[1]
+    share = (distance > 0.0) - (np.arange(k) + 0.5) / k
+    return float(np.mean(2.0 * np.mean(distance * share, axis=1)))
 
 
 # ---- does coverage depend on the length, or on x? ------------------------------------------------

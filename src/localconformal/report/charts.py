@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from localconformal.audit import Audit, Cell, Comparison, Difference, Summary
+from localconformal.audit import Audit, Cell, Comparison, Summary
 from localconformal.audit.cells import ALPHA
-from localconformal.metrics import CoverageLengthCurve
+from localconformal.audit.compare import METRICS
 from localconformal.metrics.intervals import is_covered, tied_lengths
 from localconformal.plots._axes import drawn_rows
 from localconformal.quantiles import Array
-from localconformal.text import say_number, say_rows, shorten
+from localconformal.text import say_rows, shorten
 
 #: Characters of a name in a chart, and of a text in a table.
 NARROW, _WIDE = 56, 120
@@ -23,13 +22,8 @@ UNDER, OVER, _WITHIN = "under", "over", "within"
 #: What stands before the words for a part, by its kind; those told first come first.
 KINDS = {"rules": "Rule: ", "groups": "Group: ", "slab": "Slab: ", "sizes": "Interval "}
 KINDS["features"] = "Bin: "
-#: Metric -> what it is called; coverage is in points of a hundred, as on the rest of the page.
-METRIC_NAMES = {"interval_score": "interval score", "length": "length"}
-METRIC_NAMES["coverage"] = "coverage, in points"
-#: Features, and parts of one; methods; weights.
-_MAX_OPTIONS, _MAX_PARTS, MAX_METHODS, _MAX_WEIGHTS = 60, 40, 60, 10
-#: Rows in the charts of errors, of intervals and of predictions; bars; levels.
-_MAX_POINTS, _MAX_INTERVALS, _MAX_PREDICTED, _MAX_BARS, _MAX_LEVELS = 1_500, 120, 200, 40, 200
+#: Features, and parts of one; methods; rows in the charts of errors and of intervals.
+_MAX_OPTIONS, _MAX_PARTS, MAX_METHODS, _MAX_POINTS, _MAX_INTERVALS = 60, 40, 60, 1_500, 120
 #: Axes end at this quantile; the few rows beyond stand at the edge, and are counted.
 _EDGE = 0.995
 _READING = (
@@ -92,22 +86,13 @@ def _cell_columns(cells: Iterable[Cell]) -> dict[str, Any]:
 
 
 def all_charts(
-    audit: Audit,
-    rows: tuple[Array, Array] | None,
-    y_pred: ArrayLike | None,
-    curve: CoverageLengthCurve | None,
-    comparison: Comparison | None,
-    seed: int,
+    audit: Audit, rows: tuple[Array, Array] | None, comparison: Comparison | None, seed: int
 ) -> dict[str, Any]:
     """Name -> chart, those that can be drawn; rows are (y, bounds)."""
-    charts = {"glance": _glance_chart(audit), **_part_charts(audit), **_slab_chart(audit)}
+    charts = {"glance": _glance_chart(audit), **_part_charts(audit)}
     if rows is not None:
         charts |= _row_charts(*rows, seed)
-    if rows is not None and y_pred is not None:
-        charts["predictions"] = _predictions_chart(*rows, np.asarray(y_pred), seed)
-    if curve is not None:
-        charts["curve"] = _curve_chart(curve)
-    return charts if comparison is None else charts | _comparison_charts(comparison)
+    return charts if comparison is None else charts | _differences_chart(comparison)
 
 
 def _glance_chart(audit: Audit) -> dict[str, Any]:
@@ -160,73 +145,31 @@ def _choice(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
     return {"columns": options, "choose": name, "note": " ".join(notes)}
 
 
-def _slab_chart(audit: Audit) -> dict[str, Any]:
-    """The weights of its direction, where there are several."""
-    weights = zip(audit.slab.columns, audit.slab.direction, strict=True)
-    used = sorted(((n, w) for n, w in weights if w != 0), key=lambda one: -abs(one[1]))
-    if len(used) < 2:
+def _differences_chart(comparison: Comparison) -> dict[str, Any]:
+    if not (paired := comparison.paired()):
         return {}
-    names, largest = zip(*used[:_MAX_WEIGHTS], strict=True)
-    columns = {"label": [short(name, NARROW) for name in names], "weight": largest}
-    note = f"The {_MAX_WEIGHTS} largest of {len(used):,}." if len(used) > _MAX_WEIGHTS else ""
-    lead = "Of the features in units of their standard deviation."
-    return {"slab": _chart("bars", "Weights of its direction", lead, columns, note=note)}
-
-
-def _comparison_charts(comparison: Comparison) -> dict[str, Any]:
-    shown = comparison.methods[:MAX_METHODS]
-    columns = _columns((m.name, m.summary, _overall_state(m.summary)) for m in shown)
-    band, each = "On the same rows, with the exact 95 % band", "row by row"
-    if comparison.splits:
-        band, each = "The mean over splits, with its 95 % interval", "split by split"
-    lead, level = f"{band}; the dashed line is the target.", shown[0].summary.confidence_level
-    charts = {"methods": _forest("Coverage of each method", lead, level, columns)}
-    if not (paired := paired_in_points(comparison)):
-        return charts
-    apart = [_WITHIN if one.lower <= 0 <= one.upper else "apart" for one in paired]
-    told = [(one.method, one, state) for one, state in zip(paired, apart, strict=True)]
     options = []
-    for metric, name in METRIC_NAMES.items():
-        rows = [row for row in told if row[1].metric == metric]
-        options.append((name, _columns(rows[:MAX_METHODS], "difference")))
+    for metric in METRICS:
+        told = [one for one in paired if one.metric == metric][:MAX_METHODS]
+        apart = [_WITHIN if one.lower <= 0 <= one.upper else "apart" for one in told]
+        names = [one.method for one in told]
+        columns = _columns(zip(names, told, apart, strict=True), "difference")
+        options.append((metric.replace("_", " "), columns))
+    each = "split by split" if comparison.splits else "row by row"
     lead = (
         f"Each method less {short(paired[0].reference)}, {each}, with the 95 % confidence "
         "interval of the mean difference; lower scores and lengths are better."
     )
     more: dict[str, Any] = {"choose": "Metric", "share": False, "note": ""}
-    charts["differences"] = _forest("Differences between methods", lead, 0.0, options, **more)
-    return charts
-
-
-def paired_in_points(comparison: Comparison) -> list[Difference]:
-    """Differences from the best method, those of coverage in points."""
-    found, fields = list(comparison.paired()), ("difference", "error", "lower", "upper")
-    for i, row in enumerate(found):
-        if row.metric == "coverage":
-            found[i] = replace(row, **{field: 100 * getattr(row, field) for field in fields})
-    return found
-
-
-def _curve_chart(curve: CoverageLengthCurve) -> dict[str, Any]:
-    n = len(curve.confidence_level)
-    kept = np.unique(np.linspace(0, n - 1, min(n, _MAX_LEVELS)).astype(int))
-    names = ("confidence_level", "coverage", "lower", "upper", "mean_length")
-    columns = {name: getattr(curve, name)[kept] for name in names}
-    lead = "Coverage observed at each confidence level, with its 95 % band; on the dashed line "
-    lead += "they are equal."
-    note = f"{len(kept)} of {n:,} levels." if len(kept) < n else ""
-    title = "Does the coverage match the level asked for?"
-    return _chart("curve", title, lead, columns, note=note)
+    return {"differences": _forest("Differences between methods", lead, 0.0, options, **more)}
 
 
 def _row_charts(y: Array, bounds: Array, seed: int) -> dict[str, Any]:
-    """Length distribution, length against error and sorted intervals, those that can be drawn."""
+    """Length against error and sorted intervals, those that can be drawn."""
     covered, length = is_covered(y, bounds), tied_lengths(bounds)
     finite = np.flatnonzero(np.isfinite(bounds).all(axis=1) & np.isfinite(length))
     charts = {"intervals": _sorted_intervals(y, bounds, covered, length, seed)}
     left_out = _say_if_any("Infinite, and left out", len(y) - len(finite))
-    if len(finite) and np.ptp(length[finite]) > 0:
-        charts["lengths"] = _length_histogram(length[finite], covered[finite], len(y), left_out)
     if not len(finite):
         return charts
     rows = finite[drawn_rows(len(finite), _MAX_POINTS, seed)]
@@ -244,23 +187,6 @@ def _row_charts(y: Array, bounds: Array, seed: int) -> dict[str, Any]:
         ends=list(ends.values()),
     )
     return charts
-
-
-def _length_histogram(
-    length: Array, covered: NDArray[np.bool_], n: int, left_out: str
-) -> dict[str, Any]:
-    top = float(np.quantile(length, _EDGE))
-    # Where nearly all are of one length, that quantile is the shortest too.
-    top = top if top > length.min() else float(length.max())
-    edges = np.linspace(length.min(), top, _MAX_BARS + 1)
-    inside, columns = np.minimum(length, top), {"from": edges[:-1], "to": edges[1:]}
-    for name, rows in (("covered", covered), ("missed", ~covered)):
-        columns[name] = np.histogram(inside[rows], edges)[0]
-    lead = "Rows by the length of their interval; in colour those that it misses."
-    n_longer = int(np.sum(length > top))
-    longer = _say_if_any(f"Longer than {say_number(top)}, in the last bar", n_longer)
-    note = f"All {say_rows(n)}.{longer}{left_out}"
-    return _chart("histogram", "How long the intervals are", lead, columns, note=note)
 
 
 def _sorted_intervals(
@@ -287,22 +213,6 @@ def _sorted_intervals(
         end=float(np.quantile(away[np.isfinite(away)], _EDGE)),
         order=f"rows, {'as they came' if tied else 'the shortest interval first'}",
     )
-
-
-def _predictions_chart(y: Array, bounds: Array, y_pred: Array, seed: int) -> dict[str, Any]:
-    rows, n = drawn_rows(len(y), _MAX_PREDICTED, seed), len(y)
-    y, y_pred, bounds = y[rows], y_pred[rows], bounds[rows]
-    finite = bounds[np.isfinite(bounds)]
-    # The axis leaves out a few bounds at either end, but no prediction and no y.
-    reach = np.quantile(finite, [1.0 - _EDGE, _EDGE]) if len(finite) else finite
-    seen = np.concatenate([y, y_pred, reach])
-    columns: dict[str, Any] = {"row": rows, "predicted": y_pred, "observed": y}
-    columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1], "covered": is_covered(y, bounds)}
-    lead = "Each line is the interval of one row, at its prediction; each dot is its y. On the "
-    lead += "dashed line they are equal."
-    ends = {"across": [y_pred.min(), y_pred.max()], "ends": [seen.min(), seen.max()]}
-    note = _say_drawn(len(rows), n, seed)
-    return _chart("predictions", "Predicted and observed", lead, columns, note=note, **ends)
 
 
 def _say_drawn(drawn: int, n: int, seed: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -25,20 +24,19 @@ from localconformal.audit.audit import (
     part_verdict,
     summary_lines,
 )
-from localconformal.audit.cells import ALPHA, say_rounded
-from localconformal.columns import LABEL, MISSING, as_table, read_columns
+from localconformal.audit.cells import ALPHA
+from localconformal.columns import as_table
 from localconformal.io.files import write_whole
-from localconformal.metrics import CoverageLengthCurve, coverage_band
+from localconformal.metrics import coverage_band
 from localconformal.metrics.intervals import check_one_level, is_covered
 from localconformal.quantiles import Array
 from localconformal.report import charts
 from localconformal.report.charts import NARROW, OVER, UNDER, say_calibration, short
-from localconformal.rows import columns_of, is_frame
+from localconformal.rows import columns_of, is_frame, table_names
 from localconformal.text import (
     plain_data,
     render_template,
     say_band,
-    say_difference,
     say_level,
     say_number,
     say_rows,
@@ -51,7 +49,7 @@ _DIGITS = 6
 #: Characters of the conditions of a rule, of a paragraph, and of a model's settings.
 _CONDITIONS, _PARAGRAPH, _SETTINGS = 400, 600, 4_000
 #: Parts told as sentences, and rows of the tables.
-_MAX_SENTENCES, _MAX_ROWS, _MAX_COLUMNS, _MAX_PARTS, _MAX_NOTES = 12, 400, 200, 60, 60
+_MAX_SENTENCES, _MAX_ROWS, _MAX_PARTS, _MAX_NOTES = 12, 400, 60, 60
 
 
 def write_report(audit: Audit, path: str | Path, **content: Any) -> Path:
@@ -79,7 +77,6 @@ def report_content(
     model: Any = None,
     title: str = "How well do these intervals cover?",
     comparison: Comparison | None = None,
-    curve: CoverageLengthCurve | None = None,
     X: Any = None,
     y: ArrayLike | None = None,
     intervals: ArrayLike | None = None,
@@ -100,15 +97,13 @@ def report_content(
         where none are given.
     title : str, default="How well do these intervals cover?"
     comparison : Comparison, default=None
-    curve : CoverageLengthCurve, default=None
-        Of `localconformal.metrics.coverage_length_curve`.
     X : array or frame of shape (n, d), default=None
     y : array of shape (n,), default=None
     intervals : array of shape (n, 2), default=None
-        The rows that were audited, for the charts of lengths, errors and intervals.
+        The rows that were audited, for the charts of errors and intervals.
     y_pred : array of shape (n,), default=None
-        Point predictions of these rows, for their errors and a chart; None asks the model, where
-        it is asked for the intervals too.
+        Point predictions of these rows, for their errors; None asks the model, where it is asked
+        for the intervals too.
     random_state : int, default=0
         Seed of the rows drawn.
     group_hint : str, default="pass groups= to the audit"
@@ -137,7 +132,7 @@ def report_content(
             "tables": [_region_table(audit, part, group_hint) for part in _TABLES],
         },
         "predictions": list(filter(None, (found.warning, found.text))) if found else [],
-        "charts": charts.all_charts(audit, rows, y_pred, curve, comparison, random_state),
+        "charts": charts.all_charts(audit, rows, comparison, random_state),
         "slab": _slab_lines(audit),
         "comparison": None if comparison is None else _methods(comparison),
         "making": _model_facts(model),
@@ -216,12 +211,6 @@ def _with_expected_band(audit: Audit, model: Any) -> Audit:
     return replace(audit, summary=known)
 
 
-#: What one part of a family of tests is called, and several.
-_PARTS = {"rules": ("rule", "rules"), "features": ("feature bin", "feature bins")}
-_PARTS |= {"groups": ("group", "groups"), "sizes": ("length stratum", "length strata")}
-_PARTS["slab"] = "slab", "slabs"
-
-
 def _headline(
     audit: Audit, under: list[Failure], over: list[Failure], found: Accuracy | None
 ) -> dict[str, Any]:
@@ -282,8 +271,8 @@ def _parts_sentences(
         lines = [f"Coverage is too low, by more than chance, in {_say_parts(under)}."]
     if under and audit.is_shifted:
         told = [failure for failure in under if failure.stands_out]
-        apart = f"Of these, {_say_parts(told)} also differ" if told else "None of these differs"
-        lines.append(f"{apart} from the other rows.")
+        verb = "differs" if len(told) <= 1 else "differ"
+        lines.append(f"Of these, {len(told) or 'none'} also {verb} from the other rows.")
     if told:
         worst = min(told, key=lambda failure: failure.gap)
         phrase = coverage_phrase(worst, audit.summary.confidence_level)
@@ -292,11 +281,7 @@ def _parts_sentences(
 
 
 def _say_parts(failures: list[Failure]) -> str:
-    """2 rules, 5 feature bins and 1 group."""
-    counts = Counter(failure.part for failure in failures)
-    told = [(n, *_PARTS[part]) for part in _PARTS if (n := counts[part])]
-    *first, last = (f"{n:,} {one if n == 1 else many}" for n, one, many in told)
-    return f"{', '.join(first)} and {last}" if first else last
+    return "1 part" if len(failures) == 1 else f"{len(failures):,} parts"
 
 
 def _promise(audit: Audit, model: Any) -> dict[str, Any]:
@@ -363,34 +348,14 @@ def _slab_lines(audit: Audit) -> list[str]:
     ]
 
 
-#: Column -> field of a summary, and how it is said.
-_COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
-    "coverage": ("coverage", say_share),
-    "mean length": ("mean_length", say_number),
-    "interval score": ("interval_score", say_number),
-    "corr(length, covered)": ("length_coverage_corr", say_number),
-    "worst slab": ("worst_slab_coverage", say_share),
-    "excess risk": ("excess_risk_l1", say_number),
-}
-
-
 def _methods(comparison: Comparison) -> dict[str, Any]:
-    methods = []
-    for method in comparison.methods[: charts.MAX_METHODS]:
-        said = [typeset(say(getattr(method.summary, name))) for name, say in _COLUMNS.values()]
-        methods.append([method.name, *said])
-    paired: dict[str, list[str]] = {}
-    for row in charts.paired_in_points(comparison):
-        cell = typeset(say_difference(row.difference, row.lower, row.upper))
-        paired.setdefault(row.method, [row.method]).append(cell)
-    title, most = comparison.differences_heading(), charts.MAX_METHODS
-    differences = ("method", *charts.METRIC_NAMES.values()), list(paired.values())[:most]
+    titles, most, tables = ("Methods", comparison.differences_heading()), charts.MAX_METHODS, []
+    for title, (names, *rows) in zip(titles, comparison.texts(), strict=True):
+        said = [[name, *map(typeset, numbers)] for name, *numbers in rows[:most]]
+        tables.append(_table(title, names, said))
     cut = [f"The first {most} methods are shown."] if len(comparison.methods) > most else []
-    return {
-        "heading": comparison.heading(),
-        "tables": [_table("Methods", ("method", *_COLUMNS), methods), _table(title, *differences)],
-        "notes": cut + [short(note, _PARAGRAPH) for note in comparison.notes[:most]],
-    }
+    notes = cut + [short(note, _PARAGRAPH) for note in comparison.notes[:most]]
+    return {"heading": comparison.heading(), "tables": tables, "notes": notes}
 
 
 def _model_facts(model: Any) -> dict[str, Any]:
@@ -412,15 +377,12 @@ def _model_facts(model: Any) -> dict[str, Any]:
 
 
 def _data_facts(audit: Audit, X: Any, model: Any, seed: int) -> list[dict[str, Any]]:
-    facts: list[tuple[str, Any]] = [("rows audited", audit.summary.n)]
-    tables = []
+    facts: list[tuple[str, Any]] = [("rows audited", n := audit.summary.n)]
     if X is not None:
-        columns = _column_rows(X, audit.summary.n)
-        n_missing = sum(row[2] > 0 for row in columns)
-        facts += [("columns", len(columns)), ("columns with missing values", n_missing)]
-        names = ("column", "kind", "missing", "distinct", "range or most frequent")
-        title = "Columns" + f", the first {_MAX_COLUMNS}" * (len(columns) > _MAX_COLUMNS)
-        tables.append(_table(title, names, columns[:_MAX_COLUMNS]))
+        if len(X) != n:
+            got = f"X has {say_rows(len(X))}"
+            raise ValueError(f"{got}; expected the audit's {say_rows(n)}: pass what was audited.")
+        facts.append(("columns", len(table_names(as_table(X)))))
     facts.append(("seed of the samples on this page", seed))
     if hasattr(model, "random_state"):
         facts.append(("random_state of the model", model.random_state))
@@ -429,21 +391,4 @@ def _data_facts(audit: Audit, X: Any, model: Any, seed: int) -> list[dict[str, A
     return [
         _table("Facts", ("fact", "value"), facts),
         _table("Versions", ("package", "version"), versions(list(packages)).items()),
-        *tables,
     ]
-
-
-def _column_rows(X: Any, n: int) -> list[tuple[Any, ...]]:
-    if len(X) != n:
-        got = f"X has {say_rows(len(X))}"
-        raise ValueError(f"{got}; expected the audit's {say_rows(n)}: pass what was audited.")
-    rows: list[tuple[Any, ...]] = []
-    for column in read_columns(as_table(X), n):
-        kind, known = column.kind, column.codes[column.codes != MISSING]
-        says = column.labels[0] if column.labels else ""
-        if kind != LABEL:
-            ends = column.values[[0, -1]] if len(known) else ()
-            says = " to ".join(say_rounded(float(end), kind) for end in ends)
-        distinct = len(np.unique(known))
-        rows.append((short(column.name, NARROW), kind, column.n_missing, distinct, says))
-    return rows

@@ -73,54 +73,6 @@ function forestTip(row, exact) {
   return `${row.label}\n${exact(row.value)} (${exact(row.lower)} to ${exact(row.upper)})\n${count(row.rows)} rows`;
 }
 
-function bars(spec, columns, width) {
-  const rows = zip(columns);
-  const narrow = width < 420;
-  const left = narrow ? 4 : labelRoom(spec, width);
-  const step = narrow ? 44 : 28;
-  const most = Math.max(...rows.map((row) => Math.abs(row.weight)));
-  const place = scale(-most, most, left, width - 62);
-  const nodes = [line(place(0), 0, place(0), step * rows.length, "base")];
-  rows.forEach((row, i) => {
-    const middle = step * (i + (narrow ? 0.7 : 0.5));
-    const [from, to] = [place(Math.min(0, row.weight)), place(Math.max(0, row.weight))];
-    nodes.push(
-      svg("g", { class: "mark", "data-tip": `${row.label}\n${say(row.weight)}` },
-        svg("rect", { x: from, y: middle - 7, width: Math.max(1, to - from), height: 14, class: "bar" }),
-        text(narrow ? left : left - 16, narrow ? middle - 13 : middle + 4, fit(row.label, narrow ? width : left - 18),
-          { class: "label", "text-anchor": narrow ? "start" : "end" }),
-        text(width - 4, middle + 4, say(row.weight), { class: "value", "text-anchor": "end" })),
-    );
-  });
-  return [step * rows.length + 8, nodes];
-}
-
-function histogram(spec, columns, width) {
-  const rows = zip(columns);
-  const height = Math.min(320, Math.max(240, width * 0.45));
-  const most = Math.max(...rows.map((row) => row.covered + row.missed));
-  const box = frame(width, height, 0, most);
-  const x = scale(rows[0].from, rows[rows.length - 1].to, box.left, box.right);
-  const y = scale(0, most * 1.05, box.bottom, box.top);
-  const nodes = [
-    ...yAxis(y, box.left, box.right, sayTick, "rows", UPWARDS),
-    ...xAxis(x, box.bottom, box.bottom, sayTick, "length of the interval", width < 560 ? 4 : 7),
-  ];
-  for (const row of rows) {
-    const [from, to] = [x(row.from) + 0.5, x(row.to) - 0.5];
-    const total = row.covered + row.missed;
-    const tip = `${say(row.from)} to ${say(row.to)}\n${count(total)} rows, ${count(row.missed)} missed`;
-    nodes.push(
-      svg("g", { class: "mark", "data-tip": tip },
-        svg("rect", { x: from, y: box.top, width: Math.max(1, to - from), height: box.bottom - box.top, class: "hit" }),
-        svg("rect", { x: from, y: y(total), width: Math.max(1, to - from), height: y(row.missed) - y(total), class: "bar quiet" }),
-        svg("rect", { x: from, y: y(row.missed), width: Math.max(1, to - from), height: box.bottom - y(row.missed), class: "bar miss" })),
-    );
-  }
-  nodes.push(line(box.left, box.bottom, box.right, box.bottom, "base"));
-  return [height, nodes];
-}
-
 function scatter(spec, columns, width) {
   const rows = zip(columns);
   const height = Math.min(420, Math.max(280, width * 0.62));
@@ -149,33 +101,6 @@ function inRow(row, value) {
   return sayTick(value, (number(row.upper) - number(row.lower)) / 10);
 }
 
-function predictions(spec, columns, width) {
-  const height = Math.min(460, Math.max(300, width * 0.55));
-  const [low, high] = spec.ends.map(number);
-  const [first, last] = spec.across.map(number);
-  const room = (last - first || Math.abs(last) || 1) * 0.03;
-  const box = frame(width, height, low, high);
-  const x = scale(first - room, last + room, box.left, box.right);
-  const y = scale(low, high, box.bottom, box.top);
-  const nodes = [
-    ...yAxis(y, box.left, box.right, sayTick, "observed", UPWARDS),
-    ...xAxis(x, box.top, box.bottom, sayTick, "predicted", width < 560 ? 4 : 7),
-  ];
-  // Misses last: they must not hide under the many.
-  for (const row of zip(columns).sort((a, b) => Number(b.covered) - Number(a.covered))) {
-    const place = x(number(row.predicted));
-    const tip = `row ${count(row.row)}: predicted ${inRow(row, row.predicted)}, observed ${inRow(row, row.observed)}\n${inRow(row, row.lower)} to ${inRow(row, row.upper)}`;
-    nodes.push(
-      svg("g", { class: row.covered ? "mark row" : "mark row miss", "data-tip": tip },
-        line(place, y(number(row.lower)), place, y(number(row.upper)), "range"),
-        svg("circle", { cx: place, cy: y(number(row.observed)), r: row.covered ? 2 : 3, class: "dot" })),
-    );
-  }
-  const [from, to] = [Math.max(x.low, low), Math.min(x.high, high)];
-  if (from < to) nodes.push(line(x(from), y(from), x(to), y(to), "target"));
-  return [height, nodes];
-}
-
 function intervals(spec, columns, width) {
   const rows = zip(columns);
   const height = Math.min(380, Math.max(260, width * 0.5));
@@ -199,31 +124,4 @@ function intervals(spec, columns, width) {
   return [height - 10, nodes];
 }
 
-function curve(spec, columns, width) {
-  const rows = zip(columns);
-  const height = Math.min(400, Math.max(280, width * 0.6));
-  const format = (v) => percent(v, 0);
-  const low = Math.max(0, Math.min(...rows.flatMap((row) => [row.confidence_level, row.lower])) - 0.05);
-  const box = frame(width, height, low, 1);
-  const x = scale(low, 1, box.left, box.right);
-  const y = scale(low, 1, box.bottom, box.top);
-  const nodes = [
-    ...yAxis(y, box.left, box.right, format, "coverage observed", UPWARDS),
-    ...xAxis(x, box.top, box.bottom, format, "confidence level asked for", width < 560 ? 4 : 6),
-  ];
-  const path = (points) => points.map(([a, b]) => `${x(a)},${y(b)}`).join(" ");
-  const up = rows.map((row) => [row.confidence_level, row.upper]);
-  const down = rows.map((row) => [row.confidence_level, row.lower]).reverse();
-  nodes.push(
-    svg("polygon", { points: path([...up, ...down]), class: "area" }),
-    line(x(low), y(low), x(1), y(1), "target"),
-    svg("polyline", { points: path(rows.map((row) => [row.confidence_level, row.coverage])), class: "curve" }),
-  );
-  for (const row of rows) {
-    const tip = `asked ${percent(row.confidence_level)}, got ${percent(row.coverage)}\nmean length ${say(row.mean_length)}`;
-    nodes.push(svg("circle", { cx: x(row.confidence_level), cy: y(row.coverage), r: 4, class: "knot", "data-tip": tip }));
-  }
-  return [height, nodes];
-}
-
-const KINDS = { forest, bars, histogram, scatter, predictions, intervals, curve };
+const KINDS = { forest, scatter, intervals };

@@ -28,16 +28,14 @@ function drawChart(figure, given) {
   fillTable(figure);
 }
 
-const COUNTS = ["row", "rows", "covered", "missed"];
-const HEADINGS = { confidence_level: "confidence level", mean_length: "mean length", label: "" };
+const COUNTS = ["row", "rows"];
 
 function cellText(spec, name, row) {
   const value = row[name];
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (name === "label") return value;
   if (name === "state") return { under: "below", over: "above", apart: "apart", within: "within chance" }[value];
-  const isShare = spec.kind === "curve" ? name !== "mean_length" : spec.share && name !== "rows";
-  if (isShare) return percent(value);
+  if (spec.share && name !== "rows") return percent(value);
   if (COUNTS.includes(name)) return count(value);
   return "upper" in row ? inRow(row, value) : say(value);
 }
@@ -52,7 +50,7 @@ function fillTable(figure) {
     return;
   }
   const names = Object.keys(option.columns);
-  const head = names.map((name) => html("th", { scope: "col" }, HEADINGS[name] ?? name));
+  const head = names.map((name) => html("th", { scope: "col" }, name === "label" ? "" : name));
   const body = zip(option.columns).map((row) =>
     html("tr", {}, ...names.map((name, i) => html(i ? "td" : "th", i ? {} : { scope: "row" }, cellText(spec, name, row)))));
   const named = { "aria-label": `${spec.title}, as a table` };
