@@ -84,6 +84,15 @@ def gaussian_law(bandwidth: Any) -> KernelLaw:
     return KernelLaw("gaussian", bandwidth=bandwidth, n_jobs=1)
 
 
+class Shrinking:
+    """h = median distance x n^(-1 / (2 + d)): shrinks as the proof asks of a Lipschitz law."""
+
+    def choose(self, problem: Any) -> float:
+        """The shrunk median of the pairwise distances."""
+        n, d = problem.points.shape
+        return float(problem.distance_quantile(0.5) * n ** (-1.0 / (2.0 + d)))
+
+
 def measured(task: Task, arm: Arm) -> list[Row]:
     """The row of a method with what only a simulation tells.
 
@@ -364,7 +373,7 @@ SCENARIOS_LAWS: dict[str, Any] = {
     "median": gaussian_law("median"),
     "median-log": gaussian_law("median-log"),
     "0.1 quantile": gaussian_law(DistanceQuantile(0.1)),
-    "rate": gaussian_law("rate"),
+    "rate": gaussian_law(Shrinking()),
     "cv": gaussian_law("cv"),
 }
 #: Points of coverage, and per cent of the length, that a method may add and do no harm.
@@ -573,7 +582,7 @@ PROPOSITION2_SIMULATIONS = ("sim2", "heteroscedastic")
 #: The paper's bandwidth, one that shrinks as the proof asks, and none.
 PROPOSITION2_LAWS: dict[str, Any] = {
     "median": gaussian_law("median"),
-    "rate": gaussian_law("rate"),
+    "rate": gaussian_law(Shrinking()),
     "no local law": "uniform",
 }
 #: Where the proof applies and its rate, n^(-1 / 3), is one that these sizes can show.

@@ -21,9 +21,8 @@ _HOMES = {
     "audit": "Audit Comparison compare",
     "monitor": "CoverageMonitor",
     "scores": "AbsoluteScore NormalisedScore QuantileScore ResidualScore ResponseScore",
-    "laws": "AutoLaw CrossValidated DistanceQuantile ForestLaw HiddenLayer KernelLaw LearnedLaw "
-    "LearnedMetric MedianLog NeighborsLaw Rate ResponseLaw ScaledLaw StackedLaw "
-    "UniformLaw",
+    "laws": "AutoLaw DistanceQuantile ForestLaw HiddenLayer KernelLaw LearnedLaw "
+    "LearnedMetric NeighborsLaw ResponseLaw ScaledLaw StackedLaw UniformLaw",
     "corrections": "EffectiveSize FiniteThresholds",
     "adjustments": "AdditiveExpectation AdditiveQuantile MonotoneAdjustment "
     "MultiplicativeExpectation MultiplicativeQuantile ScaledQuantile ThetaQuantile",

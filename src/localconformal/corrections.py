@@ -568,6 +568,8 @@ _CALIBRATION, _QUERIES = 1_000, 300
 _REFERENCES_EACH = 3
 #: Rows that all splits together look at, about, and the most splits.
 _TRIAL_ROWS, _MOST_TRIALS = 2_000, 8
+#: Bandwidths tried.
+_CANDIDATES = 20
 
 
 @dataclass(eq=False, repr=False)
@@ -631,9 +633,9 @@ class FiniteThresholds(BaseEstimator):
     """h with the smallest thresholds of localized conformal prediction, of those seldom infinite.
 
         minimise   mean finite threshold
-        subject to share of infinite thresholds <= most_infinite
+        subject to share of infinite thresholds <= (1 - level) / 2
 
-    over ``n_candidates`` bandwidths in equal ratios, from twice the largest of the pairwise
+    over 20 bandwidths in equal ratios, from twice the largest of the pairwise
     distances to their 1 % quantile, until the condition fails; the widest stands where it fails at
     once. A third of the reference rows (1,000 at most) stand for calibration rows, others (300 at
     most) are asked; with few rows over several splits, since one would be chance.
@@ -642,9 +644,6 @@ class FiniteThresholds(BaseEstimator):
     ----------
     level : float, default=0.9
         Confidence level of the thresholds.
-    n_candidates : int, default=20
-    most_infinite : float, default=None
-        None is (1 - level) / 2.
 
     Examples
     --------
@@ -653,39 +652,25 @@ class FiniteThresholds(BaseEstimator):
     """
 
     level: float = 0.9
-    n_candidates: int = 20
-    most_infinite: float | None = None
 
     def choose(self, problem: Problem) -> float:
         """The candidate of the smallest objective."""
-        self._check()
+        if not 0.0 < self.level < 1.0:
+            raise ValueError(f"got level={self.level!r}; expected a number inside (0, 1).")
         ends = (2.0 * problem.distance_quantile(1.0), problem.distance_quantile(0.01))
         if len(problem.v) < 2:
             return ends[0]
-        candidates = np.geomspace(*ends, self.n_candidates)
+        candidates = np.geomspace(*ends, _CANDIDATES)
         count = int(np.clip(_TRIAL_ROWS // len(problem.v), 1, _MOST_TRIALS))
         trials = [_make_trial(problem, self.level, number) for number in range(count)]
-        most = (1.0 - self.level) / 2.0 if self.most_infinite is None else self.most_infinite
         objectives: list[float] = []
         for h in candidates:
             share, objective = np.mean([trial(float(h)) for trial in trials], axis=0)
             # Narrower ones have more of them still.
-            if share > most:
+            if share > (1.0 - self.level) / 2.0:
                 break
             objectives.append(objective)
         return float(candidates[int(np.argmin(objectives)) if objectives else 0])
-
-    def _check(self) -> None:
-        if not 0.0 < self.level < 1.0 or not self.n_candidates >= 1:
-            raise ValueError(
-                f"got level={self.level!r} and n_candidates={self.n_candidates!r}; expected a "
-                "number inside (0, 1) and at least 1 candidate."
-            )
-        most = 0.0 if self.most_infinite is None else self.most_infinite
-        if not 0.0 <= most <= 1.0:
-            raise ValueError(
-                f"got most_infinite={self.most_infinite!r}; expected a share in [0, 1] or None."
-            )
 
 
 def _make_trial(

@@ -12,7 +12,7 @@ import localconformal as lc
 from inner import LAWS, told
 
 KERNELS = ("gaussian", "boxcar", "epanechnikov")
-BANDWIDTHS, TARGETS = ("median", "median-log", "rate", "cv"), ("scores", "size", "both", "response")
+BANDWIDTHS, TARGETS = ("median", "median-log", "cv"), ("scores", "size", "both", "response")
 #: Their quantiles are reference scores; those of the others lie on lines between knots.
 DISCRETE = (lc.ForestLaw, lc.KernelLaw, lc.NeighborsLaw, lc.UniformLaw)
 FOREST = ensemble.RandomForestRegressor(6, min_samples_leaf=4)

@@ -42,8 +42,6 @@ def test_auto_follows_its_table_and_says_why(case):
     assert report.engine == expected
     assert len(report.reason.split()) > 3
     assert report.n_references == params["n"]
-    assert report.n_bytes > 0
-    assert report.microseconds_per_query > 0
     assert 0.0 <= report.certified_error <= report.tolerance
     assert (report.n_landmarks is not None) == (expected == "sketch")
     assert (report.certified_error > 0) == (expected == "sketch")

@@ -46,8 +46,7 @@ def points():
     ("rule", "factor"),
     [
         ("median", 1.0),
-        (lc.MedianLog(), 1 / math.sqrt(2 * math.log(41))),
-        *((lc.Rate(beta), 41 ** (-1 / (2 * beta + 3))) for beta in (0.5, 1.0, 2.0)),
+        ("median-log", 1 / math.sqrt(2 * math.log(41))),
     ],
 )
 def test_rules_are_the_median_of_the_positive_distances_times_their_factor(rule, factor, points):
@@ -77,12 +76,12 @@ def test_cross_validation_is_narrow_for_a_narrow_signal_and_wide_for_none(kernel
     """A row that answered for itself would make the narrowest win always."""
     X, v = narrow_signal(500)
     median = chosen("median", X)
-    assert chosen(lc.CrossValidated(), X, v, kernel) < 0.3 * median
+    assert chosen("cv", X, v, kernel) < 0.3 * median
     noise = np.random.default_rng(1).normal(size=(5, 500))
-    without_signal = [chosen(lc.CrossValidated(), X, v, kernel) for v in noise]
+    without_signal = [chosen("cv", X, v, kernel) for v in noise]
     assert statistics.median(without_signal) > 0.8 * median
     # Of equal losses the widest bandwidth wins.
-    assert chosen(lc.CrossValidated(), X, np.zeros(500), kernel) == pytest.approx(4 * median)
+    assert chosen("cv", X, np.zeros(500), kernel) == pytest.approx(4 * median)
 
 
 def effective_size(kernel, squared, h):
@@ -110,15 +109,12 @@ def test_more_neighbours_than_rows_need_an_infinite_bandwidth_and_copies_none():
     assert chosen(lc.EffectiveSize(9.5), *twins) == pytest.approx(1.0, rel=1e-3)
 
 
-def test_the_more_thresholds_may_be_infinite_the_narrower_the_kernel():
-    rows = drawn(90, d=1)
-    shares = (0.0, 0.05, 0.15, 0.4, 1.0)
-    found = [chosen(lc.FiniteThresholds(0.7, most_infinite=share), *rows) for share in shares]
+def test_the_lower_the_level_the_narrower_the_kernel_and_few_rows_have_the_widest():
+    found = [chosen(lc.FiniteThresholds(level), *drawn(90, d=1)) for level in (0.95, 0.7, 0.3)]
     assert found == sorted(found, reverse=True)
     assert found[0] > found[-1]
-    assert chosen(lc.FiniteThresholds(0.7), *rows) == found[2]
-    few, rule = drawn(6, d=1), lc.FiniteThresholds(level=0.95, most_infinite=0.0)
-    assert chosen(rule, *few) == pytest.approx(2.0 * pdist(few[0]).max())
+    few = drawn(6, d=1)
+    assert chosen(lc.FiniteThresholds(0.95), *few) == pytest.approx(2.0 * pdist(few[0]).max())
     assert chosen(lc.FiniteThresholds(), np.zeros((1, 1))) == 2.0
 
 
@@ -129,22 +125,17 @@ def test_numbers_and_a_user_s_own_rule_are_asked():
         *((9e149, 9e149), (1e-300, 1e-100)),
     ):
         assert chosen(given, *drawn()) == found
-    law = lc.KernelLaw(bandwidth=lc.Rate(beta=2.0))
-    assert clone(law).bandwidth.beta == 2.0
-    law.set_params(bandwidth__beta=3.0)
-    assert law.get_params()["bandwidth__beta"] == 3.0
+    law = lc.KernelLaw(bandwidth=lc.DistanceQuantile(0.2))
+    assert clone(law).bandwidth.q == 0.2
+    law.set_params(bandwidth__q=0.3)
+    assert law.get_params()["bandwidth__q"] == 0.3
 
 
 BAD_BANDWIDTHS = [
     *((bad, r"bandwidth=.*positive number") for bad in (0, np.nan, True, "wide", [1.0], None)),
     (lc.DistanceQuantile(1.5), r"q=.*; "),
-    (lc.Rate(np.nan), r"beta=.*positive"),
     *((lc.EffectiveSize(bad), r"target=.*positive") for bad in (0, np.nan, "many")),
-    (lc.CrossValidated(n_folds=1), "n_folds"),
-    (lc.CrossValidated(n_candidates=0), "n_candidates"),
-    (lc.CrossValidated(levels=(1.5,)), "levels"),
     (lc.FiniteThresholds(level=1.0), r"level=.*expected"),
-    (lc.FiniteThresholds(most_infinite=1.1), r"most_infinite=.*expected"),
 ]
 
 

@@ -5,13 +5,11 @@ numba is loaded when a loop is first called.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
-from threading import RLock, Timer
+from functools import partial
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -29,11 +27,6 @@ CODES = {"gaussian": 0, "boxcar": 1, "epanechnikov": 2}
 NO_MASS = 1400.0
 #: At this multiple of the largest distance every kernel is flat to within rounding.
 FLAT = 1e6
-#: Seconds after which a wait is explained; loading from the disk cache takes less.
-_PATIENCE = 1.0
-#: The line of stages (`localconformal.progress`), which may be there, is cleared first.
-_CLEAR = "\r\x1b[K"
-_WORDS = "localconformal: compiling the engine, once on this machine; it takes some seconds ...\n"
 _one_at_a_time = RLock()
 
 
@@ -84,7 +77,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class EngineReport:
-    """What was chosen, and why; ``n_bytes`` is the state that a query reads."""
+    """What was chosen, and why."""
 
     engine: str
     reason: str
@@ -94,9 +87,6 @@ class EngineReport:
     tolerance: float = 0.005
     #: 99th percentile of the rank error at held-aside rows; 0 for exact engines.
     certified_error: float = 0.0
-    n_bytes: int = 0
-    #: Measured at fit on a few reference rows, two levels.
-    microseconds_per_query: float = float("nan")
 
 
 def fewest_doublings(farthest: Array, enough: Callable[[Array], NDArray[np.bool_]]) -> Array:
@@ -126,7 +116,7 @@ class _Loop:
     def __call__(self, *args: Any) -> Any:
         if self.called:
             return self.compiled(*args)
-        with _one_at_a_time, _explained_wait():
+        with _one_at_a_time:
             answer, self.called = self.compile()(*args), True
             return answer
 
@@ -152,27 +142,6 @@ def jit(inline: str = "never") -> Any:
     """Have a function compiled without fast maths, so that no sum is ever reordered."""
     options = {"inline": inline, "nogil": True, "error_model": "numpy"}
     return lambda function: _Loop(function, options)
-
-
-@cache
-def _explain() -> None:
-    """Cached: said once, however many loops are compiled."""
-    print(_CLEAR + _WORDS, end="", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _explained_wait() -> Iterator[None]:
-    """Explain a long wait on a terminal; silent elsewhere, and when everything is cached."""
-    if not (sys.stderr is not None and sys.stderr.isatty()):
-        yield
-        return
-    timer = Timer(_PATIENCE, _explain)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def run_in_threads(

@@ -425,8 +425,6 @@ class ExactEngine(Engine):
         reach = float(np.einsum("ij,ij->i", scaled, scaled).max())
         narrow_enough = kernel == "gaussian" and reach <= _FLOAT32_REACH
         self.narrow = _into_blocks(scaled).astype(np.float32) if narrow_enough else None
-        # In the precision that most rows use.
-        self.n_bytes = int((self.wide if self.narrow is None else self.narrow).nbytes)
 
     def _run(self, loop: Callable[..., None], rows: Array, asked: Any, out: Any) -> Any:
         """``out``, filled on chunks of rows, in threads, each at the precision that it needs."""

@@ -155,7 +155,6 @@ class Sketch:
         self.sums = np.zeros((len(edges), len(landmarks)))
         self.extra = np.zeros((3, len(landmarks)))
         self.n, self.largest = 0, -np.inf
-        self.n_bytes = int(self.sums.nbytes + self.extra.nbytes + landmarks.nbytes)
 
     def empty(self) -> Sketch:
         """The same without rows."""

@@ -14,12 +14,9 @@ from localconformal.laws.base import (
 from localconformal.laws.embeddings import HiddenLayer, LearnedMetric
 from localconformal.laws.forest import ForestLaw
 from localconformal.laws.kernel import (
-    CrossValidated,
     DistanceQuantile,
     KernelLaw,
-    MedianLog,
     NeighborsLaw,
-    Rate,
 )
 from localconformal.laws.learned import LearnedLaw
 from localconformal.laws.stacked import StackedLaw
@@ -37,7 +34,6 @@ __all__ = [
     "LAWS",
     "LAW_METHODS",
     "AutoLaw",
-    "CrossValidated",
     "DistanceQuantile",
     "ForestLaw",
     "HiddenLayer",
@@ -46,9 +42,7 @@ __all__ = [
     "LearnedLaw",
     "LearnedMetric",
     "LocalLaws",
-    "MedianLog",
     "NeighborsLaw",
-    "Rate",
     "ResponseLaw",
     "ScaledLaw",
     "SidedLaw",

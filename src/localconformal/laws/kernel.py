@@ -15,7 +15,6 @@ make it fast at scale. A bandwidth rule has ``choose(problem) -> h``.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -45,8 +44,9 @@ from localconformal.rows import Curve, Rows
 
 #: The paper's advice for the size of a mini-batch.
 _BATCH_SHARE = 0.3
-#: Rows asked and rows answering in cross-validation.
-_CV_QUERIES, _CV_REFERENCES = 1_000, 10_000
+#: Of cross-validation: rows asked, rows answering, folds, bandwidths tried, levels that count.
+_CV_QUERIES, _CV_REFERENCES, _CV_FOLDS, _CV_CANDIDATES = 1_000, 10_000, 5, 14
+_CV_LEVELS = np.array([0.05, 0.95])
 #: Share of rows that may need the fallback at a bandwidth that is tried.
 _MOST_WIDENED = 0.1
 _SMALLEST, _LARGEST = 1e-100, 1e150
@@ -168,115 +168,53 @@ class DistanceQuantile(BaseEstimator):
         return problem.distance_quantile(self.q)
 
 
-class MedianLog(BaseEstimator):
-    """h = median distance / sqrt(2 ln n): the "median trick" of the authors' code.
-
-    Examples
-    --------
-    >>> MedianLog()
-    MedianLog()
-    """
-
-    def choose(self, problem: Problem) -> float:
-        """The scaled median."""
-        n = max(len(problem.v), 2)
-        return problem.distance_quantile(0.5) / float(np.sqrt(2.0 * np.log(n)))
+def _median_log(problem: Problem) -> float:
+    """Median distance / sqrt(2 ln n): the "median trick" of the authors' code."""
+    n = max(len(problem.v), 2)
+    return problem.distance_quantile(0.5) / float(np.sqrt(2.0 * np.log(n)))
 
 
-@dataclass(eq=False, repr=False)
-class Rate(BaseEstimator):
-    """h = median distance x n^(-1 / (2 beta + d)): shrinks as the paper's proposition asks.
-
-    Parameters
-    ----------
-    beta : float, default=1.0
-        Assumed smoothness of x -> F(. | x).
-
-    Examples
-    --------
-    >>> Rate(beta=2.0)
-    Rate(beta=2.0)
-    """
-
-    beta: float = 1.0
-
-    def choose(self, problem: Problem) -> float:
-        """The shrunk median."""
-        if not self.beta > 0:
-            raise ValueError(f"got beta={self.beta!r}; expected a positive number.")
-        n, d = problem.points.shape
-        return problem.distance_quantile(0.5) * float(n ** (-1.0 / (2.0 * self.beta + d)))
-
-
-@dataclass(eq=False, repr=False)
-class CrossValidated(BaseEstimator):
-    """h that minimises the pinball loss of the local quantiles on held-out folds.
+def _cross_validated(problem: Problem) -> float:
+    """h of least pinball loss of the local quantiles on held-out folds.
 
     Candidates are multiples of the median distance, from wide (hardly local) to narrow, up to
     where more than a tenth of the rows would need the fallback; of equal ones the widest wins.
-
-    Parameters
-    ----------
-    levels : tuple of floats, default=(0.05, 0.95)
-        Quantile levels whose pinball losses are added.
-    n_folds : int, default=5
-    n_candidates : int, default=14
-
-    Examples
-    --------
-    >>> CrossValidated(n_folds=3)
-    CrossValidated(n_folds=3)
     """
-
-    levels: tuple[float, ...] = (0.05, 0.95)
-    n_folds: int = 5
-    n_candidates: int = 14
-
-    def choose(self, problem: Problem) -> float:
-        """The candidate of least loss."""
-        if not self.n_folds >= 2 or not self.n_candidates >= 1:
-            raise ValueError(
-                f"got n_folds={self.n_folds!r} and n_candidates={self.n_candidates!r}; expected at "
-                "least 2 folds and 1 candidate."
-            )
-        if not self.levels or not all(0.0 < level < 1.0 for level in self.levels):
-            raise ValueError(f"got levels={self.levels!r}; expected numbers inside (0, 1).")
-        candidates = problem.distance_quantile(0.5) * np.geomspace(4.0, 1 / 64, self.n_candidates)
-        losses: list[float] = []
-        for h in candidates:
-            loss, widened = self._loss(problem, float(h))
-            if losses and widened > _MOST_WIDENED:
-                break
-            losses.append(loss)
-        return float(candidates[int(np.argmin(losses))])
-
-    def _loss(self, problem: Problem, bandwidth: float) -> tuple[float, float]:
-        """Mean pinball loss of held-out rows at one bandwidth, and the share that fell back."""
-        problem = replace(problem.sample(_CV_REFERENCES), bandwidth=bandwidth)
-        points, v = problem.points, problem.v
-        if len(v) < 2:
-            return 0.0, 0.0
-        rng = np.random.default_rng(problem.seed)
-        fold = rng.permutation(len(v)) % min(self.n_folds, len(v))
-        asked = np.zeros(len(v), dtype=bool)
-        asked[rng.permutation(len(v))[:_CV_QUERIES]] = True
-        levels = np.asarray(self.levels)
-        losses, widened = [], []
-        for held in range(fold.max() + 1):
-            out, rest = asked & (fold == held), fold != held
-            engine, _ = _build_engine("minibatch", problem.take(rest))
-            local = engine.quantiles(points[out], levels, np.zeros(len(levels), dtype=bool))
-            error = v[out][:, None] - local
-            losses.append(np.maximum(levels * error, (levels - 1.0) * error))
-            widened.append(engine.moments(points[out])[:, 3])
-        return float(np.mean(np.concatenate(losses))), float(np.mean(np.concatenate(widened)))
+    candidates = problem.distance_quantile(0.5) * np.geomspace(4.0, 1 / 64, _CV_CANDIDATES)
+    losses: list[float] = []
+    for h in candidates:
+        loss, widened = _held_out_loss(problem, float(h))
+        if losses and widened > _MOST_WIDENED:
+            break
+        losses.append(loss)
+    return float(candidates[int(np.argmin(losses))])
 
 
-_RULES: dict[str, Any] = {
-    "median": DistanceQuantile(0.5),
-    "median-log": MedianLog(),
-    "rate": Rate(),
-    "cv": CrossValidated(),
+def _held_out_loss(problem: Problem, bandwidth: float) -> tuple[float, float]:
+    """Mean pinball loss of held-out rows at one bandwidth, and the share that fell back."""
+    problem = replace(problem.sample(_CV_REFERENCES), bandwidth=bandwidth)
+    points, v, levels = problem.points, problem.v, _CV_LEVELS
+    if len(v) < 2:
+        return 0.0, 0.0
+    rng = np.random.default_rng(problem.seed)
+    fold = rng.permutation(len(v)) % min(_CV_FOLDS, len(v))
+    asked = np.zeros(len(v), dtype=bool)
+    asked[rng.permutation(len(v))[:_CV_QUERIES]] = True
+    losses, widened = [], []
+    for held in range(fold.max() + 1):
+        out, rest = asked & (fold == held), fold != held
+        engine, _ = _build_engine("minibatch", problem.take(rest))
+        local = engine.quantiles(points[out], levels, np.zeros(len(levels), dtype=bool))
+        error = v[out][:, None] - local
+        losses.append(np.maximum(levels * error, (levels - 1.0) * error))
+        widened.append(engine.moments(points[out])[:, 3])
+    return float(np.mean(np.concatenate(losses))), float(np.mean(np.concatenate(widened)))
+
+
+_RULES: dict[str, Callable[[Problem], float]] = {
+    "median": DistanceQuantile(0.5).choose,
+    "median-log": _median_log,
+    "cv": _cross_validated,
 }
 
 
@@ -285,7 +223,7 @@ def _choose_bandwidth(bandwidth: Any, problem: Problem) -> float:
     if isinstance(bandwidth, (int, float, np.number)) and not isinstance(bandwidth, bool):
         h = float(bandwidth)
     elif isinstance(bandwidth, str) and bandwidth in _RULES:
-        h = _RULES[bandwidth].choose(problem)
+        h = _RULES[bandwidth](problem)
     else:
         h = float(bandwidth.choose(problem)) if hasattr(bandwidth, "choose") else float("nan")
     if not h > 0:
@@ -314,7 +252,7 @@ def _build_engine(name: str, problem: Problem) -> tuple[Any, EngineReport]:
         why = f"few reference rows (up to {FEW}) need no compiled code"
         if problem.kernel not in CODES:
             why = f"the {problem.kernel} kernel has no compiled formula"
-        report = EngineReport("reference", why, len(problem.v), n_bytes=problem.points.nbytes)
+        report = EngineReport("reference", why, len(problem.v))
         kernel = (problem.kernel, problem.bandwidth, problem.min_effective_samples)
         return ReferenceEngine(problem.v, KernelWeights(problem.points, *kernel)), report
     sketch, report = _sketch_or_none("exact" if name == "minibatch" else name, problem)
@@ -340,7 +278,7 @@ def _exact_engine(problem: Problem, reason: str = "") -> tuple[Engine, EngineRep
 
     parts = (problem.v, problem.points, problem.kernel, problem.bandwidth)
     engine = ExactEngine(*parts, problem.min_effective_samples, problem.n_jobs)
-    return engine, EngineReport("exact", reason, len(problem.v), n_bytes=engine.n_bytes)
+    return engine, EngineReport("exact", reason, len(problem.v))
 
 
 def _try_sketch(problem: Problem, insist: bool) -> tuple[Any, EngineReport]:
@@ -369,7 +307,7 @@ def _try_sketch(problem: Problem, insist: bool) -> tuple[Any, EngineReport]:
     fallback, _ = _exact_engine(part)
     engine = SketchEngine(sketch, fallback, problem.min_effective_samples, problem.n_jobs)
     met = "met" if certified else "missed, but a sketch was asked for"
-    numbers = (len(problem.v), n_landmarks, problem.tolerance, error, sketch.n_bytes)
+    numbers = (len(problem.v), n_landmarks, problem.tolerance, error)
     return engine, EngineReport("sketch", f"certificate {met}: {words}", *numbers)
 
 
@@ -429,7 +367,8 @@ class KernelLaw(Law):
         exp(-u^2 / 2), 1{u <= 1} or (1 - u^2)+.
     bandwidth : float or str or rule, default="median"
         h, infinite for no localization, or how to choose it from the reference rows: "median" of
-        the pairwise distances, "median-log", "rate", "cv" or a rule, ``DistanceQuantile(0.1)``.
+        the pairwise distances, "median-log" (over sqrt(2 ln n), as in the authors' code), "cv"
+        (least held-out pinball loss), or a rule such as ``DistanceQuantile(0.1)``.
     embedding : default=None
         Where distances are measured: None (standardised features; one-hot and imputed for
         frames), "outputs" (mu(x), the regressor's own point predictions), "outputs-spread" (mu(x)
@@ -456,7 +395,7 @@ class KernelLaw(Law):
     bandwidth_ : float
         The chosen h, in units of the embedded rows.
     engine_report_ : EngineReport
-        Which engine was chosen and why, its certified error, its bytes and its cost per query.
+        Which engine was chosen and why, and its certified error.
 
     Examples
     --------
@@ -496,14 +435,7 @@ class KernelLaw(Law):
                 "for engine='minibatch' only."
             )
         problem = self._place(X, v)
-        self.engine_, report = _build_engine(self.engine, problem)
-        # What a query of two levels costs, once everything is loaded.
-        probes, levels, below = problem.points[:64], np.array([0.05, 0.95]), np.zeros(2, dtype=bool)
-        self.engine_.quantiles(probes[:1], levels, below)
-        start = time.perf_counter()
-        self.engine_.quantiles(probes, levels, below)
-        spent = 1e6 * (time.perf_counter() - start) / len(probes)
-        self.engine_report_ = replace(report, microseconds_per_query=spent)
+        self.engine_, self.engine_report_ = _build_engine(self.engine, problem)
         return self
 
     def _place(self, X: Any, v: ArrayLike) -> Problem:

@@ -41,7 +41,7 @@ from localconformal.corrections import Cells
 from localconformal.distribution import WithPredictiveDistribution
 from localconformal.laws import LAW_METHODS, LAWS, SidedLaw
 from localconformal.quantiles import Array, as_levels, crossed, finish
-from localconformal.regressors.guarantee import Guarantee, PredictiveGuarantee
+from localconformal.regressors.guarantee import Guarantee, predictive_promise
 from localconformal.rows import (
     Rows,
     accepts_missing,
@@ -464,7 +464,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             n_calibration=n,
             assumptions=(Guarantee.EXCHANGEABLE, *((_FROZEN,) if self._frozen else ())),
             caveats=self._caveats(),
-            predictive=None if self._why_no_distribution() else PredictiveGuarantee(n),
+            predictive=None if self._why_no_distribution() else predictive_promise(n),
         )
 
     @property

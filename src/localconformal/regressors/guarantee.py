@@ -6,44 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 
-@dataclass(frozen=True)
-class PredictiveGuarantee:
-    """The calibration promise of `predict_quantiles` and `predict_cdf`.
-
-    On average over new rows (``marginal``), at any number of calibration rows (``finite_sample``),
-    and never at each x (``conditional``).
-
-    Examples
-    --------
-    >>> promise = PredictiveGuarantee(n_calibration=99)
-    >>> promise.tolerance, promise.finite_levels
-    (0.01, (0.01, 0.99))
-    """
-
-    n_calibration: int | None
-    marginal: bool = True
-    finite_sample: bool = True
-    conditional: bool = False
-
-    @property
-    def tolerance(self) -> float | None:
-        """1 / (n + 1): how far the share of rows below a quantile may be from its level."""
-        return None if self.n_calibration is None else 1.0 / (self.n_calibration + 1)
-
-    @property
-    def finite_levels(self) -> tuple[float, float] | None:
-        """Lowest and highest level whose quantile is finite."""
-        return None if self.tolerance is None else (self.tolerance, 1.0 - self.tolerance)
-
-    def __str__(self) -> str:
-        step = "" if self.tolerance is None else f" = {self.tolerance:.3g}"
-        return (
-            "On average over new rows, y lies below its predicted t-quantile with probability at "
-            "most t (t < 1/2) and above it with probability at most 1 - t (t >= 1/2), at any "
-            f"sample size; without ties in y each is within 1 / (n + 1){step} of that.\n"
-            "Note: the shape of the distribution at each x is the local law's estimate; at a "
-            "given x nothing is promised of quantiles, probabilities, samples or CRPS."
-        )
+def predictive_promise(n_calibration: int | None) -> str:
+    """What `predict_quantiles` and `predict_cdf` promise, given so many calibration rows."""
+    step = "" if n_calibration is None else f" = {1.0 / (n_calibration + 1):.3g}"
+    return (
+        "On average over new rows, y lies below its predicted t-quantile with probability at "
+        "most t (t < 1/2) and above it with probability at most 1 - t (t >= 1/2), at any "
+        f"sample size; without ties in y each is within 1 / (n + 1){step} of that.\n"
+        "Note: the shape of the distribution at each x is the local law's estimate; at a "
+        "given x nothing is promised of quantiles, probabilities, samples or CRPS."
+    )
 
 
 @dataclass(frozen=True)
@@ -53,7 +25,7 @@ class Guarantee:
     Coverage at ``confidence_level`` on average over new rows (``marginal``), at any number of
     calibration rows (``finite_sample``), and within each ``conditional_on`` ("cell"), where that is
     not None. ``n_calibration`` is None before `conformalize`; ``predictive`` is the promise of
-    `predict_quantiles`, `predict_cdf` and `sample`, where there are any.
+    `predict_quantiles`, `predict_cdf` and `sample` in words, where there are any.
     """
 
     #: What methods assume that calibrate all rows alike.
@@ -69,7 +41,7 @@ class Guarantee:
     n_calibration: int | None = None
     assumptions: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
-    predictive: PredictiveGuarantee | None = None
+    predictive: str | None = None
 
     def __str__(self) -> str:
         if not self.marginal:
@@ -83,5 +55,5 @@ class Guarantee:
             )
         assumed = [f"Assumes that {text}." for text in self.assumptions]
         noted = [f"Note: {text}." for text in self.caveats]
-        predictive = [] if self.predictive is None else [str(self.predictive)]
+        predictive = [] if self.predictive is None else [self.predictive]
         return "\n".join([promise, *assumed, *noted, *predictive])
