@@ -9,8 +9,7 @@ pipeline, a model that is already fitted, and a plain Python object.
 # %%
 # Another library
 # ---------------
-# Models with scikit-learn's interface go in as they are. With ``ForestLaw("model")`` two rows are
-# near each other if they share leaves in the model's own trees, here LightGBM's.
+# Models with scikit-learn's interface go in as they are.
 
 import matplotlib.pyplot as plt
 from lightgbm import LGBMRegressor
@@ -20,7 +19,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from localconformal import ForestLaw, SLCPRegressor
+from localconformal import SLCPRegressor
 from localconformal.metrics import coverage
 from localconformal.plots import plot_methods
 
@@ -30,7 +29,7 @@ X_train, y_train, X_cal, y_cal = X[:1_000], y[:1_000], X[1_000:2_000], y[1_000:2
 X_new, y_new = X[2_000:], y[2_000:]
 
 trees = LGBMRegressor(n_estimators=60, num_leaves=15, n_jobs=1, verbose=-1, random_state=0)
-lightgbm = SLCPRegressor(trees, law=ForestLaw("model"), random_state=0).fit(X_train, y_train)
+lightgbm = SLCPRegressor(trees, law="forest", random_state=0).fit(X_train, y_train)
 
 # %%
 # A pipeline

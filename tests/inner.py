@@ -20,7 +20,6 @@ from localconformal.engine import FEW, run_in_threads
 from localconformal.engine.sketch import Sketch, SketchEngine
 from localconformal.laws import LAWS, SidedLaw, kernel, make_law
 from localconformal.laws.base import ReferenceEngine
-from localconformal.laws.forest import _leaf_numbers as leaf_numbers
 from localconformal.laws.forest import _LeafWeights as LeafWeights
 from localconformal.laws.kernel import KERNELS, KernelWeights, NeighborWeights
 from localconformal.laws.kernel import _build_engine as build_engine

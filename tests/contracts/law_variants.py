@@ -6,7 +6,6 @@ import numpy as np
 from sklearn import ensemble
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, QuantileRegressor
-from sklearn.tree import DecisionTreeRegressor
 
 import localconformal as lc
 from inner import LAWS, told
@@ -17,7 +16,7 @@ BANDWIDTHS, TARGETS = ("median", "median-log", "cv"), ("scores", "size", "both",
 DISCRETE = (lc.ForestLaw, lc.KernelLaw, lc.NeighborsLaw, lc.UniformLaw)
 FOREST = ensemble.RandomForestRegressor(6, min_samples_leaf=4)
 BOOSTING = ensemble.HistGradientBoostingRegressor(max_iter=4, random_state=0)
-LINE, TREE = LinearRegression(), DecisionTreeRegressor(min_samples_leaf=5, random_state=0)
+LINE = LinearRegression()
 #: Laws of models: the contract is the same with few trees, and quick.
 LIGHT = {"forest": lc.ForestLaw(FOREST, n_jobs=1), "learned": lc.LearnedLaw(BOOSTING, n_jobs=1)}
 VARIANTS = {
@@ -35,7 +34,6 @@ VARIANTS = {
     "neighbors-7": lc.NeighborsLaw(n_neighbors=7),
     **{f"forest-{target}": lc.ForestLaw(FOREST, target, n_jobs=1) for target in TARGETS},
     "forest-extra": lc.ForestLaw(ensemble.ExtraTreesRegressor(6, min_samples_leaf=4), n_jobs=1),
-    "forest-one-tree": lc.ForestLaw(TREE, target="size"),
     "learned-lines": lc.LearnedLaw(QuantileRegressor(alpha=0), levels=(0.1, 0.5, 0.87), n_jobs=1),
     "learned-outputs": lc.LearnedLaw(BOOSTING, levels=(0.05, 0.95), n_jobs=1),
     "scaled": lc.ScaledLaw(),

@@ -15,7 +15,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import FunctionTransformer
 
-from localconformal import ForestLaw, KernelLaw, SLCPRegressor, SplitConformalRegressor
+from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
 from localconformal.io import models
 from localconformal.io.checks import parts_of
 from localconformal.versions import versions
@@ -59,7 +59,7 @@ FOREST = [
     {"law": "forest", "conformity_score": s}
     for s in ("quantile", "normalised", "response", "absolute")
 ]
-SETTINGS = [{"law": law} for law in ("forest", "uniform", ForestLaw("model"))]
+SETTINGS = [{"law": law} for law in ("forest", "uniform")]
 SLOW = [{"law": "learned"}, {"law": "neighbors"}, {"law": "auto", "effort": "low"}, *FOREST]
 
 

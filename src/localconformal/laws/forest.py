@@ -1,4 +1,4 @@
-"""Weights on the reference rows that share leaves with x, for trees of any kind."""
+"""Weights on the reference rows that share leaves with x, in the trees of a forest."""
 
 from __future__ import annotations
 
@@ -12,26 +12,24 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.ensemble._forest import BaseForest
-from sklearn.utils import check_random_state, get_tags
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from localconformal.columns import View
 from localconformal.engine import FEW
-from localconformal.engine.leaves import Codes, LeafEngine, TreeWalk
+from localconformal.engine.leaves import Codes, LeafEngine, TreeWalk, check_columns
 from localconformal.laws.base import Law, ReferenceEngine, WeightedLaw, reference_rows
 from localconformal.laws.kernel import fit_points
-from localconformal.models import unwrap
 from localconformal.parallel import asked_jobs, kept_filters
 from localconformal.quantiles import Array
-from localconformal.rows import Curve, Rows, is_frozen, shown
+from localconformal.rows import Curve, Rows, shown
 
 #: Rows that a tree is grown on, at most: growing on more costs more than it brings.
 GROWN_ON = 20_000
 #: The default forest: its trees, the least rows of a leaf, and the share of columns a split sees.
 TREES, _LEAF_ROWS, _COLUMNS = 100, 5, 1 / 3
 _LARGEST = float(np.finfo(np.float32).max)
-
-_Numbers = NDArray[np.int64]
 
 
 def as_points(points: Array) -> NDArray[np.float32]:
@@ -59,7 +57,7 @@ class ForestLaw(Law):
     """F(v | x) = sum_i w_i(x) 1{V_i <= v}, w_i(x) = (1/T) sum_t 1{X_i in leaf_t(x)} / |leaf_t(x)|.
 
     All reference rows go down all trees, also those that a tree was not grown on. Trees whose leaf
-    at x has no reference row (possible for models that were fitted elsewhere) are left out of the
+    at x has no reference row (possible for forests that were fitted elsewhere) are left out of the
     average; an x without any other gets the law of all reference rows, and `fallback` flags it.
 
     Parameters
@@ -67,12 +65,11 @@ class ForestLaw(Law):
     estimator : default=None
         Whose leaves. None: a random forest of scikit-learn, 100 trees, at least 5 rows a leaf, a
         third of the columns at each split, each tree grown on 20,000 drawn rows at most. Another
-        unfitted regressor of trees, which is cloned and fitted to ``target``. A fitted model as
-        ``FrozenEstimator(model)``, or "model" for the regressor's own point model: their
-        leaves are used as they are, and they get the rows as they are.
+        forest of scikit-learn, unfitted, is cloned and fitted to ``target``; a fitted one, as
+        ``FrozenEstimator(forest)``, is used as it is and gets the rows as they are.
     target : {"scores", "size", "both", "response"}, default="both"
         What trees are grown on: v, |v|, both side by side on a common scale, or y (which is v
-        where the law is fitted outside a regressor). A fitted model's are grown already.
+        where the law is fitted outside a regressor). A fitted forest's are grown already.
     embedding : default=None
         The columns that trees are grown on. None: the features as numbers, and what the point
         model says of the row. Others as in `KernelLaw`.
@@ -103,66 +100,57 @@ class ForestLaw(Law):
                 f"got target={self.target!r}; expected one of {', '.join(map(repr, _TARGETS))}."
             )
         rows, scores = reference_rows(X, v)
-        given = _given_model(self.estimator, rows)
-        if given is not None and self.embedding is not None:
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        forest = self.estimator.estimator if frozen else self.estimator
+        if forest is not None and not isinstance(forest, BaseForest):
             raise ValueError(
-                f"got embedding={shown(self.embedding)} with a fitted estimator; leave the "
-                "embedding out: a fitted model gets the rows as they are."
+                f"got estimator={shown(self.estimator)}; expected a forest of scikit-learn, or a "
+                "FrozenEstimator of one that is fitted."
             )
-        self.view_ = None
-        if given is None and self.estimator is None and self.n_jobs == 1:
+        if frozen and self.embedding is not None:
+            raise ValueError(
+                f"got embedding={shown(self.embedding)} with a fitted forest; leave the embedding "
+                "out: a fitted forest gets the rows as they are."
+            )
+        self.view_, self.model_ = None, forest
+        if frozen:
+            check_is_fitted(forest)
+        elif forest is None and self.n_jobs == 1:
             self._grow(rows, scores)
-        elif given is None:
+        else:
             # Trees may be grown in threads.
             kept_filters(self._grow)(rows, scores)
+        trees, seen = _ForestTrees(self.model_), self._points(rows)
+        # Compiled trees are walked chunk by chunk by the engine: codes would fill the memory. They
+        # know no missing values, which a fitted forest may have to send somewhere.
+        walk = trees.packed() if len(scores) > FEW and not frozen else None
+        self._find_: Callable[[Any], Any] = trees if walk is None else np.asarray
+        leaves = _LeafWeights.of((walk or trees)(seen), trees.n_leaves)
+        if len(scores) > FEW:
+            find = walk or np.asarray
+            self.engine_ = LeafEngine(scores, leaves.starts, leaves.members, find, self.n_jobs)
         else:
-            self.model_ = given
-            self._number(rows.X, scores)
+            self.engine_ = ReferenceEngine(scores, leaves)
         return self
 
     def _grow(self, rows: Rows, v: Array) -> None:
-        """Leaves of trees grown on the reference rows."""
+        """Fit the view of a row, and trees to the reference rows."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.view_ = fit_view(self.embedding, rows, v, seed, self.n_jobs)
-        points = as_points(self.view_(rows))
-        own = self.estimator is not None
-        model = clone(self.estimator) if own else default_forest(len(v), seed, self.n_jobs)
-        if model.get_params().get("random_state", seed) is None:
+        given = self.estimator
+        model = default_forest(len(v), seed, self.n_jobs) if given is None else clone(given)
+        if model.random_state is None:
             model.set_params(random_state=seed)
-        tags = get_tags(model).target_tags if hasattr(model, "__sklearn_tags__") else None
-        one_column = tags is not None and tags.single_output and not tags.multi_output
-        if self.target == "both" and one_column:
-            raise ValueError(
-                f"got target='both' and {type(model).__name__}, which takes one column; choose "
-                "'size', 'scores' or 'response', or a forest."
-            )
-        self.model_ = model.fit(points, _TARGETS[self.target](v, rows.response(v)))
-        if not isinstance(self.model_, BaseForest):
-            self._number(points, v)
-            return
-        trees = _ForestTrees(self.model_)
-        # Compiled trees are walked chunk by chunk by the engine: codes would fill the memory.
-        walk = trees.packed() if len(v) > FEW else None
-        self._find_: Callable[[Any], Any] = trees if walk is None else np.asarray
-        leaves = _LeafWeights.of((walk or trees)(points), trees.n_leaves)
-        self._build(v, leaves, walk or np.asarray)
+        self.model_ = model.fit(self._points(rows), _TARGETS[self.target](v, rows.response(v)))
 
-    def _number(self, X: Any, v: Array) -> None:
-        """Leaves of any fitted model, in which rows by score are looked up."""
-        numbers = _leaf_numbers(self.model_, X)
-        self._find_ = leaves = _ModelLeaves(self.model_, numbers)
-        self._build(v, _LeafWeights.of(leaves.look_up(numbers), leaves.n_leaves), np.asarray)
-
-    def _build(self, v: Array, leaves: _LeafWeights, find: Any) -> None:
-        if len(v) > FEW:
-            self.engine_ = LeafEngine(v, leaves.starts, leaves.members, find, self.n_jobs)
-        else:
-            self.engine_ = ReferenceEngine(v, leaves)
+    def _points(self, rows: Rows) -> NDArray[np.float32]:
+        """What the trees see of each row."""
+        seen = rows.X if self.view_ is None else self.view_(rows)
+        return as_points(np.asarray(seen, dtype=np.float64))
 
     def at(self, rows: Rows) -> WeightedLaw:
         """The engine, and codes of leaves, or the points from which a compiled one finds them."""
-        seen = rows.X if self.view_ is None else as_points(self.view_(rows))
-        return WeightedLaw(self.engine_, self._find_(seen))
+        return WeightedLaw(self.engine_, self._find_(self._points(rows)))
 
     def localizer(self) -> _LeafLocalizer:
         """Share of the trees in which two rows are in the same leaf."""
@@ -173,19 +161,6 @@ class ForestLaw(Law):
 def fit_view(embedding: Any, rows: Rows, v: Array, seed: int, n_jobs: int | None) -> Curve:
     """What a supervised law sees of a row; an embedding that the user chose is all that counts."""
     return View().fit(rows) if embedding is None else fit_points(embedding, rows, v, seed, n_jobs)
-
-
-def _given_model(estimator: Any, rows: Rows) -> Any:
-    """The fitted model whose leaves are used as they are; None where trees are to be grown."""
-    if not isinstance(estimator, str):
-        return estimator if estimator is not None and is_frozen(estimator) else None
-    model = getattr(rows.model, "model_", None)
-    if estimator != "model" or model is None:
-        raise ValueError(
-            f"got estimator={estimator!r}; only 'model' is known by name, inside a regressor "
-            "of this library: otherwise pass a forest or a FrozenEstimator."
-        )
-    return model
 
 
 def default_forest(
@@ -271,77 +246,7 @@ class _LeafLocalizer(Curve):
         return shared / max(1, rows.shape[1])
 
 
-# ---- leaves of fitted models --------------------------------------------------------------------
-#
-# `_ModelLeaves` numbers the leaves of all trees through, and knows which have no reference;
-# `_ForestTrees` does the same for scikit-learn's forests, which compiled code can walk.
-
-
-def _histogram_leaves(model: Any, X: Any) -> Any:
-    """HistGradientBoosting: its own prediction, from copies of its trees that predict leaves.
-
-    Missing values and categories go where the model itself sends them.
-    """
-    try:
-        table = model._preprocess_X(X, reset=False)
-        bitsets, columns = model._bin_mapper.make_known_categories_bitsets()
-        trees = [_leaf_predictor(tree) for stage in model._predictors for tree in stage]
-        found = [tree.predict(table, bitsets, columns, 1) for tree in trees]
-    except (AttributeError, TypeError) as error:
-        raise ValueError(
-            f"the trees of {type(model).__name__} could not be read in this version of "
-            f"scikit-learn ({error}); pass a forest, or another version's model."
-        ) from error
-    return np.column_stack(found)
-
-
-def _leaf_predictor(tree: Any) -> Any:
-    """A histogram tree whose predictions are the numbers of its nodes."""
-    nodes = tree.nodes.copy()
-    nodes["value"] = np.arange(len(nodes))
-    return type(tree)(nodes, tree.binned_left_cat_bitsets, tree.raw_left_cat_bitsets)
-
-
-def _leaf_numbers(model: Any, X: Any) -> _Numbers:
-    """Leaves (n, T) of a fitted model, by whatever numbers it gives them."""
-    before, last = unwrap(model)
-    for step in before:
-        X = step.transform(X)
-    # By its module, for LightGBM need not be installed: its estimators, or a booster itself.
-    if type(last).__module__.split(".")[0] == "lightgbm":
-        found = last.predict(X, pred_leaf=True)
-    elif hasattr(last, "_predictors"):
-        found = _histogram_leaves(last, X)
-    elif hasattr(last, "apply"):
-        # Forests, extra trees, single trees, gradient boosting, XGBoost.
-        found = last.apply(X)
-    else:
-        raise ValueError(
-            f"{type(last).__name__} shows no leaves; expected a model of trees with `apply`, such "
-            "as a random forest, gradient boosting, LightGBM or XGBoost."
-        )
-    numbers = np.asarray(found)
-    return numbers.reshape(len(numbers), int(np.prod(numbers.shape[1:]))).astype(np.int64)
-
-
-class _ModelLeaves:
-    """Codes of a fitted model's leaves that references are in, from their numbers (n, T)."""
-
-    def __init__(self, model: Any, numbers: _Numbers) -> None:
-        self.model, self.known = model, [np.unique(column) for column in numbers.T]
-        self.n_leaves = sum(map(len, self.known))
-
-    def __call__(self, X: Any) -> Codes:
-        """Codes (m, T); -1 where no reference is."""
-        return self.look_up(_leaf_numbers(self.model, X))
-
-    def look_up(self, numbers: _Numbers) -> Codes:
-        codes, first = np.empty(numbers.shape, dtype=np.int32), 0
-        for t, known in enumerate(self.known):
-            place = np.minimum(np.searchsorted(known, numbers[:, t]), len(known) - 1)
-            codes[:, t] = np.where(known[place] == numbers[:, t], first + place, -1)
-            first += len(known)
-        return codes
+# ---- the leaves of a forest ----------------------------------------------------------------------
 
 
 class _ForestTrees:
@@ -356,7 +261,8 @@ class _ForestTrees:
             self.n_leaves += int(leaf.sum())
 
     def __call__(self, points: NDArray[np.float32]) -> Codes:
-        """Codes (m, T) of float32 points without missing values."""
+        """Codes (m, T) of float32 points."""
+        check_columns(points, self.trees[0].n_features)
         some = np.ascontiguousarray(points)
         pairs = zip(self.codes, self.trees, strict=True)
         return np.stack([codes[tree.apply(some)] for codes, tree in pairs], axis=1)
