@@ -14,10 +14,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
 import localconformal as lc
-from localconformal.distributed.estimator import smallest
+from localconformal.distributed.estimator import order_statistics
 from localconformal.distributed.graph import DRAW, SPLIT, Roles, compute, uniforms
 from localconformal.io.models import load_model, save_model
 from localconformal.metrics import coverage, coverage_band
+from registry import optional
 
 pytestmark = pytest.mark.ci
 
@@ -31,13 +32,13 @@ def test_an_order_statistic_over_tasks_is_exact(values, data):
     ends = data.draw(st.lists(st.integers(0, len(values)), max_size=3))
     parts = [dask_rows.dask.delayed(part) for part in np.split(column, sorted(ends))]
     with dask_rows.dask.config.set(scheduler="synchronous"):
-        ((n, found),) = compute(smallest(parts, lambda n: [rank]))
-    assert (n, found[0]) == (len(values), np.sort(column[:, 0])[rank - 1])
+        (found,) = compute(order_statistics(parts, len(values), [rank]))
+    assert found[0] == np.sort(column[:, 0])[rank - 1]
 
 
 def test_a_rank_beyond_the_rows_is_infinite():
     part = dask_rows.dask.delayed(np.arange(6.0).reshape(3, 2))
-    ((_, found),) = compute(smallest([part], lambda n: [4, 3]))
+    (found,) = compute(order_statistics([part], 3, [4, 3]))
     assert found.tolist() == [np.inf, 5.0]
 
 
@@ -167,6 +168,10 @@ def cut_elsewhere(it):
     return it.slcp.fit(whole[dask_rows.NAMES], y)
 
 
+def booster():
+    return optional("lightgbm").DaskLGBMRegressor()
+
+
 BAD_CALLS = [
     (lambda it: it.slcp.fit(it.X, np.zeros(100)), "Dask array with an array"),
     (lambda it: it.slcp.fit(it.frame, it.y), "expected a Dask series"),
@@ -181,6 +186,7 @@ BAD_CALLS = [
         "='cross-fit'",
     ),
     (lambda it: lc.MondrianConformalRegressor().fit(it.X, it.y), "choose SLCPRegressor"),
+    (lambda it: dask_rows.slcp(booster()).fit(it.X, it.y), r"to_local\(\), as FrozenEstimator"),
     (lambda it: dask_rows.slcp(calibration_size=100).fit(it.X, it.y), "left to train"),
     (lambda it: it.fitted.predict_interval(it.frame[["b", "a", "c"]]), "as at fit"),
     (lambda it: it.fitted.predict(it.X[:, :2]), "as at fit"),

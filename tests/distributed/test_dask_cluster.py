@@ -14,9 +14,6 @@ import pytest
 from dask_rows import SOURCES, Deadly, check_fit, cut, distributed, frames, rows, slcp, workers
 
 from inner import Rows, Sketch, SketchEngine, calibrates, law_of
-from localconformal.distributed.graph import ClusterError
-from localconformal.metrics import coverage, coverage_band
-from registry import optional
 
 #: Processes take ten seconds to start; what one process shows is in test_dask.py.
 pytestmark = pytest.mark.ci
@@ -104,11 +101,11 @@ def fragile(tmp_path):
         process.wait()
 
 
-def test_a_lost_scheduler_is_one_sentence_and_leaves_no_model(fragile, tmp_path):
+def test_a_lost_scheduler_leaves_no_model(fragile, tmp_path):
     address, scheduler = fragile
     model = slcp(Deadly(tmp_path / "armed", scheduler.pid).arm())
     with (
-        pytest.raises(ClusterError, match="scheduler was lost before the work was done"),
+        pytest.raises((distributed.client.FutureCancelledError, OSError)),
         distributed.Client(address),
     ):
         model.fit(*cut(*rows(20_000, 0), (5_000,) * 4))
@@ -118,29 +115,3 @@ def test_a_lost_scheduler_is_one_sentence_and_leaves_no_model(fragile, tmp_path)
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_source_gives_the_same_model_on_a_cluster(name, client, tmp_path):
     check_fit(*SOURCES[name](tmp_path))
-
-
-def boosters():
-    xgboost, lightgbm = optional("xgboost.dask"), optional("lightgbm")
-    return {
-        # They fit their own rows closely, so that scores in sample would be told from others.
-        "xgboost": xgboost.DaskXGBRegressor(n_estimators=60, max_depth=8),
-        "lightgbm": lightgbm.DaskLGBMRegressor(
-            n_estimators=60, num_leaves=127, min_child_samples=2, verbose=-1
-        ),
-    }
-
-
-@pytest.mark.parametrize("kind", ["arrays", "frames"])
-@pytest.mark.parametrize("name", ["xgboost", "lightgbm"])
-def test_a_booster_trains_on_the_cluster_and_predicts_here(client, name, kind):
-    X, y = rows(8_000, 0)
-    lazy = cut(X, y, (2_000,) * 4) if kind == "arrays" else frames(X, y, npartitions=4)
-    model = slcp(boosters()[name]).fit(*lazy)
-    assert model.fit_report_["rows"] == {"train": 6_000, "reference": 6_000, "calibration": 2_000}
-    asked = NEW if kind == "arrays" else frames(NEW, RESPONSE, npartitions=1)[0].compute()
-    low, high = coverage_band(2_000, 4_000, 0.9, probability=0.9999)
-    assert low <= coverage(RESPONSE, model.predict_interval(asked)) <= high
-    # Out of fold: residuals of the law are not those of rows that the model has seen.
-    in_sample = np.abs(y - model.predict(lazy[0]).compute())
-    assert law_of(model).mean(NEW[:500], absolute=True).mean() > 1.2 * in_sample.mean()

@@ -20,7 +20,6 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from localconformal.composition import Correction, Method, Parts
@@ -48,9 +47,8 @@ from localconformal.rows import Rows
 #: No row calibrates; every row does.
 _NONE, _ALL = -1.0, 2.0
 _learning = Lock()
-_CELL_BITS, _SIGN = np.uint64(44), np.uint64(63)
-_Counts = tuple[NDArray[Any], NDArray[np.intp]]
-_Ranks = Callable[[int], Sequence[int]]
+#: Rows whose numbers are drawn at a time.
+_DRAWN = 2**20
 
 
 # ---- fit ----------------------------------------------------------------------------------------
@@ -68,7 +66,7 @@ def fit(estimator: Any, X: Any, y: Any, extra: Any, fit_params: Mapping[str, Any
     n_cal, roles = _split(blocks, estimator.calibration_size, split_seed)
     _fit_parts(estimator, first, blocks, roles, blocks.n - n_cal, seed)
     if n_cal:
-        _set_calibration(estimator, blocks, roles)
+        _set_calibration(estimator, blocks, roles, n_cal)
 
 
 def _check_kind(estimator: Any, *terms: Method | Parts) -> None:
@@ -99,7 +97,7 @@ def _first_rows(blocks: Blocks) -> Any:
 
 
 def _split(blocks: Blocks, size: float | int | None, seed: int) -> tuple[int, Roles]:
-    """How many rows calibrate, and which: the number of exactly so many is below a threshold."""
+    """How many rows calibrate, and which: exactly so many have a number up to the threshold."""
     if size is None:
         return 0, Roles(seed, _NONE)
     count = int(size) if isinstance(size, Integral) else math.ceil(size * blocks.n)
@@ -107,12 +105,14 @@ def _split(blocks: Blocks, size: float | int | None, seed: int) -> tuple[int, Ro
         raise ValueError(
             f"calibration_size is {size}, of {blocks.n} rows; some rows must be left to train on."
         )
-    columns = [
-        Step(lambda *place: uniforms(*place)[:, None], seed, SPLIT, start, length)
-        for start, length in zip(blocks.starts, blocks.lengths, strict=True)
-    ]
-    ((_, threshold),) = compute(smallest(columns, lambda n: [count]))
-    return count, Roles(seed, float(threshold[0]))
+    # The threshold is nearly the share, within 20 standard errors: numbers near it are sorted.
+    low, high = (count / blocks.n + sign * 10.0 / math.sqrt(blocks.n) for sign in (-1, 1))
+    below, near = 0, []
+    for start in range(0, blocks.n, _DRAWN):
+        numbers = uniforms(seed, SPLIT, start, min(_DRAWN, blocks.n - start))
+        below += int(np.count_nonzero(numbers < low))
+        near.append(numbers[(numbers >= low) & (numbers <= high)])
+    return count, Roles(seed, float(np.sort(np.concatenate(near))[count - below - 1]))
 
 
 def _fit_parts(
@@ -144,30 +144,28 @@ def conformalize(estimator: Any, X: Any, y: Any, extra: Any) -> Any:
     _check_kind(estimator, estimator.parts_)
     blocks = make_blocks(X, y)
     rows_of(estimator, _first_rows(blocks))
-    _set_calibration(estimator, blocks, Roles(0, _ALL))
+    _set_calibration(estimator, blocks, Roles(0, _ALL), blocks.n)
     return estimator
 
 
-def _set_calibration(estimator: Any, blocks: Blocks, roles: Roles) -> None:
+def _set_calibration(estimator: Any, blocks: Blocks, roles: Roles, n: int) -> None:
     """theta* at the estimator's own level; a calibration that fails leaves the previous one."""
-    find = partial(_solve, estimator._light_copy(calibration_=None), blocks, roles)
+    find = partial(_solve, estimator._light_copy(calibration_=None), blocks, roles, n)
     with estimator._timed("calibrate"):
         level = float(estimator.confidence_level)
-        n, theta = find(np.array([level]))
+        theta = find(np.array([level]))
     estimator.calibration_ = KnownCalibration(n, estimator.parts_, find, {level: theta[:, 0]})
     estimator.fit_report_["rows"]["calibration"] = n
 
 
-def _solve(shell: Any, blocks: Blocks, roles: Roles, levels: Array) -> tuple[int, Array]:
-    """How many rows calibrate, and theta* (S, L): one pass over the rows."""
+def _solve(shell: Any, blocks: Blocks, roles: Roles, n: int, levels: Array) -> Array:
+    """theta* (S, L) of n calibration rows: one pass over the rows."""
     sides = shell.parts_.sides
     local = sides.levels(levels).ravel() if sides.separate else levels
     columns = blocks.map(_adjusted_columns, shell, roles, levels)
-    ((n, theta),) = compute(
-        smallest(columns, lambda n: [conformal_rank(n, float(level)) for level in local])
-    )
-    by_side = theta.reshape(-1, len(levels))
-    return n, np.array(np.broadcast_to(by_side, (sides.n_sides, len(levels))))
+    ranks = [conformal_rank(n, float(level)) for level in local]
+    (theta,) = compute(order_statistics(columns, n, ranks))
+    return np.array(np.broadcast_to(theta.reshape(-1, len(levels)), (sides.n_sides, len(levels))))
 
 
 def _adjusted_columns(
@@ -187,13 +185,13 @@ def _adjusted_columns(
 class KnownCalibration:
     """What stays of a calibration on Dask: theta* by level; answers where `Calibration` does.
 
-    ``find`` has n and theta* (S, L) at levels (L,) that are not known yet, by a pass over the rows.
+    ``find`` has theta* (S, L) at levels (L,) that are not known yet, by a pass over the rows.
     It is not kept in copies for workers nor in files, which answer the levels known by then.
     """
 
     n: int
     parts: Parts
-    find: Callable[[Array], tuple[int, Array]] | None
+    find: Callable[[Array], Array] | None
     _known: dict[float, Array]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -215,7 +213,7 @@ class KnownCalibration:
                 "model is saved, or call conformalize again."
             )
         if new and self.find:
-            self._known.update(zip(new, self.find(np.array(new))[1].T, strict=True))
+            self._known.update(zip(new, self.find(np.array(new)).T, strict=True))
 
     @property
     def V(self) -> Array:
@@ -226,72 +224,28 @@ class KnownCalibration:
         )
 
 
-# ---- exact order statistics of numbers that are spread over tasks -------------------------------
+def order_statistics(parts: Sequence[Any], n: int, ranks: Sequence[int]) -> Any:
+    """A step for values (K,): column by column the number of a rank, from 1; +inf beyond n.
 
-
-def smallest(parts: Sequence[Any], ranks: _Ranks) -> Any:
-    """A step for (n, values (K,)): column by column the value of a rank, +inf beyond n.
-
-    ``parts`` are steps for arrays (n_p, K) of n rows together; ``ranks`` maps n to K ranks, from 1.
-    Cells are the first 20 bits of numbers. Counts by cell add up exactly over tasks and say where
-    the rank falls; the numbers of that cell, each once with its count, give it exactly.
+    ``parts`` are steps for arrays (n_p, K) of n rows together. Of a column, no sum of parts has
+    more numbers than stand from the rank on.
     """
-    counted = add_up([Step(_count_cells, part) for part in parts], _merge_counts)
-    found = Step(_find_cells, counted, ranks)
-    values = add_up([Step(_count_values, part, found) for part in parts], _merge_counts)
-    return Step(_pick, found, values)
+    counts = [max(n - max(rank, 1) + 1, 0) for rank in ranks]
+    kept = [Step(lambda part: _largest([part.T], counts), part) for part in parts]
+    return Step(_first_of, add_up(kept, partial(_largest, counts=counts)))
 
 
-def _count_cells(part: Array) -> list[_Counts]:
-    return [np.unique(_cells_of(column), return_counts=True) for column in part.T]
-
-
-def _cells_of(column: Array) -> NDArray[np.uint64]:
-    """The first bits of unsigned integers in the order of the numbers; -0.0 is 0.0."""
-    bits = (np.asarray(column, dtype=np.float64) + 0.0).view(np.uint64)
-    return np.where(bits >> _SIGN, ~bits, bits | (np.uint64(1) << _SIGN)) >> _CELL_BITS
-
-
-def _merge_counts(parts: list[list[_Counts]]) -> list[_Counts]:
-    merged = []
-    for columns in zip(*parts, strict=True):
-        values, counted = map(np.concatenate, zip(*columns, strict=True))
-        kinds, places = np.unique(values, return_inverse=True)
-        counts = np.zeros(len(kinds), dtype=np.intp)
-        np.add.at(counts, places, counted)
-        merged.append((kinds, counts))
-    return merged
-
-
-def _find_cells(counted: list[_Counts], ranks: _Ranks) -> tuple[int, list[tuple[Any, int]]]:
-    """n, and by column the cell of the rank with the rank within it; None beyond n."""
-    n = int(counted[0][1].sum())
-    found: list[tuple[Any, int]] = []
-    for (kinds, counts), rank in zip(counted, ranks(n), strict=True):
-        upto = np.cumsum(counts)
-        place = int(np.searchsorted(upto, max(rank, 1)))
-        beyond = place == len(kinds)
-        found.append((None, 0) if beyond else (kinds[place], max(rank, 1) - upto[place]))
-    return n, found
-
-
-def _count_values(part: Array, found: tuple[int, list[tuple[Any, int]]]) -> list[_Counts]:
-    """The different numbers of the cell that each column asks for; none of no cell."""
+def _largest(parts: list[Any], counts: list[int]) -> list[Array]:
+    """So many of the largest numbers of each column, ascending."""
+    columns = map(np.concatenate, zip(*parts, strict=True))
     return [
-        np.unique(column[_cells_of(column) == cell], return_counts=True)
-        for column, (cell, _) in zip(part.T, found[1], strict=True)
+        np.sort(column)[max(len(column) - count, 0) :]
+        for column, count in zip(columns, counts, strict=True)
     ]
 
 
-def _pick(found: tuple[int, list[tuple[Any, int]]], values: list[_Counts]) -> tuple[int, Array]:
-    """The values of the ranks; within a cell they are counted back from its end."""
-    n, cells = found
-    picked = np.full(len(cells), np.inf)
-    for column, ((cell, back), (kinds, counts)) in enumerate(zip(cells, values, strict=True)):
-        if cell is not None:
-            upto = np.cumsum(counts)
-            picked[column] = kinds[int(np.searchsorted(upto, upto[-1] + back))]
-    return n, picked
+def _first_of(columns: list[Array]) -> Array:
+    return np.array([column[0] if len(column) else np.inf for column in columns])
 
 
 # ---- predict: lazy in, lazy out -----------------------------------------------------------------

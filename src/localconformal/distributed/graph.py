@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -42,10 +40,6 @@ def load(module: str) -> Any:
 # ---- steps --------------------------------------------------------------------------------------
 
 
-class ClusterError(ConnectionError):
-    """The cluster was lost, or cannot do the work; one sentence."""
-
-
 class Step:
     """A call to be made by a worker, in one thread; arguments may be steps and Dask's delayed.
 
@@ -70,8 +64,7 @@ def compute(*wanted: Any) -> tuple[Any, ...]:
     """Results of steps or Dask collections, on the cluster in force or on this machine."""
     steps = [one for one in wanted if isinstance(one, Step)]
     made = dict(zip(map(id, steps), as_delayed(steps), strict=True))
-    with clear_errors():
-        return tuple(load("dask").compute(*(made.get(id(one), one) for one in wanted)))
+    return tuple(load("dask").compute(*(made.get(id(one), one) for one in wanted)))
 
 
 def add_up(parts: Sequence[Any], add: Callable[[list[Any]], Any]) -> Any:
@@ -80,31 +73,6 @@ def add_up(parts: Sequence[Any], add: Callable[[list[Any]], Any]) -> Any:
     while len(level) > 1:
         level = [Step(add, level[i : i + _FAN_IN]) for i in range(0, len(level), _FAN_IN)]
     return level[0]
-
-
-@contextmanager
-def clear_errors() -> Iterator[None]:
-    """A cluster that is lost becomes a `ClusterError`; errors of the work itself stay."""
-    try:
-        yield
-    except Exception as error:
-        if "distributed" not in sys.modules:
-            raise
-        from distributed.client import FutureCancelledError
-        from distributed.comm.core import CommClosedError
-        from distributed.scheduler import KilledWorker
-
-        if isinstance(error, (FutureCancelledError, CommClosedError)):
-            raise ClusterError(
-                "the Dask scheduler was lost before the work was done, and nothing was kept; start "
-                "the cluster again and repeat the call."
-            ) from error
-        if isinstance(error, KilledWorker):
-            raise ClusterError(
-                "several Dask workers died on the same task, most likely for want of memory; cut "
-                "the rows into smaller partitions, or give workers more memory."
-            ) from error
-        raise
 
 
 class _Slot(int):
@@ -171,12 +139,11 @@ def as_delayed(steps: Sequence[Step]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Steps for (X, y) of partitions that have rows, where they begin, and X without rows."""
+    """Steps for (X, y) of partitions that have rows, and where they begin."""
 
     pairs: tuple[Any, ...]
     starts: tuple[int, ...]
     lengths: tuple[int, ...]
-    meta: Any
 
     @property
     def n(self) -> int:
@@ -222,10 +189,7 @@ def make_blocks(X: Any, y: Any) -> Blocks:
     filled = [block for block in zip(pairs, starts, lengths, strict=False) if block[2]]
     if not filled:
         raise ValueError("X has 0 sample(s) in all its partitions; expected at least 1.")
-    # Dask's own sample of an array has no columns.
-    meta = np.empty((0, *X.shape[1:]), X.dtype) if is_dask_array(X) else X._meta
-    full_pairs, first_rows, full_lengths = zip(*filled, strict=True)
-    return Blocks(full_pairs, first_rows, full_lengths, meta)
+    return Blocks(*zip(*filled, strict=True))
 
 
 def _pair(X: Any, y: Any) -> tuple[Any, Any]:

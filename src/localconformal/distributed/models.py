@@ -1,37 +1,27 @@
 """Point models and reference scores of rows on Dask.
 
-Three kinds of models come in:
-
-* fitted ones (`FrozenEstimator`, or anything with only ``predict``): used as they are;
-* models that train on Dask themselves (those of ``xgboost.dask``, ``lightgbm.dask``, ...), which
-  become local models once trained;
-* all others train in memory, on a sample of at most `_MODEL_ROWS` training rows.
+Fitted models (`FrozenEstimator`, or anything with only ``predict``) are used as they are; others
+train in memory, on a sample of at most `_MODEL_ROWS` training rows.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from functools import partial
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.frozen import FrozenEstimator
 
 from localconformal.composition import N_FOLDS
 from localconformal.distributed.graph import (
     Blocks,
     Roles,
     Step,
-    as_delayed,
-    clear_errors,
     compute,
     held,
     kept_rows,
-    load,
     stack_parts,
 )
 from localconformal.laws.blend import BlendedRegressor
@@ -96,30 +86,22 @@ def make_scorers(name: str, training: Training, needs_reference: bool) -> Scorer
 
 def _train(training: Training, left_out: list[int]) -> list[Score]:
     """Scores fitted without each of these folds in turn."""
-    model, learns_rows = training.estimator, type(training.score).fit is not ResidualScore.fit
-    if is_frozen(model) and not learns_rows:
-        return [clone(training.score).fit(model, None, np.empty(0))] * len(left_out)
-    if is_frozen(model) or "dask" not in type(model).__module__.split("."):
-        # Also around a fitted model: some scores learn constants, such as floors, from a sample.
-        return _train_in_memory(training, left_out)
-    if learns_rows:
+    model = training.estimator
+    if is_frozen(model):
+        # Other scores learn constants, such as floors, from a sample.
+        if type(training.score).fit is ResidualScore.fit:
+            return [clone(training.score).fit(model, None, np.empty(0))] * len(left_out)
+    elif "dask" in type(model).__module__.split("."):
         raise ValueError(
-            f"{type(model).__name__} trains on Dask and {type(training.score).__name__} trains "
-            "several models; choose conformity_score='residual' or 'absolute', or pass models "
-            "that are fitted."
+            f"got {type(model).__name__}, which trains on Dask; train it on other rows first and "
+            "pass what predicts in memory, such as its to_local(), as FrozenEstimator(model)."
         )
-    trained = (FrozenEstimator(_train_on_dask(training, fold)) for fold in left_out)
-    return [clone(training.score).fit(one, None, np.empty(0)) for one in trained]
-
-
-def _train_in_memory(training: Training, left_out: list[int]) -> list[Score]:
-    if training.n_train > _MODEL_ROWS and not is_frozen(training.estimator):
+    elif training.n_train > _MODEL_ROWS:
         warnings.warn(
-            f"{type(training.estimator).__name__} trains in memory, on a sample of {_MODEL_ROWS:,} "
-            f"of {training.n_train:,} training rows; for more, pass a model that trains on Dask, "
-            "or one that is fitted.",
+            f"{type(model).__name__} trains in memory, on a sample of {_MODEL_ROWS:,} of "
+            f"{training.n_train:,} training rows; for more, pass a model that is fitted.",
             UserWarning,
-            stacklevel=7,
+            stacklevel=6,
         )
     share = _MODEL_ROWS / training.n_train
     drawn = training.blocks.map(_draw_training, training.shell, training.roles, share)
@@ -148,56 +130,3 @@ def _fit_score(sample: Any, fold: int, parts: tuple[Score, Any, float, int]) -> 
     X, y, folds = sample
     X, y = kept_rows(X, y, folds != fold)
     return clone(score).fit(estimator, X, y, confidence_level=level, random_state=seed)
-
-
-def _train_on_dask(training: Training, fold: int) -> Any:
-    """A local model, trained on the cluster without a fold."""
-    parts = training.blocks.map(_fold_rows, training.roles, fold)
-    X, y = _lazy_rows(parts, training.blocks.meta)
-    model = clone(training.estimator)
-    with clear_errors():
-        model.fit(X, y)
-    return _local_model(model)
-
-
-def _fold_rows(X: Any, y: Array, start: int, roles: Roles, fold: int) -> tuple[Any, Array]:
-    """Training rows of a block outside the fold."""
-    outside = roles.folds(start, len(y)) != fold
-    return kept_rows(X, y, outside & ~roles.calibrates(start, len(y)))
-
-
-def _lazy_rows(parts: list[Step], meta: Any) -> tuple[Any, Any]:
-    """Dask collections of the rows in these steps; those without rows are left out."""
-    counts = compute(*(Step(len, Step(itemgetter(1), part)) for part in parts))
-    filled = [part for part, count in zip(parts, counts, strict=True) if count]
-    rows, responses = ([Step(itemgetter(place), part) for part in filled] for place in (0, 1))
-    if isinstance(meta, np.ndarray):
-        sizes = [count for count in counts if count]
-        return _lazy_array(rows, sizes, meta), _lazy_array(responses, sizes, np.empty(0))
-    import pandas as pd
-
-    frame = partial(load("dask.dataframe").from_delayed, verify_meta=False)
-    series = as_delayed([Step(pd.Series, one) for one in responses])
-    return frame(as_delayed(rows), meta=meta), frame(series, meta=pd.Series(dtype="f8"))
-
-
-def _lazy_array(steps: list[Step], sizes: list[int], meta: Any) -> Any:
-    arrays = load("dask.array")
-    made = zip(as_delayed(steps), sizes, strict=True)
-    return arrays.concatenate(
-        [arrays.from_delayed(one, (size, *meta.shape[1:]), meta.dtype) for one, size in made]
-    )
-
-
-def _local_model(model: Any) -> Any:
-    """What a model trained on the cluster becomes: one that predicts a partition by itself."""
-    if hasattr(model, "to_local"):
-        return model.to_local()
-    if hasattr(model, "get_booster"):
-        from xgboost import XGBRegressor
-
-        known = XGBRegressor().get_params()
-        local = XGBRegressor(**{k: v for k, v in model.get_params().items() if k in known})
-        local.load_model(model.get_booster().save_raw())
-        return local
-    return model
