@@ -64,7 +64,7 @@ def draw(models, X, y):
     """Name of the image -> its figure."""
     found = {name: model.predict_interval(X) for name, model in models.items()}
     best, one_width = found["SLCP, forest"], found["Split conformal"]
-    forest, kernel = models["SLCP, forest"], models["SLCP, kernel"]
+    forest = models["SLCP, forest"]
     curve = forest.predict_interval(X, confidence_level=LEVELS)
     x = pd.DataFrame({"hour": [17.0], "celsius": [12.0]})
     x["weather"] = pd.Categorical(["sun"], categories=WEATHER)
@@ -83,9 +83,6 @@ def draw(models, X, y):
         "length_error": plots.plot_length_error(y, best),
         "calibration": plots.plot_calibration(y, curve, LEVELS),
         "local_weights": plots.plot_local_weights(forest, x, X, residual, feature="hour"),
-        "local_weights_plane": plots.plot_local_weights(
-            kernel, x, X, feature=("hour", "celsius"), max_points=1500
-        ),
         "methods": plots.plot_methods(y, found, baseline="Split conformal"),
     }
 

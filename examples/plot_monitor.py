@@ -29,15 +29,25 @@ base = HistGradientBoostingRegressor(max_iter=60, random_state=0)
 model = SLCPRegressor(base, law="kernel", random_state=0).fit(*readings(4_000, seed=0))
 monitor = CoverageMonitor(model, false_alarm=0.01, random_state=0)
 
-monitor.update(*readings(1_500, seed=1))
+course = []
+
+
+def take_in(X, y):
+    """Rows in batches of 100; after each, what the monitor says is kept to be drawn."""
+    for rows in np.array_split(np.arange(len(y)), len(y) // 100):
+        so_far = monitor.update(X[rows], y[rows]).coverage_
+        band = (so_far.coverage, so_far.lower, so_far.upper)
+        course.append((so_far.n, *band, monitor.log_martingale_))
+
+
+take_in(*readings(1_500, seed=1))
 print(monitor.summary())
 
 # %%
 # Rows can arrive one by one or in batches; the result is the same. Now the noise grows.
 
 X_late, y_late = readings(1_500, seed=2, noise=1.5)
-for rows in np.array_split(np.arange(1_500), 15):
-    monitor.update(X_late[rows], y_late[rows])
+take_in(X_late, y_late)
 print(monitor.summary())
 
 # %%
@@ -45,13 +55,13 @@ print(monitor.summary())
 # alarm: with one calibration set, coverage is a little off the level even if nothing has changed.
 # The alarm comes from the martingale, the wealth of someone who bets that rows have changed.
 
-course = monitor.history_
+row, coverage, lower, upper, evidence = np.array(course).T
 _, (above, below) = plt.subplots(2, figsize=(8, 5), sharex=True, layout="constrained")
-above.fill_between(course["row"], course["lower"], course["upper"], alpha=0.3)
-above.plot(course["row"], course["coverage"])
+above.fill_between(row, lower, upper, alpha=0.3)
+above.plot(row, coverage)
 above.axhline(0.9, color="black", linewidth=0.8)
 above.set(ylabel="coverage so far", ylim=(0.6, 1))
-below.plot(course["row"], course["log_martingale"])
+below.plot(row, evidence)
 below.axhline(-np.log(monitor.false_alarm), color="black", linewidth=0.8)
 below.axvline(monitor.alarm_.row, color="red", linestyle="--")
 _ = below.set(xlabel="row", ylabel="log-martingale")

@@ -80,7 +80,6 @@ PLOTS = {
     "calibration": lambda X, y, i, **on: plots.plot_calibration(y, several(i), LEVELS, **on),
     "weights": lambda X, y, i, **on: weights(X, y, **on),
     "weights and scores": lambda X, y, i, **on: weights(X, y, v=y, **on),
-    "weights of two": lambda X, y, i, **on: weights(X, y, feature=(0, 1), **on),
     "methods": lambda X, y, i, **on: plots.plot_methods(y, {"$A$": i, "b": i - 0.1}, **on),
 }
 PANELS = {"calibration": 2, "methods": 3}
@@ -167,12 +166,13 @@ def test_bins_of_a_feature_hold_all_rows_and_average_to_the_coverage():
 
 def test_errors_and_lengths_of_rows_and_bins():
     _, frame = plots.plot_length_error(Y, INTERVALS)
-    rows, mean = (frame[frame["kind"] == kind] for kind in ("row", "mean"))
+    rows, bins = (frame[frame["kind"] == kind] for kind in ("row", "quantile"))
     np.testing.assert_allclose(rows["error"], np.abs(Y))
     np.testing.assert_allclose(rows["length"], 3.2 * X_)
-    assert mean["n"].sum() == N
-    assert np.average(mean["error"], weights=mean["n"]) == pytest.approx(np.abs(Y).mean())
-    assert np.average(mean["coverage"], weights=mean["n"]) == pytest.approx(COVERAGE)
+    assert bins["n"].sum() == N
+    assert np.average(bins["coverage"], weights=bins["n"]) == pytest.approx(COVERAGE)
+    sorted_rows = np.array_split(np.argsort(X_), 10)
+    assert bins["error"].tolist() == [np.sort(np.abs(Y[rows]))[53] for rows in sorted_rows]
 
 
 def test_methods_have_the_numbers_of_the_metrics_and_paired_bands():
@@ -201,6 +201,10 @@ def test_bands_have_all_rows_and_regions_average_to_their_coverage():
     for name, intervals in {**bands, "true quantiles": oracle}.items():
         part = frame[frame["method"] == name]
         assert (len(part), part["covered"].mean()) == (300, metrics.coverage(y, intervals))
+    ax, frame = plots.plot_bands([0.0, np.nan, 1.0], np.zeros(3), {"a": [[0, 1]] * 3})
+    assert (len(frame), "the feature being missing: 1 row." in caption_of(ax)) == (2, True)
+    _, frame = plots.plot_bands([np.nan] * 3, np.zeros(3), {"a": [[0, 1]] * 3})
+    assert frame["x"].tolist() == ["missing"] * 3
     _, frame = plots.plot_regions(X, y, bands, EDGES)
     for name, part in frame.groupby("method"):
         assert part["rows"].sum() == len(y)
@@ -258,8 +262,7 @@ BANDS = {"true quantiles": INTERVALS}
         (lambda: weights_of(lc.KernelLaw(), ROWS[0], ROWS), "not fitted"),
         (lambda: weights_of(KERNEL, ROWS[:2], ROWS), "one row x"),
         (lambda: weights_of(KERNEL, TABLE.iloc[0], TABLE), "expected the same kind"),
-        (lambda: weights_of(KERNEL, ROWS[0], ROWS, V, feature=(0, 1)), "v is drawn upwards"),
-        (lambda: weights_of(KERNEL, ROWS[0], ROWS, feature=(0, 1, 0)), "one column, or two"),
+        (lambda: weights_of(KERNEL, ROWS[0], ROWS, V[:3]), "one score per row"),
         (lambda: weights_of(KERNEL, TABLE[:1], TABLE, feature="z"), "feature: got 'z'"),
     ],
 )

@@ -194,8 +194,8 @@ def log_mixture(k: Array, n: Array, q: Array) -> Array:
 
 # ---- the stream ----------------------------------------------------------------------------
 
-#: Rows ranked each against each at a time; points beyond which every other one is dropped.
-RANKED_AT_A_TIME, _MOST_POINTS = 256, 256
+#: Rows ranked each against each at a time.
+RANKED_AT_A_TIME = 256
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,7 @@ class Stream:
     """Rows so far, in a few thousand numbers at most for each cell of the calibration.
 
     ``seed`` tells equal scores apart, ``alphas`` (C,) are the shares of rows that should miss,
-    ``alarm`` is its row (from 1) and log-martingale, and ``points`` are (row, rows covered so far,
-    log-martingale) at every ``stride``-th row.
+    ``alarm`` is its row (from 1) and log-martingale.
     """
 
     seed: int
@@ -223,8 +222,6 @@ class Stream:
     rows: int = 0
     n_covered: int = 0
     alarm: tuple[int, float] | None = None
-    stride: int = 1
-    points: list[tuple[int, int, float]] = field(default_factory=list)
 
     @property
     def log_martingale(self) -> float:
@@ -237,16 +234,12 @@ class Stream:
             part = slice(start, start + RANKED_AT_A_TIME)
             p = self._p_values(scored.codes[part], scored.cells[part])
             evidence = _combined(self.martingales.bet(p, self.alphas))
-            for is_in, log in zip(scored.covered[part].tolist(), evidence.tolist(), strict=True):
-                self.rows += 1
-                self.n_covered += is_in
-                if self.alarm is None and log >= log_limit:
-                    self.alarm = (self.rows, log)
-                if self.rows % self.stride == 0:
-                    self.points.append((self.rows, self.n_covered, log))
-                if len(self.points) > _MOST_POINTS:
-                    self.stride *= 2
-                    self.points = [one for one in self.points if one[0] % self.stride == 0]
+            reached = np.flatnonzero(evidence >= log_limit)
+            if self.alarm is None and len(reached):
+                first = int(reached[0])
+                self.alarm = (self.rows + first + 1, float(evidence[first]))
+            self.rows += len(evidence)
+            self.n_covered += int(scored.covered[part].sum())
 
     def _p_values(self, codes: Codes, cells: NDArray[Any]) -> Array:
         """p-values of these rows (m, C), which count from now on."""

@@ -41,12 +41,11 @@ from localconformal.regressors.base import (
     rows_of,
     training_digest,
 )
-from localconformal.rows import make_frame
 
 #: Rows that are scored at a time.
 _ROWS_AT_A_TIME = 1_024
 #: Of the file. Raised when its content or the bets change: wealth of other bets cannot go on.
-_FORMAT = 4
+_FORMAT = 5
 
 
 @dataclass(frozen=True)
@@ -212,20 +211,6 @@ class CoverageMonitor:
         with self._lock:
             return self._stream.log_martingale
 
-    @property
-    def history_(self) -> Any:
-        """Row, coverage with its band, and log_martingale, at 257 rows at most, evenly spread."""
-        with self._lock:
-            stream = self._stream
-            points = list(stream.points)
-            if stream.rows and (not points or points[-1][0] != stream.rows):
-                points.append((stream.rows, stream.n_covered, stream.log_martingale))
-        row, covered, log = np.array(points, dtype=np.float64).reshape(-1, 3).T
-        lower, upper = anytime_band(covered, row, self.probability)
-        columns = {"row": row.astype(np.int64), "coverage": covered / row}
-        columns |= {"lower": lower, "upper": upper, "log_martingale": log}
-        return make_frame(columns, like=None)
-
     def summary(self) -> str:
         """All of it in a sentence or two."""
         with self._lock:
@@ -338,7 +323,7 @@ def _stream_content(stream: Stream) -> dict[str, Any]:
     """What a stream holds, as a copy, which later rows do not change."""
     wealth, logs = stream.martingales.wealth.tolist(), stream.martingales.logs.tolist()
     held = {"seen": _tallies_as_lists(stream.seen), "alphas": stream.alphas.tolist()}
-    return {**vars(stream), **held, "martingales": [wealth, logs], "points": list(stream.points)}
+    return {**vars(stream), **held, "martingales": [wealth, logs]}
 
 
 def _read_stream(content: dict[str, Any]) -> Stream:
@@ -346,7 +331,7 @@ def _read_stream(content: dict[str, Any]) -> Stream:
     for column, cell, *tally in content["seen"]:
         seen[column, cell] = Tally(*(np.array(one, dtype=np.int64) for one in tally))
     read = {"seen": seen, "martingales": Martingales(*map(np.array, content["martingales"]))}
-    read |= {"alphas": np.array(content["alphas"]), "points": [*map(tuple, content["points"])]}
+    read |= {"alphas": np.array(content["alphas"])}
     return Stream(**{**content, **read, "alarm": content["alarm"] and tuple(content["alarm"])})
 
 

@@ -29,7 +29,7 @@ from localconformal.columns import (
 from localconformal.metrics.intervals import is_empty, lengths
 from localconformal.quantiles import Array
 from localconformal.rows import columns_of, is_frame, table_names
-from localconformal.text import one_line, say_tick, shorten
+from localconformal.text import one_line, say_rows, say_tick, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,9 +50,8 @@ _LETTER, _LETTERS_PER_INCH = 0.54, 14.0
 #: More points than this hide one another, and take long to draw.
 MAX_POINTS = 5000
 #: Labels with a strip of their own, one unit apart and twice this wide; the others share one.
-_MAX_STRIPS, _HALF_STRIP, NOT_A_STRIP, OTHER_STRIP = 12, 0.38, -1, "other labels"
-#: Where the strip of missing numbers begins and ends, beyond their range, in units of it.
-_MISSING_STRIP, _SECONDS_PER_DAY = (0.06, 0.14), 86_400.0
+_MAX_STRIPS, _HALF_STRIP, OTHER_STRIP = 12, 0.38, "other labels"
+_SECONDS_PER_DAY = 86_400.0
 
 
 def method_colours(n: int) -> list[str]:
@@ -207,22 +206,26 @@ def say_drawn(n_drawn: int, n: int, which: str = "at random") -> str:
     return "" if n_drawn == n else f"{n_drawn:,} of {n:,} rows drawn, {which}."
 
 
+def say_lost(n: int) -> str:
+    """A sentence on rows without the number on the axis, if there are any."""
+    return f"Not drawn, the feature being missing: {say_rows(n)}." if n else ""
+
+
 @dataclass(frozen=True, eq=False)
 class Feature:
     """A column of n rows as an axis shows it.
 
-    A strip is a stretch of the axis for one label, or one of a few numbers that return often; its
-    rows stand side by side in it. Missing values have a strip of their own, after all else.
-    ``numbers`` (n,), times in days, are NaN for labels and missing values; ``strip`` (n,) is the
-    place among ``strips``, -1 for rows at their number; ``range`` is that of rows not taken too.
+    A strip is a stretch of the axis for one label, missing ones being the last, or one of a few
+    numbers that return often; its rows stand side by side in it. ``numbers`` (n,), times in days,
+    are NaN for labels and missing values; ``strip`` (n,) is the place among ``strips``, -1 for rows
+    at their number.
     """
 
     name: str
     kind: str
     numbers: Array
     strip: NDArray[np.intp]
-    strips: tuple[str, ...]
-    range: tuple[float, float] = (0.0, 0.0)
+    strips: tuple[str, ...] = ()
 
     def take(self, rows: NDArray[np.intp]) -> Feature:
         """Some of the rows, on the same axis."""
@@ -239,22 +242,15 @@ class Feature:
             return np.where(lost, np.datetime64("NaT"), seconds.astype("datetime64[s]"))
         return self.numbers
 
-    def strip_ends(self) -> Array:
-        """Left and right end of each strip: (strips, 2)."""
-        if self.kind == LABEL:
-            return np.arange(len(self.strips))[:, None] + np.array([-_HALF_STRIP, _HALF_STRIP])
-        low, high = self.range
-        ends = high + ((high - low) or 1.0) * np.array([_MISSING_STRIP])
-        return ends[: len(self.strips)]
-
     def positions(self, order_by: NDArray[Any] | None = None) -> Array:
-        """Place of each row on the axis (n,); in a strip, rows by ``order_by``, else as given."""
+        """Place of each row on the axis (n,), NaN without a number; in a strip by ``order_by``."""
         place = self.numbers.copy()
-        for s, (left, right) in enumerate(self.strip_ends()):
+        for s in range(len(self.strips)):
             rows = np.flatnonzero(self.strip == s)
             if order_by is not None:
                 rows = rows[np.argsort(order_by[rows], kind="stable")]
-            place[rows] = left + (right - left) * (np.arange(len(rows)) + 0.5) / max(len(rows), 1)
+            share = (np.arange(len(rows)) + 0.5) / max(len(rows), 1)
+            place[rows] = s + _HALF_STRIP * (2.0 * share - 1.0)
         return place
 
 
@@ -262,15 +258,14 @@ def read_feature(X: Any, n: int, name: str | None = None) -> Feature:
     """One column of n rows: an array (n,) or (n, 1), a series or a frame."""
     column = read_one_column(X, n, name)
     known = column.codes != MISSING
-    if column.kind != LABEL and not len(column.values) <= _MAX_STRIPS < known.sum():
+    numbered = known.any() and column.kind != LABEL
+    if numbered and not len(column.values) <= _MAX_STRIPS < known.sum():
         numbers = column.numbers / (_SECONDS_PER_DAY if column.kind == TIME else 1.0)
-        strips = () if known.all() else (MISSING_NAME,)
         name = f"{column.name} (s)" if column.kind == DURATION else column.name
-        ends = (float(np.nanmin(numbers)), float(np.nanmax(numbers))) if known.any() else (0.0, 0.0)
-        return Feature(name, column.kind, numbers, np.where(known, NOT_A_STRIP, 0), strips, ends)
+        return Feature(name, column.kind, numbers, np.full(n, -1))
     # Frequent labels, or the few numbers; then labels that share a strip; then missing ones.
     names = column.labels or [say_value(value, column.kind) for value in column.values]
-    counts = np.bincount(column.codes[known], minlength=1)
+    counts = np.bincount(column.codes[known])
     n_own = len(counts) if len(counts) <= _MAX_STRIPS else _MAX_STRIPS - 1
     labels = [*names, OTHER_STRIP][:n_own] + [OTHER_STRIP] * (n_own < len(counts))
     strip = np.minimum(column.codes, n_own).astype(np.intp)
@@ -297,38 +292,24 @@ def pick_feature(X: Any, feature: int | str) -> Feature:
     return read_feature(np.asarray(X)[:, place], len(X), f"x{place}")
 
 
-def dress_axis(ax: Axes, feature: Feature, which: Any = "x") -> None:
-    """Name, limits and ticks of the axis ("x" or "y") that shows the feature."""
-    axis, limit = getattr(ax, f"{which}axis"), getattr(ax, f"set_{which}lim")
-    axis.set_label_text(plain(feature.name), color=INK, fontsize=LABEL_SIZE)
-    ends = feature.strip_ends()
+def dress_axis(ax: Axes, feature: Feature) -> None:
+    """Name, limits and ticks of the x axis that shows the feature."""
+    ax.set_xlabel(plain(feature.name), color=INK, fontsize=LABEL_SIZE)
     if feature.kind == LABEL:
-        most = 12 if which == "x" else 20
-        axis.set_ticks(ends.mean(axis=1), [plain(label, most) for label in feature.strips])
-        limit(ends.min() - 0.2, ends.max() + 0.2)
-        letters = sum(min(len(label), most) + 2 for label in feature.strips)
-        if which == "x" and letters > _LETTERS_PER_INCH * (panel_inches(ax) - 0.8):
+        ax.set_xticks(np.arange(len(feature.strips)), [plain(text, 12) for text in feature.strips])
+        ax.set_xlim(-_HALF_STRIP - 0.2, len(feature.strips) - 1.0 + _HALF_STRIP + 0.2)
+        letters = sum(min(len(text), 12) + 2 for text in feature.strips)
+        if letters > _LETTERS_PER_INCH * (panel_inches(ax) - 0.8):
             ax.tick_params(axis="x", rotation=30)
-            for label in axis.get_majorticklabels():
+            for label in ax.xaxis.get_majorticklabels():
                 label.set(ha="right", rotation_mode="anchor")
         return
-    ax.locator_params(axis=which, nbins=max(3, int(1.3 * panel_inches(ax))))
-    low, high = feature.range
+    ax.locator_params(axis="x", nbins=max(3, int(1.3 * panel_inches(ax))))
+    low, high = float(np.nanmin(feature.numbers)), float(np.nanmax(feature.numbers))
     room = 0.03 * (high - low) or 0.5
-    limit(low - room, max([high, *ends.ravel()]) + room)
+    ax.set_xlim(low - room, high + room)
     if feature.kind == TIME:
         # matplotlib leaves its dates without types.
         dates: Any = import_module("matplotlib.dates")
-        axis.set_major_locator(locator := dates.AutoDateLocator(minticks=3))
-        axis.set_major_formatter(dates.ConciseDateFormatter(locator))
-    if feature.strips:
-        axis.set_ticks([tick for tick in axis.get_majorticklocs() if low - room <= tick <= high])
-        # A line before the strip of missing numbers, and its name where ticks have theirs.
-        before = ends[0, 0] - 0.35 * (ends[0, 1] - ends[0, 0])
-        (ax.axvline if which == "x" else ax.axhline)(before, color=FAINT, lw=0.8, zorder=0)
-        place: tuple[Any, Any, Any] = (ends[0].mean(), 0.0), (0, -6), ("data", "axes fraction")
-        look: dict[str, Any] = {"ha": "center", "va": "top", "color": INK, "fontsize": SMALL_SIZE}
-        if which == "y":
-            (xy, text, coords), look = place, look | {"ha": "right", "va": "center"}
-            place = xy[::-1], text[::-1], coords[::-1]
-        ax.annotate(MISSING_NAME, *place, "offset points", **look)
+        ax.xaxis.set_major_locator(locator := dates.AutoDateLocator(minticks=3))
+        ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))

@@ -42,15 +42,15 @@ def plot_bands(
 ) -> tuple[Axes, Any]:
     """Draw the rows, the band of each method and the true quantiles over one feature.
 
-    With a single method the rows outside its band are marked. Labels, missing values and numbers
-    of which there are only a few have a strip of the axis each, where rows stand from the shortest
-    interval (of the first method) to the longest. Where bounds jump from row to row, since they
-    depend on more than this feature, up to 150 rows have a bar each; of more, the band has the
-    medians of the bounds in at most 40 bins of x.
+    With a single method the rows outside its band are marked. Labels, and numbers of which there
+    are only a few, have a strip of the axis each, where rows stand from the shortest interval (of
+    the first method) to the longest; rows without a number are not drawn. Where bounds jump from
+    row to row, since they depend on more than this feature, up to 150 rows have a bar each; of
+    more, the band has the medians of the bounds in at most 40 bins of x.
 
     The frame has one row for each method and row drawn: method, x, position (on the axis, in days
-    for times), y, lower, upper, covered, strip (-1 for rows at their number), shape ("line", "bars"
-    or "bins"), band_lower, band_upper (as drawn).
+    for times), y, lower, upper, covered, shape ("line", "bars" or "bins"), band_lower, band_upper
+    (as drawn).
 
     Parameters
     ----------
@@ -75,7 +75,8 @@ def plot_bands(
     art.check_packages("plot_bands")
     named, response = _check_bands(y, bands, oracle), np.asarray(y, dtype=np.float64)
     feature = art.read_feature(X, len(response))
-    rows = art.drawn_rows(len(response), max_points, random_state)
+    known = np.flatnonzero(~np.isnan(feature.positions()))
+    rows = known[art.drawn_rows(len(known), max_points, random_state)]
     frame = _frame_of_rows(feature.take(rows), response, named, rows)
     ax = art.make_axes(ax)
     _draw_bands(ax, frame, dict(zip(bands, colours or art.method_colours(len(bands)), strict=True)))
@@ -84,7 +85,8 @@ def plot_bands(
     art.add_legend(ax, loc="best")
     odd = [(name, art.say_odd(intervals)) for name, intervals in named.items()]
     said = [f"{art.plain(name)}: {text}" if len(odd) > 1 else text for name, text in odd if text]
-    art.caption(ax, [art.say_drawn(len(rows), len(response)), _say_shapes(frame), *said])
+    some = art.say_drawn(len(rows), len(known))
+    art.caption(ax, [art.say_lost(len(response) - len(known)), some, _say_shapes(frame), *said])
     return ax, frame
 
 
@@ -107,14 +109,14 @@ def _frame_of_rows(
 
     position = feature.positions(tied_lengths(next(iter(named.values())))[rows])
     order = np.argsort(position, kind="stable")
-    y, position, strip, parts = y[rows[order]], position[order], feature.strip[order], []
+    y, position, parts = y[rows[order]], position[order], []
     shared = {"x": feature.values[order], "position": position, "y": y}
     for name, intervals in named.items():
         bounds = intervals[rows[order]]
-        shape, band = _band_shape(position, bounds, strip == art.NOT_A_STRIP)
+        shape, band = _band_shape(position, bounds, feature.kind == LABEL)
         own = {"lower": bounds[:, 0], "upper": bounds[:, 1], "covered": is_covered(y, bounds)}
         drawn = {"shape": shape, "band_lower": band[:, 0], "band_upper": band[:, 1]}
-        parts.append(pd.DataFrame({"method": name, **shared, **own, "strip": strip, **drawn}))
+        parts.append(pd.DataFrame({"method": name, **shared, **own, **drawn}))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -151,37 +153,29 @@ def _draw_bands(ax: Axes, frame: Any, colours: Mapping[str, str]) -> None:
 
 
 def _draw_band(ax: Axes, band: Any, limits: Any, label: str, shade: bool, **line: Any) -> None:
-    """A line through the rows that are joined; a bar for each of the others."""
+    """A line through the rows, or a bar for each."""
     x = band["position"].to_numpy()
-    ends = art.drawable(band[["band_lower", "band_upper"]].to_numpy(), *limits).T
-    joined = (band["shape"] != _BARS).to_numpy()
-    lines, bars = (x[joined], *ends[:, joined]), (x[~joined], *ends[:, ~joined])
-    if joined.any():
+    lower, upper = art.drawable(band[["band_lower", "band_upper"]].to_numpy(), *limits).T
+    if band["shape"].iloc[0] != _BARS:
         if shade:
-            ax.fill_between(*lines, color=line["color"], alpha=0.22, lw=0)
-        ax.plot(*lines[:2], **line)
-        ax.plot(lines[0], lines[2], label=label, **line)
-        label = ""
-    if not joined.all() and shade:
-        ax.vlines(*bars, lw=1.4, label=label, color=line["color"], alpha=0.4)
-    elif not joined.all():
+            ax.fill_between(x, lower, upper, color=line["color"], alpha=0.22, lw=0)
+        ax.plot(x, lower, **line)
+        ax.plot(x, upper, label=label, **line)
+    elif shade:
+        ax.vlines(x, lower, upper, lw=1.4, label=label, color=line["color"], alpha=0.4)
+    else:
         look = {"ls": "", "marker": "_", "ms": 4, "color": line["color"], "alpha": 0.9}
-        ax.plot(*bars[:2], label=label or None, **look)
-        ax.plot(bars[0], bars[2], **look)
+        ax.plot(x, lower, label=label, **look)
+        ax.plot(x, upper, **look)
 
 
-def _band_shape(
-    position: Array, bounds: Array, numbered: NDArray[np.bool_]
-) -> tuple[NDArray[np.object_], Array]:
-    """How each row is drawn (n,), and the ends of the band there (n, 2); rows in order of x."""
-    shape, rows = np.full(len(position), _BARS, dtype=object), np.flatnonzero(numbered)
-    if len(rows) >= 2 and not _is_rough(bounds[rows]):
-        shape[rows] = _LINE
-    elif len(rows) > _MAX_BARS:
-        shape[rows] = _BINS
-        bounds = bounds.copy()
-        bounds[rows] = _median_bounds(position[rows], bounds[rows])
-    return shape, bounds
+def _band_shape(position: Array, bounds: Array, is_label: bool) -> tuple[str, Array]:
+    """How the rows are drawn, and the ends of the band at each (n, 2); rows in order of x."""
+    if not is_label and len(position) > 1 and not _is_rough(bounds):
+        return _LINE, bounds
+    if not is_label and len(position) > _MAX_BARS:
+        return _BINS, _median_bounds(position, bounds)
+    return _BARS, bounds
 
 
 def _is_rough(bounds: Array) -> bool:
@@ -223,7 +217,6 @@ def plot_regions(
     edges: ArrayLike,
     *,
     confidence_level: float = 0.9,
-    colours: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> tuple[Axes, Any]:
     """Draw each method's coverage in each region as bars, in per cent, and the level as a line.
@@ -232,7 +225,7 @@ def plot_regions(
 
     Parameters
     ----------
-    X, y, bands, colours, ax
+    X, y, bands, ax
         As in `plot_bands`; X of numbers. Rows outside every region, or missing, are not counted.
     edges : array of shape (R + 1,)
         The regions are [edges_r, edges_r+1), the last one closed.
@@ -248,8 +241,8 @@ def plot_regions(
     art.check_packages("plot_regions")
     frame, name = _regions_frame(X, y, bands, edges)
     ax = art.make_axes(ax)
-    chosen = dict(zip(bands, colours or art.method_colours(len(bands)), strict=True))
-    _draw_regions(ax, frame, chosen, confidence_level)
+    colours = dict(zip(bands, art.method_colours(len(bands)), strict=True))
+    _draw_regions(ax, frame, colours, confidence_level)
     art.name_axes(ax, art.plain(name), "coverage, %")
     if len(bands) > 1:
         art.add_legend(ax, loc="lower left", ncols=3, bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
@@ -346,12 +339,12 @@ def plot_comparison(
         2, len(bands), squeeze=False, sharex=True, sharey="row", height_ratios=(3, 1)
     )
     X, y, bands = np.asarray(X), np.asarray(y, dtype=np.float64), dict(bands)
-    shown = np.arange(min(len(y), _COMPARED_POINTS))
-    feature, drawn, counted = art.read_feature(X[shown], len(shown)), [], []
+    feature, drawn, counted = art.read_feature(X, len(y)), [], []
+    shown = np.flatnonzero(~np.isnan(feature.positions()))[:_COMPARED_POINTS]
     colours = art.method_colours(len(bands))[::-1]
     for (above, below), name, colour in zip(axes.T, bands, colours, strict=True):
         own = {name: bands[name]}
-        drawn.append(_frame_of_rows(feature, y, _check_bands(y, own, oracle), shown))
+        drawn.append(_frame_of_rows(feature.take(shown), y, _check_bands(y, own, oracle), shown))
         _draw_bands(above, drawn[-1], {name: colour})
         counted.append(_regions_frame(X, y, own, edges)[0])
         _draw_regions(below, counted[-1], {name: colour}, confidence_level)

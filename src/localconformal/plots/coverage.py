@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtrit
 
 from localconformal.audit.cells import number_bins
 from localconformal.audit.compare import paired_mean, row_values
@@ -51,7 +50,7 @@ def _verdicts(frame: Any) -> Any:
     return np.select([frame["upper"] < level, frame["lower"] > level], [_UNDER, _OVER], _WITHIN)
 
 
-def _draw_coverage(ax: Axes | None, table: Any, title: str, probability: float) -> tuple[Axes, Any]:
+def _draw_coverage(ax: Axes | None, table: Any, title: str) -> tuple[Axes, Any]:
     """Lines of the table of `group_coverage` that fit, in their order, and the level."""
     frame = table.nlargest(_MAX_LINES, "n").sort_index().reset_index(drop=True)
     ax = art.make_axes(ax, (6.4, 1.5 + 0.29 * len(frame)))
@@ -74,7 +73,7 @@ def _draw_coverage(ax: Axes | None, table: Any, title: str, probability: float) 
     ax.tick_params(axis="y", length=0, labelsize=size)
     below, above = np.sum(named == _UNDER), np.sum(named == _OVER)
     said = [
-        f"Bars: exact {say_level(probability)} bands, each on its own. Dashed: the level, "
+        f"Bars: exact 95 % bands, each on its own. Dashed: the level, "
         f"{say_level(level)}. Below it ▼: {below} of {len(frame)}; above ▲: {above}."
     ]
     if len(table) > _MAX_LINES:
@@ -89,7 +88,6 @@ def plot_group_coverage(
     groups: Any,
     confidence_level: float = 0.9,
     *,
-    probability: float = 0.95,
     ax: Axes | None = None,
 ) -> tuple[Axes, Any]:
     """Draw the coverage of each group with its exact binomial band, and the level promised.
@@ -102,8 +100,6 @@ def plot_group_coverage(
     groups : array or series of shape (n,)
         Labels of any kind; missing ones are a group. Of many, the 30 with the most rows are drawn.
     confidence_level : float, default=0.9
-    probability : float, default=0.95
-        With which each band holds, on its own.
     ax : matplotlib axes, default=None
 
     Examples
@@ -114,13 +110,11 @@ def plot_group_coverage(
     [1.0, 0.5]
     """
     art.check_packages("plot_group_coverage")
-    counted: Any = group_coverage(
-        *check_one_level(y, intervals), groups, confidence_level, probability=probability
-    )
+    counted: Any = group_coverage(*check_one_level(y, intervals), groups, confidence_level)
     table = counted.frame()
     table["group"] = [name_of(label) for label in counted.group]
     name = getattr(groups, "name", None)
-    return _draw_coverage(ax, table, "group" if name is None else str(name), probability)
+    return _draw_coverage(ax, table, "group" if name is None else str(name))
 
 
 def plot_feature_coverage(
@@ -129,7 +123,6 @@ def plot_feature_coverage(
     intervals: ArrayLike,
     confidence_level: float = 0.9,
     *,
-    probability: float = 0.95,
     ax: Axes | None = None,
 ) -> tuple[Axes, Any]:
     """Draw the coverage of each bin of a feature with its exact binomial band, and the level.
@@ -140,7 +133,7 @@ def plot_feature_coverage(
     Parameters
     ----------
     X : array of shape (n,) or (n, 1), series, or frame of one column
-    y, intervals, confidence_level, probability, ax
+    y, intervals, confidence_level, ax
         As in `plot_group_coverage`, and so is the frame.
 
     Examples
@@ -158,10 +151,10 @@ def plot_feature_coverage(
         codes, conditions = number_bins(column)
         names = [condition.short for condition in conditions]
     codes = np.where(column.codes == MISSING, len(names), codes)
-    counts: Any = group_coverage(response, bounds, codes, confidence_level, probability=probability)
+    counts: Any = group_coverage(response, bounds, codes, confidence_level)
     table = counts.frame()
     table["group"] = [[*names, MISSING_NAME][code] for code in table["group"]]
-    return _draw_coverage(ax, table, column.name, probability)
+    return _draw_coverage(ax, table, column.name)
 
 
 def plot_calibration(
@@ -169,7 +162,6 @@ def plot_calibration(
     intervals: ArrayLike,
     confidence_level: ArrayLike,
     *,
-    probability: float = 0.95,
     ax: Any = None,
 ) -> tuple[list[Axes], Any]:
     """Draw the coverage observed against the level asked, with its band; and the length beside.
@@ -181,8 +173,6 @@ def plot_calibration(
     y, intervals : arrays of shapes (n,) and (n, 2, L)
         As ``predict_interval(X, confidence_level=levels)`` gives them.
     confidence_level : array of shape (L,)
-    probability : float, default=0.95
-        With which the band of each level holds, on its own.
     ax : pair of matplotlib axes, default=None
 
     Examples
@@ -193,7 +183,7 @@ def plot_calibration(
     [0.5, 1.0]
     """
     art.check_packages("plot_calibration")
-    frame = coverage_length_curve(y, intervals, confidence_level, probability=probability).frame()
+    frame = coverage_length_curve(y, intervals, confidence_level).frame()
     left, right = art.make_panels(ax, 2, (8.4, 4.0))
     level, lower, upper = frame["confidence_level"], frame["lower"], frame["upper"]
     ends = [max(min(float(level.min()), float(lower.min())) - 0.05, 0.0), 1.0]
@@ -220,8 +210,8 @@ def plot_calibration(
         art.finish(panel, "level asked, %", what, loc="upper left")
     off = int(((lower > level) | (upper < level)).sum())
     said = [
-        f"Bars: exact {say_level(probability)} bands of {say_rows(len(np.asarray(y)))}, each on "
-        f"its own; {off} of {len(frame)} do not hold their level."
+        f"Bars: exact 95 % bands of {say_rows(len(np.asarray(y)))}, each on its own; {off} of "
+        f"{len(frame)} do not hold their level."
     ]
     if len(endless):
         said.append(f"The mean length is infinite at {len(endless)} of {len(frame)} levels (▲).")
@@ -235,14 +225,13 @@ def plot_methods(
     confidence_level: float = 0.9,
     *,
     baseline: str | None = None,
-    probability: float = 0.95,
     ax: Any = None,
 ) -> tuple[list[Axes], Any]:
     """Draw coverage, mean length and interval score of each method on the same rows.
 
     The band of a coverage is the exact binomial one. Those of lengths and scores are paired: with
     d_i the difference of row i from the baseline, the bar is the value plus or minus
-    t_{n-1} sd(d) / sqrt(n); where it does not reach the baseline's line the two differ by more than
+    1.96 sd(d) / sqrt(n); where it does not reach the baseline's line the two differ by more than
     chance. The frame has one row for each method and metric: method, metric, value, lower, upper,
     difference (from the baseline), baseline, confidence_level.
 
@@ -253,8 +242,6 @@ def plot_methods(
     confidence_level : float, default=0.9
     baseline : str, default=None
         The method with which the others are compared; None is the first.
-    probability : float, default=0.95
-        With which each band holds, on its own.
     ax : three matplotlib axes, default=None
 
     Examples
@@ -270,15 +257,14 @@ def plot_methods(
         got = f"got the methods {list(methods)} and the baseline {baseline!r}"
         raise ValueError(f"{got}; expected at least one method, and one of them as the baseline.")
     checked = {name: check_one_level(y, intervals) for name, intervals in methods.items()}
-    frame = _methods_frame(checked, base, confidence_level, probability)
+    frame = _methods_frame(checked, base, confidence_level)
     panels = art.make_panels(ax, 3, (9.6, 1.6 + 0.36 * len(methods)), sharey=True)
     for panel, metric in zip(panels, _METRICS, strict=True):
         _draw_metric(panel, frame[frame["metric"] == metric], metric)
     panels[0].set_yticks(np.arange(len(methods)), [art.plain(name, 24) for name in methods])
-    share = say_level(probability)
     said = [
-        f"Bars: exact {share} bands of the coverage (dashed: the level); of length and score, "
-        f"{share} bands of the difference from {art.plain(base, 24)} (dotted).",
+        "Bars: exact 95 % bands of the coverage (dashed: the level); of length and score, 95 % "
+        f"bands of the difference from {art.plain(base, 24)} (dotted).",
         "Interval score: length plus misses, lower is better (◀).",
     ]
     for name, (_, bounds) in checked.items():
@@ -288,7 +274,7 @@ def plot_methods(
     return panels, frame
 
 
-def _methods_frame(checked: Any, base: str, level: float, probability: float) -> Any:
+def _methods_frame(checked: Any, base: str, level: float) -> Any:
     import pandas as pd
 
     parts = {name: row_values(y, bounds, level) for name, (y, bounds) in checked.items()}
@@ -297,12 +283,11 @@ def _methods_frame(checked: Any, base: str, level: float, probability: float) ->
         values, reference = numbers[key], parts[base][key]
         value = float(values.mean())
         if metric == _COVERAGE:
-            ends = binomial_band(int(values.sum()), len(values), probability)
+            ends = binomial_band(int(values.sum()), len(values))
         else:
-            _, error, _, _, n = paired_mean(values, reference)
+            _, _, low, high, n = paired_mean(values, reference)
             # No band of the baseline itself, nor where a row is infinite.
-            reach = stdtrit(n - 1, 0.5 + probability / 2.0)
-            room = reach * error if name != base and n == len(values) else np.nan
+            room = (high - low) / 2.0 if name != base and n == len(values) else np.nan
             ends = value - room, value + room
         difference = 0.0 if name == base else value - float(reference.mean())
         records.append((name, metric, value, *ends, difference, base, level))

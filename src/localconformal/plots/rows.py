@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -27,10 +26,8 @@ from localconformal.text import say_level, say_number, say_share
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LENGTH, _ROW, _MEAN, _QUANTILE = "length", "row", "mean", "quantile"
+_LENGTH, _ROW, _QUANTILE = "length", "row", "quantile"
 _MAX_BINS, _FEWEST_ROWS = 10, 20
-#: Its multiples, modulo 1, spread evenly.
-_GOLDEN = 0.6180339887498949
 
 
 def plot_sorted(
@@ -129,16 +126,16 @@ def plot_length_error(
     random_state: int = 0,
     ax: Axes | None = None,
 ) -> tuple[Axes, Any]:
-    """Draw |y - prediction| against length, with its mean and quantile in bins of the length.
+    """Draw |y - prediction| against length, with its quantile in bins of the length.
 
     Intervals that adapt well have a quantile curve on the line error = length / 2; rows above it
     are missed, where intervals are symmetric. Infinite intervals are left out. The frame has kind
-    ("row", or "mean" and "quantile" of a bin), length, error, n (rows), coverage (0 or 1 of a row).
+    ("row", or "quantile" of a bin), length, error, n (rows), coverage (0 or 1 of a row).
 
     Parameters
     ----------
     y, intervals, y_pred, max_points, random_state, ax
-        As in `plot_sorted`, but up to 5,000 rows; the curves are those of all rows.
+        As in `plot_sorted`, but up to 5,000 rows; the curve is that of all rows.
     confidence_level : float, default=0.9
         Of the intervals, and of the quantile of the errors.
 
@@ -163,12 +160,10 @@ def plot_length_error(
         inside = bins == code
         errors, n = error[inside], int(inside.sum())
         quantile = float(weighted_quantile(errors, np.ones(n), confidence_level))
-        for kind, value in ((_MEAN, errors.mean()), (_QUANTILE, quantile)):
-            records.append((kind, length[inside].mean(), value, n, covered[inside].mean()))
+        records.append((_QUANTILE, length[inside].mean(), quantile, n, covered[inside].mean()))
     rows = art.drawn_rows(len(error), max_points, random_state)
     drawn = {"length": length[rows], "error": error[rows], "n": 1, "coverage": covered[rows] + 0.0}
-    binned = pd.DataFrame(records, columns=["kind", *drawn]).sort_values("kind", kind="stable")
-    parts = [pd.DataFrame({"kind": _ROW, **drawn}), binned]
+    parts = [pd.DataFrame({"kind": _ROW, **drawn}), pd.DataFrame(records, columns=["kind", *drawn])]
     frame = pd.concat(parts[: 1 + bool(records)], ignore_index=True)
     ax = art.make_axes(ax)
     _draw_errors(ax, frame, confidence_level)
@@ -181,7 +176,7 @@ def plot_length_error(
 
 
 def _draw_errors(ax: Axes, frame: Any, level: float) -> None:
-    """Points, curves, and the line that parts covered rows from missed ones."""
+    """Points, the curve, and the line that parts covered rows from missed ones."""
     rows = frame[frame["kind"] == _ROW]
     for inside, colour, size, marker, label in (
         (1.0, art.POINT, 6, "o", None),
@@ -191,13 +186,9 @@ def _draw_errors(ax: Axes, frame: Any, level: float) -> None:
         if len(part):
             look: dict[str, Any] = {"color": colour, "s": size, "marker": marker, "label": label}
             ax.scatter(part["length"], part["error"], alpha=0.5, lw=0, **look)
-    for kind, colour, marker, label in (
-        (_MEAN, art.MAIN, "o", "mean error"),
-        (_QUANTILE, art.SECOND, "s", f"{say_level(level)} quantile"),
-    ):
-        bins = frame[frame["kind"] == kind]
-        if len(bins):
-            ax.plot(bins["length"], bins["error"], color=colour, marker=marker, ms=4.5, label=label)
+    bins = frame[frame["kind"] == _QUANTILE]
+    look = {"color": art.SECOND, "marker": "s", "ms": 4.5, "label": f"{say_level(level)} quantile"}
+    ax.plot(bins["length"], bins["error"], **look)
     length = frame["length"] if len(frame) else np.zeros(1)
     shortest, longest = float(length.min()), float(length.max()) or 1.0
     room = 0.04 * (longest - shortest) or 0.1 * longest
@@ -214,18 +205,18 @@ def plot_local_weights(
     X: Any,
     v: ArrayLike | None = None,
     *,
-    feature: int | str | Sequence[int | str] = 0,
+    feature: int | str = 0,
     max_points: int = art.MAX_POINTS,
     random_state: int = 0,
     ax: Axes | None = None,
 ) -> tuple[Axes, Any]:
-    """Draw the weight with which each row of X speaks for x, over one feature or two.
+    """Draw the weight with which each row of X speaks for x, over one feature.
 
     The weight is H(x, X_i) / sum_j H(x, X_j), with H the kernel behind the fitted law: its
     kernel at the distance of two rows, whether X_i is among the neighbours of x, the share of
     trees in which the two are in one leaf. The effective sample size is (sum w)^2 / sum w^2. The
     frame has one row for each row drawn, the lightest first: row (its place in X), x and position
-    (on the axis), x2 and position2 of a second feature, v if given, weight.
+    (on the axis), v if given, weight.
 
     Parameters
     ----------
@@ -234,9 +225,9 @@ def plot_local_weights(
     x : array of shape (d,) or (1, d), or frame of one row
     X : array of shape (n, d) or frame, such as the training rows: models keep none
     v : array of shape (n,), default=None
-        Scores of the rows of X, drawn upwards over one feature; None draws the weight upwards.
-    feature : int, str or pair of them, default=0
-        Columns of X on the axes.
+        Scores of the rows of X, drawn upwards; None draws the weight upwards.
+    feature : int or str, default=0
+        Column of X on the axis.
     max_points, random_state : int
         Rows drawn: the heaviest half, and others at random with this seed. All rows are weighed.
     ax : matplotlib axes, default=None
@@ -255,41 +246,28 @@ def plot_local_weights(
 
     query = _one_row(x, X)
     weights = _row_weights(_find_localizer(model), query, X)
-    # x is the first row of each column on the axes.
-    asked: list[Any] = [feature] if np.ndim(feature) == 0 else list(feature)  # type: ignore[arg-type]
-    if len(asked) not in (1, 2):
-        raise ValueError(f"feature: got {feature!r}; expected one column, or two.")
-    shown = [art.pick_feature(stack_rows(query, X), name) for name in asked]
+    # x is the first row of the column on the axis.
+    column = art.pick_feature(stack_rows(query, X), feature)
     scores = None if v is None else np.asarray(v, dtype=np.float64)
-    if scores is not None and (len(shown) == 2 or scores.shape != (len(X),)):
-        got = f"v: got shape {scores.shape} and {len(shown)} feature(s)"
-        raise ValueError(f"{got}; expected ({len(X)},) and one feature: v is drawn upwards.")
+    if scores is not None and scores.shape != (len(X),):
+        raise ValueError(f"v: got shape {scores.shape}; expected ({len(X)},), one score per row.")
     # The lightest first: all rows, or the heaviest half and others at random.
     rows, n_light = np.argsort(weights, kind="stable"), len(weights) - max_points // 2
     if len(rows) > max_points:
         light = art.drawn_rows(n_light, max_points - max_points // 2, random_state)
         rows = np.concatenate([rows[light], rows[n_light:]])
-    columns: dict[str, Any] = {"row": rows}
-    # Two orders that have nothing to do with each other: where strips cross, rows spread.
-    orders = rows, (rows * _GOLDEN) % 1.0
-    for suffix, column, order in zip(("", "2"), shown, orders, strict=False):
-        columns[f"x{suffix}"] = (drawn := column.take(rows + 1)).values
-        columns[f"position{suffix}"] = drawn.positions(order_by=order)
+    drawn = column.take(rows + 1)
+    columns: dict[str, Any] = {"row": rows, "x": drawn.values, "position": drawn.positions(rows)}
     if scores is not None:
         columns["v"] = scores[rows]
     frame = pd.DataFrame({**columns, "weight": weights[rows]})
     ax = art.make_axes(ax, (6.8, 4.4))
-    upwards = "position2" if len(shown) == 2 else "weight" if scores is None else "v"
+    upwards = "weight" if scores is None else "v"
     _draw_weights(ax, frame, upwards)
     art.finish(ax, "", upwards)
-    for column, axis in zip(shown, ("x", "y"), strict=False):
-        art.dress_axis(ax, column, axis)
-    place = [float(column.take(np.array([0])).positions()[0]) for column in shown]
-    if len(shown) == 1:
-        ax.axvline(place[0], color=art.MISS, lw=1.2, ls=art.IDEAL, zorder=0)
-    else:
-        look: dict[str, Any] = {"color": art.MISS, "edgecolors": "white", "lw": 0.9, "zorder": 4}
-        ax.scatter(place[0], place[1], marker="*", s=190, **look)
+    art.dress_axis(ax, column)
+    place = float(column.take(np.array([0])).positions()[0])
+    ax.axvline(place, color=art.MISS, lw=1.2, ls=art.IDEAL, zorder=0)
     n, size = len(weights), float(effective_size(weights[None])[0])
     heard = f"{np.sum(weights > 0):,} of {n:,} rows have weight"
     heaviest = f"the heaviest {say_share(float(weights.max()))} of all"
@@ -297,7 +275,8 @@ def plot_local_weights(
     if size == 0.0:
         said = f"None of {n:,} rows speaks for this x: all weights are 0."
     some = art.say_drawn(len(rows), n, "the heaviest and others at random")
-    art.caption(ax, ["Dashed: x." if len(shown) == 1 else "★: x.", said, some])
+    lost = art.say_lost(int(frame["position"].isna().sum()))
+    art.caption(ax, ["Dashed: x.", said, some, lost])
     return ax, frame
 
 
