@@ -114,12 +114,10 @@ def told(point, X, v):
     return rows
 
 
-def local_laws(law, X, V, asked, point=None, more=None):
-    """The laws of the columns of V (n, S) at rows, once more (n, S) was added."""
+def local_laws(law, X, V, asked, point=None):
+    """The laws of the columns of V (n, S) at rows."""
     rows = told(point, X, V[:, -1])
     sided = SidedLaw.fit(law, rows if isinstance(rows, Rows) else Rows(rows), V)
-    if more is not None:
-        sided.update(X, more)
     return sided.at(Rows(asked))
 
 

@@ -28,7 +28,6 @@ WIDER = {
     "learned": lc.LearnedLaw(BOOSTING, levels=(0.1, 0.5, 0.9), random_state=0, n_jobs=1),
     "auto": lc.AutoLaw(effort="low", random_state=0, n_jobs=1),
     "stacked": lc.StackedLaw([lc.ResponseLaw(), "uniform"], weights=[3, 1], n_jobs=1),
-    "updated": lc.KernelLaw(bandwidth=2.0, engine="sketch", random_state=0),
 }
 LAWS = {
     "kernel": lc.KernelLaw(bandwidth=0.5, random_state=0),
@@ -51,10 +50,7 @@ def local_problem(law, seed=0, scale=1.0):
     rng = np.random.default_rng(seed)
     X, v = rng.normal(size=(80, 2)), scale * rng.integers(-8, 9, 80) / 3.0
     V, asked = np.column_stack([-v, v]), 2.0 * rng.normal(size=(N, 2))
-    if law is not WIDER["updated"]:
-        return V, inner.local_laws(law, X, V, asked, point)
-    with pytest.warns(UserWarning, match="lie above all those that the sketch was made for"):
-        return V, inner.local_laws(law, X, V, asked, point, more=3.0 * V)
+    return V, inner.local_laws(law, X, V, asked, point)
 
 
 @pytest.fixture(scope="module", params=ci_but(["neighbors", "stacked"], LAWS))

@@ -4,7 +4,6 @@ import inspect
 import os
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from inner import FEW
 from localconformal import KernelLaw
 from localconformal.engine import exact, jit, leaves, sketch, trees
-from localconformal.engine.sketch import Sketch, SketchEngine, _choose_edges, _choose_landmarks
+from localconformal.engine.sketch import Sketch, _choose_edges, _choose_landmarks
 from localconformal.laws.kernel import _SKETCH_FROM as SKETCH_FROM
 
 CHOICES = {
@@ -90,19 +89,6 @@ def test_sketches_of_different_landmarks_edges_or_bandwidths_do_not_merge():
     for changed in ((Z + 1, edges, H), (Z, edges * 2, H), (Z, edges, 2 * H)):
         with pytest.raises(ValueError, match="different landmarks"):
             one.merge(Sketch(*changed))
-
-
-@pytest.mark.parametrize(("share", "said"), [(0.0, False), (0.01, False), (0.02, True)])
-def test_new_scores_above_all_old_ones_count_and_are_told_when_they_are_many(share, said):
-    X, v = data(500)
-    engine = SketchEngine(empty(X, v).update(X, v), None, 1.0, 1)
-    # Up to the largest, and that very one, is not above.
-    new = engine.v[-1] + (np.arange(100) < 100 * share)
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        grown = engine.update(X[:100], new)
-    assert grown.quantiles(X[:1], np.array([1.0]), np.array([False]))[0, 0] == new.max()
-    assert [f"{share:.1%} of the new scores" in str(one.message) for one in seen] == [True] * said
 
 
 @pytest.mark.parametrize("unit", [2.0**-900, 2.0**500])

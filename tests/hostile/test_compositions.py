@@ -17,8 +17,8 @@ from inner import ADJUSTMENTS, SCORES, few_trees  # noqa: F401
 from localconformal.quantiles import conformal_rank
 
 LEVELS = [0.5, 0.8, 0.9, 0.97]
-#: Rows that train, calibrate and are new; of the second, rows that a law is added to by.
-N_TRAIN, N_CAL, N_NEW, N_MORE = 60, 40, 6, 10
+#: Rows that train, calibrate and are new.
+N_TRAIN, N_CAL, N_NEW = 60, 40, 6
 TREE = DecisionTreeRegressor(min_samples_leaf=3, random_state=0)
 LINE, FOREST = LinearRegression(), RandomForestRegressor(8, min_samples_leaf=3, random_state=0)
 BOOSTING = HistGradientBoostingRegressor(max_iter=4, min_samples_leaf=5, random_state=0)
@@ -74,7 +74,6 @@ CHOICES = {
     "adjustment": list(ADJUSTMENTS),
     "sides": ["joint", "union", "absolute"],
     "reference": ["cross-fit", "holdout", "train", "oob"],
-    "update": [False, True],
 }
 
 
@@ -92,8 +91,6 @@ def draw(seed):
     if drawn["model"] == "line":
         # scikit-learn's lines then compute in float32, where huge responses are infinite.
         drawn["rows"] = drawn["rows"].replace("float32", "plain")
-    # Only sketches can be added to, and by finite scores.
-    drawn["update"] &= drawn["law"] == "sketch" and score != "normalised"
     return drawn
 
 
@@ -116,11 +113,8 @@ def check(seed, **fixed):
         warnings.simplefilter("ignore")
         # Base models may warn of their own numbers; ours are to be right.
         warnings.filterwarnings("error", category=RuntimeWarning, module="localconformal")
-        model, first = fit(drawn, X[:N_TRAIN], y[:N_TRAIN]), N_TRAIN
-        if drawn["update"] and drawn["adjustment"] != "plain":
-            first += N_MORE
-            model.update_law(X[N_TRAIN:first], 3.0 * y[N_TRAIN:first])
-        X_cal, y_cal = X[first:-N_NEW], y[first:-N_NEW, None]
+        model = fit(drawn, X[:N_TRAIN], y[:N_TRAIN])
+        X_cal, y_cal = X[N_TRAIN:-N_NEW], y[N_TRAIN:-N_NEW, None]
         ask = model.conformalize(X_cal, y_cal[:, 0]).predict_interval
         lower, upper = check_nested(ask(X_cal, LEVELS)).swapaxes(0, 1)
         asked = np.concatenate([X[-N_NEW:], X_cal[:3], X[:3]])

@@ -218,17 +218,6 @@ def test_the_minibatch_is_drawn_by_the_seed_and_its_rows_keep_their_own_scores(d
     assert np.count_nonzero(np.isclose(narrow.mean(X), v)) == 30
 
 
-def test_a_law_that_is_added_to_counts_its_rows(data):
-    X, v, _ = data
-    law = lc.KernelLaw(engine="sketch", bandwidth=2.0, random_state=0, n_jobs=1).fit(X, v)
-    for added in (1, 2):
-        law.update(X[:40], v[:40])
-        assert law.engine_report_.n_references == 80 + 40 * added
-    assert np.isnan(law.engine_report_.certified_error)
-    assert law.engine_report_.reason.count("added to since") == 1
-    assert law.fit(X, v).engine_report_.n_references == 80
-
-
 @pytest.mark.parametrize("k", [1, 5, 80, 500])
 def test_neighbours_are_the_k_nearest_and_all_as_near(k):
     rng = np.random.default_rng(0)

@@ -21,7 +21,6 @@ answered by a fallback engine, on the reference rows or a fixed sample of them.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -44,8 +43,6 @@ _EDGE_SAMPLE, _PIECE = 200_000, 2**17
 #: Relative to the diagonal of K_ZZ; errors were the same from 1e-3 to 1e-6 when measured.
 _RIDGE = 1e-4
 _CHUNK_ROWS = 4096
-#: Share of new scores that may lie beyond the edges without a word.
-_MOST_BEYOND = 0.01
 
 
 @jit()
@@ -222,19 +219,6 @@ class SketchEngine(Engine):
         self.A, self.means = solved[:-2], solved[-2:]
         self.squares = _solve(np.exp(-squared), sketch.extra[:1] / sketch.n)[0]
 
-    def update(self, rows: Array, v: Array) -> SketchEngine:
-        """The engine of a sketch with more rows; the fallback engine stays."""
-        beyond = float(np.mean(v > self.v[-1]))
-        if beyond > _MOST_BEYOND:
-            warnings.warn(
-                f"{beyond:.1%} of the new scores lie above all those that the sketch was made for, "
-                "which it cannot tell apart; fit the law again.",
-                UserWarning,
-                stacklevel=3,
-            )
-        more = self.sketch.empty().update(rows, v, self.n_jobs)
-        return self.with_sketch(self.sketch.merge(more))
-
     def with_sketch(self, sketch: Sketch) -> SketchEngine:
         """The same engine on another sketch."""
         return SketchEngine(sketch, self.fallback_engine, self.min_effective_samples, self.n_jobs)
@@ -242,7 +226,8 @@ class SketchEngine(Engine):
     def quantiles(self, rows: Array, levels: Array, upper: NDArray[np.bool_]) -> Array:
         """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
         targets = self._targets(levels, upper, len(rows))
-        positions, lost = self._reach(rows, targets)
+        positions = np.zeros(targets.shape, dtype=np.int64)
+        lost = self._run(_locate, rows, targets, positions)
         answer = self._scores(positions, targets)
         if lost.any():
             of_row = np.broadcast_to(levels, targets.shape)[lost]
@@ -252,7 +237,8 @@ class SketchEngine(Engine):
     def cdf(self, rows: Array, v: Array, side: str) -> Array:
         """F(v) or F(v-): v (m, k) -> (m, k)."""
         edges = np.searchsorted(self.v, v, side="right" if side == "right" else "left") - 1
-        values, lost = self._values(rows, edges)
+        values = np.zeros(edges.shape)
+        lost = self._run(_values_at, rows, edges, values)
         if lost.any():
             values[lost] = self.fallback_engine.cdf(rows[lost], v[lost], side)
         return values
@@ -270,22 +256,13 @@ class SketchEngine(Engine):
         """Rows that the sketch cannot speak for: (m,)."""
         return self._moments(rows)[1]
 
-    # Each says too which rows are lost: (m,).
-
-    def _reach(self, rows: Array, targets: Array) -> tuple[Any, NDArray[np.bool_]]:
-        positions = np.zeros(targets.shape, dtype=np.int64)
-        return positions, self._run(_locate, rows, targets, positions)
-
-    def _values(self, rows: Array, edges: Any) -> tuple[Array, NDArray[np.bool_]]:
-        values = np.zeros(edges.shape)
-        return values, self._run(_values_at, rows, edges, values)
-
     def _moments(self, rows: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Means in units, effective sample size over n: (m, 3)."""
+        """Means in units, effective sample size over n: (m, 3); and which rows are lost: (m,)."""
         out = np.empty((len(rows), 3))
         return out, self._run(partial(_moments_of, self.means), rows, out, out)
 
     def _run(self, loop: Callable[..., None], rows: Array, asked: Any, out: Any) -> Any:
+        """Fill ``out`` on chunks of rows, in threads; which rows are lost: (m,)."""
         lost = np.zeros(len(rows), dtype=bool)
         held = self.sketch.columns, self.A, self.squares, self.needed, self.least
 

@@ -9,8 +9,8 @@ things can go wrong, and both are fixed row by row, from the reference rows and 
   bandwidth of that x is then doubled until it has mass and the asked effective sample size. Both
   grow with h, so that the number of doublings can be bisected.
 
-A new kernel is one line in `KERNELS`; a branch in the exact engine and a number in `engine.CODES`
-make it fast at scale. A bandwidth rule has ``choose(problem) -> h``.
+A new kernel is a line in `KERNELS`, a number in `engine.CODES` and a branch in the exact engine. A
+bandwidth rule has ``choose(problem) -> h``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from localconformal.columns import Features
 from localconformal.engine import (
-    CODES,
     FEW,
     NO_MASS,
     Engine,
@@ -247,29 +246,21 @@ def _choose_bandwidth(bandwidth: Any, problem: Problem) -> float:
 
 def _build_engine(name: str, problem: Problem) -> tuple[Any, EngineReport]:
     """The engine of this name, or the one that "auto" chooses, and the report on it."""
-    few = name in ("auto", "minibatch") and len(problem.v) <= FEW
-    if few or problem.kernel not in CODES:
-        why = f"few reference rows (up to {FEW}) need no compiled code"
-        if problem.kernel not in CODES:
-            why = f"the {problem.kernel} kernel has no compiled formula"
-        report = EngineReport("reference", why, len(problem.v))
+    n, is_gaussian = len(problem.v), problem.kernel == "gaussian"
+    if name in ("auto", "minibatch") and n <= FEW:
+        report = EngineReport("reference", f"up to {FEW} rows need no compiled code", n)
         kernel = (problem.kernel, problem.bandwidth, problem.min_effective_samples)
         return ReferenceEngine(problem.v, KernelWeights(problem.points, *kernel)), report
-    sketch, report = _sketch_or_none("exact" if name == "minibatch" else name, problem)
-    return _exact_engine(problem, report.reason) if sketch is None else (sketch, report)
-
-
-def _sketch_or_none(name: str, problem: Problem) -> tuple[Any, EngineReport]:
-    """A sketch where it is asked for, or "auto" chooses it, or None; and the report on it."""
-    n = len(problem.v)
-    if name == "sketch":
-        return _try_sketch(problem, insist=True)
-    if name == "auto" and problem.kernel == "gaussian" and n >= _SKETCH_FROM:
-        return _try_sketch(problem, insist=False)
-    reason = f"{n} reference rows are too many for plain NumPy and too few for a sketch"
-    if problem.kernel != "gaussian":
-        reason = "a sketch is for the Gaussian kernel"
-    return None, EngineReport("exact", "asked for" if name == "exact" else reason, n)
+    reason = "asked for"
+    if name == "sketch" or (name == "auto" and is_gaussian and n >= _SKETCH_FROM):
+        sketch, report = _try_sketch(problem, insist=name == "sketch")
+        if sketch is not None:
+            return sketch, report
+        reason = report.reason
+    elif name == "auto":
+        reason = f"{n} reference rows are too many for plain NumPy and too few for a sketch"
+        reason = reason if is_gaussian else "a sketch is for the Gaussian kernel"
+    return _exact_engine(problem, reason)
 
 
 def _exact_engine(problem: Problem, reason: str = "") -> tuple[Engine, EngineReport]:
@@ -451,24 +442,6 @@ class KernelLaw(Law):
             problem = problem.sample(int(size) if whole else max(1, round(size * len(scores))))
         self.bandwidth_ = _choose_bandwidth(self.bandwidth, problem)
         return replace(problem, bandwidth=self.bandwidth_)
-
-    def update(self, X: Any, v: ArrayLike) -> KernelLaw:
-        """Add reference rows to a sketch, which voids calibrations made with the law before."""
-        check_is_fitted(self)
-        if not hasattr(self.engine_, "update"):
-            raise ValueError(
-                f"the law runs on the {self.engine_report_.engine} engine, which cannot be added "
-                "to; fit it with engine='sketch', or fit it again."
-            )
-        rows, scores = reference_rows(X, v)
-        self.engine_ = self.engine_.update(self.view_(rows), scores)
-        self.engine_report_ = replace(
-            self.engine_report_,
-            n_references=self.engine_report_.n_references + len(scores),
-            certified_error=float("nan"),
-            reason=f"{self.engine_report_.reason.split('; added')[0]}; added to since",
-        )
-        return self
 
     def fit_localizer(self, X: Any, v: ArrayLike) -> _KernelLocalizer:
         """The localizer alone, without an engine."""
