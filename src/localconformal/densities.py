@@ -27,7 +27,7 @@ from localconformal.composition import Parts
 from localconformal.corrections import Cell
 from localconformal.engine import jit
 from localconformal.laws.base import LocalLaw, LocalLaws
-from localconformal.laws.stacked import make_folds
+from localconformal.laws.transformed import make_folds
 from localconformal.quantiles import MASS_GUARD, Array, round_up
 from localconformal.regions import Region
 from localconformal.rows import Reference, Rows

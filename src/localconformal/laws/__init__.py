@@ -19,8 +19,7 @@ from localconformal.laws.kernel import (
     NeighborsLaw,
 )
 from localconformal.laws.learned import LearnedLaw
-from localconformal.laws.stacked import StackedLaw
-from localconformal.laws.transformed import ResponseLaw, ScaledLaw
+from localconformal.laws.transformed import ResponseLaw, ScaledLaw, StackedLaw
 
 LAWS.update(
     forest=ForestLaw,
