@@ -1,8 +1,5 @@
 """Files are whole or not there, and several together or none of them."""
 
-import os
-import signal
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +18,6 @@ def writers(folder, **others):
     return dict.fromkeys((folder / name for name in "abc"), lambda part: part.write_text("new")) | {
         folder / name: write for name, write in others.items()
     }
-
-
-class Stopped(BaseException):
-    """Neither an error of the system nor one that is expected."""
 
 
 def test_a_file_replaces_the_previous_one_and_is_as_readable_as_any(tmp_path):
@@ -52,28 +45,9 @@ def test_an_interruption_leaves_the_previous_file_and_no_new_folder(tmp_path, in
     assert contents(tmp_path) == {"b": "old"}
 
 
-def test_an_interruption_between_renames_comes_too_late(tmp_path, monkeypatch):
-    rename, before = Path.replace, signal.getsignal(signal.SIGINT)
-
-    def interrupted(part, path):
-        os.kill(os.getpid(), signal.SIGINT)
-        return rename(part, path)
-
-    monkeypatch.setattr(Path, "replace", interrupted)
-    assert write_together(writers(tmp_path))
-    assert contents(tmp_path) == dict.fromkeys("abc", "new")
-    assert signal.getsignal(signal.SIGINT) is before
-    monkeypatch.undo()
-    # Another thread, which gets no signal, writes too.
-    thread = threading.Thread(target=write_together, args=(writers(tmp_path / "other"),))
-    thread.start()
-    thread.join()
-    assert contents(tmp_path / "other") == dict.fromkeys("abc", "new")
-
-
 @pytest.mark.parametrize("there", ["", "a", "acd", "abc"])
 @pytest.mark.parametrize("position", range(7))
-@pytest.mark.parametrize(("after", "error"), [(False, OSError), (True, Stopped)])
+@pytest.mark.parametrize(("after", "error"), [(False, OSError), (True, KeyboardInterrupt)])
 def test_a_rename_that_fails_leaves_what_was_there(
     tmp_path, monkeypatch, there, position, after, error
 ):

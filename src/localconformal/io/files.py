@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import tempfile
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -51,8 +47,7 @@ def write_together(
         os.umask(mask)
         for part in parts.values():
             part.chmod(0o666 & ~mask)
-        with _uninterrupted():
-            _rename_together(parts, remove)
+        _rename_together(parts, remove)
     except BaseException:
         for part in parts.values():
             part.unlink(missing_ok=True)
@@ -82,7 +77,7 @@ def _rename_together(parts: Mapping[Path, Path], remove: Iterable[Path]) -> None
             part.replace(path)
     except BaseException:
         for path, part in parts.items():
-            if not part.exists():
+            if len(parts) > 1 and not part.exists():
                 path.unlink(missing_ok=True)
         for path, old in kept.items():
             if os.path.lexists(path):
@@ -92,20 +87,6 @@ def _rename_together(parts: Mapping[Path, Path], remove: Iterable[Path]) -> None
         raise
     for old in kept.values():
         old.unlink()
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C, which only the main thread gets, has no effect: files are renamed together or not."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before: Any = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        # None is a handler that was not set by Python, and cannot be put back by it.
-        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None] = ()) -> None:
