@@ -1,5 +1,7 @@
 """The audit: parts that agree with the metrics, awkward rows, and what may be passed."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -165,9 +167,8 @@ def notes(*args, **more):
     found = audit(*args, **more)
     for part in PARTS:
         found.frame(part)
-    assert str(found)
     assert found._repr_html_()
-    return " ".join(found.notes)
+    return str(found)
 
 
 @pytest.mark.parametrize("n", ci_but([1, 79, 80], [1, 2, 3, 30, 79, 80]))
@@ -176,7 +177,7 @@ def test_few_rows(n):
     assert f"so few rows ({n})" in said
     assert ("Rules were not looked for" in said) == (n < 80)
     # Of more rows, chance decides whether one that did not find the slab lies in it.
-    assert n > 1 or "No row was left on which to report the worst slab" in said
+    assert n > 1 or "no row was left on which to report it" in said
 
 
 A, A_Y, A_BOUNDS = plain(300)
@@ -186,12 +187,9 @@ AWKWARD = {
     "all rows hold the same value: x0": {"X": A * [np.nan, 1, 1]},
     "order the rows as another column does: x1 (as x0)": {"X": A[:, [0, 0]] * [1, 2]},
     "no label has enough rows: name": {"X": pd.DataFrame({"name": np.arange(300).astype(str)})},
-    "All rows are in one group, group = a": {"groups": ["a"] * 300},
-    "fewer than 30 rows": {"groups": ["a"] * 290 + ["b"] * 10},
     "All intervals have the same length": {"intervals": A[:, :1] + [-2.0, 2.0]},
-    "correlation of length and coverage is undefined": {"intervals": A[:, :1] + [-2.0, 2.0]},
-    "100 % of the intervals are infinite": {"intervals": 0 * A_BOUNDS + [-np.inf, np.inf]},
-    "33 % of the intervals are empty": {"intervals": np.where(THIRD > 0, A_BOUNDS, -A_BOUNDS)},
+    "100 %  the finite ones are - long": {"intervals": 0 * A_BOUNDS + [-np.inf, np.inf]},
+    "33 %  cover nothing": {"intervals": np.where(THIRD > 0, A_BOUNDS, -A_BOUNDS)},
     "coverage is the same in all rows": {"intervals": 0 * A_BOUNDS + [9.0, 8.0]},
 }
 
@@ -205,10 +203,10 @@ def test_infinite_bounds():
     X, y, intervals = plain(300)
     intervals[:30] = [5.0, np.inf]
     intervals[30:33] = [-np.inf, np.inf]
-    assert "11 % of the intervals are infinite" in notes(X, y, intervals)
+    assert re.search("infinite +11 %", notes(X, y, intervals))
     found = audit(X, y, intervals)
     assert found.summary.mean_length == np.inf
-    assert found.summary.median_finite_length == np.median(np.diff(intervals[33:], axis=1))
+    assert found.summary.mean_finite_length == np.diff(intervals[33:], axis=1).mean()
     assert found.sizes[-1].label == "infinite"
 
 
@@ -353,22 +351,21 @@ OUTLIER = np.array([0.0] * 9 + [100.0])
 
 
 @pytest.mark.parametrize(
-    ("y", "y_pred", "measures"),
+    ("y", "y_pred", "is_poor"),
     [
-        (GAMMA, GAMMA + 0.1, None),
-        (GAMMA, np.full(500, GAMMA.mean()), "squared and absolute errors"),
-        (1e200 * GAMMA, -1e200 * GAMMA, "squared and absolute errors"),
-        (OUTLIER, np.array([0.0] * 9 + [1.0]), "squared errors"),
-        (OUTLIER, np.array([11.0] * 9 + [60.0]), "absolute errors"),
+        (GAMMA, GAMMA + 0.1, False),
+        (GAMMA, np.full(500, GAMMA.mean()), True),
+        (1e200 * GAMMA, -1e200 * GAMMA, True),
+        (OUTLIER, np.array([0.0] * 9 + [1.0]), True),
+        (OUTLIER, np.array([11.0] * 9 + [60.0]), True),
     ],
 )
-def test_errors_are_those_of_scikit_learn_and_of_a_constant_no_less(y, y_pred, measures):
+def test_errors_are_those_of_scikit_learn_and_of_a_constant_no_less(y, y_pred, is_poor):
     found, unit = accuracy(y, y_pred), y.max()
     assert found.r2 == pytest.approx(r2_score(y / unit, y_pred / unit), abs=1e-12)
     assert found.mae == pytest.approx(mean_absolute_error(y, y_pred))
     assert found.constant_mae <= min(np.abs(y - at).mean() for at in np.linspace(0, unit, 200))
-    assert found.warning.startswith(f"By its {measures}" if measures else "")
-    assert ("no better than a constant" in found.warning) == bool(measures)
+    assert ("no better than a constant" in found.warning) == is_poor
 
 
 def test_one_value_has_no_r2_and_predictions_of_other_rows_are_refused():

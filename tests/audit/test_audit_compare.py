@@ -8,7 +8,7 @@ from scipy.stats import binom
 from localconformal import SplitConformalRegressor
 from localconformal.audit import Comparison, compare
 from localconformal.audit.compare import paired_mean, resampled_mean, row_values
-from localconformal.metrics import coverage, coverage_gap, interval_score, mean_length
+from localconformal.metrics import coverage, interval_score, mean_length
 
 X, Y, INTERVALS = oracle(300, 0)
 ALONE = compare({"one": INTERVALS}, X, Y)
@@ -58,13 +58,6 @@ def test_confidence_intervals_hold_the_true_difference():
         _, _, lower, upper, _ = paired_mean(up, down)
         missed += not lower <= 0 <= upper
     assert missed <= binom.ppf(0.99, 200, 0.05)
-
-
-def test_groups():
-    (method,) = compare({"a": INTERVALS}, X, Y, groups="weather").methods
-    assert method.mean_group_gap == pytest.approx(coverage_gap(Y, INTERVALS, X["weather"]))
-    assert method.worst_group_coverage <= method.summary.coverage
-    assert np.isnan(ALONE.methods[0].worst_group_coverage)
 
 
 def test_infinite_intervals_leave_the_finite_rows_and_splits(splits):

@@ -84,7 +84,6 @@ class Summary:
     mean_length: float
     median_length: float
     mean_finite_length: float
-    median_finite_length: float
     share_infinite: float
     share_empty: float
     interval_score: float
@@ -144,7 +143,6 @@ def summarise(
         p_value=float(coverage_p_values(hits, n, level)),
         n_calibration=n_calibration or 0,
         mean_finite_length=float(finite.mean()) if len(finite) else nan,
-        median_finite_length=float(np.median(finite)) if len(finite) else nan,
         interval_score=float(metrics.interval_score(y, bounds, level)),
         length_error_corr=float(metrics.length_error_corr(y, bounds, y_pred)),
         hsic=dependence.value,
@@ -155,38 +153,35 @@ def summarise(
 
 
 def _summary_notes(summary: Summary, hsic_n: int) -> list[str]:
-    n, shares = summary.n, (summary.share_infinite, summary.share_empty)
-    infinite, empty = (say_number(100 * share) for share in shares)
+    n, off_by = summary.n, 50 * (summary.upper - summary.lower)
     said = {
-        f"With so few rows ({n}) coverage is known to about ± "
-        f"{50 * (summary.upper - summary.lower):.0f} points.": n < _FEW_ROWS,
-        f"{infinite} % of the intervals are infinite: they make "
-        "the mean length and the interval score infinite.": summary.share_infinite > 0,
-        f"{empty} % of the intervals are empty, the lower bound being "
-        "above the upper one: they cover nothing.": summary.share_empty > 0,
-        "The correlation of length and coverage is undefined: one of them is the same in all "
-        "rows.": np.isnan(summary.length_coverage_corr),
+        f"With so few rows ({n}) coverage is known to about ± {off_by:.0f} points.": n < _FEW_ROWS,
         f"HSIC was measured on {hsic_n:,} rows drawn at random.": hsic_n < n,
         f"The worst slab was found on {MAX_FIND_ROWS:,} rows and reported on the others.": n
         > 4 * MAX_FIND_ROWS,
-        "No row was left on which to report the worst slab.": summary.worst_slab_n == 0,
         f"The excess risk was learned from {summary.excess_risk_n:,} rows drawn at "
         f"random.": summary.excess_risk_n < n,
     }
     return [sentence for sentence, applies in said.items() if applies]
 
 
+def say_overall(summary: Summary) -> str:
+    """Whether the coverage of all rows is off the target, or what explains it."""
+    if summary.p_value >= ALPHA:
+        return "within chance of the target"
+    if summary.is_explained:
+        return f"within what a calibration set of {summary.n_calibration:,} rows explains"
+    return "off the target"
+
+
 def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
     """Name, value and how to read it, of each number worth a line."""
-    verdict, slab = "off the target", "no row was left on which to report it"
-    if summary.p_value >= ALPHA:
-        verdict = "within chance of the target"
-    elif summary.is_explained:
-        verdict = f"within what a calibration set of {summary.n_calibration:,} rows explains"
+    slab = "no row was left on which to report it"
     if summary.worst_slab_n:
         band = _brackets(summary.worst_slab_lower, summary.worst_slab_upper)
         slab = f"{band} on {say_rows(summary.worst_slab_n)} that did not find it"
-    verdict = f"{_brackets(summary.lower, summary.upper)}, {verdict}, {_p_phrase(summary.p_value)}"
+    band = _brackets(summary.lower, summary.upper)
+    verdict = f"{band}, {say_overall(summary)}, {_p_phrase(summary.p_value)}"
     lines = [("coverage", say_share(summary.coverage), verdict)]
     if summary.n_calibration:
         expected = f"{say_band(summary.expected_lower, summary.expected_upper)} %"
@@ -198,7 +193,6 @@ def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
         lines.append(("empty", f"{say_number(100 * summary.share_empty)} %", "cover nothing"))
     if summary.share_infinite > 0:
         finite = f"the finite ones are {say_number(summary.mean_finite_length)} long on average"
-        finite += f", median {say_number(summary.median_finite_length)}"
         lines.append(("infinite", f"{say_number(100 * summary.share_infinite)} %", finite))
     error = f"± {say_number(summary.excess_risk_l1_error)}"
     if summary.excess_risk_n < _FEWEST_RISK_ROWS:
@@ -234,32 +228,26 @@ def say_slab(slab: WorstSlab, columns: list[Column]) -> str:
         names = [shorten(slab.columns[j]) for j in order[:_MOST_NAMED]]
         return f"a range of a weighted sum of {len(used)} columns, above all {listing(names)}"
     column = columns[slab.source[j := int(used[0])]]
-    text = (_say_label if column.kind == LABEL else _say_range)(slab, j, column)
+    is_label, first = column.kind == LABEL, np.flatnonzero(slab.source == slab.source[j])[0]
+    values = np.arange(len(column.labels)) if is_label else column.values
+    # Labels of more than two kinds have an indicator each.
+    points = values == j - first if is_label and not column.is_flag else values
+    points = (points - slab.center[j]) / (slab.scale[j] or 1.0)
+    inside = np.flatnonzero((points >= slab.low - _ROUNDING) & (points <= slab.high + _ROUNDING))
     # What is not known stands at the mean.
-    if column.n_missing and slab.low <= 0.0 <= slab.high:
-        return f"{text} or missing" if text else cells.label_condition(column, MISSING).text
-    return text
-
-
-def _say_range(slab: WorstSlab, j: int, column: Column) -> str:
-    """The least and the largest of the column's values in the slab; nothing if there are none."""
-    points = (column.values - slab.center[j]) / (slab.scale[j] or 1.0)
-    inside = column.values[(points >= slab.low - _ROUNDING) & (points <= slab.high + _ROUNDING)]
+    missing = column.n_missing > 0 and slab.low <= 0.0 <= slab.high
     if len(inside) == 0:
-        return ""
-    low, high = (cells.say_rounded(float(value), column.kind) for value in inside[[0, -1]])
-    return f"{shorten(column.name)} {f'= {low}' if low == high else f'{low} to {high}'}"
-
-
-def _say_label(slab: WorstSlab, j: int, column: Column) -> str:
-    ends = slab.center[j] + slab.scale[j] * np.clip([slab.low, slab.high], -1e9, 1e9)
-    has_zero, has_one = bool(ends[0] < 0.5), bool(ends[1] > 0.5)
-    if has_zero and has_one:
-        return f"{shorten(column.name)} is known"
-    if column.is_flag:
-        return cells.label_condition(column, int(has_one)).text
-    first = np.flatnonzero(slab.source == slab.source[j])[0]
-    return cells.label_condition(column, int(j - first), negated=has_zero).text
+        return cells.label_condition(column, MISSING).text
+    if not is_label:
+        low, high = (cells.say_rounded(float(values[i]), column.kind) for i in inside[[0, -1]])
+        text = f"{shorten(column.name)} {f'= {low}' if low == high else f'{low} to {high}'}"
+    elif len(inside) == len(values):
+        text = f"{shorten(column.name)} is known"
+    elif len(inside) == 1:
+        text = cells.label_condition(column, int(inside[0])).text
+    else:
+        text = cells.label_condition(column, int(j - first), negated=True).text
+    return f"{text} or missing" if missing else text
 
 
 @dataclass(frozen=True)
@@ -284,11 +272,9 @@ class Accuracy:
     @property
     def warning(self) -> str:
         """That a constant would do as well; nothing where it would not."""
-        fails = {"squared": self.r2 <= 0.0, "absolute": self.mae >= self.constant_mae}
-        errors = " and ".join(name for name, fail in fails.items() if fail)
-        if np.isnan(self.r2) or not errors:
+        if not (self.r2 <= 0.0 or self.mae >= self.constant_mae) or np.isnan(self.r2):
             return ""
-        worse = f"By its {errors} errors the point model is no better than a constant"
+        worse = "The point model is no better than a constant"
         return f"{worse}: better features or another model would shorten the intervals."
 
 
@@ -459,9 +445,9 @@ def audit(
         lambda: summarise(columns, y_checked, bounds, level, y_pred, random_state, n_calibration),
     ]
     (rules, rule_notes), (summary, slab, summary_notes) = in_threads(tasks)
-    by_group, group_notes = cells.group_cells(named, rows)
+    by_group = cells.count_cells(named, rows)
     by_size, size_notes = cells.size_cells(bounds, rows)
-    notes = [*summary_notes, *column_notes, *group_notes, *size_notes, *rule_notes]
+    notes = [*summary_notes, *column_notes, *size_notes, *rule_notes]
     if summary.p_value < ALPHA:
         reason = ", though the draw of the calibration set can explain it" * summary.is_explained
         said = (
@@ -536,16 +522,12 @@ def part_verdict(audit: Audit, part: str) -> str:
     n_under, chance = sum(gap < 0 for gap in gaps), "by more than chance (5 %, Holm)"
     if not gaps:
         return f"none of {len(tested):,} is off the target {chance}"
-    n_over = len(gaps) - n_under
-    first, place = (n_under, "below") if n_under else (n_over, "above")
-    both = f" and {n_over:,} above it" if n_under and n_over else ""
-    verb = "is" if first == 1 else "are"
-    text = f"{first:,} of {len(tested):,} {verb} {place} the target{both} {chance}"
-    told = sum(map(audit._is_told, tested))
+    sides = f"{n_under:,} below the target and {len(gaps) - n_under:,} above it"
+    text, told = f"of {len(tested):,}, {sides} {chance}", sum(map(audit._is_told, tested))
     if told == len(gaps):
         return text
     verb = "differs" if told <= 1 else "differ"
-    return f"{text}, {told or 'none'} of them {verb} from the other rows too"
+    return f"{text}; {told or 'none'} of them also {verb} from the other rows"
 
 
 def _slab_sentence(audit: Audit) -> str:

@@ -50,8 +50,6 @@ _REASONS = (
     "no label has enough rows",
     "they order the rows as another column does",
 )
-#: Fewer rows than these tell little of a coverage.
-_SMALL_GROUP = 30
 #: Seconds of the units in which a time is said, the coarsest first.
 _UNITS = {"D": 86_400, "h": 3_600, "m": 60, "s": 1}
 
@@ -313,7 +311,7 @@ class Partition:
     texts: Sequence[str]
 
 
-def _count_cells(partitions: Sequence[Partition], rows: Outcomes) -> tuple[Cell, ...]:
+def count_cells(partitions: Sequence[Partition], rows: Outcomes) -> tuple[Cell, ...]:
     """The cells of all partitions as one family of tests."""
     names, counts = list[dict[str, Any]](), list[tuple[int, int, float]]()
     for one in partitions:
@@ -336,7 +334,7 @@ def feature_cells(columns: list[Column], rows: Outcomes) -> tuple[Cell, ...]:
             bins.append(label_condition(column, MISSING))
         named = [b.short for b in bins], [b.text for b in bins]
         parts += [Partition(column.name, codes, *named)] if len(bins) > 1 else []
-    cells, off = _count_cells(parts, rows), rows.is_off
+    cells, off = count_cells(parts, rows), rows.is_off
     return tuple(sorted(cells, key=lambda c: (off and not c.stands_out, c.p_value, -abs(c.gap))))
 
 
@@ -411,16 +409,6 @@ def _is_name(given: Any) -> bool:
     return isinstance(given, str) or (np.ndim(given) == 0 and not isinstance(given, Mapping))
 
 
-def group_cells(partitions: list[Partition], rows: Outcomes) -> tuple[tuple[Cell, ...], list[str]]:
-    """The groups of all kinds as one family of tests, and what to know about them."""
-    cells = _count_cells(partitions, rows)
-    alone = [part.texts[0] for part in partitions if len(part.labels) == 1]
-    notes = [f"All rows are in one group, {text}: it repeats the summary." for text in alone]
-    if small := [cell.text for cell in cells if cell.n < _SMALL_GROUP]:
-        notes.append(f"Groups of fewer than {_SMALL_GROUP} rows have wide bands: {listing(small)}.")
-    return cells, notes
-
-
 def size_cells(bounds: Array, rows: Outcomes) -> tuple[tuple[Cell, ...], list[str]]:
     """Strata of the length, from the shortest on, as one family of tests."""
     length = tied_lengths(bounds)
@@ -435,4 +423,4 @@ def size_cells(bounds: Array, rows: Outcomes) -> tuple[tuple[Cell, ...], list[st
         note = "All intervals have the same length: they do not adapt, and there are no strata of "
         return (), [f"{note}the length to tell apart."]
     part = Partition("length", codes, labels, [f"length {label}" for label in labels])
-    return _count_cells([part], rows), []
+    return count_cells([part], rows), []

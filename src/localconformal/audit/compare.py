@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
 from localconformal.audit.audit import Summary, common_level, intervals_of, summarise
-from localconformal.audit.cells import Outcomes, group_cells, group_partitions, telling_columns
+from localconformal.audit.cells import telling_columns
 from localconformal.metrics import interval_score
 from localconformal.metrics.intervals import check_levels, check_one_level, is_covered, lengths
 from localconformal.parallel import in_threads
@@ -44,15 +44,10 @@ _NO_MEAN = ("p_value", "_lower", "_upper", "_error")
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """One method: its summary, and what is compared, of each row or, over splits, of each split.
-
-    ``worst_group_coverage`` and ``mean_group_gap`` are NaN without groups.
-    """
+    """One method: its summary, and what is compared, of each row or, over splits, of each split."""
 
     name: str
     summary: Summary
-    worst_group_coverage: float
-    mean_group_gap: float
     interval_score: Array
     length: Array
     coverage: Array
@@ -119,11 +114,7 @@ class Comparison:
 
     def frame(self) -> Any:
         """One row for each method (pandas)."""
-        by_group = ("worst_group_coverage", "mean_group_gap")
-        rows = [
-            {"method": m.name, **asdict(m.summary), **{name: getattr(m, name) for name in by_group}}
-            for m in self.methods
-        ]
+        rows = [{"method": m.name, **asdict(m.summary)} for m in self.methods]
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         last = ["worst_slab_coverage", "mean_length", "interval_score"]
         return make_frame(at_ends(columns, ["method", "coverage"], last), None)
@@ -196,7 +187,6 @@ def compare(
     y: ArrayLike,
     *,
     confidence_level: float | None = None,
-    groups: Any = None,
     random_state: int = 0,
 ) -> Comparison:
     """Methods side by side on rows that are new to all of them.
@@ -211,8 +201,6 @@ def compare(
     X, y : array (n,) or (n, d), series or frame; array of shape (n,)
     confidence_level : float, default=None
         As in `audit`; None is what all estimators were set to, 0.9 if all candidates are intervals.
-    groups : labels of shape (n,), str, list of str, frame or dict, default=None
-        As in `audit`; adds the coverage of the worst group and the mean gap over groups.
     random_state : int, default=0
 
     Examples
@@ -240,15 +228,12 @@ def compare(
     }
     y_checked, bounds = next(iter(asked.values()))
     level, n = float(check_levels(level, bounds)[0]), len(y_checked)
-    (columns, column_notes), parts = telling_columns(X, n), group_partitions(X, groups, n)
+    columns, column_notes = telling_columns(X, n)
 
     def describe(name: str, y: Array, bounds: Array) -> tuple[Method, list[str]]:
         summary, _, notes = summarise(columns, y, bounds, level, None, random_state)
-        values = row_values(y, bounds, level)
-        cells, _ = group_cells(parts, Outcomes(values["coverage"] > 0, values["length"], level))
-        worst = min((cell.coverage for cell in cells), default=math.nan)
-        gap = float(np.mean([abs(cell.gap) for cell in cells])) if cells else math.nan
-        return Method(name, summary, worst, gap, **values), [f"{name}: {note}" for note in notes]
+        method = Method(name, summary, **row_values(y, bounds, level))
+        return method, [f"{name}: {note}" for note in notes]
 
     described = in_threads(partial(describe, name, *pair) for name, pair in asked.items())
     methods = tuple(method for method, _ in described)
@@ -298,9 +283,7 @@ def _mean_method(methods: Sequence[Method], test_over_fit: float) -> Method:
         means[name] = round(mean) if isinstance(first, int) else mean
     _, _, lower, upper = resampled_mean(each["coverage"], test_over_fit)
     summary = Summary(**{**means, "lower": max(0.0, lower), "upper": min(1.0, upper)})
-    worst = float(np.mean([method.worst_group_coverage for method in methods]))
-    gap = float(np.mean([method.mean_group_gap for method in methods]))
-    return Method(methods[0].name, summary, worst, gap, *each.values())
+    return Method(methods[0].name, summary, *each.values())
 
 
 def say_splits(n: int) -> str:

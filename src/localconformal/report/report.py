@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from localconformal.audit import Audit, Comparison, Failure, Summary
+from localconformal.audit import Audit, Comparison, Failure
 from localconformal.audit.audit import (
     Accuracy,
     accuracy,
     coverage_phrase,
     intervals_of,
     part_verdict,
+    say_overall,
     summary_lines,
 )
 from localconformal.audit.cells import ALPHA
@@ -232,7 +233,8 @@ def _headline(
         ("Mean length", _say(summary.mean_length), length),
         ("Coverage fails", f"{len(under):,} of {n_tested:,}", beyond),
     ]
-    verdict = [_overall_sentence(summary), *_parts_sentences(audit, under, over, n_tested)]
+    overall = f"Over all rows that is {say_overall(summary)}."
+    verdict = [overall, *_parts_sentences(audit, under, over, n_tested)]
     lie = "lies in its" if summary.n == 1 else "lie in their"
     return {
         "text": f"{say_share(summary.coverage)} of {say_rows(summary.n)} {lie} interval. "
@@ -242,46 +244,21 @@ def _headline(
     }
 
 
-def _overall_sentence(summary: Summary) -> str:
-    if summary.p_value >= ALPHA:
-        return "Over all rows the difference is within chance."
-    drawn = say_calibration(summary)
-    if summary.is_explained:
-        band = f"{say_band(summary.expected_lower, summary.expected_upper)} %"
-        sets = f"on as many rows, 95 % of such sets cover {band}"
-        return f"Over all rows that is within what {drawn} explains: {sets}."
-    chance = f"chance and {drawn} explain" if summary.n_calibration else "chance explains"
-    side, reason = "more", "the intervals are longer than the target asks for"
-    if summary.coverage < summary.confidence_level:
-        side = "less"
-        reason = "the intervals are too short, or these rows differ from those they were made for"
-    return f"Over all rows that is {side} than {chance}: {reason}."
-
-
 def _parts_sentences(
     audit: Audit, under: list[Failure], over: list[Failure], n_tested: int
 ) -> list[str]:
-    none = f"None of the {n_tested:,} parts looked at one by one is"
     if n_tested == 0:
         return ["There were no parts of the rows to look at one by one."]
     if not under and not over:
-        return [f"{none} off by more than chance."]
-    lines, told = [f"{none} covered too rarely."], under
-    if under:
-        lines = [f"Coverage is too low, by more than chance, in {_say_parts(under)}."]
-    if under and audit.is_shifted:
-        told = [failure for failure in under if failure.stands_out]
-        verb = "differs" if len(told) <= 1 else "differ"
-        lines.append(f"Of these, {len(told) or 'none'} also {verb} from the other rows.")
-    if told:
+        return [f"None of the {n_tested:,} parts looked at one by one is off by more than chance."]
+    sides = f"{len(under):,} are covered too rarely and {len(over):,} too often"
+    lines = [f"Of {n_tested:,} parts looked at one by one, {sides}, by more than chance."]
+    # Where all rows are off the target, only a part that differs from the others says more.
+    if told := [one for one in under if one.stands_out or not audit.is_shifted]:
         worst = min(told, key=lambda failure: failure.gap)
         phrase = coverage_phrase(worst, audit.summary.confidence_level)
         lines.append(f"It fails most where {short(worst.text, _CONDITIONS)}: {phrase}.")
-    return [*lines, f"It is higher than asked in {_say_parts(over)}."] if over else lines
-
-
-def _say_parts(failures: list[Failure]) -> str:
-    return "1 part" if len(failures) == 1 else f"{len(failures):,} parts"
+    return lines
 
 
 def _promise(audit: Audit, model: Any) -> dict[str, Any]:
@@ -339,13 +316,10 @@ def _slab_lines(audit: Audit) -> list[str]:
     first += f"least holds {told}."
     if not slab.n:
         return [first, "No other row lies in it, so that nothing can be said of its coverage."]
-    return [
-        first,
-        f"Of {say_rows(slab.n)} in it that did not find it {say_share(slab.coverage)} "
-        f"({say_band(slab.lower, slab.upper)}) are covered; the target is "
-        f"{say_level(audit.summary.confidence_level)}. Of the {say_rows(slab.found_n)} that found "
-        f"it {say_share(slab.found_coverage)} were, which is low by construction.",
-    ]
+    phrase = coverage_phrase(slab, audit.summary.confidence_level)
+    found = f"of the {say_rows(slab.found_n)} that found it {say_share(slab.found_coverage)}"
+    held = f"Covered, of the rows in it that did not find it: {phrase}"
+    return [first, f"{held}; {found}, which is low by construction."]
 
 
 def _methods(comparison: Comparison) -> dict[str, Any]:
