@@ -219,7 +219,7 @@ def test_bands_have_all_rows_and_regions_average_to_their_coverage():
 ROWS = np.random.default_rng(0).uniform(size=(200, 2))
 V = ROWS[:, 0] * np.random.default_rng(1).normal(size=200)
 FOREST = lc.ForestLaw(RandomForestRegressor(10, random_state=0))
-LAWS = [lc.KernelLaw(bandwidth=0.4), lc.NeighborsLaw(n_neighbors=20), FOREST, lc.UniformLaw()]
+LAWS = [lc.KernelLaw(bandwidth=0.4), FOREST, lc.UniformLaw()]
 weights_of = plots.plot_local_weights
 
 

@@ -30,7 +30,6 @@ LAWS = [
     lc.KernelLaw(bandwidth=0.7),
     lc.KernelLaw("boxcar", bandwidth=1.0),
     lc.KernelLaw("epanechnikov", bandwidth=1.5),
-    lc.NeighborsLaw(n_neighbors=40),
     lc.ForestLaw(RandomForestRegressor(10, min_samples_leaf=5), n_jobs=1),
     lc.UniformLaw(),
 ]
@@ -63,6 +62,7 @@ def test_no_localization_is_split_conformal(cls, law, data):
     ("cls", "law", "told"),
     [
         (lc.LCPRegressor, "learned", "no kernel between two rows"),
+        (lc.LVDRegressor, "neighbors", "no kernel between two rows"),
         (lc.RLCPRegressor, "forest", "expected a KernelLaw, with a kernel from which"),
         (lc.RLCPRegressor, lc.UniformLaw(), "expected a KernelLaw, with a kernel from which"),
     ],
@@ -89,13 +89,10 @@ def test_far_away_is_infinite_and_told(cls):
 def kernel_by_hand(law, X, rows):
     """H (m, m) between rows, for a law of reference rows X."""
     squared = cdist(rows / X.std(axis=0), rows / X.std(axis=0), "sqeuclidean")
-    if isinstance(law, lc.KernelLaw):
-        return PROFILES[law.kernel](squared / law.bandwidth**2)
-    to_references = cdist(rows / X.std(axis=0), X / X.std(axis=0), "sqeuclidean")
-    return squared <= np.sort(to_references, axis=1)[:, [law.n_neighbors - 1]] * (1 + 1e-9)
+    return PROFILES[law.kernel](squared / law.bandwidth**2)
 
 
-@pytest.mark.parametrize("law", LAWS[:4], ids=str)
+@pytest.mark.parametrize("law", LAWS[:3], ids=str)
 def test_lcp_follows_its_definition(law):
     """Ranks of all rows with the new one among them, tried at scores between neighbours."""
     (X, y), (X_cal, y_cal) = smooth_data(120, seed=0), awkward_data(30, seed=1)

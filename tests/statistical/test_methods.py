@@ -37,7 +37,6 @@ LCP_LAWS = [
     lc.KernelLaw(bandwidth=0.7),
     lc.KernelLaw("boxcar", bandwidth=1.0),
     lc.KernelLaw("epanechnikov", bandwidth=1.5),
-    lc.NeighborsLaw(n_neighbors=40),
     lc.ForestLaw(RandomForestRegressor(10, min_samples_leaf=5), n_jobs=1),
     lc.UniformLaw(),
 ]

@@ -165,7 +165,7 @@ def fit_view(embedding: Any, rows: Rows, v: Array, seed: int, n_jobs: int | None
 
 def default_forest(
     n: int,
-    seed: int,
+    seed: int | None,
     n_jobs: int | None,
     trees: int = TREES,
     leaf_rows: int = _LEAF_ROWS,

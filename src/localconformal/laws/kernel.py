@@ -506,11 +506,6 @@ class NeighborsLaw(Law):
             self.engine_ = ReferenceEngine(scores, NeighborWeights(self.points_, k))
         return self
 
-    def localizer(self) -> NeighborsLocalizer:
-        """1{x' is as near to x as its k-th nearest reference row}."""
-        check_is_fitted(self)
-        return NeighborsLocalizer(self.view_, self.points_, int(self.n_neighbors))
-
 
 @dataclass(frozen=True)
 class NeighborWeights:
@@ -543,33 +538,3 @@ class _KernelLocalizer:
     def weigh(self, rows: Array, others: Array) -> Array:
         squared = cdist(rows, others, "sqeuclidean")
         return absolute_weights(self.kernel, squared / self.bandwidth**2)
-
-
-@dataclass(frozen=True, eq=False)
-class NeighborsLocalizer(Curve):
-    """1{|f(x) - f(x')| <= distance from f(x) to its k-th nearest reference row}."""
-
-    symmetric: ClassVar[bool] = False
-    points: Curve
-    references: Array
-    n_neighbors: int
-
-    @property
-    def view(self) -> Curve:
-        """The localizer itself, which says a row's point and radius."""
-        return self
-
-    def compute(self, rows: Rows) -> Array:
-        """Embedded rows and the squared radius around each: (n, k + 1)."""
-        points = self.points(rows)
-        k = min(self.n_neighbors, len(self.references))
-        radius = [
-            np.partition(cdist(point[None], self.references, "sqeuclidean")[0], k - 1)[k - 1]
-            for point in points
-        ]
-        return np.column_stack([points, radius])
-
-    def weigh(self, rows: Array, others: Array) -> Array:
-        """Whether each other row is within the radius of each."""
-        squared = cdist(rows[:, :-1], others[:, :-1], "sqeuclidean")
-        return (squared <= rows[:, -1:] * (1.0 + EDGE_GUARD)).astype(np.float64)

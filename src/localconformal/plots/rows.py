@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from localconformal.laws.base import Law, Localizer, effective_size
-from localconformal.laws.kernel import NeighborsLocalizer
 from localconformal.metrics import coverage, length_error_corr
 from localconformal.metrics.intervals import (
     check_one_level,
@@ -221,7 +220,7 @@ def plot_local_weights(
     Parameters
     ----------
     model : fitted regressor or fitted law
-        With a kernel between rows: a kernel, neighbors, forest or uniform law.
+        With a kernel between rows: a kernel, forest or uniform law.
     x : array of shape (d,) or (1, d), or frame of one row
     X : array of shape (n, d) or frame, such as the training rows: models keep none
     v : array of shape (n,), default=None
@@ -306,13 +305,7 @@ def _one_row(x: Any, X: Any) -> Any:
 
 def _row_weights(kernel: Localizer, query: Any, X: Any) -> Array:
     """H(x, X_i) scaled to sum to one (n,); all 0 where no row speaks for x."""
-    if isinstance(kernel, NeighborsLocalizer):
-        # Only the radius around x counts; those around all rows of X would take long.
-        points = kernel.points(Rows(X))
-        others = np.column_stack([points, np.zeros(len(points))])
-    else:
-        others = kernel.view(Rows(X))
-    found = np.asarray(kernel.weigh(kernel.view(Rows(query)), others)[0])
+    found = np.asarray(kernel.weigh(kernel.view(Rows(query)), kernel.view(Rows(X)))[0])
     return found / found.sum() if found.sum() > 0.0 else np.zeros(len(found))
 
 

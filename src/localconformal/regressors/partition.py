@@ -6,16 +6,13 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
-from sklearn.ensemble import RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from localconformal.adjustments import AdditiveQuantile
 from localconformal.composition import Method, Task
 from localconformal.corrections import Cells, LabelCell, PointBin, TreeLeaf
-from localconformal.laws import ForestLaw
-from localconformal.laws.forest import GROWN_ON
-from localconformal.parallel import asked_jobs
+from localconformal.laws.forest import ForestLaw, default_forest
 from localconformal.regressors.base import BaseConformalRegressor
 from localconformal.regressors.guarantee import Guarantee
 from localconformal.scores import AbsoluteScore, make_score
@@ -127,13 +124,8 @@ class LocartRegressor(BaseConformalRegressor):
         if self.partition == "tree":
             cells = Cells(TreeLeaf(self.min_samples_leaf))
             return Method(score, correction=cells, reference=self.reference)
-        forest = RandomForestRegressor(
-            self.n_estimators,
-            min_samples_leaf=self.min_samples_leaf,
-            max_samples=GROWN_ON if len(task.y) > GROWN_ON else None,
-            n_jobs=asked_jobs(self.n_jobs),
-        )
-        law = ForestLaw(forest, target="scores")
+        size = self.n_estimators, self.min_samples_leaf, 1.0
+        law = ForestLaw(default_forest(len(task.y), None, self.n_jobs, *size), target="scores")
         return Method(score, AdditiveQuantile(), law=law, reference=self.reference)
 
     @property

@@ -176,7 +176,7 @@ class _KernelRegressor(BaseConformalRegressor):
         if type(law).localizer is Law.localizer:
             raise ValueError(
                 f"got law={shown(law)}, which has no kernel between two rows; expected a kernel, "
-                "neighbors, forest or uniform law."
+                "forest or uniform law."
             )
         for_nothing = scoreless and self.law is None and self.reference == "cross-fit"
         reference = "train" if for_nothing else self.reference
@@ -202,8 +202,8 @@ class LCPRegressor(_KernelRegressor):
     Parameters
     ----------
     law : str or object, default=None
-        Law whose kernel between two rows is H: "kernel", "neighbors", "forest", "uniform" or an
-        object. None: ``KernelLaw(bandwidth=FiniteThresholds(confidence_level))``.
+        Law whose kernel between two rows is H: "kernel", "forest", "uniform" or an object. None:
+        ``KernelLaw(bandwidth=FiniteThresholds(confidence_level))``.
 
     Attributes
     ----------
@@ -293,7 +293,7 @@ class LVDRegressor(_KernelRegressor):
     conformity_score : str or object, default="residual"
         As in `SLCPRegressor`; "normalised" is the second version in the paper.
     law : str or object, default=None
-        A law whose kernel weighs calibration rows: kernel, neighbors, forest or uniform. None:
+        A law whose kernel weighs calibration rows: kernel, forest or uniform. None:
         ``KernelLaw(bandwidth=1.0, embedding=LearnedMetric())``.
 
     Examples
