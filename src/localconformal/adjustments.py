@@ -74,15 +74,12 @@ class _Affine(Adjustment):
 
 
 class _WithFloor(_Affine):
-    """An adjustment in local units, which stay above eps: ``floor`` typical reference scores."""
+    """An adjustment in local units, which stay above eps: a share of the typical score."""
 
-    def __init__(self, floor: float = 1e-3) -> None:
-        self.floor = floor
+    floor = 1e-3
 
     def fit(self, reference: Reference) -> _WithFloor:
         """Learn eps of each side: (S,)."""
-        if not self.floor > 0:
-            raise ValueError(f"got floor={self.floor!r}; expected a positive number.")
         self.eps_ = self.floor * _unit_of_each_side(reference.sizes)
         return self
 
@@ -101,12 +98,7 @@ class AdditiveQuantile(_Affine):
 class MultiplicativeQuantile(_WithFloor):
     """p = v / (eps + |Q(tau; F)|); T = theta (eps + |Q(tau; F)|).
 
-    Meant for absolute scores.
-
-    Parameters
-    ----------
-    floor : float, default=0.001
-        eps in units of the median size of the reference scores.
+    Meant for absolute scores; eps is 0.001 of the median size of the reference scores.
     """
 
     def _line(self, F: LocalLaws, levels: Array) -> tuple[None, Array]:
@@ -117,16 +109,11 @@ class ScaledQuantile(_WithFloor):
     """p = (v - Q(tau; F)) / u(x); T = Q(tau; F) + theta u(x).
 
     u(x) = eps + Q(tau; F) - Q(1 - tau; F) is the width of the local law, so that wide intervals
-    are corrected by more than narrow ones: what CQR-r does to quantile models, for any law.
-
-    Parameters
-    ----------
-    floor : float, default=0.01
-        eps in units of the median size of the reference scores.
+    are corrected by more than narrow ones: what CQR-r does to quantile models, for any law; eps is
+    0.01 of the median size of the reference scores.
     """
 
-    def __init__(self, floor: float = 1e-2) -> None:
-        super().__init__(floor)
+    floor = 1e-2
 
     def _line(self, F: LocalLaws, levels: Array) -> tuple[Array, Array]:
         # Q(0) is -inf: the lower end is asked for no further out than any law can tell.
@@ -149,10 +136,7 @@ class AdditiveExpectation(_Affine):
 class MultiplicativeExpectation(_WithFloor):
     """p = v / (eps + E_F|V|); T = theta (eps + E_F|V|): normalised residuals by a local law.
 
-    Parameters
-    ----------
-    floor : float, default=0.001
-        eps in units of the median size of the reference scores.
+    eps is 0.001 of the median size of the reference scores.
     """
 
     def _line(self, F: LocalLaws, levels: Array) -> tuple[None, Array]:

@@ -37,9 +37,8 @@ from localconformal.rows import (
     split_rows,
     take_params,
 )
-from localconformal.scores import Band, Score
+from localconformal.scores import N_FOLDS, Band, Score
 
-N_FOLDS = 5
 SIDES = ("joint", "union", "absolute")
 #: Answers that a calibration remembers, the newest: at most so many, and fewer where they fill more
 #: than 256 MB. Whoever asks for ever new levels fills no memory.

@@ -6,9 +6,8 @@ A fitted score is the curve x -> Band of what its models say of a row. A new sco
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +28,11 @@ from localconformal.rows import (
     take_params,
     take_rows,
 )
+
+#: Folds of cross-fitting.
+N_FOLDS = 5
+#: Units of quantile scores stay above this share of their median.
+_FLOOR = 1e-3
 
 
 class Band(NamedTuple):
@@ -192,7 +196,7 @@ class ResponseScore(ResidualScore):
 class NormalisedScore(ResidualScore):
     """V_upper = (y - mu(x)) / s(x), V_lower = -V_upper, with s(x) = max(sigma(x), 0) + floor.
 
-    sigma is a model of |y - mu(x)| fitted to out-of-fold residuals of the training rows. The
+    sigma is a model of |y - mu(x)| fitted to 5-fold residuals of the training rows. The
     floor is ``beta`` times their median, so that scaling y scales the intervals. Fit parameters
     such as ``sample_weight`` go to mu, not to sigma.
 
@@ -203,14 +207,11 @@ class NormalisedScore(ResidualScore):
         object with only ``predict``, is used as it is.
     beta : float, default=0.01
         Floor of the spread, relative to the median absolute residual.
-    n_folds : int, default=5
-        Folds for the residuals that sigma learns from.
     """
 
-    def __init__(self, spread_estimator: Any = None, beta: float = 0.01, n_folds: int = 5) -> None:
+    def __init__(self, spread_estimator: Any = None, beta: float = 0.01) -> None:
         self.spread_estimator = spread_estimator
         self.beta = beta
-        self.n_folds = n_folds
 
     def _fit_models(self, task: _Training) -> None:
         if not self.beta >= 0:
@@ -231,7 +232,7 @@ class NormalisedScore(ResidualScore):
             model = fit_model(estimator, take_rows(X, rest), y[rest], some)
             return predict_column(model, take_rows(X, fold))
 
-        folds = fold_rows(len(y), self.n_folds, seed)
+        folds = fold_rows(len(y), N_FOLDS, seed)
         found = fit_all([partial(predict, *one) for one in folds], estimator, X, self.n_jobs_)
         return np.concatenate(found)[np.argsort(np.concatenate([fold for _, fold in folds]))]
 
@@ -268,47 +269,27 @@ class QuantileScore(Score):
 
     Parameters
     ----------
-    quantiles : pair of floats, default=None
-        Nominal levels of the models; None is (alpha / 2, 1 - alpha / 2).
     unit : {"one", "median", "width"}, default="one"
         Unit of the distance from each edge: u = 1 (CQR), the distance of the edge from the
-        median (CQR-m), or q_hi - q_lo (CQR-r). Units are floored at ``floor`` times their
-        training median.
-    floor : float, default=0.001
-        See above.
+        median (CQR-m), or q_hi - q_lo (CQR-r). Units are floored at 0.001 of their training
+        median.
     """
 
-    def __init__(
-        self, quantiles: Sequence[float] | None = None, unit: str = "one", floor: float = 1e-3
-    ) -> None:
-        self.quantiles = quantiles
+    def __init__(self, unit: str = "one") -> None:
         self.unit = unit
-        self.floor = floor
 
     def _fit_models(self, task: _Training) -> None:
         if self.unit not in _UNITS:
             raise ValueError(f"got unit={self.unit!r}; expected one of {sorted(_UNITS)}.")
-        self.levels_ = self._levels(task.confidence_level)
+        tail = (1.0 - task.confidence_level) / 2.0
+        self.levels_ = [tail, 0.5, 1.0 - tail]
         models = quantile_models(task.estimator, self.levels_)
         fits = [partial(fit_model, model, task.X, task.y, task.fit_params) for model in models]
         self.models_ = fit_all(fits, models, task.X, self.n_jobs_)
         units = list(_UNITS[self.unit](*self._curves(task.X)))
         if self.unit != "one":
             units = [clear_of_rounding(unit, task.y) for unit in units]
-        self.unit_floors_ = [self.floor * typical_size(unit) for unit in units]
-
-    def _levels(self, confidence_level: float) -> list[float]:
-        if self.quantiles is None:
-            tail = (1.0 - confidence_level) / 2.0
-            return [tail, 0.5, 1.0 - tail]
-        given = self.quantiles if isinstance(self.quantiles, (tuple, list, np.ndarray)) else ()
-        pair = [float(level) for level in np.ravel(given) if isinstance(level, Real)]
-        if np.size(given) != 2 or len(pair) != 2 or not 0.0 < pair[0] < 0.5 < pair[1] < 1.0:
-            raise ValueError(
-                f"got quantiles={self.quantiles!r}; expected a pair of levels inside (0, 1), one "
-                "on each side of 0.5."
-            )
-        return [pair[0], 0.5, pair[1]]
+        self.unit_floors_ = [_FLOOR * typical_size(unit) for unit in units]
 
     def _curves(self, X: Any) -> tuple[Array, Array, Array]:
         """q_lo <= q_50 <= q_hi at each row, un-crossed; the midpoint where no median is known."""

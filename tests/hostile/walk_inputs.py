@@ -216,7 +216,6 @@ PARAMETERS = {
     "beta": ([0.01, 0.0, 10.0], [-1.0, "a"]),
     "spread_estimator": ([LINE, BOOSTING, None], [3, "model"]),
     "method": (["symmetric", "asymmetric", "m", "r"], ["nonsense"]),
-    "quantiles": ([None, (0.1, 0.9)], [(0.9, 0.1), (0.5,), "a", (0.0, 1.0), (np.nan, 0.5)]),
     "partition": (["tree", "forest"], ["nonsense"]),
     "min_samples_leaf": ([1, 5, 100], [0, 1.5]),
     "n_estimators": ([1, 5], [0, "few"]),

@@ -59,7 +59,6 @@ def test_a_law_without_weight_is_not_kept_and_too_few_rows_share_the_weight():
     ("params", "message"),
     [
         *(({"laws": laws}, r"; expected .*\.$") for laws in ([], "kernel", (), 3)),
-        *(({"n_folds": n_folds}, r"; expected .*\.$") for n_folds in (1, 2.5)),
         *(
             ({"laws": ["uniform", "kernel"], "weights": bad}, "for 2 laws; expected one finite num")
             for bad in ([1.0], [1.0, -1.0], [0.0, 0.0], [np.nan, 1.0], [1, 1, 1])

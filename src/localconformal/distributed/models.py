@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from localconformal.composition import N_FOLDS
 from localconformal.distributed.graph import (
     Blocks,
     Roles,
@@ -28,7 +27,7 @@ from localconformal.laws.blend import BlendedRegressor
 from localconformal.quantiles import Array
 from localconformal.regressors.base import rows_of
 from localconformal.rows import is_frozen
-from localconformal.scores import ResidualScore, Score
+from localconformal.scores import N_FOLDS, ResidualScore, Score
 
 #: Rows that a model trains on in memory, at most.
 _MODEL_ROWS = 200_000

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -42,6 +41,8 @@ from localconformal.rows import Curve, Index, Rows, fold_rows
 _SPREAD_FORESTS = ((100, 5, 0.5), (50, 30, 1.0))
 #: Rows below which some are in every tree, so that nothing is out of bag.
 _FEW = 10
+#: Folds by which laws are compared.
+_STACK_FOLDS = 3
 #: sigma stays above this share of the typical score, so that nothing is divided by zero.
 _FLOOR = 0.01
 
@@ -223,7 +224,6 @@ class StackedLaw(Law):
         Fixed weights instead of chosen ones; they are scaled to sum to 1.
     levels : sequence of floats, default=(0.05, 0.95)
         Levels that matter.
-    n_folds : int, default=3
     random_state : int or None, default=None
         Seed of the folds, and of laws that have none.
     n_jobs : int or None, default=None
@@ -249,7 +249,6 @@ class StackedLaw(Law):
     laws: Sequence[Any] = ("uniform", "kernel", "neighbors")
     weights: Sequence[float] | None = None
     levels: Sequence[float] = (0.05, 0.95)
-    n_folds: int = 3
     random_state: Any = None
     n_jobs: int | None = None
 
@@ -270,17 +269,15 @@ class StackedLaw(Law):
     def _members(self, seed: int) -> list[Law]:
         if not isinstance(self.laws, (list, tuple)) or len(self.laws) == 0:
             raise ValueError(f"got laws={self.laws!r}; expected a list of at least one law.")
-        if not isinstance(self.n_folds, Integral) or self.n_folds < 2:
-            raise ValueError(f"got n_folds={self.n_folds!r}; expected an integer of at least 2.")
         return [make_law(law, seed, self.n_jobs) for law in self.laws]
 
     def _weights(self, laws: list[Law], rows: Rows, v: Array, seed: int) -> Array:
         if self.weights is not None:
             return _check_weights(self.weights, len(laws))
-        if len(laws) == 1 or len(v) < 2 * self.n_folds:
+        if len(laws) == 1 or len(v) < 2 * _STACK_FOLDS:
             return np.full(len(laws), 1.0 / len(laws))
         levels = check_levels(self.levels)
-        folds = make_folds(rows, v, self.n_folds, seed, self.n_jobs)
+        folds = make_folds(rows, v, _STACK_FOLDS, seed, self.n_jobs)
         table = _held_out_quantiles(laws, folds, levels, self.n_jobs)
         self.losses_ = pinball(table, v, levels)
         return fade(simplex_weights(table, v, levels))

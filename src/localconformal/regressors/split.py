@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -51,10 +50,9 @@ class ConformalizedQuantileRegressor(BaseConformalRegressor):
     Parameters
     ----------
     estimator : estimator or pair or triple of estimators, default=None
-        Quantile models, as in `localconformal.scores.QuantileScore`; None is boosting.
+        Quantile models at alpha / 2, 1/2 and 1 - alpha / 2 of ``confidence_level``, as in
+        `localconformal.scores.QuantileScore`; None is boosting.
     method : {"symmetric", "asymmetric", "m", "r"}, default="symmetric"
-    quantiles : pair of floats, default=None
-        Levels of the models, at whatever level is asked; None is (alpha / 2, 1 - alpha / 2).
 
     Examples
     --------
@@ -69,11 +67,10 @@ class ConformalizedQuantileRegressor(BaseConformalRegressor):
     _parameter_constraints = {"method": [StrOptions(set(_CQR_METHODS))]}  # noqa: RUF012
 
     method: str = "symmetric"
-    quantiles: Sequence[float] | None = None
 
     def _method(self, task: Task) -> Method:
         sides, unit = _CQR_METHODS[self.method]
-        return Method(QuantileScore(self.quantiles, unit), sides=Sides(sides))
+        return Method(QuantileScore(unit), sides=Sides(sides))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
