@@ -21,8 +21,6 @@ from localconformal.quantiles import Array, cdf_targets
 
 #: Reference rows up to which plain NumPy answers: no compiler is needed.
 FEW = 3_000
-#: Kernels that compiled code knows, and the number by which it does.
-CODES = {"gaussian": 0, "boxcar": 1, "epanechnikov": 2}
 #: exp(-u^2 / 2) is no longer a normal float64 beyond this u^2: the nearest row has no mass.
 NO_MASS = 1400.0
 #: At this multiple of the largest distance every kernel is flat to within rounding.

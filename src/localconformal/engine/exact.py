@@ -38,9 +38,11 @@ from numba.core import cgutils as untyped_tools
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 
-from localconformal.engine import CODES, FLAT, NO_MASS, Engine, jit, run_in_threads
+from localconformal.engine import FLAT, NO_MASS, Engine, jit, run_in_threads
 from localconformal.quantiles import EDGE_GUARD, Array
 
+#: The number by which compiled code knows a kernel.
+_CODES = {"gaussian": 0, "boxcar": 1, "epanechnikov": 2}
 _FLOAT32_REACH = 500.0
 #: Query rows a thread takes at a time, and pairs below which threads do not pay.
 _CHUNK_ROWS, _PAIRS_PER_THREAD = 256, 2_000_000
@@ -416,7 +418,7 @@ class ExactEngine(Engine):
         min_effective_samples: float,
         n_jobs: int | None = None,
     ) -> None:
-        self.v, self.code, self.bandwidth, self.n_jobs = v, CODES[kernel], bandwidth, n_jobs
+        self.v, self.code, self.bandwidth, self.n_jobs = v, _CODES[kernel], bandwidth, n_jobs
         self.needed = min(min_effective_samples, len(v)) * (1.0 - 1e-6)
         self.centre = references.mean(axis=0)
         scaled = (references - self.centre) / bandwidth

@@ -26,7 +26,7 @@ from localconformal.quantiles import Array
 from localconformal.rows import Curve, Rows, shown
 
 #: Rows that a tree is grown on, at most: growing on more costs more than it brings.
-GROWN_ON = 20_000
+_GROWN_ON = 20_000
 #: The default forest: its trees, the least rows of a leaf, and the share of columns a split sees.
 TREES, _LEAF_ROWS, _COLUMNS = 100, 5, 1 / 3
 _LARGEST = float(np.finfo(np.float32).max)
@@ -176,7 +176,7 @@ def default_forest(
         trees,
         min_samples_leaf=leaf_rows,
         max_features=columns,
-        max_samples=GROWN_ON if n > GROWN_ON else None,
+        max_samples=_GROWN_ON if n > _GROWN_ON else None,
         random_state=seed,
         n_jobs=1 if n_jobs == 1 else asked_jobs(n_jobs),
     )

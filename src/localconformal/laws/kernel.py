@@ -9,8 +9,8 @@ things can go wrong, and both are fixed row by row, from the reference rows and 
   bandwidth of that x is then doubled until it has mass and the asked effective sample size. Both
   grow with h, so that the number of doublings can be bisected.
 
-A new kernel is a line in `KERNELS`, a number in `engine.CODES` and a branch in the exact engine. A
-bandwidth rule has ``choose(problem) -> h``.
+A new kernel is a line in `KERNELS`, a number and a branch in the exact engine. A bandwidth rule has
+``choose(problem) -> h``.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def _grow(
 
 
 @dataclass(eq=False, repr=False)
-class TransformedLaw(Law):
+class _TransformedLaw(Law):
     """The law of V = location(x) + scale(x) W; a subclass says what the change is."""
 
     law: Any = None
@@ -111,7 +111,7 @@ class TransformedLaw(Law):
         """Location and scale at rows: (n,) each."""
         raise NotImplementedError
 
-    def fit(self, X: Any, v: ArrayLike) -> TransformedLaw:
+    def fit(self, X: Any, v: ArrayLike) -> _TransformedLaw:
         """Learn the change, then the law of W."""
         rows, scores = reference_rows(X, v)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -135,7 +135,7 @@ class TransformedLaw(Law):
         return Knots.of(self.law_.at(rows)).changed(*self.terms(rows))
 
 
-class ScaledLaw(TransformedLaw):
+class ScaledLaw(_TransformedLaw):
     """V = sigma(x) W: the law of the score in units of a learned spread.
 
     sigma is a forest's model of |V|; at reference rows by the trees that have not seen them.
@@ -169,7 +169,7 @@ class ScaledLaw(TransformedLaw):
         return np.zeros(len(rows)), self.spread_(rows)  # type: ignore[misc]
 
 
-class ResponseLaw(TransformedLaw):
+class ResponseLaw(_TransformedLaw):
     """V = Y - mu(x): the law of the response itself, whatever the point model says.
 
     Parameters
@@ -303,7 +303,7 @@ def _check_weights(weights: Any, count: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Fold:
+class _Fold:
     """Some reference rows, to be answered by laws of the rest; and which they are."""
 
     index: Index
@@ -312,7 +312,7 @@ class Fold:
     v_rest: Array
 
 
-def make_folds(rows: Rows, v: Array, n_folds: int, seed: int, n_jobs: int | None) -> list[Fold]:
+def make_folds(rows: Rows, v: Array, n_folds: int, seed: int, n_jobs: int | None) -> list[_Fold]:
     """Folds of the reference rows; the spread, if it is known, is learned anew without each."""
     folds = []
     for rest, index in fold_rows(len(v), n_folds, seed):
@@ -320,12 +320,12 @@ def make_folds(rows: Rows, v: Array, n_folds: int, seed: int, n_jobs: int | None
         others = rows.take(rest).of(rows.model)
         if rows.spread is not None:
             others = with_spread(others, v[rest], seed, n_jobs)
-        folds.append(Fold(index, rows.take(index).of(rows.model), others, v[rest]))
+        folds.append(_Fold(index, rows.take(index).of(rows.model), others, v[rest]))
     return folds
 
 
 def _held_out_quantiles(
-    laws: list[Law], folds: list[Fold], levels: Array, n_jobs: int | None
+    laws: list[Law], folds: list[_Fold], levels: Array, n_jobs: int | None
 ) -> Array:
     """Quantiles at each reference row by laws fitted on the other folds: (laws, n, L).
 
@@ -334,7 +334,7 @@ def _held_out_quantiles(
     asked = [law.at_levels(levels) for law in laws]
     found = np.empty((len(laws), sum(len(fold.index) for fold in folds), len(levels)))
 
-    def answer(k: int, fold: Fold) -> None:
+    def answer(k: int, fold: _Fold) -> None:
         fitted = clone(asked[k]).fit(fold.rest, fold.v_rest)
         found[k, fold.index] = Knots.of(fitted.at(fold.rows), levels).values
 
