@@ -274,8 +274,8 @@ def test_slabs_of_few_rows():
 
 def test_bad_input_of_slabs_is_refused():
     given = np.zeros(4), np.zeros((4, 2)), np.zeros((4, 1))
-    for name, value in {"delta": 0.0, "n_directions": -1, "probability": 1.0}.items():
-        with pytest.raises(ValueError, match=f"{name}(=|: got ){value}"):
+    for name, value in {"delta": 0.0, "n_directions": -1}.items():
+        with pytest.raises(ValueError, match=f"{name}={value}"):
             worst_slab_coverage(*given, **{name: value})
 
 

@@ -149,15 +149,10 @@ def _between(a: float, b: float, kind: str = NUMBER) -> float:
     a, b = float(a), float(b)
     if kind in (TIME, DURATION):
         return next((t for u in _UNITS.values() if (t := float(math.ceil(a / u) * u)) < b), a)
-    largest, middle = max(abs(a), abs(b)), a / 2 + b / 2
-    if largest > 1e300:
-        # Rounded up it may be too large to be a number.
-        return a
-    start = -math.floor(math.log10(largest)) - 1
-    # If a multiple of a step lies inside at all, then the nearest one to the middle does, or a.
-    for digits in range(start, start + 20):
-        for rounded in (round(middle, digits), round(a, digits)):
-            if a <= rounded < b:
+    # What rounds to a number inside at all: the middle does, or a itself.
+    for digits in range(1, 18):
+        for value in (0.0, a / 2 + b / 2, a):
+            if a <= (rounded := float(f"{value:.{digits}g}")) < b:
                 return rounded
     return a
 

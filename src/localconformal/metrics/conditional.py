@@ -38,7 +38,6 @@ class HSIC:
 
     value: float
     p_value: float
-    n_permutations: int
     n: int
 
     def __float__(self) -> float:
@@ -96,13 +95,13 @@ def _dependence(
     """
     n, n_missed = len(length), int(missed.sum())
     if n == 1:
-        return HSIC(float("nan"), 1.0, n_permutations, n)
+        return HSIC(float("nan"), 1.0, n)
     u = _in_deviations(length)
     if len(np.unique(u)) > _MAX_PLACES:
         u = np.round(u, 2)
     places, rows, counts = np.unique(u, return_inverse=True, return_counts=True)
     if len(places) == 1 or n_missed in (0, n):
-        return HSIC(0.0, 1.0, n_permutations, n)
+        return HSIC(0.0, 1.0, n)
     kernel = np.exp(-((places[:, None] - places) ** 2))
     observed = np.bincount(rows[missed], minlength=len(places))[None]
     draws = rng.multivariate_hypergeometric(counts, n_missed, size=n_permutations, method="count")
@@ -111,7 +110,7 @@ def _dependence(
     values = factor * np.einsum("bi,bi->b", a @ kernel, a)
     # A draw of the same misses in another order of summation is as large.
     as_large = int(np.sum(values[1:] >= values[0] * (1.0 - 1e-9)))
-    return HSIC(float(values[0]), (1 + as_large) / (1 + n_permutations), n_permutations, n)
+    return HSIC(float(values[0]), (1 + as_large) / (1 + n_permutations), n)
 
 
 def _in_deviations(length: Array) -> Array:
@@ -179,7 +178,6 @@ def worst_slab_coverage(
     *,
     delta: float = 0.1,
     n_directions: int = 1000,
-    probability: float = 0.95,
     random_state: int = 0,
 ) -> WorstSlab | list[WorstSlab]:
     """Coverage of the worst slab, found on a quarter of the rows, reported on the others.
@@ -196,8 +194,6 @@ def worst_slab_coverage(
     delta : float, default=0.1
         Least share of the finding rows in a slab.
     n_directions : int, default=1000
-    probability : float, default=0.95
-        With which the band holds.
     random_state : int, default=0
 
     Examples
@@ -224,7 +220,7 @@ def worst_slab_coverage(
         find, report = order[:n_find], order[n_find:]
         v, low, high = _find_slab(points[find], inside[find], directions, delta)
         found, held = (inside[r][_in_slab(points[r], v, low, high)] for r in (find, report))
-        lower, upper = binomial_band(int(held.sum()), len(held), probability)
+        lower, upper = binomial_band(int(held.sum()), len(held))
         share = float(held.mean()) if len(held) else float("nan")
         counted = share, float(lower), float(upper), len(held), float(found.mean()), len(found)
         return WorstSlab(*counted, v, low, high, *described)

@@ -453,8 +453,6 @@ def group_coverage(
     intervals: ArrayLike,
     groups: ArrayLike,
     confidence_level: float | ArrayLike = 0.9,
-    *,
-    probability: float = 0.95,
 ) -> GroupCoverage | list[GroupCoverage]:
     """Coverage, gap and exact binomial band of each group; a list, one per level, for several.
 
@@ -470,7 +468,7 @@ def group_coverage(
 
     def of_level(y: Array, bounds: Array, level: float) -> GroupCoverage:
         labels, codes = group_codes(groups, len(y))
-        return GroupCoverage(labels, **_count_parts(codes, y, bounds, level, probability))
+        return GroupCoverage(labels, **_count_parts(codes, y, bounds, level))
 
     return each_level(of_level, y_true, intervals, confidence_level)
 
@@ -504,13 +502,11 @@ def coverage_gap(
     return _number_or_array(each_level(of_level, y_true, intervals, confidence_level))
 
 
-def _count_parts(
-    codes: NDArray[np.intp], y: Array, bounds: Array, level: float, probability: float = 0.95
-) -> dict[str, Any]:
+def _count_parts(codes: NDArray[np.intp], y: Array, bounds: Array, level: float) -> dict[str, Any]:
     """Rows, coverage, gap and band of the parts 0, 1, ..., none of which is empty."""
     n = np.bincount(codes)
     hits = np.bincount(codes[is_covered(y, bounds)], minlength=len(n))
-    lower, upper = binomial_band(hits, n, probability)
+    lower, upper = binomial_band(hits, n)
     band = {"lower": lower, "upper": upper, "confidence_level": level}
     return {"n": n, "coverage": hits / n, "gap": hits / n - level, **band}
 
@@ -535,7 +531,6 @@ def size_stratified_coverage(
     confidence_level: float | ArrayLike = 0.9,
     *,
     n_bins: int = 5,
-    probability: float = 0.95,
 ) -> SizeStratifiedCoverage | list[SizeStratifiedCoverage]:
     """Coverage within at most ``n_bins`` quantile bins of the length, with exact bands.
 
@@ -553,8 +548,7 @@ def size_stratified_coverage(
         codes = size_bins(length, n_bins)
         bins = [length[codes == code] for code in range(codes.max() + 1)]
         shortest, longest = np.array([(one.min(), one.max()) for one in bins]).T
-        counted = _count_parts(codes, y, bounds, level, probability)
-        return SizeStratifiedCoverage(shortest, longest, **counted)
+        return SizeStratifiedCoverage(shortest, longest, **_count_parts(codes, y, bounds, level))
 
     return each_level(of_level, y_true, intervals, confidence_level)
 
@@ -604,11 +598,7 @@ class CoverageLengthCurve(_Table):
 
 
 def coverage_length_curve(
-    y_true: ArrayLike,
-    intervals: ArrayLike,
-    confidence_level: ArrayLike,
-    *,
-    probability: float = 0.95,
+    y_true: ArrayLike, intervals: ArrayLike, confidence_level: ArrayLike
 ) -> CoverageLengthCurve:
     """Coverage with its band, mean and median length, for each level of ``intervals`` (n, 2, L).
 
@@ -623,6 +613,6 @@ def coverage_length_curve(
     order = np.argsort(levels, kind="stable")
     levels, bounds = levels[order], bounds[:, :, order]
     hits, length = is_covered(y.reshape(-1, 1), bounds).sum(axis=0), lengths(bounds)
-    lower, upper = (np.asarray(end) for end in binomial_band(hits, len(y), probability))
+    lower, upper = (np.asarray(end) for end in binomial_band(hits, len(y)))
     found, size = hits / len(y), (length.mean(axis=0), np.median(length, axis=0))
     return CoverageLengthCurve(levels, found, found - levels, lower, upper, *size)

@@ -122,14 +122,11 @@ def _frame_of_rows(
 
 def _say_shapes(frame: Any) -> str:
     """A sentence on bands that are medians in bins, if there are any."""
-    names = frame.loc[frame["shape"] == _BINS, "method"].unique()
-    if len(names) == 0:
+    if not (frame["shape"] == _BINS).any():
         return ""
-    said = " and ".join(art.plain(name, 24) for name in names)
-    whose = "" if len(names) == frame["method"].nunique() else f" of {said}"
     return (
-        f"Intervals{whose} depend on more than this feature: their band has the medians of the "
-        "bounds in bins of it, and a row outside it may lie in its own interval."
+        "Where intervals depend on more than this feature, the band has the medians of the bounds "
+        "in bins of it, and a row outside it may lie in its own interval."
     )
 
 

@@ -206,7 +206,6 @@ def plot_local_weights(
     *,
     feature: int | str = 0,
     max_points: int = art.MAX_POINTS,
-    random_state: int = 0,
     ax: Axes | None = None,
 ) -> tuple[Axes, Any]:
     """Draw the weight with which each row of X speaks for x, over one feature.
@@ -227,8 +226,8 @@ def plot_local_weights(
         Scores of the rows of X, drawn upwards; None draws the weight upwards.
     feature : int or str, default=0
         Column of X on the axis.
-    max_points, random_state : int
-        Rows drawn: the heaviest half, and others at random with this seed. All rows are weighed.
+    max_points : int, default=5000
+        Rows drawn, the heaviest ones. All rows are weighed.
     ax : matplotlib axes, default=None
 
     Examples
@@ -250,11 +249,7 @@ def plot_local_weights(
     scores = None if v is None else np.asarray(v, dtype=np.float64)
     if scores is not None and scores.shape != (len(X),):
         raise ValueError(f"v: got shape {scores.shape}; expected ({len(X)},), one score per row.")
-    # The lightest first: all rows, or the heaviest half and others at random.
-    rows, n_light = np.argsort(weights, kind="stable"), len(weights) - max_points // 2
-    if len(rows) > max_points:
-        light = art.drawn_rows(n_light, max_points - max_points // 2, random_state)
-        rows = np.concatenate([rows[light], rows[n_light:]])
+    rows = np.argsort(weights, kind="stable")[max(len(weights) - max_points, 0) :]
     drawn = column.take(rows + 1)
     columns: dict[str, Any] = {"row": rows, "x": drawn.values, "position": drawn.positions(rows)}
     if scores is not None:
@@ -273,7 +268,7 @@ def plot_local_weights(
     said = f"Effective sample size {say_number(size)}: {heard}, {heaviest}."
     if size == 0.0:
         said = f"None of {n:,} rows speaks for this x: all weights are 0."
-    some = art.say_drawn(len(rows), n, "the heaviest and others at random")
+    some = art.say_drawn(len(rows), n, "the heaviest")
     lost = art.say_lost(int(frame["position"].isna().sum()))
     art.caption(ax, ["Dashed: x.", said, some, lost])
     return ax, frame
