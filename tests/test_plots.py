@@ -138,8 +138,16 @@ def test_no_rows_are_refused_and_several_levels_where_one_is_drawn(name):
 def test_groups_and_levels_are_those_of_the_metrics_and_of_many_groups_the_largest():
     several = np.stack([INTERVALS, 0.4 * INTERVALS], axis=2)
     _, frame = plots.plot_calibration(Y, several, [0.9, 0.5])
-    expected = metrics.coverage_length_curve(Y, several, [0.9, 0.5]).frame()
-    pd.testing.assert_frame_equal(frame, expected)
+    assert frame["confidence_level"].tolist() == [0.5, 0.9]
+    for row, one in zip(frame.itertuples(), (0.4 * INTERVALS, INTERVALS), strict=True):
+        share = metrics.coverage(Y, one)
+        band = metrics.binomial_band(round(share * N), N)
+        assert (row.coverage, row.lower, row.upper) == (share, *band)
+        assert row.gap == share - row.confidence_level
+        lengths = metrics.mean_length(Y, one), metrics.median_length(Y, one)
+        assert (row.mean_length, row.median_length) == pytest.approx(lengths)
+    with pytest.raises(ValueError, match="as many levels"):
+        plots.plot_calibration(Y, several, 0.9)
     groups = np.array(["b", "a", "c"])[np.arange(N) % 3]
     _, frame = plots.plot_group_coverage(Y, 0 * INTERVALS, groups, 0.8)
     expected = metrics.group_coverage(Y, 0 * INTERVALS, groups, 0.8).frame()

@@ -234,27 +234,6 @@ def test_distances_of_a_known_conditional_coverage():
             metrics.mean_squared_conditional_error(bad, level)
 
 
-def test_the_curve_is_each_level_by_itself_in_ascending_order(problem):
-    y, intervals, mu = problem
-    centre = mu[:, None]
-    bounds = np.stack([centre + c * (intervals - centre) for c in (1.2, 0.4, 2.0)], axis=2)
-    bounds[0, 1, 2] = INF
-    curve = metrics.coverage_length_curve(y, bounds, [0.8, 0.3, 0.95])
-    np.testing.assert_array_equal(curve.confidence_level, [0.3, 0.8, 0.95])
-    for place, one in enumerate(np.moveaxis(bounds, 2, 0)[[1, 0, 2]]):
-        share = metrics.coverage(y, one)
-        assert curve.coverage[place] == pytest.approx(share)
-        assert curve.gap[place] == pytest.approx(share - curve.confidence_level[place])
-        band = metrics.binomial_band(round(share * 300), 300)
-        assert (curve.lower[place], curve.upper[place]) == pytest.approx(band)
-        assert curve.mean_length[place] == pytest.approx(metrics.mean_length(y, one))
-        assert curve.median_length[place] == pytest.approx(metrics.median_length(y, one))
-    assert list(curve.frame()["coverage"]) == list(curve.coverage)
-    assert len(metrics.coverage_length_curve(y, intervals, 0.8).coverage) == 1
-    with pytest.raises(ValueError, match="as many levels"):
-        metrics.coverage_length_curve(y, bounds, 0.8)
-
-
 def test_crps_is_the_double_sum_and_twice_the_pinball_loss():
     rng = np.random.default_rng(0)
     # Halves, so that values tie with each other and with y.

@@ -13,14 +13,12 @@ from localconformal.metrics.conditional import (
     worst_slab_coverage,
 )
 from localconformal.metrics.intervals import (
-    CoverageLengthCurve,
     GroupCoverage,
     SizeStratifiedCoverage,
     binomial_band,
     coverage,
     coverage_band,
     coverage_gap,
-    coverage_length_curve,
     crps,
     group_coverage,
     interval_score,
@@ -39,7 +37,6 @@ from localconformal.metrics.scorer import make_interval_scorer
 
 __all__ = [
     "HSIC",
-    "CoverageLengthCurve",
     "ExcessRisk",
     "GroupCoverage",
     "SizeStratifiedCoverage",
@@ -48,7 +45,6 @@ __all__ = [
     "coverage",
     "coverage_band",
     "coverage_gap",
-    "coverage_length_curve",
     "crps",
     "excess_risk",
     "group_coverage",

@@ -427,7 +427,7 @@ def _gaps(conditional_coverage: ArrayLike, confidence_level: float | ArrayLike) 
     return pi - level
 
 
-# ---- coverage of parts: groups, strata of the length, levels -------------------------------------
+# ---- coverage of parts: groups, strata of the length ---------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -582,37 +582,3 @@ def size_bins(length: Array, n_bins: int) -> NDArray[np.intp]:
     bins = np.full(len(length), n_bins)
     bins[finite] = np.searchsorted(ends, middle, side="right")[place]
     return np.unique(bins, return_inverse=True)[1]
-
-
-@dataclass(frozen=True, eq=False)
-class CoverageLengthCurve(_Table):
-    """Coverage, its exact band and the lengths of L levels, ascending: arrays of shape (L,)."""
-
-    confidence_level: Array
-    coverage: Array
-    gap: Array
-    lower: Array
-    upper: Array
-    mean_length: Array
-    median_length: Array
-
-
-def coverage_length_curve(
-    y_true: ArrayLike, intervals: ArrayLike, confidence_level: ArrayLike
-) -> CoverageLengthCurve:
-    """Coverage with its band, mean and median length, for each level of ``intervals`` (n, 2, L).
-
-    >>> intervals = np.array([[[0.4, 0.0], [0.6, 1.0]]] * 4)
-    >>> curve = coverage_length_curve([0.5, 0.5, 0.1, 0.8], intervals, [0.5, 0.9])
-    >>> curve.coverage, curve.median_length.round(1)
-    (array([0.5, 1. ]), array([0.2, 1. ]))
-    """
-    y, bounds = _check_pair(y_true, intervals)
-    bounds = bounds.reshape(len(y), 2, -1)
-    levels = check_levels(confidence_level, bounds)
-    order = np.argsort(levels, kind="stable")
-    levels, bounds = levels[order], bounds[:, :, order]
-    hits, length = is_covered(y.reshape(-1, 1), bounds).sum(axis=0), lengths(bounds)
-    lower, upper = (np.asarray(end) for end in binomial_band(hits, len(y)))
-    found, size = hits / len(y), (length.mean(axis=0), np.median(length, axis=0))
-    return CoverageLengthCurve(levels, found, found - levels, lower, upper, *size)

@@ -12,8 +12,14 @@ from numpy.typing import ArrayLike
 from localconformal.audit.cells import number_bins
 from localconformal.audit.compare import paired_mean, row_values
 from localconformal.columns import LABEL, MISSING, MISSING_NAME, name_of
-from localconformal.metrics import binomial_band, coverage_length_curve, group_coverage
-from localconformal.metrics.intervals import check_one_level
+from localconformal.metrics import (
+    binomial_band,
+    coverage,
+    group_coverage,
+    mean_length,
+    median_length,
+)
+from localconformal.metrics.intervals import check_levels, check_one_level
 from localconformal.plots import _axes as art
 from localconformal.text import say_level, say_number, say_rows
 
@@ -166,7 +172,8 @@ def plot_calibration(
 ) -> tuple[list[Axes], Any]:
     """Draw the coverage observed against the level asked, with its band; and the length beside.
 
-    The axes are two, and the frame is that of `localconformal.metrics.coverage_length_curve`.
+    The axes are two. The frame has one row for each level, ascending: confidence_level, coverage,
+    mean_length, median_length, gap (coverage less the level), lower, upper (its exact 95 % band).
 
     Parameters
     ----------
@@ -183,7 +190,16 @@ def plot_calibration(
     [0.5, 1.0]
     """
     art.check_packages("plot_calibration")
-    frame = coverage_length_curve(y, intervals, confidence_level).frame()
+    import pandas as pd
+
+    bounds = np.asarray(intervals, dtype=np.float64)
+    measures = {"coverage": coverage, "mean_length": mean_length, "median_length": median_length}
+    found = {name: np.atleast_1d(measure(y, bounds)) for name, measure in measures.items()}
+    levels, hits = check_levels(confidence_level, bounds), len(bounds) * found["coverage"]
+    band = binomial_band(np.rint(hits).astype(np.intp), len(bounds))
+    ends = {"gap": found["coverage"] - levels, "lower": band[0], "upper": band[1]}
+    frame = pd.DataFrame({"confidence_level": levels, **found, **ends})
+    frame = frame.sort_values("confidence_level", kind="stable", ignore_index=True)
     left, right = art.make_panels(ax, 2, (8.4, 4.0))
     level, lower, upper = frame["confidence_level"], frame["lower"], frame["upper"]
     ends = [max(min(float(level.min()), float(lower.min())) - 0.05, 0.0), 1.0]
