@@ -192,13 +192,13 @@ def plot_calibration(
     art.check_packages("plot_calibration")
     import pandas as pd
 
-    bounds = np.asarray(intervals, dtype=np.float64)
-    measures = {"coverage": coverage, "mean_length": mean_length, "median_length": median_length}
-    found = {name: np.atleast_1d(measure(y, bounds)) for name, measure in measures.items()}
+    bounds, found = np.asarray(intervals, dtype=np.float64), dict[str, Any]()
+    for measure in (coverage, mean_length, median_length):
+        found[measure.__name__] = np.atleast_1d(measure(y, bounds))
     levels, hits = check_levels(confidence_level, bounds), len(bounds) * found["coverage"]
     band = binomial_band(np.rint(hits).astype(np.intp), len(bounds))
-    ends = {"gap": found["coverage"] - levels, "lower": band[0], "upper": band[1]}
-    frame = pd.DataFrame({"confidence_level": levels, **found, **ends})
+    found |= {"gap": found["coverage"] - levels, "lower": band[0], "upper": band[1]}
+    frame = pd.DataFrame({"confidence_level": levels, **found})
     frame = frame.sort_values("confidence_level", kind="stable", ignore_index=True)
     left, right = art.make_panels(ax, 2, (8.4, 4.0))
     level, lower, upper = frame["confidence_level"], frame["lower"], frame["upper"]
