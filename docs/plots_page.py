@@ -77,9 +77,6 @@ def draw(models, X, y):
         "group_coverage": plots.plot_group_coverage(y, one_width, X["weather"]),
         "feature_coverage": plots.plot_feature_coverage(X["hour"], y, one_width),
         "feature_coverage_missing": plots.plot_feature_coverage(X["celsius"], y, best),
-        "regions": plots.plot_regions(
-            X["hour"], y, {"SLCP": best, "Split conformal": one_width}, [0, 6, 12, 15, 19, 24]
-        ),
         "length_error": plots.plot_length_error(y, best),
         "calibration": plots.plot_calibration(y, curve, LEVELS),
         "local_weights": plots.plot_local_weights(forest, x, X, residual, feature="hour"),

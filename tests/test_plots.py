@@ -36,7 +36,7 @@ def caption_of(ax):
     return " ".join(t.get_text() for t in ax.texts if t.get_gid()).replace("\n", " ")
 
 
-LEVELS, HALVES = [0.5, 0.8, 0.95], [0, 0.5, 2]
+LEVELS = [0.5, 0.8, 0.95]
 
 
 def make(n):
@@ -69,7 +69,6 @@ PLOTS = {
         X["label"], y, {"_a": i, "b": i}, oracle=i, **on
     ),
     "bands of days": lambda X, y, i, **on: plots.plot_bands(X["day"], y, {"a": i}, **on),
-    "regions": lambda X, y, i, **on: plots.plot_regions(X["num$ber$"], y, {"a": i}, HALVES, **on),
     "sorted": lambda X, y, i, **on: plots.plot_sorted(y, i, **on),
     "predictions": lambda X, y, i, **on: plots.plot_sorted(y, i, by="prediction", y_pred=y, **on),
     "groups": lambda X, y, i, **on: plots.plot_group_coverage(y, i, X["label"], **on),
@@ -213,13 +212,15 @@ def test_bands_have_all_rows_and_regions_average_to_their_coverage():
     assert (len(frame), "the feature being missing: 1 row." in caption_of(ax)) == (2, True)
     _, frame = plots.plot_bands([np.nan] * 3, np.zeros(3), {"a": [[0, 1]] * 3})
     assert frame["x"].tolist() == ["missing"] * 3
-    _, frame = plots.plot_regions(X, y, bands, EDGES)
-    for name, part in frame.groupby("method"):
+    axes, frame = plots.plot_comparison(X, y, bands, EDGES, oracle=oracle)
+    assert axes.shape == (2, 2)
+    for name, part in frame.loc["regions"].groupby("method"):
         assert part["rows"].sum() == len(y)
         average = np.average(part["coverage"], weights=part["rows"])
         assert average == pytest.approx(metrics.coverage(y, bands[name]))
     # The last region is closed, one without rows has no coverage, and a missing feature no region.
-    _, frame = plots.plot_regions([1.0, np.nan], [0.0, 0.0], {"a": [[0, 0]] * 2}, [0.0, 0.5, 1.0])
+    given = [1.0, np.nan], [0.0, 0.0], {"a": [[0, 0]] * 2}, [0.0, 0.5, 1.0]
+    frame = plots.plot_comparison(*given)[1].loc["regions"]
     assert frame["rows"].tolist() == [0, 1]
     assert frame["coverage"].isna().tolist() == [True, False]
 
@@ -262,7 +263,7 @@ BANDS = {"true quantiles": INTERVALS}
     [
         (lambda: plots.plot_bands(np.column_stack([X_, X_]), Y, BANDS), "one feature"),
         (lambda: plots.plot_bands(X_, Y, BANDS, oracle=INTERVALS), "the name of oracle"),
-        (lambda: plots.plot_regions(["a", "b"] * 300, Y, BANDS, EDGES), "expected numbers"),
+        (lambda: plots.plot_comparison(["a", "b"] * 300, Y, BANDS, EDGES), "expected numbers"),
         (lambda: plots.plot_sorted(Y, INTERVALS, by="y"), "'length' or 'prediction'"),
         (lambda: plots.plot_methods(Y, BANDS, baseline="z"), "baseline 'z'"),
         (lambda: weights_of(SPLIT.fit(ROWS, V), ROWS[0], ROWS), "no law with a kernel"),

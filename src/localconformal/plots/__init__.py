@@ -5,7 +5,7 @@
 drawn, pyplot never.
 """
 
-from localconformal.plots.bands import plot_bands, plot_comparison, plot_regions
+from localconformal.plots.bands import plot_bands, plot_comparison
 from localconformal.plots.coverage import (
     plot_calibration,
     plot_feature_coverage,
@@ -23,6 +23,5 @@ __all__ = [
     "plot_length_error",
     "plot_local_weights",
     "plot_methods",
-    "plot_regions",
     "plot_sorted",
 ]

@@ -1,4 +1,4 @@
-"""Bands of intervals over one feature, coverage by region of it, and both side by side."""
+"""Bands of intervals over one feature; and methods side by side, with coverage by region."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from localconformal.metrics import coverage, mean_length, share_infinite
 from localconformal.metrics.intervals import check_one_level, is_covered, is_empty, tied_lengths
 from localconformal.plots import _axes as art
 from localconformal.quantiles import Array, weighted_quantile
-from localconformal.text import say_level, say_number, say_rows, say_share
+from localconformal.text import say_number, say_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -207,95 +207,6 @@ def _median_bounds(position: Array, bounds: Array) -> Array:
     return medians
 
 
-def plot_regions(
-    X: Any,
-    y: ArrayLike,
-    bands: Mapping[str, ArrayLike],
-    edges: ArrayLike,
-    *,
-    confidence_level: float = 0.9,
-    ax: Axes | None = None,
-) -> tuple[Axes, Any]:
-    """Draw each method's coverage in each region as bars, in per cent, and the level as a line.
-
-    The frame has the columns method, left, right, rows, coverage (NaN if no rows).
-
-    Parameters
-    ----------
-    X, y, bands, ax
-        As in `plot_bands`; X of numbers. Rows outside every region, or missing, are not counted.
-    edges : array of shape (R + 1,)
-        The regions are [edges_r, edges_r+1), the last one closed.
-    confidence_level : float, default=0.9
-
-    Examples
-    --------
-    >>> intervals = {"a": [[0, 1], [0, 1]]}
-    >>> ax, frame = plot_regions([0.2, 1.2], [0.5, 3.0], intervals, [0, 1, 2])
-    >>> frame["coverage"].tolist()
-    [1.0, 0.0]
-    """
-    art.check_packages("plot_regions")
-    frame, name = _regions_frame(X, y, bands, edges)
-    ax = art.make_axes(ax)
-    colours = dict(zip(bands, art.method_colours(len(bands)), strict=True))
-    _draw_regions(ax, frame, colours, confidence_level)
-    art.name_axes(ax, art.plain(name), "coverage, %")
-    if len(bands) > 1:
-        art.add_legend(ax, loc="lower left", ncols=3, bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
-    counts, n = frame.loc[frame["method"] == next(iter(bands)), "rows"], len(np.asarray(y))
-    fewest, most, outside = int(counts.min()), int(counts.max()), n - int(counts.sum())
-    rows = f"{fewest:,} to {most:,} rows" if fewest < most else say_rows(most)
-    said = f"Dashed: the level, {say_level(confidence_level)}. Each region has {rows}."
-    left_out = f"{outside:,} of {n:,} rows are in no region, or missing." if outside else ""
-    art.caption(ax, [said, left_out])
-    return ax, frame
-
-
-def _draw_regions(ax: Axes, frame: Any, colours: Mapping[str, str], level: float) -> None:
-    share = 0.82 / len(colours)
-    for position, (name, colour) in enumerate(colours.items()):
-        bars = frame[frame["method"] == name]
-        width = bars["right"] - bars["left"]
-        centre = bars["left"] + width * (0.09 + share * (position + 0.5))
-        look: dict[str, Any] = {"color": colour, "alpha": 0.85, "label": art.plain(name)}
-        ax.bar(centre, bars["coverage"], width=width * share * 0.96, **look)
-        for x, height in zip(centre, bars["coverage"], strict=True):
-            text = "no rows" if np.isnan(height) else f"{100 * height:.0f}"
-            style: dict[str, Any] = {"ha": "center", "fontsize": 9, "fontweight": "bold"}
-            style["color"] = art.INK if np.isnan(height) else "white"
-            # At the foot of the bar, where no line crosses it.
-            ax.text(x, 0.07, text, transform=ax.get_xaxis_transform(), **style)
-    ax.axhline(level, color=art.INK, lw=1.0, ls=art.IDEAL)
-    # From zero, bars of 85 % and 95 % look the same.
-    ax.set_ylim(0.5 if frame["coverage"].min() > 0.5 else 0.0, 1.04)
-    art.in_percent(ax.yaxis)
-    art.clean(ax)
-
-
-def _regions_frame(
-    X: Any, y: ArrayLike, bands: Mapping[str, ArrayLike], edges: ArrayLike
-) -> tuple[Any, str]:
-    """The frame of `plot_regions`, and the name of the feature."""
-    import pandas as pd
-
-    named = _check_bands(y, bands, None)
-    column = art.read_one_column(X, len(next(iter(named.values()))))
-    if column.kind == LABEL:
-        raise ValueError(
-            f"{column.name}: got labels; expected numbers: use plot_feature_coverage for labels."
-        )
-    x, y, cuts = column.numbers, np.asarray(y, dtype=np.float64), np.asarray(edges, dtype=float)
-    records = []
-    for name, bounds in named.items():
-        for left, right in pairwise(cuts):
-            rows = (x >= left) & ((x < right) | ((x == right) & (right == cuts[-1])))
-            share = coverage(y[rows], bounds[rows]) if rows.any() else np.nan
-            records.append((name, left, right, int(rows.sum()), share))
-    columns = ["method", "left", "right", "rows", "coverage"]
-    return pd.DataFrame(records, columns=columns), column.name
-
-
 def plot_comparison(
     X: ArrayLike,
     y: ArrayLike,
@@ -310,12 +221,17 @@ def plot_comparison(
     """Draw a column for each method: its band over one feature, and its coverage by region.
 
     The axes are an array of shape (2, methods); ``frame.loc["bands"]`` has the columns of
-    `plot_bands` for the first 500 rows, ``frame.loc["regions"]`` those of `plot_regions` for all.
+    `plot_bands` for the first 500 rows, ``frame.loc["regions"]`` method, left, right, rows and
+    coverage (NaN if no rows), of all rows that are in a region.
 
     Parameters
     ----------
-    X, y, bands, edges, oracle, confidence_level
-        As in `plot_bands` and `plot_regions`.
+    X, y, bands, oracle
+        As in `plot_bands`; X of numbers.
+    edges : array of shape (R + 1,)
+        The regions are [edges_r, edges_r+1), the last one closed.
+    confidence_level : float, default=0.9
+        Drawn as a line.
     title : str, default=""
     figure : matplotlib.figure.Figure, default=None
         Made by the caller with ``layout="constrained"``; None makes one.
@@ -336,15 +252,14 @@ def plot_comparison(
         2, len(bands), squeeze=False, sharex=True, sharey="row", height_ratios=(3, 1)
     )
     X, y, bands = np.asarray(X), np.asarray(y, dtype=np.float64), dict(bands)
-    feature, drawn, counted = art.read_feature(X, len(y)), [], []
+    regions, feature, drawn = _regions_frame(X, y, bands, edges), art.read_feature(X, len(y)), []
     shown = np.flatnonzero(~np.isnan(feature.positions()))[:_COMPARED_POINTS]
     colours = art.method_colours(len(bands))[::-1]
     for (above, below), name, colour in zip(axes.T, bands, colours, strict=True):
         own = {name: bands[name]}
         drawn.append(_frame_of_rows(feature.take(shown), y, _check_bands(y, own, oracle), shown))
         _draw_bands(above, drawn[-1], {name: colour})
-        counted.append(_regions_frame(X, y, own, edges)[0])
-        _draw_regions(below, counted[-1], {name: colour}, confidence_level)
+        _draw_regions(below, regions[regions["method"] == name], colour, confidence_level)
         summary = f"covers {say_share(float(coverage(y, bands[name])))}   mean length "
         summary += say_number(float(mean_length(y, bands[name])))
         if (infinite := float(share_infinite(y, bands[name]))) > 0:
@@ -353,12 +268,44 @@ def plot_comparison(
         above.set_title(art.plain(name), loc="left", pad=20, **bold)
         place: tuple[Any, ...] = ((0, 1), (0, 6), "axes fraction", "offset points")
         above.annotate(summary, *place, color=art.INK, fontsize=10)
+    # From zero, bars of 85 % and 95 % look the same.
+    axes[1, 0].set_ylim(0.5 if regions["coverage"].min() > 0.5 else 0.0, 1.04)
     _label(axes, np.asarray(edges, dtype=np.float64), confidence_level)
-    parts = {"bands": pd.concat(drawn), "regions": pd.concat(counted)}
+    parts = {"bands": pd.concat(drawn), "regions": regions}
     art.caption(axes[1, 0], [_say_shapes(parts["bands"])], n_panels=len(bands))
     if title:
         figure.suptitle(title, fontsize=14, fontweight="bold", color=art.INK, x=0.01, ha="left")
     return axes, pd.concat(parts, names=["panel", "row"])
+
+
+def _regions_frame(X: Any, y: Array, bands: Mapping[str, ArrayLike], edges: ArrayLike) -> Any:
+    """Rows and coverage of each region, method by method."""
+    import pandas as pd
+
+    column, cuts, records = art.read_one_column(X, len(y)), np.asarray(edges, dtype=np.float64), []
+    if column.kind == LABEL:
+        raise ValueError("X: got labels; expected numbers: use plot_feature_coverage for labels.")
+    x = column.numbers
+    for name, bounds in _check_bands(y, bands, None).items():
+        for left, right in pairwise(cuts):
+            rows = (x >= left) & ((x < right) | ((x == right) & (right == cuts[-1])))
+            share = coverage(y[rows], bounds[rows]) if rows.any() else np.nan
+            records.append((name, left, right, int(rows.sum()), share))
+    return pd.DataFrame(records, columns=["method", "left", "right", "rows", "coverage"])
+
+
+def _draw_regions(ax: Axes, bars: Any, colour: str, level: float) -> None:
+    """The coverage of one method as bars, in per cent, and the level as a line."""
+    width, centre = bars["right"] - bars["left"], (bars["left"] + bars["right"]) / 2.0
+    ax.bar(centre, bars["coverage"], width=0.79 * width, color=colour, alpha=0.85)
+    for x, height in zip(centre, bars["coverage"], strict=True):
+        text = "no rows" if np.isnan(height) else f"{100 * height:.0f}"
+        style: dict[str, Any] = {"ha": "center", "fontsize": 9, "fontweight": "bold"}
+        style["color"] = art.INK if np.isnan(height) else "white"
+        # At the foot of the bar, where no line crosses it.
+        ax.text(x, 0.07, text, transform=ax.get_xaxis_transform(), **style)
+    ax.axhline(level, color=art.INK, lw=1.0, ls=art.IDEAL)
+    art.clean(ax)
 
 
 def _label(axes: Any, edges: Any, confidence_level: float) -> None:
