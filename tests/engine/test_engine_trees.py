@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from localconformal.engine.trees import Bins, Boosting, Forest, Grids
+from localconformal.engine.trees import Bins, Boosting, Forest, Grids, unpacked
 
 LEVELS = np.array([1e-9, 0.05, 0.3, 0.5, 0.95, 1.0])
 #: Rows, columns, rows per leaf.
@@ -29,10 +29,12 @@ def grown(codes, targets, leaf, **options):
 def paths(forest, codes):
     """The nodes that rows meet, the leaf last: tree by tree, row by row."""
 
+    column, cut, right = unpacked(forest.nodes_)
+
     def path(x, node):
-        if (f := forest.feature_[node]) < 0:
+        if (f := column[node]) < 0:
             return [node]
-        return [node, *path(x, forest.right_[node] if x[f] > forest.cut_[node] else node + 1)]
+        return [node, *path(x, right[node] if x[f] > cut[node] else node + 1)]
 
     return [[path(x, root) for x in codes] for root in forest.roots_]
 
@@ -42,11 +44,10 @@ def answering(forest, nodes, least):
     return next((p for p in nodes[::-1] if forest.size_[p] >= least), nodes[0])
 
 
-@pytest.mark.parametrize("at_random", [False, True])
 @SHAPES
-def test_nodes_hold_the_rows_that_walk_through_them(n, d, leaf, at_random):
+def test_nodes_hold_the_rows_that_walk_through_them(n, d, leaf):
     codes, targets = table(n, d)
-    forest = grown(codes, targets, leaf, at_random=at_random)
+    forest = grown(codes, targets, leaf)
     through = paths(forest, codes)
     equal(forest.leaves(codes).T, [[nodes[-1] for nodes in tree] for tree in through])
     # Cells that name their row: what a node holds can be read off.
@@ -112,21 +113,6 @@ def test_laws_are_those_of_the_leaves_held_out_or_not(n, d, leaf, most, monkeypa
                     close(found[v, i], quantiles(mass[i, v, :k], *ends), atol=1e-12)
 
 
-@pytest.mark.parametrize("rows", [1, 45, 90])
-def test_means_are_those_of_trees_not_grown_on_the_row(rows):
-    codes, targets = table(90, 3)
-    y, forest = targets[:, 0], grown(codes, targets, 2, rows=rows)
-    drawn, at = forest.drawn_, forest.leaves(codes)
-    # Row by row the mean of the drawn rows in the same leaf: (T, n).
-    each = np.array(
-        [[y[r][at[r, t] == at[i, t]].mean() for i in range(90)] for t, r in enumerate(drawn)]
-    )
-    outside = np.array([~np.isin(np.arange(90), r) for r in drawn])
-    expected = [each[out, i].mean() if out.any() else y.mean() for i, out in enumerate(outside.T)]
-    close(forest.fit_means(codes, y), expected, atol=1e-12)
-    close(forest.means(codes), each.mean(axis=0), atol=1e-12)
-
-
 def best_cut(codes, T, rows, leaf, l2=0.0):
     """Gain and the two sides of the best cut of these rows: T (n, k); no gain where none is."""
     best = 1e-9, rows, rows[:0]
@@ -143,11 +129,12 @@ def best_cut(codes, T, rows, leaf, l2=0.0):
 def test_the_root_is_cut_where_most_is_explained(n, d, leaf):
     codes, targets = table(n, d)
     forest = grown(codes, targets, leaf, n_trees=1, rows=n, share=1.0)
-    left = codes[:, forest.feature_[0]] <= forest.cut_[0]
+    (column, *_), (cut, *_), _ = unpacked(forest.nodes_)
+    left = codes[:, column] <= cut
     _, *sides = best_cut(codes, targets - targets.mean(axis=0), np.arange(n), leaf)
-    assert (forest.feature_[0] < 0) == (len(sides[1]) == 0)
-    assert forest.feature_[0] < 0 or np.flatnonzero(left).tolist() == sides[0].tolist()
-    assert len(grown(codes, np.ones((n, 2)), leaf).feature_) == 6
+    assert (column < 0) == (len(sides[1]) == 0)
+    assert column < 0 or np.flatnonzero(left).tolist() == sides[0].tolist()
+    assert len(grown(codes, np.ones((n, 2)), leaf).nodes_) == 6
 
 
 def boosted(codes, y, plan):
@@ -170,20 +157,20 @@ def test_boosting_cuts_the_leaf_that_gains_most_where_it_gains_most(n, d, leaf, 
     codes, (y, _) = table(n, d)[0], table(n, d)[1].T
     for more in ({}, {"l2": 5.0, "rate": 1.0}):
         plan = Boosting(share=1.0, leaves=leaves, most_steps=3, least=leaf, **more)
-        close(plan.fit(codes, y).predict(codes), boosted(codes, y, plan), atol=1e-5)
+        close(plan.fit(codes, y, codes, y).predict(codes), boosted(codes, y, plan), atol=1e-5)
 
 
 def test_rows_held_out_stop_boosting_at_the_best_step():
     codes, y = table(600, 3)[0], table(600, 3)[1][:, 0]
     fitted, held = (codes[:300], y[:300]), (codes[300:], y[300:])
-    # Without rows held out all steps are taken.
-    steps = [Boosting(most_steps=k).fit(*fitted) for k in range(1, 81)]
+    # Where the rows themselves tell, all steps are taken.
+    steps = [Boosting(most_steps=k).fit(*fitted, *fitted) for k in range(1, 81)]
     losses = [((held[1] - one.predict(held[0])) ** 2).sum() for one in steps]
     for patience in (1, 3, 80):
         stopped = Boosting(most_steps=80, patience=patience).fit(*fitted, *held)
         kept = len(stopped.roots)
         assert kept == 1 + np.argmin(losses[: kept + patience]) < 80
-        equal(stopped.nodes[3], steps[kept - 1].nodes[3])
+        equal(stopped.values, steps[kept - 1].values)
 
 
 def test_threads_and_batches_change_no_bit_and_seeds_fix_everything():
@@ -195,9 +182,8 @@ def test_threads_and_batches_change_no_bit_and_seeds_fix_everything():
         leaves = forest.set_depth(20).leaves(codes[:k])
         own = cells[:k], forest.held(np.arange(k))
         mass = forest.histograms(leaves, 64), forest.histograms(leaves, 64, *own)
-        means = forest.fit_means(codes, y)[:k], forest.means(codes[:k])
-        model = Boosting(most_steps=9, seed=seed).fit(codes, y)
-        return leaves, *mass, *means, model.predict(codes[:k])
+        model = Boosting(most_steps=9, seed=seed).fit(codes, y, codes, y)
+        return leaves, *mass, model.predict(codes[:k])
 
     expected = answers()
     for found in (answers(n_jobs=3), *map(answers, (1, 2, 3, 7))):

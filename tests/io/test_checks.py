@@ -330,14 +330,18 @@ def test_indices_out_of_range_are_refused(tmp_path):
 
 CHANGES = {
     "beyond": lambda a: np.where(a >= 0, 30_000, a),
+    "column": lambda a: a | np.uint64(2**30),
     "cycle": lambda a: a * 0,
+    "leaf": lambda a: np.where(a == 255, np.uint64(254), a),
     "less": lambda a: a - 1,
+    "loop": lambda a: a & np.uint64(2**32 - 1),
     "more": lambda a: a + 1,
     "nan": lambda a: a * np.nan,
     "narrower": lambda a: a[..., :-1],
     "other": lambda a: np.zeros(7),
     "real": np.float64,
     "reversed": lambda a: a[::-1],
+    "right": lambda a: a | np.uint64(2**40),
     "shorter": lambda a: a[:-1],
     "twofold": np.atleast_2d,
     "wrapped": lambda a: a.astype(np.uint64) + 2**63,
@@ -364,10 +368,8 @@ ALTERED = {
         "TreeWalk.words.2.1": "cycle",
     },
     default: {
-        "Forest.feature_ Boosted.nodes.0": "beyond shorter real",
-        "Forest.cut_ Boosted.nodes.1": "shorter real",
-        "Forest.right_ Boosted.nodes.2": "beyond cycle shorter wrapped",
-        "Forest.means_ Boosted.nodes.3": "nan shorter",
+        "Forest.nodes_ Boosted.nodes": "column right loop leaf shorter real",
+        "Boosted.values": "nan shorter",
         "Forest.roots_ Boosted.roots": "beyond less twofold",
         "Forest.low_ Forest.high_": "shorter wrapped",
         "Forest.low_": "less real",
@@ -409,7 +411,7 @@ def test_altered_parts_are_refused(make):
 def test_rows_of_other_columns_and_leaves_that_do_not_exist_are_not_followed():
     codes = np.zeros((20, 2), dtype=np.uint8)
     forest = next(part for part in parts_of(default()) if isinstance(part, Forest))
-    boosted = Boosting(most_steps=1).fit(codes, np.arange(20.0))
+    boosted = Boosting(most_steps=1).fit(codes, np.arange(20.0), codes, np.arange(20.0))
     for ask in (boosted.predict, forest.leaves, leaves_of_one_split()[0].find):
         with pytest.raises(ValueError, match=r"expected \(n, "):
             ask(codes[:, :0])

@@ -13,6 +13,12 @@ So one forest is read at several depths: a leaf with too few rows answers with t
 ancestor that has enough (`_reach`). A row's value is kept as a cell of a grid, one byte too, and a
 law is the sum of the leaves' histograms over the grid (`_histograms`). A row that helped to fill
 the leaves is held out by the trees that were not grown on it, less its own entry.
+
+A node is one number, so that a step down the tree waits for one load and one look at the row::
+
+    right child: 32 bits | split or leaf: 1 | column: 23 | cut: 8
+
+A leaf has the largest cut, beyond which no code is, and so stays where it is.
 """
 
 from __future__ import annotations
@@ -27,12 +33,16 @@ from localconformal.engine import jit, run_in_threads
 from localconformal.quantiles import Array
 
 Codes = NDArray[np.uint8]
+Nodes = NDArray[np.uint64]
 #: Rows on which the edges of bins are found.
 _EDGE_ROWS = 20_000
 #: Rows that a thread takes at a time.
 _CHUNK = 2_048
 #: Rows that a tree keeps in its leaves at most: more would cost time and tell nothing new.
 _KEPT = 100_000
+LEAF, _SPLIT = np.uint64(255), np.uint64(1 << 31)
+_BYTE, _COLUMN = np.uint64(0xFF), np.uint64(0x7FFFFF)
+_TO_COLUMN, _TO_SPLIT, _TO_RIGHT = np.uint64(8), np.uint64(31), np.uint64(32)
 #: What is left of a cell from which a row's own entry was taken away may be a rounding error.
 _NOTHING = 1e-12
 
@@ -64,6 +74,23 @@ def _edges(column: Array, n_bins: int) -> Array:
     return np.unique((ordered[at - 1] + ordered[at]) / 2.0)
 
 
+def unpacked(nodes: Nodes) -> tuple[NDArray[np.int64], ...]:
+    """Column (-1 at a leaf), cut and right child of each node."""
+    column = np.where(nodes & _SPLIT, nodes >> _TO_COLUMN & _COLUMN, -1).astype(np.int64)
+    return column, (nodes & _BYTE).astype(np.int64), (nodes >> _TO_RIGHT).astype(np.int64)
+
+
+@jit(inline="always")
+def _split_node(column: int, cut: int) -> Any:
+    """A node whose right child is not known yet."""
+    return _SPLIT | np.uint64(column) << _TO_COLUMN | np.uint64(cut)
+
+
+@jit(inline="always")
+def _set_right(nodes: Any, parent: int, child: int) -> None:
+    nodes[parent] |= np.uint64(child) << _TO_RIGHT
+
+
 @jit()
 def _gain(total: Any, left: Any, n: int, n_left: int) -> float:
     """Squared sums over sizes of two parts: what a cut explains, up to a constant."""
@@ -74,31 +101,11 @@ def _gain(total: Any, left: Any, n: int, n_left: int) -> float:
 
 
 @jit()
-def _random_cut(column: Any, T: Any, rows: Any, leaf: int, total: Any, best: float) -> Any:
-    """One cut at random between the least and the largest code: whether there are two, gain, cut.
-
-    The gain is ``best`` where it is no better, or a side has too few rows.
-    """
-    low, high = 255, 0
-    for i in rows:
-        low, high = min(low, column[i]), max(high, column[i])
-    if low == high:
-        return False, best, 0
-    x, n_left = np.random.randint(low, high), 0  # noqa: NPY002
-    left = np.zeros(len(total))
-    for i in rows:
-        if column[i] <= x:
-            n_left += 1
-            for q in range(len(total)):
-                left[q] += T[i, q]
-    if n_left < leaf or len(rows) - n_left < leaf:
-        return True, best, 0
-    return True, max(best, _gain(total, left, len(rows), n_left)), x
-
-
-@jit()
 def _best_cut(column: Any, T: Any, rows: Any, leaf: int, total: Any, best: float, work: Any) -> Any:
-    """The cut that explains most: whether there are two codes, gain, cut, as in `_random_cut`."""
+    """The cut that explains most: whether there are two codes, gain, cut.
+
+    The gain is ``best`` where no cut is better, or one side of it would have too few rows.
+    """
     count, sums, n, k = work[0], work[1], len(rows), len(total)
     low, high = 255, 0
     for i in rows:
@@ -150,17 +157,15 @@ def partition(column: Any, rows: Any, cut: int, aside: Any) -> int:
 
 
 @jit()
-def _grow(B: Any, T: Any, leaf: int, tried: int, seed: int, at_random: bool) -> Any:
-    """One tree on codes B (d, m) and targets T (m, k): feature (-1 at a leaf), cut, right, rows.
+def _grow(B: Any, T: Any, leaf: int, tried: int, seed: int) -> Any:
+    """One tree on codes B (d, m) and targets T (m, k): its nodes, and how many rows each has.
 
-    At each node so many columns are drawn that are not constant there; ``at_random`` draws one cut
-    for each, else the best is found.
+    At each node so many columns are drawn that are not constant there.
     """
     np.random.seed(seed)  # noqa: NPY002
     (d, m), k = B.shape, T.shape[1]
     most = 2 * (m // leaf) + 3
-    feature, cut = np.full(most, -1, np.int32), np.zeros(most, np.uint8)
-    right, size = np.zeros(most, np.int32), np.zeros(most, np.int32)
+    made, size = np.full(most, LEAF), np.zeros(most, np.int32)
     # What is left to do: first and last row, and the node whose right child this is, or -1.
     stack = np.empty((most, 3), np.int64)
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, m, -1
@@ -174,7 +179,7 @@ def _grow(B: Any, T: Any, leaf: int, tried: int, seed: int, at_random: bool) -> 
         nodes += 1
         size[node] = b - a
         if parent >= 0:
-            right[parent] = node
+            _set_right(made, parent, node)
         if b - a < 2 * leaf:
             continue
         least = 0.0
@@ -184,80 +189,70 @@ def _grow(B: Any, T: Any, leaf: int, tried: int, seed: int, at_random: bool) -> 
                 total[q] += T[i, q]
             least += total[q] ** 2 / (b - a)
         best = least * (1.0 + 1e-7) + 1e-12
-        chosen, seen = -1, 0
+        chosen, cut, seen = -1, 0, 0
         for j in range(d):
             if seen == tried:
                 break
             other = j + np.random.randint(d - j)  # noqa: NPY002
             f = columns[other]
             columns[other], columns[j] = columns[j], f
-            if at_random:
-                varies, gain, x = _random_cut(B[f], T, here, leaf, total, best)
-            else:
-                varies, gain, x = _best_cut(B[f], T, here, leaf, total, best, work)
+            varies, gain, x = _best_cut(B[f], T, here, leaf, total, best, work)
             seen += varies
             if gain > best:
-                best, chosen, cut[node] = gain, f, x
+                best, chosen, cut = gain, f, x
         if chosen >= 0:
-            middle = a + partition(B[chosen], here, cut[node], aside)
-            feature[node] = chosen
+            middle = a + partition(B[chosen], here, cut, aside)
+            made[node] = _split_node(chosen, cut)
             stack[top, 0], stack[top, 1], stack[top, 2] = middle, b, node
             stack[top + 1, 0], stack[top + 1, 1], stack[top + 1, 2] = a, middle, -1
             top += 2
-    return feature[:nodes], cut[:nodes], right[:nodes], size[:nodes]
+    return made[:nodes], size[:nodes]
 
 
 @jit()
-def _ends(feature: Any, right: Any) -> Any:
+def _ends(nodes: Any) -> Any:
     """The number after the last node below each node."""
-    ends = np.arange(1, len(feature) + 1)
-    for p in range(len(feature) - 1, -1, -1):
-        if feature[p] >= 0:
-            ends[p] = ends[right[p]]
+    ends = np.arange(1, len(nodes) + 1)
+    for p in range(len(nodes) - 1, -1, -1):
+        if nodes[p] & _SPLIT:
+            ends[p] = ends[nodes[p] >> _TO_RIGHT]
     return ends
 
 
 @jit(inline="always")
-def _step(x: Any, feature: Any, cut: Any, right: Any, node: Any) -> Any:
-    """The child that x goes to; a leaf stays where it is.
-
-    Unsigned, since signed indices are checked for their sign.
-    """
-    f = feature[node]
-    onward = np.uint64(right[node]) if x[np.uint64(max(f, 0))] > cut[node] else node + np.uint64(1)
-    return onward if f >= 0 else node
+def _step(x: Any, nodes: Any, node: Any) -> Any:
+    """The child that x goes to; a leaf stays where it is."""
+    w = nodes[node]
+    is_right = x[w >> _TO_COLUMN & _COLUMN] > (w & _BYTE)
+    return w >> _TO_RIGHT if is_right else node + (w >> _TO_SPLIT & np.uint64(1))
 
 
 @jit()
-def _down(w: Any, x: Any, y: Any, z: Any, feature: Any, cut: Any, right: Any, root: int) -> Any:
+def _down(w: Any, x: Any, y: Any, z: Any, nodes: Any, root: int) -> Any:
     """Leaves of four rows, side by side: one alone would wait for each node that it loads."""
     a = b = c = d = root
     while True:
-        a1 = _step(w, feature, cut, right, a)
-        b1 = _step(x, feature, cut, right, b)
-        c1 = _step(y, feature, cut, right, c)
-        d1 = _step(z, feature, cut, right, d)
+        a1, b1 = _step(w, nodes, a), _step(x, nodes, b)
+        c1, d1 = _step(y, nodes, c), _step(z, nodes, d)
         if (a1 == a) & (b1 == b) & (c1 == c) & (d1 == d):
             return a, b, c, d
         a, b, c, d = a1, b1, c1, d1
 
 
 @jit()
-def _walk(codes: Any, feature: Any, cut: Any, right: Any, roots: Any, out: Any) -> None:
+def _walk(codes: Any, nodes: Any, roots: Any, out: Any) -> None:
     """Leaf of each row in each tree: codes (m, d) -> out (m, T)."""
     last = len(codes) - 1
     for t in range(len(roots)):
         for i in range(0, len(codes), 4):
             j, k, l = min(i + 1, last), min(i + 2, last), min(i + 3, last)
             w, x, y, z = codes[i], codes[j], codes[k], codes[l]
-            a, b, c, d = _down(w, x, y, z, feature, cut, right, np.uint64(roots[t]))
+            a, b, c, d = _down(w, x, y, z, nodes, np.uint64(roots[t]))
             out[i, t], out[j, t], out[k, t], out[l, t] = a, b, c, d
 
 
 @jit()
-def sum_leaves(
-    codes: Any, feature: Any, cut: Any, right: Any, roots: Any, table: Any, out: Any
-) -> None:
+def sum_leaves(codes: Any, nodes: Any, roots: Any, table: Any, out: Any) -> None:
     """Sum over trees of a number per node, at each row's leaf: table (nodes,) -> out (m,)."""
     last = len(codes) - 1
     for i in range(len(codes)):
@@ -266,7 +261,7 @@ def sum_leaves(
         for i in range(0, len(codes), 4):
             j, k, l = min(i + 1, last), min(i + 2, last), min(i + 3, last)
             w, x, y, z = codes[i], codes[j], codes[k], codes[l]
-            a, b, c, d = _down(w, x, y, z, feature, cut, right, np.uint64(roots[t]))
+            a, b, c, d = _down(w, x, y, z, nodes, np.uint64(roots[t]))
             out[i] += table[a]
             # At the end of the rows there may be fewer than four.
             if j > i:
@@ -278,18 +273,19 @@ def sum_leaves(
 
 
 @jit()
-def _reach(feature: Any, right: Any, size: Any, first: Any, last: Any, least: int) -> Any:
+def _reach(nodes: Any, size: Any, first: Any, last: Any, least: int) -> Any:
     """Rows (from, to) that each node answers with: its own, or those of its nearest ancestor that
     was grown on at least so many.
     """
     low, high = first.copy(), last.copy()
-    for p in range(len(feature)):
-        if feature[p] >= 0:
+    for p in range(len(nodes)):
+        if nodes[p] & _SPLIT:
             # Parents come before their children, who have fewer rows still.
+            right = nodes[p] >> _TO_RIGHT
             if size[p + 1] < least:
                 low[p + 1], high[p + 1] = low[p], high[p]
-            if size[right[p]] < least:
-                low[right[p]], high[right[p]] = low[p], high[p]
+            if size[right] < least:
+                low[right], high[right] = low[p], high[p]
     return low, high
 
 
@@ -364,7 +360,6 @@ class Forest:
         share: float,
         seed: int,
         n_jobs: int | None,
-        at_random: bool = False,
     ) -> Forest:
         """On codes (n, d) and targets (n, k): ``rows`` of them and a share of columns per tree."""
         (n, d), rng = codes.shape, np.random.default_rng(seed)
@@ -376,73 +371,32 @@ class Forest:
 
         def one(t: int) -> None:
             B, T = np.ascontiguousarray(codes[draws[t]].T), centred[draws[t]]
-            grown[t] = _grow(B, T, leaf, tried, int(seeds[t]), at_random)
+            grown[t] = _grow(B, T, leaf, tried, int(seeds[t]))
 
         run_in_threads(one, list(range(n_trees)), n_jobs, n_trees)
-        counts = [len(tree[0]) for tree in grown]
+        counts = [len(nodes) for nodes, _ in grown]
         self.roots_ = np.cumsum([0, *counts[:-1]]).astype(np.int32)
-        moved = [
-            (f, c, r + first, s) for (f, c, r, s), first in zip(grown, self.roots_, strict=True)
-        ]
-        self.feature_, self.cut_, self.right_, self.size_ = map(
-            np.concatenate, zip(*moved, strict=True)
-        )
-        self.feature_ = self.feature_.astype(np.int16 if d < 2**15 else np.int32)
-        self.right_ = self.right_.astype(np.int32)
+        self.size_ = np.concatenate([size for _, size in grown])
+        self.nodes_ = np.concatenate([nodes for nodes, _ in grown])
+        first = np.repeat(self.roots_, counts).astype(np.uint64)
+        self.nodes_ += np.where(self.nodes_ & _SPLIT, first << _TO_RIGHT, np.uint64(0))
         self.drawn_, self.n_jobs_, self.n_columns_ = draws, n_jobs, d
         return self
 
-    @property
-    def _nodes(self) -> tuple[Any, ...]:
-        return self.feature_, self.cut_, self.right_
-
-    def leaves(self, codes: Codes, roots: Any = None) -> NDArray[np.int32]:
+    def leaves(self, codes: Codes) -> NDArray[np.int32]:
         """Leaf of each row in each tree: (n, T)."""
         check_columns(codes, self.n_columns_)
-        roots = self.roots_ if roots is None else roots
-        out = np.empty((len(codes), len(roots)), dtype=np.int32)
-        self._in_parts(lambda p: _walk(codes[p], *self._nodes, roots, out[p]), len(codes))
+        out = np.empty((len(codes), len(self.roots_)), dtype=np.int32)
+        self._in_parts(lambda p: _walk(codes[p], self.nodes_, self.roots_, out[p]), len(codes))
         return out
 
     def _in_parts(self, work: Any, n: int) -> None:
         parts = [slice(a, a + _CHUNK) for a in range(0, n, _CHUNK)]
         run_in_threads(work, parts, self.n_jobs_, n // 256)
 
-    # ---- means ------------------------------------------------------------------------------
-
-    def fit_means(self, codes: Codes, y: Array) -> Array:
-        """Keep the mean of y in each leaf; those of the rows themselves, held out: (n,)."""
-        self.means_ = np.zeros(len(self.feature_))
-        inside = np.zeros(len(y)), np.zeros(len(y))
-        places = [
-            self.leaves(codes[r], self.roots_[t : t + 1])[:, 0] for t, r in enumerate(self.drawn_)
-        ]
-        for rows, at in zip(self.drawn_, places, strict=True):
-            total, count = (np.bincount(at, w, len(self.means_)) for w in (y[rows], None))
-            self.means_ += np.divide(total, count, where=count > 0, out=np.zeros(len(total)))
-        for rows, at in zip(self.drawn_, places, strict=True):
-            inside[0][rows] += self.means_[at]
-            inside[1][rows] += 1.0
-        out = len(self.roots_) - inside[1]
-        held = (self.means(codes) * len(self.roots_) - inside[0]) / np.maximum(out, 1.0)
-        del self.drawn_, self.size_
-        return np.where(out > 0.0, held, y.mean())
-
-    def means(self, codes: Codes) -> Array:
-        """Mean over trees of the leaves' means: (n,)."""
-        check_columns(codes, self.n_columns_)
-        out = np.empty(len(codes))
-        self._in_parts(
-            lambda p: sum_leaves(codes[p], *self._nodes, self.roots_, self.means_, out[p]),
-            len(codes),
-        )
-        return out / len(self.roots_)
-
-    # ---- laws -------------------------------------------------------------------------------
-
     def fill(self, codes: Codes, cells: Codes, seed: int) -> Forest:
         """Keep the cells (n, V) of all rows, or of a draw of them for each tree, by leaf."""
-        n, rng, ends = len(codes), np.random.default_rng(seed), _ends(*self._nodes[::2])
+        n, rng, ends = len(codes), np.random.default_rng(seed), _ends(self.nodes_)
         self.kept_rows_ = [
             np.arange(n) if n <= _KEPT else np.sort(rng.permutation(n)[:_KEPT]) for _ in self.roots_
         ]
@@ -454,7 +408,7 @@ class Forest:
         def one(t: int) -> None:
             rows, root, stop = self.kept_rows_[t], self.roots_[t], stops[t]
             at = np.empty((size, 1), dtype=np.int32)
-            _walk(codes[rows], *self._nodes, self.roots_[t : t + 1], at)
+            _walk(codes[rows], self.nodes_, self.roots_[t : t + 1], at)
             order = np.argsort(at[:, 0], kind="stable")
             self.kept_[t * size : (t + 1) * size] = cells[rows[order]]
             starts = np.searchsorted(at[order, 0], np.arange(root, stop + 1)) + t * size
@@ -468,16 +422,14 @@ class Forest:
         """The first so many trees alone."""
         if count < len(self.roots_):
             nodes, rows = self.roots_[count], count * len(self.kept_) // len(self.roots_)
-            for name in ("feature_", "cut_", "right_", "size_", "first_", "last_"):
+            for name in ("nodes_", "size_", "first_", "last_"):
                 setattr(self, name, getattr(self, name)[:nodes].copy())
             self.roots_, self.kept_ = self.roots_[:count], self.kept_[:rows]
         return self
 
     def set_depth(self, least: int) -> Forest:
         """Answer with leaves, or ancestors, that were grown on at least so many rows."""
-        self.low_, self.high_ = _reach(
-            self.feature_, self.right_, self.size_, self.first_, self.last_, least
-        )
+        self.low_, self.high_ = _reach(self.nodes_, self.size_, self.first_, self.last_, least)
         return self
 
     def histograms(self, leaves: Any, n_cells: int, own: Any = None, held: Any = None) -> Array:
@@ -602,12 +554,12 @@ def _boosted_cut(
 def _boosted_tree(
     B: Any, left: Any, rows: Any, most: int, plan: Any, work: Any, aside: Any, used: int, nodes: Any
 ) -> int:
-    """One tree on what is left of the response, less its answer then: into ``nodes``, after those
-    in use; how many are then.
+    """One more tree, on what is left of the response, from which its answers are then taken.
 
-    First leaf by leaf, children side by side; then numbered as in a forest.
+    It is written behind the ``used`` nodes; the value is how many are used after it. Grown leaf by
+    leaf, with children side by side; then numbered as in a forest.
     """
-    feature, cut, right, value = nodes
+    tree, value = nodes
     first, last, split, child, stack, cuts, gains, others = aside
     first[0], last[0], made, leaves = 0, len(rows), 1, 1
     gains[0] = _boosted_cut(B, left, rows, 0, len(rows), plan, work, cuts)
@@ -634,10 +586,10 @@ def _boosted_tree(
         top -= 1
         node, parent = stack[top, 0], stack[top, 1]
         if parent >= 0:
-            right[parent] = used
-        feature[used] = -1
+            _set_right(tree, parent, used)
+        tree[used] = LEAF
         if child[node] >= 0:
-            feature[used], cut[used] = split[node, 0], split[node, 1]
+            tree[used] = _split_node(split[node, 0], split[node, 1])
             stack[top, 0], stack[top, 1] = child[node] + 1, used
             stack[top + 1, 0], stack[top + 1, 1] = child[node], -1
             top += 2
@@ -657,31 +609,27 @@ def _boost(
     B: Any, left: Any, codes: Any, held: Any, rows: Any, most: int, plan: Any, work: Any,
     aside: Any, nodes: Any, roots: Any, patience: int, seed: int,
 ) -> Any:  # fmt: skip
-    """As many trees as there are roots: how many are kept, and how many nodes of them.
+    """At most as many trees as there are roots: how many are kept, and how many nodes of them.
 
     What is left of the responses is in ``left`` (n,), and in ``held`` (m,) for rows held out, whose
-    codes are (m, d). Without such rows all trees are kept; with them those up to the best step,
-    which is over when it is not beaten for so many.
+    codes are (m, d). Trees up to the best step there are kept, and boosting ends when ``patience``
+    further steps are no better.
     """
     np.random.seed(seed)  # noqa: NPY002
-    feature, cut, right, value = nodes
     answer, used = np.empty(len(held)), 0
     best, kept, best_used = np.inf, 0, 0
     for step in range(len(roots)):
         roots[step] = used
         used = _boosted_tree(B, left, rows, most, plan, work, aside, used, nodes)
-        if len(held) > 0:
-            sum_leaves(codes, feature, cut, right, roots[step : step + 1], value, answer)
-            loss = 0.0
-            for i in range(len(held)):
-                held[i] -= answer[i]
-                loss += held[i] * held[i]
-            if loss < best * (1.0 - 1e-7):
-                best, kept, best_used = loss, step + 1, used
-            elif step + 1 - kept >= patience:
-                break
-        else:
-            kept, best_used = step + 1, used
+        sum_leaves(codes, nodes[0], roots[step : step + 1], nodes[1], answer)
+        loss = 0.0
+        for i in range(len(held)):
+            held[i] -= answer[i]
+            loss += held[i] * held[i]
+        if loss < best * (1.0 - 1e-7):
+            best, kept, best_used = loss, step + 1, used
+        elif step + 1 - kept >= patience:
+            break
     return kept, best_used
 
 
@@ -690,7 +638,8 @@ class Boosted:
     """The mean response and the sum of fitted trees."""
 
     mean: float
-    nodes: tuple[NDArray[Any], ...]
+    nodes: Nodes
+    values: NDArray[np.float32]
     roots: NDArray[np.int32]
     n_columns: int
 
@@ -698,7 +647,7 @@ class Boosted:
         """(n,) numbers."""
         check_columns(codes, self.n_columns)
         out = np.empty(len(codes))
-        sum_leaves(codes, *self.nodes[:3], self.roots, self.nodes[3], out)
+        sum_leaves(codes, self.nodes, self.roots, self.values, out)
         return self.mean + out
 
 
@@ -715,25 +664,20 @@ class Boosting:
     patience: int = 10
     seed: int = 0
 
-    def fit(self, codes: Codes, y: Array, *held_out: Any) -> Boosted:
+    def fit(self, codes: Codes, y: Array, held: Codes, y_held: Array) -> Boosted:
         """On codes (n, d) and responses (n,); those of rows held out tell when to stop."""
-        held, y_held = held_out or (codes[:0], y[:0])
         (n, d), size, mean = codes.shape, 2 * self.leaves, float(y.mean())
         cells = codes.max(axis=0).astype(np.int64) + 1
         plan = (max(1, round(self.share * d)), self.least, self.l2, cells, self.rate)
         work = np.arange(d), np.zeros((256, 2)), np.empty(n)
         places = [np.zeros(shape, dtype=np.int64) for shape in (size, size, (size, 2), size)]
         aside = (*places, np.zeros((size, 2), np.int64), np.zeros(2, np.int64), np.zeros(size))
-        most, kinds = self.most_steps * size, (np.int32, np.uint8, np.int32, np.float32)
-        nodes, roots = (
-            tuple(np.zeros(most, kind) for kind in kinds),
-            np.zeros(self.most_steps, "i4"),
-        )
+        nodes = np.empty(self.most_steps * size, np.uint64), np.zeros(self.most_steps * size, "f4")
+        roots = np.zeros(self.most_steps, np.int32)
         rows, others = np.arange(n, dtype=np.int32), np.empty(n, dtype=np.int32)
         kept, used = _boost(
             *(np.ascontiguousarray(codes.T), y - mean, held, y_held - mean, rows, self.leaves),
             *(plan, work, (*aside, others), nodes, roots, self.patience, self.seed),
         )
-        feature, *rest = (column[:used].copy() for column in nodes)
-        feature = feature.astype(np.int16 if d < 2**15 else np.int32)
-        return Boosted(mean, (feature, *rest), roots[:kept].copy(), d)
+        tree, values = nodes[0][:used].copy(), nodes[1][:used].copy()
+        return Boosted(mean, tree, values, roots[:kept].copy(), d)

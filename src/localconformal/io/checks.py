@@ -18,7 +18,7 @@ from localconformal.composition import Calibration
 from localconformal.engine.exact import ExactEngine
 from localconformal.engine.leaves import LeafEngine, TreeWalk
 from localconformal.engine.sketch import Sketch, SketchEngine
-from localconformal.engine.trees import Boosted, Forest, Grids
+from localconformal.engine.trees import LEAF, Boosted, Forest, Grids, unpacked
 from localconformal.laws.auto import AutoLaw
 from localconformal.laws.base import ReferenceEngine, WeightedLaw
 from localconformal.laws.kernel import KernelWeights, NeighborWeights
@@ -154,25 +154,25 @@ def _check_walk(walk: TreeWalk, n_leaves: int) -> None:
 def _check_binned_trees(trees: Forest | Boosted) -> None:
     """Left children are the next nodes, right ones lie behind; each node has its number."""
     if isinstance(trees, Boosted):
-        (feature, cut, right, numbers), roots = trees.nodes, trees.roots
-        n_columns = trees.n_columns
+        nodes, roots, n_columns = trees.nodes, trees.roots, trees.n_columns
+        numbers: Any = trees.values
     else:
-        feature, cut, right, roots = trees.feature_, trees.cut_, trees.right_, trees.roots_
-        numbers, n_columns = getattr(trees, "means_", np.zeros(len(feature))), trees.n_columns_
-    n, indices = len(feature), (feature, cut, right, roots)
-    if any(one.ndim != 1 or one.dtype.kind not in "iu" for one in indices):
+        nodes, roots, numbers, n_columns = trees.nodes_, trees.roots_, None, trees.n_columns_
+    if nodes.ndim != 1 or nodes.dtype != np.uint64 or roots.ndim != 1 or roots.dtype.kind != "i":
         raise ValueError("a tree on bins has nodes that are no numbers")
-    if {len(cut), len(right), len(numbers)} != {n} or np.isnan(numbers).any():
+    if numbers is not None and (numbers.shape != nodes.shape or np.isnan(numbers).any()):
         raise ValueError("a tree on bins has nodes without a number")
-    inner, behind = feature >= 0, np.arange(1, n + 1)
-    _check_tree_nodes(inner, [behind, right], feature, n_columns)
+    (column, _, right), n = unpacked(nodes), len(nodes)
+    if np.any(nodes[column < 0] != LEAF):
+        raise ValueError("a tree on bins has a leaf that leads somewhere")
+    _check_tree_nodes(column >= 0, [np.arange(1, n + 1), right], column, n_columns)
     if np.any(roots < 0) or np.any(roots >= n):
         raise ValueError("a tree on bins begins outside itself")
 
 
 def _check_cells(forest: Forest, grids: Grids) -> None:
     """Nodes hold rows that were kept, and these are in cells of the grids: (V, G)."""
-    kept, nodes = forest.kept_, forest.feature_.shape
+    kept, nodes = forest.kept_, forest.nodes_.shape
     rows = [one for one in (forest.low_, forest.high_) if one.dtype.kind in "iu"]
     if any(one.shape != nodes or np.any((one < 0) | (one > len(kept))) for one in rows):
         raise ValueError("a tree on bins holds rows that do not exist")

@@ -41,9 +41,8 @@ _COMPARED, _WEIGHED = 4_000, 10_000
 #: Rows grown on that a node must have to answer, and how many trees are enough then.
 _DEPTHS = {5: 40, 20: 25, 80: 12}
 
-
 #: Share of the columns that are tried at a node, where they are not many.
-_COLUMNS = 0.5
+_COLUMNS = 0.7
 #: Share of the rows that a tree is grown on, and how many at most; bins of a column.
 _SHARE, _ROWS, _BINS = 0.5, 10_000, 64
 #: Rows up to which there are twice as many trees.
@@ -142,12 +141,13 @@ class AutoLaw(Law):
         self.step_ = coarse * float(np.abs(units.to_g(z) - units.to_g(m)).mean()) or 1.0
         self._fit_bins(rows, m, seed)
         codes = self._codes(rows, m)
-        forest = self._grow(codes, z - m, seed)
+        forest = self._grow(codes, units.to_target(z) - m, seed)
         values = [_there(name, units, z, m) for name in READINGS]
         self.grids_ = Grids.of(values, _CELLS)
         cells = self.grids_.cells(values)
         forest.fill(codes, cells, seed)
-        some = np.random.default_rng(seed).permutation(len(z))[:_WEIGHED]
+        # Not the rows that the first tree was grown on, which were drawn from the seed itself.
+        some = np.random.default_rng([seed, 1]).permutation(len(z))[:_WEIGHED]
         q = self._choose(forest, codes[some], cells[some], forest.held(some), z[some], m[some])
         self._choose_correction(q, y[some], np.array(self.levels))
         self.forest_ = forest.forget()

@@ -1,8 +1,8 @@
 """What ``law="auto"`` calls its centre: point models averaged by how they do on rows held out.
 
 Every member answers for each training row as a model that has not seen it: boosting and the network
-fold by fold, kernel ridge by its leverages, extra trees out of bag. Weights on the simplex minimise
-the absolute error of the average. All of it happens on a response in units of its own spread and on
+fold by fold, kernel ridge by its leverages. Weights on the simplex minimise the absolute error of
+the average. All of it happens on a response in units of its own spread and on
 a fine lattice: a rounding error of y, or of another machine, does not grow into another tree.
 """
 
@@ -23,7 +23,7 @@ from sklearn.neural_network._base import ACTIVATIONS
 from sklearn.utils.validation import check_is_fitted
 
 from localconformal.columns import Features
-from localconformal.engine.trees import Bins, Boosting, Forest
+from localconformal.engine.trees import Bins, Boosting
 from localconformal.laws.base import fade, simplex_weights
 from localconformal.parallel import FEW_ROWS, in_threads
 from localconformal.quantiles import Array
@@ -32,6 +32,8 @@ from localconformal.rows import Curve, Index, Rows, fold_rows
 EFFORTS = ("low", "default", "high")
 #: Steps of the lattice in a unit of the response.
 _LATTICE = 2.0**20
+#: Responses this many times as far out as all but a hundredth of the rows count as that far.
+_FAR, _USUAL = 10.0, 0.99
 #: Rows that are many; folds.
 _MANY, _FOLDS = 5_000, 3
 #: Rows that boosting learns from at most, and kernel ridge; all are answered.
@@ -71,21 +73,28 @@ class Units:
 
     centre: float
     unit: float
+    far: float
     positive: bool
     offset: float
     ends: tuple[float, float]
 
     @classmethod
     def of(cls, y: Array) -> Units:
-        """From the responses of training rows."""
+        """From the responses of training rows; a few that are absurd have no say in the unit."""
         centre = float(np.median(y))
-        unit = float(np.abs(y - centre).mean()) or 1.0
+        distances = np.abs(y - centre)
+        far = _FAR * float(np.quantile(distances, _USUAL, method="lower")) or float(distances.max())
+        unit = float(np.minimum(distances, far).mean()) or 1.0
         positive = bool(y.min() >= 0.0 and y.max() > 0.0)
         offset = (centre + float(np.quantile(y[y > 0.0], 0.01))) / unit if positive else 0.0
-        made = cls(centre, unit, positive, offset, (-np.inf, np.inf))
+        made = cls(centre, unit, far / unit, positive, offset, (-np.inf, np.inf))
         g = made.to_g((y - centre) / unit)
         spread = float(g.std())
-        return cls(centre, unit, positive, offset, (g.min() - spread, g.max() + spread))
+        return replace(made, ends=(g.min() - spread, g.max() + spread))
+
+    def to_target(self, z: Array) -> Array:
+        """What models of squared error learn: responses in units, none too far out."""
+        return np.clip(z, -self.far, self.far)
 
     def to_z(self, y: Array) -> Array:
         """In units, on the lattice."""
@@ -158,12 +167,6 @@ class _Member:
         self.centre = replace(self.centre, models=(*self.centre.models, model))
         self.held[rows] = answers
 
-    def refit(self, X: Any, rows: Index) -> None:
-        """Boosting of all rows in place of that of folds, for as many steps and a few more."""
-        steps = int(1.1 * np.mean([len(one.roots) for one in self.centre.models])) + 1
-        model = replace(self.make, most_steps=steps).fit(X[rows], self.target[rows])
-        self.centre = replace(self.centre, models=(model,))
-
 
 class _Codes(Curve):
     """Columns in bins, one byte each: what trees see of a row."""
@@ -177,7 +180,7 @@ class _Codes(Curve):
 
 
 class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
-    """m(x): boosting, boosting of a transformed response, kernel ridge, trees, a network, averaged.
+    """m(x): boosting, boosting of a transformed response, kernel ridge and a network, averaged.
 
     Parameters
     ----------
@@ -217,7 +220,7 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
         seed = int(np.random.default_rng(self.random_state).integers(2**31))
         y = np.asarray(y, dtype=np.float64)
         self.units_ = units = Units.of(y)
-        z, n = units.to_z(y), len(y)
+        z, n = units.to_target(units.to_z(y)), len(y)
         self.errors_: dict[str, float] = {}
         self.dropped_: dict[str, str] = {}
         held: dict[str, Array] = {}
@@ -235,8 +238,6 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
         self.errors_.update({name: error * units.unit for name, error in errors.items()})
         self.weights_ = _weigh(held, z, seed) if held else {}
         kept = {name: member for name, member in members.items() if name in self.weights_}
-        boosted = [m for m in kept.values() if isinstance(m.make, Boosting)]
-        in_threads([partial(m.refit, views["codes"], drawn) for m in boosted], self.n_jobs)
         self.centres_ = {name: member.centre for name, member in kept.items()}
         blend = sum((w * held[name] for name, w in self.weights_.items()), np.zeros(n))
         self.held_out_ = on_lattice(np.asarray(blend))
@@ -268,7 +269,6 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
             "boosting of g": _Member(
                 boosting, "codes", on_lattice(g / spread) * spread, self.units_
             ),
-            "extra trees": _Member(ExtraTrees(seed), "codes", z),
             "kernel ridge": _Member(NystroemRidge(seed), "box", z),
         }
         if n <= (_MANY if self.effort == "default" else 4 * _MANY) and self.effort != "low":
@@ -361,26 +361,6 @@ def _boosting(n: int, n_columns: int, seed: int) -> Boosting:
         share=float(np.clip(24 / n_columns, 0.2, 0.6)),
         seed=seed,
     )
-
-
-class ExtraTrees:
-    """Trees with cuts at random, on columns in bins."""
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-
-    def fit_held_out(self, X: Any, y: Array) -> tuple[ExtraTrees, Array, Index]:
-        """Itself, answers at training rows by trees that were not grown on them, and which rows."""
-        n, d = X.shape
-        share, rows = min(0.8, max(16 / d, 0.1)), max(2, min(_MANY, round(0.632 * n)))
-        trees = 50 if n <= _MANY else 30
-        options = {"n_trees": trees, "leaf": 2, "rows": rows, "share": share, "at_random": True}
-        self.forest_ = Forest().grow(X, y[:, None], seed=self.seed, n_jobs=1, **options)
-        return self, self.forest_.fit_means(X, y), np.arange(n)
-
-    def predict(self, X: Any) -> Array:
-        """(n,) numbers."""
-        return self.forest_.means(X)
 
 
 class NystroemRidge:
