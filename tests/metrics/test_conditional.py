@@ -63,8 +63,6 @@ def test_group_coverage_is_the_coverage_of_each_group(problem):
     assert list(result.frame()["n"]) == list(result.n)
     gaps = np.abs(result.gap)
     assert coverage_gap(y, intervals, groups, 0.8) == pytest.approx(gaps.mean())
-    weighted = coverage_gap(y, intervals, groups, 0.8, weighted=True)
-    assert weighted == pytest.approx(np.average(gaps, weights=result.n))
     whole = abs(coverage(y, intervals) - 0.8)
     for one in (["all"] * 200, None):
         assert coverage_gap(y, intervals, one, 0.8) == pytest.approx(whole)

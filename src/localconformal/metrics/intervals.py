@@ -478,13 +478,11 @@ def coverage_gap(
     intervals: ArrayLike,
     groups: ArrayLike | None = None,
     confidence_level: float | ArrayLike = 0.9,
-    *,
-    weighted: bool = False,
 ) -> float | Array:
     """Mean over groups of |coverage - confidence_level|; 0 is ideal, and noise adds to it.
 
-    Groups count equally, or by their rows if ``weighted``. Without groups it is
-    |coverage - confidence_level|, by which a search finds intervals that cover what they should.
+    Without groups it is |coverage - confidence_level|, by which a search finds intervals that cover
+    what they should.
 
     >>> intervals = [[0.0, 1.0]] * 4
     >>> coverage_gap([0.5, 0.6, 0.7, 2.0], intervals, ["a", "a", "b", "b"], 0.75)
@@ -495,9 +493,7 @@ def coverage_gap(
 
     def of_level(y: Array, bounds: Array, level: float) -> float:
         _, codes = group_codes(np.zeros(len(y)) if groups is None else groups, len(y))
-        counted = _count_parts(codes, y, bounds, level)
-        weights = counted["n"] if weighted else None
-        return float(np.average(np.abs(counted["gap"]), weights=weights))
+        return float(np.abs(_count_parts(codes, y, bounds, level)["gap"]).mean())
 
     return _number_or_array(each_level(of_level, y_true, intervals, confidence_level))
 

@@ -81,10 +81,6 @@ def _columns(rows: Iterable[tuple[str, Any, str]], value: str = "coverage") -> d
     return {**columns, "state": states}
 
 
-def _cell_columns(cells: Iterable[Cell]) -> dict[str, Any]:
-    return _columns((cell.label, cell, region_state(cell)) for cell in cells)
-
-
 def all_charts(
     audit: Audit, rows: tuple[Array, Array] | None, comparison: Comparison | None, seed: int
 ) -> dict[str, Any]:
@@ -125,7 +121,7 @@ def _part_charts(audit: Audit) -> dict[str, Any]:
         charts["features"] = _forest("Coverage by feature", lead, level, **choice)
     if cells := audit.sizes:
         lead = "From the shortest to the longest: are long and short intervals covered alike?"
-        charts["sizes"] = _forest("Coverage by length", lead, level, _cell_columns(cells))
+        charts["sizes"] = _forest("Coverage by length", lead, level, **_choice("Strata", cells))
     return charts
 
 
@@ -137,7 +133,8 @@ def _choice(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
     options, notes = [], []
     for label, parts in list(by.items())[:_MAX_OPTIONS]:
         shown = sorted(parts[:_MAX_PARTS], key=lambda cell: cell.position)
-        options.append((short(label, NARROW), _cell_columns(shown)))
+        columns = _columns((cell.label, cell, region_state(cell)) for cell in shown)
+        options.append((short(label, NARROW), columns))
     if len(by) > _MAX_OPTIONS:
         notes.append(f"The {_MAX_OPTIONS} of {len(by):,} that are off most can be chosen.")
     if any(len(parts) > _MAX_PARTS for parts in by.values()):
