@@ -202,10 +202,6 @@ class Law(BaseEstimator):
         """An unfitted law, cheaper where possible, that will be asked for these levels only."""
         return self
 
-    def update(self, X: Any, v: ArrayLike) -> Law:
-        """Add reference rows, where the law can be added to."""
-        raise ValueError(f"{type(self).__name__} cannot be added to; fit it again.")
-
     def fit_localizer(self, X: Any, v: ArrayLike) -> Localizer:
         """Fit what the kernel between two rows needs, for methods that weigh calibration rows."""
         return self.fit(X, v).localizer()
@@ -482,11 +478,6 @@ class SidedLaw:
         mirrored = is_mirrored(V)
         columns = [V[:, -1]] if mirrored else list(V.T)
         return cls(tuple(clone(law).fit(rows, v) for v in columns), mirrored)
-
-    def update(self, X: Any, V: Array) -> None:
-        """Add reference rows to laws that can be added to."""
-        for law, column in zip(self.laws, V.T[-len(self.laws) :], strict=True):
-            law.update(X, column)
 
     def at(self, rows: Rows) -> LocalLaws:
         """The laws at these rows."""
