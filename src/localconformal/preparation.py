@@ -42,10 +42,14 @@ _JOINED_IDENTIFIER = re.compile(
 )
 #: Words, also where capitals begin them: customerId, CustomerID.
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+#: A column of whole numbers that are all days is named so if it holds days.
+_NAMED_LIKE_A_DAY = re.compile(r"date|day|time|datum|ymd|\bdt\b|_dt$|^dt_", re.IGNORECASE)
 #: How a flag may be written.
 _FLAGS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0}
 
 _ISO = "ISO8601"
+#: A day as eight digits, which may be a number too; read so in these years only.
+_DAY_NUMBER, _DAY_YEARS = "%Y%m%d", (1900, 2099)
 #: Days first: where all texts fit both orders, they are read as the first that fits.
 _DATES = (
     *("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d"),
@@ -57,7 +61,7 @@ _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 FORMATS = (_ISO, *(day + clock for day in _DATES for clock in _CLOCKS), "%H:%M:%S", "%H:%M")
 #: A text is tried only if it looks like one of those.
 _LOOKS_LIKE_TIME = (
-    r"^\s*(?:\d{1,4}[-/.:]\d{1,2}|\d{8}T|\d{1,2}[ -][A-Za-z]{3}|[A-Za-z]{3,9} \d{1,2}, )"
+    r"^\s*(?:\d{1,4}[-/.:]\d{1,2}|\d{8}(?:T|\s*$)|\d{1,2}[ -][A-Za-z]{3}|[A-Za-z]{3,9} \d{1,2}, )"
 )
 #: Texts that are looked at before all others are.
 _TRIED_FIRST = 200
@@ -226,13 +230,17 @@ class _Reader:
 
     def times(self, column: Any) -> Any:
         """Times without a zone; what cannot be read is missing."""
-        if column.notna().any() and kinds.is_numeric_dtype(column):
+        if self.time_format == _DAY_NUMBER:
+            column = _day_texts(column)
+        elif column.notna().any() and kinds.is_numeric_dtype(column):
             raise TableError(
                 f"column {self.name!r} holds numbers; expected times, as in training rows."
             )
         times = _parse_times(column, self.time_format)
-        # Days in ISO's order are clear, whatever training rows had.
-        return times if self.time_format == _ISO else times.fillna(_parse_times(column, _ISO))
+        if self.time_format not in (_ISO, _DAY_NUMBER):
+            # Days in ISO's order are clear, whatever training rows had; eight digits need not be.
+            times = times.fillna(_parse_times(column, _ISO))
+        return times
 
 
 _Learned = tuple[_Reader | None, list[str]]
@@ -264,13 +272,23 @@ def _learn_column(column: Any) -> _Learned:
 
 
 def _learn_number(name: str, known: Any, missing: list[str]) -> _Learned:
-    """Numbers, unless they only number the rows."""
+    """Numbers, unless they only number the rows, or are days."""
     values = as_floats(known)
+    if not missing and np.all(values == values[0]):
+        same = "its values differ only in digits beyond the 15 or so that numbers keep here"
+        return None, [f"Left out because {same}"]
     whole = np.isfinite(values) & (np.trunc(values) == values)
     if _names_rows(name) and whole.all() and known.nunique() == len(known):
         numbers = "whole numbers, all different, under the name of an identifier"
         return None, [f"Left out because it numbers the rows: {numbers}"]
-    return _Reader(name, "numbers"), missing
+    # Few columns pass the first condition, which is quicker than to read texts.
+    is_near = known.between(10_000 * _DAY_YEARS[0], 10_000 * _DAY_YEARS[1] + 9_999).all()
+    if not (is_near and _parse_times(_day_texts(known), _DAY_NUMBER).notna().all()):
+        return _Reader(name, "numbers"), missing
+    if _NAMED_LIKE_A_DAY.search(name):
+        return _learn_time(name, _day_texts(known), _DAY_NUMBER, missing)
+    said = "Read as numbers, though all could be days such as 20141013 (no date in the name)"
+    return _Reader(name, "numbers"), [said, *missing]
 
 
 def _names_rows(name: str) -> bool:
@@ -357,12 +375,18 @@ def read_target(column: Any) -> tuple[Array, NDArray[np.bool_]]:
     known = np.isfinite(values)
     if not known.any():
         raise TableError(f"the target {name!r} has no finite value; expected numbers.")
-    if np.ptp(values[known]) == 0:
+    if np.ptp(values[known]) > 0:
+        return values, known
+    if column[known].nunique() > 1:
+        low, high = column[known].min(), column[known].max()
         raise TableError(
-            f"the target {name!r} is {values[known][0]:g} in every row, to the 16 digits kept "
-            "here; there is nothing to predict: choose another target."
+            f"the target {name!r} goes from {low} to {high}, which are one number to the 16 digits "
+            "kept here; expected numbers that differ more: subtract a constant from them first."
         )
-    return values, known
+    raise TableError(
+        f"the target {name!r} is {values[known][0]:g} in every row; there is nothing to predict: "
+        "choose another target."
+    )
 
 
 def as_floats(column: Any, called: str = "column", *, flags: bool = True) -> Array:
@@ -407,13 +431,19 @@ def _numbers_in(column: Any) -> Any:
     return pd.to_numeric(_as_texts(column), errors="coerce").astype("float64")
 
 
+def _day_texts(column: Any) -> Any:
+    """Days such as 20141013 as texts, whether they are numbers or texts; times stay times."""
+    return column if kinds.is_datetime64_any_dtype(column) else _as_texts(_numbers_in(column))
+
+
 def _find_format(texts: Any) -> str | None:
     """The format in which all texts are times, if there is one; missing ones do not count."""
     known = texts.dropna()
     some = known.iloc[:_TRIED_FIRST]
     if not len(known) or not some.str.contains(_LOOKS_LIKE_TIME).all():
         return None
-    for tried in FORMATS:
+    # Eight digits are a day of our time, or none: ISO would take the year 1234 too.
+    for tried in (_DAY_NUMBER,) if some.str.isdigit().all() else FORMATS:
         if _parse_times(some, tried).notna().all() and _parse_times(known, tried).notna().all():
             return tried
     return None
@@ -430,7 +460,11 @@ def _is_ambiguous(texts: Any, time_format: str) -> bool:
 
 def _parse_times(column: Any, time_format: str) -> Any:
     """Texts or times as UTC times without a zone; what cannot be read is missing."""
+    if time_format == _DAY_NUMBER and not kinds.is_datetime64_any_dtype(column):
+        column = column.where(column.str.fullmatch(r"\d{8}", na=False))
     parsed = pd.to_datetime(column, format=time_format, errors="coerce", utc=True)
+    if time_format == _DAY_NUMBER:
+        parsed = parsed.where(parsed.dt.year.between(*_DAY_YEARS))
     return parsed.dt.tz_localize(None)
 
 

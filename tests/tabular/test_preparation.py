@@ -13,7 +13,7 @@ from localconformal.preparation import FORMATS, MOST_LABELS, TablePreparation, r
 from registry import ci_but
 
 N = 120
-DAYS = [*FORMATS[1:-2], "%Y-%m-%d", "%Y%m%dT%H%M%S", "%Y-%m-%dT%H:%M:%SZ"]
+DAYS = [*FORMATS[1:-2], "%Y-%m-%d", "%Y%m%dT%H%M%S", "%Y-%m-%dT%H:%M:%SZ", "%Y%m%d"]
 
 
 def table(seed=0, n=N):
@@ -95,6 +95,11 @@ class TestWhatIsLearned:
         for name in ("paid", "humidity", "number_of_visitors"):
             assert used(pd.DataFrame({name: np.arange(N)})) == [name]
 
+    def test_numbers_that_floats_do_not_tell_apart_are_not_called_the_same(self):
+        frame = pd.DataFrame({"near": 2**60 + np.arange(N), "x": np.arange(N)})
+        assert used(frame) == ["x"]
+        assert "beyond the 15" in note_about(learn(frame), "near")
+
     def test_nothing_left_or_no_frame_is_one_sentence(self):
         with pytest.raises(TableError, match="tells training rows apart"):
             learn(pd.DataFrame({"a": [1, 1], "b": [None, None]}))
@@ -166,7 +171,7 @@ class TestTimes:
             assert learn(frame).transform(frame)["at.hour"].tolist() == [1.5, 23.75]
 
     def test_other_texts_are_no_times(self):
-        for texts in (["a", "b"], ["2020-01-01", "x"], ["1-2-3-4", "2"], ["20141013", "20150131"]):
+        for texts in (["a", "b"], ["2020-01-01", "x"], ["1-2-3-4", "2"], ["12", "13"]):
             frame = pd.DataFrame({"text": texts})
             assert list(learn(frame).transform(frame)) == ["text"]
 
@@ -189,6 +194,29 @@ class TestTimes:
         made = either.transform(pd.DataFrame({"sold": ["05/06/2020"]}))
         assert made["sold.day"].tolist() == [5]
 
+    @pytest.mark.parametrize(("suffix", "gap"), [("csv", 7), ("parquet", None), ("parquet", 7)])
+    def test_days_as_whole_numbers_by_the_name_of_their_column(self, tmp_path, suffix, gap):
+        days = pd.date_range("2014-10-13", periods=60, freq="9D")
+        numbers = pd.Series(days.strftime("%Y%m%d").astype(int))
+        numbers = numbers if gap is None else numbers.where(np.arange(60) != gap)
+        raw = pd.DataFrame({"saleDate": numbers, "size": numbers, "x": np.arange(60.0)})
+        path = tmp_path / f"t.{suffix}"
+        raw.to_csv(path, index=False) if suffix == "csv" else raw.to_parquet(path)
+        learned = learn(read_table(path))
+        assert "written %Y%m%d" in note_about(learned, "saleDate")
+        assert "could be days" in note_about(learned, "size")
+        prepared, lost = learned.read(raw)
+        assert not lost
+        known = numbers.notna()
+        assert (prepared["saleDate.month"][known] == days.month[known]).all()
+        for batch in table_batches(path, learned.stored_types, rows=7):
+            pd.testing.assert_frame_equal(learned.transform(batch), prepared.loc[batch.index])
+
+    def test_numbers_of_which_one_is_no_day_are_numbers(self):
+        for odd in (20141331, 2014101, 12341013, 20141013.5, -20141013):
+            learned = learn(pd.DataFrame({"date": [20141013, 20150131, odd]}))
+            assert list(learned.transform(pd.DataFrame({"date": [1.5]}))) == ["date"]
+
 
 def test_numbers_written_as_text_are_a_target_and_others_are_not_known():
     values, known = read_target(pd.Series(["1", None, "inf", "2.5"], name="y"))
@@ -202,7 +230,7 @@ def test_numbers_written_as_text_are_a_target_and_others_are_not_known():
         ([True, False, True], "holds flags"),
         (pd.to_datetime(["2020-01-01"] * 3), "holds times"),
         ([5, 5, 5], "is 5 in every row"),
-        ([2**60, 2**60 + 1, 2**60 + 2], "in every row, to the 16 digits kept"),
+        ([2**60, 2**60 + 1, 2**60 + 2], "goes from 1152921504606846976 to 1152921504606846978"),
         ([np.nan, np.nan, np.nan], "no finite value"),
     ],
 )

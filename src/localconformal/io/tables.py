@@ -43,8 +43,9 @@ _CSV_TYPES = {NUMBER: pa.float64(), TEXT: pa.string(), TIME: pa.string(), NAME: 
 _FORMATS: dict[str, Any] = {".csv": open, ".csv.gz": gzip.open, ".parquet": None, ".pq": None}
 _WRITERS: dict[str, Any] = {".csv": pa.csv.CSVWriter, ".parquet": pq.ParquetWriter}
 
-#: What else a file called CSV may be separated by.
-_OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+#: What else a file called CSV may be separated by. A name may have the last two as well: they count
+#: only if the first row has as many.
+_OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces", ":": "colons"}
 #: How a number may be written elsewhere -> what to do about it; the first that fits counts.
 _FOREIGN_NUMBERS = {
     r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?": "it has commas between thousands: write it without them",
@@ -344,13 +345,19 @@ def _raw_names(path: Path) -> dict[str, str]:
     with _FORMATS[check_suffix(path, _FORMATS)](path, "rb") as stream:
         beginning = stream.read(2**24)
     decoded = beginning.decode("utf-8-sig", errors="strict" if len(beginning) < 4096 else "replace")
-    header = next(csv.reader(io.StringIO(decoded, newline="")), [])
+    records = csv.reader(io.StringIO(decoded, newline=""))
+    header = next(records, [])
     if not any(name.strip() for name in header):
         raise TableError(f"{path} has no header; expected the names of the columns first.")
     if any("\N{REPLACEMENT CHARACTER}" in name for name in header):
         raise TableError(_not_utf8(path))
-    for delimiter, name in _OTHER_DELIMITERS.items():
-        if len(header) == 1 and delimiter in header[0].strip():
+    # A header without a comma is one name, as far as one can tell.
+    first_row, others = (next(records, None), _OTHER_DELIMITERS) if len(header) == 1 else (None, {})
+    for delimiter, name in others.items():
+        count = header[0].strip().count(delimiter)
+        may_be_name = delimiter in " :" and first_row is not None
+        in_row = ",".join(first_row or ()).strip().count(delimiter)
+        if count and (count == in_row or not may_be_name):
             one = f"{one_line(header[0], 40)!r} is one column"
             remedy = "save it with commas, or as Parquet"
             raise TableError(f"{path} seems to be separated by {name} ({one}); {remedy}.")

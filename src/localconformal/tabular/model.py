@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -311,13 +312,15 @@ class TableModel:
 
         def batches(step: Callable[[str], None]) -> Iterator[Any]:
             nonlocal done
-            types = {**dict.fromkeys(named, tables.NAME), **self.stored_types}
-            for table in table_batches(data, types, rows=batch_rows):
+            # A feature that names rows too is read as both.
+            beside = table_batches(data, dict.fromkeys(named, tables.NAME), rows=batch_rows)
+            read = table_batches(data, self.stored_types, rows=batch_rows)
+            for table, names in zip(read, beside if named else repeat({}), strict=False):
                 with tables.about(str(data)):
                     X, lost_here = self.preparation.read(table)
                     made = self.predict_prepared(X, table, levels)
                 lost.update(lost_here)
-                yield with_row_names(made, table.index.to_numpy(), table.get(identifier))
+                yield with_row_names(made, table.index.to_numpy(), names.get(identifier))
                 done += len(made)
                 step(say_rows(done))
 
