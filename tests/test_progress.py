@@ -3,44 +3,66 @@
 import io
 import logging
 import sys
+from threading import Event
 
 import numpy as np
 from sklearn.linear_model import LinearRegression
 
 from localconformal import SplitConformalRegressor, progress
 
+PATIENCE = 30
+
 
 class Terminal(io.StringIO):
-    def __init__(self, terminal=True):
+    """A stream that remembers what was written, and says when a line has moved often enough."""
+
+    def __init__(self, terminal=True, enough=3):
         super().__init__()
         self.isatty = lambda: terminal
+        self.lines, self.enough, self.moved = [], enough, Event()
+
+    def write(self, text):
+        self.lines.append(text)
+        if len(self.lines) >= self.enough:
+            self.moved.set()
+        return len(text)
 
 
-def shown(monkeypatch, stream, **environment):
-    """What a stage with steps writes. No fixture: pytest has its own stream when a test begins."""
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stderr", stream)
-        for name, value in {"TERM": "xterm", "COLUMNS": "40", **environment}.items():
-            patch.setenv(name, value)
-        with progress.stage("fit", 2) as step:
-            step("a\x1b[31m\n" * 100)
-            step("end")
-    return stream.getvalue() if stream else ""
+def watched(monkeypatch):
+    """A terminal as standard error. No fixture: pytest has its own when the test begins."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "PAUSE", 0.01)
+    monkeypatch.setenv("TERM", "xterm")
+    return stream
 
 
 def test_nothing_is_written_where_nobody_looks(monkeypatch, caplog):
-    for stream in (None, Terminal(terminal=False)):
-        assert shown(monkeypatch, stream) == ""
-    assert shown(monkeypatch, Terminal(), TERM="dumb") == ""
+    terminal = watched(monkeypatch)
+
+    def written():
+        before = len(terminal.lines)
+        with progress.stage("fit"):
+            assert progress._line.thread is None
+        return len(terminal.lines) - before
+
     with caplog.at_level(logging.INFO, "localconformal"):
-        assert shown(monkeypatch, Terminal()) == ""
+        assert written() == 0
+    for stream in (None, Terminal(terminal=False)):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", stream)
+            assert written() == 0
+    monkeypatch.setenv("TERM", "dumb")
+    assert written() == 0
 
 
-def test_a_line_is_no_longer_than_the_terminal_obeys_nothing_and_goes(monkeypatch):
-    first, *lines = shown(monkeypatch, Terminal()).split(progress.CLEAR)
-    assert (first, lines[0], lines[2:]) == ("", "fit\r", ["fit 2/2: end\r", ""])
-    assert len(lines[1]) == 40
-    assert lines[1].removesuffix("\r").isprintable()
+def test_a_line_is_no_longer_than_the_terminal_and_obeys_nothing(monkeypatch):
+    terminal = watched(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "40")
+    with progress.stage("a\x1b[31m\n" * 100):
+        assert terminal.moved.wait(PATIENCE)
+    shown = [line.removeprefix(progress.CLEAR).removesuffix("\r") for line in terminal.lines[:-1]]
+    assert all(len(line) < 40 and line.isprintable() for line in shown)
 
 
 def test_fit_logs_its_stages_and_touches_no_other_logger(caplog):
