@@ -9,6 +9,7 @@ from sklearn.linear_model import LinearRegression, QuantileRegressor
 
 import localconformal as lc
 from inner import LAWS, told
+from registry import optional
 
 KERNELS = ("gaussian", "boxcar", "epanechnikov")
 BANDWIDTHS, TARGETS = ("median", "median-log", "cv"), ("scores", "size", "both", "response")
@@ -26,6 +27,7 @@ VARIANTS = {
     "bandwidth-quantile": lc.KernelLaw(bandwidth=lc.DistanceQuantile(0.1)),
     "bandwidth-narrow": lc.KernelLaw("boxcar", bandwidth=1e-3, min_effective_samples=1),
     "bandwidth-infinite": lc.KernelLaw(bandwidth=np.inf),
+    "cpu-tensors": lc.KernelLaw(bandwidth=0.6, device="cpu"),
     "minibatch": lc.KernelLaw(engine="minibatch", batch_size=0.5),
     "outputs": lc.KernelLaw(embedding="outputs"),
     "metric": lc.KernelLaw(embedding=lc.LearnedMetric(n_iter=5)),
@@ -53,6 +55,7 @@ SLOW = {
     *(f"forest-{target}" for target in TARGETS),
     *(
         "bandwidth-quantile",
+        "cpu-tensors",
         "forest-extra",
         "kernel-gaussian",
         "learned-outputs",
@@ -77,6 +80,8 @@ def point(X, unit=1.0):
 def fit(name, X, v, unit=1.0):
     """The law fitted to these rows, with a seed where it takes one; responses in this unit."""
     law = clone(VARIANTS[name])
+    if name.startswith("cpu-"):
+        optional("torch")
     if "random_state" in law.get_params():
         law.set_params(random_state=0)
     known = partial(point, unit=unit) if name in WITH_OUTPUTS else None

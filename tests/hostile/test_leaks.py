@@ -136,11 +136,14 @@ def test_no_score_or_adjustment_learns_from_calibration_or_from_rows_asked(score
     )
 
 
-#: Every engine that compiled code and NumPy have.
+#: Every engine that compiled code and NumPy have, and every one on tensors.
 LAWS = VARIANTS | {f"engine-{name}": KernelLaw(engine=name) for name in inner.ENGINES}
+LAWS |= {f"cpu-{name}": KernelLaw(engine=name, device="cpu") for name in inner.ENGINES}
 
 
 def with_law(name, model=None):
+    if name.startswith("cpu-"):
+        optional("torch")
     return SLCPRegressor(model or LinearRegression(), law=LAWS[name], random_state=0)
 
 
@@ -221,7 +224,7 @@ def test_networks_and_their_layers_learn_from_training_rows_alone(place):
 
     torch.manual_seed(0)
     layer = TorchEmbedding(torch.nn.Linear(2, 3).double(), "", batch_size=16)
-    law = KernelLaw(embedding=layer if place == "layer" else "hidden")
+    law = KernelLaw(embedding=layer if place == "layer" else "hidden", device="cpu")
     model = SLCPRegressor(Network((8,), max_epochs=5, random_state=0), law=law)
     assert_inner_split_is_kept(model)
     assert_learns_from_training_alone(model, state=of_laws)

@@ -73,6 +73,7 @@ def test_every_law_and_score_does_on_frames_with_categories_and_gaps(setting, tm
 
 BASES = ["sklearn.ensemble.RandomForestRegressor", "sklearn.ensemble.GradientBoostingRegressor"]
 LIBRARIES = ["lightgbm.LGBMRegressor", "xgboost.XGBRegressor"]
+TENSORS = [{"device": "cpu", "engine": engine} for engine in ("exact", "sketch")]
 LAWS = [{"embedding": one} for one in ("metric", PCA(1), "outputs", "outputs-spread")]
 
 
@@ -83,8 +84,10 @@ def test_models_of_others_do(base, tmp_path):
     assert_same_intervals(SplitConformalRegressor(made, random_state=0).fit(X, y), X, tmp_path)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=str)
-def test_every_embedding_does_also_after_all_was_asked_of_the_model(law, tmp_path):
+@pytest.mark.parametrize("law", ci_but(LAWS, LAWS + TENSORS), ids=str)
+def test_every_embedding_and_tensors_do_also_after_all_was_asked_of_the_model(law, tmp_path):
+    if "device" in law:
+        optional("torch")
     X, y = smooth_data(300, 0)
     law = KernelLaw(random_state=0, **law)
     model = SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(X, y)

@@ -120,7 +120,7 @@ REFUSED = [
     (object(), "", {}, r"got a object as module; expected a torch.nn.Module"),
     (nn.Identity(), "", {"batch_size": 0}, r"got batch_size=0; expected a positive number"),
     (nn.Flatten(0), "", {"batch_size": 8}, r"got \(264,\) from layer '' for 8 rows"),
-    (nn.Linear(33, 2), "", {"device": "nowhere"}, r"device='nowhere', which PyTorch cannot use"),
+    (nn.Linear(33, 2), "", {"device": "nowhere"}, r"got device='nowhere', on which PyTorch cannot"),
 ]
 
 

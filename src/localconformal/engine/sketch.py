@@ -117,21 +117,21 @@ def _locate(rows: Any, held: Any, targets: Any, positions: Any, lost: Any) -> No
 
 
 @jit()
-def _values_at(rows: Any, held: Any, edges: Any, values: Any, lost: Any) -> None:
-    """Value of the law at given edges (m, k); 0 below the first."""
+def _mass_up_to(rows: Any, held: Any, counts: Any, values: Any, lost: Any) -> None:
+    """Value of the law at the last of the first ``counts`` (m, k) edges; 0 where there is none."""
     A, r = held[1], held[1].shape[1]
     u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
     for i in range(len(rows)):
         total, _, lost[i] = _read(rows[i], held, u2, k)
         if not lost[i]:
-            for l in range(edges.shape[1]):
-                edge = edges[i, l]
+            for l in range(counts.shape[1]):
+                edge = counts[i, l] - 1
                 values[i, l] = _walk(k, A, total, 0.0, edge)[1] if edge >= 0 else 0.0
 
 
 @jit()
 def _moments_of(means: Any, rows: Any, held: Any, _: Any, out: Any, lost: Any) -> None:
-    """Means of the score and of its size, and effective sample size: out (m, 3)."""
+    """Means of the score and of its size in units, effective sample size over n: out (m, 4)."""
     r = held[1].shape[1]
     u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
     for i in range(len(rows)):
@@ -201,6 +201,7 @@ class SketchEngine(Engine):
 
     #: Below this kernel value at the nearest landmark, x lies outside what the sketch has seen.
     least = 1e-3
+    _loops = _locate, _mass_up_to, _moments_of
 
     def __init__(
         self, sketch: Sketch, fallback: Engine, least_samples: float, n_jobs: int | None = None
@@ -227,7 +228,7 @@ class SketchEngine(Engine):
         """Q, or Q+ where ``upper``: levels (L,) or (m, L) -> (m, L)."""
         targets = self._targets(levels, upper, len(rows))
         positions = np.zeros(targets.shape, dtype=np.int64)
-        lost = self._run(_locate, rows, targets, positions)
+        lost = self._run(self._loops[0], rows, targets, positions)
         answer = self._scores(positions, targets)
         if lost.any():
             of_row = np.broadcast_to(levels, targets.shape)[lost]
@@ -236,30 +237,26 @@ class SketchEngine(Engine):
 
     def cdf(self, rows: Array, v: Array, side: str) -> Array:
         """F(v) or F(v-): v (m, k) -> (m, k)."""
-        edges = np.searchsorted(self.v, v, side="right" if side == "right" else "left") - 1
-        values = np.zeros(edges.shape)
-        lost = self._run(_values_at, rows, edges, values)
+        counts = np.searchsorted(self.v, v, side="right" if side == "right" else "left")
+        values = np.zeros(counts.shape)
+        lost = self._run(self._loops[1], rows, counts, values)
         if lost.any():
             values[lost] = self.fallback_engine.cdf(rows[lost], v[lost], side)
         return values
 
     def moments(self, rows: Array) -> Array:
         """E V, E|V|, effective sample size, and whether the fallback engine widened: (m, 4)."""
-        out, lost = self._moments(rows)
-        units = [self.unit, self.unit, self.sketch.n]
-        moments = np.hstack([out * units, np.zeros((len(rows), 1))])
+        moments = np.zeros((len(rows), 4))
+        lost = self._run(partial(self._loops[2], self.means), rows, moments, moments)
+        moments *= [self.unit, self.unit, self.sketch.n, 1.0]
         if lost.any():
             moments[lost] = self.fallback_engine.moments(rows[lost])
         return moments
 
     def lost(self, rows: Array) -> NDArray[np.bool_]:
         """Rows that the sketch cannot speak for: (m,)."""
-        return self._moments(rows)[1]
-
-    def _moments(self, rows: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Means in units, effective sample size over n: (m, 3); and which rows are lost: (m,)."""
-        out = np.empty((len(rows), 3))
-        return out, self._run(partial(_moments_of, self.means), rows, out, out)
+        none = np.empty((len(rows), 0))
+        return np.asarray(self._run(self._loops[0], rows, none, none.astype(np.int64)))
 
     def _run(self, loop: Callable[..., None], rows: Array, asked: Any, out: Any) -> Any:
         """Fill ``out`` on chunks of rows, in threads; which rows are lost: (m,)."""

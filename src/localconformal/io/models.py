@@ -32,7 +32,8 @@ STAMP, STAMPED = "localconformal.json", ("localconformal", "scikit-learn")
 #: files, or calls what it is given.
 _OWN_MODULES = (
     *("adjustments", "columns", "composition", "corrections", "default_model", "densities"),
-    *("engine", "laws", "models", "preparation", "regressors", "scores", "tabular.model"),
+    *("engine", "laws", "models", "preparation", "regressors", "scores"),
+    *("tabular.model", "torch.tensors"),
 )
 #: Module -> what else a file may name of it, beyond scikit-learn's estimators, NumPy and SciPy,
 #: which skops knows. Only later versions of it know the losses and bins of gradient boosting.

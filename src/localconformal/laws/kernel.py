@@ -18,6 +18,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -30,13 +31,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from localconformal.columns import Features
-from localconformal.engine import (
-    FEW,
-    NO_MASS,
-    Engine,
-    EngineReport,
-    fewest_doublings,
-)
+from localconformal.engine import FEW, NO_MASS, Engine, EngineReport, fewest_doublings
 from localconformal.laws.base import Law, ReferenceEngine, effective_size, reference_rows
 from localconformal.quantiles import EDGE_GUARD, Array
 from localconformal.rows import Curve, Rows
@@ -380,6 +375,8 @@ class KernelLaw(Law):
         Seed of sampled distances, folds, landmarks and the mini-batch. None draws one at fit.
     n_jobs : int or None, default=None
         Threads of the compiled engines; None is one for each core.
+    device : str or None, default=None
+        Where PyTorch computes the law, such as "cuda" (needs the extra ``torch``), if not None.
 
     Attributes
     ----------
@@ -405,6 +402,7 @@ class KernelLaw(Law):
         "tolerance": [_SHARE],
         "random_state": ["random_state"],
         "n_jobs": [None, Integral],
+        "device": [None, str],
     }
 
     kernel: str = "gaussian"
@@ -416,6 +414,7 @@ class KernelLaw(Law):
     tolerance: float = 0.005
     random_state: Any = None
     n_jobs: int | None = None
+    device: str | None = None
 
     def fit(self, X: Any, v: ArrayLike) -> KernelLaw:
         """Embed the reference rows, choose h, and freeze both."""
@@ -426,7 +425,12 @@ class KernelLaw(Law):
                 "for engine='minibatch' only."
             )
         problem = self._place(X, v)
-        self.engine_, self.engine_report_ = _build_engine(self.engine, problem)
+        made = _build_engine(self.engine, problem)
+        if self.device is not None:
+            # By name: tensors are a layer of their own, further on.
+            tensors = import_module("localconformal.torch.tensors")
+            made = tensors.on_tensors(*made, problem, self.device)
+        self.engine_, self.engine_report_ = made
         return self
 
     def _place(self, X: Any, v: ArrayLike) -> Problem:

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from localconformal.models import unwrap
+from localconformal.torch.tensors import check_device
 
 #: Hooks, modes and devices belong to the module: one caller at a time.
 _one_at_a_time = RLock()
@@ -80,14 +81,7 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"got batch_size={self.batch_size!r}; expected a positive number of rows."
             )
-        try:
-            torch.zeros(1, device=self.device)
-        except (AssertionError, NotImplementedError, RuntimeError, TypeError) as error:
-            reason = str(error).split("\n")[0]
-            raise ValueError(
-                f"got device={self.device!r}, which PyTorch cannot use ({reason}); expected 'cpu', "
-                "'cuda' or another device that it has."
-            ) from error
+        check_device(self.device, "float32")
         _, module = _network_of(self.module)
         _layer_of(module, self.layer)
         self.is_fitted_ = True
