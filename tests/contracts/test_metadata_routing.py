@@ -1,4 +1,4 @@
-"""scikit-learn's metadata routing: what a regressor requests reaches it, and its base model."""
+"""scikit-learn's metadata routing: weights reach the models that request them, and no others."""
 
 import joblib
 import numpy as np
@@ -6,17 +6,23 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import localconformal as lc
-from registry import ci_but, light, smooth_data
+from registry import ESTIMATORS, ci_but, light, smooth_data
 
 X, Y = smooth_data(160, seed=0)
 WEIGHT = np.where(X[:, 0] > 0, 1.0, 1e-9)
 NEW = X[:20]
+EACH = pytest.mark.parametrize(
+    "estimator_class",
+    ci_but(
+        {lc.MondrianConformalRegressor, lc.SLCPRegressor, lc.SplitConformalRegressor}, ESTIMATORS
+    ),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -25,13 +31,42 @@ def _enabled():
         yield
 
 
+def asking(model, value=True):
+    """The estimator with a base model that answers this when asked for weights."""
+    base = clone(model.get_params()["estimator"]).set_fit_request(sample_weight=value)
+    return clone(model).set_params(estimator=base)
+
+
 def without_routing(model, **fit_params):
     with sklearn.config_context(enable_metadata_routing=False):
         return clone(model).fit(X, Y, **fit_params).predict(NEW)
 
 
+@EACH
+def test_a_base_model_that_requests_weights_gets_them(estimator_class):
+    model = light(estimator_class)
+    weighted = asking(model).fit(X, Y, sample_weight=WEIGHT).predict(NEW)
+    np.testing.assert_array_equal(weighted, without_routing(model, sample_weight=WEIGHT))
+    assert not np.array_equal(weighted, without_routing(model))
+
+
+@EACH
+def test_a_base_model_that_requests_none_gets_none(estimator_class):
+    model = light(estimator_class)
+    with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+        clone(model).fit(X, Y, sample_weight=WEIGHT)
+    with pytest.raises(TypeError, match="sample_weight"):
+        asking(model, False).fit(X, Y, sample_weight=WEIGHT)
+    scored = asking(model, False).set_score_request(sample_weight=True)
+    weights = {"sample_weight": WEIGHT}
+    found = cross_validate(scored, X, Y, params=weights, cv=2, return_estimator=True)["estimator"]
+    plain = cross_validate(model, X, Y, params={}, cv=2, return_estimator=True)["estimator"]
+    for one, other in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(one.predict(NEW), other.predict(NEW))
+
+
 class Mute:
-    """A model that is not of scikit-learn's kind: the weighted mean."""
+    """A model that cannot request anything: the weighted mean."""
 
     def get_params(self, deep=True):
         return {}
@@ -44,8 +79,8 @@ class Mute:
         return np.full(len(X), self.mean)
 
 
-@pytest.mark.parametrize("estimator", [None, Mute(), LinearRegression()], ids=str)
-def test_a_request_of_the_regressor_passes_weights_to_its_base_model(estimator):
+@pytest.mark.parametrize("estimator", [None, Mute()], ids=["default", "mute"])
+def test_a_request_here_speaks_for_a_base_model_that_cannot(estimator):
     model = lc.SplitConformalRegressor(estimator, random_state=0).set_score_request(
         sample_weight=False
     )
@@ -67,7 +102,7 @@ def piped(request):
     return make_pipeline(scaler, LinearRegression().set_fit_request(sample_weight=request))
 
 
-def test_a_pipeline_routes_to_its_own_steps():
+def test_an_alias_and_a_pipeline_are_followed():
     model = lc.SplitConformalRegressor(piped("importance"), random_state=0)
     found = model.fit(X, Y, importance=WEIGHT).predict(NEW)
     expected = without_routing(light(lc.SplitConformalRegressor), sample_weight=WEIGHT)
@@ -81,6 +116,17 @@ def test_folds_are_routed_wherever_they_are_fitted(backend):
     with joblib.parallel_config(backend):
         together = model.set_params(n_jobs=2).fit(X, Y, sample_weight=WEIGHT).predict_interval(NEW)
     np.testing.assert_array_equal(alone, together)
+
+
+def test_several_base_models_request_the_same_or_are_refused():
+    low, high = (QuantileRegressor(quantile=q, alpha=0) for q in (0.05, 0.95))
+    both = [one.set_fit_request(sample_weight=True) for one in (low, high)]
+    model = lc.ConformalizedQuantileRegressor(tuple(both), random_state=0)
+    found = clone(model).fit(X, Y, sample_weight=WEIGHT).predict(NEW)
+    np.testing.assert_array_equal(found, without_routing(model, sample_weight=WEIGHT))
+    high.set_fit_request(sample_weight=False)
+    with pytest.raises(ValueError, match="set the same requests"):
+        lc.ConformalizedQuantileRegressor((low, high)).fit(X, Y, sample_weight=WEIGHT)
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import (
     check_array,
     check_consistent_length,
@@ -126,9 +128,21 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             sections = [_told(cls, heading) for heading in ("Parameters", "Attributes")]
             cls.__doc__ = "\n\n".join([about, *sections]) + examples + code
 
-    # Gives `set_fit_request(sample_weight=...)`, as a signature would: the way that scikit-learn's
-    # metadata routing reaches `fit`, and with it the base model.
+    # Gives `set_fit_request(sample_weight=...)`, as a signature would.
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"sample_weight": None}
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """A base model gets what it requests of ``fit``, where scikit-learn's routing is enabled.
+
+        `set_fit_request` of this estimator decides for None and models that cannot request.
+        """
+        own, requesters = super().get_metadata_routing(), _requesters(self.estimator)
+        if requesters and own.fit.requests["sample_weight"] is None:
+            # Nothing was said of the regressor: the word of the base model is enough.
+            del own.fit.requests["sample_weight"]
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=self).add_self_request(own)
+        return router.add(method_mapping=to_fit, **requesters)
 
     def _method(self, task: Task) -> Method:
         """The terms of the equation, for these training rows."""
@@ -146,8 +160,8 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         y : array of shape (n,)
         **fit_params
             Passed to the base estimator's ``fit``, cut to the training rows where they have one
-            entry per row. Where the method takes them, ``groups`` or ``weights``; every later call
-            needs them too.
+            entry per row; with scikit-learn's metadata routing, those that it requests. Where the
+            method takes them, ``groups`` or ``weights``; every later call needs them too.
         """
         beside = fit_params.pop(self.beside, None) if self.beside else None
         self._validate_params()
@@ -169,6 +183,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         rows, y = self._rows(X, beside, reset=True), check_target(y)
         check_consistent_length(rows.X, y)
         if fit_params:
+            fit_params = _routed_params(self, fit_params)
             _check_params(fit_params, len(y), self._base_estimator(0, fit_params), self.beside)
         split_seed, seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         train, held = split_rows(len(y), self.calibration_size, int(split_seed))
@@ -583,6 +598,28 @@ def check_target(y: Any) -> Array:
             f"{_LARGEST_RESPONSE:g} in size: count it in a larger unit."
         )
     return target
+
+
+def _routed_params(regressor: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
+    """What the base models get of the fit parameters: all of them where routing is not enabled."""
+    if not get_config()["enable_metadata_routing"]:
+        return fit_params
+    routed = process_routing(regressor, "fit", **fit_params)
+    requested = [dict(routed[name].fit) for name in _requesters(regressor.estimator)]
+    if len({frozenset((name, id(value)) for name, value in one.items()) for one in requested}) > 1:
+        raise ValueError(
+            f"got base models that request {[sorted(each) for each in requested]} of fit, "
+            "under these or other names; expected the same of each: set the same requests."
+        )
+    return requested[0] if requested else fit_params
+
+
+def _requesters(estimator: Any) -> dict[str, Any]:
+    """The base models that can request metadata, by name; none unless all of them can."""
+    models = models_given(estimator)
+    if not all(hasattr(model, "get_metadata_routing") for model in models):
+        return {}
+    return {f"estimator_{place}": model for place, model in enumerate(models)}
 
 
 def _check_params(
