@@ -79,7 +79,7 @@ def test_every_part_of_the_audit_is_in_a_table_and_in_its_place_in_a_chart(argum
     assert {option["label"]: option["columns"]["label"] for option in options} == {
         by: [cell.label for cell in cells if cell.by == by] for by in {cell.by for cell in cells}
     }
-    expected = "glance groups features sizes errors intervals differences"
+    expected = "glance groups features sizes errors intervals predictions differences"
     assert set(expected.split()) <= set(summary["charts"])
 
 
@@ -95,6 +95,23 @@ def test_the_promise_is_the_models_own_words_and_what_is_not_there_is_said(
     assert "intervals" not in alone["charts"]
     found = audit(*rows(60))
     assert "groups" not in report_content(found)["charts"]
+
+
+def test_predictions_are_drawn_with_their_intervals_where_they_are_known(arguments, summary, page):
+    columns, chart = columns_of(summary, "predictions"), summary["charts"]["predictions"]
+    drawn, (lower, upper) = columns["row"], arguments["intervals"].T
+    expected = {"predicted": arguments["y_pred"], "observed": arguments["y"]}
+    for name, values in {**expected, "lower": lower, "upper": upper}.items():
+        np.testing.assert_allclose(columns[name], values[drawn], rtol=1e-5, err_msg=name)
+    low, high = chart["ends"]
+    assert low <= min(columns["observed"]) <= max(columns["observed"]) <= high
+    assert "R2 = " in page
+    X, y, intervals = rows(60)
+    assert "predictions" not in content_of_rows(X, y, intervals)["charts"]
+    intervals[:3, 1] = np.inf
+    endless = content_of_rows(X, y, intervals, y_pred=y)["charts"]["predictions"]
+    assert np.isfinite(endless["ends"]).all()
+    assert "Cut at the edge" in endless["note"]
 
 
 @pytest.mark.parametrize("shorter", [["X"], ["y", "intervals"]])
@@ -202,8 +219,7 @@ def test_without_jinja2_the_extra_is_named_and_a_notebook_shows_the_text(
 def test_intervals_that_are_all_alike_and_few_rows():
     for bounds in ([-np.inf, np.inf], [-1.0, 1.0], [-1e-300, 1e300], [5.0, 6.0]):
         X, y, _ = rows(60)
-        content = content_of_rows(X, y, np.tile(bounds, (60, 1)))
-        render(content)
+        render(content_of_rows(X, y, np.tile(bounds, (60, 1)), y_pred=np.zeros(60)))
     for n in (1, 2, 30):
         X, y, intervals = rows(n)
         page = render(content_of_rows(X[["hour"]], y, intervals))

@@ -38,7 +38,7 @@ def reports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     X, y, intervals = rows(30)
     intervals[:3, 1] = float("inf")
-    few = {"audit": audit(X, y, intervals), "X": X, "y": y, "intervals": intervals}
+    few = {"audit": audit(X, y, intervals), "X": X, "y": y, "intervals": intervals, "y_pred": y}
     made = {"ordinary": ordinary(), "hostile": hostile(), "few": few}
     return {
         name: write_report(**given, path=folder / f"{name}.html") for name, given in made.items()

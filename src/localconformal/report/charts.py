@@ -22,8 +22,10 @@ UNDER, OVER, _WITHIN = "under", "over", "within"
 #: What stands before the words for a part, by its kind; those told first come first.
 KINDS = {"rules": "Rule: ", "groups": "Group: ", "slab": "Slab: ", "sizes": "Interval "}
 KINDS["features"] = "Bin: "
-#: Features, and parts of one; methods; rows in the charts of errors and of intervals.
-_MAX_OPTIONS, _MAX_PARTS, MAX_METHODS, _MAX_POINTS, _MAX_INTERVALS = 60, 40, 60, 1_500, 120
+#: Features, and parts of one; methods.
+_MAX_OPTIONS, _MAX_PARTS, MAX_METHODS = 60, 40, 60
+#: Rows in the charts of errors, of intervals and of predictions.
+_MAX_POINTS, _MAX_INTERVALS, _MAX_PREDICTED = 1_500, 120, 200
 #: Axes end at this quantile; the few rows beyond stand at the edge, and are counted.
 _EDGE = 0.995
 _READING = (
@@ -82,9 +84,9 @@ def _columns(rows: Iterable[tuple[str, Any, str]], value: str = "coverage") -> d
 
 
 def all_charts(
-    audit: Audit, rows: tuple[Array, Array] | None, comparison: Comparison | None, seed: int
+    audit: Audit, rows: tuple[Array, Array, Any] | None, comparison: Comparison | None, seed: int
 ) -> dict[str, Any]:
-    """Name -> chart, those that can be drawn; rows are (y, bounds)."""
+    """Name -> chart, those that can be drawn; rows are (y, bounds, predictions or None)."""
     charts = {"glance": _glance_chart(audit), **_part_charts(audit)}
     if rows is not None:
         charts |= _row_charts(*rows, seed)
@@ -112,16 +114,14 @@ def _glance_chart(audit: Audit) -> dict[str, Any]:
 
 def _part_charts(audit: Audit) -> dict[str, Any]:
     level, charts = audit.summary.confidence_level, {}
-    if cells := audit.groups:
-        lead = "Is every group covered alike?"
-        charts["groups"] = _forest("Coverage by group", lead, level, **_choice("Groups", cells))
-    if cells := audit.features:
-        lead = "Is coverage the same all along a feature? Those that are off most come first."
-        choice = _choice("Feature", cells)
-        charts["features"] = _forest("Coverage by feature", lead, level, **choice)
-    if cells := audit.sizes:
-        lead = "From the shortest to the longest: are long and short intervals covered alike?"
-        charts["sizes"] = _forest("Coverage by length", lead, level, **_choice("Strata", cells))
+    for part, by, lead in (
+        ("groups", "group", "Is every group covered alike?"),
+        ("features", "feature", "Is coverage the same along a feature? Those off most come first."),
+        ("sizes", "length", "From the shortest to the longest: are all lengths covered alike?"),
+    ):
+        if cells := getattr(audit, part):
+            choice = _choice(by.capitalize(), cells)
+            charts[part] = _forest(f"Coverage by {by}", lead, level, **choice)
     return charts
 
 
@@ -161,11 +161,13 @@ def _differences_chart(comparison: Comparison) -> dict[str, Any]:
     return {"differences": _forest("Differences between methods", lead, 0.0, options, **more)}
 
 
-def _row_charts(y: Array, bounds: Array, seed: int) -> dict[str, Any]:
-    """Length against error and sorted intervals, those that can be drawn."""
+def _row_charts(y: Array, bounds: Array, y_pred: Any, seed: int) -> dict[str, Any]:
+    """Predictions, length against error and sorted intervals, those that can be drawn."""
     covered, length = is_covered(y, bounds), tied_lengths(bounds)
     finite = np.flatnonzero(np.isfinite(bounds).all(axis=1) & np.isfinite(length))
     charts = {"intervals": _sorted_intervals(y, bounds, covered, length, seed)}
+    if y_pred is not None:
+        charts["predictions"] = _predictions(y, bounds, y_pred, seed)
     left_out = _say_if_any("Infinite, and left out", len(y) - len(finite))
     if not len(finite):
         return charts
@@ -209,6 +211,26 @@ def _sorted_intervals(
         note=f"{_say_drawn(len(rows), len(y), seed)}{around}",
         end=float(np.quantile(away[np.isfinite(away)], _EDGE)),
         order=f"rows, {'as they came' if tied else 'the shortest interval first'}",
+    )
+
+
+def _predictions(y: Array, bounds: Array, y_pred: Any, seed: int) -> dict[str, Any]:
+    rows = drawn_rows(len(y), _MAX_PREDICTED, seed)
+    predicted, observed, lower, upper = np.column_stack([y_pred, y, bounds])[rows].T
+    # The axis leaves out a few bounds at either end, but no prediction and no y.
+    finite = bounds[np.isfinite(bounds)]
+    reach = np.quantile(finite, [1.0 - _EDGE, _EDGE]) if len(finite) else finite
+    seen = np.concatenate([predicted, observed, reach])
+    low, high = float(seen.min()), float(seen.max())
+    beyond = _say_if_any("Cut at the edge", int(np.sum((lower < low) | (upper > high))))
+    columns = {"row": rows, "predicted": predicted, "observed": observed, "lower": lower}
+    return _chart(
+        "predictions",
+        "Predicted and observed",
+        "Each line is one row's interval, each dot its y; on the dashed line y is as predicted.",
+        {**columns, "upper": upper, "covered": is_covered(y, bounds)[rows]},
+        note=f"{_say_drawn(len(rows), len(y), seed)}{beyond}",
+        ends=[low, high],
     )
 
 

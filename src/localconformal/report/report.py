@@ -103,8 +103,8 @@ def report_content(
     intervals : array of shape (n, 2), default=None
         The rows that were audited, for the charts of errors and intervals.
     y_pred : array of shape (n,), default=None
-        Point predictions of these rows, for their errors; None asks the model, where it is asked
-        for the intervals too.
+        Point predictions of these rows, for their errors and a chart; None asks the model, where
+        it is asked for the intervals too.
     random_state : int, default=0
         Seed of the rows drawn.
     group_hint : str, default="pass groups= to the audit"
@@ -119,7 +119,7 @@ def report_content(
             y_pred = model.predict(X)
     found = rows = None
     if y is not None and intervals is not None:
-        rows = _check_rows(audit, y, intervals)
+        rows = (*_check_rows(audit, y, intervals), y_pred)
         found = None if y_pred is None else accuracy(rows[0], y_pred)
     numbers = [(name, typeset(said), text) for name, said, text in summary_lines(audit.summary)]
     content = {

@@ -43,7 +43,7 @@ function forest(spec, columns, width) {
   const target = place(spec.reference);
   const nodes = xAxis(place, top, bottom, format, "", narrow ? 3 : 5);
   nodes.push(line(target, top - 4, target, bottom, "target"));
-  const anchor = target > right - 60 ? "end" : "middle";
+  const anchor = target < 40 ? "start" : target > right - 60 ? "end" : "middle";
   const name = spec.share ? `target ${format(spec.reference)}` : "no difference";
   nodes.push(text(target, top - 10, name, { class: "axis", "text-anchor": anchor }));
   if (spec.expected) {
@@ -101,6 +101,33 @@ function inRow(row, value) {
   return sayTick(value, (number(row.upper) - number(row.lower)) / 10);
 }
 
+function predictions(spec, columns, width) {
+  const height = Math.min(460, Math.max(300, width * 0.55));
+  const [low, high] = spec.ends.map(number);
+  const [first, last] = [Math.min(...columns.predicted), Math.max(...columns.predicted)];
+  const room = (last - first || Math.abs(last) || 1) * 0.03;
+  const box = frame(width, height, low, high);
+  const x = scale(first - room, last + room, box.left, box.right);
+  const y = scale(low, high, box.bottom, box.top);
+  const nodes = [
+    ...yAxis(y, box.left, box.right, sayTick, "observed", UPWARDS),
+    ...xAxis(x, box.top, box.bottom, sayTick, "predicted", width < 560 ? 4 : 7),
+  ];
+  // Misses last: they must not hide under the many.
+  for (const row of zip(columns).sort((a, b) => Number(b.covered) - Number(a.covered))) {
+    const place = x(number(row.predicted));
+    const tip = `row ${count(row.row)}: predicted ${inRow(row, row.predicted)}, observed ${inRow(row, row.observed)}\n${inRow(row, row.lower)} to ${inRow(row, row.upper)}`;
+    nodes.push(
+      svg("g", { class: row.covered ? "mark row" : "mark row miss", "data-tip": tip },
+        line(place, y(number(row.lower)), place, y(number(row.upper)), "range"),
+        svg("circle", { cx: place, cy: y(number(row.observed)), r: row.covered ? 2 : 3, class: "dot" })),
+    );
+  }
+  const [from, to] = [Math.max(x.low, low), Math.min(x.high, high)];
+  if (from < to) nodes.push(line(x(from), y(from), x(to), y(to), "target"));
+  return [height, nodes];
+}
+
 function intervals(spec, columns, width) {
   const rows = zip(columns);
   const height = Math.min(380, Math.max(260, width * 0.5));
@@ -124,4 +151,4 @@ function intervals(spec, columns, width) {
   return [height - 10, nodes];
 }
 
-const KINDS = { forest, scatter, intervals };
+const KINDS = { forest, scatter, predictions, intervals };
