@@ -55,6 +55,8 @@ _SEARCH_ROWS, _SEARCH_LANDMARKS, _LANDMARKS = 1_000, 200, 500
 _KERNEL_ROWS = 1_024
 #: One minus a leverage, at least: a row that fits itself tells nothing.
 _LEAST_FREE = 1e-10
+#: Rows up to which there is a network, by effort.
+_NETWORK_ROWS = {"low": 0, "default": 5_000, "high": 20_000}
 #: Rows from which a network holds some out to know when to stop.
 _EARLY_STOPPING_FROM = 100
 
@@ -271,7 +273,7 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
             ),
             "kernel ridge": _Member(NystroemRidge(seed), "box", z),
         }
-        if n <= (_MANY if self.effort == "default" else 4 * _MANY) and self.effort != "low":
+        if n <= _NETWORK_ROWS[self.effort]:
             members["network"] = _Member(_Networks(seed), "box", z)
         return members
 
