@@ -8,6 +8,7 @@ a fine lattice: a rounding error of y, or of another machine, does not grow into
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -55,6 +56,8 @@ _SEARCH_ROWS, _SEARCH_LANDMARKS, _LANDMARKS = 1_000, 200, 500
 _KERNEL_ROWS = 1_024
 #: One minus a leverage, at least: a row that fits itself tells nothing.
 _LEAST_FREE = 1e-10
+_NETWORK = {"hidden_layer_sizes": (64, 64), "alpha": 1e-3, "learning_rate_init": 3e-3}
+_NETWORK |= {"n_iter_no_change": 8, "max_iter": 150}
 #: Rows up to which there is a network, by effort.
 _NETWORK_ROWS = {"low": 0, "default": 5_000, "high": 20_000}
 #: Rows from which a network holds some out to know when to stop.
@@ -161,7 +164,7 @@ class _Member:
             model, answers, known = self.make.fit_held_out(X[both], self.target[both])
             return model, both[known], answers
         held_out = (X[fold], self.target[fold]) if isinstance(self.make, Boosting) else ()
-        model = self.make.fit(X[rest], self.target[rest], *held_out)
+        model = copy(self.make).fit(X[rest], self.target[rest], *held_out)
         return model, fold, self.centre.back(model.predict(X[fold]))
 
     def add(self, model: Any, rows: Index, answers: Array) -> None:
@@ -225,32 +228,26 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
         z, n = units.to_target(units.to_z(y)), len(y)
         self.errors_: dict[str, float] = {}
         self.dropped_: dict[str, str] = {}
-        held: dict[str, Array] = {}
-        if own is not None:
-            held["own model"] = units.to_z(own)
-        self.readable_, self.centres_ = _is_readable(X), {}
-        members: dict[str, _Member] = {}
-        drawn = np.sort(np.random.default_rng(seed).permutation(n)[:_MOST_ROWS])
+        self.readable_, members = _is_readable(X), dict[str, _Member]()
         if self.readable_:
             self.codes_, rows = _Codes(Rows(X), seed), Rows(X)
             views = {name: self._view(name, rows) for name in ("codes", "box")}
-            members = self._fit_members(views, z, drawn, seed) if n > 1 else {}
-        held.update({name: member.held for name, member in members.items()})
+            members = self._fit_members(views, z, seed) if n > 1 else {}
+        held = {} if own is None else {"own model": units.to_z(own)}
+        held |= {name: member.held for name, member in members.items()}
         errors = {name: float(np.abs(z - m).mean()) for name, m in held.items()}
         self.errors_.update({name: error * units.unit for name, error in errors.items()})
         self.weights_ = _weigh(held, z, seed) if held else {}
-        kept = {name: member for name, member in members.items() if name in self.weights_}
-        self.centres_ = {name: member.centre for name, member in kept.items()}
+        self.centres_ = {name: m.centre for name, m in members.items() if name in self.weights_}
         blend = sum((w * held[name] for name, w in self.weights_.items()), np.zeros(n))
         self.held_out_ = on_lattice(np.asarray(blend))
         self.oob_prediction_ = units.to_y(self.held_out_)
         return self
 
-    def _fit_members(
-        self, views: dict[str, Any], z: Array, drawn: Index, seed: int
-    ) -> dict[str, _Member]:
+    def _fit_members(self, views: dict[str, Any], z: Array, seed: int) -> dict[str, _Member]:
         """Held-out answers of all members; those that are hopeless after a first look go."""
         n, members = len(z), self._members(z, views["codes"].shape[1], seed)
+        drawn = np.sort(np.random.default_rng(seed).permutation(n)[:_MOST_ROWS])
         n_folds = {"low": 2, "high": 8}.get(self.effort, _FOLDS)
         folds = [(drawn[a], drawn[b]) for a, b in fold_rows(len(drawn), n_folds, seed)]
         self._fit_side_by_side(list(members.values()), folds[:1], views)
@@ -274,7 +271,7 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
             "kernel ridge": _Member(NystroemRidge(seed), "box", z),
         }
         if n <= _NETWORK_ROWS[self.effort]:
-            members["network"] = _Member(_Networks(seed), "box", z)
+            members["network"] = _Member(Network(random_state=seed, **_NETWORK), "box", z)
         return members
 
     def _fit_side_by_side(self, members: list[_Member], folds: list[Any], views: Any) -> None:
@@ -446,24 +443,6 @@ class Network(MLPRegressor):
     def predict(self, X: Array) -> Array:
         """(n,) predictions."""
         return activations(self, X, len(self.coefs_))[:, 0]
-
-
-@dataclass(frozen=True)
-class _Networks:
-    """Makes networks of two layers."""
-
-    seed: int
-
-    def fit(self, X: Array, y: Array) -> Network:
-        made = Network(
-            hidden_layer_sizes=(64, 64),
-            alpha=1e-3,
-            learning_rate_init=3e-3,
-            n_iter_no_change=8,
-            max_iter=150,
-            random_state=self.seed,
-        )
-        return made.fit(X, y)
 
 
 def activations(network: Any, X: Any, layers: int) -> Array:
