@@ -198,10 +198,6 @@ class Law(BaseEstimator):
         """The law at these rows; as it stands here, an engine's, asked with the view of them."""
         return WeightedLaw(self.engine_, self.view_(rows))
 
-    def at_levels(self, levels: Array) -> Law:
-        """An unfitted law, cheaper where possible, that will be asked for these levels only."""
-        return self
-
     def fit_localizer(self, X: Any, v: ArrayLike) -> Localizer:
         """Fit what the kernel between two rows needs, for methods that weigh calibration rows."""
         return self.fit(X, v).localizer()

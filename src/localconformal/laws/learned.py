@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
-from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils import check_random_state
 
@@ -121,11 +120,6 @@ class LearnedLaw(Law):
         inside = _interpolate(curves, self.levels_, self.grid_[self.inside_])
         values = np.maximum.accumulate(np.hstack([lower, inside, upper]), axis=1)
         return Knots(self.grid_, values, total=float(self.n_reference_))
-
-    def at_levels(self, levels: Array) -> LearnedLaw:
-        """A cheaper law that is asked for these levels only."""
-        law: LearnedLaw = clone(self)
-        return law.set_params(levels=tuple(levels)) if len(levels) > 1 else law
 
 
 def _interpolate(curves: Array, levels: Array, asked: Array) -> Array:

@@ -125,11 +125,6 @@ class _TransformedLaw(Law):
         made = UniformLaw() if self.law is None else make_law(self.law)
         return seeded(made, self.random_state, self.n_jobs)
 
-    def at_levels(self, levels: Array) -> Law:
-        """The same with a cheaper law of W, where there is one."""
-        law: Law = clone(self)
-        return law.set_params(law=self._inner_law().at_levels(levels))
-
     def at(self, rows: Rows) -> Knots:
         """The law at each row, as quantiles on the common grid."""
         return Knots.of(self.law_.at(rows)).changed(*self.terms(rows))
@@ -331,11 +326,10 @@ def _held_out_quantiles(
 
     A task is a law and a fold, so that no core waits for one that has a law left.
     """
-    asked = [law.at_levels(levels) for law in laws]
     found = np.empty((len(laws), sum(len(fold.index) for fold in folds), len(levels)))
 
     def answer(k: int, fold: _Fold) -> None:
-        fitted = clone(asked[k]).fit(fold.rest, fold.v_rest)
+        fitted = clone(laws[k]).fit(fold.rest, fold.v_rest)
         found[k, fold.index] = Knots.of(fitted.at(fold.rows), levels).values
 
     in_threads([partial(answer, k, fold) for k in range(len(laws)) for fold in folds], n_jobs)
