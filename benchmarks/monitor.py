@@ -86,7 +86,7 @@ def quiet_streams(model, n_streams):
     alarms, n = int(np.isfinite(found).sum()), np.arange(1, QUIET["rows"] + 1)[::BAND_EVERY]
     left = 0
     for course in covered[::BAND_EVERY].T:
-        lower, upper = anytime_band(course, n, 0.95)
+        lower, upper = anytime_band(course, n)
         left += bool(np.any((lower > LEVEL) | (upper < LEVEL)))
     return {
         **QUIET,

@@ -73,7 +73,6 @@ def draw(models, X, y):
         "bands_medians": plots.plot_bands(X["hour"], y, {"SLCP, forest": best}),
         "bands_labels": plots.plot_bands(X["weather"], y, {"SLCP, forest": best}, max_points=600),
         "sorted": plots.plot_sorted(y, best, y_pred=forest.predict(X)),
-        "sorted_prediction": plots.plot_sorted(y, best, by="prediction", max_points=150),
         "group_coverage": plots.plot_group_coverage(y, one_width, X["weather"]),
         "feature_coverage": plots.plot_feature_coverage(X["hour"], y, one_width),
         "feature_coverage_missing": plots.plot_feature_coverage(X["celsius"], y, best),

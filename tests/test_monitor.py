@@ -4,7 +4,6 @@ import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import product
 
 import numpy as np
 import pytest
@@ -179,13 +178,13 @@ def test_the_band_holds_at_all_rows_although_the_chance_drifts():
 @given(st.integers(0, 500), st.integers(0, 500))
 def test_the_band_is_where_the_mixture_is_below_its_limit(covered, missed):
     k, n = np.array([float(covered)]), np.array([float(covered + missed)])
-    lower, upper = anytime_band(k, n, 0.95)
+    lower, upper = anytime_band(k, n)
     assert 0.0 <= lower[0] <= upper[0] <= 1.0
     assert lower[0] <= covered / max(1, covered + missed) <= upper[0] or covered + missed == 0
-    assert anytime_band(n - k, n, 0.95)[0] == pytest.approx(1.0 - upper)
+    assert anytime_band(n - k, n)[0] == pytest.approx(1.0 - upper)
     if lower[0] > 1e-9:
         assert log_mixture(k, n, lower) == pytest.approx(math.log(2.0 / 0.05), abs=1e-3)
-    of_many = anytime_band([90_000_000], [100_000_000], 0.95)
+    of_many = anytime_band([90_000_000], [100_000_000])
     assert of_many[1] - of_many[0] < 5e-4
 
 
@@ -342,10 +341,10 @@ def test_a_reset_while_rows_are_scored_mixes_no_streams(tmp_path):
 @pytest.mark.parametrize("noise", [1.0, 4.0])
 def test_a_loaded_monitor_goes_on_as_if_nothing_had_happened(noise, tmp_path):
     model, (X, y) = split_model(), linear_rows(700, 7, noise)
-    monitor = lc.CoverageMonitor(model, false_alarm=0.02, probability=0.9, random_state=4)
+    monitor = lc.CoverageMonitor(model, false_alarm=0.02, random_state=4)
     path = monitor.update(X[:400], y[:400]).save(tmp_path / "monitor.json")
     again = lc.CoverageMonitor.load(path, model)
-    assert (again.false_alarm, again.probability) == (0.02, 0.9)
+    assert again.false_alarm == 0.02
     assert (again.alarm_ is None) == (noise == 1.0)
     assert (again.summary(), again.alarm_) == (monitor.summary(), monitor.alarm_)
     for each in (monitor, again):
@@ -450,9 +449,9 @@ def test_models_that_cannot_be_watched_and_chances_outside_0_1_are_refused():
     ).fit(X, y)
     with pytest.raises(ValueError, match="without weights"):
         lc.CoverageMonitor(weighted)
-    for name, value in product(("false_alarm", "probability"), (0.0, 1.0, -1, np.nan, "1", None)):
-        with pytest.raises(ValueError, match=f"{name} is "):
-            lc.CoverageMonitor(split_model(), **{name: value})
+    for value in (0.0, 1.0, -1, np.nan, "1", None):
+        with pytest.raises(ValueError, match="false_alarm is "):
+            lc.CoverageMonitor(split_model(), false_alarm=value)
 
 
 @pytest.mark.ci

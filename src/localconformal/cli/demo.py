@@ -124,16 +124,13 @@ def _conclusion(rows: dict[str, dict[str, Any]]) -> str:
 
 
 def _draw(X: Any, y: Any, bands: dict[str, Any], path: Path) -> None:
-    from matplotlib.figure import Figure
-
     from localconformal.plots import plot_comparison
 
-    figure = Figure(figsize=(11, 5.4), layout="constrained")
     title = f"The same {_LEVEL} promise, three ways to keep it"
     shown = {name: band for name, band in bands.items() if name != ORACLE}
-    options: dict[str, Any] = {"oracle": bands[ORACLE], "title": title, "figure": figure}
-    plot_comparison(X, y, shown, EDGES, confidence_level=_CONFIDENCE_LEVEL, **options)
-    figure.savefig(path, dpi=100, pil_kwargs={"optimize": True})
+    options: dict[str, Any] = {"oracle": bands[ORACLE], "title": title}
+    axes, _ = plot_comparison(X, y, shown, EDGES, confidence_level=_CONFIDENCE_LEVEL, **options)
+    axes[0, 0].figure.savefig(path, dpi=100, pil_kwargs={"optimize": True})
 
 
 def _report(X: Any, y: Any, intervals: Any, model: Any, compared: Comparison, path: Path) -> None:

@@ -160,17 +160,17 @@ class Martingales:
 _RATES, _HALVINGS = 2.0 ** np.arange(2.0, -12.0, -0.5), 50
 
 
-def anytime_band(n_covered: ArrayLike, n: ArrayLike, probability: float) -> tuple[Array, Array]:
+def anytime_band(n_covered: ArrayLike, n: ArrayLike) -> tuple[Array, Array]:
     """Lower and upper bounds of the mean chance to be covered: (m,), (m,); (0, 1) without rows.
 
-    With at least this probability they hold at every row of the stream.
+    With a probability of at least 95 % they hold at every row of the stream.
 
-    >>> low, high = anytime_band([0, 90, 9_000], [0, 100, 10_000], 0.95)
+    >>> low, high = anytime_band([0, 90, 9_000], [0, 100, 10_000])
     >>> low.round(2), high.round(2)
     (array([0.  , 0.77, 0.89]), array([1.  , 0.97, 0.91]))
     """
     k, rows = np.asarray(n_covered, dtype=np.float64), np.asarray(n, dtype=np.float64)
-    log_limit = np.log(2.0 / (1.0 - probability))
+    log_limit = np.log(2.0 / 0.05)
     return _lower_bound(k, rows, log_limit), 1.0 - _lower_bound(rows - k, rows, log_limit)
 
 

@@ -45,15 +45,15 @@ from localconformal.regressors.base import (
 #: Rows that are scored at a time.
 _ROWS_AT_A_TIME = 1_024
 #: Of the file. Raised when its content or the bets change: wealth of other bets cannot go on.
-_FORMAT = 5
+_FORMAT = 6
 
 
 @dataclass(frozen=True)
 class RunningCoverage:
     """Share of the rows so far that were covered, NaN before the first row; and a band.
 
-    With the monitor's ``probability`` the band holds the mean chance to be covered, given the past
-    of each row, at all rows of the stream at once.
+    With 95 % probability the band holds the mean chance to be covered, given the past of each row,
+    at all rows of the stream at once.
     """
 
     coverage: float
@@ -103,8 +103,6 @@ class CoverageMonitor:
         CD-Split), scores are ranked within cells: a change of the cells' shares alone is none.
     false_alarm : float, default=0.01
         Chance of ever an alarm where nothing changes.
-    probability : float, default=0.95
-        That the band of the coverage holds at all rows.
     random_state : int or None, default=None
         Of the numbers that tell equal scores apart.
 
@@ -127,17 +125,11 @@ class CoverageMonitor:
     True
     """
 
-    def __init__(
-        self,
-        model: Any,
-        *,
-        false_alarm: float = 0.01,
-        probability: float = 0.95,
-        random_state: Any = None,
-    ) -> None:
-        self.model = model
-        self.false_alarm = _check_chance("false_alarm", false_alarm)
-        self.probability = _check_chance("probability", probability)
+    def __init__(self, model: Any, *, false_alarm: float = 0.01, random_state: Any = None) -> None:
+        chance: Any = false_alarm
+        if not isinstance(chance, Real) or not 0.0 < float(chance) < 1.0:
+            raise ValueError(f"false_alarm is {chance!r}; expected a number inside (0, 1).")
+        self.model, self.false_alarm = model, float(chance)
         self._seed = int(check_random_state(random_state).randint(2**31 - 1))
         # Whoever changes or reads the stream holds it; while rows are scored nobody does.
         self._lock = threading.RLock()
@@ -196,7 +188,7 @@ class CoverageMonitor:
         """Coverage of `predict_interval` at the model's level so far, with its band."""
         with self._lock:
             k, n = self._stream.n_covered, self._stream.rows
-        lower, upper = anytime_band([k], [n], self.probability)
+        lower, upper = anytime_band([k], [n])
         return RunningCoverage(k / n if n else math.nan, float(lower[0]), float(upper[0]), k, n)
 
     @property
@@ -225,9 +217,8 @@ class CoverageMonitor:
 
     def save(self, path: str | Path) -> Path:
         """Write the state, not the model, to a small JSON file; it is whole or not there."""
-        names = ("false_alarm", "probability", "confidence_level")
+        content: dict[str, Any] = {"format": _FORMAT, "false_alarm": self.false_alarm}
         with self._lock:
-            content = {"format": _FORMAT, **{name: getattr(self, name) for name in names}}
             content |= {"calibration": self._digest, "stream": _stream_content(self._stream)}
         text = json.dumps({"content": content, "sha256": _digest(content)})
         return write_whole(Path(path), lambda part: part.write_text(text, encoding="utf-8"))
@@ -236,7 +227,7 @@ class CoverageMonitor:
     def load(cls, path: str | Path, model: Any) -> CoverageMonitor:
         """Go on where a monitor from `save` stopped; any model but the one watched is refused."""
         content = _read_state(path)
-        monitor = cls(model, false_alarm=content["false_alarm"], probability=content["probability"])
+        monitor = cls(model, false_alarm=content["false_alarm"])
         if content["calibration"] != monitor._digest:
             raise ValueError(
                 f"{path} belongs to another model, or to one with another calibration or level; "
@@ -245,12 +236,6 @@ class CoverageMonitor:
         monitor._stream = _read_stream(content["stream"])
         monitor._seed = monitor._stream.seed
         return monitor
-
-
-def _check_chance(name: str, value: Any) -> float:
-    if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
-        raise ValueError(f"{name} is {value!r}; expected a number inside (0, 1).")
-    return float(value)
 
 
 # ---- what is asked of a model ------------------------------------------------------------------

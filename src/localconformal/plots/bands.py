@@ -18,7 +18,6 @@ from localconformal.text import say_number, say_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _ORACLE = "true quantiles"
 _LINE, _BARS, _BINS = "line", "bars", "bins"
@@ -216,7 +215,6 @@ def plot_comparison(
     oracle: ArrayLike | None = None,
     confidence_level: float = 0.9,
     title: str = "",
-    figure: Figure | None = None,
 ) -> tuple[NDArray[Any], Any]:
     """Draw a column for each method: its band over one feature, and its coverage by region.
 
@@ -233,8 +231,6 @@ def plot_comparison(
     confidence_level : float, default=0.9
         Drawn as a line.
     title : str, default=""
-    figure : matplotlib.figure.Figure, default=None
-        Made by the caller with ``layout="constrained"``; None makes one.
 
     Examples
     --------
@@ -246,8 +242,7 @@ def plot_comparison(
     import pandas as pd
     from matplotlib.figure import Figure
 
-    if figure is None:
-        figure = Figure(figsize=(1.5 + 3.2 * len(bands), 5.4), layout="constrained")
+    figure = Figure(figsize=(1.4 + 3.2 * len(bands), 5.4), layout="constrained")
     axes = figure.subplots(
         2, len(bands), squeeze=False, sharex=True, sharey="row", height_ratios=(3, 1)
     )

@@ -164,11 +164,7 @@ def plot_feature_coverage(
 
 
 def plot_calibration(
-    y: ArrayLike,
-    intervals: ArrayLike,
-    confidence_level: ArrayLike,
-    *,
-    ax: Any = None,
+    y: ArrayLike, intervals: ArrayLike, confidence_level: ArrayLike, *, ax: Any = None
 ) -> tuple[list[Axes], Any]:
     """Draw the coverage observed against the level asked, with its band; and the length beside.
 
@@ -214,10 +210,6 @@ def plot_calibration(
         known = frame[np.isfinite(frame[f"{name}_length"])]
         look = {"color": colour, "ls": style, "label": name, "marker": "o", "ms": 4.5}
         right.plot(known["confidence_level"], known[f"{name}_length"], **look)
-    endless = frame.loc[np.isinf(frame["mean_length"]), "confidence_level"]
-    if len(endless):
-        top: dict[str, Any] = {"transform": right.get_xaxis_transform(), "ms": 7}
-        right.plot(endless, [0.98] * len(endless), "^", color=art.MAIN, **top)
     if np.isfinite(frame[["mean_length", "median_length"]]).to_numpy().any():
         right.set_ylim(0.0, 1.12 * right.get_ylim()[1])
     for panel, what in ((left, "coverage observed, %"), (right, "length")):
@@ -229,8 +221,8 @@ def plot_calibration(
         f"Bars: exact 95 % bands of {say_rows(len(np.asarray(y)))}, each on its own; {off} of "
         f"{len(frame)} do not hold their level."
     ]
-    if len(endless):
-        said.append(f"The mean length is infinite at {len(endless)} of {len(frame)} levels (▲).")
+    if endless := int(np.isinf(frame["mean_length"]).sum()):
+        said.append(f"The mean length is infinite at {endless} of {len(frame)} levels.")
     art.caption(left, said, n_panels=2)
     return [left, right], frame
 

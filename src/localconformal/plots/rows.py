@@ -25,7 +25,7 @@ from localconformal.text import say_level, say_number, say_share
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LENGTH, _ROW, _QUANTILE = "length", "row", "quantile"
+_ROW, _QUANTILE = "row", "quantile"
 _MAX_BINS, _FEWEST_ROWS = 10, 20
 
 
@@ -33,21 +33,19 @@ def plot_sorted(
     y: ArrayLike,
     intervals: ArrayLike,
     *,
-    by: str = "length",
     y_pred: ArrayLike | None = None,
     max_points: int = 400,
     random_state: int = 0,
     ax: Axes | None = None,
 ) -> tuple[Axes, Any]:
-    """Draw each row's interval as a line and its y as a point, rows sorted, missed rows marked.
+    """Draw each row's interval as a line and its y as a point, the shortest interval first.
 
-    Sorted by length, intervals and y are drawn relative to the prediction. The frame has one row
+    Both are drawn relative to the prediction, and missed rows are marked. The frame has one row
     for each row drawn: row (its place in y), y, prediction, lower, upper, length, covered.
 
     Parameters
     ----------
     y, intervals : arrays of shapes (n,) and (n, 2)
-    by : "length" or "prediction", default="length"
     y_pred : array of shape (n,), default=None
         Point predictions; None is the centre of each interval, y of an infinite one.
     max_points, random_state : int
@@ -62,8 +60,6 @@ def plot_sorted(
     """
     art.check_packages("plot_sorted")
     response, bounds = check_one_level(y, intervals)
-    if by not in (_LENGTH, "prediction"):
-        raise ValueError(f"by: got {by!r}; expected 'length' or 'prediction'.")
     import pandas as pd
 
     rows, length = art.drawn_rows(len(response), max_points, random_state), tied_lengths(bounds)
@@ -71,15 +67,14 @@ def plot_sorted(
     columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1], "length": length}
     columns["covered"] = is_covered(response, bounds)
     frame = pd.DataFrame({"row": rows} | {name: one[rows] for name, one in columns.items()})
-    frame = frame.sort_values(by, kind="stable", ignore_index=True)
+    frame = frame.sort_values("length", kind="stable", ignore_index=True)
     ax = art.make_axes(ax)
-    _draw_sorted(ax, frame, by)
+    _draw_sorted(ax, frame)
     share, n = say_share(float(coverage(response, bounds))), len(response)
     said = [f"{share} of {n:,} rows are covered.", art.say_drawn(len(rows), n)]
-    if by == _LENGTH and len(length) > 1 and np.isfinite(length[0]) and len(set(length)) == 1:
+    if len(length) > 1 and np.isfinite(length[0]) and len(set(length)) == 1:
         said.append("All intervals have the same length: rows keep their order.")
-    centred = by != _LENGTH or y_pred is not None
-    where = "" if centred else ", relative to y, as they have no centre"
+    where = ", relative to y, as they have no centre" if y_pred is None else ""
     art.caption(ax, [*said, art.say_odd(bounds, f"drawn to the edge{where}")])
     return ax, frame
 
@@ -93,8 +88,8 @@ def _centres(y: Array, bounds: Array, y_pred: ArrayLike | None) -> Array:
     return centre
 
 
-def _draw_sorted(ax: Axes, frame: Any, by: str) -> None:
-    base = frame["prediction"].to_numpy() if by == _LENGTH else np.zeros(len(frame))
+def _draw_sorted(ax: Axes, frame: Any) -> None:
+    base = frame["prediction"].to_numpy()
     y, bounds = frame["y"].to_numpy() - base, frame[["lower", "upper"]].to_numpy() - base[:, None]
     low, high = art.extent(y, bounds)
     cut, rank = art.drawable(bounds, low, high), np.arange(1, len(frame) + 1)
@@ -110,9 +105,8 @@ def _draw_sorted(ax: Axes, frame: Any, by: str) -> None:
     ax.set_ylim(low, high)
     ax.set_xlim(0.0, len(frame) + 1.0)
     ax.locator_params(axis="x", integer=True)
-    names = f"rows, sorted by {by}", "y - prediction" if by == _LENGTH else "y"
     above: dict[str, Any] = {"ncols": 2, "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.0}
-    art.finish(ax, *names, loc="lower left", **above)
+    art.finish(ax, "rows, sorted by length", "y - prediction", loc="lower left", **above)
 
 
 def plot_length_error(

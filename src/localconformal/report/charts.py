@@ -22,9 +22,8 @@ UNDER, OVER, _WITHIN = "under", "over", "within"
 #: What stands before the words for a part, by its kind; those told first come first.
 KINDS = {"rules": "Rule: ", "groups": "Group: ", "slab": "Slab: ", "sizes": "Interval "}
 KINDS["features"] = "Bin: "
-#: Features, and parts of one; methods.
+#: Features, and parts of one; methods; rows in the charts of errors, intervals and predictions.
 _MAX_OPTIONS, _MAX_PARTS, MAX_METHODS = 60, 40, 60
-#: Rows in the charts of errors, of intervals and of predictions.
 _MAX_POINTS, _MAX_INTERVALS, _MAX_PREDICTED = 1_500, 120, 200
 #: Axes end at this quantile; the few rows beyond stand at the edge, and are counted.
 _EDGE = 0.995

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -303,9 +303,7 @@ def _region_table(audit: Audit, part: str, group_hint: str) -> dict[str, Any]:
     return {"id": part, "title": title, "text": text, "rows": rows, "left_out": left_out}
 
 
-def _outstanding_first(
-    audit: Audit, parts: Iterable[Any], order: Callable[[Any], float]
-) -> list[Any]:
+def _outstanding_first(audit: Audit, parts: Iterable[Any], order: Any) -> list[Any]:
     """In this order; where all rows are off the target, first what differs from the others."""
     return sorted(parts, key=lambda one: (audit.is_shifted and not one.stands_out, order(one)))
 
