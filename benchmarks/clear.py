@@ -8,8 +8,8 @@ each table; ours are fitted and calibrated on the same rows and scored on the sa
 
 A run that was killed goes on where it stopped; ``benchmarks/results`` gets ``clear.jsonl`` and
 ``clear.md``. The referee is asked after the method is settled: nothing is tuned on it. It was asked
-twice: when the default was new (0.907 of CLEAR's score), and after the boosters' mean over folds had
-replaced a second fit, which other tables had decided.
+twice: when the default was new (0.907 of CLEAR's score), and after a mean over folds had replaced
+the second fit of its boosters, which other tables had decided.
 """
 
 import argparse

@@ -502,6 +502,12 @@ def in_box(points: Array, whose: str) -> Array:
     return np.clip(points, -_FARTHEST_POINT, _FARTHEST_POINT)
 
 
+def check_width(points: NDArray[Any], n_columns: int) -> None:
+    """Rows of as many columns as trees were grown on: these look columns up without a check."""
+    if points.shape[1:] != (n_columns,):
+        raise ValueError(f"got rows of shape {points.shape}; expected (n, {n_columns}), as at fit.")
+
+
 def _bounded(numbers: Array) -> Array:
     """The numbers, in place, none larger than what can be squared but infinities."""
     return np.clip(numbers, -_LARGEST, _LARGEST, out=numbers, where=np.isfinite(numbers))

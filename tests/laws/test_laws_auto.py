@@ -56,6 +56,16 @@ def test_one_absurd_response_moves_little_of_the_law(absurd):
     assert (np.median(np.abs(moved - clean), axis=0) < 0.25).all()
 
 
+def test_levels_below_a_half_and_scores_of_one_side_have_levels_to_weigh():
+    for level in (0.3, 0.5):
+        for sides in ("joint", "union", "absolute"):
+            model = slcp(confidence_level=level, sides=sides)
+            assert np.isfinite(model.predict_interval(bumpy()[0])).all()
+    for levels in (0.5, (0.9, 0.1), (0.1, 0.5, 0.9), (0.0, 1.5)):
+        with pytest.raises(ValueError, match="expected"):
+            AutoLaw(levels=levels).fit(*bumpy())
+
+
 def test_the_story_has_every_member_and_reading_with_loss_and_weight(own, blended):
     for model, is_own in ((own, True), (blended, False)):
         table = model.selection_

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from localconformal.columns import check_width
 from localconformal.engine import Engine, jit, run_in_threads
 from localconformal.quantiles import Array
 
@@ -362,13 +363,6 @@ class LeafEngine(Engine):
         return out
 
 
-def check_columns(points: NDArray[Any], n_columns: int) -> None:
-    """Points that trees can be asked about: they look columns up without a check."""
-    if points.shape[1:] != (n_columns,):
-        expected = f"expected (n, {n_columns}), as at fit"
-        raise ValueError(f"got points of shape {points.shape}; {expected}.")
-
-
 @dataclass(frozen=True)
 class TreeWalk:
     """Down compiled trees: points (m, d) float32 -> codes (m, T)."""
@@ -379,7 +373,7 @@ class TreeWalk:
 
     def __call__(self, points: NDArray[np.float32]) -> Codes:
         """The leaf of each row in each tree."""
-        check_columns(points, self.n_columns)
+        check_width(points, self.n_columns)
         codes = np.empty((len(points), len(self.roots)), dtype=np.int32)
         reals = self.words.view(np.float32)
         for start in range(0, len(points), _CHUNK_ROWS):

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from localconformal.columns import check_width
 from localconformal.engine import jit, run_in_threads
 from localconformal.quantiles import Array
 
@@ -340,12 +341,6 @@ def _quantiles(mass: Any, low: Any, high: Any, lengths: Any, levels: Any, out: A
                 out[v, i, l] = low[v, j] + (high[v, j] - low[v, j]) * share
 
 
-def check_columns(codes: Codes, n_columns: int) -> None:
-    """Rows have the columns that trees were grown on: the loops do not look."""
-    if codes.shape[1:] != (n_columns,):
-        raise ValueError(f"got codes of shape {codes.shape}; expected (n, {n_columns}), as at fit.")
-
-
 class Forest:
     """Trees, each grown on its own draw of the rows."""
 
@@ -385,7 +380,7 @@ class Forest:
 
     def leaves(self, codes: Codes) -> NDArray[np.int32]:
         """Leaf of each row in each tree: (n, T)."""
-        check_columns(codes, self.n_columns_)
+        check_width(codes, self.n_columns_)
         out = np.empty((len(codes), len(self.roots_)), dtype=np.int32)
         self._in_parts(lambda p: _walk(codes[p], self.nodes_, self.roots_, out[p]), len(codes))
         return out
@@ -645,7 +640,7 @@ class Boosted:
 
     def predict(self, codes: Codes) -> Array:
         """(n,) numbers."""
-        check_columns(codes, self.n_columns)
+        check_width(codes, self.n_columns)
         out = np.empty(len(codes))
         sum_leaves(codes, self.nodes, self.roots, self.values, out)
         return self.mean + out

@@ -24,7 +24,14 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from localconformal.engine.trees import Bins, Forest, Grids
-from localconformal.laws.base import Knots, Law, fade, reference_rows, simplex_weights
+from localconformal.laws.base import (
+    Knots,
+    Law,
+    check_levels,
+    fade,
+    reference_rows,
+    simplex_weights,
+)
 from localconformal.laws.blend import EFFORTS, BlendedRegressor, Units, on_lattice
 from localconformal.quantiles import Array
 from localconformal.rows import Rows
@@ -126,6 +133,8 @@ class AutoLaw(Law):
 
     def fit(self, X: Any, v: ArrayLike) -> AutoLaw:
         """Blend, grow, fill, choose."""
+        if len(check_levels(self.levels)) > 2:
+            raise ValueError(f"got levels={self.levels!r}; expected a pair.")
         if self.effort not in EFFORTS:
             raise ValueError(f"got effort={self.effort!r}; expected one of {list(EFFORTS)}.")
         # Of an earlier fit, which may have left out readings.

@@ -205,7 +205,7 @@ class Law(BaseEstimator):
     def localizer(self) -> Localizer:
         """The kernel between two rows behind the fitted law."""
         raise ValueError(
-            f"{type(self).__name__} has no kernel between two rows; expected a kernel, neighbors, "
+            f"{type(self).__name__} has no kernel between two rows; expected a kernel, "
             "forest or uniform law."
         )
 
@@ -625,6 +625,19 @@ def fade(weights: Array) -> Array:
 
 #: Filled where all laws are known, in `localconformal.laws`.
 LAWS: dict[str, type[Law]] = {}
+
+
+def check_levels(levels: Any) -> Array:
+    """Levels in order, at least two inside (0, 1), or refused."""
+    words = f"got levels={levels!r}; expected at least two increasing numbers inside (0, 1)."
+    try:
+        # Rounded, so that 1 - 0.95 is the knot at 0.05 and no other.
+        given = np.round(np.ravel(np.asarray(levels, dtype=np.float64)), 12)
+    except (TypeError, ValueError) as error:
+        raise ValueError(words) from error
+    if len(given) < 2 or not np.all((given > 0) & (given < 1)) or np.any(np.diff(given) <= 0):
+        raise ValueError(words)
+    return np.asarray(given, dtype=np.float64)
 
 
 def make_law(law: Any, random_state: int | None = None, n_jobs: int | None = None) -> Law:

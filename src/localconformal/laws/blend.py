@@ -2,8 +2,8 @@
 
 Every member answers for each training row as a model that has not seen it: boosting and the network
 fold by fold, kernel ridge by its leverages. Weights on the simplex minimise the absolute error of
-the average. All of it happens on a response in units of its own spread and on
-a fine lattice: a rounding error of y, or of another machine, does not grow into another tree.
+the average. All of it happens on a response in units of its own spread and on a fine lattice: a
+rounding error of y, or of another machine, does not grow into another tree.
 """
 
 from __future__ import annotations

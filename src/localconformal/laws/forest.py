@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +16,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from localconformal.columns import View
+from localconformal.columns import View, check_width
 from localconformal.engine import FEW
-from localconformal.engine.leaves import Codes, LeafEngine, TreeWalk, check_columns
+from localconformal.engine.leaves import Codes, LeafEngine, TreeWalk
 from localconformal.laws.base import Law, ReferenceEngine, WeightedLaw, reference_rows
 from localconformal.laws.kernel import fit_points
 from localconformal.parallel import asked_jobs, kept_filters
@@ -112,7 +112,7 @@ class ForestLaw(Law):
                 f"got embedding={shown(self.embedding)} with a fitted forest; leave the embedding "
                 "out: a fitted forest gets the rows as they are."
             )
-        self.view_, self.model_ = None, forest
+        self.view_, self.model_ = None, cast("Any", forest)
         if frozen:
             check_is_fitted(forest)
         elif forest is None and self.n_jobs == 1:
@@ -145,8 +145,10 @@ class ForestLaw(Law):
 
     def _points(self, rows: Rows) -> NDArray[np.float32]:
         """What the trees see of each row."""
-        seen = rows.X if self.view_ is None else self.view_(rows)
-        return as_points(np.asarray(seen, dtype=np.float64))
+        if self.view_ is not None:
+            return as_points(np.asarray(self.view_(rows), dtype=np.float64))
+        # scikit-learn's own look at names, number and kind of the columns.
+        return np.asarray(self.model_._validate_X_predict(rows.X))
 
     def at(self, rows: Rows) -> WeightedLaw:
         """The engine, and codes of leaves, or the points from which a compiled one finds them."""
@@ -262,7 +264,7 @@ class _ForestTrees:
 
     def __call__(self, points: NDArray[np.float32]) -> Codes:
         """Codes (m, T) of float32 points."""
-        check_columns(points, self.trees[0].n_features)
+        check_width(points, self.trees[0].n_features)
         some = np.ascontiguousarray(points)
         pairs = zip(self.codes, self.trees, strict=True)
         return np.stack([codes[tree.apply(some)] for codes, tree in pairs], axis=1)

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils import check_random_state
 
-from localconformal.laws.base import GRID, Knots, Law, reference_rows
+from localconformal.laws.base import GRID, Knots, Law, check_levels, reference_rows
 from localconformal.laws.forest import fit_view
 from localconformal.models import at_level, takes_quantiles
 from localconformal.parallel import FEW_ROWS, in_threads
@@ -128,19 +128,6 @@ def _interpolate(curves: Array, levels: Array, asked: Array) -> Array:
     left = np.minimum(place.astype(np.intp), len(levels) - 2)
     share = place - left
     return np.asarray(curves[:, left] * (1.0 - share) + curves[:, left + 1] * share)
-
-
-def check_levels(levels: Any) -> Array:
-    """Levels in order, at least two inside (0, 1), or refused."""
-    words = f"got levels={levels!r}; expected at least two increasing numbers inside (0, 1)."
-    try:
-        # Rounded, so that 1 - 0.95 is the knot at 0.05 and no other.
-        given = np.round(np.ravel(np.asarray(levels, dtype=np.float64)), 12)
-    except (TypeError, ValueError) as error:
-        raise ValueError(words) from error
-    if len(given) < 2 or not np.all((given > 0) & (given < 1)) or np.any(np.diff(given) <= 0):
-        raise ValueError(words)
-    return np.asarray(given, dtype=np.float64)
 
 
 def _default_model(seed: int) -> HistGradientBoostingRegressor:

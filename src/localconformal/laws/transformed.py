@@ -24,6 +24,7 @@ from localconformal.laws.base import (
     Knots,
     Law,
     UniformLaw,
+    check_levels,
     fade,
     make_law,
     pinball,
@@ -32,7 +33,6 @@ from localconformal.laws.base import (
     simplex_weights,
 )
 from localconformal.laws.forest import default_forest
-from localconformal.laws.learned import check_levels
 from localconformal.parallel import in_threads, kept_filters
 from localconformal.quantiles import Array, typical_size
 from localconformal.rows import Curve, Index, Rows, fold_rows
@@ -287,8 +287,11 @@ class StackedLaw(Law):
 
 def _check_weights(weights: Any, count: int) -> Array:
     """Non-negative weights, one per law, scaled to sum to 1."""
-    given = np.asarray(weights)
-    fine = given.dtype.kind in "iuf" and given.shape == (count,) and np.all(given >= 0)
+    try:
+        given = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        given = np.empty(0)
+    fine = given.shape == (count,) and np.all(given >= 0)
     if not fine or not 0.0 < given.sum() < np.inf:
         raise ValueError(
             f"got weights={weights!r} for {count} laws; expected one finite number for each, none "

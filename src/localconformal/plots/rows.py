@@ -205,10 +205,9 @@ def plot_local_weights(
     """Draw the weight with which each row of X speaks for x, over one feature.
 
     The weight is H(x, X_i) / sum_j H(x, X_j), with H the kernel behind the fitted law: its
-    kernel at the distance of two rows, whether X_i is among the neighbours of x, the share of
-    trees in which the two are in one leaf. The effective sample size is (sum w)^2 / sum w^2. The
-    frame has one row for each row drawn, the lightest first: row (its place in X), x and position
-    (on the axis), v if given, weight.
+    kernel at the distance of two rows, or the share of trees in which the two are in one leaf. The
+    effective sample size is (sum w)^2 / sum w^2. The frame has one row for each row drawn, the
+    lightest first: row (its place in X), x and position (on the axis), v if given, weight.
 
     Parameters
     ----------

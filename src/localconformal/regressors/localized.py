@@ -17,7 +17,7 @@ from localconformal.laws.blend import EFFORTS, BlendedRegressor
 from localconformal.quantiles import Array
 from localconformal.regressors.base import BaseConformalRegressor
 from localconformal.rows import Rows
-from localconformal.scores import Score, make_score
+from localconformal.scores import ResidualScore, Score, make_score
 
 _OWN = (
     "the models of law='auto' predict better here than the one that was passed; use estimator=None "
@@ -66,7 +66,11 @@ class _MayChooseLaw(BaseConformalRegressor):
         if not self._is_auto:
             return {"law": self.law, "reference": self.reference}
         asked = sides.levels(np.array([self.confidence_level]))[:, 0]
-        law = AutoLaw(levels=(1.0 - asked[0], asked[-1]), effort=self.effort)
+        low, high = sorted((1.0 - asked[0], asked[-1]))
+        # Around one level, as of intervals of 50 %, there are two to weigh.
+        apart = 0.05 if high - low < 0.1 else 0.0
+        levels = round(float(low - apart), 12), round(float(high + apart), 12)
+        law = AutoLaw(levels=levels, effort=self.effort)
         is_blend = isinstance(task.estimator, BlendedRegressor)
         return {"law": law, "reference": "oob" if is_blend else self.reference}
 
@@ -77,8 +81,9 @@ class _MayChooseLaw(BaseConformalRegressor):
 
     def _base_estimator(self, seed: int, fit_params: Any = ()) -> Any:
         """The blend of ``law="auto"``, where it can be the centre; its members take no weights."""
-        plain = (self.conformity_score, self.reference) == ("residual", "cross-fit")
-        if self.estimator is None and self._is_auto and plain and not fit_params:
+        plain = type(make_score(self.conformity_score)) is ResidualScore
+        plain = plain and self.reference in ("cross-fit", "oob") and not fit_params
+        if self.estimator is None and self._is_auto and plain:
             return BlendedRegressor(self.effort, seed, self.n_jobs)
         return super()._base_estimator(seed, fit_params)
 
