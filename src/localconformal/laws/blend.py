@@ -23,7 +23,7 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.neural_network._base import ACTIVATIONS
 from sklearn.utils.validation import check_is_fitted
 
-from localconformal.columns import Features
+from localconformal.columns import LABEL, TIME, Features, split_columns
 from localconformal.engine.trees import Bins, Boosting
 from localconformal.laws.base import fade, simplex_weights
 from localconformal.parallel import FEW_ROWS, in_threads
@@ -46,6 +46,8 @@ _NEAR, _HOPELESS, _SLACK_ROWS = 0.1, 0.2, 30.0
 _WEIGHED = 10_000
 #: Features further out than this many standard deviations count as this far.
 _FARTHEST = 5.0
+#: Seconds of a day, a week and a year.
+_PERIODS = (86_400.0, 604_800.0, 31_556_952.0)
 #: Numbers in a row of more than one dimension up to which they are taken for features.
 _FLATTENED_UP_TO = 1_000
 #: Widths of the Gaussian kernel, times the number of features; penalties of ridge regression.
@@ -173,11 +175,24 @@ class _Member:
         self.held[rows] = answers
 
 
+class _Columns(Features):
+    """Features, and of times how much of the day, of the week and of the year has passed."""
+
+    def transform(self, X: Any) -> Array:
+        points = super().transform(X)
+        if TIME not in self.kinds_:
+            return points
+        numbers = split_columns(X, self.kinds_)[0]
+        times = numbers[:, [kind == TIME for kind in self.kinds_ if kind != LABEL]]
+        passed = [np.nan_to_num(times % period / period, nan=0.5) for period in _PERIODS]
+        return np.hstack([points, *passed])
+
+
 class _Codes(Curve):
     """Columns in bins, one byte each: what trees see of a row."""
 
     def __init__(self, rows: Rows, seed: int) -> None:
-        self.features = Features().fit(rows.X)
+        self.features = _Columns().fit(rows.X)
         self.bins = Bins().fit(self.features(rows), 255, seed)
 
     def compute(self, rows: Rows) -> Any:

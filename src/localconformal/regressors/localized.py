@@ -25,7 +25,7 @@ _OWN = (
 )
 _BLENDED = (
     "the response is very skewed, or has outliers; predict_quantiles(X, [0.5]) gives medians, "
-    "which lie inside"
+    "which nearly always lie inside"
 )
 #: Share of calibration rows from which points outside their intervals are worth a warning.
 _OUTSIDE = 0.05
