@@ -56,15 +56,14 @@ def test_one_absurd_response_moves_little_of_the_law(absurd):
     assert (np.median(np.abs(moved - clean), axis=0) < 0.25).all()
 
 
-def test_times_have_a_time_of_day_a_day_of_the_week_and_a_time_of_the_year():
-    rng, hours = np.random.default_rng(0), np.arange(2_000)
+def test_times_have_a_time_of_day_and_a_day_of_the_week():
+    rng, hours = np.random.default_rng(0), np.arange(1_000)
     X = pd.DataFrame({"at": pd.Timestamp("2020-01-01") + pd.to_timedelta(hours, unit="h")})
-    for period in (24, 168, 8_766):
-        y = 10 * np.sin(2 * np.pi * hours / period) + rng.normal(size=2_000)
+    X.loc[0, "at"] = pd.NaT
+    for period in (24, 168):
+        y = 10 * np.sin(2 * np.pi * hours / period) + rng.normal(size=1_000)
         bounds = SLCPRegressor(random_state=0).fit(X, y).predict_interval(X)
         assert np.ptp(bounds, axis=1).mean() < 8
-    X.loc[0, "at"] = pd.NaT
-    assert np.isfinite(SLCPRegressor(random_state=0).fit(X, y).predict_interval(X)).all()
 
 
 def test_levels_below_a_half_and_scores_of_one_side_have_levels_to_weigh():
