@@ -39,8 +39,8 @@ Nodes = NDArray[np.uint64]
 _EDGE_ROWS = 20_000
 #: Rows that a thread takes at a time.
 _CHUNK = 2_048
-#: Rows that a tree keeps in its leaves at most: more would cost time and tell nothing new.
-_KEPT = 100_000
+#: Rows that a tree keeps at most, and for each of its leaves: more would cost time and tell little.
+_KEPT, _KEPT_PER_LEAF = 100_000, 64
 LEAF, _SPLIT = np.uint64(255), np.uint64(1 << 31)
 _BYTE, _COLUMN = np.uint64(0xFF), np.uint64(0x7FFFFF)
 _TO_COLUMN, _TO_SPLIT, _TO_RIGHT = np.uint64(8), np.uint64(31), np.uint64(32)
@@ -392,10 +392,11 @@ class Forest:
     def fill(self, codes: Codes, cells: Codes, seed: int) -> Forest:
         """Keep the cells (n, V) of all rows, or of a draw of them for each tree, by leaf."""
         n, rng, ends = len(codes), np.random.default_rng(seed), _ends(self.nodes_)
+        leaves = np.count_nonzero(self.nodes_ == LEAF) // len(self.roots_)
+        size = min(n, _KEPT, _KEPT_PER_LEAF * leaves)
         self.kept_rows_ = [
-            np.arange(n) if n <= _KEPT else np.sort(rng.permutation(n)[:_KEPT]) for _ in self.roots_
+            np.arange(n) if size == n else np.sort(rng.permutation(n)[:size]) for _ in self.roots_
         ]
-        size = len(self.kept_rows_[0])
         self.kept_ = np.empty((len(self.roots_) * size, cells.shape[1]), dtype=np.uint8)
         self.first_, self.last_ = np.empty((2, len(ends)), dtype=np.int32)
         stops = [*self.roots_[1:], len(ends)]

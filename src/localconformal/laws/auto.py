@@ -50,8 +50,10 @@ _DEPTHS = {5: 40, 20: 25, 80: 12}
 
 #: Share of the columns that are tried at a node, where they are not many.
 _COLUMNS = 0.7
-#: Share of the rows that a tree is grown on, and how many at most; bins of a column.
-_SHARE, _ROWS, _BINS = 0.5, 10_000, 64
+#: Share of the rows that a tree is grown on, and how many at most.
+_SHARE, _ROWS = 0.5, 10_000
+#: Bins of a column, and rows beyond which there are four times as many.
+_BINS, _MANY = 64, 20_000
 #: Rows up to which there are twice as many trees.
 _FEW = 5_000
 #: Standard errors by which larger leaves must be better: held out, a row asks half the trees, and
@@ -194,10 +196,11 @@ class AutoLaw(Law):
     # ---- the forest -------------------------------------------------------------------------
 
     def _fit_bins(self, rows: Rows, m: Array, seed: int) -> None:
-        self.bins_ = Bins().fit(self._seen(m), _BINS, seed)
+        bins = _BINS if len(m) <= _MANY else 4 * _BINS
+        self.bins_ = Bins().fit(self._seen(m), bins, seed)
         codes = self.blend_.codes_(rows) if self.blend_.readable_ else np.empty((1, 0))
-        # A quarter as many bins do, where there are many.
-        self.shift_ = np.where(codes.max(axis=0) >= _BINS, 2, 0).astype(np.uint8)
+        # A quarter as many bins do, where rows are not many.
+        self.shift_ = np.where(codes.max(axis=0) >= bins, 2, 0).astype(np.uint8)
 
     def _seen(self, m: Array) -> Array:
         """What trees may see of m: (n, 1)."""
