@@ -392,7 +392,7 @@ class Forest:
     def fill(self, codes: Codes, cells: Codes, seed: int) -> Forest:
         """Keep the cells (n, V) of all rows, or of a draw of them for each tree, by leaf."""
         n, rng, ends = len(codes), np.random.default_rng(seed), _ends(self.nodes_)
-        leaves = np.count_nonzero(self.nodes_ == LEAF) // len(self.roots_)
+        leaves = int(np.count_nonzero(self.nodes_ == LEAF)) // len(self.roots_)
         size = min(n, _KEPT, _KEPT_PER_LEAF * leaves)
         self.kept_rows_ = [
             np.arange(n) if size == n else np.sort(rng.permutation(n)[:size]) for _ in self.roots_
