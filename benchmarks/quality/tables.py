@@ -35,7 +35,7 @@ def against_best_peer(scores, method):
     real = geometric_mean({k: v for k, v in ratios.items() if k not in SIMULATIONS})
     if real is not None:
         told += f", {real.mean:.3f} without simulations"
-    head = line(f"geometric mean {method} / best peer", told, bar, round(mean.mean, 3) <= BEST_PEER)
+    head = line(f"geometric mean {method} / best peer", told, bar, mean.mean <= BEST_PEER)
     worst = max(ratios, key=lambda name: ratios[name].mean)
     # With one seed there is no standard error, and the bar itself is the limit.
     above = [k for k, v in ratios.items() if v.mean - 2 * np.nan_to_num(v.error) > WORST]

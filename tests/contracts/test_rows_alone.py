@@ -60,6 +60,16 @@ def test_every_estimator_around_its_default_model(estimator_class, library, form
     assert_alone_is_together(model.predict, X, form, rows)
 
 
+@LIBRARIES
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_default_law_and_its_blend(library):
+    X, y = frame(library)
+    model = SLCPRegressor(random_state=0).fit(X, y)
+    for form in ALONE:
+        for answer in (lambda rows: model.predict_interval(rows, 0.6), model.predict):
+            assert_alone_is_together(answer, X, form, tolerance=0.0)
+
+
 class MeanOfCity(RegressorMixin, BaseEstimator):
     def fit(self, X, y):
         city = ["" if pd.isna(one) else one for one in X["text 0"]]

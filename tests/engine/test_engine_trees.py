@@ -87,10 +87,11 @@ def quantiles(mass, low, high):
     return low[at] + share * (high[at] - low[at])
 
 
-@pytest.mark.parametrize("most", [10**6, 40])
+@pytest.mark.parametrize(("most", "per_leaf"), [(10**6, 10**6), (40, 64), (10**6, 2)])
 @SHAPES
-def test_laws_are_those_of_the_leaves_held_out_or_not(n, d, leaf, most, monkeypatch):
+def test_laws_are_those_of_the_leaves_held_out_or_not(n, d, leaf, most, per_leaf, monkeypatch):
     monkeypatch.setattr("localconformal.engine.trees._KEPT", most)
+    monkeypatch.setattr("localconformal.engine.trees._KEPT_PER_LEAF", per_leaf)
     codes, targets = table(n, d)
     values = [targets[:, 0], np.round(targets[:, 1]), np.ones(n)]
     grids = Grids.of(values, np.linspace(0, 1, 9))
