@@ -35,8 +35,8 @@ EFFORTS = ("low", "default", "high")
 _LATTICE = 2.0**20
 #: Responses this many times as far out as all but a hundredth of the rows count as that far.
 _FAR, _USUAL = 10.0, 0.99
-#: Rows that are many; folds.
-_MANY, _FOLDS = 5_000, 3
+#: Rows that are many; folds of few rows, and of many.
+_MANY, _FOLDS = 5_000, (5, 3)
 #: Rows that boosting learns from at most, and kernel ridge; all are answered.
 _MOST_ROWS, _RIDGE_ROWS = 100_000, 6_000
 #: Members whose error exceeds the best by more are dropped after their first fold: a booster beside
@@ -51,9 +51,12 @@ _PERIODS = (86_400.0, 604_800.0, 31_556_952.0)
 #: Numbers in a row of more than one dimension up to which they are taken for features.
 _FLATTENED_UP_TO = 1_000
 #: Widths of the Gaussian kernel, times the number of features; penalties of ridge regression.
-_GAMMAS, _ALPHAS = (0.02, 0.06, 0.2, 0.6, 2.0), np.logspace(-5, 2, 8)
+_GAMMAS, _ALPHAS = (0.02, 0.06, 0.2, 0.6, 2.0, 6.0), np.logspace(-5, 2, 8)
 #: Rows on which a width is chosen, and landmarks there and at the end.
-_SEARCH_ROWS, _SEARCH_LANDMARKS, _LANDMARKS = 1_000, 200, 500
+_SEARCH_ROWS, _SEARCH_LANDMARKS, _LANDMARKS = 1_500, 250, 500
+#: How often columns are stretched at most, less one; the share by which the error must fall to go
+#: on; the stretch, in units of the usual one, from which a column is looked at.
+_STRETCHES, _WORTH, _LEAST_STRETCH = 5, 0.01, 0.01
 #: Rows whose kernel is held at once.
 _KERNEL_ROWS = 1_024
 #: One minus a leverage, at least: a row that fits itself tells nothing.
@@ -263,7 +266,7 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
         """Held-out answers of all members; those that are hopeless after a first look go."""
         n, members = len(z), self._members(z, views["codes"].shape[1], seed)
         drawn = np.sort(np.random.default_rng(seed).permutation(n)[:_MOST_ROWS])
-        n_folds = {"low": 2, "high": 8}.get(self.effort, _FOLDS)
+        n_folds = {"low": 2, "high": 8}.get(self.effort, _FOLDS[n > _MANY])
         folds = [(drawn[a], drawn[b]) for a, b in fold_rows(len(drawn), n_folds, seed)]
         self._fit_side_by_side(list(members.values()), folds[:1], views)
         self._answer_others(members, views, folds[0][1])
@@ -378,40 +381,85 @@ def _boosting(n: int, n_columns: int, seed: int) -> Boosting:
 
 
 class NystroemRidge:
-    """Kernel ridge regression on landmarks; width and penalty by leave-one-out error."""
+    """Kernel ridge regression on landmarks, whose distances weigh columns by how much they matter.
+
+    The slopes of a first fit stretch the columns of the next one, and so on while the leave-one-out
+    error falls: a recursive feature machine (Radhakrishnan et al., 2024) with a diagonal metric.
+    Width and penalty are those of least leave-one-out error.
+    """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def fit_held_out(self, X: Array, y: Array) -> tuple[NystroemRidge, Array, Index]:
-        """Choose the width on some rows, fit on more; itself, answers left out there, and where."""
+        """Choose distances on some rows, fit on more; itself, answers left out there, and where."""
         rows = np.random.default_rng(self.seed).permutation(len(X))[:_RIDGE_ROWS]
         some = rows[:_SEARCH_ROWS]
-        errors = [self._solve(X[some], y[some], g, _SEARCH_LANDMARKS)[3] for g in _GAMMAS]
-        self.gamma_ = _GAMMAS[int(np.argmin(errors))]
-        features, slopes, held, _ = self._solve(X[rows], y[rows], self.gamma_, _LANDMARKS)
+        self._place(*self._search(X[some], y[some]))
+        held, _ = self._solve(X[rows], y[rows], _LANDMARKS)
+        return self, held, rows
+
+    def _place(self, stretch: Array, gamma: float) -> None:
+        """Measure distances so: columns that matter little, or not at all, are not looked at."""
+        self.columns_ = np.flatnonzero(stretch > _LEAST_STRETCH)
+        self.stretch_, self.width_ = stretch[self.columns_], gamma / len(stretch)
+
+    def _search(self, X: Array, y: Array) -> tuple[Array, float]:
+        """Stretches (d,), about 1, and the width of the kernel."""
+        stretch, best, found = np.ones(X.shape[1]), np.inf, (np.ones(X.shape[1]), _GAMMAS[0])
+        tried: Any = range(len(_GAMMAS))
+        for step in range(_STRETCHES):
+            # Stretches are as many parameters, which an error left out does not know of.
+            price = 1.0 + 2.0 * X.shape[1] / len(X) if step else 1.0
+            errors = {}
+            for k in tried:
+                self._place(stretch, _GAMMAS[k])
+                errors[k] = price * self._solve(X, y, _SEARCH_LANDMARKS)[1]
+            k = min(errors, key=lambda k: errors[k])
+            if errors[k] >= (1.0 - _WORTH) * best:
+                break
+            best, found = errors[k], (stretch, _GAMMAS[k])
+            self._place(*found)
+            self._solve(X, y, _SEARCH_LANDMARKS)
+            slopes = self._slopes(X)
+            if not slopes.any():
+                break
+            stretch = slopes / np.sqrt(np.mean(slopes**2))
+            # The next width is near this one.
+            tried = range(max(k - 1, 0), min(k + 2, len(_GAMMAS)))
+        return found
+
+    def _solve(self, X: Array, y: Array, landmarks: int) -> tuple[Array, float]:
+        """Fit with these distances: answers left out, and their mean squared error."""
+        Z, count = self._stretched(X), max(1, min(landmarks, len(X) // 2))
+        features = Nystroem(gamma=self.width_, n_components=count, random_state=self.seed).fit(Z)
+        slopes, held, error = _ridge(features.transform(Z), y)
         # One weight per landmark, so that a prediction is one sum, row by row.
         self.landmarks_ = features.components_
         self.weights_ = features.normalization_.T @ slopes
         self.intercept_ = 0.0
-        self.intercept_ = float(np.mean(y[rows] - self.predict(X[rows])))
-        return self, held, rows
+        self.intercept_ = float(np.mean(y - self.predict(X)))
+        return held, error
 
-    def _solve(self, X: Array, y: Array, gamma: float, landmarks: int) -> Any:
-        count = max(1, min(landmarks, len(X) // 2))
-        features = Nystroem(
-            gamma=gamma / X.shape[1], n_components=count, random_state=self.seed
-        ).fit(X)
-        return features, *_ridge(features.transform(X), y)
+    def _stretched(self, X: Array) -> Array:
+        return np.asarray(X[:, self.columns_] * self.stretch_)
+
+    def _slopes(self, X: Array) -> Array:
+        """Root of the mean squared slope along each column of X, at its rows: (d,)."""
+        Z, out = self._stretched(X), np.zeros(X.shape[1])
+        terms = np.exp(-self.width_ * cdist(Z, self.landmarks_, "sqeuclidean")) * self.weights_
+        along = Z * terms.sum(axis=1, keepdims=True) - terms @ self.landmarks_
+        out[self.columns_] = self.stretch_ * np.sqrt(np.mean(along**2, axis=0))
+        return out
 
     def predict(self, X: Array) -> Array:
         """(n,) numbers, as many rows at a time as fit into the cache."""
-        width, out = self.gamma_ / self.landmarks_.shape[1], np.empty(len(X))
+        out = np.empty(len(X))
         for start in range(0, len(X), _KERNEL_ROWS):
             part = slice(start, start + _KERNEL_ROWS)
-            kernel = np.exp(-width * cdist(X[part], self.landmarks_, "sqeuclidean"))
+            near = cdist(self._stretched(X[part]), self.landmarks_, "sqeuclidean")
             # Not a matrix product, whose last bits depend on the number of rows.
-            kernel *= self.weights_
+            kernel = np.exp(-self.width_ * near) * self.weights_
             out[part] = kernel.sum(axis=1) + self.intercept_
         return out
 
