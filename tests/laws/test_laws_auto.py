@@ -17,6 +17,7 @@ from localconformal import (
     SplitConformalRegressor,
     ThetaQuantile,
 )
+from localconformal.laws.blend import NystroemRidge
 from localconformal.metrics import coverage, coverage_band, interval_score
 from registry import ci_but
 
@@ -230,3 +231,51 @@ def test_fit_parameters_go_to_a_model_of_its_own():
     X, y = bumpy(200)
     model = SLCPRegressor(random_state=0).fit(X, y, sample_weight=np.ones(200))
     assert "own model" in set(model.selection_["name"])
+
+
+# ---- kernel ridge -------------------------------------------------------------------------------
+
+
+def ten_columns(n=600, d=10):
+    """A response of the first two columns of many."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] ** 2 / 2 + 0.1 * rng.normal(size=n)
+
+
+def test_kernel_ridge_looks_at_the_columns_that_matter():
+    X, y = ten_columns()
+    model, held, rows = NystroemRidge(0).fit_held_out(X[:400], y[:400])
+    stretch = np.zeros(10)
+    stretch[model.columns_] = model.stretch_
+    assert stretch[:2].min() > 5 * stretch[2:].max()
+    # Answers left out are as good as those for new rows.
+    left_out, new = np.abs(held - y[rows]).mean(), np.abs(model.predict(X[400:]) - y[400:]).mean()
+    assert 0.8 < left_out / new < 1.25
+    assert new < 0.25
+
+
+def test_slopes_of_kernel_ridge_are_its_derivatives():
+    X, y = ten_columns(d=3)
+    model = NystroemRidge(0).fit_held_out(X, y)[0]
+    step, moves = 1e-5, np.eye(3)
+    along = [
+        (model.predict(X + step * e) - model.predict(X - step * e)) / (2 * step) for e in moves
+    ]
+    expected = np.sqrt(np.mean(np.square(along), axis=1))
+    expected[np.setdiff1d(np.arange(3), model.columns_)] = 0.0
+    # Up to a factor: stretches are in units of the usual one.
+    found = model._slopes(X)
+    np.testing.assert_allclose(found / found.max(), expected / expected.max(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("y", [np.zeros(40), np.full(40, 1e-9)])
+def test_kernel_ridge_of_a_constant_is_that_constant(y):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    assert np.allclose(NystroemRidge(0).fit_held_out(X, y)[0].predict(X), y)
+
+
+def test_more_columns_than_rows_are_not_stretched_to_fit_noise():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 90)), rng.normal(size=60)
+    assert (NystroemRidge(0).fit_held_out(X, y)[0].stretch_ == 1.0).all()
