@@ -23,6 +23,7 @@ A leaf has the largest cut, beyond which no code is, and so stays where it is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +39,7 @@ Nodes = NDArray[np.uint64]
 #: Rows on which the edges of bins are found.
 _EDGE_ROWS = 20_000
 #: Rows that a thread takes at a time.
-_CHUNK = 2_048
+_CHUNK = 1_024
 #: Rows that a tree keeps at most, and for each of its leaves: more would cost time and tell little.
 _KEPT, _KEPT_PER_LEAF = 100_000, 64
 LEAF, _SPLIT = np.uint64(255), np.uint64(1 << 31)
@@ -341,6 +342,12 @@ def _quantiles(mass: Any, low: Any, high: Any, lengths: Any, levels: Any, out: A
                 out[v, i, l] = low[v, j] + (high[v, j] - low[v, j]) * share
 
 
+def in_parts(work: Callable[[slice], None], n: int, n_jobs: int | None) -> None:
+    """Do the work for n rows, some at a time, in threads where that is worth it."""
+    parts = [slice(a, a + _CHUNK) for a in range(0, n, _CHUNK)]
+    run_in_threads(work, parts, n_jobs, n // 256)
+
+
 class Forest:
     """Trees, each grown on its own draw of the rows."""
 
@@ -382,12 +389,9 @@ class Forest:
         """Leaf of each row in each tree: (n, T)."""
         check_width(codes, self.n_columns_)
         out = np.empty((len(codes), len(self.roots_)), dtype=np.int32)
-        self._in_parts(lambda p: _walk(codes[p], self.nodes_, self.roots_, out[p]), len(codes))
+        walk = (self.nodes_, self.roots_)
+        in_parts(lambda p: _walk(codes[p], *walk, out[p]), len(codes), self.n_jobs_)
         return out
-
-    def _in_parts(self, work: Any, n: int) -> None:
-        parts = [slice(a, a + _CHUNK) for a in range(0, n, _CHUNK)]
-        run_in_threads(work, parts, self.n_jobs_, n // 256)
 
     def fill(self, codes: Codes, cells: Codes, seed: int) -> Forest:
         """Keep the cells (n, V) of all rows, or of a draw of them for each tree, by leaf."""
@@ -434,9 +438,11 @@ class Forest:
         held = np.empty((0, 0), dtype=np.uint8) if held is None else held
         out = np.empty((len(leaves), self.kept_.shape[1], n_cells))
         limits = (self.low_, self.high_, self.kept_)
-        self._in_parts(
-            lambda p: _histograms(leaves[p], *limits, own[p], held[p], out[p]), len(leaves)
-        )
+
+        def one(p: slice) -> None:
+            _histograms(leaves[p], *limits, own[p], held[p], out[p])
+
+        in_parts(one, len(leaves), self.n_jobs_)
         return out
 
     def held(self, rows: NDArray[np.intp]) -> Codes:

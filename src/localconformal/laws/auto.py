@@ -17,6 +17,7 @@ and trees that follows from the shape of the table, never from a clock.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,7 @@ def _back(name: str, units: Units, q: Array, m: Array) -> Array:
     return units.from_g(units.to_g(m)[:, None] + q) if name == "transformed residual" else q
 
 
+@dataclass(eq=False, repr=False)
 class AutoLaw(Law):
     """The law of a blend's residual, by one forest: what ``law="auto"`` stands for.
 
@@ -119,19 +121,10 @@ class AutoLaw(Law):
     True
     """
 
-    blend_: BlendedRegressor
-
-    def __init__(
-        self,
-        levels: Any = (0.05, 0.95),
-        effort: str = "default",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.levels = levels
-        self.effort = effort
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    levels: Any = (0.05, 0.95)
+    effort: str = "default"
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def fit(self, X: Any, v: ArrayLike) -> AutoLaw:
         """Blend, grow, fill, choose."""

@@ -24,9 +24,9 @@ from sklearn.neural_network._base import ACTIVATIONS
 from sklearn.utils.validation import check_is_fitted
 
 from localconformal.columns import LABEL, TIME, Features, split_columns
-from localconformal.engine.trees import Bins, Boosting
+from localconformal.engine.trees import Bins, Boosting, in_parts
 from localconformal.laws.base import fade, simplex_weights
-from localconformal.parallel import FEW_ROWS, in_threads
+from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
 from localconformal.rows import Curve, Index, Rows, fold_rows
 
@@ -57,8 +57,6 @@ _SEARCH_ROWS, _SEARCH_LANDMARKS, _LANDMARKS = 1_500, 250, 500
 #: How often columns are stretched at most, less one; the share by which the error must fall to go
 #: on; the stretch, in units of the usual one, from which a column is looked at.
 _STRETCHES, _WORTH, _LEAST_STRETCH = 5, 0.01, 0.01
-#: Rows whose kernel is held at once.
-_KERNEL_ROWS = 1_024
 #: One minus a leverage, at least: a row that fits itself tells nothing.
 _LEAST_FREE = 1e-10
 _NETWORK = {"hidden_layer_sizes": (64, 64), "alpha": 1e-3, "learning_rate_init": 3e-3}
@@ -138,9 +136,15 @@ class _Centre:
     view: str
     units: Units | None
 
-    def answer(self, X: Any) -> Array:
+    def answer(self, X: Any, n_jobs: int | None) -> Array:
         """(n,) numbers, in units."""
-        return self.back(np.mean([model.predict(X) for model in self.models], axis=0))
+        out = np.empty(len(X))
+
+        def one(part: slice) -> None:
+            out[part] = self.back(np.mean([each.predict(X[part]) for each in self.models], axis=0))
+
+        in_parts(one, len(X), n_jobs)
+        return out
 
     def back(self, answer: Array) -> Array:
         """An answer of a model as the response."""
@@ -202,6 +206,7 @@ class _Codes(Curve):
         return self.bins.codes(self.features(rows))
 
 
+@dataclass(eq=False, repr=False)
 class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
     """m(x): boosting, boosting of a transformed response, kernel ridge and a network, averaged.
 
@@ -231,12 +236,9 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self, effort: str = "default", random_state: Any = None, n_jobs: int | None = None
-    ) -> None:
-        self.effort = effort
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    effort: str = "default"
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: ArrayLike, own: Array | None = None) -> BlendedRegressor:
         """``own`` (n,) are held-out answers of the user's own model, which is a member then."""
@@ -303,7 +305,8 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
         for member in members.values():
             unseen = rows[np.isnan(member.held[rows])]
             if len(unseen):
-                member.held[unseen] = member.centre.answer(views[member.centre.view][unseen])
+                view = views[member.centre.view][unseen]
+                member.held[unseen] = member.centre.answer(view, self.n_jobs)
 
     def _drop_hopeless(self, members: dict[str, _Member], z: Array, fold: Index) -> None:
         """Without those that are far from the best at the first fold."""
@@ -329,13 +332,9 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
         total = np.zeros(len(rows))
         if own is not None:
             total += self.weights_.get("own model", 0.0) * self.units_.to_z(own)
-        if self.centres_:
-            centres = self.centres_.values()
-            views = {name: self._view(name, rows) for name in {one.view for one in centres}}
-            asked = [partial(centre.answer, views[centre.view]) for centre in centres]
-            answers = in_threads(asked, self.n_jobs if len(rows) > FEW_ROWS else 1)
-            for name, found in zip(self.centres_, answers, strict=True):
-                total += self.weights_[name] * found
+        views = {one: self._view(one, rows) for one in {c.view for c in self.centres_.values()}}
+        for name, centre in self.centres_.items():
+            total += self.weights_[name] * centre.answer(views[centre.view], self.n_jobs)
         return on_lattice(total)
 
     def forget(self) -> None:
@@ -453,15 +452,13 @@ class NystroemRidge:
         return out
 
     def predict(self, X: Array) -> Array:
-        """(n,) numbers, as many rows at a time as fit into the cache."""
-        out = np.empty(len(X))
-        for start in range(0, len(X), _KERNEL_ROWS):
-            part = slice(start, start + _KERNEL_ROWS)
-            near = cdist(self._stretched(X[part]), self.landmarks_, "sqeuclidean")
-            # Not a matrix product, whose last bits depend on the number of rows.
-            kernel = np.exp(-self.width_ * near) * self.weights_
-            out[part] = kernel.sum(axis=1) + self.intercept_
-        return out
+        """(n,) numbers."""
+        kernel = cdist(self._stretched(X), self.landmarks_, "sqeuclidean")
+        # In place, which is quicker, and no matrix product, whose last bits depend on the rows.
+        kernel *= -self.width_
+        np.exp(kernel, out=kernel)
+        kernel *= self.weights_
+        return np.asarray(kernel.sum(axis=1) + self.intercept_)
 
 
 def _ridge(Z: Array, y: Array) -> tuple[Array, Array, float]:
