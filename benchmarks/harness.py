@@ -48,6 +48,8 @@ class Preset:
     name: str
     #: Random splits, or draws of a simulation.
     repeats: int
+    #: The same with networks, whose training takes most of the time.
+    network_repeats: int
     #: Rows of a real data set that are used, drawn anew for each repeat; None is all of them.
     max_rows: int | None
     #: Real data sets that are used, where an experiment has many; None is all of them.
@@ -56,8 +58,6 @@ class Preset:
     simulated_rows: int
     #: Fresh rows of a simulation to test on.
     test_rows: int
-    #: Seconds that ``law="auto"`` may take a fit; 0 is its fallback, the forest law.
-    selection_budget: float
     #: Most epochs of a network.
     epochs: int
     #: Too small for verdicts: it checks that everything runs.
@@ -81,9 +81,9 @@ class Preset:
 PRESETS = {
     preset.name: preset
     for preset in (
-        Preset("smoke", 2, 300, ("concrete", "yacht"), 200, 300, 0.0, 5, only_runs=True),
-        Preset("standard", 5, 8_000, None, 1_000, 5_000, 10.0, 100),
-        Preset("full", 20, None, None, 2_000, 5_000, 20.0, 1_000),
+        Preset("smoke", 2, 2, 300, ("concrete", "yacht"), 200, 300, 5, only_runs=True),
+        Preset("standard", 20, 10, 8_000, None, 1_000, 5_000, 100),
+        Preset("full", 20, 20, None, None, 2_000, 5_000, 1_000),
     )
 }
 
@@ -375,9 +375,14 @@ def run_experiment(
     return report(experiment, cases, store.records, preset)
 
 
+#: Fields of a preset on which no record depends: more repeats extend a store.
+HOW_MANY = ("repeats", "network_repeats")
+
+
 def about(name: str, experiment: Experiment, preset: Preset) -> dict[str, Any]:
     """What the records of a store depend on."""
-    return {"experiment": name, "version": experiment.version, "preset": asdict(preset)}
+    sizes = {field: value for field, value in asdict(preset).items() if field not in HOW_MANY}
+    return {"experiment": name, "version": experiment.version, "preset": sizes}
 
 
 def failed_methods(rows: list[Row]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
@@ -17,7 +17,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import KFold
 
-from benchmarks.harness import Preset
+from benchmarks.harness import Case, Preset, cases_of
 from localconformal.datasets import Simulation, load_simulation, uniform_features
 from localconformal.laws import ForestLaw, KernelLaw, LearnedLaw
 from localconformal.quantiles import Array
@@ -296,16 +296,27 @@ def choose_network(
     return Models(mean, Network(LEVELS, **shared), mean, law)
 
 
+NETWORK = "neural_net"
 #: In the order of the paper's table.
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
         Family("ridge", choose_linear),
         Family("random_forest", choose_forest),
-        Family("neural_net", choose_network, why_left_out()),
+        Family(NETWORK, choose_network, why_left_out()),
     )
 }
 RUNNING = tuple(name for name, family in FAMILIES.items() if not family.left_out)
+
+
+def model_cases(preset: Preset, **places: Iterable[Any]) -> list[Case]:
+    """Every combination of the places, one of which is ``model``; networks in fewer repeats."""
+    limits = {NETWORK: preset.network_repeats}
+    return [
+        case
+        for case in cases_of(preset.repeats, **places)
+        if case["repeat"] < limits.get(case["model"], preset.repeats)
+    ]
 
 
 def untuned(X: Array, y: Array, seed: int, preset: Preset) -> Models:

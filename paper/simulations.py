@@ -741,8 +741,7 @@ def run_time_report(rows: list[Row], preset: Preset) -> Output:
         "LCP is this library's exact algorithm, O(n log n) a prediction, not the search over "
         "levels and responses that the paper has in mind. Its seconds are in part those of the "
         "search for its bandwidth, and CD-Split's those of a forest for its densities: seconds of "
-        "prediction are without them. SLCP-auto's are those of its search for a law, whose budget "
-        f"is {preset.selection_budget:g} s by an estimate for two cores; here it has one.",
+        "prediction are without them. SLCP-auto's are those of its search for a law.",
         "SLCP's law is plain NumPy up to 3,000 training rows and compiled code beyond, so that "
         "its seconds of prediction fall from 2,000 rows to 8,000, and ratios of sizes below and "
         "above 3,000 rows are not of one engine.",
