@@ -30,7 +30,16 @@ from localconformal.laws import DistanceQuantile, KernelLaw
 from localconformal.metrics import interval_score
 from paper.data import real_split, simulated_split
 from paper.methods import named_arms, share_models, slcp
-from paper.models import FAMILIES, RUNNING, Family, Models, choose_network
+from paper.models import (
+    FAMILIES,
+    NETWORK,
+    RUNNING,
+    Family,
+    Models,
+    choose_network,
+    model_cases,
+)
+from paper.released import KNN, MEAN, RBF, ReleasedSLCP, Slips
 from paper.tables import EXACT, REAL
 from paper.verdicts import (
     below,
@@ -43,13 +52,11 @@ from paper.verdicts import (
 )
 
 SIMULATED = ("sim1", "sim2", "sim3")
-#: The paper's 16, and those of them that a preset with capped rows uses.
-ALL, FEW = (*REAL, *SIMULATED), ("bike", "concrete", "sim2")
-#: Rows of a real set, at most, where rows are capped.
+#: The paper's 16.
+ALL = (*REAL, *SIMULATED)
+#: Rows of a real set, at most, where rows are capped: every variant of a law asks for them again.
 MOST_ROWS = 3_000
-QUICKEST, NETWORK, AUTO = "ridge", "neural_net", "SLCP-auto"
-#: Repeats with ``law="auto"``, on the quickest model, where not everything is run.
-AUTO_REPEATS = 2
+QUICKEST, AUTO = "ridge", "SLCP-auto"
 #: The rule of the authors' code, and one that looks at the scores.
 AS_IN_CODE = "SLCP, median-log"
 BANDWIDTHS = {AS_IN_CODE: "median-log", "SLCP, cross-validated": "cv"}
@@ -57,19 +64,17 @@ BANDWIDTHS = {AS_IN_CODE: "median-log", "SLCP, cross-validated": "cv"}
 
 def sets_of(preset: Preset) -> tuple[str, ...]:
     """Data sets of an ablation."""
-    return ALL if preset.is_whole else preset.keep(FEW) + (() if preset.is_broad else ("sim2",))
+    return ALL if preset.is_broad else ("concrete", "sim2")
 
 
 def models_of(preset: Preset) -> tuple[str, ...]:
-    """Families of base models: the quickest, those that take seconds, or all."""
-    if not preset.is_broad:
-        return (QUICKEST,)
-    return tuple(name for name in RUNNING if preset.is_whole or name != NETWORK)
+    """Families of base models."""
+    return RUNNING if preset.is_broad else (QUICKEST,)
 
 
 def ablation_cases(preset: Preset) -> list[Case]:
     """A task for each data set, model and repeat."""
-    return cases_of(preset.repeats, dataset=sets_of(preset), model=models_of(preset))
+    return model_cases(preset, dataset=sets_of(preset), model=models_of(preset))
 
 
 def split_of(dataset: str, repeat: int, preset: Preset) -> Split:
@@ -87,12 +92,6 @@ def ablation_task(case: Case, preset: Preset) -> Task:
     return share_models(case, preset, split, family, "ablation", answers=True)
 
 
-def auto_arm(task: Task) -> list[Arm]:
-    """``law="auto"``, whose search takes longer than all else: on some tasks only."""
-    quick = task.case["model"] == QUICKEST and task.case["repeat"] < AUTO_REPEATS
-    return named_arms(task, [AUTO]) if task.preset.is_whole or quick else []
-
-
 def on_quantiles(task: Task, name: str, **law: Any) -> Arm:
     """SLCP on quantile models with a kernel law of these parameters."""
     return Arm(name, slcp(task.models.quantile, "quantile", KernelLaw(n_jobs=1, **law), task.seed))
@@ -106,13 +105,12 @@ def other_bandwidths(task: Task) -> list[Arm]:
 def notes_of(preset: Preset) -> list[str]:
     """Which data sets and models were run."""
     used, families = sets_of(preset), models_of(preset)
-    no_network = FAMILIES[NETWORK].left_out or "Networks are run by the preset full only."
-    some_auto = f"SLCP-auto is run on {QUICKEST} only, in {AUTO_REPEATS} repeats."
+    most = "" if preset.is_whole else f", at most {MOST_ROWS:,} rows of a real set, drawn anew"
     return [
-        f"{len(used)} of the paper's 16 data sets: {', '.join(used)}.",
-        f"Base models: {', '.join(families)}.",
-        *([no_network] if NETWORK not in families else []),
-        *([] if preset.is_whole else [some_auto]),
+        f"{len(used)} of the paper's 16 data sets: {', '.join(used)}{most}.",
+        f"Base models: {', '.join(families)}; {preset.repeats} repeats, {preset.network_repeats} "
+        "with networks.",
+        *filter(None, [FAMILIES[NETWORK].left_out]),
         "Lengths are means of finite ones, the response divided by its mean absolute value; "
         "means are over data sets, standard errors over repeats.",
     ]
@@ -163,7 +161,19 @@ BASE = {"method": "SLCP-RBF", "percent": ALL_ROWS}
 NARROW, NARROW_PERCENTS = "SLCP-RBF, median-log", (30, ALL_ROWS)
 #: Beside them, on all rows.
 ENGINES = {"SLCP-RBF, exact": "exact", "SLCP-RBF, sketch": "sketch"}
-MINIBATCH_BESIDE = (*ENGINES, "SLCP-auto")
+#: The authors' released code -> (base model, what it does, what of it is kept, its name in
+#: expected.json). Only the last is valid: the mismatch alone makes local quantiles noise, but
+#: noise that calibration and new rows share.
+RELEASED = {
+    "released code, KNN": ("quantile", KNN, Slips(), "slcp_knn"),
+    "released code, RBF": ("quantile", RBF, Slips(), "slcp_rbf"),
+    "released code, mean": ("mean", MEAN, Slips(), "slcp_mean"),
+    "released code, RBF, indices right": ("quantile", RBF, Slips(mismatched=False), "slcp_rbf"),
+    "released code, RBF, drawn once": ("quantile", RBF, Slips(redrawn=False), "slcp_rbf"),
+}
+#: Rows of a mini-batch by default in the released code; for lengths beside Table 1.
+CODE_ROWS = 300
+DEFAULT_SIZE = f"{CODE_ROWS} rows"
 NO_TARGET = (
     "the paper names no base model here, and its released code gives a mini-batch the residuals "
     "of other rows"
@@ -171,6 +181,8 @@ NO_TARGET = (
 #: The least of so many timings counts; ratios of seconds may be so many times the paper's, or
 #: as much less.
 TIMINGS, TIME_FACTOR = 3, 1.5
+#: Repeats with timings.
+TIMED = 5
 OTHER_EXPERIMENT = "The age model's rows of the paper's table belong to another experiment."
 
 
@@ -187,8 +199,9 @@ def law_of(kernel: str, percent: int, bandwidth: str = "median") -> KernelLaw:
 
 
 def minibatch_arms(task: Task) -> list[Arm]:
-    """Every variant with every share, then engines on all rows, then the library's default."""
-    spent = law_seconds(task.split, task.models, task.seed)
+    """Every variant with every share, then engines on all rows, then the released code."""
+    is_timed = task.case["repeat"] < TIMED
+    spent = law_seconds(task.split, task.models, task.seed) if is_timed else {}
 
     def arm(name: str, percent: int, base: str, score: str, law: KernelLaw) -> Arm:
         fields = {"percent": percent, **spent.get((name, percent), {})}
@@ -203,7 +216,21 @@ def minibatch_arms(task: Task) -> list[Arm]:
     engines = [(name, ALL_ROWS, KernelLaw(engine=e, n_jobs=1)) for name, e in ENGINES.items()]
     for name, percent, law in narrow + engines:
         tried.append(arm(name, percent, "quantile", "quantile", law))
-    return tried + [one._replace(fields={"percent": ALL_ROWS}) for one in auto_arm(task)]
+    return named_arms(task, ["CQR"]) + tried + released_arms(task)
+
+
+def released_arms(task: Task) -> list[Arm]:
+    """The released code with every share, and with as many rows as it takes by default."""
+    sizes: dict[Any, float | int] = {percent: percent / 100 for percent in percents()}
+    return [
+        Arm(
+            name,
+            ReleasedSLCP(getattr(task.models, base), kind, size, slips, task.seed),
+            {"percent": place},
+        )
+        for name, (base, kind, slips, _) in RELEASED.items()
+        for place, size in {**sizes, DEFAULT_SIZE: CODE_ROWS}.items()
+    ]
 
 
 def law_seconds(split: Split, models: Models, seed: int) -> dict[tuple[str, int], Row]:
@@ -241,9 +268,9 @@ def minibatch_report(rows: list[Row], preset: Preset) -> Output:
     lines: list[Line] = []
     for model in models_of(preset):
         here = select(rows, model=model)
-        for variant in VARIANTS:
-            lines += variant_lines(here, model, variant)
-        for name in MINIBATCH_BESIDE:
+        for variant, (*_, name) in {**VARIANTS, **RELEASED}.items():
+            lines += variant_lines(here, model, variant, name)
+        for name in ENGINES:
             of = {"model": model, "method": name, "share of rows": f"{ALL_ROWS} %"}
             mine, words = select(here, method=name), "length relative to SLCP-RBF, all rows"
             lines += beside(of, mine, words, ratio(mine, select(here, **BASE), "length"))
@@ -253,17 +280,47 @@ def minibatch_report(rows: list[Row], preset: Preset) -> Output:
         lines.append(compared(of, None, ratio(share, whole, "length"), "length"))
     lines += time_lines(rows)
     fields = ("length", "coverage", "law_build_seconds", "law_ask_seconds", "seconds")
-    table = means_table(rows, ("model", "method", "percent"), fields)
+    told = [{"percent": ALL_ROWS, **row} for row in rows]
+    tables = {
+        "Means over data sets and repeats": means_table(
+            told, ("model", "method", "percent"), fields
+        ),
+        "Lengths by data set: CQR, SLCP, and the released code": by_set_table(told),
+    }
     notes = [
         *notes_of(preset),
         "SLCP-KNN: boxcar kernel, and SLCP-RBF: Gaussian kernel, both on quantile models; "
         "SLCP-mean: Gaussian kernel on mean models. A mini-batch is drawn once, at fit.",
         "Run time: processor seconds to build the law and to ask it about calibration and test "
         "rows, in plain NumPy for SLCP-RBF; exact and sketch are the compiled engines. Ratios "
-        "are within one task.",
+        f"are within one task, in the first {TIMED} repeats.",
+        *RELEASED_NOTES,
         OTHER_EXPERIMENT,
     ]
-    return Output(lines, {"Means over data sets and repeats": table}, notes=notes)
+    return Output(lines, tables, notes=notes)
+
+
+RELEASED_NOTES = (
+    "Released code: what the authors' code computes, on the same models. A mini-batch is drawn "
+    "with replacement at every call, its weights go to the errors of other training rows, the "
+    "bandwidth comes from the rows that are asked about (median-log), and one correction serves "
+    "both sides. Its KNN keeps all rows of the mini-batch, so that nothing is local; its mean "
+    "takes the local mean of signed residuals, so that widths are constant. Because calibration "
+    "and new rows have different scores, it is not valid. Indices right: the weights go where they "
+    "belong, all else as it is. Drawn once: the mismatch stays, but one mini-batch and one "
+    "bandwidth serve calibration and new rows, which makes it valid.",
+    f"{DEFAULT_SIZE}: the size of the mini-batch by default in the released code.",
+)
+
+
+def by_set_table(rows: list[Row]) -> list[Row]:
+    """Mean lengths on each data set, with all rows and with the released code's default."""
+    shown = [
+        *(select(rows, method=name, percent=ALL_ROWS) for name in ("CQR", "SLCP-RBF", NARROW)),
+        *(select(rows, method=name, percent=DEFAULT_SIZE) for name in RELEASED),
+    ]
+    kept = [row for mine in shown for row in mine]
+    return means_table(kept, ("dataset", "model", "method"), ("length", "coverage"), False)
 
 
 def beside(of: dict[str, str], rows: list[Row], words: str, length: Mean | None) -> list[Line]:
@@ -272,9 +329,9 @@ def beside(of: dict[str, str], rows: list[Row], words: str, length: Mean | None)
     return [compared({**of, "quantity": words}, None, length, "length"), covered]
 
 
-def variant_lines(rows: list[Row], model: str, variant: str) -> list[Line]:
-    """The paper's two rows of a variant, and lengths relative to that with all rows."""
-    paper, name = printed()["table_batch"], VARIANTS[variant][-1]
+def variant_lines(rows: list[Row], model: str, variant: str, name: str) -> list[Line]:
+    """The paper's two rows of this name beside a variant, and lengths relative to all rows."""
+    paper = printed()["table_batch"]
     whole = select(rows, method=variant, percent=ALL_ROWS)
     at_whole = paper[f"{name}_length"][percents().index(ALL_ROWS)]
     lines = []
@@ -309,7 +366,7 @@ def time_lines(rows: list[Row]) -> list[Line]:
 
 
 MINIBATCH = Experiment(
-    "Mini-batch size", ablation_cases, ablation_task, minibatch_arms, minibatch_report, version=2
+    "Mini-batch size", ablation_cases, ablation_task, minibatch_arms, minibatch_report, version=3
 )
 
 
@@ -328,10 +385,10 @@ def quantiles() -> dict[str, float]:
 
 
 def bandwidth_arms(task: Task) -> list[Arm]:
-    """SLCP on quantile models with every bandwidth, and the library's default."""
+    """SLCP on quantile models with every bandwidth."""
     laws = {name: {"bandwidth": DistanceQuantile(q)} for name, q in quantiles().items()}
     laws |= BANDWIDTH_LAWS
-    return [on_quantiles(task, name, **law) for name, law in laws.items()] + auto_arm(task)
+    return [on_quantiles(task, name, **law) for name, law in laws.items()]
 
 
 def bandwidth_report(rows: list[Row], preset: Preset) -> Output:
@@ -343,10 +400,10 @@ def bandwidth_report(rows: list[Row], preset: Preset) -> Output:
         here = select(rows, model=model)
         cannot = "the paper's length at the median is that of its network, another base model"
         if model == NETWORK:
-            cannot = "" if preset.is_whole else "not all data sets were run"
+            cannot = "" if preset.is_broad else "not all data sets were run"
         rules = {name: select(here, method=name) for name in quantiles()}
         lines += against_base({"model": model, "bandwidth": ""}, rules, MEDIAN, paper, cannot)
-        for name in (*BANDWIDTH_LAWS, AUTO):
+        for name in BANDWIDTH_LAWS:
             of, mine = {"model": model, "bandwidth": name}, select(here, method=name)
             length = excess(mine, select(here, method=MEDIAN), "length")
             lines += beside(of, mine, LONGER, length)
@@ -358,8 +415,8 @@ def bandwidth_report(rows: list[Row], preset: Preset) -> Output:
         *notes_of(preset),
         "SLCP is Algorithm 1 on quantile models with a Gaussian kernel; a negative per cent is "
         "shorter than with the median.",
-        "Beside the paper's: the rule of its code (median-log), cross-validation, the median "
-        "with the sketch engine, and this library's default, which is on mean models.",
+        "Beside the paper's: the rule of its code (median-log), cross-validation, and the median "
+        "with the sketch engine.",
         OTHER_EXPERIMENT,
     ]
     return Output(lines, tables, notes=notes)
@@ -390,7 +447,12 @@ def against_base(
 
 
 BANDWIDTH = Experiment(
-    "Bandwidth of the kernel", ablation_cases, ablation_task, bandwidth_arms, bandwidth_report
+    "Bandwidth of the kernel",
+    ablation_cases,
+    ablation_task,
+    bandwidth_arms,
+    bandwidth_report,
+    version=2,
 )
 
 
