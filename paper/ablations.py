@@ -54,8 +54,8 @@ from paper.verdicts import (
 SIMULATED = ("sim1", "sim2", "sim3")
 #: The paper's 16.
 ALL = (*REAL, *SIMULATED)
-#: Rows of a real set, at most, where rows are capped: every variant of a law asks for them again.
-MOST_ROWS = 3_000
+#: Rows of a real set and fresh rows of a simulation to test on, at most, where rows are capped.
+MOST_ROWS, MOST_TEST_ROWS = 3_000, 2_000
 QUICKEST, AUTO = "ridge", "SLCP-auto"
 #: The rule of the authors' code, and one that looks at the scores.
 AS_IN_CODE = "SLCP, median-log"
@@ -80,8 +80,8 @@ def ablation_cases(preset: Preset) -> list[Case]:
 def split_of(dataset: str, repeat: int, preset: Preset) -> Split:
     """Rows of a real data set or of a simulation."""
     if dataset in SIMULATIONS:
-        sizes = (preset.simulated_rows, preset.test_rows)
-        return simulated_split(SIMULATIONS[dataset], repeat, *sizes)
+        tested = preset.test_rows if preset.is_whole else min(preset.test_rows, MOST_TEST_ROWS)
+        return simulated_split(SIMULATIONS[dataset], repeat, preset.simulated_rows, tested)
     most = None if preset.max_rows is None else min(preset.max_rows, MOST_ROWS)
     return real_split(dataset, repeat, most)
 
@@ -155,12 +155,9 @@ VARIANTS = {
     "SLCP-RBF": ("quantile", "quantile", "gaussian", "slcp_rbf"),
     "SLCP-mean": ("mean", "residual", "gaussian", "slcp_mean"),
 }
-BASE = {"method": "SLCP-RBF", "percent": ALL_ROWS}
 #: With the bandwidth of the authors' code, whose law follows the rows more closely: the share that
 #: the paper finds enough, and all.
 NARROW, NARROW_PERCENTS = "SLCP-RBF, median-log", (30, ALL_ROWS)
-#: Beside them, on all rows.
-ENGINES = {"SLCP-RBF, exact": "exact", "SLCP-RBF, sketch": "sketch"}
 #: The authors' released code -> (base model, what it does, what of it is kept, its name in
 #: expected.json). Only the last is valid: the mismatch alone makes local quantiles noise, but
 #: noise that calibration and new rows share.
@@ -199,7 +196,7 @@ def law_of(kernel: str, percent: int, bandwidth: str = "median") -> KernelLaw:
 
 
 def minibatch_arms(task: Task) -> list[Arm]:
-    """Every variant with every share, then engines on all rows, then the released code."""
+    """Every variant with every share, then the released code; CQR for comparison."""
     is_timed = task.case["repeat"] < TIMED
     spent = law_seconds(task.split, task.models, task.seed) if is_timed else {}
 
@@ -212,10 +209,10 @@ def minibatch_arms(task: Task) -> list[Arm]:
         for name, (base, score, kernel, _) in VARIANTS.items()
         for percent in percents()
     ]
-    narrow = [(NARROW, p, law_of("gaussian", p, "median-log")) for p in NARROW_PERCENTS]
-    engines = [(name, ALL_ROWS, KernelLaw(engine=e, n_jobs=1)) for name, e in ENGINES.items()]
-    for name, percent, law in narrow + engines:
-        tried.append(arm(name, percent, "quantile", "quantile", law))
+    tried += [
+        arm(NARROW, percent, "quantile", "quantile", law_of("gaussian", percent, "median-log"))
+        for percent in NARROW_PERCENTS
+    ]
     return named_arms(task, ["CQR"]) + tried + released_arms(task)
 
 
@@ -244,11 +241,8 @@ def law_seconds(split: Split, models: Models, seed: int) -> dict[tuple[str, int]
     upper = fitted.predict(train.X, quantiles=[(1 + LEVEL) / 2])[:, 0]
     v, asked = train.y - upper, np.vstack([split.calibration.X, split.test.X])
     h = KernelLaw(random_state=seed).fit_localizer(train.X, v).bandwidth
-    engines = {("SLCP-RBF", percent): "exact" for percent in percents()}
-    engines.update({(name, ALL_ROWS): engine for name, engine in ENGINES.items()})
-    found = {}
-    for (name, percent), engine in engines.items():
-        law = KernelLaw(bandwidth=h, engine=engine, random_state=seed, n_jobs=1)
+    law, found = KernelLaw(bandwidth=h, engine="exact", random_state=seed, n_jobs=1), {}
+    for percent in percents():
         # Rows are in random order: the first are as good a mini-batch as any.
         kept, times = slice(max(1, round(percent / 100 * len(v)))), []
         for _ in range(TIMINGS):
@@ -258,8 +252,11 @@ def law_seconds(split: Split, models: Models, seed: int) -> dict[tuple[str, int]
             law.quantile(asked, [(1 + LEVEL) / 2])
             times.append((built - start, time.process_time() - built))
         build, ask = np.min(times, axis=0)
-        found[name, percent] = {"law_build_seconds": build, "law_ask_seconds": ask}
-        found[name, percent]["law_seconds"] = build + ask
+        found["SLCP-RBF", percent] = {
+            "law_build_seconds": build,
+            "law_ask_seconds": ask,
+            "law_seconds": build + ask,
+        }
     return found
 
 
@@ -270,10 +267,6 @@ def minibatch_report(rows: list[Row], preset: Preset) -> Output:
         here = select(rows, model=model)
         for variant, (*_, name) in {**VARIANTS, **RELEASED}.items():
             lines += variant_lines(here, model, variant, name)
-        for name in ENGINES:
-            of = {"model": model, "method": name, "share of rows": f"{ALL_ROWS} %"}
-            mine, words = select(here, method=name), "length relative to SLCP-RBF, all rows"
-            lines += beside(of, mine, words, ratio(mine, select(here, **BASE), "length"))
         share, whole = (select(here, method=NARROW, percent=p) for p in NARROW_PERCENTS)
         of = {"model": model, "method": NARROW, "share of rows": f"{NARROW_PERCENTS[0]} %"}
         of["quantity"] = "length relative to all rows"
@@ -292,8 +285,7 @@ def minibatch_report(rows: list[Row], preset: Preset) -> Output:
         "SLCP-KNN: boxcar kernel, and SLCP-RBF: Gaussian kernel, both on quantile models; "
         "SLCP-mean: Gaussian kernel on mean models. A mini-batch is drawn once, at fit.",
         "Run time: processor seconds to build the law and to ask it about calibration and test "
-        "rows, in plain NumPy for SLCP-RBF; exact and sketch are the compiled engines. Ratios "
-        f"are within one task, in the first {TIMED} repeats.",
+        f"rows, with compiled code. Ratios are within one task, in the first {TIMED} repeats.",
         *RELEASED_NOTES,
         OTHER_EXPERIMENT,
     ]
@@ -350,12 +342,10 @@ def variant_lines(rows: list[Row], model: str, variant: str, name: str) -> list[
 def time_lines(rows: list[Row]) -> list[Line]:
     """Seconds of the law relative to those with the smallest mini-batch."""
     paper = printed()["table_batch"]["relative_run_time"]
-    timed = [("SLCP-RBF", p, value) for p, value in zip(percents(), paper, strict=True)]
-    timed += [(name, ALL_ROWS, None) for name in ENGINES]
-    least = percents()[0]
-    base = select(rows, method="SLCP-RBF", percent=least)
+    name, least = "SLCP-RBF", percents()[0]
+    base = select(rows, method=name, percent=least)
     lines = []
-    for name, percent, value in timed[1:]:
+    for percent, value in list(zip(percents(), paper, strict=True))[1:]:
         mine = relative(select(rows, method=name, percent=percent), base, "law_seconds")
         # A data set with one model and with another are two timings.
         apart = [{**row, "dataset": (row["dataset"], row["model"])} for row in mine]
@@ -375,7 +365,6 @@ MEDIAN, LONGER = "quantile 0.5", "longer than with the median, %"
 BANDWIDTH_LAWS: dict[str, dict[str, Any]] = {
     "median-log": {"bandwidth": "median-log"},
     "cross-validated": {"bandwidth": "cv"},
-    "median, sketch": {"engine": "sketch"},
 }
 
 
@@ -415,8 +404,7 @@ def bandwidth_report(rows: list[Row], preset: Preset) -> Output:
         *notes_of(preset),
         "SLCP is Algorithm 1 on quantile models with a Gaussian kernel; a negative per cent is "
         "shorter than with the median.",
-        "Beside the paper's: the rule of its code (median-log), cross-validation, and the median "
-        "with the sketch engine.",
+        "Beside the paper's: the rule of its code (median-log), and cross-validation.",
         OTHER_EXPERIMENT,
     ]
     return Output(lines, tables, notes=notes)
