@@ -237,7 +237,7 @@ def law_seconds(split: Split, models: Models, seed: int) -> dict[tuple[str, int]
     mini-batch is asked by the exact engine, whatever its size, for one engine's times to compare.
     """
     train = split.train
-    fitted = models.memory.fit("quantile", models.quantile.model, train.X, train.y)
+    fitted = models.quantile.fit(train.X, train.y)
     upper = fitted.predict(train.X, quantiles=[(1 + LEVEL) / 2])[:, 0]
     v, asked = train.y - upper, np.vstack([split.calibration.X, split.test.X])
     h = KernelLaw(random_state=seed).fit_localizer(train.X, v).bandwidth
@@ -483,10 +483,7 @@ def capacity_task(case: Case, preset: Preset) -> Task:
 
 
 def capacity_report(rows: list[Row], preset: Preset) -> Output:
-    """SLCP's length relative to the others', at each hidden size.
-
-    The committed rows are those of an earlier network of the same shape, written in NumPy.
-    """
+    """SLCP's length relative to the others', at each hidden size."""
     lines = [
         capacity_line_of(select(rows, hidden=hidden), hidden, reading, other)
         for hidden in capacity_sizes_of(preset)
@@ -529,6 +526,7 @@ CAPACITY = Experiment(
     # Split conformal on the mean network, CQR and SLCP on the quantile network.
     lambda task: named_arms(task, CAPACITY_COMPARED) + other_bandwidths(task),
     capacity_report,
+    version=2,
 )
 
 

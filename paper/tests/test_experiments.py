@@ -10,7 +10,7 @@ from benchmarks.harness import CANNOT, PRESETS, VERDICTS, about, finished, key, 
 from benchmarks.harness import report as report_of
 from benchmarks.tables import markdown, verdict_counts, write_output
 from localconformal.datasets import load_simulation, shifted_simulation
-from paper import EXPERIMENTS, load_experiment, simulations
+from paper import EXPERIMENTS, claims, load_experiment
 from paper.__main__ import main
 from paper.ablations import law_of
 from paper.models import HOMOSCEDASTIC_ONE, TrueQuantiles, load
@@ -108,7 +108,7 @@ def gap_rows(exponent, method):
     return [
         {"dataset": "sim2", "size": n, "repeat": r, "method": method}
         | {"conditional_gap": (1 + 0.01 * r * (n > 1_000)) * n**exponent}
-        for n in simulations.PROPOSITION2_SIZES
+        for n in claims.PROPOSITION2_SIZES
         for r in range(3)
     ]
 
@@ -116,7 +116,7 @@ def gap_rows(exponent, method):
 @pytest.mark.parametrize(("exponent", "verdict"), [(-0.3, "reproduced"), (0.0, "not reproduced")])
 def test_a_gap_that_stays_does_not_reproduce_the_proposition(exponent, verdict):
     rows = gap_rows(exponent, "rate") + gap_rows(0.0, "median")
-    lines = simulations.PROPOSITION2.report(rows, STANDARD).lines
+    lines = claims.PROPOSITION2.report(rows, STANDARD).lines
     found = {(line.of["simulation"], line.of["bandwidth"]): line for line in lines}
     judged = found.pop(("sim2", "rate"))
     assert judged.verdict == verdict
