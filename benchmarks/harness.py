@@ -405,8 +405,16 @@ def report(
         {**case, **row} for case in cases if key(case) in known for row in known[key(case)]["rows"]
     ]
     output = experiment.report(rows, preset)
-    missing = sum(key(case) not in known for case in cases)
-    notes = [f"{missing} of {len(cases)} tasks did not finish, and are left out."]
+    repeats: dict[str, int] = {}
+    for case in cases:
+        place = key({name: value for name, value in case.items() if name != "repeat"})
+        repeats[place] = repeats.get(place, 0) + (key(case) in known)
+    missing = len(cases) - sum(repeats.values())
+    fewest, most = min(repeats.values(), default=0), max(repeats.values(), default=0)
+    notes = [
+        f"{missing} of {len(cases)} tasks did not finish, and are left out: there are {fewest} to "
+        f"{most} repeats of each case."
+    ]
     lines = [withheld(line) for line in output.lines] if preset.only_runs else output.lines
     return replace(output, lines=lines, notes=[*output.notes, *(notes if missing else [])])
 

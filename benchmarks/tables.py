@@ -152,16 +152,17 @@ def means_table(
 ) -> list[Row]:
     """Means over repeats of the fields, a row for each combination of the places.
 
-    ``places`` are fields too, which a mapping renames; the last column is why a method failed.
+    ``places`` are fields too, which a mapping renames; the last columns are how many repeats there
+    are, and why a method failed.
     """
     table = []
     for values in dict.fromkeys(tuple(row[place] for place in places) for row in rows):
         mine = select(rows, **dict(zip(places, values, strict=True)))
         names = places.values() if isinstance(places, Mapping) else places
         entry: Row = dict(zip(names, values, strict=True))
-        for field in fields:
-            mean = over_repeats(mine, field)
-            entry[field] = mean and mean.value
+        means = {field: over_repeats(mine, field) for field in fields}
+        entry |= {field: mean and mean.value for field, mean in means.items()}
+        entry["repeats"] = max((mean.repeats for mean in means.values() if mean), default=0)
         failed = [row["failed"][:100] for row in mine if "failed" in row]
         table.append({**entry, **({"failed": (failed or [""])[0]} if failures else {})})
     return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from benchmarks.harness import (
     try_arm,
 )
 from benchmarks.tables import (
+    Mean,
     below_bands,
     difference,
     in_per_cent,
@@ -31,8 +33,8 @@ from benchmarks.tables import (
 from localconformal.datasets import load_simulation
 from localconformal.metrics import binomial_band
 from paper.data import DATASETS, real_split, simulated_split
-from paper.methods import named_arms, share_models
-from paper.models import FAMILIES, RUNNING
+from paper.methods import NEED_LAYERS, named_arms, share_models
+from paper.models import FAMILIES, NETWORK, RUNNING, model_cases
 from paper.verdicts import compared, length_and_coverage, length_difference, printed, same_direction
 
 #: The paper's 13, with stand-ins for meps_19, meps_20, meps_21 and facebook_2.
@@ -46,8 +48,20 @@ EXACT = tuple(name for name in REAL if not DATASETS[name].stand_in)
 #: The paper's methods; LVD it has on the network only.
 TABLE1_COMPARED = ("SLCP", "CQR", "LCP", "MADSplit", "DistSplit", "CDSplit")
 ON_NETWORK_ONLY = ("LVD",)
-#: Beside them: the plain baseline, and this library's defaults.
-BESIDE = ("split", "SLCP-auto")
+#: Beside them: the plain baseline, and one change at a time of what the paper has.
+TABLE1_BESIDE = (
+    *("split", "SLCP, out of fold", "SLCP, median-log", "SLCP, V = Y"),
+    *("SLCP, mean model", "SLCP, mean model, out of fold"),
+    *("MADSplit, in sample", "MADSplit, code's constant", "DistSplit, V = Y", "CDSplit, V = Y"),
+)
+OUT_OF_FOLD = "SLCP, mean model, out of fold"
+#: Pairs of methods on equal residuals: both out of fold, or both in sample.
+EQUAL_RESIDUALS = (
+    *((OUT_OF_FOLD, other) for other in ("split", "LCP", "MADSplit", "DistSplit", "CDSplit")),
+    ("SLCP, mean model", "MADSplit, in sample"),
+    ("SLCP, V = Y", "DistSplit, V = Y"),
+    ("SLCP, V = Y", "CDSplit, V = Y"),
+)
 #: quantity of a line -> (field of a row, place in the paper's triple, tolerance)
 QUANTITIES = {
     "length": ("length", 0, "length"),
@@ -55,6 +69,8 @@ QUANTITIES = {
     "correlation of length and error": ("length_error_corr", 2, "correlation"),
     "correlation of length and coverage": ("length_coverage_corr", 2, "correlation"),
 }
+#: Fields of a row in tables of our own.
+FIELDS = ("length", "coverage", "infinite", "length_error_corr", "seconds")
 OTHER_SETS = f"a mean over {len(REAL)} data sets, {len(REAL) - len(EXACT)} of them stand-ins here"
 #: field of a row -> why the paper's number is no target; coverage is promised on any data set.
 WHY_NOT = {
@@ -65,15 +81,26 @@ WHY_NOT = {
 }
 
 
-def table1_methods_of(model: str) -> tuple[str, ...]:
-    """Methods that are run with a model."""
-    return TABLE1_COMPARED + (ON_NETWORK_ONLY if model == "neural_net" else ()) + BESIDE
+def compared_of(model: str) -> tuple[str, ...]:
+    """Methods that the paper prints for a model."""
+    return TABLE1_COMPARED + (ON_NETWORK_ONLY if model == NETWORK else ())
+
+
+def beside_of(model: str) -> tuple[str, ...]:
+    """Methods beside them."""
+    return TABLE1_BESIDE + (NEED_LAYERS if model == NETWORK else ())
+
+
+def table1_arms(task: Task) -> list[Arm]:
+    """All methods of a model."""
+    model = task.case["model"]
+    return named_arms(task, compared_of(model) + beside_of(model))
 
 
 def table1_task(case: Case, preset: Preset) -> Task:
     """One data set, model and repeat."""
     split = real_split(case["dataset"], case["repeat"], preset.max_rows)
-    return share_models(case, preset, split, FAMILIES[case["model"]])
+    return share_models(case, preset, split, FAMILIES[case["model"]], answers=True)
 
 
 def table1_report(rows: list[Row], preset: Preset) -> Output:
@@ -85,19 +112,45 @@ def table1_report(rows: list[Row], preset: Preset) -> Output:
         here = select(rows, model=model)
         why = family.left_out or cannot
         lines += table1_value_lines(here, model, why) + table1_difference_lines(here, model, why)
-    fields = ("length", "coverage", "infinite", "length_error_corr", "seconds")
     places = {"dataset": "data set", "model": "model", "method": "method"}
-    by_set = means_table(rows, places, fields)
+    by_set = means_table(rows, places, FIELDS)
     for row in by_set:
         row["data set"] += "" if row["data set"] in EXACT else " (stand-in)"
-    tables = {"Coverage": below_bands(rows, LEVEL), "By data set": by_set}
+    tables = {
+        "One change at a time": change_table(rows),
+        "On equal residuals": pair_table(rows, EQUAL_RESIDUALS),
+        "Coverage": below_bands(rows, LEVEL),
+        "By data set": by_set,
+    }
     return Output(lines, tables, notes=table1_notes(used))
+
+
+def change_table(rows: list[Row]) -> list[Row]:
+    """Means of all methods over all data sets, and their lengths against SLCP's on exact ones."""
+    table = []
+    for model in RUNNING:
+        here = select(rows, model=model)
+        for method in compared_of(model) + beside_of(model):
+            mine = select(here, method=method)
+            means = means_table(mine, ("model", "method"), FIELDS, False)
+            table += [mean | log_ratio(here, method, "SLCP") for mean in means]
+    return table
+
+
+def pair_table(rows: list[Row], pairs: Iterable[tuple[str, str]]) -> list[Row]:
+    """Lengths of the first of two methods against the second's, on exact data sets."""
+    return [
+        {"model": model, "method": first, "against": second}
+        | log_ratio(select(rows, model=model), first, second)
+        for model in RUNNING
+        for first, second in pairs
+    ]
 
 
 def table1_value_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
     """The numbers of the table."""
     lines = []
-    for method in table1_methods_of(model):
+    for method in compared_of(model):
         mine = select(rows, method=method)
         paper = printed()["table1"][model].get(method, [None] * 3)
         for quantity, (field, place, kind) in QUANTITIES.items():
@@ -136,20 +189,34 @@ def with_infinite(line: Line, rows: list[Row]) -> Line:
 def table1_difference_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
     """SLCP against each other method on the same splits: is it shorter, as the paper has it?
 
-    On data sets that are exact; a mean of logarithms lets each count alike.
+    On data sets that are exact.
     """
     here = [row for row in rows if row["dataset"] in EXACT]
-    logs = [{**row, "length": row.get("length") and np.log(row["length"])} for row in here]
     lines = []
     known = {method: np.log(triple[0]) for method, triple in printed()["table1"][model].items()}
-    for method in table1_methods_of(model)[1:]:
+    for method in compared_of(model)[1:]:
         paper = round(100 * (known["SLCP"] - known[method]), 1) if method in known else None
         of = {"model": model, "method": f"SLCP / {method}", "quantity": "100 log ratio of lengths"}
         share = infinite_share(select(here, method=method))
         why = cannot or (share and f"{share:.1f} % of {method}'s are infinite, left out") or ""
-        ours = in_per_cent(difference(logs, "SLCP", method, "length"))
-        lines.append(same_direction(of, paper, ours, why))
+        lines.append(same_direction(of, paper, log_difference(here, "SLCP", method), why))
     return lines
+
+
+def log_difference(rows: list[Row], first: str, second: str) -> Mean | None:
+    """100 log of a ratio of lengths: a mean of logarithms lets each data set count alike."""
+    logs = [{**row, "length": row.get("length") and np.log(row["length"])} for row in rows]
+    return in_per_cent(difference(logs, first, second, "length"))
+
+
+def log_ratio(rows: list[Row], first: str, second: str) -> Row:
+    """The same on exact data sets as cells of a table."""
+    ours = log_difference([row for row in rows if row["dataset"] in EXACT], first, second)
+    return {
+        "100 log ratio of lengths": ours and ours.value,
+        "95 % margin": ours and ours.margin,
+        "repeats": ours.repeats if ours else 0,
+    }
 
 
 def table1_notes(used: tuple[str, ...]) -> list[str]:
@@ -157,12 +224,17 @@ def table1_notes(used: tuple[str, ...]) -> list[str]:
     stand_ins = [f"{name}: {DATASETS[name].stand_in}" for name in used if DATASETS[name].stand_in]
     return [
         "Lengths are means of finite ones, the response divided by its mean absolute value.",
-        "SLCP is the paper's Algorithm 1 on quantile models. SLCP-auto is this library's defaults: "
-        "a mean model, residuals out of fold, and a law chosen on training rows.",
+        "SLCP is the paper's Algorithm 1 on quantile models, with reference scores in sample. "
+        "Out of fold: by models that have not seen the row, as the baselines have them here, so "
+        "that only lengths on equal residuals compare methods and nothing else.",
+        "DistSplit and CDSplit have the law of residuals; V = Y: the law of the response itself, "
+        "as published, whose density is a series of up to 30 cosines (FlexCode) with regressions "
+        "of the family's kind. SLCP, V = Y uses no model at all.",
+        "Hidden layer: distances in the second-last layer of the network, standardised.",
         "Differences from SLCP are on the data sets that are exact. Models and baselines are not "
         "tuned as the authors' code has them: forests choose leaves of 2, 5 or 20 rows by "
         "cross-validation (there: 40 rows, one feature a split), and MADSplit adds the median "
-        "residual to its sizes (there: 1 in units of the mean |y|; one_change has both).",
+        "residual to its sizes (there: 1 in units of the mean |y|, beside it here).",
         "Means are over data sets, standard errors over repeats.",
         "LVD and LCP may be infinite; LVD promises no coverage. A discrete response covers more.",
         *stand_ins,
@@ -172,14 +244,80 @@ def table1_notes(used: tuple[str, ...]) -> list[str]:
 
 TABLE1 = Experiment(
     "Table 1: real data",
-    lambda preset: cases_of(preset.repeats, dataset=preset.keep(REAL), model=RUNNING),
+    lambda preset: model_cases(preset, dataset=preset.keep(REAL), model=RUNNING),
     table1_task,
-    lambda task: named_arms(task, table1_methods_of(task.case["model"])),
+    table1_arms,
     table1_report,
+    version=2,
+)
+
+
+#: A set of 45,730 rows, of which Table 1 uses some; repeats with all of them.
+WHOLE, WHOLE_REPEATS = "bio", 5
+
+
+def all_rows_task(case: Case, preset: Preset) -> Task:
+    """Every row of the data set."""
+    return table1_task(case, preset if preset.only_runs else replace(preset, max_rows=None))
+
+
+def all_rows_report(rows: list[Row], preset: Preset) -> Output:
+    """Means, and lengths against SLCP's."""
+    notes = [
+        f"{WHOLE} with all of its {DATASETS[WHOLE].rows:,} rows, in {WHOLE_REPEATS} repeats; "
+        "methods and models are those of Table 1. The paper prints no number for one data set.",
+        *(family.left_out for family in FAMILIES.values() if family.left_out),
+    ]
+    return Output([], {"Means over repeats": change_table(rows)}, notes=notes)
+
+
+ALL_ROWS = Experiment(
+    "Table 1 with all rows of a data set",
+    lambda preset: cases_of(min(preset.repeats, WHOLE_REPEATS), dataset=[WHOLE], model=RUNNING),
+    all_rows_task,
+    table1_arms,
+    all_rows_report,
+)
+
+
+#: What this library's default is compared with; it takes longer than all of them.
+DEFAULT, DEFAULTS_COMPARED, DEFAULTS_REPEATS = "SLCP-auto", ("SLCP", "split", "CQR"), 5
+
+
+def defaults_report(rows: list[Row], preset: Preset) -> Output:
+    """Means, and the default's lengths against those of the others."""
+    pairs = [(DEFAULT, other) for other in DEFAULTS_COMPARED]
+    places = {"model": "model", "method": "method"}
+    by_set = means_table(rows, {"dataset": "data set", **places}, FIELDS)
+    tables = {
+        "Lengths on exact data sets": pair_table(rows, pairs),
+        "Means over data sets": means_table(rows, places, FIELDS),
+        "Coverage": below_bands(rows, LEVEL),
+        "By data set": by_set,
+    }
+    notes = [
+        f"{DEFAULT} is this library's default: residuals of a blend of models with the family's, "
+        f"out of fold, and a law chosen on training rows. {DEFAULTS_REPEATS} repeats on the "
+        "splits of Table 1. The paper has none of this.",
+    ]
+    return Output([], tables, notes=notes)
+
+
+DEFAULTS = Experiment(
+    "What this library's default changes",
+    lambda preset: cases_of(
+        min(preset.repeats, DEFAULTS_REPEATS),
+        dataset=preset.keep(REAL),
+        model=[name for name in RUNNING if name != NETWORK],
+    ),
+    table1_task,
+    lambda task: named_arms(task, (*DEFAULTS_COMPARED, DEFAULT)),
+    defaults_report,
 )
 
 
 OVERALL = "overall"
+SUBGROUPS_BESIDE = ("split", "SLCP, mean model", OUT_OF_FOLD, "CDSplit, V = Y")
 
 
 def subgroups(
@@ -190,15 +328,15 @@ def subgroups(
     ``groups`` goes from our label to the row's name in ``expected.json``; ``cannot`` says why
     the paper's numbers are no target.
     """
-    no_network, known = FAMILIES["neural_net"].left_out, printed()[table]
-    model = "random_forest" if no_network else "neural_net"
-    methods = (*known["methods"], *BESIDE)
+    no_network, known = FAMILIES[NETWORK].left_out, printed()[table]
+    model = "random_forest" if no_network else NETWORK
+    methods = (*known["methods"], *SUBGROUPS_BESIDE, *(() if no_network else NEED_LAYERS[:1]))
     # The paper's words for groups, without their numbers of rows.
     words = {label: name.rpartition("_")[0] for label, name in groups.items()}
 
     def task(case: Case, preset: Preset) -> Task:
         split = real_split(dataset, case["repeat"], preset.max_rows)
-        return share_models(case, preset, split, FAMILIES[case["model"]], dataset)
+        return share_models(case, preset, split, FAMILIES[case["model"]], dataset, answers=True)
 
     def attempt(task: Task, arm: Arm) -> list[Row]:
         row, sets = try_arm(task, arm)
@@ -227,7 +365,7 @@ def subgroups(
         lambda task: named_arms(task, methods),
         report,
         attempt,
-        version=2,
+        version=3,
     )
 
 
@@ -294,6 +432,10 @@ MEPS21 = subgroups(
 #: The scale of the first is |x1| in the experiments of Izbicki et al., 1 + |x1| in a sister
 #: repository; the paper does not say which it took.
 SIMULATIONS = ("heteroscedastic", "heteroscedastic_plus_one", "bimodal")
+TABLE3_BESIDE = (
+    *("split", "SLCP, out of fold", "SLCP, mean model", OUT_OF_FOLD, "SLCP, V = Y"),
+    *("DistSplit, V = Y", "CDSplit, V = Y"),
+)
 TABLE3_COMPARED = ("LCP", "MADSplit", "CQR", "DistSplit", "CDSplit", "SLCP")
 #: Why a length is no target.
 OTHER_UNITS = {
@@ -308,7 +450,7 @@ def table3_task(case: Case, preset: Preset) -> Task:
     simulation, sizes = load_simulation(case["dataset"]), (preset.simulated_rows, preset.test_rows)
     split = simulated_split(simulation, case["repeat"], *sizes, scale=False)
     family = FAMILIES["random_forest"]
-    return share_models(case, preset, split, family, "table3", known=simulation)
+    return share_models(case, preset, split, family, "table3", known=simulation, answers=True)
 
 
 def true_length(task: Task) -> list[Row]:
@@ -322,7 +464,7 @@ def with_known_coverage(task: Task, arm: Arm) -> list[Row]:
     """The row of a method with its gap of conditional coverage."""
     row, sets = try_arm(task, arm)
     # A region of several pieces is not its hull.
-    if sets is not None and arm.method != "CDSplit":
+    if sets is not None and not arm.method.startswith("CDSplit"):
         known = task.known.coverage(task.split.test.X, sets.hulls)
         row["conditional_gap"] = np.abs(known - LEVEL).mean()
     return [row]
@@ -333,7 +475,7 @@ def table3_report(rows: list[Row], preset: Preset) -> Output:
     lines: list[Line] = []
     for name in SIMULATIONS:
         here, paper = select(rows, dataset=name), printed()["table3_synthetic"].get(name, {})
-        for method in (*TABLE3_COMPARED, *BESIDE):
+        for method in TABLE3_COMPARED:
             of, pair = {"simulation": name, "method": method}, paper.get(method, (None, None))
             mine, why = select(here, method=method), OTHER_UNITS.get(name, "")
             lines += length_and_coverage(of, mine, pair, why)
@@ -357,8 +499,9 @@ TABLE3 = Experiment(
     "Table 3: simulations of Izbicki et al.",
     lambda preset: cases_of(preset.repeats, dataset=SIMULATIONS),
     table3_task,
-    lambda task: named_arms(task, (*TABLE3_COMPARED, *BESIDE)),
+    lambda task: named_arms(task, (*TABLE3_COMPARED, *TABLE3_BESIDE)),
     table3_report,
     with_known_coverage,
     true_length,
+    version=2,
 )
