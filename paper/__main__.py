@@ -1,4 +1,7 @@
-"""``python -m paper [NAME] [--preset] [--jobs] [--out]``: run what is missing, and report."""
+"""``python -m paper [NAME] [--preset] [--jobs] [--out]``: run what is missing, and report.
+
+``--report`` runs nothing: pages of what is finished, while the rest still runs elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.harness import PRESETS, run_experiment
+from benchmarks.harness import PRESETS, about, read_store, report, run_experiment
 from benchmarks.tables import verdict_counts, write_output
 from benchmarks.told import told
 from paper import EXPERIMENTS, load_experiment
@@ -28,6 +31,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--preset", choices=list(PRESETS), default="standard")
     parser.add_argument("--jobs", type=int, default=1, help="tasks at a time")
     parser.add_argument("--out", type=Path, default=Path("localconformal-results"))
+    parser.add_argument("--report", action="store_true", help="run nothing: what is finished")
     return parser.parse_args(arguments)
 
 
@@ -43,9 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     with told() as progress:
         for name in EXPERIMENTS if asked.name == ALL else [asked.name]:
-            experiment = load_experiment(name)
-            about = (name, experiment, PRESETS[asked.preset], folder)
-            output = run_experiment(*about, asked.jobs, progress)
+            experiment, preset = load_experiment(name), PRESETS[asked.preset]
+            if asked.report:
+                records = read_store(folder / f"{name}.jsonl", about(name, experiment, preset))
+                output = report(experiment, experiment.cases(preset), records, preset)
+            else:
+                output = run_experiment(name, experiment, preset, folder, asked.jobs, progress)
             first, *_ = write_output(name, experiment.title, output, folder)
             counts = verdict_counts(output.lines).items()
             print(f"{name}: {', '.join(f'{n} {verdict}' for verdict, n in counts)}; {first}")

