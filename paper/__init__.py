@@ -26,7 +26,7 @@ MODULES = {
     "paper.age": ("age",),
     "paper.ablations": ("bandwidth", "capacity", "minibatch", "one_change"),
     "paper.claims": ("independent_scores", "proposition2", "score_functions", "true_quantiles"),
-    "paper.costs": ("levels", "run_time"),
+    "paper.costs": ("batch_cost", "levels", "run_time"),
     "paper.simulations": ("covariate_shift", "kernels", "simulations"),
     "paper.tables": ("all_rows", "bike", "defaults", "meps21", "star", "table1", "table3"),
 }
