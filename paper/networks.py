@@ -18,7 +18,7 @@ from skorch.dataset import Dataset
 from skorch.helper import predefined_split
 from torch import Tensor, nn
 
-from localconformal.laws.embeddings import activations
+from localconformal.laws.blend import activations
 from localconformal.quantiles import Array
 from paper.models import nearest
 
