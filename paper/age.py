@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -393,27 +393,31 @@ def shorter_lines(rows: list[Row], known: list[str]) -> list[Line]:
 
 def other_network_lines(rows: list[Row]) -> list[Line]:
     """The second training of the same network, and CQR with a network of its own."""
-    again = select(rows, network=SECOND, group=OVERALL)
-    of, lines = {"group": OVERALL, "method": "", "variant": SECOND}, []
+    again, own = (select(rows, network=name) for name in (SECOND, END_TO_END))
+    lines = []
     for method in METHODS:
         pair = printed()[TABLE].get(method, [(None, None)])[0]
-        mine, cannot = select(again, method=method), OTHER_DATA if again else NOT_RUN
-        about = {**of, "method": method}
-        lines += length_and_coverage(about, mine, pair, cannot, "" if again else NOT_RUN, YEARS)
-    own = select(rows, network=END_TO_END)
+        mine = select(again, group=OVERALL, method=method)
+        lines += if_run(OVERALL, method, SECOND, mine, pair)
     for place, group in enumerate((OVERALL, *AGES)):
-        mine = select(own, group=group, **({} if group == OVERALL else {"kind": LABEL}))
-        pair, by_label = printed()[TABLE]["CQR"][place], "" if group == OVERALL else BY_LABEL
-        about = {"group": group, "method": "CQR", "variant": END_TO_END}
-        cannot = (by_label or OTHER_DATA, by_label) if own else (NOT_RUN, NOT_RUN)
-        lines += length_and_coverage(about, mine, pair, *cannot, YEARS)
-    embedded = select(rows, ablation=EMBEDDING)
+        by_label = {} if group == OVERALL else {"kind": LABEL}
+        mine, pair = select(own, group=group, **by_label), printed()[TABLE]["CQR"][place]
+        lines += if_run(group, "CQR", END_TO_END, mine, pair)
+    embedded = apart(select(rows, ablation=EMBEDDING))
     for variant in (STANDARDISED, AS_IT_IS):
-        about = {"group": OVERALL, "method": "SLCP", "variant": f"{EMBEDDING} {variant}"}
-        cannot = "" if embedded else NOT_RUN
-        mine = select(apart(embedded), variant=variant)
-        lines += length_and_coverage(about, mine, (None, None), cannot, cannot, YEARS)
+        mine = select(embedded, variant=variant)
+        lines += if_run(OVERALL, "SLCP", f"{EMBEDDING} {variant}", mine, (None, None))
     return lines
+
+
+def if_run(
+    group: str, method: str, variant: str, rows: list[Row], paper: Sequence[float | None]
+) -> list[Line]:
+    """Length and coverage; that the network was not trained, where there are no rows."""
+    of = {"group": group, "method": method, "variant": variant}
+    by_label = "" if group == OVERALL else BY_LABEL
+    why = (by_label or OTHER_DATA, by_label) if rows else (NOT_RUN, NOT_RUN)
+    return length_and_coverage(of, rows, paper, *why, length=YEARS)
 
 
 def apart(rows: list[Row]) -> list[Row]:

@@ -10,7 +10,7 @@ from benchmarks.harness import CANNOT, PRESETS, VERDICTS, about, finished, key, 
 from benchmarks.harness import report as report_of
 from benchmarks.tables import markdown, verdict_counts, write_output
 from localconformal.datasets import load_simulation, shifted_simulation
-from paper import EXPERIMENTS, claims, load_experiment
+from paper import EXPERIMENTS, claims, costs, load_experiment
 from paper.__main__ import main
 from paper.ablations import law_of
 from paper.models import HOMOSCEDASTIC_ONE, TrueQuantiles, load
@@ -149,3 +149,33 @@ def test_a_mini_batch_of_all_rows_is_the_whole_law():
     X = np.random.default_rng(0).normal(size=(200, 2))
     laws = [law_of("gaussian", percent).fit(X, X[:, 0]) for percent in (100, 10)]
     assert [law.engine_report_.n_references for law in laws] == [200, 20]
+
+
+@pytest.mark.parametrize("name", ["ridge", "random_forest"])
+def test_levels_from_one_fit_are_nested_and_meet_a_refit_at_their_own_level(name):
+    rows = costs.LEVELS.run({"dataset": "concrete", "model": name, "repeat": 0}, SMOKE)
+    lengths = {(row["method"], row["level"]): row["length"] for row in rows}
+    for method in costs.LEVELS_METHODS:
+        mine = [lengths[method, level] for level in costs.ASKED]
+        assert method == costs.REFITTED or mine == sorted(mine)
+    at = costs.FITTED_AT
+    assert lengths[costs.ONCE, at] == pytest.approx(lengths[costs.REFITTED, at])
+
+
+def test_a_forest_is_not_refitted_for_a_level_and_a_linear_model_is():
+    for name, fits in (("ridge", len(costs.ASKED)), ("random_forest", 1)):
+        task = costs.levels_task({"dataset": "concrete", "model": name, "repeat": 0}, SMOKE)
+        (arm,) = [arm for arm in costs.levels_arms(task) if arm.method == costs.REFITTED]
+        costs.at_all_levels(task, arm)
+        assert len(arm.model[0].estimator.memory.fitted) == fits
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_the_power_with_which_seconds_grow_is_found(power):
+    rows = [
+        {"size": n, "repeat": r, "seconds": (1 + 0.1 * r) * n**power}
+        for n in costs.LAW_SIZES
+        for r in range(2)
+    ]
+    assert costs.power_of(rows, costs.LAW_SIZES).value == pytest.approx(power)
+    assert costs.power_of(rows[2:], costs.LAW_SIZES) is None
