@@ -93,10 +93,12 @@ Case = dict[str, Any]
 #: What a task found, a row for each method or the like: names and numbers.
 Row = dict[str, Any]
 
-REPRODUCED, NOT_REPRODUCED, CANNOT = "reproduced", "not reproduced", "cannot be compared"
-VERDICTS = (REPRODUCED, NOT_REPRODUCED, CANNOT)
-#: How a reason begins where our own uncertainty is why nothing can be said.
-NOT_CLEAR = "not clear"
+REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
+#: Of a direction: the whole interval is so near to 0 that it does not matter.
+EQUAL = "no difference"
+#: More repeats might decide; something else than chance differs; the paper prints no number.
+UNDECIDED, CANNOT, OURS = "undecided", "cannot be compared", "not in the paper"
+VERDICTS = (REPRODUCED, NOT_REPRODUCED, EQUAL, UNDECIDED, CANNOT, OURS)
 
 
 @dataclass(frozen=True)
@@ -421,8 +423,9 @@ def report(
 
 def withheld(line: Line) -> Line:
     """The line without a verdict: a run this small has none to give."""
-    reason = line.reason if line.verdict == CANNOT else "this preset only checks that all runs"
-    return replace(line, verdict=CANNOT, reason=reason)
+    if line.verdict in (CANNOT, OURS):
+        return line
+    return replace(line, verdict=CANNOT, reason="this preset only checks that all runs")
 
 
 def key(case: Case) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Module -> the experiments in it: their values have their names in capitals.
 MODULES = {
     "paper.age": ("age",),
-    "paper.ablations": ("bandwidth", "capacity", "minibatch", "one_change"),
+    "paper.ablations": ("bandwidth", "capacity", "minibatch"),
     "paper.claims": ("independent_scores", "proposition2", "score_functions", "true_quantiles"),
     "paper.costs": ("batch_cost", "levels", "run_time"),
     "paper.simulations": ("covariate_shift", "kernels", "simulations"),

@@ -382,12 +382,12 @@ def named(rows: list[Row]) -> list[Row]:
 
 
 def shorter_lines(rows: list[Row], known: list[str]) -> list[Line]:
-    """Is SLCP shorter than each other method on the same images, as the paper has it?"""
-    of = {"group": OVERALL, "method": "", "variant": "", "quantity": "difference in length, years"}
+    """By how much SLCP is longer than each other method on the same images."""
+    of = {"group": OVERALL, "method": "", "variant": ""}
     lines = []
     for method in list(METHODS)[1:]:
         pair = (printed_length("SLCP"), printed_length(method) if method in known else None)
-        lines.append(length_difference(of, rows, "SLCP", method, pair))
+        lines += length_difference(of, rows, "SLCP", method, pair, OTHER_DATA)
     return lines
 
 
@@ -444,7 +444,7 @@ def ablation_lines(rows: list[Row], ablation: str, table: str, base: str) -> lis
     of = {"group": OVERALL, "method": "SLCP", "variant": f"{ablation}, "}
     variants = {name: select(here, variant=name) for name in ablations()[ablation]}
     paper, words = (known["age_length"], known["age_coverage"]), f"longer than with {base}, %"
-    return against_base(of, variants, base, paper, OTHER_DATA, (YEARS, words))
+    return against_base(of, variants, base, paper, OTHER_DATA, (YEARS, words), OTHER_DATA)
 
 
 def model_table(rows: list[Row]) -> list[Row]:

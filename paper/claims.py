@@ -51,7 +51,7 @@ from paper.simulations import (
     simulated_task,
     slcp_arm,
 )
-from paper.verdicts import TOLERANCES, below, between, compared
+from paper.verdicts import NEGLIGIBLE, NEGLIGIBLE_GAP, TOLERANCES, below, between, compared
 
 
 class Shrinking:
@@ -74,8 +74,6 @@ SCENARIOS_LAWS: dict[str, Any] = {
     "rate": gaussian_law(Shrinking()),
     "cv": gaussian_law("cv"),
 }
-#: Points of coverage, and per cent of the length, that a method may add and do no harm.
-HARMLESS_GAP, HARMLESS_LENGTH = 0.5, 1.0
 
 
 def scenario(title: str, score: str, simulations: tuple[str, ...], said: str) -> Experiment:
@@ -95,15 +93,15 @@ def scenario(title: str, score: str, simulations: tuple[str, ...], said: str) ->
                 gap = in_per_cent(difference(here, law, NONE, "conditional_gap"))
                 length = excess(select(here, method=law), select(here, method=NONE), "length")
                 gap_of = {**of, "quantity": "added conditional gap, points"}
-                lines.append(below(gap_of, gap, HARMLESS_GAP, said))
+                lines.append(below(gap_of, gap, NEGLIGIBLE_GAP, said))
                 length_of = {**of, "quantity": "added length, %"}
-                lines.append(below(length_of, length, HARMLESS_LENGTH, said))
+                lines.append(below(length_of, length, NEGLIGIBLE, said))
         notes = [
             f"Scores from the true {'quantiles' if score == 'quantile' else 'mean'} of the "
             "simulation: nothing is left to localize.",
             "The paper prints no number: a law does no harm if it adds no more than "
-            f"{HARMLESS_GAP} points to the mean distance of the coverage at x from 90 %, and no "
-            f"more than {HARMLESS_LENGTH:g} % to the length, each with its 95 % margin.",
+            f"{NEGLIGIBLE_GAP} points to the mean distance of the coverage at x from 90 %, and no "
+            f"more than {NEGLIGIBLE:g} % to the length, each with its 95 % margin.",
             f"All are the paper's Algorithm 1, on Gaussian kernels; {NONE}: equal weights.",
         ]
         table = means_table(rows, ("dataset", "method"), MEASURED, False)

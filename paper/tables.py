@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
+from math import inf
 
 import numpy as np
 
@@ -23,10 +24,10 @@ from benchmarks.harness import (
     try_arm,
 )
 from benchmarks.tables import (
-    Mean,
     below_bands,
     difference,
     in_per_cent,
+    log_ratio,
     means_table,
     over_repeats,
     select,
@@ -36,7 +37,19 @@ from localconformal.metrics import binomial_band
 from paper.data import DATASETS, real_split, simulated_split
 from paper.methods import NEED_LAYERS, named_arms, share_models
 from paper.models import FAMILIES, NETWORK, RUNNING, model_cases
-from paper.verdicts import compared, length_and_coverage, length_difference, printed, same_direction
+from paper.verdicts import (
+    LOG_RATIO,
+    NEGLIGIBLE,
+    NEGLIGIBLE_GAP,
+    SHARED_ROWS,
+    TOLERANCES,
+    below,
+    between,
+    compared,
+    length_and_coverage,
+    length_difference,
+    printed,
+)
 
 #: The paper's 13, with stand-ins for meps_19, meps_20, meps_21 and facebook_2.
 REAL = (
@@ -70,7 +83,11 @@ QUANTITIES = {
     "correlation of length and error": ("length_error_corr", 2, "correlation"),
     "correlation of length and coverage": ("length_coverage_corr", 2, "correlation"),
 }
-LOG_RATIO = "100 log ratio of lengths"
+#: The same as lines: on equal residuals, and the correlation minus that of another method.
+ON_EQUAL, HIGHER = f"{LOG_RATIO}, equal residuals", "correlation of length and error, difference"
+#: Correlations that differ by less are alike.
+ALIKE = 0.01
+NO_MODEL = "SLCP, V = Y"
 #: Fields of a row in tables of our own.
 FIELDS = ("length", "coverage", "infinite", "length_error_corr", "seconds")
 OTHER_SETS = f"a mean over {len(REAL)} data sets, {len(REAL) - len(EXACT)} of them stand-ins here"
@@ -114,13 +131,13 @@ def table1_report(rows: list[Row], preset: Preset) -> Output:
         here = select(rows, model=model)
         why = family.left_out or cannot
         lines += table1_value_lines(here, model, why) + table1_difference_lines(here, model, why)
+        lines += table1_claim_lines(here, model, why)
     places = {"dataset": "data set", "model": "model", "method": "method"}
     by_set = means_table(rows, places, FIELDS)
     for row in by_set:
         row["data set"] += "" if row["data set"] in EXACT else " (stand-in)"
     tables = {
         "One change at a time": change_table(rows),
-        "On equal residuals": pair_table(rows, EQUAL_RESIDUALS),
         "Coverage": below_bands(rows, LEVEL),
         "By data set": by_set,
     }
@@ -135,28 +152,18 @@ def change_table(rows: list[Row]) -> list[Row]:
         for method in compared_of(model) + beside_of(model):
             mine = select(here, method=method)
             means = means_table(mine, ("model", "method"), FIELDS, False)
-            table += [mean | log_ratio(here, method, "SLCP") for mean in means]
+            table += [mean | ratio_cells(here, method, "SLCP") for mean in means]
     return table
 
 
-def pair_table(rows: list[Row], pairs: Iterable[tuple[str, str]]) -> list[Row]:
-    """Lengths of the first of two methods against the second's, on exact data sets."""
-    return [
-        {"model": model, "method": first, "against": second}
-        | log_ratio(select(rows, model=model), first, second)
-        for model in RUNNING
-        for first, second in pairs
-    ]
-
-
 def ratio_lines(rows: list[Row], pairs: Iterable[tuple[str, str]]) -> list[Line]:
-    """The same as lines, for ratios that the paper does not print."""
+    """Lengths of the first of two methods against the second's; the paper prints none."""
     lines = []
     models = dict.fromkeys(row["model"] for row in rows)
     for model, (first, second) in product(models, pairs):
-        ours = log_difference(exact_ones(select(rows, model=model)), first, second)
+        ours = log_ratio(exact_ones(select(rows, model=model)), first, second)
         of = {"model": model, "method": f"{first} / {second}", "quantity": LOG_RATIO}
-        lines.append(compared(of, None, ours, "length"))
+        lines.append(compared(of, None, ours, "change"))
     return lines
 
 
@@ -205,30 +212,45 @@ def with_infinite(line: Line, rows: list[Row]) -> Line:
 
 
 def table1_difference_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
-    """SLCP against each other method on the same splits: is it shorter, as the paper has it?
-
-    On data sets that are exact.
-    """
-    here, lines = exact_ones(rows), []
-    known = {method: np.log(triple[0]) for method, triple in printed()["table1"][model].items()}
+    """By how much SLCP is longer than each other method on the same splits of exact data sets."""
+    here, known, lines = exact_ones(rows), printed()["table1"][model], []
     for method in compared_of(model)[1:]:
-        paper = round(100 * (known["SLCP"] - known[method]), 1) if method in known else None
-        of = {"model": model, "method": f"SLCP / {method}", "quantity": LOG_RATIO}
-        share = infinite_share(select(here, method=method))
-        why = cannot or (share and f"{share:.1f} % of {method}'s are infinite, left out") or ""
-        lines.append(same_direction(of, paper, log_difference(here, "SLCP", method), why))
+        pair = (known["SLCP"][0], known[method][0])
+        why = cannot or left_out(here, method)
+        lines += length_difference({"model": model}, here, "SLCP", method, pair, why)
     return lines
 
 
-def log_difference(rows: list[Row], first: str, second: str) -> Mean | None:
-    """100 log of a ratio of lengths: a mean of logarithms lets each data set count alike."""
-    logs = [{**row, "length": row.get("length") and np.log(row["length"])} for row in rows]
-    return in_per_cent(difference(logs, first, second, "length"))
+def left_out(rows: list[Row], method: str) -> str:
+    """Why lengths of a method are no match for others'; empty where all of them are finite."""
+    share = infinite_share(select(rows, method=method))
+    return f"{share:.1f} % of {method}'s are infinite, left out" if share else ""
 
 
-def log_ratio(rows: list[Row], first: str, second: str) -> Row:
-    """The same on exact data sets as cells of a table."""
-    ours = log_difference(exact_ones(rows), first, second)
+def table1_claim_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
+    """What the paper says and prints no number for, on exact data sets."""
+    here, lines = exact_ones(rows), []
+
+    def of(first: str, second: str, quantity: str) -> dict[str, str]:
+        return {"model": model, "method": f"{first} / {second}", "quantity": quantity}
+
+    for other in compared_of(model)[1:]:
+        gap = difference(here, "SLCP", other, "length_error_corr")
+        about, said = of("SLCP", other, HIGHER), "the paper says higher"
+        lines.append(between(about, gap, 0.0, inf, said, ALIKE, cannot))
+    for first, second in EQUAL_RESIDUALS:
+        ours, why = log_ratio(here, first, second), cannot or left_out(here, second)
+        about, said = of(first, second, ON_EQUAL), "the paper says shorter"
+        lines.append(below(about, ours, 0.0, said, NEGLIGIBLE, why))
+    allowed = 100.0 * TOLERANCES["length"][0]
+    said = f"the paper calls it good, here at most {allowed:g} % longer"
+    about, ours = of(NO_MODEL, "SLCP", LOG_RATIO), log_ratio(here, NO_MODEL, "SLCP")
+    return [*lines, below(about, ours, allowed, said, cannot=cannot)]
+
+
+def ratio_cells(rows: list[Row], first: str, second: str) -> Row:
+    """Lengths of two methods on exact data sets, as cells of a table."""
+    ours = log_ratio(exact_ones(rows), first, second)
     return {
         LOG_RATIO: ours and ours.value,
         "95 % margin": ours and ours.margin,
@@ -252,7 +274,7 @@ def table1_notes(used: tuple[str, ...]) -> list[str]:
         "tuned as the authors' code has them: forests choose leaves of 2, 5 or 20 rows by "
         "cross-validation (there: 40 rows, one feature a split), and MADSplit adds the median "
         "residual to its sizes (there: 1 in units of the mean |y|, beside it here).",
-        "Means are over data sets, standard errors over repeats.",
+        f"Means are over data sets, standard errors over repeats. {SHARED_ROWS}",
         "LVD and LCP may be infinite; LVD promises no coverage. A discrete response covers more.",
         *stand_ins,
         *(family.left_out for family in FAMILIES.values() if family.left_out),
@@ -336,7 +358,7 @@ DEFAULTS = Experiment(
 )
 
 
-OVERALL = "overall"
+OVERALL, GROUP_GAP = "overall", "distance of the groups' coverage from 90 %, points"
 SUBGROUPS_BESIDE = ("split", "SLCP, mean model", OUT_OF_FOLD, "CDSplit, V = Y")
 
 
@@ -371,9 +393,12 @@ def subgroups(
                 of, pair = {"group": words.get(label, label), "method": method}, pairs.get(method)
                 length, share = length_and_coverage(of, mine, pair or (None, None), cannot, cannot)
                 lines += [with_infinite(length, mine), share]
+        lines += group_lines(rows, known["methods"][1:], DATASETS[dataset].stand_in)
         notes = [
             f"{dataset}; base model {model}. Test rows only; lengths are means of finite ones.",
             "A band holds the coverage behind the rows of one split with probability 95 %.",
+            f"{GROUP_GAP}: mean over test rows of how far the coverage of their group is from "
+            f"90 %. {SHARED_ROWS}",
             *filter(None, [DATASETS[dataset].stand_in, no_network]),
         ]
         return Output(lines, {"All methods": banded(rows, words)}, notes=notes)
@@ -387,6 +412,25 @@ def subgroups(
         attempt,
         version=3,
     )
+
+
+def group_lines(rows: list[Row], others: Iterable[str], stand_in: str) -> list[Line]:
+    """Whether the groups' coverage is nearer to the level with SLCP than with other methods."""
+    table = []
+    for method, repeat in dict.fromkeys((row["method"], row["repeat"]) for row in rows):
+        mine = select(rows, method=method, repeat=repeat)
+        n, share = np.array(
+            [(row["n"], row["coverage"]) for row in mine if row.get("group", OVERALL) != OVERALL]
+        ).T
+        gap = float(np.average(np.abs(share - LEVEL), weights=n))
+        table.append({"method": method, "repeat": repeat, "gap": gap})
+    lines = []
+    for other in others:
+        of = {"group": "all groups", "method": f"SLCP - {other}", "quantity": GROUP_GAP}
+        ours = in_per_cent(difference(table, "SLCP", other, "gap"))
+        why = "a stand-in for the paper's data" if stand_in else ""
+        lines.append(below(of, ours, 0.0, "the paper says nearer", NEGLIGIBLE_GAP, why))
+    return lines
 
 
 def banded(rows: list[Row], words: dict[str, str]) -> list[Row]:
@@ -447,7 +491,7 @@ MEPS21 = subgroups(
     table="table_meps21",
     dataset="meps_2017_util_21",
     groups={"1": "region1_997", "2": "region2_1232", "3": "region3_2368", "4": "region4_1666"},
-    cannot="a stand-in for meps_21, whose file is not to be had",
+    cannot="a stand-in for meps_21, whose file was not available",
 )
 
 
@@ -459,6 +503,8 @@ TABLE3_BESIDE = (
     *("DistSplit, V = Y", "CDSplit, V = Y"),
 )
 TABLE3_COMPARED = ("LCP", "MADSplit", "CQR", "DistSplit", "CDSplit", "SLCP")
+#: Those whose sets are intervals, so that their coverage at x is known; and the words for it.
+HAVE_GAPS, GAP = ("LCP", "MADSplit", "CQR", "DistSplit"), "conditional gap, points"
 #: Why a length is no target.
 OTHER_UNITS = {
     "heteroscedastic": "the paper's lengths fit no version of this simulation: with the true "
@@ -503,9 +549,12 @@ def table3_report(rows: list[Row], preset: Preset) -> Output:
             lines += length_and_coverage(of, mine, pair, why)
         # SLCP against each other method of the paper on the same rows.
         for method in TABLE3_COMPARED[:-1] if paper else ():
-            of = {"simulation": name, "method": "", "quantity": "difference in length"}
             pair = (paper["SLCP"][0], paper[method][0])
-            lines.append(length_difference(of, here, "SLCP", method, pair))
+            lines += length_difference({"simulation": name}, here, "SLCP", method, pair)
+        for method in HAVE_GAPS:
+            of = {"simulation": name, "method": f"SLCP - {method}", "quantity": GAP}
+            ours = in_per_cent(difference(here, "SLCP", method, "conditional_gap"))
+            lines.append(below(of, ours, 0.0, "the paper says nearer", NEGLIGIBLE_GAP))
     notes = [
         "Forests of the mean and of quantiles; responses in the simulation's own units.",
         "True quantiles: the interval between the 5 % and the 95 % quantile of y given x.",

@@ -8,9 +8,7 @@ import pytest
 
 from benchmarks.harness import (
     CANNOT,
-    NOT_REPRODUCED,
     PRESETS,
-    REPRODUCED,
     Progress,
     Store,
     about,
@@ -24,7 +22,6 @@ from benchmarks.tables import Mean, below_bands, excess, over_repeats, paired, r
 from paper import load_experiment
 from paper.__main__ import main
 from paper.tests.quick import QUICK, TINY
-from paper.verdicts import below, between, compared, same_direction, within_factor
 
 # ---- the store -----------------------------------------------------------------------------
 
@@ -200,35 +197,3 @@ def test_cells_below_their_band_are_counted_by_method():
     assert [found[name]["below 95 % band"] for name in shares] == [0, 1, 0]
     assert [found[name]["below strict band"] for name in shares] == [0, 1, 0]
     assert [found[name]["above"] for name in shares] == [0, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("line", "verdict", "reason"),
-    [
-        # Lengths are reproduced within a tenth, coverage within a point, ratios within a factor.
-        (compared({}, 2.0, Mean(2.1, 0.01, 5), "length"), REPRODUCED, "allowed"),
-        (compared({}, 2.0, Mean(2.3, 0.01, 5), "length"), NOT_REPRODUCED, "allowed"),
-        (compared({}, 90.0, Mean(91.5, 0.1, 5), "coverage"), NOT_REPRODUCED, "+1.50 from"),
-        (within_factor({}, 12.0, Mean(9.0, 0.1, 5), 1.5), REPRODUCED, "times the paper's"),
-        (within_factor({}, 12.0, Mean(7.0, 0.1, 5), 1.5), NOT_REPRODUCED, "times the paper's"),
-        # Nothing is said of what lies within our own margin, or has none.
-        (compared({}, 90.0, Mean(90.0, 2.0, 5), "coverage"), CANNOT, "not clear"),
-        (compared({}, 90.0, Mean(90.0, None, 1), "coverage"), CANNOT, "one repeat"),
-        (between({}, Mean(1.09, 0.01, 5), 0.9, 1.1, "alike"), CANNOT, "not clear"),
-        # What cannot be compared says why.
-        (compared({}, 1.0, None, "length"), CANNOT, "no value of ours"),
-        (compared({}, None, Mean(1.0, None, 1), "length"), CANNOT, "the paper prints no value"),
-        (compared({}, 1.0, Mean(1.0, 0.1, 5), "length", "another unit"), CANNOT, "another unit"),
-        # Claims and signs hold beyond their margin only.
-        (below({}, Mean(-1.0, 0.1, 5), 0.0, "shorter"), REPRODUCED, "shorter"),
-        (below({}, Mean(1.0, 0.1, 5), 0.0, "shorter"), NOT_REPRODUCED, "shorter"),
-        (between({}, Mean(1.05, 0.01, 5), 0.9, 1.1, "alike"), REPRODUCED, "alike"),
-        (between({}, Mean(1.2, 0.01, 5), 0.9, 1.1, "alike"), NOT_REPRODUCED, "alike"),
-        (same_direction({}, -0.5, Mean(-1.0, 0.1, 5)), REPRODUCED, "the same sign"),
-        (same_direction({}, -0.5, Mean(1.0, 0.1, 5)), NOT_REPRODUCED, "the opposite sign"),
-        (same_direction({}, -0.5, Mean(-0.2, 0.1, 5)), CANNOT, "not clear"),
-    ],
-)
-def test_verdicts(line, verdict, reason):
-    assert line.verdict == verdict
-    assert reason in line.reason
