@@ -307,6 +307,7 @@ class Store:
 def describe_machine() -> dict[str, Any]:
     """What figures are measured on: machine, versions, threads, load."""
     peers = ["mapie", "crepes", "conditionalconformal", "quantile-forest", "catboost", "lightgbm"]
+    peers += ["torch", "skorch"]
     known = versions([*PACKAGES, *peers])
     cpu_info = Path("/proc/cpuinfo")
     lines = cpu_info.read_text().splitlines() if cpu_info.exists() else []
@@ -407,10 +408,7 @@ def report(
         {**case, **row} for case in cases if key(case) in known for row in known[key(case)]["rows"]
     ]
     output = experiment.report(rows, preset)
-    repeats: dict[str, int] = {}
-    for case in cases:
-        place = key({name: value for name, value in case.items() if name != "repeat"})
-        repeats[place] = repeats.get(place, 0) + (key(case) in known)
+    repeats = repeats_done(cases, known)
     missing = len(cases) - sum(repeats.values())
     fewest, most = min(repeats.values(), default=0), max(repeats.values(), default=0)
     notes = [
@@ -419,6 +417,15 @@ def report(
     ]
     lines = [withheld(line) for line in output.lines] if preset.only_runs else output.lines
     return replace(output, lines=lines, notes=[*output.notes, *(notes if missing else [])])
+
+
+def repeats_done(cases: list[Case], known: dict[str, Any]) -> dict[str, int]:
+    """For each case without its repeat, how many repeats of it are finished."""
+    repeats: dict[str, int] = {}
+    for case in cases:
+        place = key({name: value for name, value in case.items() if name != "repeat"})
+        repeats[place] = repeats.get(place, 0) + (key(case) in known)
+    return repeats
 
 
 def withheld(line: Line) -> Line:

@@ -50,7 +50,7 @@ from paper.data import cache_folder
 from paper.faces import FITTED, HELD, POOL, SOURCES, UNKNOWN, Images, halves, parts_of
 from paper.methods import Make, on, slcp
 from paper.models import FAMILIES, LEVELS
-from paper.tables import OVERALL, by_group
+from paper.tables import OVERALL, UNPROMISED, by_group
 from paper.verdicts import length_and_coverage, length_difference, printed
 
 CACHE_VARIABLE = "LOCALCONFORMAL_CACHE"
@@ -428,10 +428,10 @@ def apart(rows: list[Row]) -> list[Row]:
 def value_lines(rows: list[Row], group: str, methods: Iterable[str], cannot: str) -> list[Line]:
     """Length and coverage of each method in a group."""
     paper, place = printed()[TABLE], (OVERALL, *AGES).index(group)
-    # All images are covered as promised, whichever they are; a group by label is not.
-    cannot_cover = "" if group == OVERALL else cannot
     lines = []
     for method in methods:
+        # All images are covered as promised, whichever they are; a group by label is not.
+        cannot_cover = "" if group == OVERALL and method not in UNPROMISED else cannot
         mine, of = select(rows, method=method), {"group": group, "method": method, "variant": ""}
         pair = paper[method][place] if method in paper else (None, None)
         lines += length_and_coverage(of, mine, pair, cannot, cannot_cover, YEARS)

@@ -14,7 +14,7 @@ from paper.claims import ADDITIVE, SCENARIOS_LAWS
 from paper.costs import ON_MEANS, ON_QUANTILES, REFITTED, SLOWER
 from paper.simulations import CODE, FIGURES
 from paper.tables import GAP, GROUP_GAP, HIGHER, NO_MODEL, ON_EQUAL
-from paper.verdicts import DIRECTION, LOG_RATIO
+from paper.verdicts import LOG_RATIO, directed
 
 HOLDS, IN_PART, FAILS, NOT_RUN = "holds", "holds in part", "does not hold", "not run yet"
 CLAIM_VERDICTS = (HOLDS, IN_PART, FAILS, UNDECIDED, CANNOT, NOT_RUN)
@@ -112,7 +112,7 @@ def claim_verdict(counts: Mapping[str, int], always: bool = False) -> str:
     return FAILS if 2 * (against + equal) > total else UNDECIDED
 
 
-RATIO_WAY, LONGER_WAY = f"{LOG_RATIO}, {DIRECTION}", f"{LONGER}, {DIRECTION}"
+SHORTER, THAN_MEDIAN = directed(LOG_RATIO, "shorter"), directed(LONGER, "longer")
 MEAN, TREES, WRONG = (
     FIGURES[name].title for name in ("forest_mean", "quantile_forest", "misspecified")
 )
@@ -130,7 +130,7 @@ def misspecified(reading: str, code: str) -> tuple[Pick, ...]:
     """Linear quantile models of curved data, and small networks."""
     slcp = f"SLCP{code}"
     return (
-        pick("simulations", figure=WRONG, method=f"{slcp} / CQR", quantity=RATIO_WAY),
+        pick("simulations", figure=WRONG, method=f"{slcp} / CQR", quantity=SHORTER),
         pick("simulations", figure=WRONG, method=f"{slcp} - CQR", quantity=GAP),
         pick("capacity", method=reading, quantity="longer than CQR, %", **{"hidden size": SMALL}),
     )
@@ -145,7 +145,7 @@ CLAIMS = (
     Claim(
         "Shortest intervals",
         "SLCP (quantile estimator) generally obtains the shortest intervals on real data (4.3).",
-        (pick("table1", quantity=RATIO_WAY),),
+        (pick("table1", quantity=SHORTER),),
         beside=IN_SAMPLE,
     ),
     Claim(
@@ -157,7 +157,7 @@ CLAIMS = (
     Claim(
         "Better on heteroscedastic data",
         "SLCP can achieve better results on heteroscedastic data (4.2, Table 3).",
-        (pick("table3", simulation="heteroscedastic", quantity=RATIO_WAY),),
+        (pick("table3", simulation="heteroscedastic", quantity=SHORTER),),
         beside=IN_SAMPLE,
     ),
     Claim(
@@ -190,7 +190,7 @@ CLAIMS = (
         "On a forest of the mean, SLCP's intervals adapt and are shorter than those of split "
         "conformal prediction (4.2, appendix E).",
         (
-            pick("simulations", figure=MEAN, method="SLCP-mean / split", quantity=RATIO_WAY),
+            pick("simulations", figure=MEAN, method="SLCP-mean / split", quantity=SHORTER),
             pick("simulations", figure=MEAN, method="SLCP-mean - split", quantity=GAP),
         ),
     ),
@@ -266,15 +266,15 @@ CLAIMS = (
         "The median leads to better results than all other quantiles, on tables and images "
         "(appendix D).",
         (
-            pick("bandwidth", quantity=LONGER_WAY),
-            pick("age", quantity=f"longer than with {MEDIAN}, %, {DIRECTION}"),
+            pick("bandwidth", quantity=THAN_MEDIAN),
+            pick("age", quantity=directed(f"longer than with {MEDIAN}, %", "longer")),
         ),
         always=True,
     ),
     Claim(
         "By far the shortest on images",
         "SLCP provides the most precise intervals on the age data (4.3, Table 2).",
-        (pick("age", quantity=RATIO_WAY),),
+        (pick("age", quantity=SHORTER),),
     ),
     Claim(
         "CQR suffers from its loss on images",

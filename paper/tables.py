@@ -61,7 +61,7 @@ REAL = (
 EXACT = tuple(name for name in REAL if not DATASETS[name].stand_in)
 #: The paper's methods; LVD it has on the network only.
 TABLE1_COMPARED = ("SLCP", "CQR", "LCP", "MADSplit", "DistSplit", "CDSplit")
-ON_NETWORK_ONLY = ("LVD",)
+ON_NETWORK_ONLY = UNPROMISED = ("LVD",)
 #: Beside them: the plain baseline, and one change at a time of what the paper has.
 TABLE1_BESIDE = (
     *("split", "SLCP, out of fold", "SLCP, median-log", "SLCP, V = Y"),
@@ -182,6 +182,8 @@ def table1_value_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
             ours = over_repeats(mine, field)
             ours = in_per_cent(ours) if field == "coverage" else ours
             why = cannot or WHY_NOT.get(field, "") or lacking(mine, rows, field)
+            if method in UNPROMISED and not why:
+                why = f"{OTHER_SETS}, and {method} promises no coverage"
             of = {"model": model, "method": method, "quantity": quantity}
             line = compared(of, paper[place], ours, kind, why)
             lines.append(with_infinite(line, mine) if field == "length" else line)

@@ -58,7 +58,7 @@ TOLERANCES = {
 #: A change that matters to nobody: of the length, in per cent, and of a distance from the level, in
 #: points of coverage.
 NEGLIGIBLE, NEGLIGIBLE_GAP = 1.0, 0.5
-LOG_RATIO, DIRECTION = "100 log ratio of lengths", "direction"
+LOG_RATIO = "100 log ratio of lengths"
 NO_VALUE, ONE_REPEAT = "not run: there is no value of ours", "one repeat has no standard error"
 SHARED_ROWS = (
     "Repeats are splits of the same data sets and share rows, so that their standard errors tell "
@@ -125,10 +125,14 @@ def change_lines(
     value = compared(of, paper, ours, "change", cannot)
     if not paper:
         return [value]
-    way = {**of, "quantity": f"{of['quantity']}, {DIRECTION}"}
-    bounds = (0.0, math.inf) if paper > 0 else (-math.inf, 0.0)
-    said = f"the paper has it {'longer' if paper > 0 else 'shorter'}"
+    word, *bounds = ("longer", 0.0, math.inf) if paper > 0 else ("shorter", -math.inf, 0.0)
+    way, said = {**of, "quantity": directed(of["quantity"], word)}, f"the paper has it {word}"
     return [value, between(way, ours, *bounds, said, NEGLIGIBLE, cannot)]
+
+
+def directed(quantity: str, word: str) -> str:
+    """What the line is called that asks for the direction of a change, "longer" or "shorter"."""
+    return f"{quantity}: {word}"
 
 
 def length_difference(

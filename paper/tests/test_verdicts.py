@@ -102,7 +102,7 @@ def test_a_change_is_judged_by_its_value_and_its_direction_apart():
     """The same sign is not enough: +0.13 % is not the paper's +22.5 %."""
     value, way = change_lines({"quantity": "longer, %"}, 22.5, mean_of(0.05, 0.21))
     assert (value.verdict, way.verdict) == (NOT_REPRODUCED, REPRODUCED)
-    assert way.of["quantity"] == "longer, %, direction"
+    assert way.of["quantity"] == "longer, %: longer"
     allowed = TOLERANCES["change"][1]
     value, way = change_lines({"quantity": ""}, 2.0, mean_of(-2.5, 2.0 + allowed))
     assert (value.verdict, way.verdict) == (REPRODUCED, UNDECIDED)
