@@ -114,9 +114,13 @@ CHANGE_COLUMNS = ("model", "method", "length", "coverage", LOG_RATIO, "95 % marg
 AGE_METHODS = ("SLCP", "CDSplit", "CQR", "MADSplit", "LVD")
 
 
-def own_table(output: Output, title: str, columns: Sequence[str]) -> str:
-    """Columns of a table of an experiment."""
-    rows = output.tables.get(title, [])
+def own_table(
+    output: Output, title: str, columns: Sequence[str], methods: Sequence[str] | None = None
+) -> str:
+    """Columns of a table of an experiment, for some of the methods or for all."""
+    rows = [
+        row for row in output.tables.get(title, []) if methods is None or row["method"] in methods
+    ]
     return markdown_table([{name: row.get(name) for name in columns} for row in rows])
 
 
