@@ -368,7 +368,7 @@ def run_experiment(
     waiting = [case for case in cases if key(case) not in known]
     told.start(name, len(waiting), len(cases))
     for record in execute(experiment, waiting, preset, n_jobs):
-        # A task that failed runs again next time: the cause may have been mended.
+        # A task that failed runs again next time: the cause may have been fixed.
         if record["error"] is None:
             store.append(record)
         problem = record["error"] or failed_methods(record["rows"])

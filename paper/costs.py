@@ -103,7 +103,7 @@ def run_time_report(rows: list[Row], preset: Preset) -> Output:
         f"At most {RUN_TIME_REPEATS} repeats: seconds hardly depend on the rows that are drawn.",
         "The paper says that LCP and CD-Split need more extensive computation, and prints no "
         "seconds.",
-        "LCP is this library's exact algorithm, O(n log n) a prediction, not the search over "
+        "LCP is this library's exact algorithm, O(n log n) per prediction, not the search over "
         "levels and responses that the paper has in mind. Its seconds are in part those of the "
         "search for its bandwidth, CD-Split's those of a forest for its densities, and LVD's those "
         "of learning its metric: seconds of prediction are without them.",

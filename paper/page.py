@@ -78,14 +78,20 @@ from paper.verdicts import NEGLIGIBLE, NEGLIGIBLE_GAP, SHARED_ROWS, TOLERANCES, 
 PAGE, TEMPLATE = "paper.md", Path(__file__).with_name("page.md")
 #: The page of five repeats, whose rule of verdicts was another one: claims, and comparisons.
 BEFORE_CLAIMS = {HOLDS: 2, IN_PART: 3, FAILS: 4, UNDECIDED: 2}
-BEFORE_LINES = {"for": 42, "against": 12, "no difference": 0, "undecided": 94, "cannot": 3}
+BEFORE_LINES = {
+    "for": 42,
+    "against": 12,
+    "no difference": 0,
+    "undecided": 94,
+    "cannot be compared": 3,
+}
 #: Verdict of a line -> the word for it as evidence.
 AS_EVIDENCE = {
     REPRODUCED: "for",
     NOT_REPRODUCED: "against",
     EQUAL: "no difference",
     UNDECIDED: "undecided",
-    CANNOT: "cannot",
+    CANNOT: "cannot be compared",
 }
 
 
@@ -203,32 +209,41 @@ SHORTEST = {
 }
 
 
+OF_SEVERAL = {HOLDS: "hold", IN_PART: "hold in part", FAILS: "do not hold"}
+#: Claims that the answer names.
+KEY = (
+    *("Average coverage (Proposition 1)", "The generalised theorem"),
+    *("Asymptotic conditional coverage (Proposition 2)", "Shortest intervals"),
+    *("Shortest intervals, on equal residuals", "Better conditional coverage by correlation"),
+    "Better conditional coverage by known coverage and by group",
+    "Robust to misspecified models",
+    "Robust to misspecified models, with the bandwidth of the authors' code",
+    *("Robust under covariate shift", "The median bandwidth is best"),
+    *("A mini-batch of 30 % is enough", "By far the shortest on images"),
+    *("Cheaper than LCP and CD-Split", "No new model for a new level, and less time"),
+)
+
+
 def answer(judged: Sequence[Judged], runs: Mapping[str, Run]) -> str:
     """One paragraph: what holds, what does not, and how many printed numbers were reproduced."""
     known = {one.claim.title: one.verdict for one in judged}
-    lead = [
-        VALID.get(known["Average coverage (Proposition 1)"], ""),
-        SHORTEST.get(known["Shortest intervals"], ""),
-    ]
-    by_verdict = {
-        name: [one.claim.title for one in judged if one.verdict == name] for name in CLAIM_VERDICTS
-    }
-    told = [
-        f"**{name.capitalize()}** ({len(titles)}): {'; '.join(titles)}."
-        for name, titles in by_verdict.items()
-        if titles
-    ]
+    lead = [VALID.get(known[KEY[0]], ""), SHORTEST.get(known["Shortest intervals"], "")]
+    told, totals = [], []
+    for name in CLAIM_VERDICTS:
+        titles = [title[0].lower() + title[1:] for title in KEY if known[title] == name]
+        told += [f"**{name.capitalize()}:** {'; '.join(titles)}."] if titles else []
+        count = sum(verdict == name for verdict in known.values())
+        totals += [f"{count} {name if count == 1 else OF_SEVERAL.get(name, name)}"] if count else []
     counts = Counter(
         line.verdict for run in runs.values() for line in run.lines if line.paper is not None
     )
-    decided = counts[REPRODUCED] + counts[NOT_REPRODUCED]
     numbers = (
         f"Of {sum(counts.values()):,} printed numbers, {counts[CANNOT]:,} cannot be compared or "
-        f"were not run; of the others {counts[REPRODUCED]} are reproduced, "
+        f"were not run; of the others, {counts[REPRODUCED]} are reproduced, "
         f"{counts[NOT_REPRODUCED]} are not, and {counts[UNDECIDED]} are undecided."
     )
-    opening = f"We judged {len(judged)} sentences of the paper."
-    return " ".join([*filter(None, lead), opening, *told, numbers if decided else ""]).strip()
+    sentences = f"Of all {len(known)} sentences that were judged: {', '.join(totals)}."
+    return " ".join([*filter(None, lead), *told, sentences, numbers])
 
 
 def sizes(preset: Preset) -> str:

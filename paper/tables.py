@@ -289,7 +289,7 @@ def table1_notes(used: tuple[str, ...]) -> list[str]:
         "Hidden layer: distances in the second-last layer of the network, standardised.",
         "Differences from SLCP are on the data sets that are exact. Models and baselines are not "
         "tuned as the authors' code has them: forests choose leaves of 2, 5 or 20 rows by "
-        "cross-validation (there: 40 rows, one feature a split), and MADSplit adds the median "
+        "cross-validation (there: 40 rows, one feature per split), and MADSplit adds the median "
         "residual to its sizes (there: 1 in units of the mean |y|, beside it here).",
         f"Means are over data sets, standard errors over repeats. {SHARED_ROWS}",
         "LVD and LCP may be infinite; LVD promises no coverage. A discrete response covers more.",
@@ -461,7 +461,11 @@ def banded(rows: list[Row], words: dict[str, str]) -> list[Row]:
         )
         low, high = binomial_band(round(share * round(n)), round(n))
         length = over_repeats(mine, "length")
-        place = {"group": words.get(label, label), "method": method, "test rows a split": round(n)}
+        place = {
+            "group": words.get(label, label),
+            "method": method,
+            "test rows per split": round(n),
+        }
         place |= {"length": length and length.value, "share infinite": infinite}
         place |= {"coverage": share, "band from": low, "to": high}
         # Some groups are so small that not every split has a row of them.

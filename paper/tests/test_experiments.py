@@ -6,7 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.harness import CANNOT, PRESETS, VERDICTS, about, finished, key, perform, read_store
+from benchmarks.harness import (
+    CANNOT,
+    OURS,
+    PRESETS,
+    VERDICTS,
+    about,
+    finished,
+    key,
+    perform,
+    read_store,
+)
 from benchmarks.harness import report as report_of
 from benchmarks.tables import markdown, verdict_counts, write_output
 from localconformal.datasets import load_simulation, shifted_simulation
@@ -74,7 +84,8 @@ def check_smoke(name, folder):
             assert abs(np.mean(row["profile"]) - row["coverage"]) < 4 * error
     output = report_of(experiment, experiment.cases(SMOKE), records, SMOKE)
     assert any(line.ours is not None for line in output.lines)
-    assert {line.verdict for line in output.lines} == {CANNOT} <= set(VERDICTS)
+    # A run this small gives no verdict.
+    assert {line.verdict for line in output.lines} <= {CANNOT, OURS} < set(VERDICTS)
     assert "nan" not in (folder / f"{name}.md").read_text()
     for figure in output.figures:
         assert (folder / figure).read_bytes().startswith(b"\x89PNG")
@@ -82,7 +93,7 @@ def check_smoke(name, folder):
 
 @pytest.mark.ci
 def test_one_experiment_at_smoke(tmp_path):
-    check_smoke("kernels", tmp_path)
+    check_smoke("table3", tmp_path)
 
 
 def test_a_task_depends_on_its_names_alone_and_is_reported(tmp_path):
