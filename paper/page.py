@@ -14,7 +14,6 @@ from typing import Any
 from benchmarks.harness import (
     CANNOT,
     EQUAL,
-    LEVEL,
     NOT_REPRODUCED,
     REPRODUCED,
     UNDECIDED,
@@ -32,13 +31,11 @@ from benchmarks.harness import (
 )
 from benchmarks.tables import MISSING, verdict_counts
 from paper import EXPERIMENTS, load_experiment
-from paper.ablations import ALL_ROWS, DEFAULT_SIZE, RELEASED, VARIANTS
 from paper.age import AGES, why_not_reached
 from paper.data import DATASETS
 from paper.layouts import (
     AGE_METHODS,
     CHANGE_COLUMNS,
-    MODEL_NAMES,
     NOT_YET,
     amount,
     bandwidth_table,
@@ -48,7 +45,6 @@ from paper.layouts import (
     group_tables,
     kernel_part,
     line_table,
-    mark,
     markdown_table,
     own_table,
     pair_table,
@@ -58,10 +54,8 @@ from paper.layouts import (
     table1_rows,
     table3_rows,
     theorem_table,
-    value,
     where,
 )
-from paper.models import FAMILIES
 from paper.sentences import CLAIM_VERDICTS, CLAIMS, FAILS, HOLDS, IN_PART, NOT_RUN, Judged, judge
 from paper.tables import (
     DEFAULT,
@@ -73,7 +67,8 @@ from paper.tables import (
     TABLE1_COMPARED,
     WHOLE,
 )
-from paper.verdicts import NEGLIGIBLE, NEGLIGIBLE_GAP, SHARED_ROWS, TOLERANCES, printed
+from paper.verdicts import NEGLIGIBLE, NEGLIGIBLE_GAP, SHARED_ROWS, TOLERANCES
+from paper.why import bandwidth_part, released_part
 
 PAGE, TEMPLATE = "paper.md", Path(__file__).with_name("page.md")
 #: The page of five repeats, whose rule of verdicts was another one: claims, and comparisons.
@@ -180,7 +175,8 @@ def page(runs: Mapping[str, Run], preset: Preset) -> str:
         "costs": line_table(cost_lines(lines)),
         "proposition2": proposition_part(runs["proposition2"].output),
         "theorem": theorem_table(lines["score_functions"]),
-        "released": released_part(runs["minibatch"]),
+        "released": released_part(runs["minibatch"].output),
+        "bandwidths": bandwidth_part(lines["simulations"]),
         "repeats": str(preset.repeats),
         "most": "all rows" if preset.max_rows is None else f"at most {preset.max_rows:,} rows each",
         "missing": ", ".join(name for name in REAL if DATASETS[name].stand_in),
@@ -356,55 +352,6 @@ def cost_lines(lines: Mapping[str, list[Line]]) -> list[Line]:
     slower = [one for one in lines["run_time"] if one.verdict in AS_EVIDENCE]
     seconds = [one for one in lines["levels"] if "seconds" in one.of["quantity"]]
     return [*lines["batch_cost"], *timed, *slower, *seconds]
-
-
-def released_part(run: Run) -> str:
-    """What the released code does to the paper's table of mini-batches, and to lengths."""
-    quantity, table = "length relative to all rows", []
-    rows_of = {name: variant for variant, (*_, name) in VARIANTS.items()}
-    found: dict[str, list[Line]] = {}
-    for variant, (*_, name) in {**VARIANTS, **RELEASED}.items():
-        for model in FAMILIES:
-            mine = choose(run.lines, method=variant, model=model, quantity=quantity)
-            known = {line.of["share of rows"]: line for line in mine if line.ours is not None}
-            row = {"the paper's row": rows_of[name], "": variant, "model": MODEL_NAMES[model]}
-            row |= {
-                s: f"{value(line.paper)} / {amount(line)}{mark(line)}" for s, line in known.items()
-            }
-            table += [row] if known else []
-            found.setdefault("SLCP" if variant in VARIANTS else "the released code", []).extend(
-                mine
-            )
-    if not table:
-        return NOT_YET
-    told = [
-        f"{sum(line.verdict == REPRODUCED for line in mine)} of {len(mine)} by {name}"
-        for name, mine in found.items()
-    ]
-    means = run.output.tables["Means over data sets and repeats"]
-    columns = ("model", "method", "length", "coverage", "repeats")
-    shown = [
-        row
-        for row in means
-        if row["percent"] == (DEFAULT_SIZE if row["method"] in RELEASED else ALL_ROWS)
-    ]
-    return (
-        "Each cell is the paper's / our length relative to that with all rows. Of these numbers, "
-        f"{' and '.join(told)} are reproduced.\n\n{markdown_table(table)}\n"
-        "Lengths and coverage with all rows, and of the released code with the batch that it takes "
-        "by default; the paper prints "
-        f"{printed()['table_batch']['slcp_rbf_length'][-1]} for SLCP-RBF with all rows. "
-        f"{undercovering(shown)}\n\n"
-        f"{markdown_table([{name: row[name] for name in columns} for row in shown])}"
-    )
-
-
-def undercovering(rows: Sequence[Row]) -> str:
-    """How often the released code covers less than is within the tolerance of the level."""
-    mine = [row for row in rows if row["method"] in RELEASED and row["coverage"] is not None]
-    least = LEVEL - TOLERANCES["coverage"][1] / 100.0
-    low = sum(row["coverage"] < least for row in mine)
-    return f"The released code covers less than {100 * least:g} % in {low} of {len(mine)} rows."
 
 
 # ---- all lines, the default ----------------------------------------------------
