@@ -56,7 +56,7 @@ from paper.layouts import (
     theorem_table,
     where,
 )
-from paper.sentences import CLAIM_VERDICTS, CLAIMS, FAILS, HOLDS, IN_PART, NOT_RUN, Judged, judge
+from paper.sentences import CLAIM_VERDICTS, CLAIMS, FAILS, HOLDS, IN_PART, Judged, judge
 from paper.tables import (
     DEFAULT,
     DEFAULTS_COMPARED,
@@ -330,7 +330,7 @@ def evidence(one: Judged) -> str:
     """The lines behind a verdict."""
     head = [f"### {one.claim.title}\n", f"**{one.verdict.capitalize()}.** {one.claim.said}\n"]
     head += [f"{one.claim.beside}\n"] if one.claim.beside else []
-    if one.verdict == NOT_RUN:
+    if all(line.ours is None for _, line in one.lines):
         return "\n".join(head)
     rows = [{"from": experiment, **evidence_row(line)} for experiment, line in one.lines]
     return "\n".join([*head, markdown_table(rows)])

@@ -24,9 +24,9 @@ from paper.tables import (
     TOO_MUCH,
     UNPROMISED,
 )
-from paper.verdicts import LOG_RATIO, directed
+from paper.verdicts import LOG_RATIO, NO_VALUE, directed
 
-HOLDS, IN_PART, FAILS, NOT_RUN = "holds", "holds in part", "does not hold", "not run yet"
+HOLDS, IN_PART, FAILS, NOT_RUN = "holds", "holds in part", "does not hold", "not all run yet"
 CLAIM_VERDICTS = (HOLDS, IN_PART, FAILS, UNDECIDED, CANNOT, NOT_RUN)
 
 
@@ -87,7 +87,8 @@ def judge(claim: Claim, lines: Mapping[str, list[Line]]) -> Judged:
         for one in claim.picks
         for line in one.of(lines.get(one.experiment, []))
     ]
-    if all(line.ours is None for _, line in found):
+    # Half of the evidence is no verdict; what will not be run has a reason of its own.
+    if any(line.reason == NO_VALUE for _, line in found):
         return Judged(claim, NOT_RUN, found)
     counts = Counter(line.verdict for _, line in found)
     return Judged(claim, claim_verdict(counts, claim.always), found)

@@ -154,8 +154,9 @@ def test_every_claim_has_lines_and_is_judged_by_nothing_else():
     }
     assert len({claim.title for claim in CLAIMS}) == len(CLAIMS)
     for claim in CLAIMS:
+        # What will not be run is no evidence; what has yet to be run is no verdict.
         found = judge(claim, lines)
-        assert found.verdict == NOT_RUN
+        assert found.verdict in (NOT_RUN, CANNOT)
         assert all(one.of(lines[one.experiment]) for one in claim.picks), claim.title
         for verdict in VERDICTS[:-1]:
             said = {
