@@ -48,6 +48,8 @@ class Preset:
     name: str
     #: Random splits, or draws of a simulation.
     repeats: int
+    #: The same with networks, whose training takes most of the time.
+    network_repeats: int
     #: Rows of a real data set that are used, drawn anew for each repeat; None is all of them.
     max_rows: int | None
     #: Real data sets that are used, where an experiment has many; None is all of them.
@@ -56,8 +58,6 @@ class Preset:
     simulated_rows: int
     #: Fresh rows of a simulation to test on.
     test_rows: int
-    #: Seconds that ``law="auto"`` may take a fit; 0 is its fallback, the forest law.
-    selection_budget: float
     #: Most epochs of a network.
     epochs: int
     #: Too small for verdicts: it checks that everything runs.
@@ -81,9 +81,9 @@ class Preset:
 PRESETS = {
     preset.name: preset
     for preset in (
-        Preset("smoke", 2, 300, ("concrete", "yacht"), 200, 300, 0.0, 5, only_runs=True),
-        Preset("standard", 5, 8_000, None, 1_000, 5_000, 10.0, 100),
-        Preset("full", 20, None, None, 2_000, 5_000, 20.0, 1_000),
+        Preset("smoke", 2, 2, 300, ("concrete", "yacht"), 200, 300, 5, only_runs=True),
+        Preset("standard", 20, 10, 8_000, None, 1_000, 5_000, 100),
+        Preset("full", 20, 20, None, None, 2_000, 5_000, 1_000),
     )
 }
 
@@ -93,10 +93,12 @@ Case = dict[str, Any]
 #: What a task found, a row for each method or the like: names and numbers.
 Row = dict[str, Any]
 
-REPRODUCED, NOT_REPRODUCED, CANNOT = "reproduced", "not reproduced", "cannot be compared"
-VERDICTS = (REPRODUCED, NOT_REPRODUCED, CANNOT)
-#: How a reason begins where our own uncertainty is why nothing can be said.
-NOT_CLEAR = "not clear"
+REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
+#: Of a direction: the whole interval is so near to 0 that it does not matter.
+EQUAL = "no difference"
+#: More repeats might decide; something else than chance differs; the paper prints no number.
+UNDECIDED, CANNOT, OURS = "undecided", "cannot be compared", "not in the paper"
+VERDICTS = (REPRODUCED, NOT_REPRODUCED, EQUAL, UNDECIDED, CANNOT, OURS)
 
 
 @dataclass(frozen=True)
@@ -305,6 +307,7 @@ class Store:
 def describe_machine() -> dict[str, Any]:
     """What figures are measured on: machine, versions, threads, load."""
     peers = ["mapie", "crepes", "conditionalconformal", "quantile-forest", "catboost", "lightgbm"]
+    peers += ["torch", "skorch"]
     known = versions([*PACKAGES, *peers])
     cpu_info = Path("/proc/cpuinfo")
     lines = cpu_info.read_text().splitlines() if cpu_info.exists() else []
@@ -365,7 +368,7 @@ def run_experiment(
     waiting = [case for case in cases if key(case) not in known]
     told.start(name, len(waiting), len(cases))
     for record in execute(experiment, waiting, preset, n_jobs):
-        # A task that failed runs again next time: the cause may have been mended.
+        # A task that failed runs again next time: the cause may have been fixed.
         if record["error"] is None:
             store.append(record)
         problem = record["error"] or failed_methods(record["rows"])
@@ -375,9 +378,14 @@ def run_experiment(
     return report(experiment, cases, store.records, preset)
 
 
+#: Fields of a preset on which no record depends: more repeats extend a store.
+HOW_MANY = ("repeats", "network_repeats")
+
+
 def about(name: str, experiment: Experiment, preset: Preset) -> dict[str, Any]:
     """What the records of a store depend on."""
-    return {"experiment": name, "version": experiment.version, "preset": asdict(preset)}
+    sizes = {field: value for field, value in asdict(preset).items() if field not in HOW_MANY}
+    return {"experiment": name, "version": experiment.version, "preset": sizes}
 
 
 def failed_methods(rows: list[Row]) -> str | None:
@@ -400,16 +408,31 @@ def report(
         {**case, **row} for case in cases if key(case) in known for row in known[key(case)]["rows"]
     ]
     output = experiment.report(rows, preset)
-    missing = sum(key(case) not in known for case in cases)
-    notes = [f"{missing} of {len(cases)} tasks did not finish, and are left out."]
+    repeats = repeats_done(cases, known)
+    missing = len(cases) - sum(repeats.values())
+    fewest, most = min(repeats.values(), default=0), max(repeats.values(), default=0)
+    notes = [
+        f"{missing} of {len(cases)} tasks did not finish, and are left out: there are {fewest} to "
+        f"{most} repeats of each case."
+    ]
     lines = [withheld(line) for line in output.lines] if preset.only_runs else output.lines
     return replace(output, lines=lines, notes=[*output.notes, *(notes if missing else [])])
 
 
+def repeats_done(cases: list[Case], known: dict[str, Any]) -> dict[str, int]:
+    """For each case without its repeat, how many repeats of it are finished."""
+    repeats: dict[str, int] = {}
+    for case in cases:
+        place = key({name: value for name, value in case.items() if name != "repeat"})
+        repeats[place] = repeats.get(place, 0) + (key(case) in known)
+    return repeats
+
+
 def withheld(line: Line) -> Line:
     """The line without a verdict: a run this small has none to give."""
-    reason = line.reason if line.verdict == CANNOT else "this preset only checks that all runs"
-    return replace(line, verdict=CANNOT, reason=reason)
+    if line.verdict in (CANNOT, OURS):
+        return line
+    return replace(line, verdict=CANNOT, reason="this preset only checks that all runs")
 
 
 def key(case: Case) -> str:

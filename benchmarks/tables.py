@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from benchmarks.harness import NOT_CLEAR, VERDICTS, Line, Output, Row
+from benchmarks.harness import VERDICTS, Line, Output, Row
 from localconformal.io.files import write_together
 from localconformal.metrics import coverage_band
 
@@ -119,6 +119,15 @@ def difference(rows: Iterable[Row], first: str, second: str, value: str) -> Mean
     return over_repeats(paired(rows, first, second, value), "difference")
 
 
+def log_ratio(rows: Iterable[Row], first: str, second: str) -> Mean | None:
+    """100 log of a ratio of lengths on the same splits, about per cent.
+
+    It has no unit, and in a mean of logarithms each data set counts alike.
+    """
+    logs = [{**row, "length": row.get("length") and np.log(row["length"])} for row in rows]
+    return in_per_cent(difference(logs, first, second, "length"))
+
+
 def relative(rows: Iterable[Row], base: Iterable[Row], field: str) -> list[Row]:
     """Rows with ``relative``: their field over that of the base row of the same task."""
 
@@ -152,22 +161,23 @@ def means_table(
 ) -> list[Row]:
     """Means over repeats of the fields, a row for each combination of the places.
 
-    ``places`` are fields too, which a mapping renames; the last column is why a method failed.
+    ``places`` are fields too, which a mapping renames; the last columns are how many repeats there
+    are, and why a method failed.
     """
     table = []
     for values in dict.fromkeys(tuple(row[place] for place in places) for row in rows):
         mine = select(rows, **dict(zip(places, values, strict=True)))
         names = places.values() if isinstance(places, Mapping) else places
         entry: Row = dict(zip(names, values, strict=True))
-        for field in fields:
-            mean = over_repeats(mine, field)
-            entry[field] = mean and mean.value
+        means = {field: over_repeats(mine, field) for field in fields}
+        entry |= {field: mean and mean.value for field, mean in means.items()}
+        entry["repeats"] = max((mean.repeats for mean in means.values() if mean), default=0)
         failed = [row["failed"][:100] for row in mine if "failed" in row]
         table.append({**entry, **({"failed": (failed or [""])[0]} if failures else {})})
     return table
 
 
-MISSING, UNCERTAIN = "–", "of these not clear"
+MISSING = "–"
 
 
 def shown(value: Any) -> str:
@@ -207,15 +217,19 @@ def line_rows(lines: Sequence[Line]) -> list[Row]:
 
 
 def verdict_counts(lines: Sequence[Line]) -> dict[str, int]:
-    """How many lines have each verdict, and of how many our own uncertainty is the reason."""
-    counts = {name: sum(line.verdict == name for line in lines) for name in VERDICTS}
-    return {**counts, UNCERTAIN: sum(line.reason.startswith(NOT_CLEAR) for line in lines)}
+    """How many lines have each verdict."""
+    return {name: sum(line.verdict == name for line in lines) for name in VERDICTS}
+
+
+def counted(lines: Sequence[Line]) -> str:
+    """The verdicts that there are, with their numbers."""
+    found = [f"{count} {name}" for name, count in verdict_counts(lines).items() if count]
+    return ", ".join(found) or "no lines"
 
 
 def markdown(title: str, output: Output) -> str:
     """The whole page."""
-    counts = ", ".join(f"{n} {name}" for name, n in verdict_counts(output.lines).items())
-    parts = [f"# {title}\n", f"{len(output.lines)} lines: {counts}.\n"]
+    parts = [f"# {title}\n", f"{len(output.lines)} lines: {counted(output.lines)}.\n"]
     parts += ["".join(f"- {note}\n" for note in output.notes)] if output.notes else []
     parts += [f"![{name}]({name})\n" for name in output.figures]
     parts += [markdown_table(line_rows(output.lines))] if output.lines else []

@@ -24,12 +24,11 @@ if TYPE_CHECKING:
 #: Module -> the experiments in it: their values have their names in capitals.
 MODULES = {
     "paper.age": ("age",),
-    "paper.ablations": ("bandwidth", "capacity", "minibatch", "one_change"),
-    "paper.simulations": (
-        *("covariate_shift", "independent_scores", "kernels", "proposition2"),
-        *("run_time", "simulations", "true_quantiles"),
-    ),
-    "paper.tables": ("bike", "meps21", "star", "table1", "table3"),
+    "paper.ablations": ("bandwidth", "capacity", "minibatch"),
+    "paper.claims": ("independent_scores", "proposition2", "score_functions", "true_quantiles"),
+    "paper.costs": ("batch_cost", "levels", "run_time"),
+    "paper.simulations": ("covariate_shift", "kernels", "simulations"),
+    "paper.tables": ("all_rows", "bike", "defaults", "meps21", "star", "table1", "table3"),
 }
 #: Name -> module.
 EXPERIMENTS = dict(sorted((name, where) for where, names in MODULES.items() for name in names))

@@ -43,15 +43,18 @@ def read_checkpoint(path: Path, about: dict[str, Any]) -> dict[str, Any] | None:
 
 
 class Reading(NamedTuple):
-    """What the network makes of n images: hidden (n, 512), embedding (n, 16), mean (n,)."""
+    """What the network makes of n images: hidden (n, 512), embedding (n, 16), output.
+
+    The output is the mean (n,) or, of a network with L levels, increasing quantiles (n, L).
+    """
 
     hidden: Tensor
     embedding: Tensor
-    mean: Tensor
+    output: Tensor
 
 
 class ImageNetwork(nn.Module):
-    """E[y | image] by a residual network, in the units of y, from pixels 0 to 255.
+    """E[y | image], or quantiles, by a residual network, in units of y, from pixels 0 to 255.
 
     Everything random, the first weights and dropout, comes from the generator: PyTorch's global
     one is not touched. Layers are stored channels last, which oneDNN reads faster on a CPU.
@@ -64,7 +67,7 @@ class ImageNetwork(nn.Module):
 
     def __init__(self, generator: torch.Generator, setting: Setting = FACES) -> None:
         super().__init__()
-        self.generator = generator
+        self.generator, self.levels = generator, setting.levels
         # On no device at first: constructors would draw weights from the global generator.
         with torch.device("meta"):
             self.trunk = trunk(setting.blocks, setting.width)
@@ -79,7 +82,7 @@ class ImageNetwork(nn.Module):
             )
             self.dropout = Dropout(setting.dropout, generator)
             self.embedding = nn.Linear(units, coordinates)
-            self.readout = nn.Linear(coordinates, 1)
+            self.readout = nn.Linear(coordinates, len(setting.levels or [0]))
         self.to_empty(device="cpu")
         self.register_buffer("pixel_mean", torch.full((1, 3, 1, 1), 127.5))
         self.register_buffer("pixel_spread", torch.full((1, 3, 1, 1), 127.5))
@@ -112,12 +115,26 @@ class ImageNetwork(nn.Module):
         # Mean and maximum of each channel.
         hidden = self.hidden(torch.cat([x.mean(dim=(2, 3)), x.amax(dim=(2, 3))], dim=1))
         embedding = self.embedding(self.dropout(hidden))
-        mean = self.readout(torch.relu(embedding))[:, 0]
-        return Reading(hidden, embedding, self.centre + self.unit * mean)
+        found = self.centre + self.unit * self.readout(torch.relu(embedding))
+        # Sorted quantiles never cross, and their pinball loss is never greater.
+        output = found.sort(dim=1).values if self.levels else found[:, 0]
+        return Reading(hidden, embedding, output)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Images (n, 3, rows, columns) -> (n,) in units of y."""
-        return self.read(images).mean
+        """Images (n, 3, rows, columns) -> (n,) or (n, L) in units of y."""
+        return self.read(images).output
+
+    def loss(self, output: Tensor, y: Tensor) -> Tensor:
+        """Mean squared error, or mean pinball loss of the levels; y in units of its spread."""
+        error = (y[:, None] - output.reshape(len(y), -1)) / self.unit
+        if self.levels is None:
+            return torch.mean(error**2)
+        levels = torch.tensor(self.levels)
+        return torch.mean(torch.maximum(levels * error, (levels - 1.0) * error))
+
+    def centres(self, output: Tensor) -> Tensor:
+        """The mean, or the middle one of the quantiles: (n,)."""
+        return output if self.levels is None else output[:, len(self.levels) // 2]
 
 
 class ResidualBlock(nn.Module):
@@ -200,13 +217,13 @@ def train_images(
     checkpoint: Path,
     save_every: float = SAVE_EVERY,
 ) -> History:
-    """Least squares; the network ends as it was after the epoch with the least error on held rows.
+    """The network ends as it was after the epoch with the least loss on held rows.
 
     ``images`` are bytes (n, rows, columns, 3), ``y`` float32 (n,); rows that are ``held`` only
     judge the epochs. The training goes on from the checkpoint if it is there, and replaces it at
     the end of each epoch and after every ``save_every`` seconds. What is returned has for each
-    epoch its number, the mean loss in units of the variance of y, on held rows the root mean
-    squared and the mean absolute error in units of y, and seconds since the start.
+    epoch its number, the mean loss, on held rows the loss and the mean absolute error in units of
+    y, and seconds since the start.
     """
     training = Training(network, images, y, held, plan)
     state = read_checkpoint(checkpoint, training.about)
@@ -238,6 +255,7 @@ class Training:
         self.about = {
             **asdict(plan),
             "weights": sum(weight.numel() for weight in network.parameters()),
+            "levels": list(network.levels or ()),
             "rows": len(y),
             "y": zlib.crc32(y.numpy().tobytes()),
             "held": zlib.crc32(held.numpy().tobytes()),
@@ -261,8 +279,7 @@ class Training:
         generator = self.network.generator.manual_seed(seed(self.plan.seed, STEP, self.step))
         pixels = augment(self.images[rows], self.plan.shift, generator)
         self.network.train()
-        error = self.network(pixels) - self.y[rows]
-        loss = torch.mean((error / self.network.unit) ** 2)
+        loss = self.network.loss(self.network(pixels), self.y[rows])
         self.optimiser.zero_grad()
         torch.autograd.backward(loss)
         for group in self.optimiser.param_groups:
@@ -278,15 +295,16 @@ class Training:
 
     def judge(self) -> None:
         """Measure the epoch on held rows, and keep its weights if there was none better."""
-        error = read_images(self.network, self.images[self.held]).mean - self.y[self.held]
+        network, y = self.network, self.y[self.held]
+        output = read_images(network, self.images[self.held]).output
         found = {
             "epoch": self.step // self.per_epoch,
             "loss": self.loss / self.per_epoch,
-            "held_rmse": math.sqrt(torch.mean(error**2).item()),
-            "held_mae": torch.mean(error.abs()).item(),
+            "held_loss": network.loss(output, y).item(),
+            "held_mae": torch.mean((network.centres(output) - y).abs()).item(),
             "seconds": self.seconds(),
         }
-        if all(found["held_rmse"] < row["held_rmse"] for row in self.history):
+        if all(found["held_loss"] < row["held_loss"] for row in self.history):
             self.best = weights_of(self.network)
         self.history.append(found)
         self.loss = 0.0

@@ -7,16 +7,19 @@ rows and measures it on the test rows. A new method is a function here and a lin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.frozen import FrozenEstimator
 
 from benchmarks.harness import Arm, Case, Preset, Split, Task, seed_of
 from localconformal import (
     CDSplitRegressor,
     ConformalizedQuantileRegressor,
     DistSplitRegressor,
+    HiddenLayer,
     KernelLaw,
     LCPRegressor,
     LVDRegressor,
@@ -24,6 +27,7 @@ from localconformal import (
     SLCPRegressor,
     SplitConformalRegressor,
 )
+from paper.flexcode import FlexCode
 from paper.models import Family, Models
 
 #: (models, seed, preset) -> an unfitted regressor
@@ -34,12 +38,30 @@ Choose = Callable[[Any, Preset], dict[str, Any]]
 BETA = 1.0
 
 
-def slcp(model: Any, score: str, law: Any, seed: int) -> SLCPRegressor:
+def slcp(model: Any, score: str, law: Any, seed: int, reference: str = "train") -> SLCPRegressor:
     """The paper's Algorithm 1: scores of training rows in sample, a correction for each side."""
-    as_published = {"reference": "train", "sides": "union", "calibration_size": None}
+    shared: dict[str, Any] = {"sides": "union", "calibration_size": None, "n_jobs": 1}
     return SLCPRegressor(
-        model, conformity_score=score, law=law, random_state=seed, n_jobs=1, **as_published
+        model, conformity_score=score, law=law, reference=reference, random_state=seed, **shared
     )
+
+
+#: The base model that each score of SLCP is of.
+BASES = {"quantile": "quantile", "residual": "mean", "response": "mean"}
+
+
+def slcp_with(
+    score: str, reference: str = "train", bandwidth: str = "median", hidden: bool = False
+) -> Make:
+    """SLCP as published but for these settings; ``hidden``: distances in the last hidden layer."""
+
+    def make(models: Models, seed: int, preset: Preset) -> SLCPRegressor:
+        model = getattr(models, BASES[score])
+        embedding = HiddenLayer(model) if hidden else None
+        law = KernelLaw(bandwidth=bandwidth, embedding=embedding, n_jobs=1)
+        return slcp(model, score, law, seed, reference)
+
+    return make
 
 
 def on(regressor: Any, base: str = "mean", choose: Choose | None = None, **settings: Any) -> Make:
@@ -61,6 +83,11 @@ def lvd_law(models: Models, preset: Preset) -> dict[str, Any]:
     has_layers = hasattr(models.mean.model, "hidden_layer_sizes")
     embedding = "hidden-metric" if has_layers else "metric"
     return {"law": KernelLaw(bandwidth=1.0, embedding=embedding)}
+
+
+def series(models: Models, preset: Preset) -> dict[str, Any]:
+    """The conditional density of Izbicki et al., by regressions of the family's kind."""
+    return {"law": FlexCode(models.spread)}
 
 
 class PlusOne(RegressorMixin, BaseEstimator):
@@ -88,7 +115,19 @@ class PlusOne(RegressorMixin, BaseEstimator):
 
 METHODS: dict[str, Make] = {
     # On quantile models, with a Gaussian kernel of the median bandwidth.
-    "SLCP": lambda m, seed, _: slcp(m.quantile, "quantile", KernelLaw(n_jobs=1), seed),
+    "SLCP": slcp_with("quantile"),
+    # Reference scores by models that have not seen the row, as the baselines below have them.
+    "SLCP, out of fold": slcp_with("quantile", "cross-fit"),
+    # The bandwidth of the authors' code.
+    "SLCP, median-log": slcp_with("quantile", bandwidth="median-log"),
+    # The paper has SLCP on both kinds of model.
+    "SLCP, mean model": slcp_with("residual"),
+    "SLCP, mean model, out of fold": slcp_with("residual", "cross-fit"),
+    # No model: the law is that of y.
+    "SLCP, V = Y": slcp_with("response"),
+    # Distances in the second-last layer of the network, as Algorithm 1 has them.
+    "SLCP, hidden layer": slcp_with("quantile", hidden=True),
+    "SLCP, mean model, hidden layer": slcp_with("residual", hidden=True),
     # One correction for both sides, as published.
     "CQR": on(ConformalizedQuantileRegressor, "quantile"),
     # Guan's, exact; the bandwidth keeps thresholds of training rows small and finite.
@@ -97,6 +136,10 @@ METHODS: dict[str, Make] = {
     "MADSplit": on(
         MADSplitRegressor, choose=lambda m, _: {"spread_estimator": m.spread}, beta=BETA
     ),
+    # The size of errors in sample, as published: a model is surer of rows that it has seen.
+    "MADSplit, in sample": lambda m, seed, preset: on(
+        MADSplitRegressor, spread_estimator=m.spread, beta=BETA
+    )(replace(m, mean=FrozenEstimator(m.mean)), seed, preset),
     # The constant of the papers' code instead, for y in units of its mean |y|.
     "MADSplit, code's constant": on(
         MADSplitRegressor, choose=lambda m, _: {"spread_estimator": PlusOne(m.spread)}, beta=0.0
@@ -107,6 +150,9 @@ METHODS: dict[str, Make] = {
     ),
     # The density of that law; sets of several pieces.
     "CDSplit": on(CDSplitRegressor, choose=lambda m, _: {"law": m.law}),
+    # Both as published: the law of y itself, from a series.
+    "DistSplit, V = Y": on(DistSplitRegressor, choose=series, conformity_score="response"),
+    "CDSplit, V = Y": on(CDSplitRegressor, choose=series, conformity_score="response"),
     # No guarantee.
     "LVD": on(LVDRegressor, choose=lvd_law),
     # One width for all rows.
@@ -114,6 +160,8 @@ METHODS: dict[str, Make] = {
     # The defaults of this library: residuals of the mean model, out of fold, and a chosen law.
     "SLCP-auto": on(SLCPRegressor),
 }
+#: Methods that need a network.
+NEED_LAYERS = ("SLCP, hidden layer", "SLCP, mean model, hidden layer")
 
 
 def share_models(
@@ -127,10 +175,12 @@ def share_models(
 ) -> Task:
     """The task of a case: base models from its training rows, whose fits all methods share.
 
-    Its seed is that of the purpose and the case, so that all methods ask for the same folds.
+    Both are fitted here, so that no method looks slower for having come first. The seed is that
+    of the purpose and the case, so that all methods ask for the same folds.
     """
     seed = seed_of("method", *purpose, *case.values())
     models = family.make(split.train.X, split.train.y, seed, preset, answers)
+    models.quantile.fit(split.train.X, split.train.y)
     prediction = models.mean.fit(split.train.X, split.train.y).predict(split.test.X)
     return Task(case, preset, split, models, seed, prediction, known)
 

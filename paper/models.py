@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
@@ -17,7 +17,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import KFold
 
-from benchmarks.harness import Preset
+from benchmarks.harness import Case, Preset, cases_of
 from localconformal.datasets import Simulation, load_simulation, uniform_features
 from localconformal.laws import ForestLaw, KernelLaw, LearnedLaw
 from localconformal.quantiles import Array
@@ -34,9 +34,9 @@ class Memory:
         self.fitted: dict[tuple[str, str], Any] = {}
         self.answers: dict[tuple[int, str], Any] | None = {} if answers else None
 
-    def fit(self, name: str, model: Any, X: Array, y: Array) -> Any:
-        """The model of this name fitted to these rows."""
-        key = (name, joblib.hash((X, y)))
+    def fit(self, model: Any, X: Array, y: Array) -> Any:
+        """The model fitted to these rows; models of one kind and setting are one."""
+        key = (repr(model), joblib.hash((X, y)))
         if key not in self.fitted:
             self.fitted[key] = clone(model).fit(X, y)
         return self.fitted[key]
@@ -53,32 +53,31 @@ class Memory:
 
 
 class SharedModel(RegressorMixin, BaseEstimator):
-    """A model whose clones share their fits; the name tells it from others of the same memory.
+    """A model whose clones share their fits.
 
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn.linear_model import LinearRegression
     >>> memory, X = Memory(), np.arange(6.0)[:, None]
-    >>> shared = SharedModel("mean", LinearRegression(), memory)
+    >>> shared = SharedModel(LinearRegression(), memory)
     >>> for _ in range(3):
     ...     _ = clone(shared).fit(X, X[:, 0])
     >>> len(memory.fitted)
     1
     """
 
-    def __init__(self, name: str, model: Any, memory: Memory) -> None:
-        self.name = name
+    def __init__(self, model: Any, memory: Memory) -> None:
         self.model = model
         self.memory = memory
 
     def __sklearn_clone__(self) -> SharedModel:
         """Another one with the same memory; scikit-learn would copy the memory."""
-        return type(self)(self.name, self.model, self.memory)
+        return type(self)(self.model, self.memory)
 
     def fit(self, X: Any, y: Any) -> SharedModel:
         """Look the fit up, or make it."""
-        self.regressor_ = self.memory.fit(self.name, self.model, X, y)
+        self.regressor_ = self.memory.fit(self.model, X, y)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -122,9 +121,17 @@ class Family:
     def make(self, X: Array, y: Array, seed: int, preset: Preset, answers: bool = False) -> Models:
         """Models for one task, from its training rows."""
         chosen, memory = self.choose(X, y, seed, preset), Memory(answers)
-        mean = SharedModel("mean", chosen.mean, memory)
-        quantile = SharedQuantiles("quantile", chosen.quantile, memory)
-        return replace(chosen, mean=mean, quantile=quantile, memory=memory)
+        quantile = chosen.quantile
+        if isinstance(quantile, QuantileForest):
+            # Where both forests have leaves of one size, they are one.
+            quantile = QuantileForest(SharedModel(quantile.forest, memory))
+        return Models(
+            SharedModel(chosen.mean, memory),
+            SharedQuantiles(quantile, memory),
+            SharedModel(chosen.spread, memory),
+            chosen.law,
+            memory,
+        )
 
 
 PENALTIES = tuple(np.logspace(-2, 4, 13))
@@ -225,7 +232,8 @@ class QuantileForest(RegressorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> QuantileForest:
         """Grow the trees and sort the rows into their leaves."""
-        self.trees_ = FrozenEstimator(clone(self.forest).fit(X, y))
+        forest = clone(self.forest).fit(X, y)
+        self.trees_ = FrozenEstimator(getattr(forest, "regressor_", forest))
         self.law_ = ForestLaw(self.trees_, n_jobs=1).fit(X, y)
         return self
 
@@ -296,16 +304,27 @@ def choose_network(
     return Models(mean, Network(LEVELS, **shared), mean, law)
 
 
+NETWORK = "neural_net"
 #: In the order of the paper's table.
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
         Family("ridge", choose_linear),
         Family("random_forest", choose_forest),
-        Family("neural_net", choose_network, why_left_out()),
+        Family(NETWORK, choose_network, why_left_out()),
     )
 }
 RUNNING = tuple(name for name, family in FAMILIES.items() if not family.left_out)
+
+
+def model_cases(preset: Preset, **places: Iterable[Any]) -> list[Case]:
+    """Every combination of the places, one of which is ``model``; networks in fewer repeats."""
+    limits = {NETWORK: preset.network_repeats}
+    return [
+        case
+        for case in cases_of(preset.repeats, **places)
+        if case["repeat"] < limits.get(case["model"], preset.repeats)
+    ]
 
 
 def untuned(X: Array, y: Array, seed: int, preset: Preset) -> Models:

@@ -18,7 +18,7 @@ from skorch.dataset import Dataset
 from skorch.helper import predefined_split
 from torch import Tensor, nn
 
-from localconformal.laws.embeddings import activations
+from localconformal.laws.blend import activations
 from localconformal.quantiles import Array
 from paper.models import nearest
 
@@ -214,12 +214,15 @@ class Network(RegressorMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Network:
-        """Train on rows X (n, d) and responses y (n,)."""
+        """Train on rows X (n, d) and responses y (n,), or means of several (n, k) at once."""
+        checks: dict[str, Any] = {"y_numeric": True, "multi_output": self.levels is None}
         X, y = validate_data(
-            self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2, order="C"
+            self, X, y, dtype=np.float64, ensure_min_samples=2, order="C", **checks
         )
         y = np.asarray(y, dtype=np.float64)
-        outputs = 1
+        self.one_response_ = y.ndim == 1
+        y = y.reshape(len(y), -1)
+        outputs = y.shape[1]
         criterion: dict[str, Any] = {"criterion": nn.MSELoss}
         if self.levels is not None:
             outputs, levels = len(self.levels), [float(level) for level in self.levels]
@@ -228,7 +231,7 @@ class Network(RegressorMixin, BaseEstimator):
         features, responses = feature_units(X), response_units(y)
         self.net_ = train(
             torch.from_numpy((X - features[0]) / features[1]).float(),
-            torch.from_numpy((y[:, None] - responses[0]) / responses[1]).float(),
+            torch.from_numpy((y - responses[0]) / responses[1]).float(),
             min(max(1, round(self.validation_share * len(y))), len(y) - 1),
             (X.shape[1], *self.hidden_layer_sizes, outputs),
             torch.Generator().manual_seed(seed),
@@ -245,7 +248,7 @@ class Network(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any, quantiles: Sequence[float] | None = None) -> Array:
-        """The mean (n,), or quantiles (n, L) at L of the trained levels.
+        """The mean, as the responses were, or quantiles (n, L) at L of the trained levels.
 
         Where quantiles were trained and none is asked for, the answer is the median (n,) or,
         without one, the mean of the trained quantiles nearest to it.
@@ -254,7 +257,7 @@ class Network(RegressorMixin, BaseEstimator):
         X = validate_data(self, X, dtype=np.float64, reset=False)
         columns = activations(self, X, len(self.coefs_))
         if self.levels is None:
-            return columns[:, 0]
+            return columns[:, 0] if self.one_response_ else columns
         columns = np.sort(columns, axis=1)
         if quantiles is None:
             off = np.abs(np.asarray(self.levels) - 0.5).round(9)
@@ -272,14 +275,15 @@ def feature_units(X: Array) -> tuple[Array, Array]:
     return X.mean(axis=0), np.where(varies, X.std(axis=0), np.inf)
 
 
-def response_units(y: Array) -> tuple[float, float]:
-    """Mean, and mean distance from it; the standard deviation would follow a few large values."""
-    centre = float(y.mean())
-    return centre, float(np.abs(y - centre).mean()) or 1.0
+def response_units(y: Array) -> tuple[Array, Array]:
+    """Mean of each column, and mean distance from it: a few large values would rule a variance."""
+    centre = y.mean(axis=0)
+    unit = np.abs(y - centre).mean(axis=0)
+    return centre, np.where(unit > 0, unit, 1.0)
 
 
 def in_user_units(
-    module: Any, features: tuple[Array, Array], responses: tuple[float, float]
+    module: Any, features: tuple[Array, Array], responses: tuple[Array, Array]
 ) -> tuple[list[Array], list[Array]]:
     """Matrices (inputs, outputs) and offsets of the layers, with both scalings folded in."""
     with torch.no_grad():

@@ -1,11 +1,9 @@
-"""Figures and claims on simulations, whose truth is known: scenarios, shifts, rates, run time."""
+"""Figures on simulations, whose truth is known: models, kernels, covariate shift."""
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -14,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
-from sklearn.base import clone
 
 from benchmarks.harness import (
     LEVEL,
@@ -27,32 +24,36 @@ from benchmarks.harness import (
     Row,
     Split,
     Task,
-    calibrated,
     cases_of,
-    predict_sets,
     seed_of,
     try_arm,
 )
 from benchmarks.tables import (
     Mean,
     difference,
-    excess,
     in_per_cent,
     means_table,
     over_repeats,
-    ratio,
     select,
 )
 from localconformal.datasets import Simulation, load_simulation, shifted_simulation
-from localconformal.laws import DistanceQuantile, KernelLaw, NeighborsLaw
+from localconformal.laws import KernelLaw, NeighborsLaw
 from localconformal.metrics.intervals import tied_lengths
 from localconformal.quantiles import Array
 from localconformal.regressors import WeightedConformalRegressor
 from paper.ablations import BANDWIDTHS, READINGS, SIMULATED, curves, other_bandwidths
 from paper.data import simulated_split
 from paper.methods import named_arms, on, share_models, slcp
-from paper.models import FAMILIES, HOMOSCEDASTIC, HOMOSCEDASTIC_ONE, UNTUNED, load, truth
-from paper.verdicts import below, between, compared, length_and_coverage, length_difference, printed
+from paper.models import FAMILIES
+from paper.tables import GAP
+from paper.verdicts import (
+    NEGLIGIBLE_GAP,
+    below,
+    compared,
+    length_and_coverage,
+    length_difference,
+    printed,
+)
 
 TAILS = ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0)
 #: Bins of x in which the known coverage is averaged, and rows at which bands are drawn.
@@ -82,15 +83,6 @@ def slcp_arm(task: Task, name: str, law: Any, score: str = "quantile") -> Arm:
 def gaussian_law(bandwidth: Any) -> KernelLaw:
     """The Gaussian kernel, on one thread: tasks share the cores."""
     return KernelLaw("gaussian", bandwidth=bandwidth, n_jobs=1)
-
-
-class Shrinking:
-    """h = median distance x n^(-1 / (2 + d)): shrinks as the proof asks of a Lipschitz law."""
-
-    def choose(self, problem: Any) -> float:
-        """The shrunk median of the pairwise distances."""
-        n, d = problem.points.shape
-        return float(problem.distance_quantile(0.5) * n ** (-1.0 / (2.0 + d)))
 
 
 def measured(task: Task, arm: Arm) -> list[Row]:
@@ -243,9 +235,8 @@ def simulated_task(purpose: str, case: Case, preset: Preset) -> Task:
 
 
 def simulations_arms(task: Task) -> list[Arm]:
-    """The paper's methods with both bandwidths, and this library's default, which takes longer."""
-    shown = (task.case["dataset"], task.case["model"]) in SHOWN
-    arms = named_arms(task, ("split", "CQR", *(["SLCP-auto"] if shown else [])))
+    """The paper's methods with both bandwidths."""
+    arms = named_arms(task, ("split", "CQR"))
     for law, words in ((gaussian_law(TEXT), ""), (gaussian_law(CODE), f" {CODE}")):
         arms.append(slcp_arm(task, f"SLCP{words}", law))
         arms.append(slcp_arm(task, f"SLCP-mean{words}", law, "residual"))
@@ -258,9 +249,9 @@ def simulations_report(rows: list[Row], preset: Preset) -> Output:
     for name, figure in FIGURES.items():
         here = select(rows, dataset=figure.dataset, model=figure.model)
         lines += simulations_value_lines(here, figure) + simulations_difference_lines(here, figure)
-        methods = [*figure.printed_as, "SLCP-auto"]
         if here:
-            figures[f"simulations_{name}.png"] = draw_figure(here, figure.dataset, methods, preset)
+            draw = draw_figure(here, figure.dataset, list(figure.printed_as), preset)
+            figures[f"simulations_{name}.png"] = draw
     notes = [
         "SLCP takes the paper's median bandwidth; median-log is the rule of the authors' code.",
         "The paper does not say which simulation a figure shows: each is compared on the one of "
@@ -285,12 +276,17 @@ def simulations_value_lines(rows: list[Row], figure: Figure) -> list[Line]:
 
 
 def simulations_difference_lines(rows: list[Row], figure: Figure) -> list[Line]:
-    """SLCP against the baseline on the same rows: is it shorter, as the paper has it?"""
+    """SLCP against the baseline on the same rows: its length, and its conditional gap."""
     of = {"figure": figure.title, "simulation": figure.dataset}
-    of |= {"method": "", "quantity": "difference in length"}
     known = {name: printed()["figures"][key][1] for name, key in figure.printed_as.items()}
     base, *others = known
-    return [length_difference(of, rows, one, base, (known[one], known[base])) for one in others]
+    lines: list[Line] = []
+    for one in others:
+        lines += length_difference(of, rows, one, base, (known[one], known[base]))
+        gap = in_per_cent(difference(rows, one, base, "conditional_gap"))
+        gap_of = {**of, "method": f"{one} - {base}", "quantity": GAP}
+        lines.append(below(gap_of, gap, 0.0, "the paper says that it adapts", NEGLIGIBLE_GAP))
+    return lines
 
 
 SIMULATIONS = Experiment(
@@ -301,6 +297,7 @@ SIMULATIONS = Experiment(
     simulations_report,
     measured,
     oracle_row,
+    version=2,
 )
 
 
@@ -365,84 +362,13 @@ KERNELS = Experiment(
 )
 
 
-#: The same method without localization.
-NONE = "no local law"
-#: The paper's bandwidth, that of its code, the narrowest of its ablation, and two that shrink.
-SCENARIOS_LAWS: dict[str, Any] = {
-    NONE: "uniform",
-    "median": gaussian_law("median"),
-    "median-log": gaussian_law("median-log"),
-    "0.1 quantile": gaussian_law(DistanceQuantile(0.1)),
-    "rate": gaussian_law(Shrinking()),
-    "cv": gaussian_law("cv"),
-}
-#: Points of coverage, and per cent of the length, that a method may add and do no harm.
-HARMLESS_GAP, HARMLESS_LENGTH = 0.5, 1.0
-
-
-def scenario(title: str, score: str, simulations: tuple[str, ...], said: str) -> Experiment:
-    """Every law on the same rows, with this score taken from the truth of the simulations."""
-
-    def task(case: Case, preset: Preset) -> Task:
-        simulation = load(case["dataset"])
-        split = drawn_rows(simulation, case["repeat"], preset)
-        return share_models(case, preset, split, truth(simulation.name), title, known=simulation)
-
-    def report(rows: list[Row], preset: Preset) -> Output:
-        lines: list[Line] = []
-        for name in simulations:
-            here = select(rows, dataset=name)
-            for law in list(SCENARIOS_LAWS)[1:]:
-                of = {"simulation": name, "law": law}
-                gap = in_per_cent(difference(here, law, NONE, "conditional_gap"))
-                length = excess(select(here, method=law), select(here, method=NONE), "length")
-                gap_of = {**of, "quantity": "added conditional gap, points"}
-                lines.append(below(gap_of, gap, HARMLESS_GAP, said))
-                length_of = {**of, "quantity": "added length, %"}
-                lines.append(below(length_of, length, HARMLESS_LENGTH, said))
-        notes = [
-            f"Scores from the true {'quantiles' if score == 'quantile' else 'mean'} of the "
-            "simulation: nothing is left to localize.",
-            "The paper prints no number: a law does no harm if it adds no more than "
-            f"{HARMLESS_GAP} points to the mean distance of the coverage at x from 90 %, and no "
-            f"more than {HARMLESS_LENGTH:g} % to the length, each with its 95 % margin.",
-            f"All are the paper's Algorithm 1, on Gaussian kernels; {NONE}: equal weights.",
-        ]
-        table = means_table(rows, ("dataset", "method"), MEASURED, False)
-        return Output(lines, {"Means over repeats": table}, notes=notes)
-
-    return Experiment(
-        title,
-        lambda preset: cases_of(repeats_of(preset), dataset=simulations),
-        task,
-        lambda task: [slcp_arm(task, name, law, score) for name, law in SCENARIOS_LAWS.items()],
-        report,
-        measured,
-        oracle_row,
-    )
-
-
-INDEPENDENT_SCORES = scenario(
-    "Scores independent of x",
-    "residual",
-    (HOMOSCEDASTIC_ONE, HOMOSCEDASTIC),
-    "the paper says that localization does no harm",
-)
-TRUE_QUANTILES = scenario(
-    "Scores from the true quantiles",
-    "quantile",
-    SIMULATED,
-    "the paper says that the local quantile is about 0",
-)
-
-
 #: a of Beta(a, a); 1 is no shift, and 1 - a the paper's degree of shift.
 SHAPES = (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 #: Those of a quick run, and those that have lines of their own.
 FEW_SHAPES, COVARIATE_SHIFT_SHOWN = (0.01, 0.3, 1.0), (0.01, 0.3)
 COVARIATE_SHIFT_COMPARED = ("split", "CQR", "SLCP")
 KNOWN, LEARNED = "weighted, known", "weighted, learned"
-COVARIATE_SHIFT_BESIDE = (*BANDWIDTHS, "SLCP-auto", KNOWN, LEARNED)
+COVARIATE_SHIFT_BESIDE = (*BANDWIDTHS, KNOWN, LEARNED)
 TEST_ROWS = 2_000
 #: Nearest to an end of [-1, 1] that the density of the Beta law is asked.
 EDGE = 1e-9
@@ -476,7 +402,7 @@ def draw_shift(a: float, repeat: int) -> Shift:
 
 def covariate_shift_arms(task: Task) -> list[Arm]:
     """Methods that know nothing of the shift, trained once for all; and weighted ones, for each."""
-    arms = named_arms(task, (*COVARIATE_SHIFT_COMPARED, "SLCP-auto")) + other_bandwidths(task)
+    arms = named_arms(task, COVARIATE_SHIFT_COMPARED) + other_bandwidths(task)
     for name, shift in task.known.items():
         for method, weights in ((KNOWN, density_ratio(shift.a)), (LEARNED, None)):
             make = on(WeightedConformalRegressor, weights=weights)
@@ -551,7 +477,7 @@ def claim_lines(rows: list[Row], where: str) -> list[Line]:
     for reading in READINGS:
         for other in ("split", "CQR"):
             of, _, ours = nearer(rows, where, reading, other)
-            lines.append(below(of, ours, 0.0, "the paper says nearer"))
+            lines.append(below(of, ours, 0.0, "the paper says nearer", NEGLIGIBLE_GAP))
     return lines
 
 
@@ -574,189 +500,5 @@ COVARIATE_SHIFT = Experiment(
     covariate_shift_arms,
     covariate_shift_report,
     at_each_shift,
-)
-
-
-#: One feature, and twenty of which one matters.
-PROPOSITION2_SIMULATIONS = ("sim2", "heteroscedastic")
-#: The paper's bandwidth, one that shrinks as the proof asks, and none.
-PROPOSITION2_LAWS: dict[str, Any] = {
-    "median": gaussian_law("median"),
-    "rate": gaussian_law(Shrinking()),
-    "no local law": "uniform",
-}
-#: Where the proof applies and its rate, n^(-1 / 3), is one that these sizes can show.
-JUDGED = ("sim2", "rate")
-#: Why the other places cannot judge the proposition, by their bandwidth.
-OUTSIDE = {
-    "median": "outside the proposition, whose proof asks for a bandwidth that shrinks",
-    "rate": "with 20 features the proof has -1/22, which these sizes can neither show nor refute",
-}
-PROPOSITION2_SIZES = (250, 500, 1_000, 2_000, 4_000, 8_000)
-#: With gap ~ n^b, a b above this needs more than a thousand times the rows to halve the gap.
-SLOWEST = -0.1
-
-
-def proposition2_sizes_of(preset: Preset) -> tuple[int, ...]:
-    """Rows to train on, and as many to calibrate on."""
-    return PROPOSITION2_SIZES[:2] if preset.only_runs else PROPOSITION2_SIZES
-
-
-def proposition2_task(case: Case, preset: Preset) -> Task:
-    """Models that know the truth, so that only the local law is at stake."""
-    simulation = load(case["dataset"])
-    split = drawn_rows(simulation, case["repeat"], replace(preset, simulated_rows=case["size"]))
-    family = truth(simulation.name)
-    return share_models(case, preset, split, family, "proposition2", known=simulation)
-
-
-def proposition2_report(rows: list[Row], preset: Preset) -> Output:
-    """The gap at each size, the exponent with which it falls, and curves."""
-    lines: list[Line] = []
-    for name in PROPOSITION2_SIMULATIONS:
-        for law in ("median", "rate"):
-            of = {"simulation": name, "bandwidth": law}
-            of["quantity"] = "exponent of n in the conditional gap"
-            exponent = exponent_of(select(rows, dataset=name, method=law), preset)
-            lines.append(
-                below(of, exponent, SLOWEST, "the paper says that the gap vanishes")
-                if (name, law) == JUDGED
-                else compared(of, None, exponent, "length", OUTSIDE[law])
-            )
-
-    def gap(name: str, law: str, n: float) -> Mean | None:
-        here = select(rows, dataset=name, method=law, size=n)
-        return in_per_cent(over_repeats(here, "conditional_gap"))
-
-    words = ("rows to train on", "mean distance of coverage at x from 90 %, points")
-    figures = {
-        f"proposition2_{name}.png": curves(
-            PROPOSITION2_LAWS, proposition2_sizes_of(preset), partial(gap, name), *words, log=True
-        )
-        for name in PROPOSITION2_SIMULATIONS
-    }
-    notes = [
-        "Conditional gap: mean distance of the coverage at x, which is known here, from 90 %; "
-        "residuals from the true mean, as many rows to calibrate as to train.",
-        f"The gap is taken to fall like n^b; the claim is met if b is below {SLOWEST}, beyond the "
-        "95 % margin: above it, halving the gap takes more than a thousand times the rows.",
-        "The median bandwidth does not shrink with n, so that the proof does not apply to it; "
-        "the rate is h = median x n^(-1 / (2 + d)), with which the proof has b = -1 / (2 + d): "
-        "with 20 features, halving the gap then takes 2^22 times the rows.",
-    ]
-    places = {"dataset": "simulation", "size": "rows", "method": "bandwidth"}
-    fields = ("conditional_gap", "length", "coverage", "seconds")
-    table = means_table(rows, places, fields, False)
-    return Output(lines, {"Means over repeats": table}, figures, notes)
-
-
-def exponent_of(rows: list[Row], preset: Preset) -> Mean | None:
-    """The slope of log gap over log n, mean over repeats."""
-    sizes = proposition2_sizes_of(preset)
-    slopes = []
-    for repeat in dict.fromkeys(row["repeat"] for row in rows):
-        mine = [row for row in select(rows, repeat=repeat) if row.get("conditional_gap")]
-        gaps = {row["size"]: row["conditional_gap"] for row in mine}
-        if len(gaps) == len(sizes):
-            slope = np.polyfit(np.log(list(gaps)), np.log(list(gaps.values())), 1)[0]
-            slopes.append({"repeat": repeat, "slope": slope})
-    return over_repeats(slopes, "slope")
-
-
-PROPOSITION2 = Experiment(
-    "Proposition 2: conditional coverage against n",
-    lambda preset: cases_of(
-        repeats_of(preset), dataset=PROPOSITION2_SIMULATIONS, size=proposition2_sizes_of(preset)
-    ),
-    proposition2_task,
-    lambda task: [slcp_arm(task, name, law, "residual") for name, law in PROPOSITION2_LAWS.items()],
-    proposition2_report,
-    measured,
-)
-
-
-#: The paper says so where it compares methods on the simulations of Izbicki et al.
-SIMULATION = "heteroscedastic"
-SLOWER = ("LCP", "CDSplit")
-OTHERS = ("CQR", "MADSplit", "DistSplit", "SLCP-auto")
-#: Rows to train on and as many to calibrate on, and those of a preset with capped rows.
-RUN_TIME_SIZES, FEW_SIZES = (200, 500, 2_000, 4_000, 8_000), (500, 2_000, 8_000)
-RUN_TIME_TEST_ROWS = 1_000
-#: Fields of a row: all, to train and calibrate, to predict; and two of them in words.
-SECONDS = ("seconds", "calibration_seconds", "prediction_seconds")
-QUANTITIES = {"seconds": "seconds", "prediction_seconds": "seconds of prediction"}
-#: Slower methods run so often, and the least time counts: what base models a first run fits and
-#: predicts, the others find.
-TIMINGS = 2
-
-
-def run_time_sizes_of(preset: Preset) -> tuple[int, ...]:
-    """Numbers of rows."""
-    if not preset.is_broad:
-        return RUN_TIME_SIZES[:1]
-    return RUN_TIME_SIZES if preset.is_whole else FEW_SIZES
-
-
-def run_time_task(case: Case, preset: Preset) -> Task:
-    """Rows of one size, so that ratios are within one process; models that remember."""
-    test_rows = min(RUN_TIME_TEST_ROWS, preset.test_rows)
-    sizes = replace(preset, simulated_rows=case["size"], test_rows=test_rows)
-    split = drawn_rows(load_simulation(SIMULATION), case["repeat"], sizes)
-    return share_models(case, preset, split, UNTUNED, "run_time", answers=True)
-
-
-def least_seconds(task: Task, arm: Arm) -> list[Row]:
-    """The least of a few timings, to train and calibrate, and to predict: processor seconds."""
-    found: list[tuple[float, ...]] = []
-    for _ in range(TIMINGS):
-        start = time.process_time()
-        model = calibrated(clone(arm.model), task.split)
-        ready = time.process_time()
-        predict_sets(model, task.split.test)
-        done = time.process_time()
-        found.append((done - start, ready - start, done - ready))
-    return [{"method": arm.method, **dict(zip(SECONDS, min(found), strict=True))}]
-
-
-def run_time_report(rows: list[Row], preset: Preset) -> Output:
-    """Seconds relative to SLCP's, at each size."""
-    lines: list[Line] = []
-    for n in run_time_sizes_of(preset):
-        here = select(rows, size=n)
-        for name in (*SLOWER, *OTHERS):
-            for field, words in QUANTITIES.items():
-                of = {"rows": str(n), "method": name, "quantity": f"{words} relative to SLCP"}
-                ours = ratio(select(here, method=name), select(here, method="SLCP"), field)
-                lines.append(
-                    between(of, ours, 1.0, math.inf, "the paper says slower")
-                    if name in SLOWER
-                    else compared(of, None, ours, "length")
-                )
-    notes = [
-        f"Simulation {SIMULATION}, 20 features, forests; so many rows to train on, as many to "
-        f"calibrate on, {min(RUN_TIME_TEST_ROWS, preset.test_rows)} to predict. Processor seconds, "
-        "without those of the base models that methods share; ratios are within one task.",
-        "The paper says that LCP and CD-Split need more extensive computation, and prints no "
-        "seconds.",
-        "LCP is this library's exact algorithm, O(n log n) a prediction, not the search over "
-        "levels and responses that the paper has in mind. Its seconds are in part those of the "
-        "search for its bandwidth, and CD-Split's those of a forest for its densities: seconds of "
-        "prediction are without them. SLCP-auto's are those of its search for a law, whose budget "
-        f"is {preset.selection_budget:g} s by an estimate for two cores; here it has one.",
-        "SLCP's law is plain NumPy up to 3,000 training rows and compiled code beyond, so that "
-        "its seconds of prediction fall from 2,000 rows to 8,000, and ratios of sizes below and "
-        "above 3,000 rows are not of one engine.",
-    ]
-    table = means_table(rows, ("size", "method"), SECONDS)
-    return Output(lines, {"Seconds, means over repeats": table}, notes=notes)
-
-
-RUN_TIME = Experiment(
-    "Run time of LCP and CD-Split",
-    lambda preset: cases_of(preset.repeats, size=run_time_sizes_of(preset)),
-    run_time_task,
-    lambda task: named_arms(task, ("SLCP", *SLOWER, *OTHERS)),
-    run_time_report,
-    least_seconds,
     version=2,
 )

@@ -1,4 +1,10 @@
-"""What the paper prints and says, beside what we found."""
+"""What the paper prints and says, beside what we found: one rule for every verdict.
+
+A number has bounds: the paper's value and a tolerance, or what a sentence of the paper amounts to.
+If our whole 95 % interval lies within them it is reproduced, if none of it does it is not, and
+otherwise it is undecided. A difference between methods is judged by its value like any number; its
+direction is a line of its own.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +15,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import CANNOT, NOT_CLEAR, NOT_REPRODUCED, REPRODUCED, Line, Row
-from benchmarks.tables import Mean, difference, in_per_cent, over_repeats
+from benchmarks.harness import (
+    CANNOT,
+    EQUAL,
+    NOT_REPRODUCED,
+    OURS,
+    REPRODUCED,
+    UNDECIDED,
+    Line,
+    Row,
+)
+from benchmarks.tables import Mean, in_per_cent, log_ratio, over_repeats
 
 
 @cache
@@ -31,30 +46,40 @@ def printed() -> dict[str, Any]:
 
 
 #: How far ours may be from the paper's: a share of the paper's value, and a plain amount. Coverage
-#: is in per cent.
-TOLERANCES = {"length": (0.1, 0.0), "coverage": (0.0, 1.0), "correlation": (0.0, 0.1)}
-ONE_REPEAT = "one repeat has no standard error"
+#: is in per cent. Two methods on the same rows, or one with two settings, differ by a "change", in
+#: per cent of the length: base models and units cancel, so that it may be off by less.
+TOLERANCES = {
+    "length": (0.1, 0.0),
+    "coverage": (0.0, 1.0),
+    "correlation": (0.0, 0.1),
+    "change": (0.0, 5.0),
+    "relative": (0.05, 0.0),
+}
+#: A change that matters to nobody: of the length, in per cent, and of a distance from the level, in
+#: points of coverage.
+NEGLIGIBLE, NEGLIGIBLE_GAP = 1.0, 0.5
+LOG_RATIO = "100 log ratio of lengths"
+NO_VALUE, ONE_REPEAT = "not run: there is no value of ours", "one repeat has no standard error"
+SHARED_ROWS = (
+    "Repeats are splits of the same data sets and share rows, so that their standard errors tell "
+    "what another split would change, and are too small for what other data would."
+)
 
 
 def within(ours: Mean, low: float, high: float, seen: str) -> tuple[str, str]:
-    """Verdict and reason, one rule for all: where our 95 % interval lies.
-
-    Reproduced if all of it is within the bounds, not reproduced if none of it is; otherwise
-    nothing can be said, and the reason begins with "not clear".
+    """Verdict and reason: where our 95 % interval lies.
 
     Examples
     --------
     >>> [within(Mean(value, 0.1, 5), 0.0, 1.0, "")[0] for value in (0.5, 2.0, 1.1)]
-    ['reproduced', 'not reproduced', 'cannot be compared']
+    ['reproduced', 'not reproduced', 'undecided']
     """
     if ours.error is None:
-        return CANNOT, ONE_REPEAT
+        return UNDECIDED, ONE_REPEAT
     bottom, top = ours.value - ours.margin, ours.value + ours.margin
     if low <= bottom and top <= high:
         return REPRODUCED, seen
-    if top < low or high < bottom:
-        return NOT_REPRODUCED, seen
-    return CANNOT, f"{NOT_CLEAR}: {seen}"
+    return (NOT_REPRODUCED if top < low or high < bottom else UNDECIDED), seen
 
 
 def compared(
@@ -64,16 +89,16 @@ def compared(
 
     ``kind`` is a row of `TOLERANCES`; ``cannot`` says why the two cannot be compared, if so.
     """
-    if ours is None:
-        return Line(of, paper, None, None, CANNOT, cannot or "there is no value of ours")
-    if cannot or paper is None:
-        reason = cannot or "the paper prints no value"
-        return Line(of, paper, ours.value, ours.error, CANNOT, reason)
+    value, error = (None, None) if ours is None else ours[:2]
+    if paper is None and not cannot:
+        return Line(of, None, value, error, OURS, "the paper prints no value")
+    if ours is None or paper is None or cannot:
+        return Line(of, paper, value, error, CANNOT, cannot or NO_VALUE)
     share, amount = TOLERANCES[kind]
     allowed, gap = share * abs(paper) + amount, ours.value - paper
     seen = f"{gap:+.2f} from the paper's, {allowed:.2f} allowed, 95 % margin {ours.margin:.2f}"
     verdict = within(ours, paper - allowed, paper + allowed, seen)
-    return Line(of, paper, ours.value, ours.error, *verdict)
+    return Line(of, paper, value, error, *verdict)
 
 
 def length_and_coverage(
@@ -93,49 +118,77 @@ def length_and_coverage(
     ]
 
 
-def same_direction(
+def change_lines(
     of: dict[str, str], paper: float | None, ours: Mean | None, cannot: str = ""
-) -> Line:
-    """A line whose verdict is whether a difference has the paper's sign, beyond its margin."""
-    if ours is None or cannot or paper is None:
-        return compared(of, paper, ours, "length", cannot)
-    same = "the same" if ours.value * paper > 0 else "the opposite"
-    seen = f"{same} sign, 95 % margin {ours.margin:.2f}"
-    bounds = (0.0, math.inf) if paper > 0 else (-math.inf, 0.0)
-    return Line(of, paper, ours.value, ours.error, *within(ours, *bounds, seen))
+) -> list[Line]:
+    """A change of the length in per cent: its value, and its direction where the paper has one."""
+    value = compared(of, paper, ours, "change", cannot)
+    if not paper:
+        return [value]
+    word, *bounds = ("longer", 0.0, math.inf) if paper > 0 else ("shorter", -math.inf, 0.0)
+    way, said = {**of, "quantity": directed(of["quantity"], word)}, f"the paper has it {word}"
+    return [value, between(way, ours, *bounds, said, NEGLIGIBLE, cannot)]
+
+
+def directed(quantity: str, word: str) -> str:
+    """What the line is called that asks for the direction of a change, "longer" or "shorter"."""
+    return f"{quantity}: {word}"
 
 
 def length_difference(
-    of: dict[str, str], rows: list[Row], first: str, second: str, paper: Sequence[float | None]
+    of: dict[str, str],
+    rows: list[Row],
+    first: str,
+    second: str,
+    paper: Sequence[float | None],
+    cannot: str = "",
+) -> list[Line]:
+    """By how much one method is longer than another on the same rows, beside the paper's two."""
+    a, b = paper
+    gap = None if a is None or b is None else round(100.0 * math.log(a / b), 1)
+    of = {**of, "method": f"{first} / {second}", "quantity": LOG_RATIO}
+    return change_lines(of, gap, log_ratio(rows, first, second), cannot)
+
+
+def below(
+    of: dict[str, str],
+    ours: Mean | None,
+    bound: float,
+    said: str,
+    negligible: float = 0.0,
+    cannot: str = "",
 ) -> Line:
-    """Which of two methods is shorter on the same rows, beside the paper's two lengths."""
-    ours, (a, b) = difference(rows, first, second, "length"), paper
-    gap = None if a is None or b is None else round(a - b, 10)
-    of, cannot = {**of, "method": f"{first} - {second}"}, ""
-    # A difference of 0 has no sign.
-    if gap == 0.0:
-        gap, cannot = None, "the paper prints the same length for both"
-    return same_direction(of, gap, ours, cannot)
-
-
-def below(of: dict[str, str], ours: Mean | None, bound: float, said: str) -> Line:
     """A line for a claim, such as "the paper says shorter", that our value is below the bound."""
-    return between(of, ours, -math.inf, bound, said)
+    return between(of, ours, -math.inf, bound, said, negligible, cannot)
 
 
-def between(of: dict[str, str], ours: Mean | None, low: float, high: float, said: str) -> Line:
-    """A line for a claim that our value lies between two bounds, beyond its margin."""
-    if ours is None:
-        return compared(of, None, None, "length")
-    if ours.error is None:
-        return Line(of, None, ours.value, None, CANNOT, ONE_REPEAT)
+def between(
+    of: dict[str, str],
+    ours: Mean | None,
+    low: float,
+    high: float,
+    said: str,
+    negligible: float = 0.0,
+    cannot: str = "",
+) -> Line:
+    """A line for a claim that our value lies between two bounds, beyond its margin.
+
+    Where that is undecided and our whole interval is within ``negligible`` of 0, the verdict is
+    "no difference".
+    """
+    if ours is None or cannot:
+        return compared(of, None, ours, "change", cannot or NO_VALUE)
     bounds = " and ".join(
         f"{word} {bound:.3f}"
         for word, bound in (("above", low), ("below", high))
         if math.isfinite(bound)
     )
     seen = f"{said}, that is {bounds}; 95 % margin {ours.margin:.3f}"
-    return Line(of, None, ours.value, ours.error, *within(ours, low, high, seen))
+    verdict, reason = within(ours, low, high, seen)
+    is_near = ours.error is not None and abs(ours.value) + ours.margin <= negligible
+    if verdict == UNDECIDED and is_near:
+        verdict, reason = EQUAL, f"{seen}, all of it within {negligible:g} of 0"
+    return Line(of, None, ours.value, ours.error, verdict, reason)
 
 
 def within_factor(

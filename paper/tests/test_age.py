@@ -14,13 +14,17 @@ from paper.age import (
     AGE,
     ALL_TRAINING,
     CACHE_VARIABLE,
+    END_TO_END,
+    FIRST,
     HELD_OUT,
     LABEL,
     METHODS,
+    SECOND,
     TINY,
     age_features,
 )
 from paper.faces import FITTED, HELD, POOL, UNKNOWN, halves, load_faces, made, parts_of
+from paper.models import LEVELS, pinball
 from paper.tables import OVERALL
 from registry import optional
 
@@ -32,7 +36,7 @@ optional("pooch")
 from paper.age_network import ImageNetwork, Training, augment, read_images, train_images  # noqa: E402
 from paper.networks import one_thread  # noqa: E402
 
-SMOKE = PRESETS["smoke"]
+SMOKE, STANDARD = PRESETS["smoke"], PRESETS["standard"]
 
 
 @pytest.fixture(scope="module")
@@ -126,11 +130,34 @@ def test_rows_of_a_task(features):
     variants = [row for row in rows if "ablation" in row]
     assert {row["ablation"]: 0 for row in variants}.keys() == age.ablations().keys()
     # The paper's own setting among them is the method itself.
-    for name in ("100 %", "quantile 0.5", ALL_TRAINING):
+    for name in ("100 %", "quantile 0.5", ALL_TRAINING, age.STANDARDISED):
         (same,) = [row["length"] for row in variants if row["variant"] == name]
         assert same == pytest.approx(overall["SLCP"]["length"])
     (model,) = [row for row in rows if row.get("kind") == age.MODEL]
     assert 1 <= model["best_epoch"] <= model["epochs"] == TINY.plan.epochs
+
+
+def test_other_networks_are_trained_apart_and_one_gives_quantiles(features):
+    settings = [age.setting_of(SMOKE, name) for name in (FIRST, SECOND, END_TO_END)]
+    assert len({setting.folder for setting in settings}) == 3
+    second, own = (age_features(setting) for setting in settings[1:])
+    assert not np.array_equal(second.mean, features.mean)
+    assert np.all(np.diff(own.quantiles, axis=1) >= 0)
+    # Nearer to the ages of new images than quantiles that are the same for all.
+    pool = own.parts == POOL
+    same = np.quantile(own.age[~pool], LEVELS) * np.ones((pool.sum(), 1))
+    assert pinball(own.age[pool], own.quantiles[pool]) < 0.8 * pinball(own.age[pool], same)
+    rows = AGE.run({"network": END_TO_END, "repeat": 0}, SMOKE)
+    assert {row.get("method") for row in rows} == {None, "CQR"}
+    (overall,) = [row for row in rows if row.get("group") == OVERALL]
+    assert 0.8 <= overall["coverage"] <= 1.0
+
+
+def test_what_was_not_run_is_said_to_be_so():
+    lines = AGE.report([], STANDARD).lines
+    others = [line for line in lines if line.of["variant"] in (SECOND, END_TO_END)]
+    assert others
+    assert {line.reason for line in others} == {age.NOT_RUN}
 
 
 def test_a_run_is_reported(features, tmp_path):
@@ -184,8 +211,8 @@ def test_the_embedding_is_a_named_layer_before_the_last_relu():
     assert torch.equal(found[0], reading.embedding)
     assert (reading.embedding < 0).any()
     relu = torch.relu(reading.embedding) @ network.readout.weight[0] + network.readout.bias
-    torch.testing.assert_close(reading.mean, network.centre + network.unit * relu)
-    torch.testing.assert_close(read_images(network, images, 7).mean, reading.mean)
+    torch.testing.assert_close(reading.output, network.centre + network.unit * relu)
+    torch.testing.assert_close(read_images(network, images, 7).output, reading.output)
 
 
 def test_images_are_moved_and_mirrored_and_nothing_else():
@@ -209,10 +236,10 @@ def test_training_learns_keeps_the_best_epoch_and_touches_no_global_generator(tm
     plan = replace(PLAN, epochs=10, learning_rate=0.01)
     history = train_images(network, images, y, held, plan, tmp_path / "a.pt")
     assert torch.equal(torch.random.get_rng_state(), before)
-    error = read_images(network, images[held]).mean - y[held]
-    rmse = torch.sqrt(torch.mean(error**2)).item()
-    assert rmse == pytest.approx(min(row["held_rmse"] for row in history))
-    assert rmse < 0.6 * y[held].std().item()
+    error = read_images(network, images[held]).output - y[held]
+    mse = torch.mean(error**2).item()
+    assert mse / network.unit.item() ** 2 == pytest.approx(min(row["held_loss"] for row in history))
+    assert mse < 0.36 * y[held].var().item()
     assert [row["epoch"] for row in history] == list(range(1, 11))
 
 

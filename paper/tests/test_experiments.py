@@ -6,11 +6,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.harness import CANNOT, PRESETS, VERDICTS, about, finished, key, perform, read_store
+from benchmarks.harness import (
+    CANNOT,
+    OURS,
+    PRESETS,
+    VERDICTS,
+    about,
+    finished,
+    key,
+    perform,
+    read_store,
+)
 from benchmarks.harness import report as report_of
 from benchmarks.tables import markdown, verdict_counts, write_output
 from localconformal.datasets import load_simulation, shifted_simulation
-from paper import EXPERIMENTS, load_experiment, simulations
+from paper import EXPERIMENTS, claims, costs, load_experiment
 from paper.__main__ import main
 from paper.ablations import law_of
 from paper.models import HOMOSCEDASTIC_ONE, TrueQuantiles, load
@@ -47,8 +57,11 @@ def test_committed_tables_are_what_their_stores_say(name):
     optional("skorch")
     experiment = load_experiment(name)
     records = read_store(STORES / f"{name}.jsonl", about(name, experiment, STANDARD))
+    if not records:
+        pytest.skip(f"{name} has not been run")
+    # A store may have fewer repeats than the preset, and its page then says so.
     cases = experiment.cases(STANDARD)
-    assert len(finished(records)) == len(cases)
+    assert finished(records).keys() <= {key(case) for case in cases}
     assert not [row for record in records for row in record["rows"] if "failed" in row]
     written = (STORES / f"{name}.md").read_text(encoding="utf-8")
     assert markdown(experiment.title, report_of(experiment, cases, records, STANDARD)) == written
@@ -71,7 +84,8 @@ def check_smoke(name, folder):
             assert abs(np.mean(row["profile"]) - row["coverage"]) < 4 * error
     output = report_of(experiment, experiment.cases(SMOKE), records, SMOKE)
     assert any(line.ours is not None for line in output.lines)
-    assert {line.verdict for line in output.lines} == {CANNOT} <= set(VERDICTS)
+    # A run this small gives no verdict.
+    assert {line.verdict for line in output.lines} <= {CANNOT, OURS} < set(VERDICTS)
     assert "nan" not in (folder / f"{name}.md").read_text()
     for figure in output.figures:
         assert (folder / figure).read_bytes().startswith(b"\x89PNG")
@@ -79,7 +93,7 @@ def check_smoke(name, folder):
 
 @pytest.mark.ci
 def test_one_experiment_at_smoke(tmp_path):
-    check_smoke("kernels", tmp_path)
+    check_smoke("table3", tmp_path)
 
 
 def test_a_task_depends_on_its_names_alone_and_is_reported(tmp_path):
@@ -108,7 +122,7 @@ def gap_rows(exponent, method):
     return [
         {"dataset": "sim2", "size": n, "repeat": r, "method": method}
         | {"conditional_gap": (1 + 0.01 * r * (n > 1_000)) * n**exponent}
-        for n in simulations.PROPOSITION2_SIZES
+        for n in claims.PROPOSITION2_SIZES
         for r in range(3)
     ]
 
@@ -116,7 +130,7 @@ def gap_rows(exponent, method):
 @pytest.mark.parametrize(("exponent", "verdict"), [(-0.3, "reproduced"), (0.0, "not reproduced")])
 def test_a_gap_that_stays_does_not_reproduce_the_proposition(exponent, verdict):
     rows = gap_rows(exponent, "rate") + gap_rows(0.0, "median")
-    lines = simulations.PROPOSITION2.report(rows, STANDARD).lines
+    lines = claims.PROPOSITION2.report(rows, STANDARD).lines
     found = {(line.of["simulation"], line.of["bandwidth"]): line for line in lines}
     judged = found.pop(("sim2", "rate"))
     assert judged.verdict == verdict
@@ -146,3 +160,33 @@ def test_a_mini_batch_of_all_rows_is_the_whole_law():
     X = np.random.default_rng(0).normal(size=(200, 2))
     laws = [law_of("gaussian", percent).fit(X, X[:, 0]) for percent in (100, 10)]
     assert [law.engine_report_.n_references for law in laws] == [200, 20]
+
+
+@pytest.mark.parametrize("name", ["ridge", "random_forest"])
+def test_levels_from_one_fit_are_nested_and_meet_a_refit_at_their_own_level(name):
+    rows = costs.LEVELS.run({"dataset": "concrete", "model": name, "repeat": 0}, SMOKE)
+    lengths = {(row["method"], row["level"]): row["length"] for row in rows}
+    for method in costs.LEVELS_METHODS:
+        mine = [lengths[method, level] for level in costs.ASKED]
+        assert method == costs.REFITTED or mine == sorted(mine)
+    at = costs.FITTED_AT
+    assert lengths[costs.ONCE, at] == pytest.approx(lengths[costs.REFITTED, at])
+
+
+def test_a_forest_is_not_refitted_for_a_level_and_a_linear_model_is():
+    for name, fits in (("ridge", len(costs.ASKED)), ("random_forest", 1)):
+        task = costs.levels_task({"dataset": "concrete", "model": name, "repeat": 0}, SMOKE)
+        (arm,) = [arm for arm in costs.levels_arms(task) if arm.method == costs.REFITTED]
+        costs.at_all_levels(task, arm)
+        assert len(arm.model[0].estimator.memory.fitted) == fits
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_the_power_with_which_seconds_grow_is_found(power):
+    rows = [
+        {"size": n, "repeat": r, "seconds": (1 + 0.1 * r) * n**power}
+        for n in costs.LAW_SIZES
+        for r in range(2)
+    ]
+    assert costs.power_of(rows, costs.LAW_SIZES).value == pytest.approx(power)
+    assert costs.power_of(rows[2:], costs.LAW_SIZES) is None

@@ -1,26 +1,27 @@
 """A run goes on where it was, whatever stopped it; and what is said of its rows."""
 
+from dataclasses import replace
+
 import joblib
 import numpy as np
 import pytest
 
 from benchmarks.harness import (
     CANNOT,
-    NOT_REPRODUCED,
     PRESETS,
-    REPRODUCED,
     Progress,
     Store,
+    about,
     decode,
     plain,
     read_store,
+    report,
     run_experiment,
 )
 from benchmarks.tables import Mean, below_bands, excess, over_repeats, paired, ratio
 from paper import load_experiment
 from paper.__main__ import main
 from paper.tests.quick import QUICK, TINY
-from paper.verdicts import below, between, compared, same_direction, within_factor
 
 # ---- the store -----------------------------------------------------------------------------
 
@@ -114,6 +115,27 @@ def test_a_run_reports_and_a_second_one_runs_nothing(folder):
     assert {line.verdict for line in smoke.lines} == {CANNOT}
 
 
+def test_more_repeats_extend_a_store(folder):
+    first = run(folder / "out", replace(TINY, repeats=2))
+    assert len(runs(folder)) == 6
+    told = Told()
+    assert run(folder / "out", progress=told).lines != first.lines
+    assert (told.waiting, len(runs(folder))) == (6, 12)
+    # And fewer read what is theirs.
+    assert run(folder / "out", replace(TINY, repeats=2)) == first
+
+
+def test_a_page_of_what_is_finished_runs_nothing(folder):
+    store = Store(folder / "quick.jsonl", about("quick", QUICK, TINY))
+    store.append({"case": {"dataset": "a", "repeat": 0}, "rows": [{"length": 1.0}]})
+    output = report(QUICK, QUICK.cases(TINY), store.records, TINY)
+    assert "11 of 12 tasks did not finish" in output.notes[-1]
+    assert "0 to 1 repeats" in output.notes[-1]
+    assert main(["star", "--preset", "smoke", "--report", "--out", str(folder)]) == 0
+    assert "did not finish" in (folder / "smoke" / "star.md").read_text()
+    assert not (folder / "smoke" / "star.jsonl").exists()
+
+
 def test_a_task_that_fails_is_told_left_out_and_tried_again(folder, monkeypatch):
     monkeypatch.setenv("QUICK_FAILS", "b2")
     told = Told()
@@ -175,35 +197,3 @@ def test_cells_below_their_band_are_counted_by_method():
     assert [found[name]["below 95 % band"] for name in shares] == [0, 1, 0]
     assert [found[name]["below strict band"] for name in shares] == [0, 1, 0]
     assert [found[name]["above"] for name in shares] == [0, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("line", "verdict", "reason"),
-    [
-        # Lengths are reproduced within a tenth, coverage within a point, ratios within a factor.
-        (compared({}, 2.0, Mean(2.1, 0.01, 5), "length"), REPRODUCED, "allowed"),
-        (compared({}, 2.0, Mean(2.3, 0.01, 5), "length"), NOT_REPRODUCED, "allowed"),
-        (compared({}, 90.0, Mean(91.5, 0.1, 5), "coverage"), NOT_REPRODUCED, "+1.50 from"),
-        (within_factor({}, 12.0, Mean(9.0, 0.1, 5), 1.5), REPRODUCED, "times the paper's"),
-        (within_factor({}, 12.0, Mean(7.0, 0.1, 5), 1.5), NOT_REPRODUCED, "times the paper's"),
-        # Nothing is said of what lies within our own margin, or has none.
-        (compared({}, 90.0, Mean(90.0, 2.0, 5), "coverage"), CANNOT, "not clear"),
-        (compared({}, 90.0, Mean(90.0, None, 1), "coverage"), CANNOT, "one repeat"),
-        (between({}, Mean(1.09, 0.01, 5), 0.9, 1.1, "alike"), CANNOT, "not clear"),
-        # What cannot be compared says why.
-        (compared({}, 1.0, None, "length"), CANNOT, "no value of ours"),
-        (compared({}, None, Mean(1.0, None, 1), "length"), CANNOT, "the paper prints no value"),
-        (compared({}, 1.0, Mean(1.0, 0.1, 5), "length", "another unit"), CANNOT, "another unit"),
-        # Claims and signs hold beyond their margin only.
-        (below({}, Mean(-1.0, 0.1, 5), 0.0, "shorter"), REPRODUCED, "shorter"),
-        (below({}, Mean(1.0, 0.1, 5), 0.0, "shorter"), NOT_REPRODUCED, "shorter"),
-        (between({}, Mean(1.05, 0.01, 5), 0.9, 1.1, "alike"), REPRODUCED, "alike"),
-        (between({}, Mean(1.2, 0.01, 5), 0.9, 1.1, "alike"), NOT_REPRODUCED, "alike"),
-        (same_direction({}, -0.5, Mean(-1.0, 0.1, 5)), REPRODUCED, "the same sign"),
-        (same_direction({}, -0.5, Mean(1.0, 0.1, 5)), NOT_REPRODUCED, "the opposite sign"),
-        (same_direction({}, -0.5, Mean(-0.2, 0.1, 5)), CANNOT, "not clear"),
-    ],
-)
-def test_verdicts(line, verdict, reason):
-    assert line.verdict == verdict
-    assert reason in line.reason

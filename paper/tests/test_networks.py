@@ -34,6 +34,15 @@ def answers(network, X):
     return network.predict(X, None if network.levels is None else LEVELS)
 
 
+def test_several_means_are_learned_at_once():
+    X, y = draw()
+    both_means = clone(MEAN).fit(X, np.column_stack([y, -5.0 * y])).predict(X)
+    assert both_means.shape == (400, 2)
+    assert np.corrcoef(both_means[:, 0], y)[0, 1] > 0.6
+    assert np.corrcoef(both_means[:, 1], y)[0, 1] < -0.6
+    assert clone(MEAN).fit(X, y).predict(X).shape == (400,)
+
+
 def test_the_mean_and_quantiles_are_learned():
     X, y = draw(3000)
     fresh, _ = draw(500, seed=1)
