@@ -16,7 +16,7 @@ from sklearn.utils.fixes import parse_version
 
 import localconformal as lc
 from localconformal.metrics import coverage, coverage_band
-from registry import ci_but, optional, smooth_data
+from registry import ci_but, optional, quiet_catboost, smooth_data
 
 X, Y = smooth_data(1200, seed=0)
 TRAIN, TEST = slice(0, 800), slice(800, None)
@@ -52,6 +52,8 @@ POINT_MODELS = BOOSTING | {
     "frozen": lambda: frozen(LinearRegression()),
     "only predict": ONLY_PREDICT,
 }
+LEVELS = "MultiQuantile:alpha=0.05,0.5,0.95"
+MULTI = {"objective": "reg:quantileerror", "quantile_alpha": [0.05, 0.5, 0.95], "n_jobs": 1}
 FOREST = peer("quantile_forest", "RandomForestQuantileRegressor", random_state=0)
 QUANTILE_MODELS = BOOSTING | {
     "old boosting": lambda: ensemble.GradientBoostingRegressor(n_estimators=30),
@@ -62,9 +64,16 @@ QUANTILE_MODELS = BOOSTING | {
     "frozen pair": lambda: [frozen(model) for model in lines(0.05, 0.95)],
     "quantile forest": FOREST,
     "frozen forest": lambda: frozen(FOREST()),
+    "pipeline of a forest": lambda: make_pipeline(StandardScaler(), FOREST()),
+    "catboost": quiet_catboost,
+    "catboost levels": lambda: quiet_catboost(loss_function=LEVELS),
+    "frozen catboost": lambda: frozen(quiet_catboost(loss_function=LEVELS)),
+    "xgboost levels": peer("xgboost", "XGBRegressor", **MULTI),
+    "frozen xgboost": lambda: frozen(peer("xgboost", "XGBRegressor", **MULTI)()),
 }
 #: Those that need packages beyond the extra `test`, and many trees that are fitted several times.
-PEERS = {"lightgbm", "xgboost", "quantile forest", "frozen forest"}
+PEERS = {"lightgbm", "xgboost", "quantile forest", "frozen forest", "pipeline of a forest"}
+PEERS |= {"catboost", "catboost levels", "frozen catboost", "xgboost levels", "frozen xgboost"}
 TREES = {"default", "forest", "boosting", "old boosting"}
 
 
@@ -95,11 +104,21 @@ def test_quantile_models(name, method):
 
 
 @pytest.mark.parametrize(
-    "name", ci_but(["pair"], ["boosting", "pair", "quantile forest", "frozen pair"])
+    "name",
+    ci_but(["pair"], ["boosting", "pair", "quantile forest", "frozen pair", "catboost levels"]),
 )
 def test_slcp_on_quantile_models(name):
     own = {"conformity_score": "quantile", "law": "kernel", "random_state": 0}
     check(lc.SLCPRegressor(QUANTILE_MODELS[name](), **own))
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", [name for name in QUANTILE_MODELS if name in PEERS])
+def test_laws_of_quantile_models(name):
+    law = lc.LearnedLaw(QUANTILE_MODELS[name]())
+    model = lc.SLCPRegressor(LinearRegression(), law=law, random_state=0)
+    check(model)
+    assert ("train the fitted model" in str(model.guarantee_)) == name.startswith("frozen")
 
 
 def test_out_of_bag_reference():
