@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from localconformal.columns import LABEL, TIME, is_missing, kind_of
 from localconformal.default_model import TableBoostingRegressor
 from localconformal.parallel import in_threads
-from localconformal.quantiles import Array
+from localconformal.quantiles import Array, as_levels
 from localconformal.rows import (
     accepts_missing,
     columns_of,
@@ -170,15 +170,16 @@ def _arguments(model: Any) -> set[str]:
     return {"**" if one.kind is one.VAR_KEYWORD else one.name for one in known}
 
 
-def own_levels(model: Any) -> list[float] | None:
-    """Levels of the columns that a model predicts, if it was made for several and says so."""
+def own_levels(model: Any) -> Array | None:
+    """Levels (k,) of the columns that a model predicts, if it was made for several and says so."""
     last = unwrap(model)[1]
     is_told = hasattr(last, "get_params") and not isinstance(last, type)
     known = last.get_params(deep=False) if is_told else {}
     kept: list[Any] = [known.get(name, getattr(last, name, None)) for name in _KEPT]
     if catboost := re.match(r"MultiQuantile:.*\balpha=([^;]+)", str(known.get("loss_function"))):
         kept = [catboost[1].split(",")]
-    return next(([float(q) for q in one] for one in kept if np.size(one) > 1), None)
+    found = next(([float(q) for q in one] for one in kept if np.size(one) > 1), None)
+    return None if found is None else as_levels(found, "the model's quantiles")
 
 
 def at_level(estimator: Any, level: float) -> Any:
@@ -203,20 +204,21 @@ def predict_quantiles(models: Sequence[Any], X: Any, levels: Sequence[float] | A
         return np.stack([predict_column(model, X) for model in models], axis=1)
     model, n = models[0], len(X)
     question, own = _question(model, levels), own_levels(model)
-    known = np.asarray(own if own and not question else levels)
-    says = bool(question or own)
+    known = np.asarray(levels if question or own is None else own)
+    says = bool(question) or own is not None
     # Some answer (L, n): with as many rows as levels, one more row tells which is which.
     rows = take_rows(X, np.arange(n + 1) % n) if says and n == len(known) else X
     with few_threads(X, predicts=True):
         columns = np.asarray(model.predict(rows, **question), dtype=np.float64)
     if says and columns.shape == (len(known), len(rows)):
         columns = columns.T
-    if columns.ndim != 2 or columns.shape[1] not in ([len(known)] if says else (2, 3)):
+    counts = [len(known)] if says else [2, 3]
+    if columns.shape not in [(len(rows), count) for count in counts]:
         named = f"a column for each of the levels {known.tolist()}"
         plain = "columns (lower, upper) or (lower, median, upper) from one quantile model"
         raise ValueError(
-            f"{type(model).__name__}.predict returned an array of shape {columns.shape}; expected "
-            f"{named if says else plain}."
+            f"{type(model).__name__}.predict returned an array of shape {columns.shape} for "
+            f"{len(rows)} rows; expected {named if says else plain}."
         )
     if not says:
         return columns
@@ -229,7 +231,7 @@ def interpolate(curves: Array, levels: Array, asked: Array) -> Array:
 
     Beyond the outer levels it is the outer curves; up to rounding, a level is that of its curve.
     """
-    place = np.interp(ndtri(asked), ndtri(levels), np.arange(len(levels))).round(9)
+    place = np.interp(ndtri(asked), ndtri(levels), np.arange(len(levels))).round(12)
     left = np.minimum(place.astype(np.intp), len(levels) - 2)
     share = place - left
     return np.asarray(curves[:, left] * (1.0 - share) + curves[:, left + 1] * share)

@@ -80,8 +80,9 @@ class LearnedLaw(Law):
         rows, scores = reference_rows(X, v)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         model = _default_model(seed) if self.estimator is None else self.estimator
-        own = sorted(own_levels(model) or _LEVELS)
-        self.levels_ = check_levels(own if self.levels is None else self.levels)
+        own = own_levels(model)
+        usual = _LEVELS if own is None else np.sort(own)
+        self.levels_ = check_levels(usual if self.levels is None else self.levels)
         self.view_, self.centre_ = None, cast("Curve | None", None)
         if is_frozen(model):
             self._check_fitted(model, rows, scores)
