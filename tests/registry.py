@@ -39,7 +39,7 @@ def optional(package):
 def quiet_catboost(**params):
     """A few trees of CatBoost in one thread, without files and lines of progress."""
     own = {"iterations": 10, "verbose": False, "allow_writing_files": False, "thread_count": 1}
-    return optional("catboost").CatBoostRegressor(**own, **params)
+    return optional("catboost").CatBoostRegressor(**own | params)
 
 
 def ci_but(quick, values):

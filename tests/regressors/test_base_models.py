@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import sklearn
 from sklearn import ensemble
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
 from sklearn.pipeline import make_pipeline
@@ -150,6 +151,23 @@ def table(n, seed):
     hours[rng.uniform(size=n) < 0.1] = np.nan
     frame = pd.DataFrame({"weather": weather, "hours": hours, "holiday": rng.uniform(size=n) < 0.1})
     return frame.astype({"weather": "category"}), y
+
+
+@pytest.mark.ci
+def test_catboost_reads_categories_by_itself_as_an_estimator_and_fitted_as_a_law():
+    (X, y), (X_new, y_new) = table(900, seed=0), table(400, seed=1)
+    # A tuple: scikit-learn cannot clone a model whose lists are copied by its constructor.
+    own = {"iterations": 60, "one_hot_max_size": 5, "cat_features": ("weather", "holiday")}
+    base = quiet_catboost(loss_function=LEVELS, **own)
+    fitted = FrozenEstimator(clone(base).fit(*table(500, seed=2)))
+    for model in (
+        lc.ConformalizedQuantileRegressor(base, random_state=0),
+        lc.SLCPRegressor(law=lc.LearnedLaw(fitted), random_state=0),
+    ):
+        intervals = model.fit(X, y).predict_interval(X_new)
+        assert coverage(y_new, intervals) > LEAST
+        length, snow = np.diff(intervals)[:, 0], X_new["weather"] == "snow"
+        assert length[snow].mean() > 1.1 * length[~snow].mean()
 
 
 OLD = pytest.mark.skipif(
