@@ -36,6 +36,12 @@ def optional(package):
     return import_module(package) if os.environ.get("CI") else pytest.importorskip(package)
 
 
+def quiet_catboost(**params):
+    """A few trees of CatBoost in one thread, without files and lines of progress."""
+    own = {"iterations": 10, "verbose": False, "allow_writing_files": False, "thread_count": 1}
+    return optional("catboost").CatBoostRegressor(**own | params)
+
+
 def ci_but(quick, values):
     """The values as parameters of a test, all but the quick ones for CI."""
     return [

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn import ensemble
 from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
@@ -216,6 +217,21 @@ def test_levels_are_symmetric_around_the_median(data):
         assert score.levels_ == pytest.approx(expected)
 
 
+def fan(levels, table=lambda x, z: x + (1.0 + np.abs(x)) * z):
+    """A fitted model that says its levels, and gives these quantiles of a normal response."""
+    return SimpleNamespace(quantiles=levels, predict=lambda X: table(X[:, :1], norm.ppf(levels)))
+
+
+@pytest.mark.parametrize("level", [0.3, 0.6, 0.8, 0.9, 0.999])
+def test_levels_of_a_model_are_taken_as_they_are_or_interpolated_and_none_lies_beyond(level, data):
+    X, y = data
+    band = QuantileScore().fit(fan([0.9, 0.05, 0.1, 0.95]), X, y, confidence_level=level)(Rows(X))
+    t = min((1.0 + level) / 2.0, 0.95)
+    for found, q in ((band.lower, 1.0 - t), (band.point, 0.5), (band.upper, t)):
+        # On the normal scale these quantiles are lines.
+        np.testing.assert_allclose(found, fan([q]).predict(X)[:, 0], rtol=1e-9, atol=1e-9)
+
+
 def test_pairs_and_triples_equal_the_single_model_and_fitted_ones_are_used_as_they_are(data):
     X, y = data
     pair = [clone(LINE).set_params(quantile=q) for q in (0.05, 0.95)]
@@ -247,8 +263,8 @@ def test_columns_are_uncrossed_and_the_point_lies_between_them(answer, edges, po
 @pytest.mark.parametrize("unit", ["median", "width"])
 def test_units_are_the_documented_distances_above_their_floor(unit):
     X, floor = np.linspace(0, 1, 21)[:, None], 0.001
-    fan = SimpleNamespace(predict=lambda X: X * [-1.0, 0.0, 3.0])
-    band, x = QuantileScore(unit=unit).fit(fan, X, np.zeros(21))(Rows(X)), X[:, 0]
+    rays = SimpleNamespace(predict=lambda X: X * [-1.0, 0.0, 3.0])
+    band, x = QuantileScore(unit=unit).fit(rays, X, np.zeros(21))(Rows(X)), X[:, 0]
     below, above = (x, 3 * x) if unit == "median" else (4 * x, 4 * x)
     np.testing.assert_allclose(band.lower_unit, np.maximum(below, floor * np.median(below)))
     np.testing.assert_allclose(band.upper_unit, np.maximum(above, floor * np.median(above)))
@@ -263,6 +279,9 @@ SHAPE = r"Says.predict returned an array of shape .*\(lower, upper\)"
         *(({}, Says(answer), SHAPE) for answer in (1.0, [1.0], [1.0] * 4, [[1.0, 2.0]] * 2)),
         *(({}, [Says(1.0)] * n, rf"got {n} quantile models; .* triple") for n in (1, 4)),
         ({}, LinearRegression(), r"LinearRegression, .*no quantile parameter; expected"),
+        ({}, fan([5, 50, 95]), r"model's quantiles=\[5.*; expected a number inside \(0, 1\)"),
+        ({}, fan([0.1, 0.9], lambda x, z: x), r"shape .*; expected a column for each of .*0\.9\]"),
+        ({}, fan([0.1, 0.9], lambda x, z: x[1:] * z), r"for 200 rows; expected a column for each"),
         ({"unit": "metre"}, LINE, r"unit='metre'.*median.*one.*width"),
     ],
 )

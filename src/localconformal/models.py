@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
@@ -14,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from localconformal.columns import LABEL, TIME, is_missing, kind_of
 from localconformal.default_model import TableBoostingRegressor
 from localconformal.parallel import in_threads
-from localconformal.quantiles import Array
+from localconformal.quantiles import Array, as_levels
 from localconformal.rows import (
     accepts_missing,
     columns_of,
@@ -26,18 +28,25 @@ from localconformal.rows import (
     models_given,
     predict_column,
     shown,
+    take_rows,
 )
 
 _T = TypeVar("_T")
 
-#: (parameters that tell the kind, the one that holds the level, what makes it a quantile model).
-_LEVEL_PARAMETERS: tuple[tuple[set[str], str, dict[str, str]], ...] = (
-    ({"num_leaves", "objective"}, "alpha", {"objective": "quantile"}),  # LightGBM
-    ({"booster", "objective"}, "quantile_alpha", {"objective": "reg:quantileerror"}),  # XGBoost
-    ({"alpha", "loss", "n_estimators"}, "alpha", {"loss": "quantile"}),  # GradientBoosting
-    ({"quantile", "loss"}, "quantile", {"loss": "quantile"}),  # HistGradientBoosting
-    ({"quantile"}, "quantile", {}),  # QuantileRegressor
+#: (parameters that tell the kind, level -> those that make it a model of that quantile): LightGBM,
+#: XGBoost, CatBoost, GradientBoosting, HistGradientBoosting, QuantileRegressor.
+_LEVEL_PARAMETERS: tuple[tuple[set[str], Callable[[float], dict[str, Any]]], ...] = (
+    ({"num_leaves", "objective"}, lambda q: {"objective": "quantile", "alpha": q}),
+    ({"booster", "objective"}, lambda q: {"objective": "reg:quantileerror", "quantile_alpha": q}),
+    ({"loss_function"}, lambda q: {"loss_function": f"Quantile:alpha={q}"}),
+    ({"alpha", "loss", "n_estimators"}, lambda q: {"loss": "quantile", "alpha": q}),
+    ({"quantile", "loss"}, lambda q: {"loss": "quantile", "quantile": q}),
+    ({"quantile"}, lambda q: {"quantile": q}),
 )
+#: What ``predict`` calls the levels that it is asked for: quantile-forest and TabPFN, TabICL.
+_ASKED = ("quantiles", "alphas")
+#: Where a model keeps the levels of its columns: XGBoost, models of one's own.
+_KEPT = ("quantile_alpha", "quantiles")
 
 
 def default_estimator(random_state: int | None = None) -> TableBoostingRegressor:
@@ -134,14 +143,43 @@ def quantile_models(estimator: Any, levels: Sequence[float]) -> list[Any]:
                 "(lower, median, upper)."
             )
         return list(estimator)
-    if is_frozen(estimator) or takes_quantiles(estimator):
+    if is_frozen(estimator) or predicts_several(estimator):
         return [estimator]
     return [at_level(estimator, level) for level in levels]
 
 
-def takes_quantiles(model: Any) -> bool:
-    """Whether one fitted model answers any quantile: ``predict(X, quantiles=[...])``."""
-    return "quantiles" in inspect.signature(model.predict).parameters
+def predicts_several(model: Any) -> bool:
+    """Whether one model gives several quantiles at once, and says or is told their levels."""
+    return bool(_question(model, [])) or own_levels(model) is not None
+
+
+def _question(model: Any, levels: Sequence[float] | Array) -> dict[str, Any]:
+    """How to ask ``predict`` of a model for any levels; empty if it cannot be asked."""
+    last, outer = (_arguments(one) for one in (unwrap(model)[1], model))
+    # A Pipeline passes on what its last step takes; a search does not.
+    passed = [name for name in _ASKED if name in last and {name, "**"} & outer]
+    kind = {"output_type": "quantiles"} if "output_type" in last else {}
+    return {passed[0]: list(levels), **kind} if passed else {}
+
+
+def _arguments(model: Any) -> set[str]:
+    """Names of what ``predict`` takes, and ** for any."""
+    if not hasattr(model, "predict"):
+        return set()
+    known = inspect.signature(model.predict).parameters.values()
+    return {"**" if one.kind is one.VAR_KEYWORD else one.name for one in known}
+
+
+def own_levels(model: Any) -> Array | None:
+    """Levels (k,) of the columns that a model predicts, if it was made for several and says so."""
+    last = unwrap(model)[1]
+    is_told = hasattr(last, "get_params") and not isinstance(last, type)
+    known = last.get_params(deep=False) if is_told else {}
+    kept: list[Any] = [known.get(name, getattr(last, name, None)) for name in _KEPT]
+    if catboost := re.match(r"MultiQuantile:.*\balpha=([^;]+)", str(known.get("loss_function"))):
+        kept = [catboost[1].split(",")]
+    found = next(([float(q) for q in one] for one in kept if np.size(one) > 1), None)
+    return None if found is None else as_levels(found, "the model's quantiles")
 
 
 def at_level(estimator: Any, level: float) -> Any:
@@ -150,10 +188,9 @@ def at_level(estimator: Any, level: float) -> Any:
     # A Pipeline keeps the parameters of its last step under that step's name.
     prefix = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
     known = model.get_params()
-    for marks, parameter, others in _LEVEL_PARAMETERS:
+    for marks, settings in _LEVEL_PARAMETERS:
         if all(f"{prefix}{mark}" in known for mark in marks):
-            settings = {**others, parameter: level}
-            return model.set_params(**{f"{prefix}{name}": settings[name] for name in settings})
+            return model.set_params(**{prefix + name: v for name, v in settings(level).items()})
     raise ValueError(
         f"got {type(estimator).__name__}, which has no quantile parameter; expected a model with "
         "one (such as HistGradientBoostingRegressor), a pair (lower, upper), or a multi-quantile "
@@ -161,17 +198,40 @@ def at_level(estimator: Any, level: float) -> Any:
     )
 
 
-def predict_quantiles(models: Sequence[Any], X: Any, levels: Sequence[float]) -> Array:
-    """Columns lower, (median,) upper: (n, 2) or (n, 3)."""
+def predict_quantiles(models: Sequence[Any], X: Any, levels: Sequence[float] | Array) -> Array:
+    """Columns at these levels, (n, L); two or three of a model that knows no levels."""
     if len(models) > 1:
         return np.stack([predict_column(model, X) for model in models], axis=1)
-    model = models[0]
-    asked = {"quantiles": list(levels)} if takes_quantiles(model) else {}
+    model, n = models[0], len(X)
+    question, own = _question(model, levels), own_levels(model)
+    known = np.asarray(levels if question or own is None else own)
+    says = bool(question) or own is not None
+    # Some answer (L, n): with as many rows as levels, one more row tells which is which.
+    rows = take_rows(X, np.arange(n + 1) % n) if says and n == len(known) else X
     with few_threads(X, predicts=True):
-        columns = np.asarray(model.predict(X, **asked), dtype=np.float64)
-    if columns.ndim != 2 or columns.shape[1] not in (2, 3):
+        columns = np.asarray(model.predict(rows, **question), dtype=np.float64)
+    if says and columns.shape == (len(known), len(rows)):
+        columns = columns.T
+    counts = [len(known)] if says else [2, 3]
+    if columns.shape not in [(len(rows), count) for count in counts]:
+        named = f"a column for each of the levels {known.tolist()}"
+        plain = "columns (lower, upper) or (lower, median, upper) from one quantile model"
         raise ValueError(
-            f"{type(model).__name__}.predict returned an array of shape {columns.shape}; expected "
-            "columns (lower, upper) or (lower, median, upper) from one quantile model."
+            f"{type(model).__name__}.predict returned an array of shape {columns.shape} for "
+            f"{len(rows)} rows; expected {named if says else plain}."
         )
-    return columns
+    if not says:
+        return columns
+    order = np.argsort(known)
+    return interpolate(columns[:n, order], known[order], np.asarray(levels))
+
+
+def interpolate(curves: Array, levels: Array, asked: Array) -> Array:
+    """Curves (n, k) at levels (k,) -> (n, len(asked)), linear on the normal scale.
+
+    Beyond the outer levels it is the outer curves; up to rounding, a level is that of its curve.
+    """
+    place = np.interp(ndtri(asked), ndtri(levels), np.arange(len(levels))).round(12)
+    left = np.minimum(place.astype(np.intp), len(levels) - 2)
+    share = place - left
+    return np.asarray(curves[:, left] * (1.0 - share) + curves[:, left + 1] * share)

@@ -261,7 +261,8 @@ def predict_column(model: Any, X: Any) -> Array:
     if prediction.size != len(X):
         raise ValueError(
             f"{type(model).__name__}.predict returned an array of shape {prediction.shape} for "
-            f"{len(X)} rows; expected one number per row: wrap a single-output model."
+            f"{len(X)} rows; expected one number per row: wrap a single-output model, or choose "
+            "conformity_score='quantile' if the columns are quantiles."
         )
     return prediction.reshape(len(X))
 

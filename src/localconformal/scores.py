@@ -261,11 +261,15 @@ class QuantileScore(Score):
     The estimator may be
 
     * one model with a quantile parameter (HistGradientBoosting, GradientBoosting, LightGBM,
-      XGBoost, QuantileRegressor, or a Pipeline that ends in one): three copies are fitted, at
-      the lower level, the median and the upper level;
+      XGBoost, CatBoost, QuantileRegressor, or a Pipeline that ends in one): three copies are
+      fitted, at the lower level, the median and the upper level;
     * a pair (lower, upper) or a triple (lower, median, upper), to train or already fitted;
-    * one multi-quantile model: ``predict(X, quantiles=[...])`` as in quantile-forest;
-    * one model, frozen or not, whose ``predict`` gives two or three columns in that order.
+    * one model, to train or already fitted, that predicts several quantiles at once: any that are
+      asked for (``predict(X, quantiles=[...])`` as in quantile-forest and TabPFN, or ``alphas=`` as
+      in TabICL), or those that it was made for (CatBoost's MultiQuantile, XGBoost with several
+      ``quantile_alpha``, or an object with its levels as the attribute ``quantiles``). Levels
+      between its own are interpolated on the normal scale; beyond them it is the outermost;
+    * one fitted model whose ``predict`` gives two or three columns in that order.
 
     Parameters
     ----------

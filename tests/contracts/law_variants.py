@@ -20,6 +20,21 @@ BOOSTING = ensemble.HistGradientBoostingRegressor(max_iter=4, random_state=0)
 LINE = LinearRegression()
 #: Laws of models: the contract is the same with few trees, and quick.
 LIGHT = {"forest": lc.ForestLaw(FOREST, n_jobs=1), "learned": lc.LearnedLaw(BOOSTING, n_jobs=1)}
+
+
+class Fitted:
+    """A model that is fitted and knows three quantiles of y."""
+
+    quantiles = (0.1, 0.5, 0.87)
+
+    def __init__(self, unit=1.0):
+        self.unit = unit
+
+    def predict(self, X):
+        middle = point(X, self.unit)
+        return np.column_stack([middle - self.unit, middle, middle + self.unit + np.abs(middle)])
+
+
 VARIANTS = {
     **{name: LIGHT.get(name, kind()) for name, kind in LAWS.items()},
     **{f"kernel-{name}": lc.KernelLaw(name, bandwidth=0.6) for name in KERNELS},
@@ -38,6 +53,7 @@ VARIANTS = {
     "forest-extra": lc.ForestLaw(ensemble.ExtraTreesRegressor(6, min_samples_leaf=4), n_jobs=1),
     "learned-lines": lc.LearnedLaw(QuantileRegressor(alpha=0), levels=(0.1, 0.5, 0.87), n_jobs=1),
     "learned-outputs": lc.LearnedLaw(BOOSTING, levels=(0.05, 0.95), n_jobs=1),
+    "learned-fitted": lc.LearnedLaw(Fitted(), n_jobs=1),
     "scaled": lc.ScaledLaw(),
     "scaled-kernel": lc.ScaledLaw("kernel"),
     "response": lc.ResponseLaw(lc.NeighborsLaw(n_neighbors=9)),
@@ -65,7 +81,8 @@ SLOW = {
     *("stacked-fixed", "stacked-models"),
 }
 #: Fitted with what a point model says; the others are told nothing.
-WITH_OUTPUTS = {name for name in VARIANTS if "outputs" in name} | {"response", "nested"}
+WITH_OUTPUTS = {name for name in VARIANTS if "outputs" in name}
+WITH_OUTPUTS |= {"response", "nested", "learned-fitted"}
 #: Linear algebra inside the models: last bits depend on how many rows are asked together.
 LAST_BITS = dict.fromkeys(["learned-lines"], 1e-12)
 #: Models with a tolerance of their own, which is in no unit.
@@ -84,5 +101,7 @@ def fit(name, X, v, unit=1.0):
         optional("torch")
     if "random_state" in law.get_params():
         law.set_params(random_state=0)
+    if name == "learned-fitted":
+        law.set_params(estimator=Fitted(unit))
     known = partial(point, unit=unit) if name in WITH_OUTPUTS else None
     return law.fit(told(known, X, v), v)

@@ -225,7 +225,7 @@ def test_equal_scores_give_a_point_mass(name):
 def test_coinciding_rows_share_the_law_of_all_scores(name):
     law = fit(name, np.ones((90, 3)), SCORES)
     assert_proper(law, QUERIES)
-    if name not in ("minibatch", "outputs-spread"):
+    if name not in ("minibatch", "outputs-spread", "learned-fitted"):
         # Between two scores; knots are at few levels, so that a line between two may be long.
         share, error = np.mean(SCORES <= 0.25), 1e-9 if isinstance(law, DISCRETE) else 0.08
         np.testing.assert_allclose(law.cdf(np.ones((1, 3)), [0.25]), share, atol=error)

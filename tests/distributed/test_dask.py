@@ -68,6 +68,8 @@ METHODS = [
     lc.ConformalizedQuantileRegressor(HistGradientBoostingRegressor(max_iter=20)),
     lc.MADSplitRegressor(LinearRegression(), spread_estimator=LinearRegression()),
     lc.DistSplitRegressor(LinearRegression(), law="kernel"),
+    lc.ConformalizedQuantileRegressor(dask_rows.Quantiles()),
+    lc.SLCPRegressor(LinearRegression(), law=lc.LearnedLaw(dask_rows.Quantiles())),
 ]
 
 

@@ -11,15 +11,23 @@ import pytest
 import skops.io
 from model_files import node, refusal, rewritten
 from sklearn import ensemble
+from sklearn.base import clone
 from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import FunctionTransformer
 
-from localconformal import KernelLaw, SLCPRegressor, SplitConformalRegressor
+from localconformal import (
+    ConformalizedQuantileRegressor,
+    KernelLaw,
+    LearnedLaw,
+    SLCPRegressor,
+    SplitConformalRegressor,
+)
 from localconformal.io import models
 from localconformal.io.checks import parts_of
 from localconformal.versions import versions
-from registry import ESTIMATORS, KINDS, ci_but, light, optional, smooth_data
+from registry import ESTIMATORS, KINDS, ci_but, light, optional, quiet_catboost, smooth_data
 
 
 def round_trip(model, folder):
@@ -82,6 +90,26 @@ def test_models_of_others_do(base, tmp_path):
     (package, _, kind), (X, y) = base.rpartition("."), smooth_data(120, 0)
     made = getattr(optional(package), kind)(n_estimators=5)
     assert_same_intervals(SplitConformalRegressor(made, random_state=0).fit(X, y), X, tmp_path)
+
+
+@pytest.mark.ci
+def test_models_of_several_quantiles_do_where_a_file_may_name_them(tmp_path):
+    X, y = smooth_data(200, 0)
+    three = {"objective": "reg:quantileerror", "quantile_alpha": [0.05, 0.5, 0.95]}
+    known = optional("xgboost").XGBRegressor(n_estimators=5, n_jobs=1, **three)
+    for base in (known, FrozenEstimator(clone(known).fit(X[:50], y[:50]))):
+        for model in (
+            ConformalizedQuantileRegressor(base, random_state=0),
+            SLCPRegressor(LinearRegression(), law=LearnedLaw(base), random_state=0),
+        ):
+            assert_same_intervals(model.fit(X[50:], y[50:]), X, tmp_path)
+    three = quiet_catboost(loss_function="MultiQuantile:alpha=0.05,0.5,0.95")
+    forest = optional("quantile_forest").RandomForestQuantileRegressor(5)
+    for base, name in ((three, "CatBoostRegressor"), (forest, "RandomForestQuantileRegressor")):
+        model = ConformalizedQuantileRegressor(base, random_state=0).fit(X, y)
+        with pytest.raises(models.ModelFileError, match=f"it holds .*{name}.*or pickle it") as said:
+            models.save_model(model, tmp_path / "none.skops")
+        assert len(str(said.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize("law", ci_but(LAWS, LAWS + TENSORS), ids=str)

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import sklearn
 from sklearn import ensemble
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
 from sklearn.pipeline import make_pipeline
@@ -16,7 +17,7 @@ from sklearn.utils.fixes import parse_version
 
 import localconformal as lc
 from localconformal.metrics import coverage, coverage_band
-from registry import ci_but, optional, smooth_data
+from registry import ci_but, optional, quiet_catboost, smooth_data
 
 X, Y = smooth_data(1200, seed=0)
 TRAIN, TEST = slice(0, 800), slice(800, None)
@@ -52,6 +53,8 @@ POINT_MODELS = BOOSTING | {
     "frozen": lambda: frozen(LinearRegression()),
     "only predict": ONLY_PREDICT,
 }
+LEVELS = "MultiQuantile:alpha=0.05,0.5,0.95"
+MULTI = {"objective": "reg:quantileerror", "quantile_alpha": [0.05, 0.5, 0.95], "n_jobs": 1}
 FOREST = peer("quantile_forest", "RandomForestQuantileRegressor", random_state=0)
 QUANTILE_MODELS = BOOSTING | {
     "old boosting": lambda: ensemble.GradientBoostingRegressor(n_estimators=30),
@@ -62,9 +65,16 @@ QUANTILE_MODELS = BOOSTING | {
     "frozen pair": lambda: [frozen(model) for model in lines(0.05, 0.95)],
     "quantile forest": FOREST,
     "frozen forest": lambda: frozen(FOREST()),
+    "pipeline of a forest": lambda: make_pipeline(StandardScaler(), FOREST()),
+    "catboost": quiet_catboost,
+    "catboost levels": lambda: quiet_catboost(loss_function=LEVELS),
+    "frozen catboost": lambda: frozen(quiet_catboost(loss_function=LEVELS)),
+    "xgboost levels": peer("xgboost", "XGBRegressor", **MULTI),
+    "frozen xgboost": lambda: frozen(peer("xgboost", "XGBRegressor", **MULTI)()),
 }
 #: Those that need packages beyond the extra `test`, and many trees that are fitted several times.
-PEERS = {"lightgbm", "xgboost", "quantile forest", "frozen forest"}
+PEERS = {"lightgbm", "xgboost", "quantile forest", "frozen forest", "pipeline of a forest"}
+PEERS |= {"catboost", "catboost levels", "frozen catboost", "xgboost levels", "frozen xgboost"}
 TREES = {"default", "forest", "boosting", "old boosting"}
 
 
@@ -95,11 +105,21 @@ def test_quantile_models(name, method):
 
 
 @pytest.mark.parametrize(
-    "name", ci_but(["pair"], ["boosting", "pair", "quantile forest", "frozen pair"])
+    "name",
+    ci_but(["pair"], ["boosting", "pair", "quantile forest", "frozen pair", "catboost levels"]),
 )
 def test_slcp_on_quantile_models(name):
     own = {"conformity_score": "quantile", "law": "kernel", "random_state": 0}
     check(lc.SLCPRegressor(QUANTILE_MODELS[name](), **own))
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", [name for name in QUANTILE_MODELS if name in PEERS])
+def test_laws_of_quantile_models(name):
+    law = lc.LearnedLaw(QUANTILE_MODELS[name]())
+    model = lc.SLCPRegressor(LinearRegression(), law=law, random_state=0)
+    check(model)
+    assert ("train the fitted model" in str(model.guarantee_)) == name.startswith("frozen")
 
 
 def test_out_of_bag_reference():
@@ -131,6 +151,23 @@ def table(n, seed):
     hours[rng.uniform(size=n) < 0.1] = np.nan
     frame = pd.DataFrame({"weather": weather, "hours": hours, "holiday": rng.uniform(size=n) < 0.1})
     return frame.astype({"weather": "category"}), y
+
+
+@pytest.mark.ci
+def test_catboost_reads_categories_by_itself_as_an_estimator_and_fitted_as_a_law():
+    (X, y), (X_new, y_new) = table(900, seed=0), table(400, seed=1)
+    # A tuple: scikit-learn cannot clone a model whose lists are copied by its constructor.
+    own = {"iterations": 60, "one_hot_max_size": 5, "cat_features": ("weather", "holiday")}
+    base = quiet_catboost(loss_function=LEVELS, **own)
+    fitted = FrozenEstimator(clone(base).fit(*table(500, seed=2)))
+    for model in (
+        lc.ConformalizedQuantileRegressor(base, random_state=0),
+        lc.SLCPRegressor(law=lc.LearnedLaw(fitted), random_state=0),
+    ):
+        intervals = model.fit(X, y).predict_interval(X_new)
+        assert coverage(y_new, intervals) > LEAST
+        length, snow = np.diff(intervals)[:, 0], X_new["weather"] == "snow"
+        assert length[snow].mean() > 1.1 * length[~snow].mean()
 
 
 OLD = pytest.mark.skipif(

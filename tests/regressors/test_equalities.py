@@ -81,6 +81,28 @@ def test_methods_are_compositions():
     assert lc.SLCPRegressor().get_params() == lc.LocalizedConformalRegressor().get_params()
 
 
+class Known:
+    """A model that is fitted and knows these quantiles of y: x - 1, x and x + 1 + |x|."""
+
+    quantiles = (0.05, 0.5, 0.95)
+
+    def predict(self, X):
+        x = np.asarray(X)[:, 0]
+        return np.column_stack([x - 1.0, x, x + 1.0 + np.abs(x)])
+
+
+def test_a_model_of_several_quantiles_gives_the_bounds_of_cqr_by_itself_and_as_a_law():
+    (low, _, high), (lower, middle, upper) = Known().predict(CAL[0]).T, Known().predict(NEW[0]).T
+    theta = conformal_quantile(np.maximum(low - CAL[1], CAL[1] - high), 0.9)
+    expected = np.column_stack([lower - theta, upper + theta])
+    for frozen in (Known(), FrozenEstimator(Known())):
+        model = lc.ConformalizedQuantileRegressor(frozen, random_state=0)
+        np.testing.assert_allclose(intervals(model), expected, rtol=1e-14, atol=1e-14)
+        np.testing.assert_array_equal(model.predict(NEW[0]), middle)
+    # Whatever the point, y - mu - (q - mu) is y - q.
+    np.testing.assert_allclose(intervals(composed(law=lc.LearnedLaw(Known()))), expected, atol=1e-9)
+
+
 @pytest.mark.ci
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
 def test_split_equals_mapie_and_crepes(level):

@@ -17,7 +17,7 @@ from localconformal.io.models import ModelFileError, load_model, save_model
 from localconformal.io.tables import TableError, read_table
 from localconformal.tabular import fit_table_model
 from localconformal.tabular.model import METHODS, Task, cell_labels, make_base_model, method_name
-from registry import ESTIMATORS, ci_but, homes
+from registry import ESTIMATORS, ci_but, homes, optional
 
 MISSING = (None, float("nan"), pd.NA, pd.NaT)
 NAMES = ["predicted", "lower_0.8", "upper_0.8", "lower_0.5", "upper_0.5"]
@@ -181,7 +181,7 @@ def test_an_unknown_name_is_one_sentence(tmp_path):
 
 
 KINDS = [("linear", "split"), ("linear", "cqr"), ("hgb", "cqr"), ("forest", "split")]
-KINDS += [("file", "split")]
+KINDS += [("file", "split"), ("quantiles", "cqr")]
 
 
 @pytest.mark.parametrize("kind", ci_but(KINDS[:1], KINDS), ids=str)
@@ -190,6 +190,10 @@ def test_every_base_model_takes_categories_times_and_gaps(kind, tmp_path):
     table = homes(300)
     if model == "file":
         model = str(save_model(ExtraTreesRegressor(5), tmp_path / "mine.skops"))
+    if model == "quantiles":
+        three = {"objective": "reg:quantileerror", "quantile_alpha": [0.05, 0.5, 0.95]}
+        boosting = optional("xgboost").XGBRegressor(n_estimators=5, n_jobs=1, **three)
+        model = str(save_model(boosting, tmp_path / "mine.skops"))
     fitted = fit_table_model(table, "price", method=method, model=model)
     later = table[:20].assign(region="nowhere", size=np.nan)
     with pytest.warns(UserWarning, match="20 values of 'region' could not be found"):

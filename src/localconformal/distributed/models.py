@@ -88,7 +88,7 @@ def _train(training: Training, left_out: list[int]) -> list[Score]:
     model = training.estimator
     if is_frozen(model):
         # Other scores learn constants, such as floors, from a sample.
-        if type(training.score).fit is ResidualScore.fit:
+        if type(training.score)._fit_models is ResidualScore._fit_models:
             return [clone(training.score).fit(model, None, np.empty(0))] * len(left_out)
     elif "dask" in type(model).__module__.split("."):
         raise ValueError(

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils import check_random_state
 
 from localconformal.laws.base import GRID, Knots, Law, check_levels, reference_rows
 from localconformal.laws.forest import fit_view
-from localconformal.models import at_level, takes_quantiles
+from localconformal.models import (
+    at_level,
+    interpolate,
+    own_levels,
+    predict_quantiles,
+    predicts_several,
+)
 from localconformal.parallel import FEW_ROWS, in_threads
 from localconformal.quantiles import Array, typical_size
-from localconformal.rows import Rows, fit_model, is_frozen, predict_column, shown
+from localconformal.rows import Curve, Rows, fit_model, is_frozen, predict_column, shown
 
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 #: Least width between the outer curves, as a share of the typical score.
@@ -37,10 +42,15 @@ class LearnedLaw(Law):
     ----------
     estimator : estimator, default=None
         A model with a quantile parameter (such as HistGradientBoosting, LightGBM or XGBoost, or a
-        Pipeline that ends in one), of which one copy per level is fitted, or a multi-quantile model
-        (``predict(X, quantiles=[...])``). None is HistGradientBoostingRegressor with small trees.
-    levels : sequence of floats, default=(0.05, 0.25, 0.5, 0.75, 0.95)
-        Levels to learn, at least two.
+        Pipeline that ends in one), of which one copy per level is fitted, or one that predicts
+        several quantiles at once, as in `localconformal.scores.QuantileScore`. Fitted already (a
+        FrozenEstimator, or an object with only ``predict``), it predicts quantiles of y: it gets
+        the rows as they are, and the score must be y or y - mu(x). None is
+        HistGradientBoostingRegressor with small trees.
+    levels : sequence of floats, default=None
+        Levels to learn, at least two. None is the levels that the model was made for, where it has
+        any (CatBoost, XGBoost), else 0.05, 0.25, 0.5, 0.75 and 0.95. Others than its own are
+        interpolated; beyond its outer levels they are its outer curves.
     embedding : default=None
         What the models see of a row, as in `KernelLaw`; inside a regressor, the point
         prediction is one more column.
@@ -60,7 +70,7 @@ class LearnedLaw(Law):
     """
 
     estimator: Any = None
-    levels: Sequence[float] = _LEVELS
+    levels: Sequence[float] | None = None
     embedding: Any = None
     random_state: Any = None
     n_jobs: int | None = None
@@ -68,34 +78,62 @@ class LearnedLaw(Law):
     def fit(self, X: Any, v: ArrayLike) -> LearnedLaw:
         """Fit one model per level, or one for all."""
         rows, scores = reference_rows(X, v)
-        self.levels_ = check_levels(self.levels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.view_ = fit_view(self.embedding, rows, scores, seed, self.n_jobs)
-        points = self.view_(rows)
         model = _default_model(seed) if self.estimator is None else self.estimator
+        own = own_levels(model)
+        usual = _LEVELS if own is None else np.sort(own)
+        self.levels_ = check_levels(usual if self.levels is None else self.levels)
+        self.view_, self.centre_ = None, cast("Curve | None", None)
         if is_frozen(model):
-            raise ValueError(
-                f"got estimator={shown(model)}, which cannot be fitted or is fitted already; a law "
-                "learns from the scores: pass an unfitted quantile model."
-            )
-        one = takes_quantiles(model)
+            self._check_fitted(model, rows, scores)
+        else:
+            self.view_ = fit_view(self.embedding, rows, scores, seed, self.n_jobs)
+        one = predicts_several(model)
         models = [model] if one else [at_level(model, q) for q in self.levels_]
-        fits = [partial(fit_model, model, points, scores) for model in models]
+        fits = [partial(fit_model, model, self._seen(rows), scores) for model in models]
         self.models_ = in_threads(fits, self.n_jobs)
         self.floor_ = _FLOOR * typical_size(scores)
-        self._fit_tails(self._curves(points), scores)
+        self._fit_tails(self._curves(rows), scores)
         self.n_reference_ = len(scores)
         return self
 
-    def _curves(self, points: Array) -> Array:
+    def _check_fitted(self, model: Any, rows: Rows, scores: Array) -> None:
+        """A fitted model knows quantiles of y; those of the score must follow from them."""
+        if not predicts_several(model):
+            raise ValueError(
+                f"got estimator={shown(model)}, which is fitted already, or cannot be, and does "
+                "not say which quantiles it predicts; expected predict(X, quantiles=[...]), or "
+                "levels as its attribute quantiles; or pass an unfitted quantile model."
+            )
+        if self.embedding is not None:
+            raise ValueError(
+                f"got embedding={shown(self.embedding)} with a fitted model; leave the embedding "
+                "out: a fitted model gets the rows as they are."
+            )
+        if rows.are_residuals(scores):
+            self.centre_ = rows.model
+        elif not rows.of(None).are_residuals(scores):
+            raise ValueError(
+                f"got {type(self).__name__} of a fitted model, which knows quantiles of y, with a "
+                "score that is neither y nor y - mu(x); choose conformity_score='residual' or "
+                "'response', or pass an unfitted model."
+            )
+
+    def _seen(self, rows: Rows) -> Any:
+        return rows.X if self.view_ is None else self.view_(rows)
+
+    def _curves(self, rows: Rows) -> Array:
         """Quantiles at the learned levels, sorted: (n, k)."""
+        seen = self._seen(rows)
         if len(self.models_) == 1:
-            columns = self.models_[0].predict(points, quantiles=list(self.levels_))
+            columns = predict_quantiles(self.models_, seen, self.levels_)
         else:
-            asked = [partial(predict_column, model, points) for model in self.models_]
-            jobs = self.n_jobs if len(points) > FEW_ROWS else 1
+            asked = [partial(predict_column, model, seen) for model in self.models_]
+            jobs = self.n_jobs if len(seen) > FEW_ROWS else 1
             columns = np.stack(in_threads(asked, jobs), axis=1)
-        return np.sort(np.asarray(columns, dtype=np.float64), axis=1)
+        if self.centre_ is not None:
+            columns = columns - rows.of(self.centre_).point[:, None]
+        return np.sort(columns, axis=1)
 
     def _fit_tails(self, curves: Array, scores: Array) -> None:
         """How far scores lie beyond the outer curves, in widths, at the grid's outer levels."""
@@ -113,21 +151,13 @@ class LearnedLaw(Law):
 
     def at(self, rows: Rows) -> Knots:
         """The law at each row, as quantiles on the common grid and at the learned levels."""
-        curves = self._curves(self.view_(rows))
+        curves = self._curves(rows)
         unit = self._unit(curves)[:, None]
         lower = curves[:, :1] + unit * self.lower_tail_
         upper = curves[:, -1:] + unit * self.upper_tail_
-        inside = _interpolate(curves, self.levels_, self.grid_[self.inside_])
+        inside = interpolate(curves, self.levels_, self.grid_[self.inside_])
         values = np.maximum.accumulate(np.hstack([lower, inside, upper]), axis=1)
         return Knots(self.grid_, values, total=float(self.n_reference_))
-
-
-def _interpolate(curves: Array, levels: Array, asked: Array) -> Array:
-    """Curves (n, k) at levels (k,) -> (n, len(asked)), linear on the normal scale."""
-    place = np.interp(ndtri(asked), ndtri(levels), np.arange(len(levels)))
-    left = np.minimum(place.astype(np.intp), len(levels) - 2)
-    share = place - left
-    return np.asarray(curves[:, left] * (1.0 - share) + curves[:, left + 1] * share)
 
 
 def _default_model(seed: int) -> HistGradientBoostingRegressor:

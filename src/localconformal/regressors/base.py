@@ -39,7 +39,7 @@ from localconformal.adjustments import Adjustment
 from localconformal.composition import REFERENCES, Calibration, Method, Parts, Task
 from localconformal.corrections import Cells
 from localconformal.distribution import WithPredictiveDistribution
-from localconformal.laws import LAW_METHODS, LAWS, SidedLaw
+from localconformal.laws import LAW_METHODS, LAWS, Law, SidedLaw
 from localconformal.quantiles import Array, as_levels, crossed, finish
 from localconformal.regressors.guarantee import Guarantee, predictive_promise
 from localconformal.rows import (
@@ -236,7 +236,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         base = self._base_estimator(seed, fit_params)
         task = Task(base, rows, y, self.confidence_level, seed, fit_params, self.n_jobs)
         method = self._method(task)
-        self._frozen = method.score.comes_fitted(base)
+        self._frozen = method.score.comes_fitted(base) or _holds_fitted(method.law)
         return task, method
 
     @contextmanager
@@ -612,6 +612,13 @@ def _routed_params(regressor: Any, fit_params: dict[str, Any]) -> dict[str, Any]
             "under these or other names; expected the same of each: set the same requests."
         )
     return requested[0] if requested else fit_params
+
+
+def _holds_fitted(law: Any) -> bool:
+    """Whether any model inside the law was fitted elsewhere, on rows we do not know."""
+    inside = law.get_params(deep=False).values() if isinstance(law, Law) else ()
+    parts = [part for given in inside for part in models_given(given)]
+    return any(_holds_fitted(one) or (hasattr(one, "predict") and is_frozen(one)) for one in parts)
 
 
 def _requesters(estimator: Any) -> dict[str, Any]:

@@ -50,8 +50,8 @@ class ConformalizedQuantileRegressor(BaseConformalRegressor):
     Parameters
     ----------
     estimator : estimator or pair or triple of estimators, default=None
-        Quantile models at alpha / 2, 1/2 and 1 - alpha / 2 of ``confidence_level``, as in
-        `localconformal.scores.QuantileScore`; None is boosting.
+        Quantile models at alpha / 2, 1/2 and 1 - alpha / 2 of ``confidence_level``, or one of
+        several quantiles, as in `localconformal.scores.QuantileScore`; None is boosting.
     method : {"symmetric", "asymmetric", "m", "r"}, default="symmetric"
 
     Examples
