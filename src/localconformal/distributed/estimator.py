@@ -58,7 +58,7 @@ def fit(estimator: Any, X: Any, y: Any, extra: Any, fit_params: Mapping[str, Any
     """Split, train and calibrate on Dask."""
     _check_nothing_else(estimator, extra, fit_params)
     _check_kind(estimator)
-    blocks = make_blocks(X, y)
+    blocks = make_blocks(X, y, estimator._support)
     first = rows_of(estimator, _first_rows(blocks), reset=True)
     split_seed, seed = map(
         int, check_random_state(estimator.random_state).randint(2**31 - 1, size=2)
@@ -142,7 +142,7 @@ def conformalize(estimator: Any, X: Any, y: Any, extra: Any) -> Any:
     """Replace the calibration set by all rows of X."""
     _check_nothing_else(estimator, extra, {})
     _check_kind(estimator, estimator.parts_)
-    blocks = make_blocks(X, y)
+    blocks = make_blocks(X, y, estimator._support)
     rows_of(estimator, _first_rows(blocks))
     _set_calibration(estimator, blocks, Roles(0, _ALL), blocks.n)
     return estimator

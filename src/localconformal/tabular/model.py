@@ -133,6 +133,8 @@ class Task:
     identifier: str | None = None
     test_size: float = 0.2
     time: str | None = None
+    support: tuple[float | None, float | None] | None = None
+    integer: bool = False
 
     def __post_init__(self) -> None:
         # One spelling of the method, so that nothing depends on how it was typed.
@@ -161,8 +163,19 @@ class Task:
             return split_rows(n, share, seed)
         return np.split(np.arange(n), [n - math.ceil(share * n)])
 
-    def notes(self, days: Iterable[str]) -> Iterator[str]:
+    def notes(self, days: Iterable[str], y: Array) -> Iterator[str]:
         """What is assumed where less was told than could be; ``days`` are columns of times."""
+        found = {
+            ("at least 0", "support=(0, None)", "--support 0,"): self.support is None
+            and not (y < 0.0).any(),
+            ("a whole number", "integer=True", "--integer"): not (self.integer or (y % 1.0).any()),
+        }
+        if any(found.values()):
+            is_so, told, typed = zip(*(words for words, seen in found.items() if seen), strict=True)
+            yield (
+                f"Every {self.target!r} is {' and '.join(is_so)}: if no other value is possible, "
+                f"{' and '.join(told)} ({' '.join(typed)}) would keep bounds to such values."
+            )
         if self.time is None and (named := listing(map(repr, days))):
             yield (
                 f"Rows were split at random, though there are times ({named}): this assumes that "
@@ -182,6 +195,8 @@ class Task:
             calibration_size=None,
             confidence_level=self.levels[0],
             random_state=self.seed,
+            support=self.support,
+            integer=self.integer,
         )
         if self.law is None:
             return made
@@ -369,6 +384,8 @@ def fit_table_model(
     features: str | Sequence[str] = (),
     groups: str | Sequence[str] = (),
     random_state: int = 0,
+    support: tuple[float | None, float | None] | None = None,
+    integer: bool = False,
 ) -> TableModel:
     """Fit a method to a table: prepare and train on some rows, calibrate on the others.
 
@@ -391,6 +408,10 @@ def fit_table_model(
     groups : str or sequence of str, default=()
         Columns whose labels are the cells of "mondrian".
     random_state : int, default=0
+    support : (low, high) or None, default=None
+        Values that the target can have, None for an open end; bounds stay inside.
+    integer : bool, default=False
+        Whether the target is a whole number; then bounds are.
 
     Examples
     --------
@@ -402,6 +423,7 @@ def fit_table_model(
     levels, named, by = as_levels(confidence_level), as_names(features), as_names(groups)
     whole = as_pandas(table)
     task = Task(target, method, model, levels, law, named, by, random_state)
+    task = replace(task, support=support, integer=integer)
     task = task.on_columns(whole, "The table")
     y, known = read_target(whole[target])
     return fit_task(whole[known], y[known], task)

@@ -136,6 +136,8 @@ def run_table(
     test_size: float = 0.2,
     time: str | None = None,
     random_state: int = 0,
+    support: tuple[float | None, float | None] | None = None,
+    integer: bool = False,
     source: str = "The table",
     new: str | Path | None = None,
 ) -> Run:
@@ -143,7 +145,7 @@ def run_table(
 
     Parameters
     ----------
-    table, target, method, model, confidence_level, law, features, random_state
+    table, target, method, model, confidence_level, law, features, random_state, support, integer
         As in `localconformal.tabular.fit_table_model`; the first level is the one that is audited.
     groups : str or sequence of str, default=()
         Columns whose labels are groups: to audit, and the cells of "mondrian".
@@ -174,7 +176,7 @@ def run_table(
         identifier = identifier or table.index.name
         models.check_row_name(identifier, levels)
         options = (method, model, levels, law, named, by, random_state)
-        task = Task(target, *options, identifier, test_size, time)
+        task = Task(target, *options, identifier, test_size, time, support, integer)
         rows = known_rows(table, task, source)
     fit, held = rows.split(random_state)
     with _timed(seconds, "fit and calibrate"):
@@ -221,7 +223,7 @@ def _predict_and_audit(
         y_pred = made["predicted"].to_numpy()
         found = audit(X, y, intervals[:, :, 0], groups, y_pred=y_pred, **options)
     days = model.preparation.day_columns.values()
-    notes = (*rows.notes, *task.notes(days), *model.notes(lost))
+    notes = (*rows.notes, *task.notes(days, rows.y), *model.notes(lost))
     made.insert(0, "actual", y)
     # Rows are named by a column, or by an index that is more than their numbers.
     is_named = tested.index.name is not None or tested.index.dtype.kind not in "iu"
