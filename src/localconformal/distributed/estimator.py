@@ -173,12 +173,12 @@ def _adjusted_columns(
 ) -> Array:
     """Adjusted scores of a block's calibration rows: (n, L), or (n, 2 L) by side."""
     X, y = kept_rows(X, y, roles.calibrates(start, len(y)))
-    separate = shell.parts_.sides.separate
+    sides = shell.parts_.sides
     if len(y) == 0:
-        return np.empty((0, len(levels) * (2 if separate else 1)))
+        return np.empty((0, len(levels) * (2 if sides.separate else 1)))
     placed = shell.parts_.at(rows_of(shell, X))
     adjusted = shell.parts_.adjusted(placed.folded(y), placed.F, levels)
-    return adjusted.reshape(len(y), -1) if separate else adjusted.max(axis=1)
+    return adjusted.reshape(len(y), -1) if sides.separate else sides.together(adjusted)[:, 0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -398,7 +398,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             "local_upper": upper,
             "fallback": widened,
             "crossed": empty,
-            "infinite": np.isinf(bounds).any(axis=1),
+            "infinite": np.isinf(bounds[:, self.parts_.sides.closed]).any(axis=1),
             "point_outside": empty | (point < bounds[:, 0]) | (point > bounds[:, 1]),
             "correction": theta[:, :, 0].max(axis=1),
             "effective_sample_size": size,
