@@ -133,3 +133,19 @@ def test_known_values_of_the_target(tmp_path):
     for wrong in ("1", "a,2", "1,2,3"):
         refuse(tmp_path, "expected LOW,HIGH", *options, "--support", wrong)
     refuse(tmp_path, "values outside the support", *options, "--support", "-9,3")
+
+
+def test_one_side(data, tmp_path):
+    options = ["run", data, "-t", "price", "--law", "uniform", "--model", "linear"]
+    options += ["--out", tmp_path / "out"]
+    said = words_of(call(*options, "--sides", "upper"))
+    assert "one bound per row" in said
+    assert "infinite" not in said
+    frame = read_table(tmp_path / "out" / "intervals.parquet")
+    assert np.isneginf(frame["lower"]).all()
+    assert np.isfinite(frame["upper"]).all()
+    assert "one bound per row" in page_of(tmp_path / "out")
+    call_json(*options, "--sides", "upper", "--support", "-1000,")
+    assert (read_table(tmp_path / "out" / "intervals.csv")["lower"] == -1000.0).all()
+    refuse(tmp_path, "no side 'above'; choose one of joint", *options, "--sides", "above")
+    refuse(tmp_path, "has no sides", *options[:4], *QUICK, "--out", tmp_path, "--sides", "upper")

@@ -223,3 +223,13 @@ def test_known_values_of_y_hold_on_dask_too():
     for call in (dask_rows.slcp(**known).fit, model.conformalize):
         with pytest.raises(ValueError, match="values outside the support from 0 to inf"):
             call(*wrong)
+
+
+@pytest.mark.parametrize("side", ["lower", "upper"])
+def test_one_side_on_dask_has_the_bound_of_rows_in_memory(side):
+    X, y = dask_rows.rows(1_000, 0)
+    model = dask_rows.slcp(sides=side).fit(*dask_rows.cut(X, y, (600, 400)))
+    rows = dask_rows.rows(500, 1)
+    found = model.conformalize(*dask_rows.cut(*rows, (300, 200))).predict_interval(X)
+    np.testing.assert_array_equal(found, model.conformalize(*rows).predict_interval(X))
+    assert np.isinf(found).any(axis=0).tolist() == [side == "upper", side == "lower"]

@@ -41,6 +41,7 @@ def run(
         str | None, console.option(help="LOW,HIGH of the target; 0, is 0 or more.")
     ] = None,
     integer: Annotated[bool, typer.Option("--integer", help="The target is whole.")] = False,
+    sides: Annotated[str | None, console.option(help="upper or lower: one bound.")] = None,
     test_size: console.TestSize = 0.2,
     time: Annotated[str | None, console.option(help="Column of times: check on the last.")] = None,
     seed: console.Seed = 0,
@@ -89,6 +90,7 @@ def run(
             random_state=seed,
             support=None if support is None else _ends(support),
             integer=integer,
+            sides=sides,
             source=str(data),
             new=new,
         )
@@ -156,6 +158,7 @@ def _summary(done: Run) -> Iterator[Any]:
         expected = f" (chance gives {say_band(*row['band'])} %)" if row["band"] else ""
         covered = f"intervals cover {say_share(row['coverage'])} of rows held out{expected}"
         length = f"mean length {say_number(row['mean_length'])}"
+        length = "one bound per row" if done.audit.summary.is_one_sided else length
         yield f"{say_level(row['level'])} {covered}; {length}."
     levels = done.model.levels
     if len(levels) > 1:

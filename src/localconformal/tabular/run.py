@@ -138,6 +138,7 @@ def run_table(
     random_state: int = 0,
     support: tuple[float | None, float | None] | None = None,
     integer: bool = False,
+    sides: str | None = None,
     source: str = "The table",
     new: str | Path | None = None,
 ) -> Run:
@@ -145,7 +146,7 @@ def run_table(
 
     Parameters
     ----------
-    table, target, method, model, confidence_level, law, features, random_state, support, integer
+    table, target, method, model, confidence_level, law, features, random_state
         As in `localconformal.tabular.fit_table_model`; the first level is the one that is audited.
     groups : str or sequence of str, default=()
         Columns whose labels are groups: to audit, and the cells of "mondrian".
@@ -156,6 +157,8 @@ def run_table(
     time : str or None, default=None
         Column by which rows are split: the last are held out, those before them calibrate, the
         first train. None: at random.
+    support, integer, sides
+        As in `localconformal.tabular.fit_table_model`.
     source : str, default="The table"
         What messages call the table.
     new : str or Path, default=None
@@ -176,7 +179,7 @@ def run_table(
         identifier = identifier or table.index.name
         models.check_row_name(identifier, levels)
         options = (method, model, levels, law, named, by, random_state)
-        task = Task(target, *options, identifier, test_size, time, support, integer)
+        task = Task(target, *options, identifier, test_size, time, support, integer, sides)
         rows = known_rows(table, task, source)
     fit, held = rows.split(random_state)
     with _timed(seconds, "fit and calibrate"):
