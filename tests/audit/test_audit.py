@@ -413,6 +413,7 @@ def test_one_side():
     assert not re.search(r"^ *infinite", text, re.MULTILINE)
     # Parts of the rows are judged as with two sides: an upper bound or the interval above it.
     wide = np.column_stack([np.full(600, -1e6), intervals[:, 1]])
-    assert found.features == audit(X, y, wide, confidence_level=0.95).features
+    same = audit(X, y, wide, confidence_level=0.95).features
+    assert [cell.p_value for cell in found.features] == [cell.p_value for cell in same]
     upper[:60, 1] = np.inf
     assert re.search("infinite +10 % +have no bound at all", str(audit(X, y, upper)))

@@ -147,5 +147,5 @@ def test_one_side(data, tmp_path):
     assert "one bound per row" in page_of(tmp_path / "out")
     call_json(*options, "--sides", "upper", "--support", "-1000,")
     assert (read_table(tmp_path / "out" / "intervals.csv")["lower"] == -1000.0).all()
-    refuse(tmp_path, "no side 'above'; choose one of joint", *options, "--sides", "above")
+    refuse(tmp_path, "There is no side 'above'", *options, "--sides", "above")
     refuse(tmp_path, "has no sides", *options[:4], *QUICK, "--out", tmp_path, "--sides", "upper")
