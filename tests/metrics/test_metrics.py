@@ -111,10 +111,12 @@ def test_lengths_and_shares_of_every_kind_of_interval():
         assert (
             metrics.mean_length(None, intervals) == metrics.median_length(None, intervals) == length
         )
-        assert metrics.share_infinite(None, intervals) == float(length == INF)
+        # Beside an interval of two sides: alone, one infinite end is there on purpose.
+        beside = np.array([pair, [0.0, 3.0]])
+        assert metrics.share_infinite(None, beside) == float(length == INF) / 2
         assert metrics.share_empty(None, intervals) == float(empty)
         assert metrics.coverage([0.0], intervals) == float(pair[0] <= 0.0 <= pair[1])
-        score = metrics.interval_score([0.0], intervals, 0.5)
+        score = metrics.interval_score([0.0, 0.0], beside, 0.5)
         assert score == INF if INF in np.abs(pair) else np.isfinite(score)
     pairs = np.array([pair for pair, _, _ in CASES])
     both = np.stack([pairs, np.tile([0.0, 3.0], (len(pairs), 1))], axis=2)

@@ -246,8 +246,10 @@ def open_end(bounds: Array) -> int | None:
     >>> open_end(np.array([[-np.inf, 1.0], [-np.inf, np.inf]])), open_end(np.array([[0.0, 1.0]]))
     (0, None)
     """
-    below, above = np.isneginf(bounds[:, 0]).all(), np.isposinf(bounds[:, 1]).all()
-    return None if below == above else int(above)
+    for end, infinity in enumerate((-np.inf, np.inf)):
+        if (bounds[:, end] == infinity).all() and np.isfinite(bounds[:, 1 - end]).any():
+            return end
+    return None
 
 
 def share_empty(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
@@ -310,7 +312,7 @@ def interval_score(
     alpha = 1.0 - check_levels(confidence_level, bounds)
     if (end := open_end(bounds)) is not None:
         room = y - lower if end else upper - y
-        return _number_or_array((room + np.maximum(-room, 0.0) / alpha).mean(axis=0))
+        return _number_or_array(np.where(room < 0.0, room * (1.0 - 1.0 / alpha), room).mean(axis=0))
     outside = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
     # Both bounds at one infinity: the miss counts, and the length is undefined.
     length = np.subtract(upper, lower, out=np.zeros_like(upper), where=upper != lower)
