@@ -287,3 +287,20 @@ def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch, name, mi
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ImportError, match=rf"^{name} needs {missing}.*'localconformal\[plots\]'"):
         draw(*[[0.0] for _ in needed])
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_one_side_is_drawn_to_the_edge_and_no_row_is_called_infinite(end):
+    one = INTERVALS.copy()
+    one[:, end] = np.inf if end else -np.inf
+    drawn = [
+        plots.plot_bands(X_, Y, {"a": one})[0],
+        plots.plot_sorted(Y, one)[0],
+        plots.plot_length_error(Y, one)[0],
+        plots.plot_methods(Y, {"a": one})[0][0],
+    ]
+    for ax in drawn:
+        assert "one bound; they are infinite at the other end" in caption_of(ax)
+        assert "intervals are infinite" not in caption_of(ax)
+    axes, _ = plots.plot_comparison(X_, Y, {"a": one}, [0.2, 0.6, 1.0])
+    assert any("one side" in text.get_text() for text in axes[0, 0].findobj(Text))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from inner import crossed, finish, round_up
 from localconformal.quantiles import (
     MASS_GUARD,
+    Support,
     cdf_targets,
     clear_of_rounding,
     conformal_quantile,
@@ -286,3 +287,43 @@ def test_nested_intervals_are_hulls_of_the_lower_levels_in_any_order():
         inside = intervals[:, :, levels <= level]
         np.testing.assert_array_equal(got[:, 0, asked], inside[:, 0].min(axis=1))
         np.testing.assert_array_equal(got[:, 1, asked], inside[:, 1].max(axis=1))
+
+
+ends = st.sampled_from([-np.inf, -3.0, -0.5, 0.0, 0.2, 1.0, 2.5, 4.0, np.inf])
+near = st.integers(-5, 5).flatmap(lambda y: st.sampled_from([y, y - 1e-9, y + 1e-9, y + 0.4]))
+
+
+@given(
+    bounds=st.lists(st.tuples(*[near | ends] * 6), min_size=1, max_size=5),
+    low=ends,
+    high=ends,
+    whole=st.booleans(),
+)
+def test_what_y_cannot_be_is_cut_off_and_nothing_else(bounds, low, high, whole):
+    if not low <= high or (whole and np.ceil(low) > np.floor(high)) or low == np.inf or high < -9:
+        return
+    support, levels = Support.of((low, high), whole), np.array([0.9, 0.5, 0.7])
+    raw = np.sort(np.array(bounds).reshape(-1, 3, 2), axis=2).swapaxes(1, 2)
+    # No bound lies at the infinity beyond it.
+    raw = np.stack([np.minimum(raw[:, 0], 99.0), np.maximum(raw[:, 1], -99.0)], axis=1)
+    plain, cut = finish(raw, levels), finish(raw, levels, support)
+    possible = np.arange(-10.0, 11.0) if whole else np.linspace(-10.0, 10.0, 81)
+    for y in possible[(possible >= low) & (possible <= high)]:
+        kept = (cut[:, 0] <= y) & (y <= cut[:, 1])
+        assert np.all(kept >= ((plain[:, 0] <= y) & (y <= plain[:, 1])))
+    assert not crossed(cut).any()
+    finite = np.isfinite(plain).all(axis=1)
+    assert np.all((np.ptp(cut, axis=1) <= np.ptp(plain, axis=1) + 3e-6)[finite])
+    for inner, outer in ((1, 2), (2, 0)):
+        assert np.all(cut[:, 0, outer] <= cut[:, 0, inner])
+        assert np.all(cut[:, 1, outer] >= cut[:, 1, inner])
+    inside = (cut >= support.low) & (cut <= support.high)
+    assert np.all(inside & (~whole | (cut == np.rint(cut))))
+    np.testing.assert_array_equal(finish(cut, levels, support), cut)
+
+
+def test_a_whole_number_within_rounding_is_kept_and_no_other():
+    bounds = np.array([[[5.0 + 1e-9], [8.0 - 1e-9]], [[5.01], [7.99]], [[-0.3], [0.2]]])
+    found = finish(bounds, LEVEL, Support(whole=True))[:, :, 0]
+    assert found.tolist() == [[5.0, 8.0], [6.0, 7.0], [0.0, 0.0]]
+    assert not np.signbit(found).any()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from localconformal import Region
+from localconformal.quantiles import Support
 
 EDGES = np.array([-2.0, -1.5, 0.0, 0.25, 3.0, 3.5, 7.0])
 KEPT = hnp.arrays(bool, st.tuples(st.integers(1, 6), st.just(6))).filter(
@@ -75,3 +76,19 @@ def test_what_is_no_region_and_what_no_row_can_be_asked(parts):
         region.contains([0.0, 1.0])
     with pytest.raises(IndexError):
         region[1]
+
+
+@pytest.mark.parametrize("support", [Support(-0.5, 3.2), Support(4.0), Support(-1.0, 4.0, True)])
+@given(keep=KEPT)
+def test_within_a_support_no_value_of_it_is_lost(keep, support):
+    region = Region.of_bins(keep, EDGES)
+    cut = region.within(support)
+    assert np.all(cut.length <= region.length)
+    for y in np.arange(-2.0, 7.5, 1.0 if support.whole else 0.25):
+        before, after = (one.contains(np.full(len(keep), y)) for one in (region, cut))
+        possible = support.low <= y <= support.high
+        # A row that has nothing left is a point.
+        np.testing.assert_array_equal(after[cut.length > 0], (before & possible)[cut.length > 0])
+        assert np.all(after >= (before & possible))
+    np.testing.assert_array_equal(support.nearest(cut.starts), cut.starts)
+    np.testing.assert_array_equal(support.nearest(cut.ends), cut.ends)

@@ -39,7 +39,9 @@ from localconformal.rows import (
 )
 from localconformal.scores import N_FOLDS, Band, Score
 
-SIDES = ("joint", "union", "absolute")
+SIDES = ("joint", "union", "absolute", "upper", "lower")
+#: Ends that are calibrated, where it is one of the two.
+ONE_SIDE = {"lower": slice(0, 1), "upper": slice(1, 2)}
 #: Answers that a calibration remembers, the newest: at most so many, and fewer where they fill more
 #: than 256 MB. Whoever asks for ever new levels fills no memory.
 _MOST_KNOWN, _FEW_KNOWN, _NUMBERS_KNOWN = 128, 32, 2**25
@@ -58,6 +60,8 @@ class Sides:
     * "union": side s asks for 1 - alpha_s and is calibrated at 1 - alpha_s by itself, with
       alpha_upper = upper_share x alpha and alpha_lower the rest. Algorithm 1 of the paper.
     * "absolute": the larger of the two raw scores is the only one; one law, level 1 - alpha.
+    * "upper" or "lower": that side alone, with all of alpha: its law is asked for level 1 - alpha,
+      and its adjusted score calibrated there; the other end is infinite.
     * "signed": the upper score alone, of which the lower is the negative; an adjustment that knows
       both ends of what it accepts.
     """
@@ -69,7 +73,7 @@ class Sides:
     def shares(self) -> Array:
         """Share of alpha that each side's law is asked for: (S,)."""
         known = {"joint": [0.5, 0.5], "union": [1.0 - self.upper_share, self.upper_share]}
-        return np.array(known.get(self.name, [1.0]))
+        return np.array([1.0, 1.0] if self.name in ONE_SIDE else known.get(self.name, [1.0]))
 
     @property
     def n_sides(self) -> int:
@@ -80,6 +84,21 @@ class Sides:
     def separate(self) -> bool:
         """Whether each side is calibrated by itself."""
         return self.name == "union"
+
+    @property
+    def closed(self) -> slice:
+        """The ends of an interval that are not infinite on purpose."""
+        return ONE_SIDE.get(self.name, slice(0, 2))
+
+    def together(self, p: Array) -> Array:
+        """The adjusted score that is calibrated where sides are not separate: -> (n, 1, L)."""
+        return p[:, self.closed].max(axis=1, keepdims=True)
+
+    def thresholds(self, T: Array) -> Array:
+        """T (n, S or 2, M) of both ends, (n, 2, M): one that is left open lies at infinity."""
+        both = np.full((len(T), 2, T.shape[2]), np.inf)
+        both[:, self.closed] = np.broadcast_to(T, both.shape)[:, self.closed]
+        return both
 
     def fold(self, V: Array) -> Array:
         """Scores (n, 2) -> (n, S)."""
@@ -123,7 +142,7 @@ class Sides:
         ``quantile`` may answer for m rows at once, each with weights of its own: (S, L, m).
         """
         local = self.levels(levels) if self.separate else levels[None]
-        scores = p if self.separate else p.max(axis=1, keepdims=True)
+        scores = p if self.separate else self.together(p)
         theta = [
             [quantile(scores[:, s, l], level=level) for l, level in enumerate(side)]
             for s, side in enumerate(local)
@@ -205,9 +224,8 @@ class Placed:
         T = theta
         if self.parts.adjustment is not None:
             T = self.parts.adjustment.threshold(theta, self.F, self.parts.sides.levels(levels))
-        T = np.where(np.isposinf(theta), np.inf, T)
-        both = np.broadcast_to(T, (self.F.n, 2, theta.shape[2]))
-        return self.parts.score.bounds(self.band, both)
+        T = np.broadcast_to(np.where(np.isposinf(theta), np.inf, T), (self.F.n, *T.shape[1:]))
+        return self.parts.score.bounds(self.band, self.parts.sides.thresholds(T))
 
 
 @dataclass(frozen=True)

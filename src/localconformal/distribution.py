@@ -41,6 +41,7 @@ from localconformal.metrics import crps
 from localconformal.quantiles import (
     RANK_GUARD,
     Array,
+    Support,
     as_levels,
     required_calibration_size,
     round_up,
@@ -150,6 +151,7 @@ class WithPredictiveDistribution:
     parts_: Parts
     calibration_: Any
     fit_report_: dict[str, dict[str, Any]]
+    _support: Support
     _rows: Callable[..., Rows]
     _check_calibrated: Callable[[], None]
 
@@ -168,9 +170,11 @@ class WithPredictiveDistribution:
         Returns
         -------
         array of shape (m, L), or (m,) for one number
-            -inf for levels below 1 / (n + 1) and +inf above n / (n + 1): the calibration set
-            is too small for them. Inverse of `predict_cdf`, up to rounding: y >= q_t exactly
-            when predict_cdf(y) > t for t < 1/2, >= t for t > 1/2.
+            -inf for levels below 1 / (n + 1) and +inf above n / (n + 1), or the ends of
+            ``support``: the calibration set is too small for them. Inverse of `predict_cdf`, up
+            to rounding: y >= q_t exactly when predict_cdf(y) > t for t < 1/2, >= t for t > 1/2.
+            With ``integer`` those below 1/2 rise and the others fall to whole numbers, which
+            leaves the promise as it is.
 
         Examples
         --------
@@ -182,8 +186,9 @@ class WithPredictiveDistribution:
         places, t = self._places(), as_levels(levels, "levels")
         n, asked = len(places), np.atleast_1d(t)
         found = [_quantiles(places, at, asked) for _, at in self._placed(X)]
-        values = _in_order(np.concatenate(found), asked)
-        if np.any((ranks := _outward_ranks(n, t)) < 1) or np.any(ranks > n):
+        values = _in_order(self._support.quantiles(np.concatenate(found), asked), asked)
+        outside = np.any((ranks := _outward_ranks(n, t)) < 1) or np.any(ranks > n)
+        if outside and np.isinf(values).any():
             warnings.warn(_shortage(n, t), UserWarning, stacklevel=2)
         return values if t.ndim else values[:, 0]
 
@@ -203,18 +208,22 @@ class WithPredictiveDistribution:
         Returns
         -------
         array of shape (m,) or (m, k)
-            From 1 / (n + 1) to n / (n + 1), non-decreasing in y.
+            From 1 / (n + 1) to n / (n + 1), non-decreasing in y; 0 below the ``support`` and 1
+            from its upper end on. With ``integer``, that of the whole number below y.
         """
         places, table = self._places(), _check_responses(y, len(X))
-        columns = table[:, None] if table.ndim == 1 else table
+        columns, support = table[:, None] if table.ndim == 1 else table, self._support
+        columns = np.floor(columns) if support.whole else columns
         found = [_cdf(places, at, columns[part]) for part, at in self._placed(X)]
-        return np.concatenate(found).reshape(table.shape)
+        inside = np.where(columns >= support.high, 1.0, np.concatenate(found))
+        return np.where(columns < support.low, 0.0, inside).reshape(table.shape)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Independent draws from the predictive distribution at each x, always finite.
 
         Each of the n calibration ranks is as likely as any other; the mass of 1 / (n + 1) that
-        the distribution has beyond its ends is shared among them.
+        the distribution has beyond its ends is shared among them. Draws outside ``support`` stand
+        at its ends, and with ``integer`` at the nearest whole number.
 
         Parameters
         ----------
@@ -234,7 +243,7 @@ class WithPredictiveDistribution:
         draws = []
         for _, at in self._placed(X):
             drawn = random.randint(len(places), size=(at.F.n, int(n_samples)))
-            draws.append(_responses(places[drawn], at))
+            draws.append(self._support.nearest(_responses(places[drawn], at)))
         return np.concatenate(draws)
 
     def crps(self, X: Any, y: ArrayLike) -> float:
@@ -247,7 +256,7 @@ class WithPredictiveDistribution:
         spread = places[np.ceil(len(places) * shares).astype(np.intp) - 1]
         total = 0.0
         for part, at in self._placed(X, _CRPS_ROWS):
-            values = _responses(spread, at)
+            values = self._support.nearest(_responses(spread, at))
             total += len(values) * crps(target[part], values)
         return total / len(target)
 

@@ -14,6 +14,9 @@ from __future__ import annotations
 import math
 import sys
 from bisect import bisect_left
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +32,8 @@ EDGE_GUARD = 1e-9
 _SPREAD_GUARD = 2.0**-26
 #: Nor are those within a few units in the last place of y.
 _SIZE_GUARD = 2.0**-46
+#: A whole number so near a bound is inside: 4.9999999 is 5.
+_WHOLE_GUARD = 1e-6
 
 
 def conformal_rank(n: int, level: float) -> int:
@@ -193,24 +198,117 @@ def as_levels(levels: ArrayLike, name: str) -> Array:
     return t.astype(np.float64)
 
 
-# ---- bounds: each step only enlarges the sets, so that coverage is kept -------------------------
+# ---- bounds: each step encloses every y that may be in the set, so that coverage is kept --------
 
 
-def finish(raw: Array, levels: Array) -> Array:
-    """Raw bounds (n, 2, L) as users get them: crossed ones at their midpoint, nested over levels.
+@dataclass(frozen=True)
+class Support:
+    """The values that y can have: from low to high, of these the whole numbers where ``whole``."""
 
-    >>> finish(np.array([[[3.0, 1.0], [1.0, 2.0]]]), np.array([0.5, 0.9]))[0]
-    array([[2., 1.],
-           [2., 2.]])
+    low: float = -math.inf
+    high: float = math.inf
+    whole: bool = False
+
+    @classmethod
+    def of(cls, ends: Any, whole: bool) -> Support:
+        """From (low, high), None for an open end; None is no limit on either side.
+
+        >>> Support.of((0.5, None), whole=True)
+        Support(low=1.0, high=inf, whole=True)
+        """
+        try:
+            low, high = (None, None) if ends is None else ends
+            low = -math.inf if low is None else float(low)
+            high = math.inf if high is None else float(high)
+        except (TypeError, ValueError):
+            low = high = math.nan
+        if whole:
+            low, high = float(np.ceil(low)), float(np.floor(high))
+        if not low <= high:
+            inside = "a whole number" if whole else "low <= high"
+            raise ValueError(
+                f"got support={ends!r}; expected (low, high) with {inside} inside, None for an "
+                "open end, such as (0, None)."
+            )
+        return cls(low, high, whole)
+
+    def check(self, y: Array) -> Array:
+        """y (n,), refused unless every value is one that y can have."""
+        if (outside := (y < self.low) | (y > self.high)).any():
+            raise ValueError(
+                f"y has {np.count_nonzero(outside)} of {len(y)} values outside the support from "
+                f"{self.low:g} to {self.high:g}, such as {y[outside][0]:g}; correct these rows, "
+                "or pass a wider support=."
+            )
+        if self.whole and (broken := y % 1.0 != 0.0).any():
+            raise ValueError(
+                f"y has {np.count_nonzero(broken)} of {len(y)} values that are not whole numbers, "
+                f"such as {y[broken][0]:g}; correct these rows, or pass integer=False."
+            )
+        return y
+
+    def inside(self, bounds: Array) -> Array:
+        """What is left of intervals (n, 2, ...), crossed where nothing is."""
+        lower = np.maximum(bounds[:, 0], self.low)
+        upper = np.minimum(bounds[:, 1], self.high)
+        if self.whole:
+            # Minus zero, the ceiling of -0.3, becomes zero.
+            lower, upper = np.ceil(lower - _WHOLE_GUARD) + 0.0, np.floor(upper + _WHOLE_GUARD) + 0.0
+        return np.stack([lower, upper], axis=1)
+
+    def nearest(self, values: Array) -> Array:
+        """The value that y can have next to each."""
+        return np.clip(np.rint(values) + 0.0 if self.whole else values, self.low, self.high)
+
+    def quantiles(self, values: Array, levels: Array) -> Array:
+        """Quantiles (m, L) at levels (L,): those below 1/2 rise to whole numbers, others fall.
+
+        No whole y lies between, so that neither tail gets more mass.
+        """
+        values = np.clip(values, self.low, self.high)
+        ends = self.inside(np.stack([values, values], axis=1))
+        return np.where(levels < 0.5, ends[:, 0], ends[:, 1])
+
+
+#: No limit at all.
+ANYTHING = Support()
+
+
+def finish(raw: Array, levels: Array, support: Support = ANYTHING) -> Array:
+    """Raw bounds (n, 2, L) as users get them.
+
+    Crossed ones are at their midpoint, levels are nested, and what y cannot be is cut off; where
+    nothing is left, the nearest value that y can have stays.
+
+    >>> finish(np.array([[[3.0, 1.0], [1.0, 2.2]]]), np.array([0.5, 0.9]))[0]
+    array([[2. , 1. ],
+           [2. , 2.2]])
+    >>> finish(np.array([[[0.3, -1.4], [0.4, 2.2]]]), np.array([0.5, 0.9]), Support(0.0, 9.0, True))
+    array([[[0., 0.],
+            [0., 2.]]])
     """
-    row, level = np.nonzero(crossed(raw))
     bounds = raw.copy()
-    # A point encloses the empty set. Halves first: a sum of huge bounds would overflow.
-    bounds[row, :, level] = (0.5 * raw[row, :, level]).sum(axis=1, keepdims=True)
+    _set_middles(bounds, raw, crossed(raw))
     order = np.argsort(levels, kind="stable")
     bounds[:, 0, order] = np.minimum.accumulate(bounds[:, 0, order], axis=1)
     bounds[:, 1, order] = np.maximum.accumulate(bounds[:, 1, order], axis=1)
-    return bounds
+    if support == ANYTHING:
+        return bounds
+    cut = support.inside(bounds)
+    if (empty := crossed(cut)).any():
+        _set_middles(cut, bounds, empty)
+        cut = np.where(empty[:, None], support.nearest(cut), cut)
+        # The nearest value may lie outside the interval of a higher level, which has another.
+        for outer, inner in pairwise(order[::-1]):
+            cut[:, :, inner] = np.clip(cut[:, :, inner], cut[:, :1, outer], cut[:, 1:, outer])
+    return cut
+
+
+def _set_middles(bounds: Array, of: Array, empty: NDArray[np.bool_]) -> None:
+    """A point encloses the empty set: where that is (n, L), the bounds are the middle of these."""
+    row, level = np.nonzero(empty)
+    # Halves first: a sum of huge bounds would overflow.
+    bounds[row, :, level] = (0.5 * of[row, :, level]).sum(axis=1, keepdims=True)
 
 
 def round_up(a: Array, b: Array | float = 0.0) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from localconformal.quantiles import Array
+from localconformal.quantiles import Array, Support
 
 _Rows = NDArray[np.intp]
 
@@ -89,6 +89,23 @@ class Region:
             np.concatenate([[], *(region.ends for region in regions)]),
             np.cumsum(np.concatenate([[0], *(region.n_pieces for region in regions)])),
         )
+
+    def within(self, support: Support) -> Region:
+        """What is left of it in a support; of a row without any, the value next to its first piece.
+
+        Examples
+        --------
+        >>> cut = Region([-2.0, 0.5, 3.2], [-1.0, 2.5, 3.4], [0, 2, 3]).within(Support(0, 9, True))
+        >>> cut[0], cut[1]
+        ([(1.0, 2.0)], [(3.0, 3.0)])
+        """
+        cut = support.inside(np.stack([self.starts, self.ends], axis=1))
+        kept = cut[:, 0] <= cut[:, 1]
+        alone = self.offsets[:-1][~self._by_row(np.logical_or, kept)]
+        middle = 0.5 * self.starts[alone] + 0.5 * self.ends[alone]
+        cut[alone], kept[alone] = support.nearest(middle)[:, None], True
+        starts, ends = cut[kept].T
+        return Region(starts, ends, np.concatenate([[0], np.cumsum(kept)])[self.offsets])
 
     @property
     def n_pieces(self) -> _Rows:

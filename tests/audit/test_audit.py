@@ -399,3 +399,21 @@ def test_the_calibration_set_may_explain_the_coverage():
     assert expected == metrics.coverage_band(300, 5_000, 0.9)
     assert "within what a calibration set of 300 rows explains" in str(known)
     assert "the draw of the calibration set can explain" in known.notes[0]
+
+
+def test_one_side():
+    X, y, intervals = oracle(600, 1)
+    upper = np.column_stack([np.full(600, -np.inf), intervals[:, 1]])
+    found = audit(X, y, upper, confidence_level=0.95)
+    assert found.summary.is_one_sided
+    assert not audit(X, y, intervals).summary.is_one_sided
+    text = str(found)
+    assert re.search("mean length +none +one side", text)
+    assert "Each interval has one bound" in text
+    assert not re.search(r"^ *infinite", text, re.MULTILINE)
+    # Parts of the rows are judged as with two sides: an upper bound or the interval above it.
+    wide = np.column_stack([np.full(600, -1e6), intervals[:, 1]])
+    same = audit(X, y, wide, confidence_level=0.95).features
+    assert [cell.p_value for cell in found.features] == [cell.p_value for cell in same]
+    upper[:60, 1] = np.inf
+    assert re.search("infinite +10 % +have no bound at all", str(audit(X, y, upper)))

@@ -62,7 +62,9 @@ def test_rows_with_a_missing_number_are_left_out_and_infinite_bounds_are_bounds(
     table.loc[:9, "y"] = None
     table.loc[5:14, "low"] = np.nan
     document = found(table, tmp_path)
-    assert (document["summary"]["n"], document["summary"]["share_infinite"]) == (N - 15, 1.0)
+    # Upper bounds alone: not infinite, but of one side.
+    assert (document["summary"]["n"], document["summary"]["share_infinite"]) == (N - 15, 0.0)
+    assert "one bound" in " ".join(document["notes"])
     assert f"15 of {N} rows were left out" in document["notes"][0]
     document = found(rows(50)[["y", "low", "high"]], tmp_path)
     assert "order of its rows" in document["notes"][0]

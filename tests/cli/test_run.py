@@ -115,3 +115,37 @@ def test_two_processes_make_the_same_page(data, tmp_path, options):
         subprocess.run(arguments, check=True, cwd=tmp_path, env=environment, capture_output=True)
         pages.append(page_of(tmp_path / seed))
     assert pages[0] == pages[1]
+
+
+def test_known_values_of_the_target(tmp_path):
+    table = homes().assign(rooms=lambda homes: homes["rooms"].clip(1, 4))
+    data, out = write(table, tmp_path / "homes.csv"), tmp_path / "out"
+    options = ["run", data, "-t", "rooms", *QUICK, "--out", out]
+    assert "--support 0, --integer" in words_of(call(*options))
+    document = call_json(*options, "--support", "1,4", "--integer")
+    assert document["task"]["support"] == [1.0, 4.0]
+    assert not any("--integer" in note for note in document["preparation"])
+    for frame in (
+        read_table(out / "intervals.csv"),
+        load_model(out / "model.skops").predict(table),
+    ):
+        assert set(np.unique(frame[["lower", "upper"]])) <= {1.0, 2.0, 3.0, 4.0}
+    for wrong in ("1", "a,2", "1,2,3"):
+        refuse(tmp_path, "expected LOW,HIGH", *options, "--support", wrong)
+    refuse(tmp_path, "values outside the support", *options, "--support", "-9,3")
+
+
+def test_one_side(data, tmp_path):
+    options = ["run", data, "-t", "price", "--law", "uniform", "--model", "linear"]
+    options += ["--out", tmp_path / "out"]
+    said = words_of(call(*options, "--sides", "upper"))
+    assert "one bound per row" in said
+    assert "infinite" not in said
+    frame = read_table(tmp_path / "out" / "intervals.parquet")
+    assert np.isneginf(frame["lower"]).all()
+    assert np.isfinite(frame["upper"]).all()
+    assert "one bound per row" in page_of(tmp_path / "out")
+    call_json(*options, "--sides", "upper", "--support", "-1000,")
+    assert (read_table(tmp_path / "out" / "intervals.csv")["lower"] == -1000.0).all()
+    refuse(tmp_path, "There is no side 'above'", *options, "--sides", "above")
+    refuse(tmp_path, "has no sides", *options[:4], *QUICK, "--out", tmp_path, "--sides", "upper")

@@ -208,3 +208,30 @@ def test_what_cannot_be_done_is_one_sentence(it, call, words):
 @pytest.mark.parametrize("name", dask_rows.SOURCES)
 def test_every_source_gives_the_model_of_one_piece(name, tmp_path):
     dask_rows.check_fit(*dask_rows.SOURCES[name](tmp_path))
+
+
+def test_known_values_of_y_hold_on_dask_too():
+    X, y = dask_rows.rows(1_000, 0)
+    y, known = np.maximum(np.rint(3.0 * y), 0.0), {"support": (0, None), "integer": True}
+    rows = dask_rows.cut(X, y, (600, 400))
+    plain, model = (dask_rows.slcp(**params).fit(*rows) for params in ({}, known))
+    bounds = np.asarray(model.predict_interval(rows[0], [0.5, 0.9]).compute())
+    raw = np.asarray(plain.predict_interval(rows[0], [0.5, 0.9]).compute())
+    np.testing.assert_array_equal(bounds, model.predict_interval(X, [0.5, 0.9]))
+    assert set(np.unique(bounds)) <= set(range(100))
+    covered = [(y >= b[:, 0].T) & (y <= b[:, 1].T) for b in (raw, bounds)]
+    assert np.all(covered[0] <= covered[1])
+    wrong = dask_rows.cut(X, y - 1.0, (600, 400))
+    for call in (dask_rows.slcp(**known).fit, model.conformalize):
+        with pytest.raises(ValueError, match="values outside the support from 0 to inf"):
+            call(*wrong)
+
+
+@pytest.mark.parametrize("side", ["lower", "upper"])
+def test_one_side_on_dask_has_the_bound_of_rows_in_memory(side):
+    X, y = dask_rows.rows(1_000, 0)
+    model = dask_rows.slcp(sides=side).fit(*dask_rows.cut(X, y, (600, 400)))
+    rows = dask_rows.rows(500, 1)
+    found = model.conformalize(*dask_rows.cut(*rows, (300, 200))).predict_interval(X)
+    np.testing.assert_array_equal(found, model.conformalize(*rows).predict_interval(X))
+    assert np.isinf(found).any(axis=0).tolist() == [side == "upper", side == "lower"]

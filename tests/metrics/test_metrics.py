@@ -111,10 +111,12 @@ def test_lengths_and_shares_of_every_kind_of_interval():
         assert (
             metrics.mean_length(None, intervals) == metrics.median_length(None, intervals) == length
         )
-        assert metrics.share_infinite(None, intervals) == float(length == INF)
+        # Beside an interval of two sides: alone, one infinite end is there on purpose.
+        beside = np.array([pair, [0.0, 3.0]])
+        assert metrics.share_infinite(None, beside) == float(length == INF) / 2
         assert metrics.share_empty(None, intervals) == float(empty)
         assert metrics.coverage([0.0], intervals) == float(pair[0] <= 0.0 <= pair[1])
-        score = metrics.interval_score([0.0], intervals, 0.5)
+        score = metrics.interval_score([0.0, 0.0], beside, 0.5)
         assert score == INF if INF in np.abs(pair) else np.isfinite(score)
     pairs = np.array([pair for pair, _, _ in CASES])
     both = np.stack([pairs, np.tile([0.0, 3.0], (len(pairs), 1))], axis=2)
@@ -262,3 +264,25 @@ def test_crps_is_the_double_sum_and_twice_the_pinball_loss():
 def test_bad_input_of_crps_is_refused_in_one_sentence(y, values, told):
     with pytest.raises(ValueError, match=told):
         crps(y, values)
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_one_side_is_scored_by_its_bound(end):
+    rng = np.random.default_rng(0)
+    y, bounds = rng.normal(size=200), rng.normal(1.0, 1.0, size=(200, 2, 3)) * (1 - 2 * end)
+    bounds[:, end] = INF if end else -INF
+    # 1 / alpha times the pinball loss of the quantile that the bound stands for.
+    quantiles = np.abs(end - LEVELS)
+    gap = y[:, None] - bounds[:, 1 - end]
+    pinball = np.maximum(quantiles * gap, (quantiles - 1.0) * gap).mean(axis=0)
+    found = metrics.interval_score(y, bounds, LEVELS)
+    np.testing.assert_allclose(found, pinball / (1.0 - LEVELS), rtol=1e-12)
+    assert np.all(metrics.share_infinite(y, bounds) == 0.0)
+    assert np.all(np.isinf(metrics.mean_length(y, bounds)))
+    # A row without any bound is infinite, as in intervals that have two.
+    bounds[:10] = np.array([-INF, INF])[:, None]
+    np.testing.assert_allclose(metrics.share_infinite(y, bounds), 0.05)
+    assert np.all(np.isinf(metrics.interval_score(y, bounds, LEVELS)))
+    # Two sides, where one interval has them.
+    bounds[0] = np.array([-1.0, 1.0])[:, None]
+    np.testing.assert_allclose(metrics.share_infinite(y, bounds), 0.995)

@@ -236,3 +236,20 @@ def test_what_is_refused():
             light(lc.HPDSplitRegressor, **params).fit(*data)
     with pytest.raises(ValueError, match=r"2 levels; expected one number"):
         light(lc.HPDSplitRegressor).fit(*data).predict_region(X_NEW, [0.5, 0.8])
+
+
+@METHODS
+def test_regions_within_a_support(cls):
+    X, y = awkward_data(300, seed=0)
+    y = np.maximum(np.rint(2.0 * y), 0.0)
+    plain, cut = (
+        light(cls, **params).fit(X, y) for params in ({}, {"support": (0, None), "integer": True})
+    )
+    regions, hull = [model.predict_region(X_NEW) for model in (plain, cut)], cut.predict_interval
+    for value in range(12):
+        before, after = (one.contains(np.full(40, float(value))) for one in regions)
+        assert np.all(after >= before)
+    assert np.all(regions[1].length <= regions[0].length + 1e-5)
+    bounds, found = hull(X_NEW), regions[1].hull
+    assert np.all(bounds[:, 0] <= found[:, 0])
+    assert np.all(found[:, 1] <= bounds[:, 1])

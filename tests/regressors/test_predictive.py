@@ -233,3 +233,30 @@ def test_bad_levels_responses_and_sizes(kernel, call):
         for argument in arguments:
             with pytest.raises(ValueError, match=told):
                 getattr(kernel, call)(X_NEW, argument)
+
+
+def test_known_values_of_y_bound_quantiles_cdf_and_samples(variant):
+    known, params = {"support": (-2, 3), "integer": True}, VARIANTS[variant]
+    (X, y), (X_cal, y_cal) = TRAIN, CAL
+    data = [(X, np.clip(np.rint(y), -2, 3)), (X_cal, np.clip(np.rint(y_cal), -2, 3))]
+    plain, model = fit(*data, **params), fit(*data, **params, **known)
+    levels = np.append(LEVELS, [0.001, 0.999])
+    with pytest.warns(UserWarning, match="Some quantiles are infinite"):
+        before = plain.predict_quantiles(X_NEW, levels)
+    # No warning here: the ends of the support stand for what is unknown.
+    after = model.predict_quantiles(X_NEW, levels)
+    assert np.all(np.diff(after[:, np.argsort(levels)], axis=1) >= 0)
+    for found in (after, model.sample(X_NEW, 50, random_state=0)):
+        assert set(np.unique(found)) <= set(range(-2, 4))
+    # Neither tail holds more of the whole numbers from -2 to 3 than before.
+    for y in range(-2, 4):
+        low = levels < 0.5
+        assert np.all(((y < after) <= (y < before))[:, low])
+        assert np.all(((y > after) <= (y > before))[:, ~low])
+    grid = np.tile([-2.5, -2.0, -1.0, 0.0, 0.7, 2.999, 3.0], (25, 1))
+    cdf = model.predict_cdf(X_NEW, grid)
+    assert np.all(np.diff(cdf, axis=1) >= 0)
+    assert np.all(cdf[:, [0, -1]] == [0.0, 1.0])
+    expected = plain.predict_cdf(X_NEW, np.floor(grid[:, 1:-1]))
+    np.testing.assert_array_equal(cdf[:, 1:-1], expected)
+    assert model.crps(*data[1]) <= plain.crps(*data[1])

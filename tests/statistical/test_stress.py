@@ -2,13 +2,13 @@
 
 import pytest
 
-from benchmarks.stress import SCENARIOS, cell, estimators, verdict
+from benchmarks.stress import ONE_SIDE, SCENARIOS, cell, estimators, verdict
 
 pytestmark = pytest.mark.nightly
 SEEDS = 25
 #: The quick ones see every scenario; each of the others one, by turns.
 QUICK = ("MADSplitRegressor", "SLCPRegressor", "SplitConformalRegressor")
-CELLS = [(name, scenario) for name in QUICK for scenario in SCENARIOS]
+CELLS = [(name, scenario) for name in (*QUICK, *ONE_SIDE) for scenario in SCENARIOS]
 CELLS += [
     (name, list(SCENARIOS)[turn % len(SCENARIOS)])
     for turn, name in enumerate(name for name in estimators() if name not in QUICK)

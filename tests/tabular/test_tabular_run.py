@@ -124,3 +124,24 @@ def test_what_cannot_be_done_is_one_sentence(options, words):
     with pytest.raises(ValueError, match=words) as caught:
         run_table(**{"table": homes(), "target": "price", **QUICK, **options})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        (np.arange(200) % 7, "'y' is at least 0 and a whole number: if no other value is possible, "
+         "support=(0, None) and integer=True (--support 0, --integer)"),
+        (np.arange(200) % 7 - 3, "'y' is a whole number: if"),
+        (np.arange(200) % 7 / 2, "'y' is at least 0: if"),
+        (np.arange(200) % 7 / 2 - 1, ""),
+    ],
+)  # fmt: skip
+def test_values_that_y_may_be_limited_to_are_told_and_change_nothing(column, told):
+    table = pd.DataFrame({"x": np.random.default_rng(0).normal(size=200), "y": column})
+    plain = run_table(table, "y", **QUICK)
+    assert [told in note for note in plain.notes if "would keep" in note] == [True] * bool(told)
+    assert plain.intervals.min() < column.min()
+    known = {"support": (column.min(), None), "integer": bool(np.all(column % 1 == 0))}
+    run = run_table(table, "y", **known, **QUICK)
+    assert run.intervals.min() == column.min()
+    assert not any("would keep" in note for note in run.notes)

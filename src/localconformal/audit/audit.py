@@ -104,6 +104,11 @@ class Summary:
         """Whether the draw of the calibration set alone explains the coverage."""
         return self.expected_lower <= self.coverage <= self.expected_upper
 
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether intervals have one bound: no length is finite, and not all are infinite."""
+        return self.share_infinite < 1.0 and np.isnan(self.mean_finite_length)
+
 
 def summarise(
     columns: list[Column],
@@ -188,11 +193,15 @@ def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
         sets = f"with 95 % of calibration sets of {summary.n_calibration:,} rows"
         lines.append(("expected", expected, sets))
     median = f"median {say_number(summary.median_length)}"
-    lines.append(("mean length", say_number(summary.mean_length), median))
+    if summary.is_one_sided:
+        lines.append(("mean length", "none", "one side: each row has one bound"))
+    else:
+        lines.append(("mean length", say_number(summary.mean_length), median))
     if summary.share_empty > 0:
         lines.append(("empty", f"{say_number(100 * summary.share_empty)} %", "cover nothing"))
     if summary.share_infinite > 0:
         finite = f"the finite ones are {say_number(summary.mean_finite_length)} long on average"
+        finite = "have no bound at all" if summary.is_one_sided else finite
         lines.append(("infinite", f"{say_number(100 * summary.share_infinite)} %", finite))
     error = f"± {say_number(summary.excess_risk_l1_error)}"
     if summary.excess_risk_n < _FEWEST_RISK_ROWS:

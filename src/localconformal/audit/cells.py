@@ -30,6 +30,7 @@ from localconformal.columns import (
 from localconformal.metrics.intervals import (
     binomial_band,
     coverage_p_values,
+    open_end,
     size_bins,
     tied_lengths,
 )
@@ -414,6 +415,8 @@ def size_cells(bounds: Array, rows: Outcomes) -> tuple[tuple[Cell, ...], list[st
         low, high = say_number(inside.min()), say_number(inside.max())
         finite = low if low == high else f"{low} to {high}"
         labels.append("infinite" if np.isinf(inside.min()) else finite)
+    if open_end(bounds) is not None:
+        return (), ["Each interval has one bound, and no length: there are no strata of it."]
     if len(labels) == 1:
         note = "All intervals have the same length: they do not adapt, and there are no strata of "
         return (), [f"{note}the length to tell apart."]

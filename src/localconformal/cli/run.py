@@ -37,6 +37,11 @@ def run(
     method: Annotated[str, typer.Option(help=f"{console.METHOD_NAMES}.")] = "slcp",
     law: Annotated[str | None, console.option(help="auto, forest, ..., or the method's.")] = None,
     new: Annotated[Path | None, console.option(help="A table of new rows to predict too.")] = None,
+    support: Annotated[
+        str | None, console.option(help="LOW,HIGH of the target; 0, is 0 or more.")
+    ] = None,
+    integer: Annotated[bool, typer.Option("--integer", help="The target is whole.")] = False,
+    sides: Annotated[str | None, console.option(help="upper or lower: one bound.")] = None,
     test_size: console.TestSize = 0.2,
     time: Annotated[str | None, console.option(help="Column of times: check on the last.")] = None,
     seed: console.Seed = 0,
@@ -83,6 +88,9 @@ def run(
             test_size=test_size,
             time=time,
             random_state=seed,
+            support=None if support is None else _ends(support),
+            integer=integer,
+            sides=sides,
             source=str(data),
             new=new,
         )
@@ -131,6 +139,16 @@ def predict(
     console.show(document, said, as_json)
 
 
+def _ends(support: str) -> Any:
+    """The two ends that a text names, None for one that it leaves open."""
+    try:
+        low, high = (float(end) if end.strip() else None for end in support.split(","))
+    except ValueError:
+        what = "expected LOW,HIGH, of which one may be left out, such as 0, or 0,100"
+        raise ValueError(f"got --support {support!r}; {what}.") from None
+    return low, high
+
+
 def _summary(done: Run) -> Iterator[Any]:
     n, _, train, calibrate, held = (f"{count:,}" for count in done.rows.values())
     yield f"{n} rows: {train} to train, {calibrate} to calibrate, {held} held out to check on."
@@ -140,6 +158,7 @@ def _summary(done: Run) -> Iterator[Any]:
         expected = f" (chance gives {say_band(*row['band'])} %)" if row["band"] else ""
         covered = f"intervals cover {say_share(row['coverage'])} of rows held out{expected}"
         length = f"mean length {say_number(row['mean_length'])}"
+        length = "one bound per row" if done.audit.summary.is_one_sided else length
         yield f"{say_level(row['level'])} {covered}; {length}."
     levels = done.model.levels
     if len(levels) > 1:

@@ -58,7 +58,7 @@ def fit(estimator: Any, X: Any, y: Any, extra: Any, fit_params: Mapping[str, Any
     """Split, train and calibrate on Dask."""
     _check_nothing_else(estimator, extra, fit_params)
     _check_kind(estimator)
-    blocks = make_blocks(X, y)
+    blocks = make_blocks(X, y, estimator._support)
     first = rows_of(estimator, _first_rows(blocks), reset=True)
     split_seed, seed = map(
         int, check_random_state(estimator.random_state).randint(2**31 - 1, size=2)
@@ -142,7 +142,7 @@ def conformalize(estimator: Any, X: Any, y: Any, extra: Any) -> Any:
     """Replace the calibration set by all rows of X."""
     _check_nothing_else(estimator, extra, {})
     _check_kind(estimator, estimator.parts_)
-    blocks = make_blocks(X, y)
+    blocks = make_blocks(X, y, estimator._support)
     rows_of(estimator, _first_rows(blocks))
     _set_calibration(estimator, blocks, Roles(0, _ALL), blocks.n)
     return estimator
@@ -173,12 +173,12 @@ def _adjusted_columns(
 ) -> Array:
     """Adjusted scores of a block's calibration rows: (n, L), or (n, 2 L) by side."""
     X, y = kept_rows(X, y, roles.calibrates(start, len(y)))
-    separate = shell.parts_.sides.separate
+    sides = shell.parts_.sides
     if len(y) == 0:
-        return np.empty((0, len(levels) * (2 if separate else 1)))
+        return np.empty((0, len(levels) * (2 if sides.separate else 1)))
     placed = shell.parts_.at(rows_of(shell, X))
     adjusted = shell.parts_.adjusted(placed.folded(y), placed.F, levels)
-    return adjusted.reshape(len(y), -1) if separate else adjusted.max(axis=1)
+    return adjusted.reshape(len(y), -1) if sides.separate else sides.together(adjusted)[:, 0]
 
 
 @dataclass(frozen=True, eq=False)

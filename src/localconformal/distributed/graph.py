@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localconformal.parallel import in_threads
-from localconformal.quantiles import Array
+from localconformal.quantiles import Array, Support
 from localconformal.regressors.base import check_target
 from localconformal.rows import take_rows
 
@@ -144,6 +144,7 @@ class Blocks:
     pairs: tuple[Any, ...]
     starts: tuple[int, ...]
     lengths: tuple[int, ...]
+    support: Support
 
     @property
     def n(self) -> int:
@@ -154,13 +155,18 @@ class Blocks:
         """Steps ask(X, y, start, *shared), block by block; what they share is sent once."""
         sent = [held(value) for value in shared]
         return [
-            Step(_ask_block, pair, start, length, ask, *sent)
+            Step(_ask_block, pair, start, length, self.support, ask, *sent)
             for pair, start, length in zip(self.pairs, self.starts, self.lengths, strict=True)
         ]
 
 
 def _ask_block(
-    pair: tuple[Any, Any], start: int, length: int, ask: Callable[..., Any], *shared: Any
+    pair: tuple[Any, Any],
+    start: int,
+    length: int,
+    support: Support,
+    ask: Callable[..., Any],
+    *shared: Any,
 ) -> Any:
     """The answer of one block, whose two sides must be as long as they were when counted."""
     X, y = pair
@@ -169,7 +175,7 @@ def _ask_block(
             f"a partition of X has {len(X)} rows and that of y {len(y)}, {length} when counted; "
             "expected the same number: cut X and y at the same rows."
         )
-    return ask(X, check_target(y), start, *shared)
+    return ask(X, check_target(y, support), start, *shared)
 
 
 def is_dask_array(value: Any) -> bool:
@@ -177,7 +183,7 @@ def is_dask_array(value: Any) -> bool:
     return hasattr(value, "chunks") and hasattr(value, "to_delayed")
 
 
-def make_blocks(X: Any, y: Any) -> Blocks:
+def make_blocks(X: Any, y: Any, support: Support) -> Blocks:
     """Blocks of a Dask frame and series, or of two Dask arrays, cut at the same rows."""
     if is_dask_array(X) != is_dask_array(y) or not hasattr(y, "dask"):
         raise ValueError(
@@ -189,7 +195,8 @@ def make_blocks(X: Any, y: Any) -> Blocks:
     filled = [block for block in zip(pairs, starts, lengths, strict=False) if block[2]]
     if not filled:
         raise ValueError("X has 0 sample(s) in all its partitions; expected at least 1.")
-    return Blocks(*zip(*filled, strict=True))
+    some, first, sizes = zip(*filled, strict=True)
+    return Blocks(some, first, sizes, support)
 
 
 def _pair(X: Any, y: Any) -> tuple[Any, Any]:

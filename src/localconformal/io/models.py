@@ -32,7 +32,7 @@ STAMP, STAMPED = "localconformal.json", ("localconformal", "scikit-learn")
 #: files, or calls what it is given.
 _OWN_MODULES = (
     *("adjustments", "columns", "composition", "corrections", "default_model", "densities"),
-    *("engine", "laws", "models", "preparation", "regressors", "scores"),
+    *("engine", "laws", "models", "preparation", "quantiles", "regressors", "scores"),
     *("tabular.model", "torch.tensors"),
 )
 #: Module -> what else a file may name of it, beyond scikit-learn's estimators, NumPy and SciPy,

@@ -3,7 +3,8 @@
 Intervals are (n, 2), or (n, 2, L) for L levels; a measure is then one number, or one per level.
 An empty interval (lower > upper, or both bounds at one infinity) has length 0. Infinite lengths
 count as they are: the mean of the finite ones alone would praise a method for giving up on the
-hard rows; `share_infinite` says how many there are.
+hard rows; `share_infinite` says how many there are. Where every interval is infinite at the same
+end, and some at that alone, they are meant to have one side: the other end is what is judged.
 """
 
 from __future__ import annotations
@@ -225,12 +226,30 @@ def median_length(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
 
 
 def share_infinite(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
-    """Share of intervals of infinite length.
+    """Share of intervals of infinite length; of one-sided ones, those that have no bound at all.
 
     >>> share_infinite(None, [[0.0, 1.0], [0.0, float("inf")]])
     0.5
     """
-    return _number_or_array(np.isinf(lengths(_check_intervals(intervals))).mean(axis=0))
+    return _number_or_array(is_infinite(_check_intervals(intervals)).mean(axis=0))
+
+
+def is_infinite(bounds: Array) -> NDArray[np.bool_]:
+    """Which intervals are infinite, at the end that is not meant to be: (n,) or (n, L)."""
+    end = open_end(bounds)
+    return np.isinf(lengths(bounds) if end is None else bounds[:, 1 - end])
+
+
+def open_end(bounds: Array) -> int | None:
+    """0 or 1 where the intervals have one side, being infinite at that end on purpose; else None.
+
+    >>> open_end(np.array([[-np.inf, 1.0], [-np.inf, np.inf]])), open_end(np.array([[0.0, 1.0]]))
+    (0, None)
+    """
+    for end, infinity in enumerate((-np.inf, np.inf)):
+        if (bounds[:, end] == infinity).all() and np.isfinite(bounds[:, 1 - end]).any():
+            return end
+    return None
 
 
 def share_empty(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
@@ -281,7 +300,9 @@ def interval_score(
     """Mean Winkler score: length + (2 / alpha) (distance by which y falls outside).
 
     Lower is better; the alpha/2 and 1 - alpha/2 quantiles are best. Crossed bounds are scored as
-    the two quantiles they stand for, of negative length. Infinite intervals score +inf.
+    the two quantiles they stand for, of negative length. Infinite intervals score +inf. One-sided
+    ones score (distance of y from the bound) + (1 / alpha) (distance by which y falls outside) with
+    the first negative where it does: 1 / alpha times the pinball loss of the bound.
 
     >>> interval_score([2.0], [[0.0, 1.0]], confidence_level=0.5)
     5.0
@@ -289,6 +310,9 @@ def interval_score(
     y, bounds = _check_pair(y_true, intervals)
     lower, upper = bounds[:, 0], bounds[:, 1]
     alpha = 1.0 - check_levels(confidence_level, bounds)
+    if (end := open_end(bounds)) is not None:
+        room = y - lower if end else upper - y
+        return _number_or_array(np.where(room < 0.0, room * (1.0 - 1.0 / alpha), room).mean(axis=0))
     outside = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
     # Both bounds at one infinity: the miss counts, and the length is undefined.
     length = np.subtract(upper, lower, out=np.zeros_like(upper), where=upper != lower)

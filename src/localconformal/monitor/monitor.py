@@ -269,7 +269,7 @@ def calibration_codes(calibration: Calibration, level: float) -> tuple[Codes, ND
     """Scores on the grid (n, C) and cells (n,) of the rows of a calibration."""
     scores, parts = calibration.scores(np.array([level]))[:, :, 0], calibration.parts
     if not parts.sides.separate:
-        scores = scores.max(axis=1, keepdims=True)
+        scores = parts.sides.together(scores)
     return grid_codes(scores), np.array([str(cell) for cell in parts.correction.cells(calibration)])
 
 

@@ -26,7 +26,7 @@ from localconformal.columns import (
     place_of,
     read_columns,
 )
-from localconformal.metrics.intervals import is_empty, lengths
+from localconformal.metrics.intervals import is_empty, is_infinite, open_end
 from localconformal.quantiles import Array
 from localconformal.rows import columns_of, is_frame, table_names
 from localconformal.text import one_line, say_rows, say_tick, shorten
@@ -176,9 +176,10 @@ def drawable(bounds: Array, low: float, high: float) -> Array:
 
 
 def say_odd(bounds: Array, infinite: str = "drawn to the edge") -> str:
-    """A sentence on intervals (n, 2) that are infinite or empty, if any are."""
-    endless, empty = int(np.isinf(lengths(bounds)).sum()), int(is_empty(bounds).sum())
-    return " ".join(
+    """Sentences on intervals (n, 2) that are infinite or empty, or have one side, if any do."""
+    endless, empty = int(is_infinite(bounds).sum()), int(is_empty(bounds).sum())
+    one = f"All have one bound; they are infinite at the other end, {infinite}. "
+    return one * (open_end(bounds) is not None) + " ".join(
         f"{count:,} of {len(bounds):,} intervals {'is' if count == 1 else 'are'} {what}."
         for count, what in ((endless, f"infinite, {infinite}"), (empty, "empty, and not drawn"))
         if count

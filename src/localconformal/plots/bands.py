@@ -11,7 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from localconformal.columns import LABEL
 from localconformal.metrics import coverage, mean_length, share_infinite
-from localconformal.metrics.intervals import check_one_level, is_covered, is_empty, tied_lengths
+from localconformal.metrics.intervals import (
+    check_one_level,
+    is_covered,
+    is_empty,
+    open_end,
+    tied_lengths,
+)
 from localconformal.plots import _axes as art
 from localconformal.quantiles import Array, weighted_quantile
 from localconformal.text import say_number, say_share
@@ -184,7 +190,8 @@ def _is_rough(bounds: Array) -> bool:
     >>> _is_rough(np.stack([x, x + 1], axis=1)), _is_rough(np.stack([x, x % 0.02], axis=1))
     (False, True)
     """
-    ends = bounds[np.isfinite(bounds).all(axis=1)].T
+    judged = bounds if (end := open_end(bounds)) is None else bounds[:, [1 - end]]
+    ends = judged[np.isfinite(judged).all(axis=1)].T
     if ends.shape[1] < _FEWEST_ROWS:
         return False
     # In units of the largest: squares of large numbers overflow.
@@ -255,8 +262,9 @@ def plot_comparison(
         drawn.append(_frame_of_rows(feature.take(shown), y, _check_bands(y, own, oracle), shown))
         _draw_bands(above, drawn[-1], {name: colour})
         _draw_regions(below, regions[regions["method"] == name], colour, confidence_level)
-        summary = f"covers {say_share(float(coverage(y, bands[name])))}   mean length "
-        summary += say_number(float(mean_length(y, bands[name])))
+        length = f"mean length {say_number(float(mean_length(y, bands[name])))}"
+        length = length if open_end(np.asarray(bands[name])) is None else "one side"
+        summary = f"covers {say_share(float(coverage(y, bands[name])))}   {length}"
         if (infinite := float(share_infinite(y, bands[name]))) > 0:
             summary += f"   {say_share(infinite)} infinite"
         bold: dict[str, Any] = {"fontsize": 12, "fontweight": "bold", "color": colour}

@@ -40,7 +40,7 @@ from localconformal.composition import REFERENCES, Calibration, Method, Parts, T
 from localconformal.corrections import Cells
 from localconformal.distribution import WithPredictiveDistribution
 from localconformal.laws import LAW_METHODS, LAWS, Law, SidedLaw
-from localconformal.quantiles import Array, as_levels, crossed, finish
+from localconformal.quantiles import ANYTHING, Array, Support, as_levels, crossed, finish
 from localconformal.regressors.guarantee import Guarantee, predictive_promise
 from localconformal.rows import (
     Rows,
@@ -61,6 +61,7 @@ from localconformal.rows import (
 from localconformal.scores import SCORES, Score
 
 _FROZEN = "no row given to fit was used to train the fitted model that was passed"
+_INSIDE = "every new y is a value that support= and integer= allow"
 _NO_HASHES: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
 #: Squares of larger responses, and sums of them, leave the range of float64.
 _LARGEST_RESPONSE = 1e150
@@ -83,6 +84,12 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
     n_jobs : int or None, default=None
         Processes for cross-fitting (None is one) and threads of the law (None is one per core),
         where the method has them.
+    support : (low, high) or None, default=None
+        Values that y can have, None for an open end, such as (0, None): bounds, quantiles, samples
+        and the CDF stay inside. The point predictions are left as they are.
+    integer : bool, default=False
+        Whether y is a whole number: then lower bounds rise and upper bounds fall to whole numbers.
+        Neither loses coverage; where nothing is left, the nearest value that y can have stays.
 
     Attributes
     ----------
@@ -106,6 +113,8 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         ],
         "random_state": ["random_state"],
         "n_jobs": [None, Integral],
+        "support": [None, tuple, list],
+        "integer": ["boolean"],
         "conformity_score": [StrOptions(set(SCORES)), Score],
         "law": [None, StrOptions(set(LAWS)), HasMethods(LAW_METHODS)],
         "reference": [StrOptions(set(REFERENCES))],
@@ -116,6 +125,10 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
     calibration_size: float | int | None = 0.25
     random_state: Any = None
     n_jobs: int | None = None
+    support: Any = None
+    integer: bool = False
+    # As fitted, whatever parameters say now; files of earlier versions have none.
+    _support = ANYTHING
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Constraints of parents hold too, and what they say of parameters and attributes."""
@@ -172,15 +185,16 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             raise ValueError(
                 f"got the class {name} as a model; expected an instance: pass {name}()."
             )
+        support = Support.of(self.support, bool(self.integer))
         # There is no model until the last line: a fit that fails leaves none behind.
         self.__dict__.pop("_training_hashes", None)
-        self._beside_given = beside is not None
+        self._beside_given, self._support = beside is not None, support
         if _is_lazy(X):
             _on_dask().fit(self, X, y, beside, fit_params)
             # Rows are not remembered one by one there: `conformalize` cannot say which were seen.
             self._training_hashes = _NO_HASHES
             return self
-        rows, y = self._rows(X, beside, reset=True), check_target(y)
+        rows, y = self._rows(X, beside, reset=True), check_target(y, support)
         check_consistent_length(rows.X, y)
         if fit_params:
             fit_params = _routed_params(self, fit_params)
@@ -211,7 +225,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         extra = self._read_beside(beside)
         if _is_lazy(X):
             return _on_dask().conformalize(self, X, y, extra)
-        rows, target = self._rows(X, extra), check_target(y)
+        rows, target = self._rows(X, extra), check_target(y, self._support)
         check_consistent_length(rows.X, target)
         seen = np.isin(row_hashes(rows.X, target), self._training_hashes)
         if seen.any():
@@ -318,7 +332,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         -------
         array of shape (n, 2), or (n, 2, L) for a list of levels; or a frame
             Infinite where the calibration set is too small for the level; crossed bounds become
-            their midpoint. Lazy for a Dask X.
+            their midpoint; what ``support`` and ``integer`` rule out is cut off. Lazy for a Dask X.
         """
         self._check_calibrated()
         if output not in ("array", "frame"):
@@ -328,13 +342,19 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             return _on_dask().predict_interval(self, X, levels, output, extra)
         each, rows = np.atleast_1d(levels), self._rows(X, extra)
         raw, theta = self._bounds(rows, each)
-        if np.isposinf(theta).any():
-            reason = self.parts_.correction.shortage(self.calibration_, rows, theta, each)
-            warnings.warn(reason, UserWarning, stacklevel=2)
-        intervals = finish(raw, each)
+        self._warn_of_shortage(rows, theta, each)
+        intervals = finish(raw, each, self._support)
         if output == "frame":
             return intervals_frame(intervals, levels, X)
         return intervals if levels.ndim else intervals[:, :, 0]
+
+    def _warn_of_shortage(self, rows: Rows, theta: Array, levels: Array) -> None:
+        """Say why theta* (n, S, L) is infinite, if it is anywhere."""
+        if np.isposinf(theta).any():
+            reason = self.parts_.correction.shortage(self.calibration_, rows, theta, levels)
+            if np.isfinite([self._support.low, self._support.high]).all():
+                reason = reason.replace("are infinite", "are all of the support", 1)
+            warnings.warn(reason, UserWarning, stacklevel=3)
 
     def _bounds(self, rows: Rows, levels: Array) -> tuple[Array, Array]:
         """Raw bounds (n, 2, L) and theta* (n, S, L), some rows at a time."""
@@ -369,16 +389,17 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         levels = np.atleast_1d(self._levels(confidence_level, None, one_for="diagnose"))
         rows = self._rows(X, self._read_beside(beside))
         raw, theta = self._bounds(rows, levels)
-        point = self.parts_.band(rows).point
+        point, bounds = self.parts_.band(rows).point, finish(raw, levels, self._support)[:, :, 0]
+        empty = crossed(raw)[:, 0]
         parts = [self._local(part, levels) for _, part in rows.parts(self.parts_.rows_at_a_time)]
         lower, upper, size, widened = map(np.concatenate, zip(*parts, strict=True))
         columns = {
             "local_lower": lower,
             "local_upper": upper,
             "fallback": widened,
-            "crossed": crossed(raw)[:, 0],
-            "infinite": np.isinf(raw).any(axis=(1, 2)),
-            "point_outside": (point < raw[:, 0, 0]) | (point > raw[:, 1, 0]),
+            "crossed": empty,
+            "infinite": np.isinf(bounds[:, self.parts_.sides.closed]).any(axis=1),
+            "point_outside": empty | (point < bounds[:, 0]) | (point > bounds[:, 1]),
             "correction": theta[:, :, 0].max(axis=1),
             "effective_sample_size": size,
         }
@@ -439,11 +460,15 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
 
     def _guarantee(self) -> Guarantee:
         n = None if self.calibration_ is None else self.calibration_.n
+        assumed = {_FROZEN: self._frozen, _INSIDE: self._support != ANYTHING}
         return Guarantee(
             confidence_level=self.confidence_level,
             conditional_on="cell" if self._is_by_cell else None,
             n_calibration=n,
-            assumptions=(Guarantee.EXCHANGEABLE, *((_FROZEN,) if self._frozen else ())),
+            assumptions=(
+                Guarantee.EXCHANGEABLE,
+                *(text for text, is_so in assumed.items() if is_so),
+            ),
             caveats=self._caveats(),
             predictive=None if self._why_no_distribution() else predictive_promise(n),
         )
@@ -578,8 +603,8 @@ def intervals_frame(intervals: Array, levels: Array, like: Any) -> Any:
     return make_frame(dict(zip(columns, values, strict=True)), like)
 
 
-def check_target(y: Any) -> Array:
-    """y as a finite float64 array of shape (n,)."""
+def check_target(y: Any, support: Support = ANYTHING) -> Array:
+    """y as a finite float64 array of shape (n,), of values that it can have."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     check_unmasked(y, "y")
@@ -597,7 +622,7 @@ def check_target(y: Any) -> Array:
             f"y has values as large as {np.abs(target).max():.3g}; expected at most "
             f"{_LARGEST_RESPONSE:g} in size: count it in a larger unit."
         )
-    return target
+    return support.check(target)
 
 
 def _routed_params(regressor: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
@@ -689,12 +714,12 @@ def rows_of(
 
 def intervals_at(model: Any, rows: Rows, levels: Array) -> Array:
     """Intervals (n, 2, L) at rows from `rows_of`, without a word where they are infinite."""
-    return finish(model._bounds(rows, levels)[0], levels)
+    return finish(model._bounds(rows, levels)[0], levels, model._support)
 
 
 def calibrate_on(model: Any, X: Any, y: Any, beside: Mapping[str, Any]) -> None:
     """`conformalize`, for rows that may repeat values of training rows but are other records."""
-    model._calibrate(rows_of(model, X, beside), check_target(y))
+    model._calibrate(rows_of(model, X, beside), check_target(y, model._support))
 
 
 def calibration_of(model: Any) -> Calibration:

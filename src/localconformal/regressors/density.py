@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -84,8 +83,9 @@ class _DensityRegressor(BaseConformalRegressor):
         Returns
         -------
         Region
-            Its hull is what `predict_interval` returns. The whole line where calibration rows are
-            too few for the level. Regions of a higher level contain those of a lower one.
+            Its hull is what `predict_interval` returns, or inside it where ``support`` or
+            ``integer`` cut whole pieces off. The whole line where calibration rows are too few for
+            the level. Regions of a higher level contain those of a lower one.
         """
         self._check_calibrated()
         levels = np.atleast_1d(self._levels(confidence_level, alpha, one_for="predict_region"))
@@ -94,10 +94,8 @@ class _DensityRegressor(BaseConformalRegressor):
         for part, some in rows.parts(parts.rows_at_a_time):
             theta[part] = found = parts.correction.theta(self.calibration_, some, levels)
             regions.append(_in_responses(parts.at(some), found))
-        if np.isposinf(theta).any():
-            reason = parts.correction.shortage(self.calibration_, rows, theta, levels)
-            warnings.warn(reason, UserWarning, stacklevel=2)
-        return Region.concatenate(regions)
+        self._warn_of_shortage(rows, theta, levels)
+        return Region.concatenate(regions).within(self._support)
 
 
 def _in_responses(placed: Placed, theta: Array) -> Region:

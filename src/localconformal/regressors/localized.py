@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from localconformal.adjustments import ADJUSTMENTS, Adjustment, ThetaQuantile, make_adjustment
-from localconformal.composition import SIDES, Calibration, Method, Sides, Task
+from localconformal.composition import ONE_SIDE, SIDES, Calibration, Method, Sides, Task
 from localconformal.laws import LAW_METHODS, LAWS, AutoLaw
 from localconformal.laws.blend import EFFORTS, BlendedRegressor
 from localconformal.quantiles import Array
@@ -33,6 +33,11 @@ _OUTSIDE = 0.05
 
 def _sides_of(score: Score, sides: str, upper_share: float = 0.5) -> Sides:
     """A score of one side has one, whatever ``sides`` says."""
+    if score.one_sided and sides in ONE_SIDE:
+        raise ValueError(
+            f"got sides={sides!r} with {type(score).__name__}, which cannot tell on which side y "
+            "lies; expected another score, such as 'residual'."
+        )
     return Sides("absolute" if score.one_sided else sides, upper_share)
 
 
@@ -43,7 +48,7 @@ def _warn_of_points_outside(calibration: Calibration, level: float, why: str) ->
     T = parts.adjustment.threshold(  # type: ignore[union-attr]
         theta, calibration.F, parts.sides.levels(levels)
     )
-    share = float(np.mean((T < 0.0).any(axis=(1, 2))))
+    share = float(np.mean((parts.sides.thresholds(T) < 0.0).any(axis=(1, 2))))
     if share > _OUTSIDE:
         warnings.warn(
             f"The point predictions of {share:.0%} of calibration rows lie outside their own "
@@ -129,8 +134,9 @@ class LocalizedConformalRegressor(_MayChooseLaw):
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
         Reference scores of the law: by 5 fits that each leave out a fold, out of bag of a
         forest, on a held-out half of the training rows, or in sample (the paper).
-    sides : {"joint", "union", "absolute"}, default="joint"
-        How the two sides share alpha: see `localconformal.composition.Sides`.
+    sides : {"joint", "union", "absolute", "upper", "lower"}, default="joint"
+        How the two sides share alpha: see `localconformal.composition.Sides`. "upper" gives
+        (-inf, u(x)], "lower" [l(x), inf), with all of alpha on that side.
     upper_share : float, default=0.5
         Share of alpha above the interval for ``sides="union"``.
     effort : {"low", "default", "high"}, default="default"
@@ -212,8 +218,9 @@ class DistSplitRegressor(_MayChooseLaw):
         What the law is of: "residual", or "response" as in the paper of Izbicki et al.
     law : str or object, default="auto"
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
-    sides : {"union", "joint"}, default="union"
-        "joint" calibrates the more extreme rank (distributional conformal prediction).
+    sides : {"union", "joint", "upper", "lower"}, default="union"
+        "joint" calibrates the more extreme rank (distributional conformal prediction), "upper" and
+        "lower" one side alone, as in `SLCPRegressor`.
     effort : {"low", "default", "high"}, default="default"
         What ``law="auto"`` may cost: folds, models of the blend, trees.
 
@@ -227,7 +234,7 @@ class DistSplitRegressor(_MayChooseLaw):
 
     _parameter_constraints = {  # noqa: RUF012
         **LocalizedConformalRegressor._parameter_constraints,
-        "sides": [StrOptions({"union", "joint"})],
+        "sides": [StrOptions(set(SIDES) - {"absolute"})],
     }
 
     conformity_score: Any = "residual"

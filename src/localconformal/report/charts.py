@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from localconformal.audit import Audit, Cell, Comparison, Summary
 from localconformal.audit.cells import ALPHA
 from localconformal.audit.compare import METRICS
-from localconformal.metrics.intervals import is_covered, tied_lengths
+from localconformal.metrics.intervals import is_covered, open_end, tied_lengths
 from localconformal.plots._axes import drawn_rows
 from localconformal.quantiles import Array
 from localconformal.text import say_rows, shorten
@@ -197,14 +197,17 @@ def _sorted_intervals(
     with np.errstate(invalid="ignore"):
         centre = lower / 2 + upper / 2
     endless = ~np.isfinite(centre)
-    around = _say_if_any("Infinite, so drawn around y", int(endless.sum()))
+    one_sided = open_end(bounds) is not None
+    why = "With one bound" if one_sided else "Infinite"
+    around = _say_if_any(f"{why}, so drawn around y", int(endless.sum()))
     centre = np.where(endless, y[rows], centre)
     away = np.abs(np.concatenate([lower, upper, y[rows]]) - np.tile(centre, 3))
-    tied = np.isfinite(length[0]) and bool((length == length[0]).all())
+    tied = bool((length == length[0]).all()) and (one_sided or np.isfinite(length[0]))
+    of_one = "Intervals of one side" if one_sided else "Intervals, all of one length"
     columns = {"row": rows, "lower": lower, "upper": upper, "y": y[rows], "centre": centre}
     return _chart(
         "intervals",
-        "Intervals, all of one length" if tied else "Intervals, the shortest first",
+        of_one if tied else "Intervals, the shortest first",
         "Each line is the interval of one row, drawn around its centre; each dot is its y.",
         {**columns, "covered": covered[rows]},
         note=f"{_say_drawn(len(rows), len(y), seed)}{around}",
@@ -221,7 +224,10 @@ def _predictions(y: Array, bounds: Array, y_pred: Any, seed: int) -> dict[str, A
     reach = np.quantile(finite, [1.0 - _EDGE, _EDGE]) if len(finite) else finite
     seen = np.concatenate([predicted, observed, reach])
     low, high = float(seen.min()), float(seen.max())
-    beyond = _say_if_any("Cut at the edge", int(np.sum((lower < low) | (upper > high))))
+    outside = np.stack([lower < low, upper > high])
+    if (end := open_end(bounds)) is not None:
+        outside[end] = False
+    beyond = _say_if_any("Cut at the edge", int(outside.any(axis=0).sum()))
     columns = {"row": rows, "predicted": predicted, "observed": observed, "lower": lower}
     return _chart(
         "predictions",

@@ -218,7 +218,9 @@ def _headline(
     summary, families = audit.summary, (audit.rules, audit.features, audit.groups, audit.sizes)
     n_tested = sum(map(len, families)) + (audit.slab.n > 0)
     length, infinite = f"median {_say(summary.median_length)}", 100 * summary.share_infinite
-    if infinite > 0:
+    if summary.is_one_sided:
+        length = f"one bound per row; {say_number(infinite)} % have none"
+    elif infinite > 0:
         others = _say(summary.mean_finite_length)
         length = f"{say_number(infinite)} % are infinite, the others {others}"
     band = f"95 % band: {say_band(summary.lower, summary.upper)}"
@@ -230,7 +232,7 @@ def _headline(
     figures = [
         ("Target", say_level(summary.confidence_level), "of rows in their interval"),
         ("Observed", say_share(summary.coverage), band),
-        ("Mean length", _say(summary.mean_length), length),
+        ("Mean length", "none" if summary.is_one_sided else _say(summary.mean_length), length),
         ("Coverage fails", f"{len(under):,} of {n_tested:,}", beyond),
     ]
     overall = f"Over all rows that is {say_overall(summary)}."

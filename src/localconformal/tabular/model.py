@@ -25,6 +25,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import localconformal
 from localconformal.columns import is_missing, name_of
+from localconformal.composition import SIDES
 from localconformal.io import tables
 from localconformal.io.files import write_whole
 from localconformal.io.models import load_model
@@ -133,6 +134,9 @@ class Task:
     identifier: str | None = None
     test_size: float = 0.2
     time: str | None = None
+    support: tuple[float | None, float | None] | None = None
+    integer: bool = False
+    sides: str | None = None
 
     def __post_init__(self) -> None:
         # One spelling of the method, so that nothing depends on how it was typed.
@@ -161,8 +165,19 @@ class Task:
             return split_rows(n, share, seed)
         return np.split(np.arange(n), [n - math.ceil(share * n)])
 
-    def notes(self, days: Iterable[str]) -> Iterator[str]:
+    def notes(self, days: Iterable[str], y: Array) -> Iterator[str]:
         """What is assumed where less was told than could be; ``days`` are columns of times."""
+        found = {
+            ("at least 0", "support=(0, None)", "--support 0,"): self.support is None
+            and not (y < 0.0).any(),
+            ("a whole number", "integer=True", "--integer"): not (self.integer or (y % 1.0).any()),
+        }
+        if any(found.values()):
+            is_so, told, typed = zip(*(words for words, seen in found.items() if seen), strict=True)
+            yield (
+                f"Every {self.target!r} is {' and '.join(is_so)}: if no other value is possible, "
+                f"{' and '.join(told)} ({' '.join(typed)}) would keep bounds to such values."
+            )
         if self.time is None and (named := listing(map(repr, days))):
             yield (
                 f"Rows were split at random, though there are times ({named}): this assumes that "
@@ -182,16 +197,20 @@ class Task:
             calibration_size=None,
             confidence_level=self.levels[0],
             random_state=self.seed,
+            support=self.support,
+            integer=self.integer,
         )
-        if self.law is None:
-            return made
-        if not hasattr(made, "law"):
-            said = f"got law={self.law!r} for the method {self.method!r}, which has no law"
-            raise ValueError(f"{said}; leave it out or choose another method.")
-        choices = [*LAWS] if made.law is None else ["auto", *LAWS]
-        if isinstance(self.law, str) and self.law not in choices:
-            raise unknown_choice("law", self.law, choices)
-        return made.set_params(law=self.law)
+        laws = [*LAWS] if getattr(made, "law", None) is None else ["auto", *LAWS]
+        for name, choices in {"law": laws, "sides": SIDES}.items():
+            if (given := getattr(self, name)) is None:
+                continue
+            if not hasattr(made, name):
+                said = f"got {name}={given!r} for the method {self.method!r}, which has no {name}"
+                raise ValueError(f"{said}; leave it out or choose another method.")
+            if isinstance(given, str) and given not in choices:
+                raise unknown_choice(name.removesuffix("s"), given, choices)
+            made.set_params(**{name: given})
+        return made
 
 
 def as_levels(given: Any, default: tuple[float, ...] = ()) -> tuple[float, ...]:
@@ -369,6 +388,9 @@ def fit_table_model(
     features: str | Sequence[str] = (),
     groups: str | Sequence[str] = (),
     random_state: int = 0,
+    support: tuple[float | None, float | None] | None = None,
+    integer: bool = False,
+    sides: str | None = None,
 ) -> TableModel:
     """Fit a method to a table: prepare and train on some rows, calibrate on the others.
 
@@ -391,6 +413,12 @@ def fit_table_model(
     groups : str or sequence of str, default=()
         Columns whose labels are the cells of "mondrian".
     random_state : int, default=0
+    support : (low, high) or None, default=None
+        Values that the target can have, None for an open end; bounds stay inside.
+    integer : bool, default=False
+        Whether the target is a whole number; then bounds are.
+    sides : str or None, default=None
+        For methods that have them, such as "upper"; None is the method's default.
 
     Examples
     --------
@@ -402,6 +430,7 @@ def fit_table_model(
     levels, named, by = as_levels(confidence_level), as_names(features), as_names(groups)
     whole = as_pandas(table)
     task = Task(target, method, model, levels, law, named, by, random_state)
+    task = replace(task, support=support, integer=integer, sides=sides)
     task = task.on_columns(whole, "The table")
     y, known = read_target(whole[target])
     return fit_task(whole[known], y[known], task)

@@ -136,6 +136,9 @@ def run_table(
     test_size: float = 0.2,
     time: str | None = None,
     random_state: int = 0,
+    support: tuple[float | None, float | None] | None = None,
+    integer: bool = False,
+    sides: str | None = None,
     source: str = "The table",
     new: str | Path | None = None,
 ) -> Run:
@@ -154,6 +157,8 @@ def run_table(
     time : str or None, default=None
         Column by which rows are split: the last are held out, those before them calibrate, the
         first train. None: at random.
+    support, integer, sides
+        As in `localconformal.tabular.fit_table_model`.
     source : str, default="The table"
         What messages call the table.
     new : str or Path, default=None
@@ -174,7 +179,7 @@ def run_table(
         identifier = identifier or table.index.name
         models.check_row_name(identifier, levels)
         options = (method, model, levels, law, named, by, random_state)
-        task = Task(target, *options, identifier, test_size, time)
+        task = Task(target, *options, identifier, test_size, time, support, integer, sides)
         rows = known_rows(table, task, source)
     fit, held = rows.split(random_state)
     with _timed(seconds, "fit and calibrate"):
@@ -221,7 +226,7 @@ def _predict_and_audit(
         y_pred = made["predicted"].to_numpy()
         found = audit(X, y, intervals[:, :, 0], groups, y_pred=y_pred, **options)
     days = model.preparation.day_columns.values()
-    notes = (*rows.notes, *task.notes(days), *model.notes(lost))
+    notes = (*rows.notes, *task.notes(days, rows.y), *model.notes(lost))
     made.insert(0, "actual", y)
     # Rows are named by a column, or by an index that is more than their numbers.
     is_named = tested.index.name is not None or tested.index.dtype.kind not in "iu"
