@@ -164,7 +164,7 @@ def test_a_mini_batch_of_all_rows_is_the_whole_law():
 
 @pytest.mark.parametrize("name", ["ridge", "random_forest"])
 def test_levels_from_one_fit_are_nested_and_meet_a_refit_at_their_own_level(name):
-    rows = costs.LEVELS.run({"dataset": "concrete", "model": name, "repeat": 0}, SMOKE)
+    rows = costs.LEVELS.run({"dataset": "sim1", "model": name, "repeat": 0}, SMOKE)
     lengths = {(row["method"], row["level"]): row["length"] for row in rows}
     for method in costs.LEVELS_METHODS:
         mine = [lengths[method, level] for level in costs.ASKED]
@@ -175,7 +175,7 @@ def test_levels_from_one_fit_are_nested_and_meet_a_refit_at_their_own_level(name
 
 def test_a_forest_is_not_refitted_for_a_level_and_a_linear_model_is():
     for name, fits in (("ridge", len(costs.ASKED)), ("random_forest", 1)):
-        task = costs.levels_task({"dataset": "concrete", "model": name, "repeat": 0}, SMOKE)
+        task = costs.levels_task({"dataset": "sim1", "model": name, "repeat": 0}, SMOKE)
         (arm,) = [arm for arm in costs.levels_arms(task) if arm.method == costs.REFITTED]
         costs.at_all_levels(task, arm)
         assert len(arm.model[0].estimator.memory.fitted) == fits

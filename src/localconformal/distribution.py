@@ -173,8 +173,7 @@ class WithPredictiveDistribution:
             -inf for levels below 1 / (n + 1) and +inf above n / (n + 1), or the ends of
             ``support``: the calibration set is too small for them. Inverse of `predict_cdf`, up
             to rounding: y >= q_t exactly when predict_cdf(y) > t for t < 1/2, >= t for t > 1/2.
-            With ``integer`` those below 1/2 rise and the others fall to whole numbers, which
-            leaves the promise as it is.
+            With ``integer`` each is the nearest whole number, which leaves the promise as it is.
 
         Examples
         --------
@@ -186,7 +185,7 @@ class WithPredictiveDistribution:
         places, t = self._places(), as_levels(levels, "levels")
         n, asked = len(places), np.atleast_1d(t)
         found = [_quantiles(places, at, asked) for _, at in self._placed(X)]
-        values = _in_order(self._support.quantiles(np.concatenate(found), asked), asked)
+        values = _in_order(self._support.nearest(np.concatenate(found)), asked)
         outside = np.any((ranks := _outward_ranks(n, t)) < 1) or np.any(ranks > n)
         if outside and np.isinf(values).any():
             warnings.warn(_shortage(n, t), UserWarning, stacklevel=2)
@@ -209,12 +208,14 @@ class WithPredictiveDistribution:
         -------
         array of shape (m,) or (m, k)
             From 1 / (n + 1) to n / (n + 1), non-decreasing in y; 0 below the ``support`` and 1
-            from its upper end on. With ``integer``, that of the whole number below y.
+            from its upper end on. With ``integer``, that of what is nearest to the whole numbers up
+            to y: the inverse of the quantiles, and the law of `sample`.
         """
         places, table = self._places(), _check_responses(y, len(X))
         columns, support = table[:, None] if table.ndim == 1 else table, self._support
         columns = np.floor(columns) if support.whole else columns
-        found = [_cdf(places, at, columns[part]) for part, at in self._placed(X)]
+        asked = columns + 0.5 if support.whole else columns
+        found = [_cdf(places, at, asked[part]) for part, at in self._placed(X)]
         inside = np.where(columns >= support.high, 1.0, np.concatenate(found))
         return np.where(columns < support.low, 0.0, inside).reshape(table.shape)
 

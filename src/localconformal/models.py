@@ -176,8 +176,10 @@ def own_levels(model: Any) -> Array | None:
     is_told = hasattr(last, "get_params") and not isinstance(last, type)
     known = last.get_params(deep=False) if is_told else {}
     kept: list[Any] = [known.get(name, getattr(last, name, None)) for name in _KEPT]
-    if catboost := re.match(r"MultiQuantile:.*\balpha=([^;]+)", str(known.get("loss_function"))):
-        kept = [catboost[1].split(",")]
+    # CatBoost has two names for its loss.
+    for loss in (known.get("loss_function"), known.get("objective")):
+        if catboost := re.match(r"MultiQuantile:.*\balpha=([^;]+)", str(loss)):
+            kept = [catboost[1].split(",")]
     found = next(([float(q) for q in one] for one in kept if np.size(one) > 1), None)
     return None if found is None else as_levels(found, "the model's quantiles")
 

@@ -225,10 +225,10 @@ class Support:
         if whole:
             low, high = float(np.ceil(low)), float(np.floor(high))
         if not low <= high:
-            inside = "a whole number" if whole else "low <= high"
+            inside = "a whole number between them" if whole else "low <= high"
             raise ValueError(
-                f"got support={ends!r}; expected (low, high) with {inside} inside, None for an "
-                "open end, such as (0, None)."
+                f"got support={ends!r}; expected (low, high) with {inside}, where None leaves an "
+                "end open, such as (0, None)."
             )
         return cls(low, high, whole)
 
@@ -237,13 +237,13 @@ class Support:
         if (outside := (y < self.low) | (y > self.high)).any():
             raise ValueError(
                 f"y has {np.count_nonzero(outside)} of {len(y)} values outside the support from "
-                f"{self.low:g} to {self.high:g}, such as {y[outside][0]:g}; correct these rows, "
+                f"{self.low} to {self.high}, such as {y[outside][0]}; correct these rows, "
                 "or pass a wider support=."
             )
         if self.whole and (broken := y % 1.0 != 0.0).any():
             raise ValueError(
                 f"y has {np.count_nonzero(broken)} of {len(y)} values that are not whole numbers, "
-                f"such as {y[broken][0]:g}; correct these rows, or pass integer=False."
+                f"such as {y[broken][0]}; correct these rows, or pass integer=False."
             )
         return y
 
@@ -257,17 +257,12 @@ class Support:
         return np.stack([lower, upper], axis=1)
 
     def nearest(self, values: Array) -> Array:
-        """The value that y can have next to each."""
-        return np.clip(np.rint(values) + 0.0 if self.whole else values, self.low, self.high)
+        """The value that y can have next to each; of two that are as near, the lower.
 
-    def quantiles(self, values: Array, levels: Array) -> Array:
-        """Quantiles (m, L) at levels (L,): those below 1/2 rise to whole numbers, others fall.
-
-        No whole y lies between, so that neither tail gets more mass.
+        Whole numbers next to quantiles keep their promise: neither P(Y < q) nor P(Y > q) grows.
         """
-        values = np.clip(values, self.low, self.high)
-        ends = self.inside(np.stack([values, values], axis=1))
-        return np.where(levels < 0.5, ends[:, 0], ends[:, 1])
+        whole = np.ceil(values - 0.5) + 0.0 if self.whole else values
+        return np.clip(whole, self.low, self.high)
 
 
 #: No limit at all.

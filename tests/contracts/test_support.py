@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from localconformal import SLCPRegressor
 from localconformal.quantiles import Support
 from registry import ESTIMATORS, KINDS, ci_but, light, optional
 
@@ -115,7 +116,7 @@ def test_a_y_that_cannot_be_is_refused(estimator_class):
 def test_supports_that_are_none(support):
     with pytest.raises(ValueError, match=r"support"):
         light(KINDS[0], support=support).fit(*counts(60, seed=0))
-    with pytest.raises(ValueError, match="a whole number inside"):
+    with pytest.raises(ValueError, match="a whole number between them"):
         light(KINDS[0], support=(0.2, 0.8), integer=True).fit(*counts(60, seed=0))
 
 
@@ -136,3 +137,21 @@ def test_diagnose_tells_of_the_intervals_that_users_get():
     point = model.predict(X_NEW)
     outside = model.diagnose(X_NEW)["point_outside"]
     np.testing.assert_array_equal(outside, (point < lower) | (point > upper))
+
+
+def test_quantiles_samples_and_cdf_of_counts_are_one_distribution():
+    model, few = fitted(SLCPRegressor, "counts"), X_NEW[:20]
+    levels = np.linspace(0.05, 0.95, 19)
+    q = model.predict_quantiles(few, levels)
+    # Levels asked for alone give the same, so that they never cross.
+    alone = np.stack([model.predict_quantiles(few, t) for t in levels], axis=1)
+    np.testing.assert_array_equal(q, alone)
+    assert (np.diff(q, axis=1) >= 0).all()
+    # The least whole number at which the CDF reaches the level.
+    table = model.predict_cdf(few, np.tile(np.arange(-1.0, 60.0), (20, 1)))
+    for j, t in enumerate(levels):
+        reached = np.argmax(table > t if t < 0.5 else table >= t, axis=1) - 1.0
+        np.testing.assert_array_equal(q[:, j], reached)
+    drawn = model.sample(few, 4_000, random_state=0)
+    shares = (drawn[:, :, None] <= np.arange(5)).mean(axis=1)
+    assert np.abs(shares - table[:, 1:6]).max() < 0.04

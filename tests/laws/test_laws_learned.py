@@ -26,6 +26,9 @@ MODELS = {
     "lightgbm": lambda: optional("lightgbm").LGBMRegressor(n_estimators=5, verbose=-1, n_jobs=1),
     "catboost": lambda: quiet_catboost(),
     "catboost levels": lambda: quiet_catboost(loss_function="MultiQuantile:alpha=0.1,0.5,0.9"),
+    "catboost objective of levels": lambda: quiet_catboost(
+        objective="MultiQuantile:alpha=0.1,0.5,0.9"
+    ),
     "xgboost levels": lambda: optional("xgboost").XGBRegressor(
         n_estimators=5, objective="reg:quantileerror", quantile_alpha=[0.9, 0.1, 0.5], n_jobs=1
     ),

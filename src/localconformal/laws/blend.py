@@ -1,9 +1,10 @@
 """What ``law="auto"`` calls its centre: point models averaged by how they do on rows held out.
 
-Every member answers for each training row as a model that has not seen it: boosting and the network
-fold by fold, kernel ridge by its leverages. Weights on the simplex minimise the absolute error of
-the average. All of it happens on a response in units of its own spread and on a fine lattice: a
-rounding error of y, or of another machine, does not grow into another tree.
+Every member answers for each training row as a model that has not seen it, but for a few settings:
+boosting and the network fold by fold, kernel ridge by its leverages. Weights on the simplex
+minimise the absolute error of the average. All of it happens on a response in units of its own
+spread and on a fine lattice: a rounding error of y, or of another machine, does not grow into
+another tree.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ _FLATTENED_UP_TO = 1_000
 _GAMMAS, _ALPHAS = (0.02, 0.06, 0.2, 0.6, 2.0, 6.0), np.logspace(-5, 2, 8)
 #: Rows on which a width is chosen, and landmarks there and at the end.
 _SEARCH_ROWS, _SEARCH_LANDMARKS, _LANDMARKS = 1_500, 250, 500
-#: How often columns are stretched at most, less one; the share by which the error must fall to go
-#: on; the stretch, in units of the usual one, from which a column is looked at.
+#: Fits with ever new stretches, at most; the share by which the error must fall to go on; the
+#: stretch above which a column is used, in units of the root mean square.
 _STRETCHES, _WORTH, _LEAST_STRETCH = 5, 0.01, 0.01
 #: One minus a leverage, at least: a row that fits itself tells nothing.
 _LEAST_FREE = 1e-10
@@ -399,7 +400,7 @@ class NystroemRidge:
         return self, held, rows
 
     def _place(self, stretch: Array, gamma: float) -> None:
-        """Measure distances so: columns that matter little, or not at all, are not looked at."""
+        """Set how distances are measured: columns that hardly matter are left out."""
         self.columns_ = np.flatnonzero(stretch > _LEAST_STRETCH)
         self.stretch_, self.width_ = stretch[self.columns_], gamma / len(stretch)
 
@@ -408,7 +409,7 @@ class NystroemRidge:
         stretch, best, found = np.ones(X.shape[1]), np.inf, (np.ones(X.shape[1]), _GAMMAS[0])
         tried: Any = range(len(_GAMMAS))
         for step in range(_STRETCHES):
-            # Stretches are as many parameters, which an error left out does not know of.
+            # A leave-one-out error does not count the stretches as parameters: 2 / n for each.
             price = 1.0 + 2.0 * X.shape[1] / len(X) if step else 1.0
             errors = {}
             for k in tried:
