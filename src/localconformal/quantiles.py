@@ -237,7 +237,7 @@ class Support:
         if (outside := (y < self.low) | (y > self.high)).any():
             raise ValueError(
                 f"y has {np.count_nonzero(outside)} of {len(y)} values outside the support from "
-                f"{self.low} to {self.high}, such as {y[outside][0]}; correct these rows, "
+                f"{self.low:g} to {self.high:g}, such as {y[outside][0]}; correct these rows, "
                 "or pass a wider support=."
             )
         if self.whole and (broken := y % 1.0 != 0.0).any():
