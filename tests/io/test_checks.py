@@ -30,7 +30,7 @@ from localconformal.engine.trees import Boosting, Forest
 from localconformal.io import models
 from localconformal.io.checks import HARMLESS, check_model, check_nodes, parts_of
 from localconformal.tabular.model import make_base_model
-from registry import optional, smooth_data
+from registry import ci_but, optional, smooth_data
 
 
 @pytest.fixture(scope="module")
@@ -392,7 +392,7 @@ def replaced(held, place, change):
     return tuple(made) if isinstance(held, tuple) else np.array(made, dtype=held.dtype)
 
 
-@pytest.mark.parametrize("make", ALTERED)
+@pytest.mark.parametrize("make", ci_but([*ALTERED][:1], ALTERED))
 def test_altered_parts_are_refused(make):
     model = make()
     check_model(model)

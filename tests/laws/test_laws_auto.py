@@ -57,6 +57,7 @@ def test_one_absurd_response_moves_little_of_the_law(absurd):
     assert (np.median(np.abs(moved - clean), axis=0) < 0.25).all()
 
 
+@pytest.mark.ci
 def test_times_have_a_time_of_day_and_a_day_of_the_week():
     rng, hours = np.random.default_rng(0), np.arange(1_000)
     X = pd.DataFrame({"at": pd.Timestamp("2020-01-01") + pd.to_timedelta(hours, unit="h")})
@@ -67,6 +68,7 @@ def test_times_have_a_time_of_day_and_a_day_of_the_week():
         assert np.ptp(bounds, axis=1).mean() < 8
 
 
+@pytest.mark.ci
 def test_levels_below_a_half_and_scores_of_one_side_have_levels_to_weigh():
     for level in (0.3, 0.5):
         for sides in ("joint", "union", "absolute"):
