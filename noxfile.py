@@ -68,6 +68,20 @@ def run_core_tests(session: nox.Session, dependencies: list[str]) -> None:
     session.run(*command, *session.posargs, env=ONE_THREAD)
 
 
+@nox.session(python=PYTHONS)
+def release(session: nox.Session) -> None:
+    """The wheel and the sdist, built, checked, and used from outside of the clone."""
+    session.install("build", "twine")
+    built = Path(session.create_tmp()).resolve()
+    session.run("python", "-m", "build", "--outdir", str(built))
+    session.run("python", "-m", "twine", "check", "--strict", *map(str, built.iterdir()))
+    for pattern in ("*.whl", "*.tar.gz"):
+        (package,) = built.glob(pattern)
+        session.install("--force-reinstall", f"{package}[cli]")
+        with session.chdir(built):
+            session.run("localconformal", "demo", "--out", f"demo-{package.suffix[1:]}")
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style."""
