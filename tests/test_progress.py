@@ -1,4 +1,4 @@
-"""What is being done is logged, and moves on a terminal, and nowhere else."""
+"""What is being done is logged, and moves on a terminal, and not where nobody looks."""
 
 import io
 import logging

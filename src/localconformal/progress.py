@@ -1,8 +1,9 @@
-"""What is being done: lines for a log, and one line that moves on a terminal.
+"""What is being done: lines for a log, and one line that moves on a terminal or in a notebook.
 
 Stages are logged by the logger ``localconformal`` at level INFO, and go nowhere unless a program
-asks for them. Where it does not, and standard error is a terminal, the stages under way stand there
-on one line, with the seconds since the first began; the line is gone when all are over.
+asks for them. Where it does not, and standard error is a terminal or the program a notebook, the
+stages under way stand there on one line, with the seconds since the first began; the line is gone
+when all are over.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import cycle
 from threading import Event, Lock, Thread
-from typing import TextIO
+from typing import Any
 
 from localconformal.text import UNSEEN
 
@@ -27,6 +28,53 @@ logger.addHandler(logging.NullHandler())
 #: Seconds between two looks of the line; what is over sooner is not shown.
 PAUSE = 0.2
 CLEAR = "\r\x1b[K"
+
+
+def is_seen() -> bool:
+    """Whether someone looks: standard error is a terminal, or the program runs in a notebook."""
+    return (sys.stderr is not None and sys.stderr.isatty()) or _in_notebook()
+
+
+def _in_notebook() -> bool:
+    """Whether the code runs in a kernel of Jupyter; IPython is not imported to find out."""
+    known = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(known, "kernel")
+
+
+def _writer() -> Callable[[str], None] | None:
+    """What replaces the line by another text, none for an empty one; None where nobody looks.
+
+    Only the first process has a line, and only unless the same is logged.
+    """
+    if multiprocessing.parent_process() is not None or logger.isEnabledFor(logging.INFO):
+        return None
+    if _in_notebook():
+        return _in_cell()
+    if not is_seen() or os.environ.get("TERM") == "dumb":
+        return None
+    stream = sys.stderr
+
+    def write(text: str) -> None:
+        stream.write(f"{CLEAR}{text}\r" if text else CLEAR)
+        stream.flush()
+
+    return write
+
+
+def _in_cell() -> Callable[[str], None]:
+    """A line below the cell of a notebook."""
+    # Loaded there, and no dependency elsewhere.
+    display = sys.modules["IPython.display"].display
+    handle: list[Any] = []
+
+    def write(text: str) -> None:
+        content = {"text/plain": text}
+        if handle:
+            handle[0].update(content, raw=True)
+        else:
+            handle.append(display(content, raw=True, display_id=True))
+
+    return write
 
 
 class _Stage:
@@ -58,9 +106,9 @@ class _Line:
     def enter(self, stage: _Stage) -> None:
         with self.lock:
             self.stages.append(stage)
-            if len(self.stages) == 1 and self.is_shown():
+            if len(self.stages) == 1 and (write := _writer()) is not None:
                 self.over = Event()
-                self.thread = Thread(target=self.show, args=(self.over, sys.stderr), daemon=True)
+                self.thread = Thread(target=self.show, args=(self.over, write), daemon=True)
                 self.thread.start()
 
     def leave(self, stage: _Stage) -> None:
@@ -71,25 +119,13 @@ class _Line:
             self.over.set()
             ended.join()
 
-    def is_shown(self) -> bool:
-        """On a terminal of the first process, unless the same is logged."""
-        return (
-            sys.stderr is not None
-            and sys.stderr.isatty()
-            and os.environ.get("TERM") != "dumb"
-            and multiprocessing.parent_process() is None
-            and not logger.isEnabledFor(logging.INFO)
-        )
-
-    def show(self, over: Event, stream: TextIO) -> None:
+    def show(self, over: Event, write: Callable[[str], None]) -> None:
         looks, shown = cycle("|/-\\"), False
         while not over.wait(PAUSE):
-            stream.write(f"{CLEAR}{next(looks)} {self.text()}\r")
-            stream.flush()
+            write(f"{next(looks)} {self.text()}")
             shown = True
         if shown:
-            stream.write(CLEAR)
-            stream.flush()
+            write("")
 
     def text(self) -> str:
         with self.lock:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -40,7 +39,9 @@ from localconformal.composition import REFERENCES, Calibration, Method, Parts, T
 from localconformal.corrections import Cells
 from localconformal.distribution import WithPredictiveDistribution
 from localconformal.laws import LAW_METHODS, LAWS, Law, SidedLaw
+from localconformal.progress import is_seen, stage
 from localconformal.quantiles import ANYTHING, Array, Support, as_levels, crossed, finish
+from localconformal.regressors.card import card
 from localconformal.regressors.guarantee import Guarantee, predictive_promise
 from localconformal.rows import (
     Rows,
@@ -257,10 +258,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
     def _timed(self, name: str) -> Iterator[None]:
         """Seconds of one stage, into ``fit_report_``."""
         start, shown = time.perf_counter(), nullcontext()
-        log = logging.getLogger("localconformal")
-        if (sys.stderr is not None and sys.stderr.isatty()) or log.isEnabledFor(logging.INFO):
-            from localconformal.progress import stage
-
+        if is_seen() or logging.getLogger("localconformal").isEnabledFor(logging.INFO):
             shown = stage(f"{type(self).__name__}: {name}")  # type: ignore[assignment]
         with shown:
             yield
@@ -573,6 +571,19 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
                 f"got {len(levels)} levels; expected one number: call {one_for} for each level."
             )
         return levels
+
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's diagram, and below it what a fitted estimator promises and cost."""
+        return str(super()._repr_html_inner()) + card(self)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """The same for Jupyter."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**options)
+        return (
+            shown | {"text/html": shown["text/html"] + card(self)}
+            if "text/html" in shown
+            else shown
+        )
 
     def __sklearn_tags__(self) -> Any:
         """Missing values and dimensions are the base estimator's business."""
