@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -268,7 +269,9 @@ def read_store(path: Path, about: dict[str, Any]) -> list[dict[str, Any]]:
             f"{path} is a store of another version or preset, or no store; move it away, or choose "
             "another folder."
         )
-    return [record for record in map(decode, lines) if record is not None]
+    # Records of earlier versions do not say where they were made: where the store was begun.
+    begun = {name: head.get("made", {}).get(name, "") for name in ("cpu", "commit")}
+    return [{"made": begun, **record} for record in map(decode, lines) if record is not None]
 
 
 class Store:
@@ -309,12 +312,9 @@ def describe_machine() -> dict[str, Any]:
     peers = ["mapie", "crepes", "conditionalconformal", "quantile-forest", "catboost", "lightgbm"]
     peers += ["torch", "skorch"]
     known = versions([*PACKAGES, *peers])
-    cpu_info = Path("/proc/cpuinfo")
-    lines = cpu_info.read_text().splitlines() if cpu_info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {
         "date": datetime.now(timezone.utc).date().isoformat(),
-        "cpu": names[0] if names else platform.processor(),
+        "cpu": processor(),
         "cores": os.cpu_count(),
         "system": platform.system(),
         "python": known.pop("python"),
@@ -324,6 +324,16 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
+@lru_cache
+def processor() -> str:
+    """The processor by its name."""
+    cpu_info = Path("/proc/cpuinfo")
+    lines = cpu_info.read_text().splitlines() if cpu_info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+@lru_cache
 def commit() -> str:
     """The commit of this tree, or an empty text outside of a clone."""
     asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
@@ -454,7 +464,7 @@ def execute(
 
 
 def perform(experiment: Experiment, case: Case, preset: Preset, caller: int) -> dict[str, Any]:
-    """One task. Whatever happens becomes a record."""
+    """One task. Whatever happens becomes a record, which says where: stores outlive machines."""
     follow(caller)
     start = time.perf_counter()
     rows: list[Row] = []
@@ -466,7 +476,8 @@ def perform(experiment: Experiment, case: Case, preset: Preset, caller: int) -> 
             rows = [plain(row) for row in experiment.run(case, preset)]
     except Exception as problem:
         error = f"{type(problem).__name__}: {problem}"
-    return {"case": case, "rows": rows, "seconds": time.perf_counter() - start, "error": error}
+    seconds, made = time.perf_counter() - start, {"cpu": processor(), "commit": commit()}
+    return {"case": case, "rows": rows, "seconds": seconds, "error": error, "made": made}
 
 
 def plain(value: Any) -> Any:

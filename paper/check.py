@@ -1,4 +1,9 @@
-"""Stored tasks run again: each must give the rows that the store has."""
+"""Stored tasks run again: each must give the rows that the store has.
+
+Networks are trained in float32, in thousands of steps that build on each other: on a processor
+that rounds otherwise they come out as other networks. So their tasks are run again only on the
+processor that the store names for them.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Preset, about, finished, perform, read_store
+from benchmarks.harness import Case, Preset, about, finished, perform, processor, read_store
 from paper import EXPERIMENTS, load_experiment
+from paper.models import NETWORK
 
 #: How far numbers may be apart, relative to their size: sums in another order differ in their last
 #: digits, and a chosen law may then end its search elsewhere.
@@ -21,17 +27,35 @@ def chosen(
 ) -> list[tuple[str, dict[str, Any]]]:
     """A random share of the finished tasks of each experiment, one at least, with their names.
 
+    Tasks of networks that another processor trained are left out.
+
     ``within``: only of those that took at most so many seconds.
     """
     rng, found = np.random.default_rng(seed), []
     for name in EXPERIMENTS:
         path = folder / f"{name}.jsonl"
         records = finished(read_store(path, about(name, load_experiment(name), preset))).values()
-        quick = [one for one in records if within is None or one["seconds"] <= within]
+        quick = [
+            one
+            for one in records
+            if (within is None or one["seconds"] <= within)
+            and (one["made"]["cpu"] == processor() or not has_networks(name, one["case"]))
+        ]
         count = math.ceil(share * len(quick))
         places = sorted(rng.choice(len(quick), count, replace=False)) if quick else []
         found += [(name, quick[place]) for place in places]
     return found
+
+
+def has_networks(name: str, case: Case) -> bool:
+    """Whether a task of this experiment trains networks.
+
+    Examples
+    --------
+    >>> has_networks("table1", {"model": "ridge"}), has_networks("capacity", {"hidden": 1})
+    (False, True)
+    """
+    return name == "age" or "hidden" in case or case.get("model") == NETWORK
 
 
 def again(name: str, record: dict[str, Any], preset: Preset) -> list[str]:

@@ -274,11 +274,9 @@ def choose_forest(X: Array, y: Array, seed: int, preset: Preset) -> Models:
 
 
 def why_left_out() -> str:
-    """A sentence, where PyTorch or skorch is missing; else nothing. Neither is loaded."""
-    missing = " and ".join(name for name in ("torch", "skorch") if find_spec(name) is None)
-    return missing and (
-        f"The neural network is left out: it needs {missing}; run pip install 'torch' skorch."
-    )
+    """A sentence, where PyTorch is missing; else nothing. It is not loaded."""
+    missing = "The neural network is left out: it needs torch; run pip install torch."
+    return "" if find_spec("torch") else missing
 
 
 def choose_network(

@@ -12,10 +12,6 @@ import torch
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from skorch import NeuralNet
-from skorch.callbacks import EarlyStopping
-from skorch.dataset import Dataset
-from skorch.helper import predefined_split
 from torch import Tensor, nn
 
 from localconformal.laws.blend import activations
@@ -90,27 +86,9 @@ class PinballLoss(nn.Module):
         return torch.maximum(self.levels * residual, (self.levels - 1.0) * residual).mean()
 
 
-class Batches:
-    """The rows of skorch's data set in slices, in an order drawn anew each time.
-
-    Without a generator the rows stay in their order.
-    """
-
-    def __init__(
-        self, dataset: Any, batch_size: int, generator: torch.Generator | None = None
-    ) -> None:
-        self.dataset = dataset
-        self.batch_size = batch_size
-        self.generator = generator
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        X, y = self.dataset.X, self.dataset.y
-        # At prediction there are no responses, and skorch expects something in their place.
-        y = torch.zeros(len(X)) if y is None else y
-        if self.generator is not None:
-            order = torch.randperm(len(y), generator=self.generator)
-            X, y = X[order], y[order]
-        return zip(X.split(self.batch_size), y.split(self.batch_size), strict=True)
+def batches(rows: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """All rows in slices, in an order drawn anew."""
+    return iter(torch.randperm(rows, generator=generator).split(size))
 
 
 def train(
@@ -119,43 +97,44 @@ def train(
     held_out: int,
     sizes: tuple[int, ...],
     generator: torch.Generator,
+    criterion: nn.Module,
     *,
     dropout: float,
     patience: int,
+    batch_size: int,
+    max_epochs: int,
     **settings: Any,
-) -> NeuralNet:
-    """The network of the epoch with the least loss on rows held out, drawn at random.
+) -> tuple[Perceptron, list[float]]:
+    """The network of the epoch with the least loss on rows held out, and the loss of each epoch.
 
     X (n, d) and y (n, 1) are float32; ``sizes`` are features, hidden units, outputs. The generator
     draws the rows held out, the first weights, the batches and the dropout; ``settings`` are
-    other parameters of skorch's NeuralNet.
+    those of Adam. A loop of its own: what a framework does around each step takes longer than the
+    step of a network as small as these.
     """
     held, rest = torch.randperm(len(y), generator=generator).tensor_split([held_out])
-    stopping = EarlyStopping(patience=patience, threshold=0.0, load_best=True)
-    net = NeuralNet(
-        Perceptron,
-        module__sizes=sizes,
-        module__dropout=dropout,
-        module__generator=generator,
-        optimizer=torch.optim.Adam,
-        optimizer__fused=True,
-        iterator_train=Batches,
-        iterator_train__generator=generator,
-        iterator_valid=Batches,
-        iterator_valid__batch_size=held_out,
-        train_split=predefined_split(Dataset(X[held], y[held])),
-        callbacks=[("stopping", stopping)],
-        callbacks__print_log=None,
-        verbose=0,
-        **settings,
-    )
+    held_X, held_y, X, y = X[held], y[held], X[rest], y[rest]
+    network = Perceptron(sizes, dropout, generator)
+    optimizer = torch.optim.Adam(network.parameters(), fused=True, **settings)
+    losses: list[float] = []
+    best: dict[str, Tensor] = {}
     with one_thread():
-        net.fit(X[rest], y[rest])
-    # skorch takes an interrupt by the user for the end of the training.
-    if len(net.history) < net.max_epochs and dict(net.callbacks_)["stopping"].misses_ < patience:
-        raise KeyboardInterrupt
-    # The rows have done their work; they need not travel with the model.
-    return net.set_params(train_split=None)
+        while len(losses) < max_epochs:
+            network.train()
+            for batch in batches(len(y), batch_size, generator):
+                optimizer.zero_grad()
+                criterion(network(X[batch]), y[batch]).backward()
+                optimizer.step()
+            network.eval()
+            with torch.no_grad():
+                losses.append(criterion(network(held_X), held_y).item())
+            if losses[-1] <= min(losses):
+                kept = len(losses)
+                best = {name: value.clone() for name, value in network.state_dict().items()}
+            if len(losses) - kept == patience:
+                break
+    network.load_state_dict(best)
+    return network, losses
 
 
 @contextmanager
@@ -222,29 +201,28 @@ class Network(RegressorMixin, BaseEstimator):
         y = np.asarray(y, dtype=np.float64)
         self.one_response_ = y.ndim == 1
         y = y.reshape(len(y), -1)
-        outputs = y.shape[1]
-        criterion: dict[str, Any] = {"criterion": nn.MSELoss}
+        outputs, criterion = y.shape[1], nn.MSELoss()
         if self.levels is not None:
-            outputs, levels = len(self.levels), [float(level) for level in self.levels]
-            criterion = {"criterion": PinballLoss, "criterion__levels": levels}
+            outputs = len(self.levels)
+            criterion = PinballLoss([float(level) for level in self.levels])
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         features, responses = feature_units(X), response_units(y)
-        self.net_ = train(
+        self.module_, self.held_losses_ = train(
             torch.from_numpy((X - features[0]) / features[1]).float(),
             torch.from_numpy((y - responses[0]) / responses[1]).float(),
             min(max(1, round(self.validation_share * len(y))), len(y) - 1),
             (X.shape[1], *self.hidden_layer_sizes, outputs),
             torch.Generator().manual_seed(seed),
+            criterion,
             dropout=self.dropout,
             patience=self.patience,
-            lr=self.learning_rate,
-            optimizer__weight_decay=self.weight_decay,
             batch_size=self.batch_size,
             max_epochs=self.max_epochs,
-            **criterion,
+            lr=self.learning_rate,
+            weight_decay=self.weight_decay,
         )
-        self.n_epochs_ = len(self.net_.history)
-        self.coefs_, self.intercepts_ = in_user_units(self.net_.module_, features, responses)
+        self.n_epochs_ = len(self.held_losses_)
+        self.coefs_, self.intercepts_ = in_user_units(self.module_, features, responses)
         return self
 
     def predict(self, X: Any, quantiles: Sequence[float] | None = None) -> Array:

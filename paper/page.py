@@ -6,7 +6,7 @@ No sentence states a result by hand: what depends on an outcome is chosen by it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,8 +102,11 @@ class Run:
     #: Of each case, the fewest and the most.
     repeats: tuple[int, int]
     hours: float
-    #: Commit, machine and versions; empty where there is no store.
+    #: Machine and versions of the first task; empty where there is no store.
     made: dict[str, Any]
+    #: Processors and commits of the tasks, each once.
+    cpus: list[str]
+    commits: list[str]
 
     @property
     def lines(self) -> list[Line]:
@@ -127,7 +130,13 @@ def read_run(name: str, preset: Preset, folder: Path) -> Run:
         (min(repeats, default=0), max(repeats, default=0)),
         sum(record["seconds"] for record in known.values()) / 3600.0,
         (head or {}).get("made", {}),
+        *(unique(record["made"][name] for record in known.values()) for name in ("cpu", "commit")),
     )
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """Those that are not empty, each once, in their order."""
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def read_runs(preset: Preset, folder: Path) -> dict[str, Run]:
@@ -254,14 +263,15 @@ def sizes(preset: Preset) -> str:
 
 
 def run_rows(runs: Mapping[str, Run]) -> list[Row]:
-    """What has been run of each experiment, and from which commit."""
+    """What has been run of each experiment, and from which commits."""
     table = []
     for name, run in runs.items():
         fewest, most = run.repeats
         row = {"experiment": f"`{name}`", "what": run.title}
         row |= {"repeats": str(most) if fewest == most else f"{fewest} to {most}"}
         row |= {"tasks": f"{run.done} of {run.planned}", "core hours": f"{run.hours:.1f}"}
-        table.append({**row, "commit": run.made.get("commit", "")[:7] or MISSING})
+        commits = ", ".join(name[:7] for name in run.commits) or MISSING
+        table.append({**row, "commits": commits})
     total = {"experiment": "all", "tasks": str(sum(run.done for run in runs.values()))}
     return [*table, {**total, "core hours": f"{sum(run.hours for run in runs.values()):.1f}"}]
 
@@ -271,18 +281,16 @@ USED = ("localconformal", "numba", "numpy", "scikit-learn", "scipy", "skorch", "
 
 
 def machine(runs: Mapping[str, Run]) -> str:
-    """Machines and versions, each once."""
-    found = []
+    """Processors, then systems and versions, each once."""
+    found: list[str] = []
     for made in filter(None, (run.made for run in runs.values())):
         known = made["packages"].items()
         packages = ", ".join(f"{name} {version}" for name, version in known if name in USED)
-        found.append(
-            f"Machine: {made['cpu']}, {made['cores']} cores, {made['system']}; Python "
-            f"{made['python']}; {packages}."
-        )
+        found.append(f"{made['system']}, Python {made['python']}, {packages}.")
     if any(run.done and not run.made for run in runs.values()):
         found.append("A store without a commit was made before stores recorded theirs.")
-    return "\n\n".join(dict.fromkeys(found)) or NOT_YET
+    cpus = unique(cpu for run in runs.values() for cpu in run.cpus)
+    return "\n\n".join([f"Processors: {', '.join(cpus)}.", *unique(found)]) if cpus else NOT_YET
 
 
 def tolerances() -> str:

@@ -30,7 +30,6 @@ from registry import optional
 
 pytestmark = pytest.mark.ci
 torch = optional("torch")
-optional("skorch")
 optional("pooch")
 
 from paper.age_network import ImageNetwork, Training, augment, read_images, train_images  # noqa: E402

@@ -54,7 +54,6 @@ def test_cases_are_distinct_and_a_report_of_nothing_compares_nothing(name):
 def test_committed_tables_are_what_their_stores_say(name):
     # Without the networks, reports say that they were left out.
     optional("torch")
-    optional("skorch")
     experiment = load_experiment(name)
     records = read_store(STORES / f"{name}.jsonl", about(name, experiment, STANDARD))
     if not records:

@@ -13,7 +13,6 @@ from registry import optional
 
 pytestmark = pytest.mark.ci
 torch = optional("torch")
-optional("skorch")
 
 from paper.networks import Network, Perceptron  # noqa: E402
 
@@ -93,7 +92,8 @@ def test_the_folded_layers_are_the_network_as_trained():
     X, y = draw()
     network = clone(MEAN).fit(X, y)
     scaled = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(np.float32)
-    own = network.net_.predict(torch.from_numpy(scaled))[:, 0]
+    with torch.no_grad():
+        own = network.module_(torch.from_numpy(scaled)).numpy()[:, 0]
     unit = np.abs(y - y.mean()).mean()
     np.testing.assert_allclose(network.predict(X), own * unit + y.mean(), rtol=1e-5)
 
@@ -102,7 +102,7 @@ def test_the_best_epoch_is_kept():
     X, y = draw(200)
     settings = {"max_epochs": 60, "learning_rate": 0.05, "validation_share": 0.3}
     network = Network(**settings, random_state=0).fit(X, y)
-    losses = network.net_.history[:, "valid_loss"]
+    losses = network.held_losses_
     # The generator as a fit starts with it draws the rows held out.
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     held = torch.randperm(200, generator=torch.Generator().manual_seed(seed))[:60].numpy()
@@ -117,7 +117,7 @@ def test_training_ends_when_nothing_is_gained_or_at_an_interrupt(monkeypatch):
     noise = np.random.default_rng(1).normal(size=len(X))
     settings = {"max_epochs": 1000, "patience": 3, "validation_share": 0.3}
     network = Network(**settings, random_state=0).fit(X, noise)
-    losses = network.net_.history[:, "valid_loss"]
+    losses = network.held_losses_
     assert np.argmin(losses) == network.n_epochs_ - 1 - 3 < 996
 
     def interrupted(self, x):

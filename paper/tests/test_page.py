@@ -24,7 +24,6 @@ CHEAP = "independent_scores"
 def test_the_committed_page_is_what_the_stores_say():
     # Without the networks, reports say that they were left out.
     optional("torch")
-    optional("skorch")
     written = (STORES / PAGE).read_text(encoding="utf-8")
     assert page(read_runs(STANDARD, STORES), STANDARD) == written
     # Figures of the page are there.
