@@ -112,7 +112,9 @@ def folds_of(cv: Any, n: int, seed: int, y: Array) -> list[tuple[Index, Index]]:
         cv = KFold(n) if n > 1 else n
     if isinstance(cv, int | np.integer):
         if not 2 <= cv <= n:
-            raise ValueError(f"got cv={cv} for {n} rows; expected from 2 folds to one per row.")
+            raise ValueError(
+                f"got cv={cv} and n_samples={n}; expected from 2 folds to one per row."
+            )
         cv = KFold(int(cv), shuffle=True, random_state=seed)
     folds = [tuple(map(np.asarray, fold)) for fold in check_cv(cv).split(np.empty((n, 1)), y)]
     held = np.concatenate([fold for _, fold in folds])

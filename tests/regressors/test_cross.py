@@ -339,12 +339,12 @@ ADVERSARIAL = {
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("cv", [2, 5, "loo"])
+@pytest.mark.parametrize("cv", [2, 5, pytest.param("loo", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", ADVERSARIAL)
 def test_coverage_is_at_least_what_is_proven_on_adversarial_data(name, cv):
     estimator, draw = ADVERSARIAL[name]
     rng, n, found = np.random.default_rng(0), 40, []
-    for _ in range(150):
+    for _ in range(100):
         X_all, y_all = draw(n + 20, rng)
         model = SplitConformalRegressor(estimator, cv=cv, confidence_level=0.8, random_state=0)
         lower, upper = model.fit(X_all[:n], y_all[:n]).predict_interval(X_all[n:]).T
@@ -366,3 +366,14 @@ def test_coverage_is_near_the_level_on_ordinary_data(cls):
         found.append(np.mean((lower <= y_all[100:]) & (y_all[100:] <= upper)))
     error = np.std(found) / np.sqrt(len(found))
     assert 0.9 - 3 * error <= np.mean(found) <= 0.93 + 3 * error
+
+
+@pytest.mark.ci
+def test_rows_on_dask_are_predicted_and_not_fitted():
+    array = optional("dask.array")
+    model = make("slcp").fit(X, Y)
+    lazy = array.from_array(X_NEW, chunks=(10, 2))
+    found = model.predict_interval(lazy, LEVELS).compute()
+    np.testing.assert_allclose(found, model.predict_interval(X_NEW, LEVELS), rtol=1e-12)
+    with pytest.raises(ValueError, match="cv=4 with Dask rows"):
+        make("slcp").fit(lazy, array.from_array(Y[:30], chunks=10))

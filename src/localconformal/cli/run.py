@@ -42,9 +42,7 @@ def run(
     ] = None,
     integer: Annotated[bool, typer.Option("--integer", help="The target is whole.")] = False,
     sides: Annotated[str | None, console.option(help="upper or lower: one bound.")] = None,
-    cv: Annotated[
-        str | None, console.option(help="Folds (10), loo or oob: cross-conformal.")
-    ] = None,
+    cv: Annotated[str | None, console.option(help="Folds, such as 10, or loo.")] = None,
     test_size: console.TestSize = 0.2,
     time: Annotated[str | None, console.option(help="Column of times: check on the last.")] = None,
     seed: console.Seed = 0,

@@ -20,6 +20,8 @@ _EXCHANGEABLE = (
     "their rows alike"
 )
 
+_BAGS = "the proof out of bag is for a number of trees drawn at random (Kim, Xu and Barber, 2020)"
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class WithFolds(BaseConformalRegressor):
@@ -74,7 +76,9 @@ class WithFolds(BaseConformalRegressor):
         lost = self.calibration_.lost * (2.0 if self.parts_.sides.separate else 1.0)
         proven = max(0.0, 1.0 - 2.0 * (1.0 - self.confidence_level) - lost)
         assumed = (_EXCHANGEABLE, *promise.assumptions[1:])
-        return replace(promise, proven_level=proven, assumptions=assumed)
+        noted = (_BAGS,) if isinstance(self.calibration_, OutOfBag) else ()
+        caveats = (*promise.caveats, *noted)
+        return replace(promise, proven_level=proven, assumptions=assumed, caveats=caveats)
 
     def _why_no_distribution(self) -> str | None:
         if self._is_crossed:

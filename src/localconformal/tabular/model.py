@@ -57,8 +57,8 @@ CALIBRATION_SHARE = 0.25
 #: Rows to fit below which folds are proposed; what they gain is in benchmarks/results/cross.md.
 _FEW_ROWS = 1_500
 _PROPOSAL = (
-    "With so few rows, cv=10 (--cv 10) is worth trying: it sets none aside to calibrate. Coverage of "
-    "1 - 2 alpha is then proven, and about 1 - alpha usual; a fit takes some ten times as long."
+    "With so few rows, cv=10 (--cv 10) is worth trying: it sets none aside to calibrate. Coverage "
+    "of 1 - 2 alpha is then proven, and about 1 - alpha usual; a fit takes some ten times as long."
 )
 #: Values of a dict that are columns; anything else is the value of one row.
 _COLUMNS = (list, tuple, np.ndarray, pd.Series, pd.Index)
@@ -223,7 +223,11 @@ class Task:
             integer=self.integer,
         )
         laws = [*LAWS] if getattr(made, "law", None) is None else ["auto", *LAWS]
-        for name, choices in {"law": laws, "sides": SIDES, "cv": ("loo", "oob")}.items():
+        for name, choices in {
+            "law": laws,
+            "sides": SIDES,
+            "cv": ("loo", "a number of folds"),
+        }.items():
             if (given := getattr(self, name)) is None:
                 continue
             if not hasattr(made, name):
@@ -442,7 +446,7 @@ def fit_table_model(
         Whether the target is a whole number; then bounds are.
     sides : str or None, default=None
         For methods that have them, such as "upper"; None is the method's default.
-    cv : int, "loo", "oob" or None, default=None
+    cv : int, "loo" or None, default=None
         Folds, for methods that have them, such as 10: all rows train and all calibrate.
 
     Examples
