@@ -57,8 +57,9 @@ CALIBRATION_SHARE = 0.25
 #: Rows to fit below which folds are proposed; what they gain is in benchmarks/results/cross.md.
 _FEW_ROWS = 1_500
 _PROPOSAL = (
-    "With so few rows, cv=10 (--cv 10) is worth trying: it sets none aside to calibrate. Coverage "
-    "of 1 - 2 alpha is then proven, and about 1 - alpha usual; a fit takes some ten times as long."
+    "With so few rows, cv=10 (--cv 10) is worth trying: it sets none aside to calibrate, which "
+    "lowered the interval score of SLCP on five small tables by 9 % on average, at some 13 times "
+    "the time to fit. Coverage of 1 - 2 alpha is then proven, and 1 - alpha or a little more usual."
 )
 #: Values of a dict that are columns; anything else is the value of one row.
 _COLUMNS = (list, tuple, np.ndarray, pd.Series, pd.Index)
