@@ -51,6 +51,7 @@ EXAMPLES = [
     "plot_first_steps.py",
     "plot_any_model.py",
     "plot_categorical.py",
+    "plot_cross.py",
     "plot_groups.py",
     "plot_covariate_shift.py",
     "plot_bimodal.py",

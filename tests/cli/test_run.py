@@ -149,3 +149,27 @@ def test_one_side(data, tmp_path):
     assert (read_table(tmp_path / "out" / "intervals.csv")["lower"] == -1000.0).all()
     refuse(tmp_path, "There is no side 'above'", *options, "--sides", "above")
     refuse(tmp_path, "has no sides", *options[:4], *QUICK, "--out", tmp_path, "--sides", "upper")
+
+
+def test_folds_are_proposed_for_few_rows_and_set_none_aside(data, tmp_path):
+    options = ["run", data, "-t", "price", *QUICK]
+    plain = call_json(*options, "--out", tmp_path / "plain")
+    assert any("--cv 10" in note for note in plain["preparation"])
+    crossed = call_json(*options, "--cv", "4", "--out", tmp_path / "crossed")
+    assert not any("--cv 10" in note for note in crossed["preparation"])
+    assert crossed["rows"]["train"] == crossed["rows"]["calibrate"] == 320
+    assert crossed["coverage"][0]["band"] is None
+    assert crossed["guarantee"]["proven_level"] < 0.8
+    fitted = load_model(tmp_path / "crossed" / "model.skops")
+    made = read_table(tmp_path / "crossed" / "intervals.parquet")
+    again = fitted.predict(read_table(data).iloc[made["row"]])
+    np.testing.assert_allclose(again["upper"], made["upper"])
+    assert "about 0.9" in page_of(tmp_path / "crossed")
+    said = words_of(call(*options, "--cv", "4", "--out", tmp_path / "said"))
+    assert "320 to train and to calibrate" in said
+    for message, more in {
+        "choose one of loo": ["--cv", "ten"],
+        "which has no cv": ["--cv", "5", "--method", "lcp"],
+        "later rows than they score": ["--cv", "5", "--time", "sold"],
+    }.items():
+        refuse(tmp_path, message, *options, *more)

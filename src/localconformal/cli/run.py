@@ -42,6 +42,7 @@ def run(
     ] = None,
     integer: Annotated[bool, typer.Option("--integer", help="The target is whole.")] = False,
     sides: Annotated[str | None, console.option(help="upper or lower: one bound.")] = None,
+    cv: Annotated[str | None, console.option(help="Folds, such as 10, or loo.")] = None,
     test_size: console.TestSize = 0.2,
     time: Annotated[str | None, console.option(help="Column of times: check on the last.")] = None,
     seed: console.Seed = 0,
@@ -91,6 +92,7 @@ def run(
             support=None if support is None else _ends(support),
             integer=integer,
             sides=sides,
+            cv=int(cv) if cv and cv.isdecimal() else cv,
             source=str(data),
             new=new,
         )
@@ -151,7 +153,10 @@ def _ends(support: str) -> Any:
 
 def _summary(done: Run) -> Iterator[Any]:
     n, _, train, calibrate, held = (f"{count:,}" for count in done.rows.values())
-    yield f"{n} rows: {train} to train, {calibrate} to calibrate, {held} held out to check on."
+    parts = f"{train} to train, {calibrate} to calibrate"
+    if done.task.cv is not None:
+        parts = f"{train} to train and to calibrate"
+    yield f"{n} rows: {parts}, {held} held out to check on."
     yield from map(console.prose, done.notes)
     yield ""
     for row in done.coverage():

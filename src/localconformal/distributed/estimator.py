@@ -72,6 +72,11 @@ def fit(estimator: Any, X: Any, y: Any, extra: Any, fit_params: Mapping[str, Any
 def _check_kind(estimator: Any, *terms: Method | Parts) -> None:
     """A method whose rows are calibrated alike, or a refusal."""
     kind = type(estimator)
+    if not terms and getattr(estimator, "cv", None) is not None:
+        raise ValueError(
+            f"got cv={estimator.cv!r} with Dask rows, where one calibration set is large enough; "
+            "leave cv out, or fit to rows in memory: what comes out predicts Dask rows too."
+        )
     alike = all(type(t.correction) is Correction and t.sides.name != "signed" for t in terms)
     if kind.beside is not None or not alike:
         raise ValueError(

@@ -201,10 +201,10 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             fit_params = _routed_params(self, fit_params)
             _check_params(fit_params, len(y), self._base_estimator(0, fit_params), self.beside)
         split_seed, seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
-        train, held = split_rows(len(y), self.calibration_size, int(split_seed))
+        train, held = split_rows(len(y), self._held_out, int(split_seed))
         params = take_params(fit_params, train, len(y))
         task, method = self._start_fit(rows.take(train), y[train], len(train), int(seed), params)
-        self._set_parts(method.fit(task, self._timed))
+        self._fit_method(method, task, int(split_seed))
         if len(held):
             self._calibrate(rows.take(held), y[held])
         self._training_hashes = np.sort(row_hashes(task.rows.X, task.y))
@@ -239,6 +239,15 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             )
         self._calibrate(rows, target)
         return self
+
+    @property
+    def _held_out(self) -> Any:
+        """Rows of `fit` that do not train: a share, a number, or none of them for None."""
+        return self.calibration_size
+
+    def _fit_method(self, method: Method, task: Task, seed: int) -> None:
+        """Fit the terms to training rows."""
+        self._set_parts(method.fit(task, self._timed))
 
     # Steps of a fit, on Dask too.
 
@@ -728,7 +737,7 @@ def intervals_at(model: Any, rows: Rows, levels: Array) -> Array:
     return finish(model._bounds(rows, levels)[0], levels, model._support)
 
 
-def calibrate_on(model: Any, X: Any, y: Any, beside: Mapping[str, Any]) -> None:
+def calibrate_on(model: Any, X: Any, y: Any, **beside: Any) -> None:
     """`conformalize`, for rows that may repeat values of training rows but are other records."""
     model._calibrate(rows_of(model, X, beside), check_target(y, model._support))
 
@@ -738,8 +747,8 @@ def calibration_of(model: Any) -> Calibration:
     model._check_calibrated()
     if not isinstance(model.calibration_, Calibration):
         raise ValueError(
-            f"this {type(model).__name__} has no calibration scores, which are not kept on Dask; "
-            "call conformalize with rows in memory first."
+            f"this {type(model).__name__} has no calibration set in memory, since it was fitted on "
+            "Dask or with cv=; call conformalize with rows in memory first."
         )
     return model.calibration_
 

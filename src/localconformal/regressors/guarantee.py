@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+_IN_PRACTICE = (
+    "In practice it is about {:g}: the proven level, 1 - 2 alpha less a little for folds, is for "
+    "the worst of models (CV+, Barber, Candes, Ramdas and Tibshirani, 2021)."
+)
+
 
 def predictive_promise(n_calibration: int | None) -> str:
     """What `predict_quantiles` and `predict_cdf` promise, given so many calibration rows."""
@@ -24,8 +29,10 @@ class Guarantee:
 
     Coverage at ``confidence_level`` on average over new rows (``marginal``), at any number of
     calibration rows (``finite_sample``), and within each ``conditional_on`` ("cell"), where that is
-    not None. ``n_calibration`` is None before `conformalize`; ``predictive`` is the promise of
-    `predict_quantiles`, `predict_cdf` and `sample` in words, where there are any.
+    not None. Where less is proven than is seen, as across folds, ``proven_level`` is what is proven
+    and ``confidence_level`` about what is seen. ``n_calibration`` is None before `conformalize`;
+    ``predictive`` is the promise of `predict_quantiles`, `predict_cdf` and `sample` in words, where
+    there are any.
     """
 
     #: What methods assume that calibrate all rows alike.
@@ -42,6 +49,7 @@ class Guarantee:
     assumptions: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     predictive: str | None = None
+    proven_level: float | None = None
 
     def __str__(self) -> str:
         if not self.marginal:
@@ -49,10 +57,12 @@ class Guarantee:
         else:
             where = f" within each {self.conditional_on}" if self.conditional_on else " on average"
             when = " at any sample size" if self.finite_sample else " in large samples"
+            level = self.confidence_level if self.proven_level is None else self.proven_level
             promise = (
-                f"A new row lies in its interval with probability at least "
-                f"{self.confidence_level:g}{where},{when}."
+                f"A new row lies in its interval with probability at least {level:g}{where},{when}."
             )
+        if self.proven_level is not None:
+            promise += f" {_IN_PRACTICE.format(self.confidence_level)}"
         assumed = [f"Assumes that {text}." for text in self.assumptions]
         noted = [f"Note: {text}." for text in self.caveats]
         predictive = [] if self.predictive is None else [self.predictive]

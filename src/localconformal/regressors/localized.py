@@ -15,7 +15,7 @@ from localconformal.composition import ONE_SIDE, SIDES, Calibration, Method, Sid
 from localconformal.laws import LAW_METHODS, LAWS, AutoLaw
 from localconformal.laws.blend import EFFORTS, BlendedRegressor
 from localconformal.quantiles import Array
-from localconformal.regressors.base import BaseConformalRegressor
+from localconformal.regressors.cross import WithFolds
 from localconformal.rows import Rows
 from localconformal.scores import ResidualScore, Score, make_score
 
@@ -58,7 +58,7 @@ def _warn_of_points_outside(calibration: Calibration, level: float, why: str) ->
         )
 
 
-class _MayChooseLaw(BaseConformalRegressor):
+class _MayChooseLaw(WithFolds):
     """What ``law="auto"`` asks of an estimator: levels, the blend as its model, a warning."""
 
     conformity_score: Any

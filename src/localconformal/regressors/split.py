@@ -9,12 +9,12 @@ from typing import Any
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from localconformal.composition import Method, Sides, Task
-from localconformal.regressors.base import BaseConformalRegressor
+from localconformal.regressors.cross import WithFolds
 from localconformal.scores import AbsoluteScore, NormalisedScore, QuantileScore
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SplitConformalRegressor(BaseConformalRegressor):
+class SplitConformalRegressor(WithFolds):
     """Split conformal prediction: C(x) = mu(x) +- cq(1 - alpha; |y_i - mu(x_i)|).
 
     Examples
@@ -40,7 +40,7 @@ _CQR_METHODS = {
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ConformalizedQuantileRegressor(BaseConformalRegressor):
+class ConformalizedQuantileRegressor(WithFolds):
     """CQR: C(x) = [q_lo(x) - d u_lo(x), q_hi(x) + d u_hi(x)] (Romano et al., NeurIPS 2019).
 
     d = cq(1 - alpha; max((q_lo - y) / u_lo, (y - q_hi) / u_hi)) with units u = 1 for
@@ -74,7 +74,7 @@ class ConformalizedQuantileRegressor(BaseConformalRegressor):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MADSplitRegressor(BaseConformalRegressor):
+class MADSplitRegressor(WithFolds):
     """MADSplit: C(x) = mu(x) +- d s(x), d = cq(1 - alpha; |y_i - mu(x_i)| / s(x_i)).
 
     s(x) = max(sigma(x), 0) + beta x (median absolute residual), where sigma is fitted to

@@ -73,9 +73,11 @@ class Run:
     def coverage(self) -> list[dict[str, Any]]:
         """By level: coverage of the rows held out, the band it lies in 95 % of the time, size.
 
-        The band assumes continuous scores; it is None where the method has no marginal promise.
+        The band assumes continuous scores; it is None across folds, where coverage has no known
+        law, and where the method has no marginal promise.
         """
-        promised = self.model.regressor.guarantee_.marginal
+        promise = self.model.regressor.guarantee_
+        promised = promise.marginal and promise.proven_level is None
         sizes = (self.rows["calibrate"], self.rows["hold out"])
         by_level = np.moveaxis(self.intervals, 2, 0)
         return [
@@ -139,6 +141,7 @@ def run_table(
     support: tuple[float | None, float | None] | None = None,
     integer: bool = False,
     sides: str | None = None,
+    cv: int | str | None = None,
     source: str = "The table",
     new: str | Path | None = None,
 ) -> Run:
@@ -157,7 +160,7 @@ def run_table(
     time : str or None, default=None
         Column by which rows are split: the last are held out, those before them calibrate, the
         first train. None: at random.
-    support, integer, sides
+    support, integer, sides, cv
         As in `localconformal.tabular.fit_table_model`.
     source : str, default="The table"
         What messages call the table.
@@ -179,7 +182,7 @@ def run_table(
         identifier = identifier or table.index.name
         models.check_row_name(identifier, levels)
         options = (method, model, levels, law, named, by, random_state)
-        task = Task(target, *options, identifier, test_size, time, support, integer, sides)
+        task = Task(target, *options, identifier, test_size, time, support, integer, sides, cv)
         rows = known_rows(table, task, source)
     fit, held = rows.split(random_state)
     with _timed(seconds, "fit and calibrate"):
