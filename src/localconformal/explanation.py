@@ -72,12 +72,15 @@ def _plain(column: nw.Series[Any]) -> Any:
     if array.dtype.kind in "biumM" or (array.dtype.kind == "f" and column.dtype.is_float()):
         return array
     pairs = zip(column.to_list(), column.is_null().to_list(), strict=True)
-    return [None if missing else _plain_value(value) for value, missing in pairs]
+    values = [None if missing else value for value, missing in pairs]
+    known = [isinstance(value, timedelta) for value in values if value is not None]
+    if known and all(known):
+        return np.array(values, dtype="timedelta64[us]")
+    return [value if value is None else _plain_value(value) for value in values]
 
 
 def _plain_value(value: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
-    value = value.total_seconds() if isinstance(value, timedelta) else value
     value = float(value) if isinstance(value, Decimal) else value
     return value if isinstance(value, (str, int, float)) else str(value)
 
@@ -86,7 +89,8 @@ def _joined(column: nw.Series[Any], others: Any) -> nw.Series[Any]:
     """The column with further values below, of its own type where that can hold them."""
     name, backend = column.name, nw.get_native_namespace(column)
     values, zone = _plain(column), getattr(column.dtype, "time_zone", None)
-    if isinstance(values, np.ndarray) and isinstance(others, np.ndarray):
+    kinds = [one.dtype.kind for one in (values, others) if isinstance(one, np.ndarray)]
+    if len(kinds) == 2 and (kinds[0] == kinds[1] or set(kinds) <= set("biuf")):
         values = np.concatenate([values, others])
     else:
         below = nw.new_series(name, others, backend=backend)
@@ -104,7 +108,10 @@ def _joined(column: nw.Series[Any], others: Any) -> nw.Series[Any]:
             # Labels that only background rows have come last: the codes of the others stay.
             labels = [*dtype.categories, *backend.Series(values, dtype=object).dropna()]
             dtype = backend.CategoricalDtype([*dict.fromkeys(labels)], dtype.ordered)
-        return nw.from_native(backend.Series(values, name=name, dtype=dtype), series_only=True)
+        series = backend.Series(values, name=name, dtype=dtype)
+        # None would become False without a word.
+        if (series.isna() == backend.isna(np.array(values, dtype=object))).all():
+            return nw.from_native(series, series_only=True)
     if nw.dependencies.is_pandas_series(column.to_native()):
         return nw.from_native(backend.Series(values, name=name, dtype=object), series_only=True)
     return nw.from_native(backend.Series(name, values, strict=False), series_only=True)
