@@ -218,6 +218,27 @@ def stored(seeds):
     return found["seconds"] if kept else 0.0, kept
 
 
+def write(known, cells, seeds, seconds):
+    """The cells that are known, in their order; what is missing is run next time."""
+    rows = [known[one] for one in cells if one in known]
+    for row in rows:
+        row["verdict"] = verdict(row, len(cells))
+    outcomes = [row["verdict"] for row in rows]
+    summary = {
+        "command": f"OMP_NUM_THREADS=1 python -m benchmarks.stress --seeds {seeds}",
+        "machine": describe_machine(),
+        "seconds": seconds,
+        "fits": len(rows) * seeds,
+        "cells": len(rows),
+        "outcomes": {outcome: outcomes.count(outcome) for outcome in dict.fromkeys(outcomes)},
+        "rows": rows,
+    }
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "stress.json").write_text(json.dumps(summary, indent=1) + "\n")
+    (RESULTS / "stress.md").write_text(markdown_table(dashboard(rows)))
+    print(summary["outcomes"], flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=120)
@@ -228,27 +249,12 @@ def main():
     cells = [(name, scenario) for name in estimators() for scenario in SCENARIOS]
     seconds, known = (0.0, {}) if told.again else stored(told.seeds)
     new = [one for one in cells if one not in known]
-    made = joblib.Parallel(told.jobs, verbose=1)(
+    found = joblib.Parallel(told.jobs, return_as="generator")(
         joblib.delayed(cell)(name, scenario, told.seeds) for name, scenario in new
     )
-    known |= dict(zip(new, made, strict=True))
-    rows = [known[one] for one in cells]
-    for row in rows:
-        row["verdict"] = verdict(row, len(cells))
-    outcomes = [row["verdict"] for row in rows]
-    summary = {
-        "command": f"OMP_NUM_THREADS=1 python -m benchmarks.stress --seeds {told.seeds}",
-        "machine": describe_machine(),
-        "seconds": seconds + time.perf_counter() - start,
-        "fits": len(cells) * told.seeds,
-        "cells": len(cells),
-        "outcomes": {outcome: outcomes.count(outcome) for outcome in dict.fromkeys(outcomes)},
-        "rows": rows,
-    }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "stress.json").write_text(json.dumps(summary, indent=1) + "\n")
-    (RESULTS / "stress.md").write_text(markdown_table(dashboard(rows)))
-    print(summary["outcomes"])
+    for one, row in zip(new, found, strict=True):
+        known[one] = row
+        write(known, cells, told.seeds, seconds + time.perf_counter() - start)
 
 
 if __name__ == "__main__":

@@ -308,6 +308,19 @@ class WithExplanations:
         return make_frame(columns, like=take_rows(X, row) if is_frame(X) else X)
 
 
+def read_explained(explained: Any) -> tuple[list[str], Array, Array, Array]:
+    """Features, their parts (n, d), bases and widths (n,) of an `explain_width`, or refused."""
+    columns = columns_of(explained) if is_frame(explained) else []
+    names = [str(column.name) for column in columns]
+    if [name.rstrip("_") for name in names[-2:]] != ["base", "width"]:
+        raise ValueError(
+            f"got {type(explained).__name__} with the columns {names[-2:]} last; expected what "
+            "model.explain_width(X) returns."
+        )
+    table = np.stack([column.to_numpy().astype(np.float64) for column in columns], axis=1)
+    return names[:-2], table[:, :-2], table[:, -2], table[:, -1]
+
+
 def weights_between(model: Any) -> Callable[[Rows, Rows], Array]:
     """How much others speak for rows, (m, n) and at least 0, by a fitted regressor or law."""
     check_is_fitted(model)

@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression
 from table_frames import ALONE, frame
 
 import localconformal as lc
-from registry import ESTIMATORS, KINDS, ci_but, light, smooth_data
+from registry import ESTIMATORS, KINDS, ci_but, light, optional, smooth_data
 
 X_NEW = smooth_data(6, seed=9, d=3)[0]
 pytestmark = pytest.mark.filterwarnings("ignore:.*intervals are infinite:UserWarning")
@@ -189,6 +189,19 @@ def test_labels_that_only_background_rows_have():
     row = table[1:2].assign(kind=lambda one: pd.Categorical(one["kind"].astype(str)))
     assert list(row["kind"].cat.categories) < ["u", "v"]
     pd.testing.assert_frame_equal(model.explain_width(row), together[1:2])
+
+
+@pytest.mark.ci
+def test_model_files_keep_the_background(tmp_path):
+    optional("skops")
+    X, y = smooth_data(300, 0)
+    kind = pd.Categorical(np.where(X[:, 1] > 0, "u", None))
+    times = pd.Timestamp("2024-03-01") + pd.to_timedelta(np.arange(300), unit="h")
+    table = pd.DataFrame({"a": X[:, 0], "kind": kind, "whole": np.arange(300), "time": times})
+    for rows in (X, table):
+        model = lc.SLCPRegressor(law=lc.KernelLaw(bandwidth=0.5), random_state=0).fit(rows, y)
+        again = lc.io.load_model(lc.io.save_model(model, tmp_path / "model.skops"))
+        pd.testing.assert_frame_equal(again.explain_width(rows[:3]), model.explain_width(rows[:3]))
 
 
 def test_a_feature_may_be_called_width():

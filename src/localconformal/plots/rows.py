@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from localconformal.explanation import weights_between
+from localconformal.explanation import read_explained, weights_between
 from localconformal.laws.base import effective_size
 from localconformal.metrics import coverage, length_error_corr
 from localconformal.metrics.intervals import (
@@ -296,3 +296,67 @@ def _draw_weights(ax: Axes, frame: Any, upwards: str) -> None:
             bar.ax.tick_params(colors=art.INK, labelsize=art.SMALL_SIZE, color=art.FAINT)
     if upwards == "weight":
         ax.set_ylim(bottom=0.0)
+
+
+def plot_width(
+    explained: Any, row: int | None = None, *, max_features: int = 10, ax: Axes | None = None
+) -> tuple[Axes, Any]:
+    """Draw what each feature adds to widths: of one row, or on average over all of them.
+
+    Of a row, bars lead from ``base``, the mean width of background rows, to the row's width, the
+    feature that adds or takes most first. Without a row, bars are means of the parts' sizes. The
+    frame has one line per bar: feature, part, start and stop.
+
+    Parameters
+    ----------
+    explained : frame
+        What `explain_width` returned.
+    row : int or None, default=None
+        Position of the row in the frame.
+    max_features : int, default=10
+        Bars; all other features together are one more.
+    ax : matplotlib axes, default=None
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> found = pd.DataFrame({"a": [1.0, -1.0], "b": [0.5, 2.0], "base": 3.0, "width": [4.5, 4.0]})
+    >>> ax, frame = plot_width(found, row=0)
+    >>> frame["feature"].tolist(), float(frame["stop"].iloc[-1])
+    (['a', 'b'], 4.5)
+    """
+    art.check_packages("plot_width")
+    import pandas as pd
+
+    names, parts, base, width = read_explained(explained)
+    if row is not None and not 0 <= row < len(parts):
+        raise ValueError(f"got row={row!r}; expected a position from 0 to {len(parts) - 1}.")
+    known = np.isfinite(parts).all(axis=1) if row is None else np.isfinite(parts[[row]]).all(axis=1)
+    if not known.any():
+        raise ValueError("got infinite widths alone, which have no parts; explain other rows.")
+    found = np.abs(parts[known]).mean(axis=0) if row is None else parts[row]
+    order = np.argsort(-np.abs(found), kind="stable")
+    first, rest = order[:max_features], order[max_features:]
+    labels, values = [art.plain(names[j]) for j in first], [*found[first]]
+    if len(rest):
+        labels, values = [*labels, f"{len(rest)} others"], [*values, found[rest].sum()]
+    stop = np.cumsum(values) + base[row] if row is not None else np.array(values)
+    start = stop - np.array(values)
+    frame = pd.DataFrame({"feature": labels, "part": values, "start": start, "stop": stop})
+    ax = art.make_axes(ax, (6.4, 1.4 + 0.3 * len(labels)))
+    colours = np.where(frame["part"] < 0.0, art.SECOND, art.MISS)
+    ax.barh(range(len(frame)), stop - start, left=start, color=colours, height=0.62)
+    ax.set_yticks(range(len(frame)), labels)
+    ax.invert_yaxis()
+    if row is None:
+        art.finish(ax, "mean size of the part of the width", "")
+        mean = say_number(float(width[known].mean()))
+        said = [f"Mean of {int(known.sum()):,} rows; their mean width is {mean}."]
+    else:
+        for end, look in ((base[row], art.IDEAL), (width[row], "-")):
+            ax.axvline(end, color=art.INK, lw=1.0, ls=look, zorder=0)
+        art.finish(ax, "width", "")
+        said = [f"Dashed: {say_number(base[row])}, the mean width of background rows."]
+        said += [f"Line: {say_number(width[row])}, the width of this row."]
+    art.caption(ax, said)
+    return ax, frame
