@@ -344,10 +344,12 @@ def plot_width(
     start = stop - np.array(values)
     frame = pd.DataFrame({"feature": labels, "part": values, "start": start, "stop": stop})
     ax = art.make_axes(ax, (6.4, 1.4 + 0.3 * len(labels)))
-    colours = np.where(frame["part"] < 0.0, art.SECOND, art.MISS)
+    # Sizes have no sign to be told.
+    colours = np.where(frame["part"] < 0.0, art.SECOND, art.MAIN if row is None else art.MISS)
     ax.barh(range(len(frame)), stop - start, left=start, color=colours, height=0.62)
     ax.set_yticks(range(len(frame)), labels)
     ax.invert_yaxis()
+    ax.margins(x=0.05)
     if row is None:
         art.finish(ax, "mean size of the part of the width", "")
         mean = say_number(float(width[known].mean()))
