@@ -304,3 +304,36 @@ def test_one_side_is_drawn_to_the_edge_and_no_row_is_called_infinite(end):
         assert "intervals are infinite" not in caption_of(ax)
     axes, _ = plots.plot_comparison(X_, Y, {"a": one}, [0.2, 0.6, 1.0])
     assert any("one side" in text.get_text() for text in axes[0, 0].findobj(Text))
+
+
+def explained(rows=4):
+    rng = np.random.default_rng(0)
+    parts = pd.DataFrame(rng.normal(size=(rows, 14)), columns=[f"$f{j}$" for j in range(14)])
+    return parts.assign(base=3.0, width=3.0 + parts.sum(axis=1))
+
+
+def test_bars_lead_from_the_base_to_the_width():
+    found = explained()
+    ax, drawn = plots.plot_width(found, row=2, max_features=5)
+    assert drawn["feature"].iloc[-1] == "9 others"
+    np.testing.assert_allclose(drawn["stop"].iloc[-1], found["width"][2])
+    np.testing.assert_allclose(drawn["start"], [3.0, *drawn["stop"][:-1]])
+    sizes = drawn["part"][:5].abs().tolist()
+    assert sizes == sorted(sizes, reverse=True)
+    assert f"Line: {say_number(found['width'][2])}" in caption_of(ax)
+    ax, means = plots.plot_width(found, max_features=14)
+    np.testing.assert_allclose(means["part"].sum(), found.iloc[:, :14].abs().mean().sum())
+    ax.figure.savefig(io.BytesIO())
+
+
+def test_widths_that_cannot_be_drawn_are_refused():
+    infinite = explained(1).assign(**{"$f0$": np.nan, "width": np.inf})
+    for frame, row, said in (
+        (infinite, 0, "infinite widths alone"),
+        (infinite, None, "infinite widths alone"),
+        (explained(), 4, "from 0 to 3"),
+        (explained()[["width", "base"]], 0, "explain_width"),
+        ([[1.0]], 0, "explain_width"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            plots.plot_width(frame, row)

@@ -241,3 +241,19 @@ def test_the_same_arguments_give_the_same_page_without_addresses_of_objects(argu
     assert "function" in page
     assert "RandomState(MT19937)" in page
     assert not re.search(r"0x[0-9a-fA-F]{6,}", page)
+
+
+def test_widths_are_explained_where_they_are_given(arguments, page):
+    parts = pd.DataFrame({"<b>": [1.0, -2.0, np.nan], "other": [0.25, 0.5, np.nan]})
+    found = parts.assign(base=3.0, width=[4.25, 1.5, np.inf])
+    content = report_content(**arguments, explained=found)
+    average, widest = content["widths"]["tables"]
+    assert average["rows"] == [["<b>", "1.5"], ["other", "0.375"]]
+    assert widest["rows"] == [["<b>", "1"], ["other", "0.25"]]
+    assert "3 to 4.25" in content["widths"]["lines"][1]
+    told = render(content)
+    assert "Why intervals are wide" in told
+    assert "Why intervals are wide" not in page
+    assert "&lt;b&gt;" in told
+    infinite = report_content(**arguments, explained=found[2:])
+    assert infinite["widths"]["tables"] == []

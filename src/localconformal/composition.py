@@ -90,6 +90,14 @@ class Sides:
         """The ends of an interval that are not infinite on purpose."""
         return ONE_SIDE.get(self.name, slice(0, 2))
 
+    def model_level(self, level: float) -> float:
+        """The level of the two-sided interval whose ends quantile models are trained for.
+
+        One side has all of alpha: its quantile is an end of the interval that leaves as much out at
+        the other end too. Below 1/2 the ends would cross, and the models stay short of the median.
+        """
+        return max(2.0 * level - 1.0, 0.1) if self.name in ONE_SIDE else level
+
     def together(self, p: Array) -> Array:
         """The adjusted score that is calibrated where sides are not separate: -> (n, 1, L)."""
         return p[:, self.closed].max(axis=1, keepdims=True)
@@ -425,6 +433,7 @@ class Method:
         self, task: Task, stage: Callable[[str], AbstractContextManager[Any]] = nullcontext
     ) -> Parts:
         """Fit every term, each from what the ones before it say of training rows."""
+        task = replace(task, confidence_level=self.sides.model_level(task.confidence_level))
         if not self.needs_reference:
             with stage("train"):
                 final = task.fit(self.score)

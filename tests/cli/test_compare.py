@@ -38,3 +38,14 @@ def test_json_is_one_document_and_failures_are_in_it(table, tmp_path):
     printed = call_json("compare", table, "-t", "price", *methods, "--out", tmp_path)
     assert [one["method"] for one in printed["standings"]] == ["split"]
     assert "quantiles" in printed["failed"]["cqr"]
+
+
+def test_known_values_of_the_target(table, tmp_path):
+    options = ["--support", "0,", "--integer", "--out", tmp_path]
+    result = call("compare", table, *QUICK, *options)
+    assert (result.exit_code, "not whole numbers" in result.stderr) == (2, True)
+    result = call("compare", table, *QUICK, "--support", "0-9", "--out", tmp_path)
+    assert (result.exit_code, "expected LOW,HIGH" in result.stderr) == (2, True)
+    call("compare", table, *QUICK, "--support", "-999,9999", "--out", tmp_path)
+    page = json.loads((tmp_path / "compare.json").read_text())
+    assert all(one["mean_length"] < 10_998 for one in page["standings"])

@@ -7,11 +7,12 @@ import functools
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, QuantileRegressor
 
 import localconformal as lc
 from localconformal.adjustments import ADJUSTMENTS
 from localconformal.metrics import coverage, coverage_band
+from localconformal.rows import split_rows
 from predictive_models import make
 from registry import awkward_data, ci_but, optional, smooth_data
 
@@ -52,9 +53,9 @@ def test_the_bound_is_its_formula(side):
 @pytest.mark.parametrize("adjustment", ci_but(["additive", "theta", "plain"], ADJUSTMENTS))
 @pytest.mark.parametrize("score", ["residual", "quantile", "response"])
 def test_it_is_the_bound_of_the_union_that_has_as_much_alpha_there(side, adjustment, score):
-    params = {"adjustment": adjustment, "conformity_score": score, "confidence_level": 0.8}
-    one = fitted(side, **params).predict_interval(X_NEW, 0.9)
-    union = fitted("union", **params).predict_interval(X_NEW, 0.8)
+    params = {"adjustment": adjustment, "conformity_score": score}
+    one = fitted(side, **params, confidence_level=0.9).predict_interval(X_NEW)
+    union = fitted("union", **params, confidence_level=0.8).predict_interval(X_NEW)
     end = SIDES[side][0]
     np.testing.assert_allclose(one[:, end], union[:, end], rtol=1e-12)
 
@@ -127,3 +128,29 @@ def test_coverage_is_within_its_band(cls, law, side):
     # The mean of five varies less than one.
     low, high = coverage_band(200, 1_000, 0.9)
     assert low < np.mean(found) < high
+
+
+@pytest.mark.parametrize("level", [0.9, 0.3])
+def test_quantile_models_are_trained_at_alpha(side, level):
+    X, y = smooth_data(400, 0)
+    options = {"conformity_score": "quantile", "adjustment": "plain", "confidence_level": level}
+    base = QuantileRegressor(alpha=0)
+    model = lc.LocalizedConformalRegressor(base, sides=side, random_state=0, **options)
+    score = model.fit(X, y).score_
+    tail = min(1.0 - level, 0.45)
+    np.testing.assert_allclose(score.levels_, [tail, 0.5, 1.0 - tail])
+    both = lc.LocalizedConformalRegressor(base, random_state=0, **options).fit(X, y).score_
+    np.testing.assert_allclose(both.levels_, [(1 - level) / 2, 0.5, (1 + level) / 2])
+    if level == 0.9:
+        # The bound is the model's own quantile, moved by a correction that is nearly nothing.
+        X_train, train = X, np.isin(np.arange(400), split_rows(400, 0.25, seed_of(model))[0])
+        end = 1 if side == "upper" else 0
+        direct = QuantileRegressor(alpha=0, quantile=0.9 if end else 0.1)
+        expected = direct.fit(X_train[train], y[train]).predict(X_NEW)
+        moved = model.predict_interval(X_NEW)[:, end] - expected
+        np.testing.assert_allclose(moved, moved[0], atol=1e-6)
+
+
+def seed_of(model):
+    """The seed of the split into training and calibration rows."""
+    return int(np.random.RandomState(model.random_state).randint(2**31 - 1, size=2)[0])

@@ -110,3 +110,12 @@ def test_what_cannot_be_compared_is_one_sentence(table, n, changes, words):
     options = {"target": "y", "methods": METHODS, "model": "linear", **changes}
     with pytest.raises(ValueError, match=words):
         compare_methods(table[:n], **options)
+
+
+def test_known_values_of_the_target_reach_every_method(table, compared):
+    counts = table.assign(y=table["y"].abs().mul(5).round().clip(upper=4))
+    known = {"support": (0, 4), "integer": True}
+    found = compare_methods(counts, "y", METHODS, model="linear", **known)
+    for attempt in found.trials[0].attempts.values():
+        assert np.isin(attempt.intervals, range(5)).all()
+    assert not any("would keep bounds" in note for note in found.notes)

@@ -26,6 +26,8 @@ def compare(
     features: console.Features = None,
     model: console.Model = "hgb",
     level: Annotated[float, typer.Option("--level", "-l", help="Share of rows to cover.")] = 0.9,
+    support: console.Support = None,
+    integer: console.Integer = False,
     test_size: console.TestSize = 0.2,
     repeats: Annotated[int, typer.Option(help="Random splits to average over.")] = 1,
     seed: console.Seed = 0,
@@ -60,6 +62,8 @@ def compare(
         test_size=test_size,
         repeats=repeats,
         random_state=seed,
+        support=console.ends_of(support),
+        integer=integer,
         source=str(data),
     )
     record = {"data": data, "target": target, "model": model, **found.record()}

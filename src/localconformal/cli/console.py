@@ -49,6 +49,8 @@ Columns = list[str] | None
 Features = Annotated[Columns, option(help="Columns to predict from: a,b or repeated; else all.")]
 Model = Annotated[str, typer.Option(help="default, hgb, forest, linear, or a .skops file.")]
 TestSize = Annotated[float, typer.Option(help="Share of rows to check on.")]
+Support = Annotated[str | None, option(help="LOW,HIGH of the target; 0, is 0 or more.")]
+Integer = Annotated[bool, typer.Option("--integer", help="The target is whole.")]
 Out = Annotated[Path, typer.Option(help="Folder; files there are replaced.", file_okay=False)]
 
 
@@ -162,6 +164,18 @@ def log_lines() -> Iterator[None]:
     finally:
         logger.setLevel(before)
         logger.removeHandler(handler)
+
+
+def ends_of(support: str | None) -> Any:
+    """The two ends that a text names, None for one that it leaves open; None of no text."""
+    if support is None:
+        return None
+    try:
+        low, high = (float(end) if end.strip() else None for end in support.split(","))
+    except ValueError:
+        what = "expected LOW,HIGH, of which one may be left out, such as 0, or 0,100"
+        raise ValueError(f"got --support {support!r}; {what}.") from None
+    return low, high
 
 
 def split_names(given: list[str] | None, columns: list[str]) -> list[str]:

@@ -37,10 +37,8 @@ def run(
     method: Annotated[str, typer.Option(help=f"{console.METHOD_NAMES}.")] = "slcp",
     law: Annotated[str | None, console.option(help="auto, forest, ..., or the method's.")] = None,
     new: Annotated[Path | None, console.option(help="A table of new rows to predict too.")] = None,
-    support: Annotated[
-        str | None, console.option(help="LOW,HIGH of the target; 0, is 0 or more.")
-    ] = None,
-    integer: Annotated[bool, typer.Option("--integer", help="The target is whole.")] = False,
+    support: console.Support = None,
+    integer: console.Integer = False,
     sides: Annotated[str | None, console.option(help="upper or lower: one bound.")] = None,
     cv: Annotated[str | None, console.option(help="Folds, such as 10, or loo.")] = None,
     test_size: console.TestSize = 0.2,
@@ -89,7 +87,7 @@ def run(
             test_size=test_size,
             time=time,
             random_state=seed,
-            support=None if support is None else _ends(support),
+            support=console.ends_of(support),
             integer=integer,
             sides=sides,
             cv=int(cv) if cv and cv.isdecimal() else cv,
@@ -139,16 +137,6 @@ def predict(
     document = {"rows": done.rows, "file": out, "target": fitted.target, "notes": done.notes}
     said = [f"{say_rows(done.rows)} predicted.", *done.notes, f"Intervals: {out}"]
     console.show(document, said, as_json)
-
-
-def _ends(support: str) -> Any:
-    """The two ends that a text names, None for one that it leaves open."""
-    try:
-        low, high = (float(end) if end.strip() else None for end in support.split(","))
-    except ValueError:
-        what = "expected LOW,HIGH, of which one may be left out, such as 0, or 0,100"
-        raise ValueError(f"got --support {support!r}; {what}.") from None
-    return low, high
 
 
 def _summary(done: Run) -> Iterator[Any]:

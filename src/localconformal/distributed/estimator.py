@@ -127,7 +127,8 @@ def _fit_parts(
     task, method = estimator._start_fit(first, np.empty(0), n_train, seed, {})
     _check_kind(estimator, method)
     shell = estimator._light_copy()
-    training = Training(shell, method.score, task.estimator, blocks, roles, n_train, seed)
+    level = method.sides.model_level(estimator.confidence_level)
+    training = Training(shell, method.score, level, task.estimator, blocks, roles, n_train, seed)
     with estimator._timed("train"):
         scorers = make_scorers(method.reference, training, method.needs_reference)
     parts = Parts(scorers.final, method.sides, method.correction)

@@ -47,6 +47,7 @@ class Training:
 
     shell: Any
     score: Score
+    level: float
     estimator: Any
     blocks: Blocks
     roles: Roles
@@ -104,8 +105,8 @@ def _train(training: Training, left_out: list[int]) -> list[Score]:
         )
     share = _MODEL_ROWS / training.n_train
     drawn = training.blocks.map(_draw_training, training.shell, training.roles, share)
-    sample, level = Step(_stack_sample, drawn), training.shell.confidence_level
-    parts = held((training.score, training.estimator, level, training.seed))
+    sample = Step(_stack_sample, drawn)
+    parts = held((training.score, training.estimator, training.level, training.seed))
     return list(compute(*(Step(_fit_score, sample, fold, parts) for fold in left_out)))
 
 

@@ -12,7 +12,12 @@ from localconformal.plots.coverage import (
     plot_group_coverage,
     plot_methods,
 )
-from localconformal.plots.rows import plot_length_error, plot_local_weights, plot_sorted
+from localconformal.plots.rows import (
+    plot_length_error,
+    plot_local_weights,
+    plot_sorted,
+    plot_width,
+)
 
 __all__ = [
     "plot_bands",
@@ -24,4 +29,5 @@ __all__ = [
     "plot_local_weights",
     "plot_methods",
     "plot_sorted",
+    "plot_width",
 ]

@@ -27,6 +27,7 @@ from localconformal.audit.audit import (
 )
 from localconformal.audit.cells import ALPHA
 from localconformal.columns import as_table
+from localconformal.explanation import read_explained
 from localconformal.io.files import write_whole
 from localconformal.metrics import coverage_band
 from localconformal.metrics.intervals import check_one_level, is_covered
@@ -50,7 +51,7 @@ _DIGITS = 6
 #: Characters of the conditions of a rule, of a paragraph, and of a model's settings.
 _CONDITIONS, _PARAGRAPH, _SETTINGS = 400, 600, 4_000
 #: Parts told as sentences, and rows of the tables.
-_MAX_SENTENCES, _MAX_ROWS, _MAX_PARTS, _MAX_NOTES = 12, 400, 60, 60
+_MAX_SENTENCES, _MAX_ROWS, _MAX_PARTS, _MAX_NOTES, _MAX_FEATURES = 12, 400, 60, 60, 10
 
 
 def write_report(audit: Audit, path: str | Path, **content: Any) -> Path:
@@ -82,6 +83,7 @@ def report_content(
     y: ArrayLike | None = None,
     intervals: ArrayLike | None = None,
     y_pred: ArrayLike | None = None,
+    explained: Any = None,
     random_state: int = 0,
     group_hint: str = "pass groups= to the audit",
 ) -> dict[str, Any]:
@@ -105,6 +107,8 @@ def report_content(
     y_pred : array of shape (n,), default=None
         Point predictions of these rows, for their errors and a chart; None asks the model, where
         it is asked for the intervals too.
+    explained : frame, default=None
+        What ``model.explain_width`` said of some rows: which features make intervals wide.
     random_state : int, default=0
         Seed of the rows drawn.
     group_hint : str, default="pass groups= to the audit"
@@ -135,6 +139,7 @@ def report_content(
         "predictions": list(filter(None, (found.warning, found.text))) if found else [],
         "charts": charts.all_charts(audit, rows, comparison, random_state),
         "slab": _slab_lines(audit),
+        "widths": None if explained is None else _widths(explained),
         "comparison": None if comparison is None else _methods(comparison),
         "making": _model_facts(model),
         "facts": _data_facts(audit, X, model, random_state),
@@ -323,6 +328,31 @@ def _slab_lines(audit: Audit) -> list[str]:
     found = f"of the {say_rows(slab.found_n)} that found it {say_share(slab.found_coverage)}"
     held = f"Covered, of the rows in it that did not find it: {phrase}"
     return [first, f"{held}; {found}, which is low by construction."]
+
+
+def _widths(explained: Any) -> dict[str, Any]:
+    """Which features make intervals wide: on average, and for the widest row."""
+    names, parts, base, width = read_explained(explained)
+    known = np.flatnonzero(np.isfinite(parts).all(axis=1))
+    if not len(known):
+        return {"lines": ["The intervals of the rows explained are infinite."], "tables": []}
+    mean, widest = np.abs(parts[known]).mean(axis=0), known[np.argmax(width[known])]
+    usual, most = np.argsort(-mean)[:_MAX_FEATURES], np.argsort(-np.abs(parts[widest]))
+    ends = f"{_say(float(base[widest]))} to {_say(float(width[widest]))}"
+    lines = [
+        f"What each feature adds to the width, or takes from it, in {say_rows(len(known))}: "
+        "Shapley values, which add up to the width less the mean width of background rows.",
+        f"The widest of them goes from {ends}.",
+    ]
+    tables = [
+        _table("On average", ("feature", "mean size"), [(names[j], float(mean[j])) for j in usual]),
+        _table(
+            f"The widest, row {widest}",
+            ("feature", "part"),
+            [(names[j], float(parts[widest, j])) for j in most[:_MAX_FEATURES]],
+        ),
+    ]
+    return {"lines": lines, "tables": tables}
 
 
 def _methods(comparison: Comparison) -> dict[str, Any]:

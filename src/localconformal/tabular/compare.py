@@ -150,6 +150,8 @@ def compare_methods(
     test_size: float = 0.2,
     repeats: int = 1,
     random_state: int = 0,
+    support: tuple[float | None, float | None] | None = None,
+    integer: bool = False,
     source: str = "The table",
 ) -> Ranking:
     """Fit every method on the same rows, test it on the same others, and rank.
@@ -159,7 +161,7 @@ def compare_methods(
 
     Parameters
     ----------
-    table, target, model, features, test_size, random_state, source
+    table, target, model, features, test_size, random_state, support, integer, source
         As in `run_table`; the model is that of every method.
     methods : str or sequence of str, default=()
         Names such as "slcp", "cqr", "split"; none is all that need no further input.
@@ -183,6 +185,7 @@ def compare_methods(
     if len(levels) > 1:
         raise ValueError(f"got {len(levels)} levels; expected one confidence_level to compare at.")
     task = Task(target, "slcp", model, levels, None, chosen, seed=random_state, test_size=test_size)
+    task = replace(task, support=support, integer=integer)
     with about(source):
         rows = known_rows(as_pandas(table), task, source)
     with stage("", len(names) * repeats) as step:
