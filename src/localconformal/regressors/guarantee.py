@@ -23,9 +23,10 @@ class Guarantee:
     """The coverage promise of a fitted estimator.
 
     Coverage at ``confidence_level`` on average over new rows (``marginal``), at any number of
-    calibration rows (``finite_sample``), and within each ``conditional_on`` ("cell"), where that is
-    not None. ``n_calibration`` is None before `conformalize`; ``predictive`` is the promise of
-    `predict_quantiles`, `predict_cdf` and `sample` in words, where there are any.
+    calibration rows (``finite_sample``), and within each ``conditional_on`` ("cell", "group", or
+    under each "shift ..."), where that is not None. ``n_calibration`` is None before
+    `conformalize`; ``predictive`` is the promise of `predict_quantiles`, `predict_cdf` and `sample`
+    in words, where there are any.
     """
 
     #: What methods assume that calibrate all rows alike.
@@ -47,7 +48,10 @@ class Guarantee:
         if not self.marginal:
             promise = "No coverage level is guaranteed."
         else:
-            where = f" within each {self.conditional_on}" if self.conditional_on else " on average"
+            where = " on average"
+            if self.conditional_on:
+                is_shift = self.conditional_on.startswith("shift")
+                where = f" {'under' if is_shift else 'within'} each {self.conditional_on}"
             when = " at any sample size" if self.finite_sample else " in large samples"
             promise = (
                 f"A new row lies in its interval with probability at least "
