@@ -356,7 +356,7 @@ class ThresholdPath:
         S: Array = scores - centre
         rng = np.random.default_rng(seed)
         tie = _TIE * (float(np.abs(S).max()) or 1.0)
-        second, rows = rng.random(n), np.arange(n)
+        second, rows = rng.random((n,)), np.arange(n)
         # Gauss's exchanges of rows bring d independent ones to the front.
         _, exchanges = linalg.lu_factor(points)
         for place, row in enumerate(exchanges[:d]):
