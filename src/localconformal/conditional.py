@@ -32,13 +32,15 @@ class Design(Curve, BaseEstimator):
     """phi(x), (n, p): the constant, an indicator for each label of each variable, the features.
 
     ``groups`` is a list of columns and functions of X that give labels, or None; ``features`` a
-    function of X with numbers (n, k), or None. Labels are those of training rows. Without any:
+    function of X with numbers (n, k), or None. Labels are those of training rows; of a variable,
+    those of fewer rows than ``fewest`` are one group together, new ones included. Without any:
     five functions of the prediction, each 1 at one quantile and 0 at the next, linear between.
     """
 
-    def __init__(self, groups: Any = None, features: Any = None) -> None:
+    def __init__(self, groups: Any = None, features: Any = None, fewest: int = 1) -> None:
         self.groups = groups
         self.features = features
+        self.fewest = fewest
 
     def fit(self, reference: Reference, parts: Parts) -> Design:
         """Learn labels, the quantiles of predictions, and which columns follow from others."""
@@ -46,10 +48,14 @@ class Design(Curve, BaseEstimator):
         self.knots_ = None
         if self.groups is None and self.features is None and rows.beside is None:
             self.score_, self.knots_ = reference.score, np.unique(np.quantile(rows.point, _PEAKS))
-        self.labels_ = {name: np.unique(labels) for name, labels in self._variables(rows)}
-        self.groups_ = [
-            f"{name} = {label}" for name, labels in self.labels_.items() for label in labels
-        ]
+        self.labels_, self.joined_, self.groups_ = {}, {}, []
+        for name, labels in self._variables(rows):
+            found, counts = np.unique(labels, return_counts=True)
+            self.labels_[name] = kept = found[counts >= self.fewest]
+            if joined := len(found) - len(kept):
+                self.joined_[name] = joined
+            self.groups_ += [f"{name} = {label}" for label in kept]
+            self.groups_ += [f"{name}: other labels"] * (joined > 0)
         if len(self.groups_) > _MOST_COLUMNS:
             most = max(self.labels_, key=lambda name: len(self.labels_[name]))
             raise ValueError(
@@ -67,6 +73,8 @@ class Design(Curve, BaseEstimator):
         columns = [np.ones((len(rows), 1))]
         for name, labels in self._variables(rows):
             columns.append(labels[:, None] == self.labels_[name])
+            if name in self.joined_:
+                columns.append(~columns[-1].any(axis=1, keepdims=True))
         if self.knots_ is not None:
             point, peaks = self.score_(rows).point, np.eye(len(self.knots_))
             columns += [np.interp(point, self.knots_, peak)[:, None] for peak in peaks]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
-from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from localconformal.composition import Method, Task
 from localconformal.conditional import Conditional, Design
@@ -38,6 +38,9 @@ class ConditionalConformalRegressor(LocalizedConformalRegressor):
     features : callable, default=None
         A function of X that returns numbers (n, k), such as a spline of a column. The constant is
         added. Without groups and features: five piecewise linear functions of the prediction.
+    min_group_rows : int, default=1
+        Labels of a variable with fewer training rows are one group together, and so are new ones.
+        A group with too few calibration rows for the level has infinite intervals: 9 for 90 %.
     conformity_score : str or object, default="absolute"
         As in `LocalizedConformalRegressor`.
     law : str or object, default=None
@@ -62,6 +65,7 @@ class ConditionalConformalRegressor(LocalizedConformalRegressor):
     _parameter_constraints = {  # noqa: RUF012
         "groups": [None, list, tuple, str, Integral, callable],
         "features": [None, callable],
+        "min_group_rows": [Interval(Integral, 1, None, closed="left")],
         "law": [None, StrOptions({"auto", *LAWS}), HasMethods(LAW_METHODS)],
         "randomised": ["boolean"],
     }
@@ -71,6 +75,7 @@ class ConditionalConformalRegressor(LocalizedConformalRegressor):
 
     groups: Any = None
     features: Any = None
+    min_group_rows: int = 1
     conformity_score: Any = "absolute"
     law: Any = None
     randomised: bool = False
@@ -81,7 +86,8 @@ class ConditionalConformalRegressor(LocalizedConformalRegressor):
                 f"got groups both in the constructor ({self.groups!r}) and in fit; pass one."
             )
         several = self.groups is None or isinstance(self.groups, (list, tuple))
-        design = Design(self.groups if several else [self.groups], self.features)
+        groups = self.groups if several else [self.groups]
+        design = Design(groups, self.features, self.min_group_rows)
         method = replace(
             super()._method(task), correction=Conditional(design, bool(self.randomised))
         )
@@ -100,6 +106,9 @@ class ConditionalConformalRegressor(LocalizedConformalRegressor):
         said = tuple(where + one if "average" in one else one for one in super()._caveats())
         if correction.randomised:
             said += ("intervals are randomised, and empty ones are shown as a point",)
+        if joined := correction.design.joined_:
+            named = listing(f"{name} ({count})" for name, count in joined.items())
+            said += (f"labels with few training rows are one group together, of {named}",)
         if calibration is None:
             return said
         if small := correction.small_groups(calibration, self.confidence_level):
