@@ -52,6 +52,7 @@ EXAMPLES = [
     "plot_any_model.py",
     "plot_categorical.py",
     "plot_groups.py",
+    "plot_overlapping_groups.py",
     "plot_covariate_shift.py",
     "plot_bimodal.py",
     "plot_distribution.py",

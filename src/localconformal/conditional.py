@@ -70,11 +70,11 @@ class Design(Curve, BaseEstimator):
 
     def compute(self, rows: Rows) -> Array:
         """(n, p) finite numbers: the constant, then ``groups_``, then the rest."""
-        columns = [np.ones((len(rows), 1))]
+        columns: list[NDArray[Any]] = [np.ones((len(rows), 1))]
         for name, labels in self._variables(rows):
             columns.append(labels[:, None] == self.labels_[name])
             if name in self.joined_:
-                columns.append(~columns[-1].any(axis=1, keepdims=True))
+                columns.append(~np.any(columns[-1], axis=1)[:, None])
         if self.knots_ is not None:
             point, peaks = self.score_(rows).point, np.eye(len(self.knots_))
             columns += [np.interp(point, self.knots_, peak)[:, None] for peak in peaks]
