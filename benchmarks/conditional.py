@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.stats import norm
 from sklearn.dummy import DummyRegressor
 from sklearn.frozen import FrozenEstimator
@@ -32,6 +33,8 @@ from benchmarks.quality.datasets import read
 from benchmarks.tables import markdown_table
 
 RESULTS = Path(__file__).parent / "results"
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "groups.png"
+COLOURS = {"conditional": "#2f6f8f", "split": "#c2571a", "Mondrian, first group": "#8a8378"}
 LEVEL, N_GROUPS = 0.9, 20
 SHARES = (0.4, 0.8)
 #: Calibration rows of the comparison with peers, and of the look at larger ones.
@@ -271,6 +274,26 @@ def page(found):
     return "\n".join(lines)
 
 
+def draw(found, file):
+    """Coverage of each group with its 95 % interval, by table and method, groups in order."""
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    axes = figure.subplots(1, len(found["coverage"]), sharey=True, squeeze=False)[0]
+    for ax, (name, table) in zip(axes, found["coverage"].items(), strict=True):
+        for method, colour in COLOURS.items():
+            one = table["methods"][method]
+            mean, error = 100 * np.array([one["coverage_by_group"], one["standard_errors"]])
+            order = np.argsort(mean)
+            place = np.arange(len(mean)) + 0.2 * list(COLOURS).index(method)
+            bars = {"fmt": "o", "ms": 3, "lw": 1, "color": colour, "label": method}
+            ax.errorbar(place, mean[order], 1.96 * error[order], **bars)
+        ax.axhline(100 * LEVEL, color="#222222", lw=0.8)
+        ax.set(title=name, xlabel="groups, from the lowest coverage on", xticks=[])
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("coverage, %")
+    axes[-1].legend(frameon=False, loc="lower right")
+    figure.savefig(file, dpi=130)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=100)
@@ -289,6 +312,7 @@ def main():
     found["machine"] = describe_machine()
     stored.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     (args.out / "conditional.md").write_text(page(found), encoding="utf-8")
+    draw(found, PICTURE)
     print(page(found))
 
 

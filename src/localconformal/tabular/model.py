@@ -144,8 +144,9 @@ class Task:
         overlap = self.method is None and len(self.groups) > 1
         if overlap and self.law is None:
             object.__setattr__(self, "law", "auto")
-        method = method_name(self.method or ("conditional" if overlap else "slcp"))
-        object.__setattr__(self, "method", method)
+        default = "conditional" if overlap else "slcp"
+        named = method_name(default if self.method is None else self.method)
+        object.__setattr__(self, "method", named)
         _check_share("test_size", self.test_size)
 
     def on_columns(self, table: Any, source: str) -> Task:
