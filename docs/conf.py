@@ -53,6 +53,7 @@ EXAMPLES = [
     "plot_categorical.py",
     "plot_cross.py",
     "plot_groups.py",
+    "plot_overlapping_groups.py",
     "plot_covariate_shift.py",
     "plot_bimodal.py",
     "plot_distribution.py",

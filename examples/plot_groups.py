@@ -55,5 +55,7 @@ print(by_site.guarantee_)
 # bounds are infinite, and a warning says so. ``small_cells="pool"`` borrows the correction of all
 # rows instead; then the promise is lost, and ``guarantee_`` says that too.
 #
+# Groups may also overlap: see `ConditionalConformalRegressor` in the next example.
+#
 # Groups that are not known beforehand can be found: `LocartRegressor` grows a tree on the scores of
 # training rows and calibrates each of its leaves.

@@ -12,10 +12,11 @@ __version__ = "0.1.0.dev0"
 
 #: Module -> its public names; all of them need the core dependencies only.
 _HOMES = {
-    "regressors": "CDSplitRegressor CHRRegressor ConformalizedQuantileRegressor DistSplitRegressor "
-    "HPDSplitRegressor LCPRegressor LVDRegressor LocalizedConformalRegressor LocartRegressor "
-    "MADSplitRegressor MondrianConformalRegressor RLCPRegressor SLCPRegressor "
-    "SplitConformalRegressor WeightedConformalRegressor",
+    "regressors": "CDSplitRegressor CHRRegressor ConditionalConformalRegressor "
+    "ConformalizedQuantileRegressor DistSplitRegressor HPDSplitRegressor LCPRegressor "
+    "LVDRegressor LocalizedConformalRegressor LocartRegressor MADSplitRegressor "
+    "MondrianConformalRegressor RLCPRegressor SLCPRegressor SplitConformalRegressor "
+    "WeightedConformalRegressor",
     "regressors.methods": "methods",
     "regions": "Region",
     "audit": "Audit Comparison compare",

@@ -142,6 +142,15 @@ class Sides:
             f"{level!r} needs at least {needed}; calibrate on more rows, or ask for a lower level."
         )
 
+    def calibrated(self, p: Array, levels: Array) -> tuple[Array, Array]:
+        """What is calibrated of p (n, S, L), each side or one score for both, and at which levels.
+
+        (n, S or 1, L) scores, and (S or 1, L) levels.
+        """
+        if self.separate:
+            return p, self.levels(levels)
+        return self.together(p), levels[None]
+
     def theta(
         self, p: Array, levels: Array, quantile: Callable[..., Array] = conformal_quantile
     ) -> Array:
@@ -149,8 +158,7 @@ class Sides:
 
         ``quantile`` may answer for m rows at once, each with weights of its own: (S, L, m).
         """
-        local = self.levels(levels) if self.separate else levels[None]
-        scores = p if self.separate else self.together(p)
+        scores, local = self.calibrated(p, levels)
         theta = [
             [quantile(scores[:, s, l], level=level) for l, level in enumerate(side)]
             for s, side in enumerate(local)

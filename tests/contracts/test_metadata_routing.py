@@ -131,7 +131,11 @@ def test_several_base_models_request_the_same_or_are_refused():
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(lc.MondrianConformalRegressor, "groups"), (lc.WeightedConformalRegressor, "weights")],
+    [
+        (lc.ConditionalConformalRegressor, "groups"),
+        (lc.MondrianConformalRegressor, "groups"),
+        (lc.WeightedConformalRegressor, "weights"),
+    ],
 )
 def test_what_a_method_takes_beside_x_is_routed_to_it(kind, name):
     value, asked = 1.0 + (X[:, 0] > 0), light(kind).set_fit_request(**{name: True})

@@ -36,7 +36,11 @@ def test_rows_in_parts_are_answered_as_together(estimator_class, make, monkeypat
 
 @pytest.mark.parametrize(
     ("kind", "beside"),
-    [(lc.MondrianConformalRegressor, "groups"), (lc.WeightedConformalRegressor, "weights")],
+    [
+        (lc.ConditionalConformalRegressor, "groups"),
+        (lc.MondrianConformalRegressor, "groups"),
+        (lc.WeightedConformalRegressor, "weights"),
+    ],
 )
 def test_what_is_passed_beside_the_rows_is_cut_with_them(kind, beside, monkeypatch):
     X, y = TABLE

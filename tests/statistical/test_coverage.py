@@ -17,7 +17,7 @@ import localconformal as lc
 from inner import ADJUSTMENTS, SCORES
 from registry import ESTIMATORS, awkward_data, light, smooth_data
 
-CELLS = 185
+CELLS = 187
 Z = norm.isf(0.001 / CELLS)
 # Rounded data repeat rows by chance; Mondrian cells may be too small.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -57,8 +57,9 @@ def with_and_without_ties(quick, values):
 #: Whose coverage is looked at whenever tests are run; the others have shorter tests of their own.
 ALWAYS = [lc.LocalizedConformalRegressor, lc.SLCPRegressor, lc.SplitConformalRegressor]
 #: Two corrections, several cells or a mass at infinity for each row round up more than once; the
-#: hull of a region is larger than it.
+#: hull of a region is larger than it; a class of functions takes a row for each.
 CONSERVATIVE = ["CDSplit", "DistSplit", "HPDSplit", "LVD", "Locart", "MondrianConformal", "RLCP"]
+CONSERVATIVE += ["ConditionalConformal"]
 
 
 @pytest.mark.parametrize(("cls", "data"), with_and_without_ties(ALWAYS, ESTIMATORS))
@@ -167,3 +168,26 @@ def test_mondrian_covers_within_each_cell():
             inside[cell].append(covered[(X[:, 0] > 0.0) == cell].mean())
     for shares in inside.values():
         assert np.mean(shares) >= lower_end(shares)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("randomised", [False, True])
+def test_each_of_many_overlapping_groups_is_covered_where_split_is_not(randomised):
+    """Groups by both columns, whose noise differs; exact where intervals are randomised."""
+    cuts = [-1.0, 0.0, 0.5, 1.0]
+    groups = [lambda X, c=c, j=j: X[:, j] > c for c in cuts for j in (0, 1)]
+    params = {"calibration_size": None, "law": None} | {"groups": groups, "randomised": randomised}
+    model = light(lc.ConditionalConformalRegressor, **params)
+    split = light(lc.SplitConformalRegressor, calibration_size=None)
+    split.fit(*smooth_data(200, seed=0))
+    inside, missed = [[] for _ in groups], []
+    for X, y in redraws(model, smooth_data, training_sets=1, redraws=200):
+        covered = is_inside(y, model.predict_interval(X))
+        split.conformalize(*smooth_data(100, seed=len(missed)))
+        missed.append(is_inside(y, split.predict_interval(X))[X[:, 0] > 1.0].mean())
+        for shares, group in zip(inside, groups, strict=True):
+            shares.append(covered[group(X)].mean())
+    assert all(np.mean(shares) >= lower_end(shares) for shares in inside)
+    assert np.mean(missed) < 0.8
+    if randomised:
+        assert all(abs(np.mean(shares) - 0.9) < 0.03 for shares in inside)

@@ -10,6 +10,7 @@ from localconformal.audit.audit import accuracy
 from localconformal.io.models import load_model
 from localconformal.io.tables import read_table
 from localconformal.tabular import run_table, write_run
+from localconformal.tabular.model import Task
 from localconformal.text import json_text
 from registry import homes
 
@@ -79,6 +80,22 @@ def test_groups_are_audited_and_are_the_cells_of_mondrian_in_any_spelling():
     assert run.model.regressor.guarantee_.conditional_on == "cell"
     again = run_table(homes(800), "price", method=" MONDRIAN ", **options)
     np.testing.assert_array_equal(again.intervals, run.intervals)
+
+
+def test_several_columns_of_groups_are_each_covered_and_the_run_says_so():
+    table, options = homes(800), {"model": "linear", "groups": ["region", "new"]}
+    run = run_table(table, "price", law="kernel", **options)
+    assert run.task.method == "conditional"
+    assert any("'region', 'new' overlap" in note for note in run.notes)
+    assert run.model.regressor.guarantee_.conditional_on == "group"
+    # Rows alone, and as objects, are as they are in the table.
+    row = table.drop(columns="price").iloc[:3].to_dict("records")
+    expected = run.model.predict_interval(table[:3])
+    np.testing.assert_allclose(run.model.predict_interval(row), expected)
+    assert run_table(table, "price", method="split", **options).task.method == "split"
+    one = Task("price", groups=("region",))
+    assert (one.method, one.law) == ("slcp", None)
+    assert Task("price", groups=("region", "new")).law == "auto"
 
 
 @pytest.mark.parametrize("written", ["%Y-%m-%d", "%d.%m.%Y", "%Y"])

@@ -28,13 +28,19 @@ def run(
     data: console.Data,
     target: console.Target,
     features: console.Features = None,
-    groups: Annotated[console.Columns, console.option(help="Columns of groups to audit.")] = None,
+    groups: Annotated[
+        console.Columns,
+        console.option(help="Columns of groups: to audit; several are covered each."),
+    ] = None,
     identifier: Annotated[str | None, console.option("--id", help="Column of rows' names.")] = None,
     model: console.Model = "default",
     level: Annotated[
         list[float], typer.Option("--level", "-l", help="Share of rows to cover; repeatable.")
     ] = [0.9],  # noqa: B006
-    method: Annotated[str, typer.Option(help=f"{console.METHOD_NAMES}.")] = "slcp",
+    method: Annotated[
+        str | None,
+        typer.Option(help=f"{console.METHOD_NAMES}.", show_default="slcp; conditional for groups"),
+    ] = None,
     law: Annotated[str | None, console.option(help="auto, forest, ..., or the method's.")] = None,
     new: Annotated[Path | None, console.option(help="A table of new rows to predict too.")] = None,
     support: console.Support = None,

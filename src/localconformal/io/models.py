@@ -31,8 +31,9 @@ STAMP, STAMPED = "localconformal.json", ("localconformal", "scikit-learn")
 #: Modules of this library whose classes a fitted model is made of; none of them reads or writes
 #: files, or calls what it is given.
 _OWN_MODULES = (
-    *("adjustments", "columns", "composition", "corrections", "cross", "default_model"),
-    *("densities", "engine", "laws", "models", "preparation", "quantiles", "regressors", "scores"),
+    *("adjustments", "columns", "composition", "conditional", "corrections", "cross"),
+    *("default_model", "densities", "engine", "laws", "models", "preparation", "quantiles"),
+    *("regressors", "scores"),
     *("tabular.model", "torch.tensors"),
 )
 #: Module -> what else a file may name of it, beyond scikit-learn's estimators, NumPy and SciPy,

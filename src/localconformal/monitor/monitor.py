@@ -32,7 +32,6 @@ from localconformal.monitor.martingale import (
     tallies_of,
 )
 from localconformal.quantiles import as_levels
-from localconformal.regressors import MondrianConformalRegressor
 from localconformal.regressors.base import (
     BaseConformalRegressor,
     calibration_of,
@@ -275,8 +274,8 @@ def calibration_codes(calibration: Calibration, level: float) -> tuple[Codes, ND
 
 def score_rows(model: BaseConformalRegressor, X: Any, y: Any, groups: Any, level: float) -> Scored:
     """New rows, scored as calibration rows are; the model does not change."""
-    # Mondrian models say themselves whether they know labels.
-    if groups is not None and not isinstance(model, MondrianConformalRegressor):
+    # Models of groups say themselves whether they know labels.
+    if groups is not None and type(model).beside != "groups":
         got = f"got groups for a {type(model).__name__}, which does not use labels"
         raise ValueError(f"{got}; leave them out, or monitor a MondrianConformalRegressor.")
     beside = None if groups is None else {"groups": groups}

@@ -1,5 +1,6 @@
 """Estimators, by family."""
 
+from localconformal.regressors.conditional import ConditionalConformalRegressor
 from localconformal.regressors.density import CDSplitRegressor, CHRRegressor, HPDSplitRegressor
 from localconformal.regressors.localized import (
     DistSplitRegressor,
@@ -23,6 +24,7 @@ from localconformal.regressors.weighted import (
 __all__ = [
     "CDSplitRegressor",
     "CHRRegressor",
+    "ConditionalConformalRegressor",
     "ConformalizedQuantileRegressor",
     "DistSplitRegressor",
     "HPDSplitRegressor",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from localconformal.composition import Method, Task
+from localconformal.composition import Correction, Method, Task
 from localconformal.cross import CrossCalibration, OutOfBag
 from localconformal.quantiles import Array
 from localconformal.regressors.base import BaseConformalRegressor
@@ -50,6 +50,11 @@ class WithFolds(BaseConformalRegressor):
         super()._fit_method(method, task, seed)
         if self.cv is None:
             return
+        if type(method.correction) is not Correction:
+            raise ValueError(
+                f"got cv={self.cv!r} with {type(self).__name__}, whose threshold at x needs one "
+                "calibration set; expected cv=None."
+            )
         with self._timed("folds"):
             if isinstance(self.cv, str) and self.cv == "oob":
                 self.calibration_: Any = OutOfBag.of(self.parts_, task)

@@ -28,11 +28,11 @@ class Guarantee:
     """The coverage promise of a fitted estimator.
 
     Coverage at ``confidence_level`` on average over new rows (``marginal``), at any number of
-    calibration rows (``finite_sample``), and within each ``conditional_on`` ("cell"), where that is
-    not None. Where less is proven than is seen, as across folds, ``proven_level`` is what is proven
-    and ``confidence_level`` about what is seen. ``n_calibration`` is None before `conformalize`;
-    ``predictive`` is the promise of `predict_quantiles`, `predict_cdf` and `sample` in words, where
-    there are any.
+    calibration rows (``finite_sample``), and within each ``conditional_on`` ("cell", "group", or
+    under each "shift ..."), where that is not None. Where less is proven than is seen, as across
+    folds, ``proven_level`` is what is proven and ``confidence_level`` about what is seen.
+    ``n_calibration`` is None before `conformalize`; ``predictive`` is the promise of
+    `predict_quantiles`, `predict_cdf` and `sample` in words, where there are any.
     """
 
     #: What methods assume that calibrate all rows alike.
@@ -55,7 +55,10 @@ class Guarantee:
         if not self.marginal:
             promise = "No coverage level is guaranteed."
         else:
-            where = f" within each {self.conditional_on}" if self.conditional_on else " on average"
+            where = " on average"
+            if self.conditional_on:
+                is_shift = self.conditional_on.startswith("shift")
+                where = f" {'under' if is_shift else 'within'} each {self.conditional_on}"
             when = " at any sample size" if self.finite_sample else " in large samples"
             level = self.confidence_level if self.proven_level is None else self.proven_level
             promise = (

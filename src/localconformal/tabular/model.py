@@ -34,7 +34,7 @@ from localconformal.io.tables import TableError, check_columns, table_batches
 from localconformal.laws import LAWS
 from localconformal.preparation import TablePreparation, as_pandas, read_target
 from localconformal.progress import stage
-from localconformal.quantiles import Array
+from localconformal.quantiles import Array, required_calibration_size
 from localconformal.regressors.base import calibrate_on
 from localconformal.regressors.methods import methods
 from localconformal.rows import Index, check_frame, is_frame, make_frame, split_rows
@@ -132,7 +132,8 @@ class Task:
     """What to make of a table, as in `run_table`; the estimator is set to the first level."""
 
     target: str = ""
-    method: str = "slcp"
+    #: None is slcp, or conditional where columns of groups are several and so overlap.
+    method: Any = None
     model: Any = "default"
     levels: tuple[float, ...] = (0.9,)
     law: str | None = None
@@ -149,7 +150,12 @@ class Task:
 
     def __post_init__(self) -> None:
         # One spelling of the method, so that nothing depends on how it was typed.
-        object.__setattr__(self, "method", method_name(self.method))
+        overlap = self.method is None and len(self.groups) > 1
+        if overlap and self.law is None:
+            object.__setattr__(self, "law", "auto")
+        default = "conditional" if overlap else "slcp"
+        named = method_name(default if self.method is None else self.method)
+        object.__setattr__(self, "method", named)
         _check_share("test_size", self.test_size)
         if self.cv is not None and self.time is not None:
             raise ValueError(
@@ -200,6 +206,7 @@ class Task:
             )
         few = len(y) * (1.0 - self.test_size) < _FEW_ROWS
         has_folds = hasattr(getattr(localconformal, METHODS[self.method]), "cv")
+        has_folds &= self.method != "conditional"
         if self.cv is None and self.time is None and few and has_folds:
             yield _PROPOSAL
         if self.cv is not None:
@@ -209,6 +216,13 @@ class Task:
             )
         if self.method == "mondrian" and not self.groups:
             yield "Without groups, mondrian calibrates within 5 bins of predictions."
+        if self.method == "conditional" and not self.groups:
+            yield "Without groups, conditional calibrates over 5 functions of the prediction."
+        if self.method == "conditional" and len(self.groups) > 1:
+            yield (
+                f"The groups of {listing(map(repr, self.groups))} overlap: the method is "
+                "conditional, which covers within each of them; slcp covers on average alone."
+            )
         if self.method in NEEDS_MORE and self.law is None:
             what = f"{self.method} {NEEDS_MORE[self.method]}"
             yield f"The method {what}; nothing of the kind was given here."
@@ -223,7 +237,14 @@ class Task:
             support=self.support,
             integer=self.integer,
         )
-        laws = [*LAWS] if getattr(made, "law", None) is None else ["auto", *LAWS]
+        if self.method == "conditional":
+            # Three in four rows train: as many calibrate a group as it needs, twice over.
+            fewest = 6 * required_calibration_size(max(self.levels))
+            made.set_params(min_group_rows=fewest)
+            if self.law is not None:
+                made.set_params(conformity_score="residual")
+        may_choose = self.method == "conditional" or getattr(made, "law", None) is not None
+        laws = ["auto", *LAWS] if may_choose else [*LAWS]
         for name, choices in {
             "law": laws,
             "sides": SIDES,
@@ -285,6 +306,8 @@ class TableModel:
     target: str = ""
     identifier: str | None = None
     lost: tuple[tuple[str, int], ...] = ()
+    #: Whether each column has groups of its own, which overlap with those of the others.
+    cells_overlap: bool = False
 
     @property
     def stored_types(self) -> dict[str, str]:
@@ -401,6 +424,8 @@ class TableModel:
 
     def groups_of(self, table: Any) -> dict[str, Any]:
         """What a regressor whose cells are groups is given beside the rows."""
+        if self.cells_overlap and self.cells:
+            return {"groups": pd.DataFrame({c: cell_labels(table, [c]) for c in self.cells})}
         return {"groups": cell_labels(table, self.cells)} if self.cells else {}
 
 
@@ -408,7 +433,7 @@ def fit_table_model(
     table: Any,
     target: str,
     *,
-    method: str = "slcp",
+    method: str | None = None,
     model: Any = "default",
     confidence_level: float | Sequence[float] = 0.9,
     law: str | None = None,
@@ -427,8 +452,9 @@ def fit_table_model(
     table : pandas or polars frame
     target : str
         Column to predict; rows without a finite value there are left out.
-    method : str, default="slcp"
-        A short name such as "slcp", "cqr", "split", or that of an estimator.
+    method : str or None, default=None
+        A short name such as "slcp", "cqr", "split", or that of an estimator. None is "slcp", or
+        with several columns of groups, which overlap, "conditional" with the law of "slcp".
     model : str, Path or regressor of scikit-learn, default="default"
         "default" is what the method chooses; "hgb", "forest", "linear", the path of a model file,
         or a model; your own is refitted.
@@ -439,7 +465,8 @@ def fit_table_model(
     features : str or sequence of str, default=()
         Columns to predict from; none named is every one but the target.
     groups : str or sequence of str, default=()
-        Columns whose labels are the cells of "mondrian".
+        Columns whose labels are the cells of "mondrian", all columns together, and the groups of
+        "conditional", each column by itself.
     random_state : int, default=0
     support : (low, high) or None, default=None
         Values that the target can have, None for an open end; bounds stay inside.
@@ -474,9 +501,10 @@ def fit_task(X: Any, y: Array, task: Task, new: str | Path | None = None) -> Tab
     share = CALIBRATION_SHARE if task.cv is None else None
     train, calibration = task.split(len(y), share, task.seed)
     preparation = TablePreparation().fit(X.iloc[train][list(task.features)])
-    # Groups decide the cells of this method, and only of this.
-    cells = task.groups if task.method == "mondrian" else ()
-    about = (task.levels, cells, task.target, task.identifier)
+    # Groups decide the cells of these methods, and only of these.
+    overlap = task.method == "conditional"
+    cells = task.groups if overlap or task.method == "mondrian" else ()
+    about = (task.levels, cells, task.target, task.identifier, (), overlap)
     unfitted = TableModel(preparation, None, *about)
     if new is not None:
         check_columns(unfitted.stored_types, tables.table_columns(new), str(new))

@@ -128,7 +128,7 @@ def run_table(
     table: Any,
     target: str,
     *,
-    method: str = "slcp",
+    method: str | None = None,
     model: Any = "default",
     confidence_level: float | Sequence[float] = 0.9,
     law: str | None = None,
@@ -152,7 +152,8 @@ def run_table(
     table, target, method, model, confidence_level, law, features, random_state
         As in `localconformal.tabular.fit_table_model`; the first level is the one that is audited.
     groups : str or sequence of str, default=()
-        Columns whose labels are groups: to audit, and the cells of "mondrian".
+        Columns whose labels are groups: to audit, and to calibrate within, for "mondrian" and
+        "conditional"; the latter is the method where none is named and these are several.
     identifier : str or None, default=None
         Column that names rows; no feature.
     test_size : float, default=0.2
