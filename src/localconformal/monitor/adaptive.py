@@ -24,8 +24,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from localconformal.composition import Correction, FixedScores
+from localconformal.adjustments import AdditiveQuantile
+from localconformal.composition import Correction, FixedScores, Placed, Sides
 from localconformal.corrections import Cells
+from localconformal.laws import LocalLaws
 from localconformal.monitor.martingale import grid_codes
 from localconformal.monitor.monitor import CoverageMonitor, digest_of, level_of
 from localconformal.quantiles import (
@@ -53,6 +55,8 @@ _MOST_AWAITED = 2**17
 #: Levels at which the rank of a score is sought where calibration rows have weights.
 _GRID = np.arange(1, 512) / 512.0
 _LEAST = 1e-12
+#: Least unit of a step, in typical widths: where the local law is nearly a point.
+_NARROW = 0.05
 
 
 # ---- the scores that a threshold is taken from ---------------------------------------------------
@@ -77,7 +81,10 @@ class _Reference:
     """Calibration scores, or with ``window`` the newest so many of these and of the stream's."""
 
     held: FixedScores
+    level: float
     window: int | None = None
+    #: Typical width of the local law, where corrections are in units of y; else 0.
+    width: float = 0.0
 
     @property
     def shares(self) -> Array:
@@ -94,6 +101,17 @@ class _Reference:
         """Adjusted scores (n, S) as they are calibrated: (n, C)."""
         sides = self.held.parts.sides
         return p if sides.separate else sides.together(p[:, :, None])[:, :, 0]
+
+    def scores(self, placed: Placed, y: Array) -> Array:
+        """Adjusted scores of rows with labels y (n,): (n, S)."""
+        at, parts = np.array([self.level]), placed.parts
+        return parts.adjusted(placed.folded(y), placed.F, at)[:, :, 0]
+
+    def units(self, placed: Placed) -> Array:
+        """What a step counts at each row, around 1: (n, 1), so that wide intervals move by more."""
+        if not self.width:
+            return np.ones((placed.F.n, 1))
+        return np.maximum(_widths(placed.parts.sides, placed.F, self.level) / self.width, _NARROW)
 
     def theta(self, rows: Rows, alphas: Array) -> Array:
         """Thresholds at miscoverage alphas (C,): (n or 1, C), whole line from 0 down, none at 1."""
@@ -118,24 +136,21 @@ class _Reference:
         """What stands for a threshold that accepts nothing: (C,)."""
         return np.asarray(self.held.once("top", self._ends)[0])
 
-    def ranks(self, rows: Rows, s: Array) -> Array:
-        """beta = sup{a : s <= theta(a)} of scores (n, C): (n, C)."""
-        parts, found = self.held.parts, np.empty(s.shape)
-        for c, share in enumerate(self.shares):
-            if type(parts.correction) is Correction:
-                order = np.sort(self.columns(self.held.V)[:, c])
-                below = np.searchsorted(order, s[:, c], side="left")
-                found[:, c] = 1.0 - below / (self.held.n + 1.0)
-            else:
-                theta = parts.correction.theta(self.held, rows, 1.0 - _GRID / share)[:, c]
-                found[:, c] = np.mean(s[:, [c]] <= theta, axis=1)
-        return found
+    def ranks(self, row: Rows, s: Array) -> Array:
+        """beta = sup{a : s <= theta(a)} of the scores (C,) of one row: (C,)."""
+        correction, scores = self.held.parts.correction, self.columns(self.held.V)
+        if type(correction) is Correction or isinstance(correction, Cells):
+            if isinstance(correction, Cells):
+                scores = scores[self.held.kept == correction.cell(row)[0]]
+            return 1.0 - np.count_nonzero(scores < s, axis=0) / (len(scores) + 1.0)
+        found = [
+            correction.theta(self.held, row, 1.0 - _GRID / share)[0, c]
+            for c, share in enumerate(self.shares)
+        ]
+        return np.mean(s[:, None] <= np.array(found), axis=1)
 
-    def units(self, alphas: Array) -> Array:
-        """What a step of the threshold is counted in, for each column: (C,).
-
-        The distance from the median of the scores to the quantile in use.
-        """
+    def typical_steps(self, alphas: Array) -> Array:
+        """Distance from the median of the scores to the quantile in use, by column: (C,)."""
         found = []
         for alpha, scores in zip(alphas, self.columns(self.held.V).T, strict=True):
             finite = scores[np.isfinite(scores)] if np.isfinite(scores).any() else np.zeros(1)
@@ -155,6 +170,11 @@ class _Reference:
         return replace(self, held=FixedScores(held.parts, V, held.F, kept))
 
 
+def _widths(sides: Sides, F: LocalLaws, level: float) -> Array:
+    """Length of the intervals of the local law alone: (n, 1)."""
+    return F.quantile(sides.levels(np.array([level])))[:, sides.closed].sum(axis=1)
+
+
 # ---- the rules: thresholds from the errors so far ------------------------------------------------
 # Each is a value: `after` is the rule that the next rows meet; ``issued`` is what `now` was when an
 # interval was made, which with labels that come late is some steps ago.
@@ -162,12 +182,12 @@ class _Reference:
 
 @dataclass(frozen=True)
 class _Tracking:
-    """theta_t = theta* + delta_t,  delta_{t+1} = delta_t + eta (err_t - alpha).
+    """theta_t = theta* + u(x) delta_t,  delta_{t+1} = delta_t + eta (err_t - alpha).
 
-    Summed up, mean(err) - alpha = (delta_{T+1} - delta_1) / (eta T). With all s_t - theta* between
-    ``low`` and ``high``, delta rises only from below ``high`` and falls only from above ``low``, so
-    that it stays between low - eta alpha and high + eta (1 - alpha); with labels that are ``lag``
-    steps late, between those less and plus as many steps.
+    Summed up, mean(err) - alpha = (delta_{T+1} - delta_1) / (eta T). With all (s_t - theta*) / u
+    between ``low`` and ``high``, delta rises only from below ``high`` and falls only from above
+    ``low``, so that it stays between low - eta alpha and high + eta (1 - alpha); with labels that
+    are ``lag`` steps late, between those less and plus as many steps.
     """
 
     alphas: Array
@@ -176,13 +196,13 @@ class _Tracking:
     low: Array
     high: Array
 
-    def theta(self, reference: _Reference, rows: Rows) -> Array:
+    def theta(self, reference: _Reference, rows: Rows, u: Array) -> Array:
         """(n or 1, C), finite."""
-        return reference.finite_theta(rows, self.alphas) + self.now
+        return reference.finite_theta(rows, self.alphas) + u * self.now
 
-    def after(self, err: Array, s: Array, used: Array, issued: Array, ranks: _Ranks) -> _Tracking:
-        """After the error (C,) of a row with score (C,) and threshold ``used`` (C,)."""
-        off, delta = s - (used - issued), self.now + self.eta * (err - self.alphas)
+    def after(self, err: Array, off: Array, issued: Array, ranks: _Ranks) -> _Tracking:
+        """After the error (C,) of a row whose score was ``off`` units above its threshold (C,)."""
+        off, delta = off + issued, self.now + self.eta * (err - self.alphas)
         low, high = np.minimum(self.low, off), np.maximum(self.high, off)
         return replace(self, now=delta, low=low, high=high)
 
@@ -207,12 +227,12 @@ class _Levels:
     now: Array
     weights: Array
 
-    def theta(self, reference: _Reference, rows: Rows) -> Array:
+    def theta(self, reference: _Reference, rows: Rows, u: Array) -> Array:
         """(n or 1, C)."""
         return reference.theta(rows, np.sum(self.weights * self.now, axis=1))
 
-    def after(self, err: Array, s: Array, used: Array, issued: Array, ranks: _Ranks) -> _Levels:
-        """After the error (C,) of a row with score (C,); ``issued`` (C, k)."""
+    def after(self, err: Array, off: Array, issued: Array, ranks: _Ranks) -> _Levels:
+        """After the error (C,) of a row with the ranks (C, 1); ``issued`` (C, k)."""
         a, k = self.alphas[:, None], len(self.gammas)
         if k == 1:
             return replace(self, now=self.now + self.gammas * (a - err[:, None]))
@@ -238,7 +258,7 @@ class _Levels:
 _Rule = _Tracking | _Levels
 _Ranks = Callable[[], Array]
 #: The step of each method where none is given; None where it takes none.
-_STEPS = {"tracking": 0.05, "aci": 0.005, "dtaci": None, "rolling": None}
+_STEPS = {"tracking": 0.1, "aci": 0.005, "dtaci": None, "rolling": None}
 #: Steps of DtACI's experts, and the rows over which their weights should adapt.
 _GAMMAS, _HORIZON = np.array([0.001 * 2**i for i in range(8)]), 500
 
@@ -247,7 +267,7 @@ def _first_rule(method: str, step: float | None, alphas: Array, reference: _Refe
     """Where a stream starts, with miscoverage alphas (C,)."""
     if method == "tracking":
         none = np.zeros(len(alphas))
-        return _Tracking(alphas, (step or 0.0) * reference.units(alphas), none, none, none)
+        return _Tracking(alphas, (step or 0.0) * reference.typical_steps(alphas), none, none, none)
     gammas: Array = _GAMMAS if method == "dtaci" else np.array([step or 0.0])
     shape = len(alphas), len(gammas)
     now, weights = np.broadcast_to(alphas[:, None], shape), np.full(shape, 1.0 / len(gammas))
@@ -324,15 +344,16 @@ class AdaptiveIntervals:
     Rows arrive one by one or in batches: `predict_interval` first, `update` when labels are known.
     With s the adjusted score of a row and alpha the miscoverage asked for:
 
-        tracking   theta_t = theta*(x) + delta_t,   delta_{t+1} = delta_t + eta (err_t - alpha)
-        aci        theta_t = theta*(x; alpha_t),    alpha_{t+1} = alpha_t + gamma (alpha - err_t)
-        dtaci      alpha_t a mean over eight steps gamma, weighted by how well each did of late
-        rolling    theta_t = theta* of the newest scores, weighted by decay^age
+        tracking  theta_t = theta*(x) + u(x) delta_t,  delta_{t+1} = delta_t + eta (err_t - alpha)
+        aci       theta_t = theta*(x; alpha_t),        alpha_{t+1} = alpha_t + gamma (alpha - err_t)
+        dtaci     alpha_t a mean over eight steps gamma, weighted by how well each did of late
+        rolling   theta_t = theta* of the newest scores, weighted by decay^age
 
-    C_t(x) = {y : s(x, y) <= theta_t} has the shape that the model's local law gives it at x. Of T
-    labels the share missed by tracking and ACI is within (B + eta) / (eta T) and (max(alpha, 1 -
-    alpha) + gamma) / (gamma T) of alpha on every stream, dependent or adversarial; B is the largest
-    |s - theta*|. ``guarantee_`` has the number.
+    C_t(x) = {y : s(x, y) <= theta_t} has the shape that the model's local law gives it at x. With
+    the additive quantile u(x) is the width of that law in typical widths, so that wide intervals
+    move by more than narrow ones; else 1. Of T labels the share missed by tracking and ACI is
+    within (B + eta) / (eta T) and (max(alpha, 1 - alpha) + gamma) / (gamma T) of alpha on every
+    stream, dependent or adversarial; B is the largest |s - theta*| / u. See ``guarantee_``.
 
     Parameters
     ----------
@@ -343,7 +364,7 @@ class AdaptiveIntervals:
         1 - alpha; None is the model's.
     step : float, default=None
         gamma of ACI (None is 0.005); for tracking eta in units of the distance from the median of
-        the calibration scores to their 1 - alpha quantile (None is 0.05). Larger follows faster.
+        the calibration scores to their 1 - alpha quantile (None is 0.1). Larger follows faster.
     window : int, default=None
         theta* is that of the newest so many scores, those of the calibration rows and then of the
         stream. None is the calibration rows alone; for "rolling", as many as there are of these.
@@ -365,16 +386,16 @@ class AdaptiveIntervals:
     >>> from sklearn.linear_model import LinearRegression
     >>> from localconformal import AdaptiveIntervals, SplitConformalRegressor
     >>> rng = np.random.default_rng(0)
-    >>> X, noise = rng.uniform(size=(4_000, 1)), rng.normal(size=4_000)
-    >>> y = X[:, 0] + noise * np.linspace(1, 3, 4_000)
+    >>> X, noise = rng.uniform(size=(2_000, 1)), rng.normal(size=2_000)
+    >>> y = X[:, 0] + noise * np.linspace(1, 3, 2_000)
     >>> model = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X[:500], y[:500])
     >>> adaptive = AdaptiveIntervals(model)
-    >>> for t in range(500, 4_000, 10):
-    ...     intervals = adaptive.predict_interval(X[t : t + 10])
-    ...     adaptive = adaptive.update(X[t : t + 10], y[t : t + 10])
+    >>> for t in range(500, 2_000, 50):
+    ...     intervals = adaptive.predict_interval(X[t : t + 50])
+    ...     adaptive = adaptive.update(X[t : t + 50], y[t : t + 50])
     >>> found = adaptive.guarantee_
     >>> found.n, abs(found.n_missed / found.n - 0.1) <= found.bound
-    (3500, True)
+    (1500, True)
     """
 
     def __init__(
@@ -431,10 +452,13 @@ class AdaptiveIntervals:
             parts = replace(held.parts, correction=_Fading(self.decay)) if fading else held.parts
             kept = None if held.kept is None else held.kept[-window:]
             held = FixedScores(parts, held.V[-window:], held.F, kept)
+        width = 0.0
+        if isinstance(held.parts.adjustment, AdditiveQuantile):
+            width = max(0.0, float(np.median(_widths(held.parts.sides, calibration.F, level))))
         codes = sha256(grid_codes(calibration.fixed(level).V).tobytes()).hexdigest()
         self._digest = digest_of([level, training_digest(model), codes])
         self.model, self.confidence_level, self._calibration = model, level, calibration
-        return _Reference(held, window)
+        return _Reference(held, level, window, width)
 
     def __getstate__(self) -> dict[str, Any]:
         """With rows awaited of its own, for a copy has a lock of its own."""
@@ -467,8 +491,9 @@ class AdaptiveIntervals:
         rows, level = rows_of(model, X, beside), np.array([self.confidence_level])
         raw, theta = np.empty((len(rows), 2, 1)), np.empty((len(rows), len(course.rule.alphas)))
         for part, some in rows.parts(model.parts_.rows_at_a_time):
-            theta[part] = _theta(course, some)
-            raw[part] = _bounds(course.reference, some, theta[part], level)
+            placed = model.parts_.at(some)
+            theta[part] = _theta(course, some, course.reference.units(placed))
+            raw[part] = _bounds(course.reference, placed, theta[part])
         intervals = finish(raw, level, model._support)
         if remember and course.is_on:
             keys = row_hashes(rows.X).tolist()
@@ -498,34 +523,34 @@ class AdaptiveIntervals:
         rows, target = rows_of(self.model, X, beside), np.asarray(column_or_1d(y), dtype=np.float64)
         check_consistent_length(rows.X, target)
         known = np.flatnonzero(~np.isnan(target))
-        some, keys = rows.take(known), row_hashes(rows.X).tolist()
-        scores = dict(zip(known.tolist(), self._scores(some, target[known]), strict=True))
+        some, keys, reference = (
+            rows.take(known),
+            row_hashes(rows.X).tolist(),
+            self._course.reference,
+        )
+        scored: dict[int, Any] = {}
+        for part, few in some.parts(self.model.parts_.rows_at_a_time) if len(known) else ():
+            placed, labels = self.model.parts_.at(few), target[known[part]]
+            p = reference.scores(placed, check_target(labels, self.model._support))
+            each = zip(p[:, None], reference.units(placed), strict=True)
+            scored.update(zip(known[part].tolist(), each, strict=True))
         with self._lock:
             if self._calibration is not calibration:
                 # Another model since these rows were scored.
                 return self.update(X, y, **beside)
             plain = self._course.reference.is_for_all
             for i, key in enumerate(keys):
-                entry, p = self._pop(key), scores.get(i)
-                if p is not None:
+                entry = self._pop(key)
+                if i in scored:
+                    p, u = scored[i]
                     one = rows if plain else rows.take(np.array([i]))
-                    self._course = _learn(self._course, one, p[None], entry)
+                    self._course = _learn(self._course, one, p, u, entry)
         if self.monitor is not None and len(known):
             self.monitor.update(some.X, target[known], **dict.fromkeys(beside, some.beside))
             if self.monitor.alarm_ is not None:
                 with self._lock:
                     self._course = replace(self._course, is_on=True)
         return self
-
-    def _scores(self, rows: Rows, y: Array) -> Array:
-        """Adjusted scores (n, S) of rows with known labels."""
-        parts, level = self.model.parts_, np.array([self.confidence_level])
-        found = [np.empty((0, parts.sides.n_sides))]
-        for part, some in rows.parts(parts.rows_at_a_time) if len(y) else ():
-            check_target(y[part], self.model._support)
-            placed = parts.at(some)
-            found.append(parts.adjusted(placed.folded(y[part]), placed.F, level)[:, :, 0])
-        return np.concatenate(found)
 
     def _pop(self, key: int) -> tuple[Array, Array, int] | None:
         """What the interval of this row was made from, the first of equal rows; forgotten now."""
@@ -626,23 +651,23 @@ class AdaptiveIntervals:
         return fresh
 
 
-def _theta(course: _Course, rows: Rows) -> Array:
-    """Thresholds of these rows: (n or 1, C)."""
+def _theta(course: _Course, rows: Rows, u: Array) -> Array:
+    """Thresholds of these rows with units u (n, 1): (n or 1, C)."""
     rule, reference = course.rule, course.reference
-    return rule.theta(reference, rows) if course.is_on else reference.theta(rows, rule.alphas)
+    return rule.theta(reference, rows, u) if course.is_on else reference.theta(rows, rule.alphas)
 
 
-def _learn(course: _Course, row: Rows, p: Array, entry: Any) -> _Course:
-    """The course after the label of one row with adjusted scores p (1, S)."""
+def _learn(course: _Course, row: Rows, p: Array, u: Array, entry: Any) -> _Course:
+    """The course after the label of one row with adjusted scores p (1, S) and unit u (1,)."""
     rule, reference = course.rule, course.reference
     if not course.is_on:
         return course
-    used, issued, at = entry or (_theta(course, row)[0], rule.now, course.n)
+    used, issued, at = entry or (_theta(course, row, u[None])[0], rule.now, course.n)
     s = reference.columns(p)[0]
-    err, ranks = s > used, lambda: reference.ranks(row, s[None]).T
+    err, ranks = s > used, lambda: reference.ranks(row, s)[:, None]
     return replace(
         course,
-        rule=rule.after(err, s, used, issued, ranks),
+        rule=rule.after(err, (s - used) / u, issued, ranks),
         reference=reference.after(row, p),
         n=course.n + 1,
         n_missed=course.n_missed + int(err.any()),
@@ -650,12 +675,12 @@ def _learn(course: _Course, row: Rows, p: Array, entry: Any) -> _Course:
     )
 
 
-def _bounds(reference: _Reference, rows: Rows, theta: Array, level: Array) -> Array:
+def _bounds(reference: _Reference, placed: Placed, theta: Array) -> Array:
     """Raw bounds (n, 2, 1) at thresholds (n, C); those of the empty set are crossed or a point."""
-    parts, empty = reference.held.parts, np.isneginf(theta).any(axis=1)
+    sides, empty = placed.parts.sides, np.isneginf(theta).any(axis=1)
     theta = np.where(np.isneginf(theta), reference.lowest(), theta)
-    each = np.broadcast_to(theta[:, :, None], (len(theta), parts.sides.n_sides, 1))
-    raw = parts.at(rows).bounds(each, level)
+    each = np.broadcast_to(theta[:, :, None], (len(theta), sides.n_sides, 1))
+    raw = placed.bounds(each, np.array([reference.level]))
     closed = np.isfinite(raw).all(axis=(1, 2)) & empty & ~crossed(raw)[:, 0]
     raw[closed] = raw[closed].mean(axis=1, keepdims=True)
     return raw
