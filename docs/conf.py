@@ -61,6 +61,7 @@ EXAMPLES = [
     "plot_million_rows.py",
     "plot_audit.py",
     "plot_monitor.py",
+    "plot_adaptive.py",
     "plot_moving.py",
 ]
 sphinx_gallery_conf = {

@@ -110,9 +110,9 @@ _ = plot_methods(y_new, methods, 0.9, baseline="MAPIE split", ax=axes)
 #      -
 #      - none: ``reference="cross-fit"`` gives the local law out-of-fold residuals, and calibration
 #        rows are still set aside
-#    * - ``TimeSeriesRegressor``
+#    * - ``TimeSeriesRegressor``, ``adapt_conformal_inference``
 #      -
-#      - none
+#      - ``AdaptiveIntervals(model, "aci")``, ``update``; EnbPI has no counterpart
 #    * - ``fit(...)``, then ``conformalize(...)``
 #      - ``fit(...)``, then ``calibrate(...)``
 #      - ``fit(...)`` alone, or ``calibration_size=None`` and ``conformalize(...)``

@@ -20,7 +20,7 @@ _HOMES = {
     "regressors.methods": "methods",
     "regions": "Region",
     "audit": "Audit Comparison compare",
-    "monitor": "CoverageMonitor",
+    "monitor": "AdaptiveIntervals CoverageMonitor",
     "scores": "AbsoluteScore NormalisedScore QuantileScore ResidualScore ResponseScore",
     "laws": "AutoLaw DistanceQuantile ForestLaw HiddenLayer KernelLaw LearnedLaw "
     "LearnedMetric NeighborsLaw ResponseLaw ScaledLaw StackedLaw UniformLaw",

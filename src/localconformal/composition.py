@@ -287,6 +287,10 @@ class Calibration:
         found = [self.once((name, float(t)), compute, np.array([t])) for t in levels]
         return np.concatenate(found, axis=-1)
 
+    def fixed(self, level: float) -> FixedScores:
+        """The same rows, with their adjusted scores at one level."""
+        return FixedScores(self.parts, self.scores(np.array([level]))[:, :, 0], self.F, self.kept)
+
     def once(self, key: Any, compute: Callable[..., Any], *arguments: Any) -> Any:
         """The answer to a question that is asked again and again; threads may ask at once."""
         found = self._known.get(key)
@@ -297,6 +301,19 @@ class Calibration:
                 self._known.pop(oldest, None)
             found = self._known[key] = compute(*arguments)
         return found
+
+
+@dataclass(frozen=True)
+class FixedScores(Calibration):
+    """Adjusted scores V (n, S) of one level, of which any order statistic may be asked.
+
+    The local law stays at that level, so that theta*, and the set with it, grows with the level
+    asked for. Scores may also be redrawn, or be those of other rows than of the calibration.
+    """
+
+    def scores(self, levels: Array) -> Array:
+        """The same at all levels (L,): (n, S, L)."""
+        return np.broadcast_to(self.V[:, :, None], (*self.V.shape, len(levels)))
 
 
 # ---- which calibration rows speak for x ---------------------------------------------------------

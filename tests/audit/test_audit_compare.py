@@ -1,14 +1,19 @@
 """Methods side by side: their metrics, and paired differences."""
 
+import math
+
 import numpy as np
 import pytest
 from audit_data import oracle
 from scipy.stats import binom
+from sklearn.linear_model import LinearRegression
 
+import localconformal as lc
 from localconformal import SplitConformalRegressor
 from localconformal.audit import Comparison, compare
-from localconformal.audit.compare import paired_mean, resampled_mean, row_values
+from localconformal.audit.compare import bound_movement, paired_mean, resampled_mean, row_values
 from localconformal.metrics import coverage, interval_score, mean_length
+from registry import ESTIMATORS, ci_but, light, smooth_data
 
 X, Y, INTERVALS = oracle(300, 0)
 ALONE = compare({"one": INTERVALS}, X, Y)
@@ -121,3 +126,32 @@ def test_several_splits_are_averaged_and_one_stays_as_it_is(splits):
     assert found.best == found.ranked[0].name == "one"
     assert "means of 3 random splits" in str(found)
     assert "of 3 splits (n = 200 each)" in found.heading()
+
+
+def test_bounds_move_as_much_as_redrawn_calibration_sets_say():
+    """The bootstrap is near the spread over calibration sets drawn from the truth."""
+    rng = np.random.default_rng(0)
+    model = lc.SplitConformalRegressor(LinearRegression(), calibration_size=None)
+    X, y = rng.normal(size=(400, 1)), rng.normal(size=400)
+    model.fit(X, y)
+    drawn, widths, said = [], [], []
+    for _ in range(25):
+        model.conformalize(rng.normal(size=(300, 1)), rng.normal(size=300))
+        drawn.append(model.predict_interval(X[:5]))
+        widths.append(np.diff(drawn[-1], axis=1).mean())
+        said.append(bound_movement(model, X[:5]))
+    truth = np.std(drawn, axis=0).mean() / np.mean(widths)
+    assert 0.5 * truth < np.median(said) < 2.0 * truth
+    found = compare({"split": model, "even": np.tile([-2.0, 2.0], (400, 1))}, X, y)
+    assert found.frame()["movement"].isna().tolist() == [False, True]
+    assert "bounds move" in str(found)
+    assert "bounds move" not in str(compare({"even": np.tile([-2.0, 2.0], (400, 1))}, X, y))
+    means = Comparison.over([found, found], 0.5)
+    assert means.methods[0].movement == found.methods[0].movement
+
+
+@pytest.mark.parametrize("cls", ci_but([lc.SLCPRegressor, lc.LocartRegressor], ESTIMATORS))
+def test_the_movement_of_every_estimator_is_known_but_where_said(cls):
+    X, y = smooth_data(500, 0)
+    movement = bound_movement(light(cls).fit(X, y), X[:50])
+    assert math.isnan(movement) if cls is lc.LCPRegressor else 0.0 <= movement < 0.5

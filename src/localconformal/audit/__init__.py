@@ -3,6 +3,7 @@
 from localconformal.audit.audit import Audit, Failure, Summary, audit
 from localconformal.audit.cells import Cell, Condition, Counted
 from localconformal.audit.compare import Comparison, Difference, Method, compare
+from localconformal.audit.exchangeability import Exchangeability, exchangeability_test
 from localconformal.audit.rules import Rule
 
 __all__ = [
@@ -12,10 +13,12 @@ __all__ = [
     "Condition",
     "Counted",
     "Difference",
+    "Exchangeability",
     "Failure",
     "Method",
     "Rule",
     "Summary",
     "audit",
     "compare",
+    "exchangeability_test",
 ]

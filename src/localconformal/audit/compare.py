@@ -15,10 +15,12 @@ from scipy.special import ndtri, stdtrit
 
 from localconformal.audit.audit import Summary, common_level, intervals_of, summarise
 from localconformal.audit.cells import telling_columns
+from localconformal.composition import Calibration, FixedScores
 from localconformal.metrics import interval_score
 from localconformal.metrics.intervals import check_levels, check_one_level, is_covered, lengths
 from localconformal.parallel import in_threads
 from localconformal.quantiles import Array
+from localconformal.regressors.base import rows_of
 from localconformal.rows import at_ends, make_frame
 from localconformal.text import (
     aligned,
@@ -28,6 +30,7 @@ from localconformal.text import (
     say_difference,
     say_level,
     say_number,
+    say_share,
 )
 
 #: Columns of the text, by their fields of `Summary`.
@@ -40,17 +43,23 @@ BOTH_FINITE = "Differences of score and length use only rows where both methods 
 _FEW_ROWS, _WIDEST = 30, 90
 #: Endings of fields of `Summary` that have no mean over splits.
 _NO_MEAN = ("p_value", "_lower", "_upper", "_error")
+#: Draws of calibration rows, and rows whose bounds are watched meanwhile.
+_DRAWS, _ROWS_MOVED = 50, 500
 
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """One method: its summary, and what is compared, of each row or, over splits, of each split."""
+    """One method: its summary, and what is compared, of each row or, over splits, of each split.
+
+    ``movement`` is how far bounds move when calibration rows are redrawn; see `bound_movement`.
+    """
 
     name: str
     summary: Summary
     interval_score: Array
     length: Array
     coverage: Array
+    movement: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -114,7 +123,9 @@ class Comparison:
 
     def frame(self) -> Any:
         """One row for each method (pandas)."""
-        rows = [{"method": m.name, **asdict(m.summary)} for m in self.methods]
+        rows = [
+            {"method": m.name, **asdict(m.summary), "movement": m.movement} for m in self.methods
+        ]
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         last = ["worst_slab_coverage", "mean_length", "interval_score"]
         return make_frame(at_ends(columns, ["method", "coverage"], last), None)
@@ -155,9 +166,12 @@ class Comparison:
 
     def texts(self) -> tuple[list[list[str]], list[list[str]]]:
         """The two tables as texts, the names of their columns first."""
-        methods, found = [["method", *_SHOWN.values()]], dict[str, list[str]]()
+        # Of bounds without a model nothing is known of that.
+        moves = ["bounds move"] * any(not math.isnan(m.movement) for m in self.methods)
+        methods, found = [["method", *_SHOWN.values(), *moves]], dict[str, list[str]]()
         for method in self.methods:
             said = [say_number(getattr(method.summary, name)) for name in _SHOWN]
+            said += [say_share(method.movement)] * len(moves)
             methods.append([one_line(method.name, _WIDEST), *said])
         for row in self.paired():
             cells = found.setdefault(row.method, [one_line(row.method, _WIDEST)])
@@ -222,6 +236,10 @@ def compare(
             'least one method: pass {"mine": ...}.'
         )
     level = common_level(candidates.values(), confidence_level)
+    moved = {
+        str(name): bound_movement(candidate, X, confidence_level, random_state)
+        for name, candidate in candidates.items()
+    }
     asked = {
         str(name): check_one_level(y, intervals_of(candidate, X, confidence_level))
         for name, candidate in candidates.items()
@@ -232,7 +250,7 @@ def compare(
 
     def describe(name: str, y: Array, bounds: Array) -> tuple[Method, list[str]]:
         summary, _, notes = summarise(columns, y, bounds, level, None, random_state)
-        method = Method(name, summary, **row_values(y, bounds, level))
+        method = Method(name, summary, **row_values(y, bounds, level), movement=moved[name])
         return method, [f"{name}: {note}" for note in notes]
 
     described = in_threads(partial(describe, name, *pair) for name, pair in asked.items())
@@ -243,6 +261,38 @@ def compare(
     if any(method.summary.share_infinite > 0 for method in methods):
         notes.append(BOTH_FINITE)
     return Comparison(methods, tuple(notes))
+
+
+def bound_movement(
+    model: Any, X: Any, confidence_level: float | None = None, random_state: int = 0
+) -> float:
+    """How far a bound moves when calibration rows are redrawn, as a share of the mean length.
+
+    The standard deviation of each bound over 50 bootstrap draws of the calibration rows, averaged
+    over bounds that are finite in all of them (of 500 rows at most); models and laws stay as they
+    are. NaN where there is no such bound, and for bounds without a model of this library, models
+    with groups or weights beside X, and those that keep more of calibration rows than their scores
+    and places (LCP).
+    """
+    calibration = getattr(model, "calibration_", None)
+    if not isinstance(calibration, Calibration) or model._beside_given:
+        return math.nan
+    level = float(model.confidence_level if confidence_level is None else confidence_level)
+    rng, at, held = np.random.default_rng(random_state), np.array([level]), calibration.fixed(level)
+    if not (held.kept is None or isinstance(held.kept, np.ndarray)):
+        return math.nan
+    rows = rows_of(model, X)
+    rows = rows.take(rng.permutation(len(rows))[:_ROWS_MOVED])
+    placed, draws = held.parts.at(rows), []
+    for _ in range(_DRAWS):
+        drawn = rng.integers(held.n, size=held.n)
+        kept = None if held.kept is None else held.kept[drawn]
+        redrawn = FixedScores(held.parts, held.V[drawn], held.F, kept)
+        draws.append(placed.bounds(held.parts.correction.theta(redrawn, rows, at), at)[:, :, 0])
+    bounds = np.array(draws)
+    bounds = bounds[:, np.isfinite(bounds).all(axis=(0, 2))]
+    length = float(np.mean(bounds[:, :, 1] - bounds[:, :, 0])) if bounds.size else math.nan
+    return float(bounds.std(axis=0).mean()) / length if length > 0.0 else math.nan
 
 
 def row_values(y: Array, bounds: Array, level: float) -> dict[str, Array]:
@@ -283,7 +333,9 @@ def _mean_method(methods: Sequence[Method], test_over_fit: float) -> Method:
         means[name] = round(mean) if isinstance(first, int) else mean
     _, _, lower, upper = resampled_mean(each["coverage"], test_over_fit)
     summary = Summary(**{**means, "lower": max(0.0, lower), "upper": min(1.0, upper)})
-    return Method(methods[0].name, summary, *each.values())
+    found: dict[str, Any] = {"movement": float(np.mean([method.movement for method in methods]))}
+    found |= dict(zip(METRICS, each.values(), strict=True))
+    return Method(methods[0].name, summary, **found)
 
 
 def say_splits(n: int) -> str:

@@ -144,12 +144,12 @@ class CoverageMonitor:
 
     def reset(self) -> CoverageMonitor:
         """Forget the stream, and its promise, and read the model's calibration again."""
-        calibration, level = _calibration_to_watch(self.model), _level_of(self.model)
+        calibration, level = _calibration_to_watch(self.model), level_of(self.model)
         tallies, rule = tallies_of(*calibration_codes(calibration, level)), calibration.parts.sides
         alphas = (1.0 - level) * (rule.shares if rule.separate else np.ones(1))
         stream = Stream(self._seed, tallies, alphas, Martingales.start(len(alphas)))
         # Not of the scores alone, which another model may share.
-        digest = _digest([level, training_digest(self.model), _tallies_as_lists(tallies)])
+        digest = digest_of([level, training_digest(self.model), _tallies_as_lists(tallies)])
         with self._lock:
             self.confidence_level, self._calibration = level, calibration
             self._stream, self._digest = stream, digest
@@ -178,7 +178,7 @@ class CoverageMonitor:
         """The model calibrates and answers as when the stream began."""
         if self.model.calibration_ is not self._calibration:
             raise ValueError("the model was recalibrated; call reset() first: a new stream begins.")
-        if (level := _level_of(self.model)) != self.confidence_level:
+        if (level := level_of(self.model)) != self.confidence_level:
             was = f"the model's level is {level:g} and was {self.confidence_level:g}"
             raise ValueError(f"{was}; set it back, or call reset(): a new stream begins.")
 
@@ -216,23 +216,37 @@ class CoverageMonitor:
 
     def save(self, path: str | Path) -> Path:
         """Write the state, not the model, to a small JSON file; it is whole or not there."""
-        content: dict[str, Any] = {"format": _FORMAT, "false_alarm": self.false_alarm}
-        with self._lock:
-            content |= {"calibration": self._digest, "stream": _stream_content(self._stream)}
-        text = json.dumps({"content": content, "sha256": _digest(content)})
+        content = self.state()
+        text = json.dumps({"content": content, "sha256": digest_of(content)})
         return write_whole(Path(path), lambda part: part.write_text(text, encoding="utf-8"))
 
     @classmethod
     def load(cls, path: str | Path, model: Any) -> CoverageMonitor:
         """Go on where a monitor from `save` stopped; any model but the one watched is refused."""
-        content = _read_state(path)
-        monitor = cls(model, false_alarm=content["false_alarm"])
-        if content["calibration"] != monitor._digest:
+        return cls.restore(model, _read_state(path), source=str(path))
+
+    def state(self) -> dict[str, Any]:
+        """What `save` writes: numbers and text, which later rows do not change."""
+        content: dict[str, Any] = {"format": _FORMAT, "false_alarm": self.false_alarm}
+        with self._lock:
+            held = {"calibration": self._digest, "stream": _stream_content(self._stream)}
+            return content | held
+
+    @classmethod
+    def restore(
+        cls, model: Any, state: dict[str, Any], *, source: str = "state"
+    ) -> CoverageMonitor:
+        """A monitor that goes on from `state`; ``source`` is its name in an error."""
+        if (found := state.get("format")) != _FORMAT:
+            was = f"{source} has format {found!r}"
+            raise ValueError(f"{was}; expected {_FORMAT}: start a new monitor.")
+        monitor = cls(model, false_alarm=state["false_alarm"])
+        if state["calibration"] != monitor._digest:
             raise ValueError(
-                f"{path} belongs to another model, or to one with another calibration or level; "
+                f"{source} belongs to another model, or to one with another calibration or level; "
                 "pass the model that was monitored, or start a new monitor."
             )
-        monitor._stream = _read_stream(content["stream"])
+        monitor._stream = _read_stream(state["stream"])
         monitor._seed = monitor._stream.seed
         return monitor
 
@@ -255,7 +269,7 @@ def _calibration_to_watch(model: Any) -> Calibration:
     return calibration
 
 
-def _level_of(model: BaseConformalRegressor) -> float:
+def level_of(model: BaseConformalRegressor) -> float:
     """The level of the model's intervals, if it is one number inside (0, 1)."""
     level = as_levels(model.confidence_level, "confidence_level")
     if level.ndim:
@@ -293,7 +307,8 @@ def score_rows(model: BaseConformalRegressor, X: Any, y: Any, groups: Any, level
 # One digest is of its content, so that a file that was cut or edited is refused; one of the model.
 
 
-def _digest(content: Any) -> str:
+def digest_of(content: Any) -> str:
+    """SHA-256 of plain data."""
     return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -328,12 +343,10 @@ def _read_state(path: str | Path) -> dict[str, Any]:
     try:
         whole = json.loads(path.read_text(encoding="utf-8"))
         content = whole["content"]
-        is_whole = isinstance(content, dict) and whole["sha256"] == _digest(content)
+        is_whole = isinstance(content, dict) and whole["sha256"] == digest_of(content)
     except (ValueError, KeyError, TypeError, RecursionError):
         is_whole = False
     if not is_whole:
         altered = f"{path} is not a whole state of a CoverageMonitor, or was altered"
         raise ValueError(f"{altered}; start a new monitor, or restore the file.")
-    if (found := content.get("format")) != _FORMAT:
-        raise ValueError(f"{path} has format {found!r}; expected {_FORMAT}: start a new monitor.")
     return dict(content)

@@ -56,6 +56,10 @@ _METHODS = (
      "marginal, under the shift that the weights describe",
      "fit: a classifier, if weights are to be learned; query: log n",
      "new rows come from elsewhere than calibration rows", "Tibshirani et al. 2019"),
+    ("AdaptiveIntervals", "Quantile tracking, ACI, DtACI, rolling sets, around a fitted estimator",
+     "long-run, on every stream", "update: microseconds per label beyond the model's own",
+     "labels arrive over time and rows change; time series",
+     "Gibbs and Candes 2021, 2024, Angelopoulos et al. 2023"),
 )
 # fmt: on
 
@@ -66,7 +70,8 @@ def methods() -> Any:
     Returns
     -------
     pandas frame, one row per estimator
-        ``estimator`` (its name in this package), ``method``, ``guarantee`` (at any sample size,
+        ``estimator`` (its name in this package; `AdaptiveIntervals` wraps one that is fitted),
+        ``method``, ``guarantee`` (at any sample size,
         under the assumptions of its ``guarantee_``), ``cost`` (beyond the base model's, with n
         calibration rows and N training rows), ``when`` to use it, ``reference``.
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from localconformal.audit import Comparison, audit, compare
-from localconformal.audit.compare import BOTH_FINITE, METRICS, say_splits
+from localconformal.audit.compare import BOTH_FINITE, METRICS, bound_movement, say_splits
 from localconformal.io.tables import about
 from localconformal.preparation import as_pandas
 from localconformal.progress import stage
@@ -88,6 +88,7 @@ class Ranking:
             for name in _SHOWN:
                 shown = f"coverage_{name}" if name in ("lower", "upper") else name
                 row[shown] = getattr(method.summary, name)
+            row["movement"] = method.movement
             tried = [trial.attempts[method.name] for trial in self.trials]
             for spent in ("fit_seconds", "predict_seconds"):
                 row[spent] = float(np.mean([getattr(attempt, spent) for attempt in tried]))
@@ -204,12 +205,23 @@ def compare_methods(
         compare({name: trial.attempts[name].intervals for name in kept}, X, trial.y, **options)
         for trial, (X, _) in zip(trials, prepared, strict=True)
     ]
+    splits = [_with_movement(*pair) for pair in zip(splits, trials, strict=True)]
     first = trials[0]
     done = first.attempts[kept[0]].model.notes(prepared[0][1])
     warned = (f"{name}: {said}" for name, one in first.attempts.items() for said in one.warnings)
     together = Comparison.over(splits, len(first.y) / first.n_fit)
     ranked = _in_order(together, [method.name for method in together.ranked])
     return Ranking(ranked, failed, trials, (*rows.notes, *done, *warned), random_state)
+
+
+def _with_movement(split: Comparison, trial: _Trial) -> Comparison:
+    """How far the bounds of each method move, which intervals alone do not tell."""
+    methods = []
+    for method in split.methods:
+        model, level = trial.attempts[method.name].model, method.summary.confidence_level
+        moved = bound_movement(model.regressor, model.preparation.transform(trial.test), level)
+        methods.append(replace(method, movement=moved))
+    return replace(split, methods=tuple(methods))
 
 
 def _in_order(comparison: Comparison, names: Sequence[str]) -> Comparison:
