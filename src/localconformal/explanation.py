@@ -15,7 +15,6 @@ fit, never from the rows that are explained: one alone is explained as in a batc
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from datetime import timedelta
@@ -29,6 +28,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from localconformal.laws.base import Law, weigh_by
+from localconformal.progress import is_seen, stage
 from localconformal.quantiles import Array, finish
 from localconformal.rows import (
     Index,
@@ -362,9 +362,6 @@ def _explained(model: Any, rows: Rows, levels: Array, others: _Columns, seed: in
 
 def _progress(name: str, steps: int) -> Any:
     """A line on a terminal, or in a log that asks for it."""
-    log = logging.getLogger("localconformal")
-    if (sys.stderr is not None and sys.stderr.isatty()) or log.isEnabledFor(logging.INFO):
-        from localconformal.progress import stage
-
+    if is_seen() or logging.getLogger("localconformal").isEnabledFor(logging.INFO):
         return stage(name, steps)
     return nullcontext(lambda step: None)

@@ -14,6 +14,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from localconformal import (
+    ConditionalConformalRegressor,
     ConformalizedQuantileRegressor,
     DistSplitRegressor,
     KernelLaw,
@@ -392,3 +393,9 @@ def test_rows_on_dask_are_predicted_and_not_fitted():
     np.testing.assert_allclose(found, model.predict_interval(X_NEW, LEVELS), rtol=1e-12)
     with pytest.raises(ValueError, match="cv=4 with Dask rows"):
         make("slcp").fit(lazy, array.from_array(Y[:30], chunks=10))
+
+
+def test_a_threshold_at_each_x_has_no_folds():
+    model = ConditionalConformalRegressor(LinearRegression(), cv=4)
+    with pytest.raises(ValueError, match="cv=4 with ConditionalConformalRegressor"):
+        model.fit(X, Y)

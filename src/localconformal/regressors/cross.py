@@ -47,14 +47,14 @@ class WithFolds(BaseConformalRegressor):
         return self.calibration_size if self.cv is None else None
 
     def _fit_method(self, method: Method, task: Task, seed: int) -> None:
-        super()._fit_method(method, task, seed)
-        if self.cv is None:
-            return
-        if type(method.correction) is not Correction:
+        if self.cv is not None and type(method.correction) is not Correction:
             raise ValueError(
                 f"got cv={self.cv!r} with {type(self).__name__}, whose threshold at x needs one "
                 "calibration set; expected cv=None."
             )
+        super()._fit_method(method, task, seed)
+        if self.cv is None:
+            return
         with self._timed("folds"):
             if isinstance(self.cv, str) and self.cv == "oob":
                 self.calibration_: Any = OutOfBag.of(self.parts_, task)
