@@ -17,7 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LAYERS = ["io.files", "text", "versions", "progress", "quantiles", "rows", "parallel"]
 LAYERS += ["columns", "io.tables", "preparation", "default_model", "models", "regions", "metrics"]
 LAYERS += ["scores", "engine", "laws", "torch.tensors", "adjustments", "composition"]
-LAYERS += ["corrections", "densities", "distribution", "regressors", "datasets"]
+LAYERS += ["corrections", "densities", "distribution", "explanation", "regressors", "datasets"]
 LAYERS += ["audit", "monitor", "plots", "report", "io", "distributed", "torch", "tabular", "cli"]
 MAX_FILE, MAX_BODY = 800, 60
 

@@ -154,7 +154,8 @@ def test_diagnose(fitted):
     frame = fitted.diagnose(X_NEW)
     # Those in the middle are left out where a terminal is narrow.
     known = ["local_lower", "local_upper", "fallback", "crossed", "infinite", "point_outside"]
-    assert list(frame.columns) == [*known, "correction", "effective_sample_size"]
+    widths = ["width_noise", "width"]
+    assert list(frame.columns) == [*known, "correction", *widths, "effective_sample_size"]
     assert len(frame) == 40
     assert not frame.isna().any(axis=None)
     assert (frame["effective_sample_size"] >= 1).all()

@@ -314,6 +314,17 @@ class AutoLaw(Law):
         kind = np.float64 if self.inward_ else np.float32
         return Knots(_GRID, values.astype(kind), sizes, at=at, unit=units.unit)
 
+    def row_weights(self, rows: Rows, others: Rows) -> Array:
+        """sum over trees of 1{in the same leaf} / |leaf|: (m, n)."""
+        forest, total = self.forest_, np.zeros((len(rows), len(others)))
+        mine, theirs = (forest.leaves(self._codes(r, self._centre(r))).T for r in (rows, others))
+        for ours, leaf in zip(mine, theirs, strict=True):
+            low, high = forest.low_[ours][:, None], forest.high_[ours][:, None]
+            first, last = forest.low_[leaf], forest.high_[leaf]
+            # A leaf that was widened holds those below it.
+            total += ((low <= first) & (first < last) & (last <= high)) / np.maximum(high - low, 1)
+        return total
+
     def _weights_at(self, levels: Array) -> Array:
         """(V, L): those of the side that a level lies on, their mean in the middle."""
         W = np.stack(list(self.weights_.values()))

@@ -209,6 +209,10 @@ class Law(BaseEstimator):
             "forest or uniform law."
         )
 
+    def row_weights(self, rows: Rows, others: Rows) -> Array:
+        """How much the others speak for these rows, in any unit: (m, n)."""
+        return weigh_by(self.localizer(), rows, others)
+
     def quantile(self, X: Any, levels: ArrayLike) -> Array:
         """Q(t | x) = inf{v : F(v | x) >= t}: levels (L,) -> (n, L)."""
         return self._quantiles(X, levels, upper=False)
@@ -346,6 +350,11 @@ class Localizer(Protocol):
 
     def weigh(self, rows: Any, others: Any) -> Array:
         """H(row_i, other_j) of two views: (m, n)."""
+
+
+def weigh_by(kernel: Localizer, rows: Rows, others: Rows) -> Array:
+    """H(row_i, other_j): (m, n)."""
+    return np.asarray(kernel.weigh(kernel.view(rows), kernel.view(others)))
 
 
 class UniformLaw(Law):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
-from localconformal.laws.base import Law, Localizer, effective_size
+from localconformal.explanation import weights_between
+from localconformal.laws.base import effective_size
 from localconformal.metrics import coverage, length_error_corr
 from localconformal.metrics.intervals import (
     check_one_level,
@@ -205,14 +205,15 @@ def plot_local_weights(
     """Draw the weight with which each row of X speaks for x, over one feature.
 
     The weight is H(x, X_i) / sum_j H(x, X_j), with H the kernel behind the fitted law: its
-    kernel at the distance of two rows, or the share of trees in which the two are in one leaf. The
+    kernel at the distance of two rows, or the share of trees in which the two are in one leaf
+    (with ``law="auto"``, small leaves count more). The
     effective sample size is (sum w)^2 / sum w^2. The frame has one row for each row drawn, the
     lightest first: row (its place in X), x and position (on the axis), v if given, weight.
 
     Parameters
     ----------
     model : fitted regressor or fitted law
-        With a kernel between rows: a kernel, forest or uniform law.
+        With weights on rows: a kernel, forest or uniform law, or ``law="auto"``.
     x : array of shape (d,) or (1, d), or frame of one row
     X : array of shape (n, d) or frame, such as the training rows: models keep none
     v : array of shape (n,), default=None
@@ -236,7 +237,8 @@ def plot_local_weights(
     import pandas as pd
 
     query = _one_row(x, X)
-    weights = _row_weights(_find_localizer(model), query, X)
+    found = weights_between(model)(Rows(query), Rows(X))[0]
+    weights = found / found.sum() if found.sum() > 0.0 else np.zeros(len(found))
     # x is the first row of the column on the axis.
     column = art.pick_feature(stack_rows(query, X), feature)
     scores = None if v is None else np.asarray(v, dtype=np.float64)
@@ -267,19 +269,6 @@ def plot_local_weights(
     return ax, frame
 
 
-def _find_localizer(model: Any) -> Localizer:
-    check_is_fitted(model)
-    if hasattr(model, "localizer_"):
-        return cast(Localizer, model.localizer_)
-    # The law of the upper side, where there are two.
-    laws = [model] if isinstance(model, Law) else getattr(getattr(model, "law_", None), "laws", ())
-    law = laws[-1] if laws else None
-    if not isinstance(law, Law):
-        got = f"{type(model).__name__} has no law with a kernel between rows"
-        raise ValueError(f"{got}; expected one such as SLCPRegressor(law='kernel'), or its law.")
-    return law.localizer()
-
-
 def _one_row(x: Any, X: Any) -> Any:
     if is_frame(X) != is_frame(x):
         got = f"got x as a {type(x).__name__} and X as a {type(X).__name__}"
@@ -289,12 +278,6 @@ def _one_row(x: Any, X: Any) -> Any:
         got = f"got x of shape {np.shape(row)} and X of shape {np.shape(X)}"
         raise ValueError(f"{got}; expected one row x, and rows of X with the same columns.")
     return row
-
-
-def _row_weights(kernel: Localizer, query: Any, X: Any) -> Array:
-    """H(x, X_i) scaled to sum to one (n,); all 0 where no row speaks for x."""
-    found = np.asarray(kernel.weigh(kernel.view(Rows(query)), kernel.view(Rows(X)))[0])
-    return found / found.sum() if found.sum() > 0.0 else np.zeros(len(found))
 
 
 def _draw_weights(ax: Axes, frame: Any, upwards: str) -> None:

@@ -38,6 +38,7 @@ from localconformal.adjustments import Adjustment
 from localconformal.composition import REFERENCES, Calibration, Method, Parts, Task
 from localconformal.corrections import Cells
 from localconformal.distribution import WithPredictiveDistribution
+from localconformal.explanation import WithExplanations, keep_background, widths_of
 from localconformal.laws import LAW_METHODS, LAWS, Law, SidedLaw
 from localconformal.progress import is_seen, stage
 from localconformal.quantiles import ANYTHING, Array, Support, as_levels, crossed, finish
@@ -69,7 +70,9 @@ _LARGEST_RESPONSE = 1e150
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEstimator):
+class BaseConformalRegressor(
+    WithPredictiveDistribution, WithExplanations, RegressorMixin, BaseEstimator
+):
     """Validation, splitting, levels, nesting and frames; a subclass names its `Method`.
 
     Parameters
@@ -205,6 +208,7 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         params = take_params(fit_params, train, len(y))
         task, method = self._start_fit(rows.take(train), y[train], len(train), int(seed), params)
         self._set_parts(method.fit(task, self._timed))
+        self._background = keep_background(task.rows.X, int(seed))
         if len(held):
             self._calibrate(rows.take(held), y[held])
         self._training_hashes = np.sort(row_hashes(task.rows.X, task.y))
@@ -381,7 +385,9 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             score, by side, lower with its sign turned (0 without a law); ``correction``:
             theta*, the larger side's; ``fallback``: the law had to widen its neighbourhood;
             ``crossed``: the bounds crossed and became their midpoint; ``infinite``;
-            ``point_outside``: the point prediction lies outside the interval.
+            ``point_outside``: the point prediction lies outside the interval; ``width``, as in
+            `explain_width`; ``width_noise``: of it, what model and local law say before the
+            correction, which makes the rest.
         """
         self._check_calibrated()
         levels = np.atleast_1d(self._levels(confidence_level, None, one_for="diagnose"))
@@ -391,6 +397,8 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
         empty = crossed(raw)[:, 0]
         parts = [self._local(part, levels) for _, part in rows.parts(self.parts_.rows_at_a_time)]
         lower, upper, size, widened = map(np.concatenate, zip(*parts, strict=True))
+        T = self.parts_.sides.thresholds(np.stack([-lower, upper], axis=1)[:, :, None])
+        local = self.parts_.score.bounds(self.parts_.band(rows), T)
         columns = {
             "local_lower": lower,
             "local_upper": upper,
@@ -399,6 +407,8 @@ class BaseConformalRegressor(WithPredictiveDistribution, RegressorMixin, BaseEst
             "infinite": np.isinf(bounds[:, self.parts_.sides.closed]).any(axis=1),
             "point_outside": empty | (point < bounds[:, 0]) | (point > bounds[:, 1]),
             "correction": theta[:, :, 0].max(axis=1),
+            "width_noise": widths_of(self, rows, local, levels),
+            "width": widths_of(self, rows, raw, levels),
             "effective_sample_size": size,
         }
         return make_frame(columns, like=X)
