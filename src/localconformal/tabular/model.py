@@ -34,7 +34,7 @@ from localconformal.laws import LAWS
 from localconformal.preparation import TablePreparation, as_pandas, read_target
 from localconformal.progress import stage
 from localconformal.quantiles import Array
-from localconformal.regressors.base import calibrate_on
+from localconformal.regressors.base import calibrate_on, rows_of
 from localconformal.regressors.methods import methods
 from localconformal.rows import Index, check_frame, is_frame, make_frame, split_rows
 from localconformal.text import listing, say_rows, unknown_choice
@@ -307,8 +307,11 @@ class TableModel:
         """Predictions and bounds of rows (n, d) from `read`, as in `predict`."""
         asked = levels or self.levels
         level = asked if len(asked) > 1 else asked[0]
-        made = self.regressor.predict_interval(X, level, output="frame", **beside)
-        made.insert(0, "predicted", self.regressor.predict(X))
+        # The point model is asked once for both.
+        rows = rows_of(self.regressor, X, beside)
+        point = self.regressor.predict(rows)
+        made = self.regressor.predict_interval(rows, level, output="frame", **beside)
+        made.insert(0, "predicted", point)
         return made
 
     def predict_file(
