@@ -18,7 +18,18 @@ LAYERS = ["io.files", "text", "versions", "progress", "quantiles", "rows", "para
 LAYERS += ["columns", "io.tables", "preparation", "default_model", "models", "regions", "metrics"]
 LAYERS += ["scores", "engine", "laws", "torch.tensors", "adjustments", "composition"]
 LAYERS += ["corrections", "densities", "distribution", "explanation", "regressors", "datasets"]
-LAYERS += ["audit", "monitor", "plots", "report", "io", "distributed", "torch", "tabular", "cli"]
+LAYERS += [
+    "audit",
+    "monitor",
+    "plots",
+    "report",
+    "io",
+    "distributed",
+    "torch",
+    "tabular",
+    "mlflow",
+    "cli",
+]
 MAX_FILE, MAX_BODY = 800, 60
 
 
