@@ -2,16 +2,11 @@
 
 import json
 import os
-import re
 import resource
 import runpy
 import signal
-import subprocess
-import sys
 import threading
 import time
-from contextlib import contextmanager
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -26,52 +21,8 @@ pytestmark = pytest.mark.ci
 httpx = optional("httpx")
 TestClient = optional("fastapi.testclient").TestClient
 optional("uvicorn")
-
-FOLDER = Path(__file__).parents[1] / "examples" / "serving"
-
-
-@contextmanager
-def service(model_file, labels, *, workers=1):
-    """A client of the service in a process of its own; both end with the block."""
-    command = [sys.executable, "-m", "uvicorn", "--app-dir", str(FOLDER), "--factory"]
-    command += ["app:make_app", "--port", "0", "--workers", str(workers)]
-    paths = {"MODEL": str(model_file), "LABELS": str(labels)}
-    with subprocess.Popen(
-        command,
-        env={**os.environ, **paths},
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-        # Workers are ended with it, whatever becomes of the test.
-        start_new_session=True,
-    ) as process:
-        try:
-            said = []
-            for line in process.stderr:
-                said.append(line)
-                if found := re.search(r"running on (http://\S+)", line):
-                    break
-            else:
-                pytest.fail("".join(said))
-            # A pipe that nobody reads would block the service when it is full.
-            threading.Thread(target=process.stderr.read, daemon=True).start()
-            with httpx.Client(base_url=found[1], timeout=60) as client:
-                patient(client.get, "/health")
-                yield client
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-def patient(ask, *given, **named):
-    """The answer to a request that is sent again while nobody answers."""
-    end = time.monotonic() + 120
-    while True:
-        try:
-            return ask(*given, **named)
-        except httpx.TransportError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.05)
+serving = optional("benchmarks.serving")
+patient, service = serving.patient, serving.service
 
 
 def sent(table):
@@ -201,7 +152,7 @@ def test_a_killed_worker_loses_no_label_that_was_acknowledged(model, model_file,
         clients = [threading.Thread(target=tell, args=(url, 1000 * k)) for k in range(3)]
         for one in clients:
             one.start()
-        for enough in (20, 60, 100):
+        for enough in (30, 90):
             while len(acknowledged) < enough and any(one.is_alive() for one in clients):
                 time.sleep(0.01)
             # By another connection each time, so that either worker may answer.
@@ -226,7 +177,7 @@ def test_a_killed_worker_loses_no_label_that_was_acknowledged(model, model_file,
 
 @pytest.fixture
 def make_app():
-    return runpy.run_path(str(FOLDER / "app.py"))["make_app"]
+    return runpy.run_path(str(serving.APP / "app.py"))["make_app"]
 
 
 def test_labels_without_room_are_not_acknowledged_and_leave_all_as_it_was(
@@ -256,8 +207,6 @@ def test_the_labels_of_another_model_are_refused(make_app, model_file, tmp_path)
 
 
 def test_widths_are_explained_by_columns(client, model):
-    if not hasattr(model.regressor, "explain_width"):
-        pytest.skip("explain_width is not there yet")
     rows = sent(homes(3, seed=4))
     answer = client.post("/predict", json={"rows": rows, "explain": True}).json()
     for made, parts in zip(answer["rows"], answer["width"], strict=True):
