@@ -1,7 +1,7 @@
 """Size of the wheel, and size and seconds of an install with the core dependencies alone.
 
 ``python -m benchmarks.install e8331fd HEAD`` writes benchmarks/results/install.json: each commit is
-built from an archive of its own, and installed into an empty environment from pip's own cache, which
+built from an archive, and installed into an empty environment from pip's own cache, which
 an install before the timed ones fills. The time is pip's, wheels of dependencies included.
 """
 
@@ -19,7 +19,9 @@ ROOT, RESULTS = Path(__file__).parents[1], Path(__file__).parent / "results" / "
 
 
 def run(*command):
-    return subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        list(map(str, command)), check=True, capture_output=True, text=True
+    ).stdout
 
 
 def size(folder):
