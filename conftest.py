@@ -7,12 +7,13 @@ DEFAULT_LEVEL = "not ci and not nightly"
 OTHER_LEVEL = re.compile(r"^pytestmark = pytest\.mark\.(ci|nightly)$", re.MULTILINE)
 TORCH = ["src/localconformal/torch/*.py", "paper/networks.py", "paper/age_network.py"]
 collect_ignore_glob = [] if find_spec("torch") else TORCH
+collect_ignore_glob += [] if find_spec("mlflow") else ["src/localconformal/mlflow.py"]
 
 
 def pytest_report_header():
     """Say what is left out."""
     left_out = ", ".join(collect_ignore_glob)
-    return [f"left out without PyTorch: {left_out}"] if left_out else []
+    return [f"left out without PyTorch or MLflow: {left_out}"] if left_out else []
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -18,8 +18,8 @@ LAYERS = ["io.files", "text", "versions", "progress", "quantiles", "rows", "para
 LAYERS += ["columns", "io.tables", "preparation", "default_model", "models", "regions", "metrics"]
 LAYERS += ["scores", "engine", "laws", "torch.tensors", "adjustments", "composition"]
 LAYERS += ["corrections", "conditional", "densities", "cross", "distribution", "explanation"]
-LAYERS += ["regressors", "datasets"]
-LAYERS += ["audit", "monitor", "plots", "report", "io", "distributed", "torch", "tabular", "cli"]
+LAYERS += ["regressors", "datasets", "audit", "monitor", "plots", "report", "io", "distributed"]
+LAYERS += ["torch", "tabular", "mlflow", "cli"]
 MAX_FILE, MAX_BODY = 800, 60
 
 

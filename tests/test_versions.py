@@ -15,6 +15,7 @@ from localconformal.io.models import OLDEST_SKOPS
 #: Imported under another name than the one that is declared, or brought by what is declared.
 DECLARED_AS = {"sklearn": "scikit-learn", "llvmlite": "numba", "markupsafe": "jinja2"}
 DECLARED_AS |= {"distributed": "dask", "PIL": "matplotlib", "filelock": "torch"}
+DECLARED_AS |= {"mlflow": "mlflow-skinny"}
 NOT_OURS = {"xgboost"}
 FOR_DEVELOPERS = {"docs", "test", "test-all"}
 

@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import localconformal
 from localconformal.columns import check_cells
@@ -231,3 +231,33 @@ def test_rows_share_a_cell_only_if_all_their_labels_agree():
         assert len(set(cells)) == len(distinct)
         alone = [check_cells(cell_labels(table[i : i + 1], columns), 1)[0] for i in range(20)]
         assert alone == list(cells[:20])
+
+
+def test_raw_rows_are_read_for_the_regressor_and_the_schema_names_their_columns(model):
+    rows = rows_of(20, 1).to_dict("records")
+    kinds = {"size": "numbers", "rooms": "numbers", "new": "flags", "sold": "times"}
+    assert model.schema == {**kinds, "region": "labels"}
+    X, beside, notes = model.read(rows)
+    made = model.regressor.predict_interval(X, **beside)
+    np.testing.assert_array_equal(made, model.predict_interval(rows))
+    assert notes == []
+    X, _, notes = model.read({**rows[0], "region": "moon"})
+    assert len(X) == 1
+    assert "'region' could not be found among the labels" in notes[0]
+
+
+class Asked(LinearRegression):
+    """Counts how often it is asked."""
+
+    times = 0
+
+    def predict(self, X):
+        type(self).times += 1
+        return super().predict(X)
+
+
+def test_the_point_model_is_asked_once_for_point_and_bounds():
+    model = fit_table_model(homes(), "price", method="split", model=Asked())
+    Asked.times = 0
+    model.predict(homes(20, seed=1), confidence_level=[0.5, 0.9])
+    assert Asked.times == 1

@@ -356,7 +356,7 @@ class BaseConformalRegressor(
         self._warn_of_shortage(rows, theta, each)
         intervals = finish(raw, each, self._support)
         if output == "frame":
-            return intervals_frame(intervals, levels, X)
+            return intervals_frame(intervals, levels, rows.X)
         return intervals if levels.ndim else intervals[:, :, 0]
 
     def _warn_of_shortage(self, rows: Rows, theta: Array, levels: Array) -> None:
@@ -523,7 +523,9 @@ class BaseConformalRegressor(
         return extra
 
     def _rows(self, X: Any, beside: Any = None, reset: bool = False) -> Rows:
-        """Checked rows, ready to be asked about."""
+        """Checked rows, ready to be asked about; those from `rows_of` keep what they know."""
+        if isinstance(X, Rows):
+            return X
         if _is_lazy(X):
             raise ValueError(
                 f"X is a Dask {type(X).__name__}, which this method cannot take; call X.compute() "

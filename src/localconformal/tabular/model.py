@@ -35,7 +35,7 @@ from localconformal.laws import LAWS
 from localconformal.preparation import TablePreparation, as_pandas, read_target
 from localconformal.progress import stage
 from localconformal.quantiles import Array, required_calibration_size
-from localconformal.regressors.base import calibrate_on
+from localconformal.regressors.base import calibrate_on, rows_of
 from localconformal.regressors.methods import methods
 from localconformal.rows import Index, check_frame, is_frame, make_frame, split_rows
 from localconformal.text import listing, say_rows, unknown_choice
@@ -290,6 +290,14 @@ class Predicted(NamedTuple):
     notes: tuple[str, ...]
 
 
+class ReadRows(NamedTuple):
+    """Raw rows for a regressor: X (n, d), its arguments beside X, and sentences on values lost."""
+
+    X: Any
+    beside: dict[str, Any]
+    notes: list[str]
+
+
 @dataclass(frozen=True, eq=False)
 class TableModel:
     """A fitted estimator of this library that takes raw tables.
@@ -314,6 +322,12 @@ class TableModel:
         """Columns that `predict` reads of a file, and as what."""
         return {**dict.fromkeys(self.cells, tables.TEXT), **self.preparation.stored_types}
 
+    @property
+    def schema(self) -> dict[str, str]:
+        """Columns of a raw row -> "numbers", "flags", "labels" or "times"."""
+        kinds = {reader.name: reader.kind for reader in self.preparation.readers_}
+        return {**dict.fromkeys(self.cells, "labels"), **kinds}
+
     def predict_interval(
         self, rows: Any, confidence_level: Any = None, *, output: str = "array"
     ) -> Any:
@@ -322,9 +336,8 @@ class TableModel:
         Without a level that is the first of ``levels``. With ``output="frame"`` the columns are
         named as by `predict`.
         """
-        X, table = self._read(rows)
-        options = {"output": output, **self.groups_of(table)}
-        made = self.regressor.predict_interval(X, confidence_level, **options)
+        X, beside = self._asked(rows)
+        made = self.regressor.predict_interval(X, confidence_level, output=output, **beside)
         return made if output == "array" else _like_rows(made, rows)
 
     def predict(self, rows: Any, confidence_level: float | Sequence[float] = ()) -> Any:
@@ -336,14 +349,19 @@ class TableModel:
         None and NaN are missing values. Without a level, those of ``levels`` are answered.
         """
         levels = as_levels(confidence_level, self.levels)
-        return _like_rows(self.predict_prepared(*self._read(rows), levels), rows)
+        return _like_rows(self.predict_prepared(*self._asked(rows), levels), rows)
 
-    def predict_prepared(self, X: Any, table: Any, levels: Sequence[float] = ()) -> Any:
-        """Predictions and bounds of rows (n, d) that are prepared, beside the raw ones."""
-        asked, options = levels or self.levels, {"output": "frame", **self.groups_of(table)}
+    def predict_prepared(
+        self, X: Any, beside: Mapping[str, Any], levels: Sequence[float] = ()
+    ) -> Any:
+        """Predictions and bounds of rows (n, d) from `read`, as in `predict`."""
+        asked = levels or self.levels
         level = asked if len(asked) > 1 else asked[0]
-        made = self.regressor.predict_interval(X, level, **options)
-        made.insert(0, "predicted", self.regressor.predict(X))
+        # The point model is asked once for both.
+        rows = rows_of(self.regressor, X, beside)
+        point = self.regressor.predict(rows)
+        made = self.regressor.predict_interval(rows, level, output="frame", **beside)
+        made.insert(0, "predicted", point)
         return made
 
     def predict_file(
@@ -387,7 +405,7 @@ class TableModel:
             for table, names in zip(read, beside if named else repeat({}), strict=False):
                 with tables.about(str(data)):
                     X, lost_here = self.preparation.read(table)
-                    made = self.predict_prepared(X, table, levels)
+                    made = self.predict_prepared(X, self.groups_of(table), levels)
                 lost.update(lost_here)
                 yield with_row_names(made, table.index.to_numpy(), names.get(identifier))
                 done += len(made)
@@ -402,13 +420,27 @@ class TableModel:
         together = Counter(dict(self.lost)) + Counter(lost)
         return (*self.preparation.notes_, *self.preparation.lost_notes(together))
 
-    def _read(self, rows: Any) -> tuple[Any, Any]:
-        """Rows as the model takes them (n, d), and as they are; a warning tells what was lost."""
+    def read(self, rows: Any) -> ReadRows:
+        """Raw rows, as in `predict`, for the methods of ``regressor``.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"size": np.arange(300.0), "price": np.arange(300.0) % 7})
+        >>> model = fit_table_model(table, "price", method="split", model="linear")
+        >>> X, beside, notes = model.read([{"size": 10.0}, {"size": 20.0}])
+        >>> model.regressor.diagnose(X, **beside).shape[0], notes
+        (2, [])
+        """
         table = _raw_table(rows, self.stored_types)
         X, lost = self.preparation.read(table) if is_frame(rows) else self._read_objects(table)
-        for sentence in self.preparation.lost_notes(lost):
+        return ReadRows(X, self.groups_of(table), self.preparation.lost_notes(lost))
+
+    def _asked(self, rows: Any) -> tuple[Any, dict[str, Any]]:
+        """Rows of a question, and what goes beside them; a warning tells what was lost."""
+        X, beside, notes = self.read(rows)
+        for sentence in notes:
             warnings.warn(sentence, UserWarning, stacklevel=3)
-        return X, table
+        return X, beside
 
     def _read_objects(self, table: Any) -> tuple[Any, dict[str, int]]:
         """What the preparation makes of a table of objects; a row alone is as in company."""

@@ -220,7 +220,7 @@ def _predict_and_audit(
     tested, y, task = take_rows(rows.table, held), rows.y[held], rows.task
     with _timed(seconds, "predict"):
         X, lost = model.preparation.read(tested)
-        made = model.predict_prepared(X, tested)
+        made = model.predict_prepared(X, model.groups_of(tested))
     X = model.preparation.with_dates(X)
     bounds = made.drop(columns="predicted").to_numpy().reshape(len(made), -1, 2)
     intervals = np.asarray(bounds.transpose(0, 2, 1))

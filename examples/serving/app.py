@@ -1,0 +1,194 @@
+"""A model file as a service: points, intervals and their explanation, and a watch on coverage.
+
+    export MODEL=homes/model.skops LABELS=labels.jsonl
+    uvicorn --app-dir examples/serving --factory app:make_app
+
+POST /predict answers rows; POST /labels takes rows whose value is known by now, and answers when
+they are on the disk; GET /health tells the state as JSON, and GET / as a page. Requests are checked
+against the columns of the model, which GET /openapi.json describes. For Linux and macOS, where
+workers share the file of labels by `flock`.
+"""
+
+import fcntl
+import json
+import os
+from contextlib import contextmanager
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+
+import numpy as np
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import BaseModel, Field, FiniteFloat, create_model
+
+from localconformal import CoverageMonitor, __version__
+from localconformal.io import load_model
+
+#: Kind of a column -> what a value may be in JSON; null is a missing value.
+TYPES = {"numbers": float, "flags": bool | float | str, "times": str | int}
+TYPES["labels"] = str | bool | int | float
+MOST_ROWS = 10_000
+
+
+class Labels:
+    """Rows whose value became known, in a file that is the whole state.
+
+    The first line names the model, and each later one is a request: {"id", "rows", "y"}. Whoever
+    reads or writes holds the lock of the file, and first takes in what others have added. So all
+    workers tell the same, one that starts again knows what was acknowledged before, and a request
+    that is sent again, for want of an answer, counts once.
+    """
+
+    def __init__(self, path, model, digest):
+        self.path, self.model, self.header = Path(path), model, {"model": digest}
+        self.monitor = CoverageMonitor(model.regressor, random_state=0)
+        self._forget()
+        self.state()
+
+    def state(self):
+        """What the monitor says of all rows so far."""
+        with self._turn():
+            return self._state()
+
+    def add(self, name, rows, y):
+        """Keep a request, unless one of this name is there; then what the monitor says."""
+        with self._turn() as file:
+            is_new = name not in self._names
+            if is_new:
+                entry = {"id": name, "rows": rows, "y": y}
+                # All rows are taken in, or none: what is refused is not written.
+                self._take_in([entry])
+                self._append(file, entry)
+            return {"counted": is_new, **self._state()}
+
+    @contextmanager
+    def _turn(self):
+        """The file, while no other thread or process has it; its news are taken in."""
+        with self.path.open("a+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(self._read)
+            found = file.read()
+            whole = found[: found.rfind(b"\n") + 1]
+            if whole != found:
+                # Of a worker that was killed while it wrote, and so has promised nothing.
+                file.truncate(self._read + len(whole))
+            entries = [json.loads(line) for line in whole.splitlines()]
+            if self._read == 0:
+                if not entries:
+                    self._append(file, self.header)
+                elif entries.pop(0) != self.header:
+                    said = f"{self.path} has the labels of another model"
+                    raise ValueError(f"{said}; start with another file of labels.")
+            self._take_in(entries)
+            self._read += len(whole)
+            yield file
+
+    def _append(self, file, entry):
+        """Write a line, and return when it is on the disk; without room, all is as before."""
+        line = json.dumps(entry).encode() + b"\n"
+        try:
+            if file.write(line) != len(line):
+                raise OSError(f"{self.path} has no room for {len(line)} bytes.")
+            os.fsync(file.fileno())
+            self._read += len(line)
+        except OSError:
+            file.truncate(self._read)
+            self._forget()
+            raise
+
+    def _take_in(self, entries):
+        if entries:
+            X, beside, _ = self.model.read([row for entry in entries for row in entry["rows"]])
+            self.monitor.update(X, np.concatenate([entry["y"] for entry in entries]), **beside)
+            self._names.update(entry["id"] for entry in entries)
+
+    def _forget(self):
+        """Nothing is known of the file: it is read again from its beginning."""
+        self._read, self._names = 0, set()
+        self.monitor.reset()
+
+    def _state(self):
+        so_far, alarm = self.monitor.coverage_, self.monitor.alarm_
+        known = {"coverage": so_far.coverage, "lower": so_far.lower, "upper": so_far.upper}
+        return {
+            "labels": so_far.n,
+            "target": self.monitor.confidence_level,
+            **(known if so_far.n else dict.fromkeys(known)),
+            "alarm": alarm and str(alarm),
+            "summary": self.monitor.summary(),
+        }
+
+
+def request_types(model):
+    """What may be asked, and what may be told, of the columns that the model has."""
+    columns = {
+        # Any text may be the name of a column, though not that of an attribute.
+        f"column_{place}": (TYPES[kind] | None, Field(alias=name))
+        for place, (name, kind) in enumerate(model.schema.items())
+    }
+    row = create_model("Row", **columns)
+
+    class Question(BaseModel):
+        rows: list[row] = Field(min_length=1, max_length=MOST_ROWS)
+        confidence_level: float | list[float] = []
+        explain: bool = False
+
+    class Told(BaseModel):
+        id: str = Field(max_length=200)
+        rows: list[row] = Field(min_length=1, max_length=MOST_ROWS)
+        y: list[FiniteFloat]
+
+    return Question, Told
+
+
+def records(frame):
+    """Rows of a frame of numbers as dicts; JSON has no infinity, so that is null."""
+    return frame.astype(object).where(np.isfinite(frame), None).to_dict("records")
+
+
+def make_app(model_path=None, labels_path=None):
+    """The service of one model file; the paths are those of the environment unless given."""
+    model_path = Path(model_path or os.environ["MODEL"])
+    model = load_model(model_path)
+    digest = sha256(model_path.read_bytes()).hexdigest()
+    labels = Labels(labels_path or os.environ.get("LABELS", "labels.jsonl"), model, digest)
+    Question, Told = request_types(model)
+    app = FastAPI(title=f"Intervals of {model.target}", version=__version__)
+
+    @app.post("/predict")
+    def predict(question: Question):
+        X, beside, notes = model.read([row.model_dump(by_alias=True) for row in question.rows])
+        levels = np.atleast_1d(question.confidence_level).tolist()
+        answer = {"rows": records(model.predict_prepared(X, beside, levels)), "notes": notes}
+        if question.explain:
+            answer["width"] = records(model.regressor.explain_width(X, **beside))
+        return JSONResponse(answer)
+
+    @app.post("/labels")
+    def add_labels(told: Told):
+        rows = [row.model_dump(by_alias=True) for row in told.rows]
+        return JSONResponse(labels.add(told.id, rows, told.y))
+
+    @app.get("/health")
+    def health():
+        about = {"status": "ok", "worker": os.getpid(), "model": digest, "columns": model.schema}
+        return JSONResponse({**about, **labels.state()})
+
+    @app.get("/", response_class=HTMLResponse)
+    def page():
+        promise = (str(model.regressor.guarantee_), labels.state()["summary"], f"Model {digest}.")
+        said = "".join(f"<p>{escape(sentence)}</p>" for sentence in promise)
+        return (
+            f"<!doctype html><title>{escape(app.title)}</title><h1>{escape(app.title)}</h1>{said}"
+        )
+
+    @app.exception_handler(ValueError)
+    def refuse(request, error):
+        return JSONResponse({"detail": str(error)}, status_code=422)
+
+    @app.exception_handler(OSError)
+    def unwritten(request, error):
+        return JSONResponse({"detail": f"not kept, send it again: {error}"}, status_code=503)
+
+    return app

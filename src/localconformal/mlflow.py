@@ -1,0 +1,107 @@
+"""Models of this library in MLflow: a pyfunc whose answer is `predict_interval(output="frame")`.
+
+The data of the pyfunc is a model file (`localconformal.io.save_model`): nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from mlflow import models, pyfunc
+
+from localconformal.io.models import load_model
+from localconformal.io.models import save_model as write_model
+from localconformal.versions import versions
+
+__all__ = ["log_model", "save_model"]
+
+#: To be installed where the model is served: trees of scikit-learn differ between versions.
+_NEEDED = {"localconformal": "[mlflow]", "numpy": "", "scikit-learn": ""}
+
+
+def save_model(model: Any, path: str | Path, input_example: Any, **options: Any) -> None:
+    """Write a fitted model to a folder that `mlflow.pyfunc.load_model` reads.
+
+    Parameters
+    ----------
+    model : fitted estimator, or `TableModel`
+        Any that `localconformal.io.save_model` takes.
+    path : str or Path
+        Folder that does not exist yet.
+    input_example : frame or array of shape (n, d)
+        A few rows as they will be asked about; the signature is inferred from them and from their
+        intervals, with the parameter ``confidence_level``. MLflow knows no categories: for these
+        pass a `TableModel`, which takes texts.
+    **options
+        As in `mlflow.pyfunc.save_model`, such as ``extra_pip_requirements=["lightgbm"]``.
+
+    Examples
+    --------
+    >>> from mlflow import pyfunc
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from localconformal import SplitConformalRegressor
+    >>> X, y = np.arange(60.0)[:, None], np.arange(60.0)
+    >>> model = SplitConformalRegressor(LinearRegression(), random_state=0).fit(X, y)
+    >>> with TemporaryDirectory() as folder:
+    ...     save_model(model, f"{folder}/model", X[:5])
+    ...     served = pyfunc.load_model(f"{folder}/model")
+    >>> served.predict(X).equals(model.predict_interval(X, output="frame"))
+    True
+    >>> list(served.predict(X, params={"confidence_level": [0.5, 0.8]}))
+    ['lower_0.5', 'upper_0.5', 'lower_0.8', 'upper_0.8']
+    """
+    with TemporaryDirectory() as folder:
+        pyfunc.save_model(str(path), **_described(model, folder, input_example, options))
+
+
+def log_model(model: Any, name: str, input_example: Any, **options: Any) -> Any:
+    """Log a fitted model, as `save_model` would write it, to the active run of MLflow.
+
+    ``options`` are those of `mlflow.pyfunc.log_model`, such as ``registered_model_name=``; so is
+    what it returns.
+    """
+    with TemporaryDirectory() as folder:
+        return pyfunc.log_model(name=name, **_described(model, folder, input_example, options))
+
+
+def _described(model: Any, folder: str, example: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of MLflow: the model as a file in the folder, and what it takes and answers."""
+    served, known = _Intervals(model), versions(_NEEDED)
+    params = {"confidence_level": served.levels}
+    return {
+        "loader_module": __name__,
+        "data_path": str(write_model(model, Path(folder) / "model.skops")),
+        "input_example": example,
+        "signature": models.infer_signature(example, served.predict(example), params),
+        "pip_requirements": [f"{name}{_NEEDED[name]}=={known[name]}" for name in _NEEDED],
+        **options,
+    }
+
+
+class _Intervals:
+    """What MLflow asks; ``levels`` are answered where no others are asked for."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        regressor = getattr(model, "regressor", model)
+        self.levels = np.atleast_1d(regressor.confidence_level).tolist()
+
+    def get_raw_model(self) -> Any:
+        """The model itself, with all of its methods."""
+        return self._model
+
+    def predict(self, rows: Any, params: Mapping[str, Any] | None = None) -> Any:
+        """Bounds by name, a frame as of `predict_interval`."""
+        asked = list((params or {}).get("confidence_level", self.levels))
+        # As the model was told them: one number, or a list.
+        level = None if asked == self.levels else asked if len(asked) > 1 else asked[0]
+        return self._model.predict_interval(rows, level, output="frame")
+
+
+def _load_pyfunc(path: str) -> _Intervals:
+    """Called by MLflow with the path of the model file."""
+    return _Intervals(load_model(path))
