@@ -17,10 +17,12 @@ GRID = np.linspace(0, 10, 400)[:, None]
 
 
 def small_model():
+    """Boosting of a few leaves, for smooth pictures."""
     return HistGradientBoostingRegressor(**BASE)
 
 
 def smooth_law():
+    """Of one feature, a kernel does."""
     return KernelLaw(bandwidth=0.3)
 
 
@@ -39,6 +41,7 @@ def delays(n, seed):
 
 
 def axes(title, X, y):
+    """A figure with the rows."""
     ax = Figure(figsize=(6.4, 3.6), layout="constrained").add_subplot()
     ax.scatter(X[:, 0], y, s=5, color=GREY, alpha=0.5, lw=0)
     ax.set_title(title, loc="left", fontsize=10)
@@ -77,6 +80,7 @@ class ForestQuantiles(RandomForestRegressor):
     """A model of one's own: any quantiles of the training responses in its leaves."""
 
     def fit(self, X, y):
+        """Grow the trees, and remember the responses in their leaves."""
         super().fit(X, y)
         leaves = self.apply(X)
         self.members_ = [
@@ -86,6 +90,7 @@ class ForestQuantiles(RandomForestRegressor):
         return self
 
     def predict(self, X, quantiles=(0.5,)):
+        """Quantiles (n, levels) of the responses that share leaves with each row."""
         rows = [
             np.concatenate(
                 [members[leaf] for members, leaf in zip(self.members_, row, strict=True)]
