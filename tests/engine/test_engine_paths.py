@@ -112,13 +112,13 @@ def check_kind(kind, seeds, most_rows):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_thresholds_equal_those_of_a_linear_program(kind):
-    check_kind(kind, range(3), 100)
+    check_kind(kind, range(1), 60)
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize("kind", KINDS)
 def test_thresholds_equal_those_of_a_linear_program_in_many_cases(kind):
-    check_kind(kind, range(3, 40), 300)
+    check_kind(kind, range(1, 40), 300)
 
 
 @pytest.mark.nightly
@@ -129,7 +129,7 @@ def test_thresholds_equal_those_of_a_linear_program_in_thousands_of_cases(kind):
 
 def test_scores_are_accepted_exactly_up_to_the_threshold():
     """Quantile regression with the new row among the others: its eta is 1 - alpha beyond S*."""
-    for seed in range(6):
+    for seed in range(2):
         scores, columns, new, alpha = problem("overlapping groups", seed, 60)
         for row, threshold in zip(
             new, thresholds(scores, columns, new, alpha, 1 - alpha), strict=True
@@ -149,7 +149,7 @@ def test_scores_are_accepted_exactly_up_to_the_threshold():
 
 @pytest.mark.parametrize("kind", ["gaussian", "overlapping groups"])
 def test_a_path_may_stop_anywhere_also_below_zero(kind):
-    for seed in range(4):
+    for seed in range(2):
         scores, columns, new, alpha = problem(kind, seed, 100)
         stops = np.random.default_rng(seed).uniform(-alpha, 1 - alpha, len(new))
         found = thresholds(scores, columns, new, alpha, stops)
