@@ -106,6 +106,11 @@ def duration(value):
     return f"{value:.2g} s"
 
 
+def gigabytes(value):
+    """Two digits, without an exponent."""
+    return f"{float(f'{value:.2g}'):,g} GB"
+
+
 def cells(methods, n, value, text, growth=None):
     """A line of the table; what was not measured is in italics."""
     found = {"rows": f"10^{round(math.log10(n))}"}
@@ -121,10 +126,9 @@ def page(stored, speed):
     sizes = [10**exponent for exponent in EXPONENTS]
     times = [cells(methods, n, seconds, duration) for n in sizes]
     memory = [
-        cells(methods, n, lambda one: one["gigabytes_at_peak"], lambda x: f"{x:.2g} GB", 1.0)
-        for n in sizes
+        cells(methods, n, lambda one: one["gigabytes_at_peak"], gigabytes, 1.0) for n in sizes
     ]
-    clusters = {"split": [], "kernel": speed["dask"]["sizes"], **stored["dask"]}
+    clusters = {"kernel": speed["dask"]["sizes"], **stored["dask"]}
     clustered = [
         {
             "rows": f"{one['rows'] / 1e6:g} million",

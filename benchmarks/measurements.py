@@ -40,8 +40,8 @@ def whole_fits(speed):
 def capacities(speed):
     about = (
         "Split conformal, the kernel law and the forest law around gradient boosting, and the "
-        "default. Figures in italics are extrapolated, as [sizes](../../docs/sizes.md) explains; "
-        "the others are measured."
+        "default. Figures in italics are extrapolated, as the page on run time and sample sizes "
+        "explains; the others are measured."
     )
     commands = "`python -m benchmarks.capacity`, `python -m benchmarks.speed auto dask`"
     return about, capacity.page(capacity.read()[0], speed), commands
@@ -87,8 +87,8 @@ def engines(speed):
         f"Exact engine, {exact['n']:,} references: {per_pair['exact']:.2f} ns per pair of rows, "
         f"{over:.2f} times a bare float32 exponential within the cache; the naive way takes "
         f"{exact['naive_over_exact']:.0f} times as long.",
-        f"Sketch, {sketch['n']:,} references and as many queries: fit {sketch['fit_seconds']:.1f} s, "
-        f"query {sketch['query_seconds']:.1f} s, together {sketch['ratio']['two_threads']:.2f} of "
+        f"Sketch, {sketch['n']:,} references and as many queries: "
+        f"fit {sketch['fit_seconds']:.1f} s, query {sketch['query_seconds']:.1f} s, together {sketch['ratio']['two_threads']:.2f} of "
         "what boosting with 100 trees takes to predict these rows. Memory at the peak "
         f"{speed['memory']['gigabytes_at_peak']:.2f} GB, of which "
         f"{speed['memory']['gigabytes_with_data']:.2f} are data.",
@@ -221,7 +221,9 @@ def versions(_):
     names = ["numpy", "scipy", "scikit-learn", "numba", "pandas", "polars"]
     rows = [
         {
-            "session": f"`{one['command']}`" if one["command"].startswith("nox") else one["command"],
+            "session": f"`{one['command']}`"
+            if one["command"].startswith("nox")
+            else one["command"],
             "Python": one["python"],
             **{name: one["packages"].get(name) for name in names},
             "passed": f"{one['passed']:,}",

@@ -130,9 +130,13 @@ def add_sidebar(app: Any, name: str, content: list[str]) -> None:
         for page in (sorted(folder.glob(f"{pattern}.*")) if "*" in pattern else [folder / pattern])
     ]
     if pages and name == "api":
-        content[0] += "\n\n.. toctree::\n   :hidden:\n\n" + "".join(f"   {page}\n" for page in pages)
+        content[0] += "\n\n.. toctree::\n   :hidden:\n\n" + "".join(
+            f"   {page}\n" for page in pages
+        )
     elif pages:
-        content[0] += "\n\n```{toctree}\n:hidden:\n\n" + "".join(f"{page}\n" for page in pages) + "```\n"
+        content[0] += (
+            "\n\n```{toctree}\n:hidden:\n\n" + "".join(f"{page}\n" for page in pages) + "```\n"
+        )
 
 
 def link_pages(app: Any, name: str, content: list[str]) -> None:

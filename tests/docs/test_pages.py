@@ -147,7 +147,7 @@ def reliability_figures():
     # Shares of mutants that tests must notice.
     core = ("quantiles", "scores", "adjustments")
     assert all(share >= (0.9 if name in core else 0.8) for name, share in shares.items())
-    yield "{:.0f} to {:.0f} %".format(100 * min(shares.values()), 100 * max(shares.values()))
+    yield f"{100 * min(shares.values()):.0f} to {100 * max(shares.values()):.0f} %"
 
 
 def test_the_page_about_reliability_says_what_was_measured():
