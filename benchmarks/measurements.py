@@ -75,6 +75,17 @@ def engines(speed):
         }
         for name, one in speed["engines"].items()
     ]
+    about = (
+        "Seconds for n local quantiles from n reference rows of ten features, two threads. Where "
+        "that takes long, fewer queries were timed and the result was scaled up.\n\n"
+        "![Seconds by size, of engines and of whole intervals](speed.png)"
+    )
+    text = markdown_table(rows) + "\n" + "".join(f"- {fact}\n" for fact in engine_facts(speed))
+    return about, text, "`python -m benchmarks.speed`"
+
+
+def engine_facts(speed):
+    """What the table has no column for, as sentences."""
     errors = speed["errors"]
     wrong = "; ".join(
         f"{name} {of['mean']:.4f} and {of['percentile_99']:.4f}"
@@ -83,13 +94,14 @@ def engines(speed):
     )
     exact, sketch = speed["bars"]["exact"], speed["bars"]["sketch"]
     per_pair, over = exact["nanoseconds_per_pair"], exact["exact_over"]["bare_exp_in_cache"]
-    facts = [
+    return [
         f"Exact engine, {exact['n']:,} references: {per_pair['exact']:.2f} ns per pair of rows, "
         f"{over:.2f} times a bare float32 exponential within the cache; the naive way takes "
         f"{exact['naive_over_exact']:.0f} times as long.",
         f"Sketch, {sketch['n']:,} references and as many queries: "
-        f"fit {sketch['fit_seconds']:.1f} s, query {sketch['query_seconds']:.1f} s, together {sketch['ratio']['two_threads']:.2f} of "
-        "what boosting with 100 trees takes to predict these rows. Memory at the peak "
+        f"fit {sketch['fit_seconds']:.1f} s, query {sketch['query_seconds']:.1f} s, "
+        f"together {sketch['ratio']['two_threads']:.2f} of what boosting with 100 trees takes "
+        "to predict these rows. Memory at the peak "
         f"{speed['memory']['gigabytes_at_peak']:.2f} GB, of which "
         f"{speed['memory']['gigabytes_with_data']:.2f} are data.",
         f"Rank error against the exact law at {errors['n']:,} references, mean and 99th "
@@ -99,13 +111,6 @@ def engines(speed):
         f"{speed['first_call']['cold_cache']['exact_first']:.0f} s for the exact engine and "
         f"{speed['first_call']['cold_cache']['sketch_first']:.0f} s for the sketch.",
     ]
-    about = (
-        "Seconds for n local quantiles from n reference rows of ten features, two threads. Where "
-        "that takes long, fewer queries were timed and the result was scaled up.\n\n"
-        "![Seconds by size, of engines and of whole intervals](speed.png)"
-    )
-    text = markdown_table(rows) + "\n" + "".join(f"- {fact}\n" for fact in facts)
-    return about, text, "`python -m benchmarks.speed`"
 
 
 def quantiles(sizes, n):
