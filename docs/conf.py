@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 from docutils import nodes
@@ -129,14 +130,12 @@ def add_sidebar(app: Any, name: str, content: list[str]) -> None:
         for pattern in PATH.get(name, [])
         for page in (sorted(folder.glob(f"{pattern}.*")) if "*" in pattern else [folder / pattern])
     ]
+    listed = "".join(f"   {page}\n" for page in pages)
     if pages and name == "api":
-        content[0] += "\n\n.. toctree::\n   :hidden:\n\n" + "".join(
-            f"   {page}\n" for page in pages
-        )
+        # Before the many names of the reference.
+        content[0] = content[0].replace("\n\n", f"\n\n.. toctree::\n   :hidden:\n\n{listed}\n", 1)
     elif pages:
-        content[0] += (
-            "\n\n```{toctree}\n:hidden:\n\n" + "".join(f"{page}\n" for page in pages) + "```\n"
-        )
+        content[0] += f"\n\n```{{toctree}}\n:hidden:\n\n{dedent(listed)}```\n"
 
 
 def link_pages(app: Any, name: str, content: list[str]) -> None:
