@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 from docutils import nodes
@@ -82,25 +83,62 @@ html_title = "localconformal"
 html_static_path = ["_static"]
 html_css_files = ["style.css"]
 html_theme_options = {
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 6,
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {"index": [], "which_method": []}
+html_sidebars = {"index": []}
 html_show_sourcelink = False
 html_math_renderer = "mathml"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
+#: The path through the pages: what stands in the sidebar of each of the six entries at the top.
+#: A pattern takes the pages that match it, and none is no error.
+PATH = {
+    "start": [
+        *("gallery/index", "guide/rows", "guide/intervals", "guide/distribution"),
+        *("guide/networks", "coming_from", "faq", "guide/index"),
+    ],
+    "which_method": ["methods", "laws", "guide/groups", "guide/cross", "sizes"],
+    "trust": ["guide/guarantee", "audit", "report", "plots", "guide/explain"],
+    "deploy": [
+        *("command_line", "guide/monitor", "guide/adaptive", "guide/time_series", "guide/scale"),
+        *("guide/threads", "security"),
+    ],
+    "api": ["glossary", "extending", "contributing", "changelog"],
+    "background": [
+        *("guide/equation", "engine", "results", "quality", "clear", "paper", "paper_results"),
+        *("reliability", "decisions"),
+    ],
+}
+
 VERBATIM = ".. code-block:: text"
 
 #: Files outside docs/ that are pages here; on a code host the link as written is the right one.
 PAGES = {
+    "benchmarks/results/measurements.md": "results.md",
     "benchmarks/results/quality.md": "quality.md",
     "benchmarks/results/clear.md": "clear.md",
     "benchmarks/results/paper/standard/paper.md": "paper_results.md",
     "examples/README.txt": "gallery/index.rst",
 }
+
+
+def add_sidebar(app: Any, name: str, content: list[str]) -> None:
+    """Give an entry at the top its pages of PATH, as a hidden table of contents."""
+    folder = Path(app.srcdir)
+    pages = [
+        str(page.relative_to(folder).with_suffix(""))
+        for pattern in PATH.get(name, [])
+        for page in (sorted(folder.glob(f"{pattern}.*")) if "*" in pattern else [folder / pattern])
+    ]
+    listed = "".join(f"   {page}\n" for page in pages)
+    if pages and name == "api":
+        # Before the many names of the reference.
+        content[0] = content[0].replace("\n\n", f"\n\n.. toctree::\n   :hidden:\n\n{listed}\n", 1)
+    elif pages:
+        content[0] += f"\n\n```{{toctree}}\n:hidden:\n\n{dedent(listed)}```\n"
 
 
 def link_pages(app: Any, name: str, content: list[str]) -> None:
@@ -163,6 +201,7 @@ def setup(app: Any) -> None:
     )
     app.connect("builder-inited", write_help)
     app.connect("source-read", link_pages)
+    app.connect("source-read", add_sidebar)
     app.connect("include-read", link_included)
     app.connect("autodoc-process-docstring", keep_formulas, priority=900)
     app.connect("autodoc-process-docstring", keep_bars, priority=901)

@@ -44,12 +44,12 @@ def mapie_cqr(X, y):
 METHODS = {"localconformal": ours, "MAPIE CQR": mapie_cqr}
 
 
-def measure(name, n):
+def measure(make, n):
     """All figures of one size; a small fit before loads and compiles what is needed."""
     X, y = regression(n, "train")
     Q, _ = regression(n, "query")
-    METHODS[name](X[:WARM_ROWS], y[:WARM_ROWS])[1](Q[:WARM_ROWS])
-    (model, predict_interval), fit = timed(lambda: METHODS[name](X, y))
+    make(X[:WARM_ROWS], y[:WARM_ROWS])[1](Q[:WARM_ROWS])
+    (model, predict_interval), fit = timed(lambda: make(X, y))
     _, predict = timed(lambda: predict_interval(Q))
     one = [timed(lambda row=row: predict_interval(row[None]))[1][0] for row in Q[:ALONE]]
     return {
@@ -64,9 +64,10 @@ def measure(name, n):
     }
 
 
-def in_fresh_process(name, n):
-    code = "import json; from benchmarks.speed.auto import measure; "
-    code += f"print(json.dumps(measure({name!r}, {n})))"
+def in_fresh_process(name, n, module=__name__):
+    """The figures of a method of this module, or of another one that has METHODS."""
+    code = f"import json; from benchmarks.speed.auto import measure; from {module} import METHODS; "
+    code += f"print(json.dumps(measure(METHODS[{name!r}], {n})))"
     # Threads that wait actively make boosting many times slower where anything else runs.
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}
     command = [sys.executable, "-c", code]
