@@ -94,7 +94,6 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 #: The path through the pages: what stands in the sidebar of each of the six entries at the top.
-#: A pattern takes the pages that match it, and none is no error.
 PATH = {
     "start": [
         *("gallery/index", "guide/rows", "guide/intervals", "guide/distribution"),
@@ -127,12 +126,7 @@ PAGES = {
 
 def add_sidebar(app: Any, name: str, content: list[str]) -> None:
     """Give an entry at the top its pages of PATH, as a hidden table of contents."""
-    folder = Path(app.srcdir)
-    pages = [
-        str(page.relative_to(folder).with_suffix(""))
-        for pattern in PATH.get(name, [])
-        for page in (sorted(folder.glob(f"{pattern}.*")) if "*" in pattern else [folder / pattern])
-    ]
+    pages = PATH.get(name, [])
     listed = "".join(f"   {page}\n" for page in pages)
     if pages and name == "api":
         # Before the many names of the reference.
