@@ -88,9 +88,7 @@ COMPOSITIONS = {
     "cqr": (ConformalizedQuantileRegressor, {"method": "asymmetric"}),
     "mad": (MADSplitRegressor, {}),
 }
-EACH = pytest.mark.parametrize(
-    "name", ci_but(["slcp", "union", "upper", "theta", "absolute"], COMPOSITIONS)
-)
+EACH = pytest.mark.parametrize("name", ci_but(["union", "theta"], COMPOSITIONS))
 
 
 def make(name, **options):
@@ -212,7 +210,7 @@ def test_the_guarantee_names_both_levels_and_the_source():
     assert promise.n_calibration == n
     for said in (f"at least {promise.proven_level:g}", "about 0.9", "Barber"):
         assert said in str(promise)
-    leave_one_out = light(SplitConformalRegressor, cv="loo").fit(X, Y)
+    leave_one_out = light(SplitConformalRegressor, cv="loo").fit(X[:20], Y[:20])
     assert leave_one_out.guarantee_.proven_level == pytest.approx(0.8)
     # Each side may lose as much.
     apart = light(SLCPRegressor, cv=K, sides="union").fit(X, Y).guarantee_
