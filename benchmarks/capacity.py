@@ -113,7 +113,7 @@ def gigabytes(value):
 
 def cells(methods, n, value, text, growth=None):
     """A line of the table; what was not measured is in italics."""
-    found = {"rows": f"10^{round(math.log10(n))}"}
+    found = {"rows": f"{n:,}"}
     for name, sizes in methods.items():
         number, measured = at(sizes, n, value, growth)
         found[name] = text(number) if measured else f"*{text(number)}*"

@@ -177,9 +177,9 @@ def test_what_is_beyond_the_measured_sizes_is_in_italics_and_by_the_formula():
         for n, s in [(10**4, 1.0), (10**5, 20.0), (3 * 10**5, 30.0)]
     ]
     line = capacity.cells({"kernel": sizes}, 10**5, capacity.seconds, capacity.duration)
-    assert line == {"rows": "10^5", "kernel": "20 s"}
+    assert line == {"rows": "100,000", "kernel": "20 s"}
     line = capacity.cells({"kernel": sizes}, 10**6, capacity.seconds, capacity.duration)
-    assert line == {"rows": "10^6", "kernel": f"*{capacity.duration(20.0 * 20.0)}*"}
+    assert line == {"rows": "1,000,000", "kernel": f"*{capacity.duration(20.0 * 20.0)}*"}
 
 
 def test_the_table_of_calibration_sizes_is_that_of_the_beta_distribution():
