@@ -265,7 +265,7 @@ BANDS = {"true quantiles": INTERVALS}
         (lambda: plots.plot_bands(X_, Y, BANDS, oracle=INTERVALS), "the name of oracle"),
         (lambda: plots.plot_comparison(["a", "b"] * 300, Y, BANDS, EDGES), "expected numbers"),
         (lambda: plots.plot_methods(Y, BANDS, baseline="z"), "baseline 'z'"),
-        (lambda: weights_of(SPLIT.fit(ROWS, V), ROWS[0], ROWS), "no law with a kernel"),
+        (lambda: weights_of(SPLIT.fit(ROWS, V), ROWS[0], ROWS), "no law with weights"),
         (lambda: weights_of(slcp(LINES), ROWS[0], ROWS), "no kernel between two rows"),
         (lambda: weights_of(lc.KernelLaw(), ROWS[0], ROWS), "not fitted"),
         (lambda: weights_of(KERNEL, ROWS[:2], ROWS), "one row x"),
