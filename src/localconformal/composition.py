@@ -25,7 +25,12 @@ from sklearn.base import BaseEstimator, clone
 from localconformal.adjustments import Adjustment, ScaledQuantile
 from localconformal.laws.base import LocalLaws, SidedLaw, make_law
 from localconformal.models import fit_all
-from localconformal.quantiles import Array, conformal_quantile, required_calibration_size
+from localconformal.quantiles import (
+    MASS_GUARD,
+    Array,
+    conformal_quantile,
+    required_calibration_size,
+)
 from localconformal.rows import (
     RESPONSE,
     ROWS_AT_A_TIME,
@@ -121,7 +126,8 @@ class Sides:
 
     def levels(self, levels: Array) -> Array:
         """Confidence levels (L,) -> levels asked of each side's law (S, L)."""
-        return 1.0 - self.shares[:, None] * (1.0 - levels)
+        # One within the guard would be reached at minus infinity, to which nothing can be added.
+        return np.maximum(1.0 - self.shares[:, None] * (1.0 - levels), 2.0 * MASS_GUARD)
 
     def required_size(self, level: float) -> int:
         """Calibration rows below which the intervals are infinite."""
