@@ -278,10 +278,7 @@ _INFINITE = "an interval is the whole line where alpha_t <= 0 or too few scores 
 _EMPTY = "an empty set, which misses, is shown as a point"
 #: What to know of each method.
 _CAVEATS = {
-    "tracking": (
-        "intervals are finite where finite corrections make finite bounds (scores that are ranks, "
-        "as in Dist-Split, make the whole line from 1 on)",
-    ),
+    "tracking": ("every correction is finite, and with it the bounds of all built-in methods",),
     "aci": (_INFINITE,),
     "dtaci": (
         "the mixture of steps has no bound at a finite number of rows: each step keeps that of ACI "
