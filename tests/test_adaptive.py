@@ -5,6 +5,7 @@ import json
 import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -388,6 +389,11 @@ def test_every_estimator_adapts(fitted, method):
     adaptive.update(X[30:], y[30:])
     assert again.guarantee_ == adaptive.guarantee_
     np.testing.assert_array_equal(again.predict_interval(X), adaptive.predict_interval(X))
+    # Thresholds far beyond all scores, on either side, make no bound that is not a number.
+    rule = adaptive._course.rule
+    for far in (-50.0, 50.0) if method == "tracking" else ():
+        adaptive._course = replace(adaptive._course, rule=replace(rule, now=rule.now + far))
+        assert np.isfinite(adaptive.predict_interval(X, remember=False)).all()
     # Missed rows have made sets larger.
     more = lc.AdaptiveIntervals(fitted, method, **({} if method != "rolling" else {"window": 60}))
     more.update(X, 50 + 20 * y)

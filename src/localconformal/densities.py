@@ -221,7 +221,9 @@ def _cde_loss(mass: Array, grid: _Grid, v: Array) -> float:
 
 def _kept(ranks: Array, theta: Array, grid: _Grid) -> Region:
     """Scores that rank theta (n,) at most, given the ranks of the bins (n, M)."""
-    region = Region.of_bins(ranks <= theta[:, None], grid.edges)
+    # A threshold from elsewhere may be below all ranks: the best bin stays for the empty set.
+    limit = np.maximum(theta, ranks.min(axis=1))
+    region = Region.of_bins(ranks <= limit[:, None], grid.edges)
     starts, ends = region.starts.copy(), region.ends.copy()
     # All bins are kept there: the region is one piece.
     whole = theta >= _AT_THE_ENDS

@@ -52,8 +52,8 @@ from localconformal.rows import Rows, row_hashes
 _FORMAT = 1
 #: Rows whose labels are awaited: beyond so many the oldest are forgotten.
 _MOST_AWAITED = 2**17
-#: Levels at which the rank of a score is sought where calibration rows have weights.
-_GRID = np.arange(1, 512) / 512.0
+#: Where the rank of a score is sought if calibration rows have weights: closest near 0.
+_GRID = (np.arange(1, 128) / 128.0) ** 2
 _LEAST = 1e-12
 #: Least unit of a step, in typical widths: where the local law is nearly a point.
 _NARROW = 0.05
@@ -147,7 +147,7 @@ class _Reference:
             correction.theta(self.held, row, 1.0 - _GRID / share)[0, c]
             for c, share in enumerate(self.shares)
         ]
-        return np.mean(s[:, None] <= np.array(found), axis=1)
+        return np.append(0.0, _GRID)[np.sum(s[:, None] <= np.array(found), axis=1)]
 
     def typical_steps(self, alphas: Array) -> Array:
         """Distance from the median of the scores to the quantile in use, by column: (C,)."""
@@ -278,10 +278,7 @@ _INFINITE = "an interval is the whole line where alpha_t <= 0 or too few scores 
 _EMPTY = "an empty set, which misses, is shown as a point"
 #: What to know of each method.
 _CAVEATS = {
-    "tracking": (
-        "intervals are finite where finite corrections make finite bounds (scores that are ranks, "
-        "as in Dist-Split, make the whole line from 1 on)",
-    ),
+    "tracking": ("every correction is finite, and with it the bounds of all built-in methods",),
     "aci": (_INFINITE,),
     "dtaci": (
         "the mixture of steps has no bound at a finite number of rows: each step keeps that of ACI "
