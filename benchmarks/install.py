@@ -60,14 +60,18 @@ def main(commits):
     with TemporaryDirectory() as folder:
         wheels = {}
         for commit in commits:
-            place = Path(folder, commit)
-            place.mkdir()
-            wheels[commit] = build(commit, place)
-        install(wheels[commits[0]], Path(folder, "first"))
-        for commit, wheel in wheels.items():
+            # Now: HEAD may be another one when all is built.
             full = run("git", "-C", ROOT, "rev-parse", commit).strip()
-            about = {"commit": full, "wheel_kilobytes": round(wheel.stat().st_size / 1e3, 1)}
-            found["commits"][commit] = {**about, **install(wheel, wheel.parent / "env")}
+            place = Path(folder, full)
+            place.mkdir()
+            wheels[full] = build(full, place)
+        install(next(iter(wheels.values())), Path(folder, "first"))
+        for full, wheel in wheels.items():
+            kilobytes = round(wheel.stat().st_size / 1e3, 1)
+            found["commits"][full] = {
+                "wheel_kilobytes": kilobytes,
+                **install(wheel, wheel.parent / "env"),
+            }
     found["machine"] = describe_machine()
     RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found["commits"], indent=1))

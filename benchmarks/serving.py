@@ -1,8 +1,8 @@
 """The service of examples/serving beside the bare model, and labels under killed workers.
 
 ``python -m benchmarks.serving`` writes benchmarks/results/serving.json. The service is a process of
-its own on this machine, and clients share its cores. Rows are asked for one by one, first of the
-model in this process and then over HTTP; latency is what a client sees.
+its own on this machine, and clients share its cores. Rows are asked for one by one, of the
+model in this process and over HTTP in turns; latency is what a client sees.
 """
 
 import argparse
@@ -82,20 +82,26 @@ def patient(ask, *given, **named):
             time.sleep(0.05)
 
 
-def timed(ask, each, used=time.process_time):
+def timed(each, **asks):
     """Latency that half of the calls and 99 % of them stay under, calls per second, and CPU time.
 
-    ``used()`` are the seconds of CPU that whoever answers has used, which others do not disturb.
+    ``asks`` has a name -> a function to call with each, and one that tells the seconds of CPU that
+    whoever answers has used. They take turns, so that a busy machine disturbs all of them alike.
     """
-    seconds, start, before = [], time.perf_counter(), used()
+    seconds, cpu = {name: [] for name in asks}, dict.fromkeys(asks, 0.0)
     for one in each:
-        begin = time.perf_counter()
-        ask(one)
-        seconds.append(time.perf_counter() - begin)
-    whole, cpu, n = time.perf_counter() - start, used() - before, len(seconds)
-    p50, p99 = (round(1e3 * float(q), 2) for q in np.quantile(seconds, [0.5, 0.99]))
-    figures = {"p50_ms": p50, "p99_ms": p99, "cpu_ms": round(1e3 * cpu / n, 2)}
-    return {"calls": n, **figures, "per_s": round(n / whole, 1)}
+        for name, (ask, used) in asks.items():
+            before, begin = used(), time.perf_counter()
+            ask(one)
+            seconds[name].append(time.perf_counter() - begin)
+            cpu[name] += used() - before
+    found = {}
+    for name, took in seconds.items():
+        n, (p50, p99) = len(took), np.quantile(took, [0.5, 0.99])
+        figures = {"p50_ms": 1e3 * p50, "p99_ms": 1e3 * p99, "cpu_ms": 1e3 * cpu[name] / n}
+        figures["per_s"] = n / sum(took)
+        found[name] = {"calls": n, **{key: round(float(x), 2) for key, x in figures.items()}}
+    return found
 
 
 def cpu_of(client):
@@ -141,26 +147,25 @@ def measure(name, n, folder):
     file = save_model(fitted, folder / "model.skops")
     model, new = load_model(file), table(n, 1)
     y, rows = new.pop("price"), new.to_dict("records")
-    # Before anything is timed: what is compiled or loaded once.
-    model.predict(rows[:20])
-    found = {"bare model, row by row": timed(model.predict, rows)}
-    batch = [(rows * BATCH)[:BATCH]] * 5
-    found["bare model, batches"] = {"rows": BATCH, **timed(model.predict, batch)}
-    few = rows[: n // 5]
+    few, batch = rows[: n // 5], (rows * BATCH)[:BATCH]
     labels = [{"id": f"{k}", "rows": [row], "y": [y[k]]} for k, row in enumerate(few)]
     with service(file, folder / "one.jsonl") as client:
-        ask, used = asker(client, "/predict"), cpu_of(client)
-        timed(ask, [{"rows": [row]} for row in rows[:20]])
-        found["service, row by row"] = timed(ask, [{"rows": [row]} for row in rows], used)
-        batches = [{"rows": some} for some in batch]
-        found["service, batches"] = {"rows": BATCH, **timed(ask, batches, used)}
+        ask, tell, used = asker(client, "/predict"), asker(client, "/labels"), cpu_of(client)
+        both = {
+            "model": (model.predict, time.process_time),
+            "service": (lambda some: ask({"rows": some}), used),
+        }
+        # Not kept: what is compiled or loaded once.
+        timed([[row] for row in rows[:20]], **both)
+        found = {"one row": timed([[row] for row in rows], **both)}
+        found[f"{BATCH} rows"] = timed([batch] * 5, **both)
         explained = [{"rows": [row], "explain": True} for row in rows[: n // 50]]
-        found["service, explained"] = timed(ask, explained, used)
-        found["service, labels on disk"] = timed(asker(client, "/labels"), labels, used)
-        found["service, four clients"] = {"per_s": crowd(str(client.base_url), few, 4)}
+        found["one row, explained"] = timed(explained, service=(ask, used))
+        found["one label, on disk"] = timed(labels, service=(tell, used))
+        found["four clients"] = {"per_s": crowd(str(client.base_url), few, 4)}
     with service(file, folder / "two.jsonl", workers=2) as client:
         crowd(str(client.base_url), rows[:40], 4)
-        found["two workers, four clients"] = {"per_s": crowd(str(client.base_url), few, 4)}
+        found["four clients, two workers"] = {"per_s": crowd(str(client.base_url), few, 4)}
     return found
 
 
