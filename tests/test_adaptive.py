@@ -143,10 +143,9 @@ def test_dtaci_is_its_published_form():
     assert adaptive._course.rule.weights[0] == pytest.approx(weights / weights.sum())
 
 
-@pytest.mark.parametrize(
-    ("window", "decay"), ci_but([(40, 1.0)], [(None, 1.0), (40, 1.0), (130, 0.97)])
-)
-def test_a_window_holds_the_newest_scores(window, decay):
+@pytest.mark.parametrize("rolled", ci_but([(40, 1.0)], [(None, 1.0), (40, 1.0), (130, 0.97)]))
+def test_a_window_holds_the_newest_scores(rolled):
+    window, decay = rolled
     model, (X, y) = split_model(), drifting(80, 2)
     point, size = model.predict(X), window or 99
     scores = np.append(model.calibration_.V[:, 0], np.abs(y - point))
