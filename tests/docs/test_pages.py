@@ -193,3 +193,24 @@ def test_the_table_of_calibration_sizes_is_that_of_the_beta_distribution():
             ends = beta.ppf([0.025, 0.975], k, n_rows + 1 - k) if k <= n_rows else None
             told = "infinite" if ends is None else "{:.1f} to {:.1f}".format(*(100 * ends))
             assert cell == told, (n, tau)
+
+
+def serving_figures():
+    measured_here = measured("serving")
+    for name, asked in measured_here["models"].items():
+        for what in ("one row", "1000 rows", "one row, explained", "one label, on disk"):
+            for who, of in asked[what].items():
+                figures = [of[key] for key in ("p50_ms", "p99_ms", "per_s", "cpu_ms")]
+                yield f"| {name} | {what} | {who} | {' | '.join(f'{x:.0f}' for x in figures)} |"
+        yield " and ".join(f"{asked[key]['per_s']:.0f}" for key in asked if "four" in key)
+    killed = measured_here["killed"]
+    yield f"{killed['workers_killed']} workers were killed while {killed['labels']:,} labels"
+    yield f"{killed['acknowledged_and_lost']} acknowledged ones were lost"
+    for of in measured("install")["commits"].values():
+        yield f"{of['wheel_kilobytes']:.0f} kB"
+        yield f"{of['megabytes']:.0f} MB"
+
+
+def test_the_page_about_deployment_says_what_was_measured():
+    page = (DOCS / "deploy.md").read_text(encoding="utf-8")
+    assert [words for words in serving_figures() if words not in page] == []

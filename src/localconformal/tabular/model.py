@@ -44,6 +44,8 @@ from localconformal.text import listing, say_rows, unknown_choice
 METHODS = {
     re.sub("(Conformal)?Regressor$", "", name).lower().replace("conformalizedquantile", "cqr"): name
     for name in methods()["estimator"]
+    # Adaptive intervals are made of a fitted estimator, not of a table.
+    if name.endswith("Regressor")
 }
 #: Methods that are another one until they are told more: what they are then.
 NEEDS_MORE = {
