@@ -217,7 +217,7 @@ def test_long_run_coverage_is_inside_its_bound_on_adversarial_streams(method):
         check_bound(method, model, seed, n=60, batch=5 + seed)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 @pytest.mark.parametrize("method", ["tracking", "aci"])
 def test_long_run_coverage_is_inside_its_bound_on_200_adversarial_streams(method):
     models = split_model(), local_model()

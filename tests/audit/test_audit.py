@@ -89,7 +89,7 @@ def test_a_bin_counts_the_rows_its_text_names(found):
         assert cells[text].mean_length == pytest.approx(np.ptp(INTERVALS[rows], axis=1).mean())
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_no_part_of_oracle_intervals_raises_many_alarms():
     alarms = dict.fromkeys(("rules", "features", "groups", "sizes"), 0)
     for seed in range(60):

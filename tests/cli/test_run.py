@@ -104,7 +104,7 @@ def test_a_model_of_ones_own_a_law_and_stages(data, tmp_path):
     assert type(model.score_.model_.steps[-1][1]) is ExtraTreesRegressor
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 @pytest.mark.parametrize("options", [["--law", "forest"], ["--method", "mondrian"]], ids=str)
 def test_two_processes_make_the_same_page(data, tmp_path, options):
     main, pages = "from localconformal.cli import main; main()", []

@@ -159,7 +159,7 @@ def answers(folder, name, threads):
         return {key: found[key].tobytes() for key in found}
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_processes_that_compile_or_load_with_any_threads_give_the_same_bits(tmp_path):
     compiles, *others = (answers(tmp_path, f"{i}.npz", threads=1 + i // 2) for i in range(3))
     for other in others:

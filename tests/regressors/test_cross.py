@@ -358,7 +358,7 @@ def test_coverage_is_at_least_what_is_proven_on_adversarial_data(name, cv):
     assert np.mean(found) >= model.guarantee_.proven_level - 3.5 * error
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 @pytest.mark.parametrize("cls", [SplitConformalRegressor, SLCPRegressor, DistSplitRegressor])
 def test_coverage_is_near_the_level_on_ordinary_data(cls):
     found = []
