@@ -545,3 +545,42 @@ def test_other_models_and_states_are_refused():
     assert "tracking, 0 of 0 rows missed" in repr(adaptive)
     with pytest.raises(ValueError, match="got output='table'"):
         adaptive.predict_interval([[0.0, 0.0]], output="table")
+
+
+def test_labels_find_rows_of_their_group():
+    rng = np.random.default_rng(0)
+    X, kind = rng.normal(size=(400, 2)), np.repeat(["quiet", "loud"], 200)
+    y = rng.normal(size=400) * np.where(kind == "loud", 10.0, 0.1)
+    model = lc.MondrianConformalRegressor(LinearRegression(), random_state=0)
+    adaptive = lc.AdaptiveIntervals(model.fit(X, y, groups=kind))
+    adaptive.predict_interval(np.zeros((2, 2)), groups=["loud", "quiet"])
+    adaptive.update(np.zeros((1, 2)), [5.0], groups=["quiet"])
+    assert adaptive.guarantee_.n_missed == 1
+
+
+def test_a_model_that_is_refused_is_not_followed():
+    adaptive, other = lc.AdaptiveIntervals(split_model()), two_sides()
+    before = adaptive.predict_interval(np.zeros((1, 2)), remember=False)
+    with pytest.raises(ValueError, match="start anew"):
+        adaptive.follow(other)
+    np.testing.assert_array_equal(
+        adaptive.predict_interval(np.zeros((1, 2)), remember=False), before
+    )
+
+
+def test_states_are_json_even_where_thresholds_are_infinite():
+    model = split_model()
+    adaptive = lc.AdaptiveIntervals(model, "aci", step=0.5)
+    X, y = drifting(40, 0)
+    adaptive.update(X, 1e6 + y)
+    adaptive.predict_interval(X)
+    state = json.loads(json.dumps(adaptive.state(), allow_nan=False))
+    again = lc.AdaptiveIntervals.restore(model, state)
+    for one in (adaptive, again):
+        one.update(X, y)
+    assert again.guarantee_ == adaptive.guarantee_
+    with pytest.raises(ValueError, match="state of format None"):
+        lc.AdaptiveIntervals.restore(model, None)
+    for step in (np.inf, True):
+        with pytest.raises(ValueError, match="expected a positive number"):
+            lc.AdaptiveIntervals(model, step=step)

@@ -19,7 +19,7 @@ from localconformal.columns import as_table, check_cells, column_of
 from localconformal.composition import Calibration, Correction, Parts
 from localconformal.engine.paths import Span, ThresholdPath, distinct_rows
 from localconformal.quantiles import Array
-from localconformal.rows import Curve, Reference, Rows, row_hashes, table_names
+from localconformal.rows import Curve, Reference, Rows, is_frame, row_hashes, table_names
 from localconformal.text import listing
 
 #: Quantiles of the training predictions at which the default functions of x have their peaks.
@@ -33,8 +33,8 @@ class Design(Curve, BaseEstimator):
 
     ``groups`` is a list of columns and functions of X that give labels, or None; ``features`` a
     function of X with numbers (n, k), or None. Labels are those of training rows; of a variable,
-    those of fewer rows than ``fewest`` are one group together, new ones included. Without any:
-    five functions of the prediction, each 1 at one quantile and 0 at the next, linear between.
+    those of fewer rows than ``fewest`` are one group together. Without any: five functions of the
+    prediction, each 1 at one quantile and 0 at the next, linear between.
     """
 
     def __init__(self, groups: Any = None, features: Any = None, fewest: int = 1) -> None:
@@ -49,13 +49,14 @@ class Design(Curve, BaseEstimator):
         if self.groups is None and self.features is None and rows.beside is None:
             self.score_, self.knots_ = reference.score, np.unique(np.quantile(rows.point, _PEAKS))
         self.labels_, self.joined_, self.groups_ = {}, {}, []
+        self.beside_ = [] if rows.beside is None else _names_of(rows.beside)
         for name, labels in self._variables(rows):
             found, counts = np.unique(labels, return_counts=True)
             self.labels_[name] = kept = found[counts >= self.fewest]
-            if joined := len(found) - len(kept):
-                self.joined_[name] = joined
+            if len(found) > len(kept):
+                self.joined_[name] = found[counts < self.fewest]
             self.groups_ += [f"{name} = {label}" for label in kept]
-            self.groups_ += [f"{name}: other labels"] * (joined > 0)
+            self.groups_ += [f"{name}: other labels"] * (name in self.joined_)
         if len(self.groups_) > _MOST_COLUMNS:
             most = max(self.labels_, key=lambda name: len(self.labels_[name]))
             raise ValueError(
@@ -74,7 +75,7 @@ class Design(Curve, BaseEstimator):
         for name, labels in self._variables(rows):
             columns.append(labels[:, None] == self.labels_[name])
             if name in self.joined_:
-                columns.append(~np.any(columns[-1], axis=1)[:, None])
+                columns.append(np.isin(labels, self.joined_[name])[:, None])
         if self.knots_ is not None:
             point, peaks = self.score_(rows).point, np.eye(len(self.knots_))
             columns += [np.interp(point, self.knots_, peak)[:, None] for peak in peaks]
@@ -91,9 +92,21 @@ class Design(Curve, BaseEstimator):
     def _variables(self, rows: Rows) -> Iterator[tuple[str, NDArray[Any]]]:
         """The name of each variable, and its labels (n,)."""
         if rows.beside is not None:
-            table = as_table(rows.beside)
-            for place, name in enumerate(table_names(table)):
-                yield str(name), check_cells(column_of(table, place), len(rows))
+            table, names = as_table(rows.beside), _names_of(rows.beside)
+            places = list(range(len(names)))
+            if is_frame(rows.beside) and len(names) > 1:
+                # By name, in the order of the fit.
+                if sorted(names) != sorted(self.beside_):
+                    raise ValueError(
+                        f"groups has the columns {names}; expected {self.beside_}, as at fit."
+                    )
+                places = [names.index(name) for name in self.beside_]
+            elif len(names) != len(self.beside_):
+                raise ValueError(
+                    f"groups has {len(names)} columns; expected {len(self.beside_)}, as at fit."
+                )
+            for name, place in zip(self.beside_, places, strict=True):
+                yield name, check_cells(column_of(table, place), len(rows))
             return
         for place, given in enumerate(() if self.groups is None else self.groups):
             labels = given(rows.X) if callable(given) else column_of(rows.X, given)
@@ -113,6 +126,10 @@ class Design(Curve, BaseEstimator):
         if not np.all(np.isfinite(numbers)):
             raise ValueError("features gave NaN or infinite numbers; expected finite ones.")
         return numbers.astype(np.float64)
+
+
+def _names_of(beside: Any) -> list[str]:
+    return [str(name) for name in table_names(as_table(beside))]
 
 
 class Conditional(Correction):

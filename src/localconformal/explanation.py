@@ -259,7 +259,9 @@ class WithExplanations:
             "base": found[-1],
             "width": widths_of(self, rows, raw, levels),
         }.items():
-            columns[f"{name}_" if name in columns else name] = values
+            while name in columns:
+                name += "_"
+            columns[name] = values
         return make_frame(columns, like=X)
 
     def influential_rows(self: Any, X: Any, among: Any, n_rows: int = 5) -> Any:

@@ -84,7 +84,7 @@ def test_changes_of_noise_and_of_x_are_told_apart():
     assert quiet.power > 0.9
     louder = exchangeability_test(model, *rows(400, rng, noise=1.5), X_calibration=X_cal)
     assert louder.score_p_value < 0.01 < louder.x_p_value
-    assert "intervals do not cover" in str(louder)
+    assert "Scores differ: intervals made for 90% cover" in str(louder)
     moved = exchangeability_test(model, *rows(400, rng, moved=1.0), X_calibration=X_cal)
     assert moved.x_p_value < 0.001
     assert moved.auc > 0.7
@@ -141,3 +141,27 @@ def test_frames_labels_and_wrong_input():
     assert math.isnan(few.auc)
     with pytest.raises(ValueError, match="inconsistent numbers"):
         exchangeability_test(model, frame[200:], y[:20], groups=labels[200:])
+
+
+def test_labels_that_few_rows_have_are_no_difference():
+    """A label is as new to held-out calibration rows as it is to new rows."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(20):
+        tables = [
+            pd.DataFrame(
+                {"size": rng.normal(size=200), "shop": rng.integers(0, 500, 200).astype(str)}
+            )
+            for _ in range(2)
+        ]
+        found.append(_classifier_test(*tables, rng)[0])
+    assert np.count_nonzero(np.array(found) < 0.05) <= binom.ppf(0.999, 20, 0.05)
+
+
+def test_smaller_noise_is_said_to_be_covered():
+    rng = np.random.default_rng(3)
+    model, _ = fitted(300, rng)
+    X, y = rows(300, rng, noise=0.3)
+    told = exchangeability_test(model, X, y)
+    assert told.coverage > 0.98
+    assert "cover 100.0% of these rows" in str(told)
+    assert "takes 40 rows" in str(exchangeability_test(model, X[:20], y[:20], X_calibration=X))

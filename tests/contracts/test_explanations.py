@@ -292,3 +292,10 @@ def test_influential_rows_of_methods_and_frames():
     for other in (light(lc.SplitConformalRegressor), light(lc.SLCPRegressor, law="learned")):
         with pytest.raises(ValueError, match=r"no law with weights|no kernel between"):
             other.fit(X, y).influential_rows(X, X)
+
+
+def test_features_may_have_the_names_of_the_last_columns():
+    X, y = smooth_data(200, 0)
+    table = pd.DataFrame(X[:, :2], columns=["base", "base_"])
+    model = lc.SplitConformalRegressor(LinearRegression(), random_state=0).fit(table, y)
+    assert list(model.explain_width(table[:2]).columns) == ["base", "base_", "base__", "width"]

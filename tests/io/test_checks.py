@@ -424,3 +424,11 @@ def test_rows_of_other_columns_and_leaves_that_do_not_exist_are_not_followed():
 def test_models_of_others_are_not_looked_into():
     model = SplitConformalRegressor(KNeighborsRegressor(3), random_state=0)
     check_model(model.fit(*smooth_data(80, 0)))
+
+
+def test_trees_of_a_bag_may_see_some_of_the_features(tmp_path):
+    X, y = smooth_data(80, 0)
+    bag = ensemble.BaggingRegressor(n_estimators=5, max_features=0.5, random_state=0)
+    model = SplitConformalRegressor(bag, random_state=0).fit(X, y)
+    again = models.load_model(models.save_model(model, tmp_path / "bag.skops"))
+    np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))

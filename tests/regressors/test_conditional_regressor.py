@@ -196,3 +196,27 @@ def test_a_model_file_answers_alike(tmp_path):
     model.fit(frame, Y)
     loaded = load_model(save_model(model, tmp_path / "model.skops"))
     np.testing.assert_array_equal(loaded.predict_interval(frame), model.predict_interval(frame))
+
+
+def test_columns_of_groups_are_known_by_name():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.random(600) < 0.3, "b": rng.random(600) < 0.5})
+    model = conditional().fit(X, Y, groups=table)
+    new = table[: len(NEW)]
+    plain = model.predict_interval(NEW[: len(new)], groups=new)
+    np.testing.assert_array_equal(
+        model.predict_interval(NEW[: len(new)], groups=new[["b", "a"]]), plain
+    )
+    with pytest.raises(ValueError, match=r"groups has the columns \['a', 'c'\]; expected"):
+        model.predict_interval(NEW[: len(new)], groups=new.rename(columns={"b": "c"}))
+    with pytest.raises(ValueError, match="groups has 1 columns; expected 2"):
+        model.predict_interval(NEW[: len(new)], groups=new["a"])
+
+
+def test_a_label_of_nobody_is_no_rare_one():
+    city = np.where(np.arange(600) % 10 == 0, "rare", np.where(X[:, 0] > X[:, 0].mean(), "b", "c"))
+    model = conditional(min_group_rows=100).fit(X, Y, groups=city)
+    with pytest.warns(UserWarning, match="infinite"):
+        bounds = model.predict_interval(NEW[:2], groups=["rare", "nobody's"])
+    assert np.isfinite(bounds[0]).all()
+    assert np.isinf(bounds[1]).all()

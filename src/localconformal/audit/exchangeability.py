@@ -21,7 +21,8 @@ from localconformal.audit.cells import ALPHA
 from localconformal.columns import Features
 from localconformal.composition import Calibration
 from localconformal.quantiles import Array
-from localconformal.regressors.base import calibration_of, check_target, rows_of
+from localconformal.regressors.base import calibration_of, check_target, intervals_at, rows_of
+from localconformal.rows import take_rows
 from localconformal.text import say_p_value
 
 #: Permutations, which a p-value is a multiple of one over; streams that a power is the share of.
@@ -39,7 +40,8 @@ class Exchangeability:
     small ones speak against it. ``auc`` is the chance that the classifier ranks a new row above a
     calibration row, 1/2 where it cannot tell them apart; both are NaN where nothing is known of
     calibration rows' x. ``power`` is the chance that the test of scores, at 5 %, finds noise so
-    much larger that coverage falls by as much as alpha: from 90 to 80 %.
+    much larger that coverage falls by as much as alpha: from 90 to 80 %. ``coverage`` is the share
+    of the new rows that their intervals cover.
     """
 
     n: int
@@ -49,6 +51,7 @@ class Exchangeability:
     x_p_value: float
     auc: float
     power: float
+    coverage: float
 
     @property
     def is_doubtful(self) -> bool:
@@ -67,14 +70,21 @@ class Exchangeability:
             f"{self.power:.2f}.",
         ]
         if np.isnan(self.x_p_value):
-            lines.append("x: not tested; pass X_calibration, which the model does not keep.")
+            lines.append(
+                "x: not tested; pass X_calibration, which the model does not keep."
+                if min(self.n, self.n_calibration) >= _FEWEST_ROWS
+                else f"x: not tested; that takes {_FEWEST_ROWS} rows of each kind."
+            )
         else:
             lines.append(f"x: p = {x}; a classifier ranks the two kinds right in {self.auc:.0%}.")
         if self.score_p_value < ALPHA / 2.0:
-            lines.append("Scores differ: intervals do not cover these rows at their level.")
+            lines.append(
+                f"Scores differ: intervals made for {level:.0%} cover {self.coverage:.1%} of these "
+                "rows; do not mix them with the calibration rows."
+            )
         elif self.is_doubtful:
             lines.append(
-                "Only x differs: coverage may hold here, and fail for other shares of such rows."
+                "Only x differs: coverage held for these rows, and may fail for another mixture."
             )
         return "\n".join(lines)
 
@@ -97,9 +107,9 @@ def exchangeability_test(
 
     which looks at the ends above all, where misses are. Its p-value is (1 + #{permuted >= A}) /
     1000 over 999 permutations of the rows (within cells that are calibrated apart): exact at any
-    size and with ties. x: a classifier learns from
-    one half of the rows which are new; Mann and Whitney's test on the other half (Lopez-Paz and
-    Oquab, ICLR 2017) keeps its size whatever the classifier.
+    size and with ties. x: a classifier learns from one half of the rows which are new; Mann and
+    Whitney's test on the other half (Lopez-Paz and Oquab, ICLR 2017) keeps its size whatever the
+    classifier, which sees nothing of that half, not even its labels of categories.
 
     Parameters
     ----------
@@ -137,13 +147,17 @@ def exchangeability_test(
     rng = np.random.default_rng(random_state)
     names = np.array([str(cell) for one in cells for cell in one])
     p_score = _score_test(scores[0], scores[1], names, rng)
-    seen, new = X_calibration, X
-    if seen is None and model.parts_.adjustment is not None:
+    seen, new = X_calibration, rows.X
+    if seen is not None:
+        seen = model._rows(seen).X
+    elif model.parts_.adjustment is not None:
         local = sides.levels(np.array([level, 0.5]))
         seen, new = (one.F.quantile(local).reshape(one.n, -1) for one in (calibration, fresh))
     p_x, auc = (nan, nan) if seen is None else _classifier_test(seen, new, rng)
     power = _power(calibration.n, fresh.n, level, rng)
-    return Exchangeability(fresh.n, calibration.n, level, p_score, p_x, auc, power)
+    lower, upper = intervals_at(model, rows, at)[:, :, 0].T
+    covered = float(np.mean((lower <= target) & (target <= upper)))
+    return Exchangeability(fresh.n, calibration.n, level, p_score, p_x, auc, power, covered)
 
 
 def _statistic(is_new: Array, is_cut: Any = True) -> Array:
@@ -201,13 +215,14 @@ def _classifier_test(seen: Any, new: Any, rng: Any) -> tuple[float, float]:
     """
     if min(len(seen), len(new)) < _FEWEST_ROWS:
         return nan, nan
-    view = Features().fit(seen)
+    kept = [rng.permutation(len(X))[:_MOST_ROWS] for X in (seen, new)]
+    # From rows to learn from alone: a label of the other half must not be known for being "seen".
+    view = Features().fit(take_rows(seen, kept[0][: len(kept[0]) // 2]))
     points, labels, learns = [], [], []
-    for kind, X in enumerate((view.transform(seen), view.transform(new))):
-        kept = rng.permutation(len(X))[:_MOST_ROWS]
-        points.append(X[kept])
-        labels.append(np.full(len(kept), kind))
-        learns.append(np.arange(len(kept)) < len(kept) // 2)
+    for kind, (X, some) in enumerate(zip((seen, new), kept, strict=True)):
+        points.append(view.transform(take_rows(X, some)))
+        labels.append(np.full(len(some), kind))
+        learns.append(np.arange(len(some)) < len(some) // 2)
     table, label, half = map(np.concatenate, (points, labels, learns))
     model = HistGradientBoostingClassifier(
         max_iter=50, max_leaf_nodes=8, class_weight="balanced", random_state=0

@@ -97,9 +97,17 @@ def _check_trees(part: Any) -> None:
         _check_tree_nodes(inner, children, nodes["feature"], n_features)
         if part.tree_.n_features != n_features:
             raise ValueError("a tree has other features than its model")
-    members = getattr(part, "estimators_", [])
-    widths = {int(m.n_features_in_) for m in np.ravel(members) if hasattr(m, "tree_")}
-    if widths - {getattr(part, "n_features_in_", None)}:
+    members, n_own = getattr(part, "estimators_", []), getattr(part, "n_features_in_", None)
+    widths = [int(m.n_features_in_) for m in np.ravel(members) if hasattr(m, "tree_")]
+    chosen = getattr(part, "estimators_features_", None)
+    if chosen is None:
+        expected = [n_own] * len(widths)
+    else:
+        # A bag of trees may give each of them some of the features.
+        expected = [len(columns) for columns in chosen]
+        if any(np.min(columns) < 0 or np.max(columns) >= n_own for columns in chosen):
+            raise ValueError("a bag asks for a feature that does not exist")
+    if widths and widths != expected:
         raise ValueError("a forest has trees of other features than its own")
 
 

@@ -21,10 +21,11 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from localconformal.adjustments import AdditiveQuantile
+from localconformal.columns import as_table
 from localconformal.composition import Correction, FixedScores, Placed, Sides
 from localconformal.corrections import Cells
 from localconformal.laws import LocalLaws
@@ -493,7 +494,7 @@ class AdaptiveIntervals:
             raw[part] = _bounds(course.reference, placed, theta[part])
         intervals = finish(raw, level, model._support)
         if remember and course.is_on:
-            keys = row_hashes(rows.X).tolist()
+            keys = _keys(rows)
             with self._lock:
                 # Thresholds of a model that was left meanwhile mean nothing to the next.
                 fresh = zip(keys, theta, strict=True) if self._calibration is calibration else ()
@@ -520,11 +521,7 @@ class AdaptiveIntervals:
         rows, target = rows_of(self.model, X, beside), np.asarray(column_or_1d(y), dtype=np.float64)
         check_consistent_length(rows.X, target)
         known = np.flatnonzero(~np.isnan(target))
-        some, keys, reference = (
-            rows.take(known),
-            row_hashes(rows.X).tolist(),
-            self._course.reference,
-        )
+        some, keys, reference = rows.take(known), _keys(rows), self._course.reference
         scored: dict[int, Any] = {}
         for part, few in some.parts(self.model.parts_.rows_at_a_time) if len(known) else ():
             placed, labels = self.model.parts_.at(few), target[known[part]]
@@ -568,9 +565,11 @@ class AdaptiveIntervals:
         with self._lock:
             if self.monitor is not None:
                 raise ValueError("got a monitor, which watches one calibration; start anew.")
-            columns, self._level = len(self._course.rule.alphas), self.confidence_level
+            columns, before = len(self._course.rule.alphas), dict(vars(self))
+            self._level = self.confidence_level
             reference = self._read(model)
             if len(reference.shares) != columns:
+                vars(self).update(before)
                 raise ValueError("the new model shares alpha otherwise between sides; start anew.")
             self._course = replace(self._course, reference=reference)
             self._awaited, self._n_awaited = {}, 0
@@ -600,7 +599,7 @@ class AdaptiveIntervals:
         with self._lock:
             course, reference = self._course, self._course.reference
             awaited = [
-                [key, used.tolist(), issued.tolist(), n]
+                [key, _plain(used), _plain(issued), n]
                 for key, entries in self._awaited.items()
                 for used, issued, n in entries
             ]
@@ -609,8 +608,8 @@ class AdaptiveIntervals:
         rolling = None
         if reference.window is not None:
             kept = reference.held.kept
-            rolling = [reference.held.V.tolist(), None if kept is None else kept.tolist()]
-        rule = {name: np.asarray(value).tolist() for name, value in asdict(course.rule).items()}
+            rolling = [_plain(reference.held.V), None if kept is None else kept.tolist()]
+        rule = {name: _plain(value) for name, value in asdict(course.rule).items()}
         options = {"method": self.method, "confidence_level": level, "step": self.step}
         options |= {"window": self.window, "decay": self.decay}
         counts = {name: getattr(course, name) for name in ("is_on", "n", "n_missed", "lag")}
@@ -620,7 +619,8 @@ class AdaptiveIntervals:
     @classmethod
     def restore(cls, model: Any, state: dict[str, Any]) -> AdaptiveIntervals:
         """Go on from `state`; any model but the one that it is of is refused."""
-        if (found := state.get("format")) != _FORMAT:
+        found = state.get("format") if isinstance(state, dict) else None
+        if found != _FORMAT:
             raise ValueError(f"got a state of format {found!r}; expected {_FORMAT}: start anew.")
         watching, options = state["monitor"], dict(state["options"])
         options["monitor"] = watching and CoverageMonitor.restore(model, watching)
@@ -637,15 +637,34 @@ class AdaptiveIntervals:
             V, kept = state["rolling"]
             held = reference.held
             kept = None if kept is None else np.array(kept, dtype=held.kept.dtype)
-            held = FixedScores(held.parts, np.array(V), held.F, kept)
+            held = FixedScores(held.parts, _array(V), held.F, kept)
             reference = replace(reference, held=held)
-        values = {name: np.array(value) for name, value in state["rule"].items()}
+        values = {name: _array(value) for name, value in state["rule"].items()}
         course = _Course(type(rule)(**values), reference, **state["counts"])
         for key, used, issued, n in state["awaited"]:
-            entry = np.array(used), np.array(issued), n
+            entry = _array(used), _array(issued), n
             fresh._awaited.setdefault(key, []).append(entry)
         fresh._course, fresh._n_awaited = course, len(state["awaited"])
         return fresh
+
+
+def _keys(rows: Rows) -> list[int]:
+    """What tells rows apart, with their groups or weights."""
+    beside = () if rows.beside is None else (row_hashes(as_table(rows.beside)),)
+    return [int(key) for key in row_hashes(rows.X, *beside)]
+
+
+def _plain(values: Any) -> Any:
+    """Numbers as JSON has them; infinite ones as text."""
+    array = np.asarray(values)
+    if array.dtype.kind != "f" or np.isfinite(array).all():
+        return array.tolist()
+    return np.where(np.isfinite(array), array.astype(object), array.astype(str)).tolist()
+
+
+def _array(values: Any) -> NDArray[Any]:
+    found = np.array(values)
+    return found.astype(np.float64) if found.dtype.kind in "OU" else found
 
 
 def _theta(course: _Course, rows: Rows, u: Array) -> Array:
@@ -695,6 +714,7 @@ def _check_number(name: str, value: Any, is_used: bool, most: float) -> None:
     if not is_used:
         needs = {"step": "method 'tracking' or 'aci'", "decay": "a window, or method 'rolling'"}
         raise ValueError(f"got {name}={value!r}, which needs {needs[name]}; leave it out.")
-    if value is not None and not (isinstance(value, Real) and 0.0 < float(value) <= most):
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if value is not None and not (is_number and 0.0 < value <= most and math.isfinite(value)):
         limit = "" if math.isinf(most) else f" of at most {most:g}"
         raise ValueError(f"got {name}={value!r}; expected a positive number{limit}.")

@@ -39,8 +39,9 @@ class ConditionalConformalRegressor(LocalizedConformalRegressor):
         A function of X that returns numbers (n, k), such as a spline of a column. The constant is
         added. Without groups and features: five piecewise linear functions of the prediction.
     min_group_rows : int, default=1
-        Labels of a variable with fewer training rows are one group together, and so are new ones.
-        A group with too few calibration rows for the level has infinite intervals: 9 for 90 %.
+        Labels of a variable with fewer training rows are one group together. A group with too few
+        calibration rows for the level has infinite intervals (9 are needed for 90 %), and so has
+        a label that neither training nor calibration rows have.
     conformity_score : str or object, default="absolute"
         As in `LocalizedConformalRegressor`.
     law : str or object, default=None
@@ -107,7 +108,7 @@ class ConditionalConformalRegressor(LocalizedConformalRegressor):
         if correction.randomised:
             said += ("intervals are randomised, and empty ones are shown as a point",)
         if joined := correction.design.joined_:
-            named = listing(f"{name} ({count})" for name, count in joined.items())
+            named = listing(f"{name} ({len(labels)})" for name, labels in joined.items())
             said += (f"labels with few training rows are one group together, of {named}",)
         if calibration is None:
             return said

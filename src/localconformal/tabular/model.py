@@ -176,6 +176,8 @@ class Task:
         if spoilt := listing(repr(name) for name in self.features if name in own):
             cannot = "the target and the identifier cannot be features: leave them out"
             raise TableError(f"got {spoilt} among the features; {cannot}.")
+        if self.target in self.groups:
+            raise TableError(f"got the target {self.target!r} among the groups; leave it out.")
         features = self.features or tuple(name for name in present if name not in own)
         if not features:
             raise TableError(f"{source} has no column beside {self.target!r}; expected features.")
