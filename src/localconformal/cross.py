@@ -276,7 +276,8 @@ class OutOfBag:
         reach = np.broadcast_to(V[:, :, 0].T, (2, self.n))
         ranks = np.stack([_ranks(self.parts, self.n, np.array([t])) for t in levels], axis=1)
         for part, some in rows.parts(max(1, _HELD // self.n)):
-            point = _members(self.parts.score.model_, some) @ self.share
+            # Not a matrix product, whose last digit of a row depends on the rows beside it.
+            point = np.einsum("mt,ti->mi", _members(self.parts.score.model_, some), self.share)
             for end, sign in enumerate(_OUTWARD[:, 0]):
                 ends = np.sort(round_up(sign * point, reach[end]), axis=1)
                 found = np.append(ends, np.full((len(ends), 1), np.inf), axis=1)

@@ -398,3 +398,28 @@ def test_a_threshold_at_each_x_has_no_folds():
     model = ConditionalConformalRegressor(LinearRegression(), cv=4)
     with pytest.raises(ValueError, match="cv=4 with ConditionalConformalRegressor"):
         model.fit(X, Y)
+
+
+@pytest.mark.parametrize("law", ["kernel", pytest.param("auto", marks=pytest.mark.ci)])
+def test_what_scores_a_fold_has_not_seen_its_responses(law):
+    """Other responses of a fold change no bit of the parts that score it, at any row."""
+    folds = KFold(4, shuffle=True, random_state=0)
+    held, moved = next(folds.split(X))[1], Y.copy()
+    moved[held] += 100.0
+    levels, theta = np.array([0.9]), np.zeros((1, 2, 1))
+    estimator = None if law == "auto" else LinearRegression()
+
+    def bounds(y):
+        model = SLCPRegressor(estimator, law=law, cv=folds, random_state=0).fit(X, y)
+        return [one.parts.at(Rows(X_NEW)).bounds(theta, levels) for one in model.calibration_.folds]
+
+    before, after = bounds(Y), bounds(moved)
+    np.testing.assert_array_equal(after[0], before[0])
+    assert all(np.any(one != other) for one, other in zip(after[1:], before[1:], strict=True))
+
+
+def test_out_of_bag_one_row_is_as_in_a_batch_to_the_last_bit():
+    forest = RandomForestRegressor(60, random_state=0)
+    model = SplitConformalRegressor(forest, cv="oob", random_state=0).fit(X, Y)
+    alone = np.concatenate([model.predict_interval(X_NEW[[i]]) for i in range(len(X_NEW))])
+    np.testing.assert_array_equal(alone, model.predict_interval(X_NEW))
