@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from joblib import Parallel, delayed
+
 from benchmarks.harness import PRESETS, Preset, run_experiment
 from benchmarks.tables import counted, write_output
 from benchmarks.told import told
@@ -90,8 +92,9 @@ def write_pages(preset: Preset, folder: Path) -> int:
 def check_tasks(preset: Preset, folder: Path, asked: argparse.Namespace) -> int:
     """Run a share of the stored tasks again, and say what differs."""
     tasks, differing = chosen(preset, folder, asked.share, asked.seed, asked.within), 0
-    for name, record in tasks:
-        problems = again(name, record, preset)
+    pool = Parallel(n_jobs=asked.jobs, return_as="generator")
+    results = pool(delayed(again)(name, record, preset) for name, record in tasks)
+    for (name, record), problems in zip(tasks, results, strict=True):
         differing += bool(problems)
         case = " ".join(map(str, record["case"].values()))
         print(f"{name} {case}: {'; '.join(problems) or 'equal'}", flush=True)

@@ -57,7 +57,9 @@ class ReleasedSLCP(RegressorMixin, BaseEstimator):
         whole = isinstance(self.batch_size, int)
         k = self.batch_size if whole else round(self.batch_size * len(y))
         self.k_ = int(np.clip(k, 2, len(y)))
-        self.kept_ = self._draw(X)
+        self.kept_ = self._draw()
+        # From the training rows, where one bandwidth serves all calls.
+        self.h_ = None if self.slips.redrawn else self._bandwidth(self._squares(X, self.kept_[0]))
         return self
 
     def conformalize(self, X: Array, y: Array) -> ReleasedSLCP:
@@ -83,21 +85,33 @@ class ReleasedSLCP(RegressorMixin, BaseEstimator):
         edges = self._edges(X)
         return np.column_stack([edges[:, 0] - y, y - edges[:, 1]])
 
-    def _draw(self, asked: Array) -> tuple[Array, Array, float]:
-        """Points and errors of a mini-batch, and the bandwidth."""
+    def _draw(self) -> tuple[Array, Array]:
+        """Points (k, d) and errors (k, 2) of a mini-batch."""
         rows = self.rng_.randint(len(self.X_), size=self.k_)
-        points = self.X_[rows]
         errors = self.errors_[: self.k_] if self.slips.mismatched else self.errors_[rows]
-        h = np.median(cdist(asked, points, "sqeuclidean")) / np.log(self.k_)
-        return points, errors, max(float(h), np.finfo(np.float64).tiny)
+        return self.X_[rows], errors
+
+    def _squares(self, X: Array, points: Array) -> Array:
+        """Squared distances, (n, k)."""
+        return np.asarray(cdist(X, points, "sqeuclidean"))
+
+    def _bandwidth(self, squares: Array) -> float:
+        return max(float(np.median(squares) / np.log(self.k_)), np.finfo(np.float64).tiny)
+
+    def _weights(self, X: Array, points: Array) -> Array:
+        """(n, k); rows sum to 1."""
+        if self.kind == KNN:
+            # The code keeps all k "nearest" rows of the mini-batch, so none is local.
+            return np.full((len(X), self.k_), 1.0 / self.k_)
+        squares = self._squares(X, points)
+        u = squares / (self._bandwidth(squares) if self.h_ is None else self.h_)
+        weights = np.exp(u.min(axis=1, keepdims=True) - u)
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def _local(self, X: Array) -> Array:
         """Local quantiles or means of the errors, (n, 2)."""
-        points, errors, h = self._draw(X) if self.slips.redrawn else self.kept_
-        u = cdist(X, points, "sqeuclidean") / h
-        # The code keeps all k "nearest" rows of the mini-batch, so that none is local.
-        weights = np.ones_like(u) if self.kind == KNN else np.exp(u.min(axis=1, keepdims=True) - u)
-        weights /= weights.sum(axis=1, keepdims=True)
+        points, errors = self._draw() if self.slips.redrawn else self.kept_
+        weights = self._weights(X, points)
         if self.kind == MEAN:
             return weights @ errors
         return np.column_stack([local_quantile(weights, side) for side in errors.T])

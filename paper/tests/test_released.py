@@ -23,10 +23,10 @@ def fitted(kind=RBF, slips=Slips(), batch_size=0.5, seed=0):  # noqa: B008 (immu
 
 def test_without_slips_the_local_quantile_is_that_of_near_errors():
     model, (X, _) = fitted(slips=NONE), rows(300, 0)
-    points, errors, h = model.kept_
+    points, errors = model.kept_
     own = {tuple(row): error for row, error in zip(X, model.errors_, strict=True)}
     assert all(np.array_equal(own[tuple(p)], e) for p, e in zip(points, errors, strict=True))
-    weights = np.exp(-cdist(X[:5], points, "sqeuclidean") / h)
+    weights = np.exp(-cdist(X[:5], points, "sqeuclidean") / model.h_)
     weights /= weights.sum(axis=1, keepdims=True)
     for x, found in zip(weights, model._local(X[:5]), strict=True):
         for side, quantile in zip(errors.T, found, strict=True):
