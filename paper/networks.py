@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -55,6 +55,32 @@ class Perceptron(nn.Module):
             x = self.dropout(torch.relu(layer(x)))
         return last(x)
 
+    def gradients(self, x: Tensor, y: Tensor, criterion: Loss) -> list[Tensor]:
+        """Of the criterion at rows x (n, features) and y, in the order of the parameters.
+
+        By hand, because autograd takes longer to note what is done than these small networks take
+        to do it. The operations are autograd's own, in its order, and so are all bits.
+        """
+        *hidden, last = self.layers
+        share, draw = 1.0 - self.dropout.share, self.dropout.generator
+        inputs, active, kept = [x], [], []
+        for layer in hidden:
+            a = torch.relu(torch.addmm(layer.bias, inputs[-1], layer.weight.t()))
+            active.append(a)
+            if share < 1.0:
+                kept.append(torch.empty_like(a).bernoulli_(share, generator=draw))
+                a = a * kept[-1] / share
+            inputs.append(a)
+        g = criterion.gradient(torch.addmm(last.bias, inputs[-1], last.weight.t()), y)
+        found: list[Tensor] = []
+        for i, layer in reversed(list(enumerate(self.layers))):
+            found[:0] = [torch.mm(g.t(), inputs[i]), g.sum(0)]
+            if i:
+                g = torch.mm(g, layer.weight)
+                g = g / share * kept[i - 1] if share < 1.0 else g
+                g = torch.where(active[i - 1] > 0, g, 0.0)
+        return found
+
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     """A layer with orthogonal weights and no offset."""
@@ -65,7 +91,27 @@ def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     return layer
 
 
-class PinballLoss(nn.Module):
+class Loss(nn.Module):
+    """A mean over n rows and L outputs: forward and ``gradient`` of outputs (n, L) and y."""
+
+    def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """(n, L)"""
+        raise NotImplementedError
+
+
+class SquaredLoss(Loss):
+    """Mean of (y - f)^2, y (n, L)."""
+
+    def forward(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """A number."""
+        return nn.functional.mse_loss(outputs, y)
+
+    def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """(n, L)"""
+        return (outputs - y) * (2.0 / outputs.numel())
+
+
+class PinballLoss(Loss):
     """Mean over rows and L levels t of max(t r, (t - 1) r), r = y - q_t.
 
     Examples
@@ -82,13 +128,43 @@ class PinballLoss(nn.Module):
 
     def forward(self, quantiles: Tensor, y: Tensor) -> Tensor:
         """Quantiles (n, L) and responses (n, 1) -> a number."""
+        return torch.maximum(*self._sides(quantiles, y)).mean()
+
+    def gradient(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """(n, L); at a residual of zero the mean of both slopes, as autograd has it."""
+        above, below = self._sides(outputs, y)
+        slopes = torch.where(above > below, self.levels, self.levels - 1.0)
+        slopes = torch.where(above == below, (self.levels + (self.levels - 1.0)) / 2.0, slopes)
+        return -(slopes / outputs.numel())
+
+    def _sides(self, quantiles: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         residual = y - quantiles
-        return torch.maximum(self.levels * residual, (self.levels - 1.0) * residual).mean()
+        return self.levels * residual, (self.levels - 1.0) * residual
 
 
 def batches(rows: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
     """All rows in slices, in an order drawn anew."""
     return iter(torch.randperm(rows, generator=generator).split(size))
+
+
+def adam(
+    parameters: list[Tensor], lr: float, weight_decay: float
+) -> Callable[[list[Tensor]], None]:
+    """A function that moves the parameters by one step of Adam, given their gradients.
+
+    `torch.optim.Adam(fused=True)` without what it does around each step.
+    """
+    first, second = ([torch.zeros_like(one) for one in parameters] for _ in range(2))
+    counts = [torch.zeros(()) for _ in parameters]
+    rates = {"lr": lr, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": weight_decay}
+
+    def step(gradients: list[Tensor]) -> None:
+        torch._foreach_add_(counts, 1)
+        torch._fused_adam_(
+            parameters, gradients, first, second, [], counts, **rates, amsgrad=False, maximize=False
+        )
+
+    return step
 
 
 def train(
@@ -97,7 +173,7 @@ def train(
     held_out: int,
     sizes: tuple[int, ...],
     generator: torch.Generator,
-    criterion: nn.Module,
+    criterion: Loss,
     *,
     dropout: float,
     patience: int,
@@ -109,25 +185,20 @@ def train(
 
     X (n, d) and y (n, 1) are float32; ``sizes`` are features, hidden units, outputs. The generator
     draws the rows held out, the first weights, the batches and the dropout; ``settings`` are
-    those of Adam. A loop of its own: what a framework does around each step takes longer than the
-    step of a network as small as these.
+    those of Adam. What a framework does around each step would take longer than the step of a
+    network as small as these, so nothing is around it.
     """
     held, rest = torch.randperm(len(y), generator=generator).tensor_split([held_out])
     held_X, held_y, X, y = X[held], y[held], X[rest], y[rest]
-    network = Perceptron(sizes, dropout, generator)
-    optimizer = torch.optim.Adam(network.parameters(), fused=True, **settings)
+    network = Perceptron(sizes, dropout, generator).eval()
+    step = adam(list(network.parameters()), **settings)
     losses: list[float] = []
     best: dict[str, Tensor] = {}
-    with one_thread():
+    with one_thread(), torch.no_grad():
         while len(losses) < max_epochs:
-            network.train()
             for batch in batches(len(y), batch_size, generator):
-                optimizer.zero_grad()
-                criterion(network(X[batch]), y[batch]).backward()
-                optimizer.step()
-            network.eval()
-            with torch.no_grad():
-                losses.append(criterion(network(held_X), held_y).item())
+                step(network.gradients(X[batch], y[batch], criterion))
+            losses.append(criterion(network(held_X), held_y).item())
             if losses[-1] <= min(losses):
                 kept = len(losses)
                 best = {name: value.clone() for name, value in network.state_dict().items()}
@@ -201,7 +272,8 @@ class Network(RegressorMixin, BaseEstimator):
         y = np.asarray(y, dtype=np.float64)
         self.one_response_ = y.ndim == 1
         y = y.reshape(len(y), -1)
-        outputs, criterion = y.shape[1], nn.MSELoss()
+        outputs = y.shape[1]
+        criterion: Loss = SquaredLoss()
         if self.levels is not None:
             outputs = len(self.levels)
             criterion = PinballLoss([float(level) for level in self.levels])

@@ -14,7 +14,7 @@ from registry import optional
 pytestmark = pytest.mark.ci
 torch = optional("torch")
 
-from paper.networks import Network, Perceptron  # noqa: E402
+from paper.networks import Network, Perceptron, PinballLoss, SquaredLoss, adam  # noqa: E402
 
 LEVELS = [0.05, 0.5, 0.95]
 MEAN = Network(max_epochs=30, random_state=0)
@@ -96,6 +96,37 @@ def test_the_folded_layers_are_the_network_as_trained():
         own = network.module_(torch.from_numpy(scaled)).numpy()[:, 0]
     unit = np.abs(y - y.mean()).mean()
     np.testing.assert_allclose(network.predict(X), own * unit + y.mean(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize(
+    "criterion", [SquaredLoss(), PinballLoss(LEVELS)], ids=["mean", "quantile"]
+)
+def test_steps_by_hand_are_those_of_autograd_to_the_last_bit(criterion, dropout):
+    X, y = (torch.from_numpy(part).float() for part in draw(90))
+    y = y[:, None].round(decimals=1)
+    outputs = 3 if isinstance(criterion, PinballLoss) else 1
+    ours, plain = (
+        Perceptron((2, 8, 8, outputs), dropout, torch.Generator().manual_seed(0)) for _ in range(2)
+    )
+    settings = {"lr": 0.01, "weight_decay": 1e-3}
+    step = adam(list(ours.parameters()), **settings)
+    optimizer = torch.optim.Adam(plain.parameters(), fused=True, **settings)
+    for batch in torch.arange(90).split(32) * 5:
+        with torch.no_grad():
+            step(ours.gradients(X[batch], y[batch], criterion))
+        optimizer.zero_grad()
+        criterion(plain(X[batch]), y[batch]).backward()
+        optimizer.step()
+    for a, b in zip(ours.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_residual_of_zero_has_the_slope_of_autograd():
+    outputs = torch.zeros(4, 3, requires_grad=True)
+    loss = PinballLoss(LEVELS)
+    loss(outputs, torch.zeros(4, 1)).backward()
+    assert torch.equal(loss.gradient(outputs.detach(), torch.zeros(4, 1)), outputs.grad)
 
 
 def test_the_best_epoch_is_kept():
