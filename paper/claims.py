@@ -227,6 +227,7 @@ PROPOSITION2 = Experiment(
     lambda task: [slcp_arm(task, name, law, "residual") for name, law in PROPOSITION2_LAWS.items()],
     proposition2_report,
     measured,
+    version=2,
 )
 
 
