@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import matplotlib.style
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx_gallery.sorting import ExplicitOrder
@@ -65,7 +66,15 @@ EXAMPLES = [
     "plot_adaptive.py",
     "plot_moving.py",
 ]
+
+
+def use_style(gallery_conf: Any, name: str) -> None:
+    """Draw every example in the look of the other pictures."""
+    matplotlib.style.use(Path(__file__).parent / "pictures.mplstyle")
+
+
 sphinx_gallery_conf = {
+    "reset_modules": ("matplotlib", use_style),
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",

@@ -165,7 +165,7 @@ QUESTIONS = (
     ("Must groups that overlap\nbe covered?", "ConditionalConformalRegressor"),
     ("Is x distributed differently\nin use?", "WeightedConformalRegressor"),
     ("Do rows change over time?", "AdaptiveIntervals(model)"),
-    ("Has y two or more branches?", "HPDSplitRegressor"),
+    ("Has y two or more\nbranches?", "HPDSplitRegressor"),
     ("Are there too few rows to\nset some aside?", "SLCPRegressor(cv=10)"),
 )
 
