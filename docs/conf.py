@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from functools import partial
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-import matplotlib.style
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx_gallery.sorting import ExplicitOrder
@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 import localconformal
 from localconformal.cli.app import COMMANDS
 from localconformal.cli.app import app as command_line
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "localconformal"
 author = "The localconformal developers"
@@ -66,15 +68,8 @@ EXAMPLES = [
     "plot_adaptive.py",
     "plot_moving.py",
 ]
-
-
-def use_style(gallery_conf: Any, name: str) -> None:
-    """Draw every example in the look of the other pictures."""
-    matplotlib.style.use(Path(__file__).parent / "pictures.mplstyle")
-
-
 sphinx_gallery_conf = {
-    "reset_modules": ("matplotlib", use_style),
+    "reset_modules": ("matplotlib", "pictures.use_style"),
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
