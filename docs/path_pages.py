@@ -46,14 +46,15 @@ DAYS = ("2012-06-13", "2012-06-16")
 
 
 def rentals():
-    """Held-out hours of bike (X, y, when), and the intervals of each method there."""
+    """Held-out hours of bike (X, y, when), and each method's predictions and intervals there."""
     table = pd.read_parquet(Path(os.environ["LOCALCONFORMAL_DATA"]) / "bike.parquet")
     X, y, _ = data.bike(table, as_in_paper=False)
     when = pd.to_datetime(table["datetime"])
     X, X_new, y, y_new, _, when = train_test_split(X, y, when, test_size=0.5, random_state=0)
     methods = SplitConformalRegressor(random_state=0), SLCPRegressor(random_state=0)
-    intervals = [method.fit(X, y).predict_interval(X_new) for method in methods]
-    return X_new, y_new.to_numpy(), when, dict(zip(COLOURS, intervals, strict=True))
+    fitted = [method.fit(X, y) for method in methods]
+    answers = [(model.predict(X_new), model.predict_interval(X_new)) for model in fitted]
+    return X_new, y_new.to_numpy(), when, dict(zip(COLOURS, answers, strict=True))
 
 
 def parts_of(X):
@@ -62,23 +63,25 @@ def parts_of(X):
     return {name: (hour >= a) & (hour < b) for name, (a, b) in PARTS_OF_THE_DAY.items()}
 
 
-def bike(X, y, when, intervals):
+def bike(X, y, when, answers):
     """Three days of held-out hours, each with its interval; coverage by part of the day."""
-    figure = plt.figure(figsize=(5.9, 6.0), layout="constrained")
-    *above, below = figure.subplots(3, 1, height_ratios=(2, 2, 1.25))
+    figure = plt.figure(figsize=(6.2, 4.8), layout="constrained")
+    *above, below = figure.subplots(3, 1, height_ratios=(2, 2, 1.4))
     days = ((when >= DAYS[0]) & (when < DAYS[1])).to_numpy()
     hours = (when[days] - pd.Timestamp(DAYS[0])) / pd.Timedelta(hours=1)
     parts = parts_of(X)
-    for number, (name, bounds) in enumerate(intervals.items()):
-        ax, colour, shown = above[number], COLOURS[name], bounds[days]
-        hit = (shown[:, 0] <= y[days]) & (y[days] <= shown[:, 1])
-        ax.vlines(hours, *shown.T, color=colour, alpha=0.45, lw=4)
-        ax.plot(hours[hit], y[days][hit], "o", ms=3, color=INK)
-        ax.plot(hours[~hit], y[days][~hit], "o", ms=4, color=MISS, label="missed")
+    for number, (name, (points, bounds)) in enumerate(answers.items()):
+        ax, colour = above[number], COLOURS[name]
+        shown, error = (bounds - points[:, None])[days], (y - points)[days]
+        hit = (shown[:, 0] <= error) & (error <= shown[:, 1])
+        ax.axhline(0, color=FAINT, lw=0.8, zorder=0)
+        ax.vlines(hours, *shown.T, color=colour, alpha=0.45, lw=4.5)
+        ax.plot(hours[hit], error[hit], "o", ms=3, color=INK)
+        ax.plot(hours[~hit], error[~hit], "o", ms=4, color=MISS, label="missed")
         said = f"covers {coverage(y, bounds):.1%}, mean length {mean_length(y, bounds):.0f}"
         ax.set_title(name, color=colour, fontweight="bold", fontsize=11)
         ax.set_title(said, loc="right")
-        ax.set_ylabel("rentals in an hour")
+        ax.set_ylabel("rentals minus\nprediction")
         ax.set_xticks(
             [0, 12, 24, 36, 48, 60], ["Wed 0 h", "12 h", "Thu 0 h", "12 h", "Fri 0 h", "12 h"]
         )
@@ -94,21 +97,21 @@ def bike(X, y, when, intervals):
     low = min(ax.get_ylim()[0] for ax in above)
     for ax in above:
         ax.set_ylim(low, max(ax.get_ylim()[1] for ax in above))
-    above[0].legend(loc="upper left")
+    above[0].legend(loc="lower left")
     below.axhline(90, color=INK, lw=1, ls=DASHES)
     below.set(ylim=(50, 104), yticks=(50, 90), ylabel="coverage, %", xlabel="hour of the day")
     below.set_xticks(range(len(parts)), parts)
     return figure
 
 
-def trust(X, y, when, intervals):
+def trust(X, y, when, answers):
     """Coverage with its 95 % band, over all rows and by group."""
     weather = X["weather"].to_numpy()
     parts = {f"{name} h": rows for name, rows in parts_of(X).items()}
     groups = {"all rows": np.full(len(y), True), **parts}
     groups |= {"clear": weather == 1, "mist": weather == 2, "rain or snow": weather >= 3}
     figure, ax = plt.subplots(figsize=(5.4, 4.0), layout="constrained")
-    for number, (name, bounds) in enumerate(intervals.items()):
+    for number, (name, (_, bounds)) in enumerate(answers.items()):
         for line, rows in enumerate(groups.values()):
             share = coverage(y[rows], bounds[rows])
             low, high = binomial_band(round(share * rows.sum()), rows.sum())
