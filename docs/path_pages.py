@@ -298,6 +298,33 @@ def equation():
     return figure
 
 
+def guarantee():
+    """Scores of 19 calibration rows, and the places that a new one may take among them."""
+    n, level = 19, 0.9
+    k = conformal_rank(n, level)
+    scores = np.sort(np.random.default_rng(2).gamma(2.0, 1.0, n))
+    figure, ax = plt.subplots(figsize=(5.4, 1.6), layout="constrained")
+    ax.axvspan(0, scores[k - 1], color=GREEN, alpha=0.14, lw=0)
+    ax.plot(scores, np.zeros(n), "o", ms=5, color=INK, zorder=3, clip_on=False)
+    ax.plot(scores[k - 1], 0, "o", ms=8, color=ORANGE, zorder=4)
+    word = f"$\\theta^*$: the {k}th of {n} scores"
+    ax.annotate(word, (scores[k - 1], 0), (0, 11), textcoords="offset points", ha="center")
+    ax.text(
+        0.05,
+        0.72,
+        f"{k} of {n + 1} equally likely places\nof a new score: {k / (n + 1):.0%}",
+        color=GREEN,
+    )
+    ax.set(
+        xlim=(0, 1.1 * scores[-1]),
+        ylim=(-0.25, 1.3),
+        yticks=[],
+        xlabel="score: the larger, the more unusual",
+    )
+    ax.spines["left"].set_visible(False)
+    return figure
+
+
 def sizes():
     """The coverage of 95 % of calibration sets, by their size."""
     n = np.unique(np.geomspace(9, 10_000, 300).astype(int))
@@ -324,7 +351,7 @@ def from_example(name):
 
 REAL = {"bike": bike, "trust": trust}
 DRAWN = {"choose": choose, "deploy": deploy, "rows": rows, "time_series": time_series}
-DRAWN |= {"equation": equation, "sizes": sizes}
+DRAWN |= {"equation": equation, "guarantee": guarantee, "sizes": sizes}
 EXAMPLES = ("monitor", "distribution", "adaptive", "cross")
 
 
