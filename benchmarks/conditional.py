@@ -20,6 +20,7 @@ import warnings
 from functools import partial
 from pathlib import Path
 
+import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import norm
@@ -33,8 +34,9 @@ from benchmarks.quality.datasets import read
 from benchmarks.tables import markdown_table
 
 RESULTS = Path(__file__).parent / "results"
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "groups.png"
-COLOURS = {"conditional": "#2f6f8f", "split": "#c2571a", "Mondrian, first group": "#8a8378"}
+DOCS = Path(__file__).parents[1] / "docs"
+STYLE, PICTURE = DOCS / "pictures.mplstyle", DOCS / "images" / "groups.png"
+COLOURS = {"conditional": "#0f7b6c", "split": "#e08a1e", "Mondrian, first group": "#5b6770"}
 LEVEL, N_GROUPS = 0.9, 20
 SHARES = (0.4, 0.8)
 #: Calibration rows of the comparison with peers, and of the look at larger ones.
@@ -276,7 +278,7 @@ def page(found):
 
 def draw(found, file):
     """Coverage of each group with its 95 % interval, by table and method, groups in order."""
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    figure = Figure(figsize=(6.6, 3.2), layout="constrained")
     axes = figure.subplots(1, len(found["coverage"]), sharey=True, squeeze=False)[0]
     for ax, (name, table) in zip(axes, found["coverage"].items(), strict=True):
         for method, colour in COLOURS.items():
@@ -286,12 +288,11 @@ def draw(found, file):
             place = np.arange(len(mean)) + 0.2 * list(COLOURS).index(method)
             bars = {"fmt": "o", "ms": 3, "lw": 1, "color": colour, "label": method}
             ax.errorbar(place, mean[order], 1.96 * error[order], **bars)
-        ax.axhline(100 * LEVEL, color="#222222", lw=0.8)
+        ax.axhline(100 * LEVEL, color="#2b2d42", lw=1, ls=(0, (4, 2)))
         ax.set(title=name, xlabel="groups, from the lowest coverage on", xticks=[])
-        ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("coverage, %")
-    axes[-1].legend(frameon=False, loc="lower right")
-    figure.savefig(file, dpi=130)
+    axes[-1].legend(loc="upper left")
+    figure.savefig(file, pil_kwargs={"optimize": True})
 
 
 def main():
@@ -312,7 +313,8 @@ def main():
     found["machine"] = describe_machine()
     stored.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     (args.out / "conditional.md").write_text(page(found), encoding="utf-8")
-    draw(found, PICTURE)
+    with matplotlib.style.context(STYLE):
+        draw(found, PICTURE)
     print(page(found))
 
 

@@ -7,6 +7,7 @@ import json
 import warnings
 from pathlib import Path
 
+import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -36,8 +37,8 @@ SETTINGS = {
     "WeightedConformalRegressor": {"weights": lambda X: 0.02 + (X[:, 0] > 4.0)},
 }
 CAPTIONS = {
-    "LocalizedConformalRegressor": "forest law, multiplicative",
-    "WeightedConformalRegressor": "weights: new rows have x > 4",
+    "LocalizedConformalRegressor": "forest, multiplicative",
+    "WeightedConformalRegressor": "weights for x > 4",
 }
 
 
@@ -61,7 +62,7 @@ def fitted(X, y):
 
 
 COLUMNS = 4
-POINTS, BAND, INK = "#b9b4a8", "#2f6f8f", "#222222"
+POINTS, BAND = "#8d93a5", "#0f7b6c"
 
 
 def pieces(model, grid):
@@ -82,9 +83,9 @@ def measure(model, X, y):
 
 
 def draw(models, X, y, grid, file):
-    """One panel a method; a record of what each says in its title."""
+    """One panel per method, with its coverage and length; returns these numbers."""
     lines = -(-len(models) // COLUMNS)
-    figure = Figure(figsize=(3.1 * COLUMNS, 2.5 * lines), layout="constrained")
+    figure = Figure(figsize=(1.95 * COLUMNS, 1.8 * lines), layout="constrained")
     axes = figure.subplots(lines, COLUMNS, sharex=True, sharey=True).ravel()
     bottom, top = y.min() - 0.5, y.max() + 0.5
     half = 0.5 * (grid[1, 0] - grid[0, 0])
@@ -96,20 +97,19 @@ def draw(models, X, y, grid, file):
             x, lower, upper = pieces(model, grid)
             inside, length, infinite = measure(model, X, y)
         lower, upper = np.clip(lower, bottom, top), np.clip(upper, bottom, top)
-        ax.plot(X[:400, 0], y[:400], ".", color=POINTS, ms=2.5)
-        ax.bar(x, upper - lower, 2 * half, lower, color=BAND, alpha=0.35, linewidth=0)
+        ax.plot(X[:400, 0], y[:400], ".", color=POINTS, ms=2)
+        ax.bar(x, upper - lower, 2 * half, lower, color=BAND, alpha=0.3, linewidth=0)
         ax.set_ylim(bottom, top)
-        ax.set_title(name.removesuffix("Regressor"), loc="left", fontsize=9, color=INK)
-        said = f"{inside:.0%} covered, mean length {length:.2f}"
+        ax.set_title(name.removesuffix("Regressor"), fontweight="bold", color=BAND)
+        said = f"covers {inside:.0%}, length {length:.2f}"
         said += f", {infinite:.0%} infinite" if infinite > 0 else ""
-        ax.text(0.02, 0.02, said, transform=ax.transAxes, fontsize=7, color=INK)
+        ax.text(0.02, 0.02, said, transform=ax.transAxes, fontsize=8.5)
         if name in CAPTIONS:
-            ax.text(0.02, 0.94, CAPTIONS[name], transform=ax.transAxes, fontsize=7, color=INK)
-        ax.spines[["top", "right"]].set_visible(False)
+            ax.text(0.02, 0.93, CAPTIONS[name], transform=ax.transAxes, fontsize=8.5)
         found[name] = {"coverage": inside, "mean_length": length, "infinite_share": infinite}
     for ax in axes[len(models) :]:
         ax.set_visible(False)
-    figure.savefig(file, dpi=130)
+    figure.savefig(file, pil_kwargs={"optimize": True})
     return found
 
 
@@ -135,7 +135,8 @@ def main():
     PAGE.write_text(before + BEGIN + table() + END + rest.split(END)[1])
     models = fitted(*rows(TRAIN, seed=0))
     grid = np.linspace(0.01, 4.99, 250)[:, None]
-    found = draw(models, *rows(TEST, seed=1), grid, ROOT / "docs" / "images" / "gallery.png")
+    with matplotlib.style.context(ROOT / "docs" / "pictures.mplstyle"):
+        found = draw(models, *rows(TEST, seed=1), grid, ROOT / "docs" / "images" / "gallery.png")
     print(json.dumps(found, indent=1))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from functools import partial
 from pathlib import Path
 from textwrap import dedent
@@ -16,6 +17,8 @@ from typer.testing import CliRunner
 import localconformal
 from localconformal.cli.app import COMMANDS
 from localconformal.cli.app import app as command_line
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "localconformal"
 author = "The localconformal developers"
@@ -66,6 +69,7 @@ EXAMPLES = [
     "plot_moving.py",
 ]
 sphinx_gallery_conf = {
+    "reset_modules": ("matplotlib", "pictures.use_style"),
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",

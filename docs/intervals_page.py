@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import matplotlib.style
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -11,6 +12,7 @@ from localconformal import ConformalizedQuantileRegressor, KernelLaw, SLCPRegres
 from localconformal.plots import plot_width
 
 IMAGES = Path(__file__).parent / "images" / "intervals"
+matplotlib.style.use(Path(__file__).parent / "pictures.mplstyle")
 BASE = {"max_leaf_nodes": 4, "min_samples_leaf": 150, "max_iter": 60, "random_state": 0}
 GREEN, BLUE, GREY = "#0f7b6c", "#3566b8", "#8d93a5"
 GRID = np.linspace(0, 10, 400)[:, None]
@@ -42,10 +44,9 @@ def delays(n, seed):
 
 def axes(title, X, y):
     """A figure with the rows."""
-    ax = Figure(figsize=(6.4, 3.6), layout="constrained").add_subplot()
+    ax = Figure(figsize=(5.6, 3.4), layout="constrained").add_subplot()
     ax.scatter(X[:, 0], y, s=5, color=GREY, alpha=0.5, lw=0)
-    ax.set_title(title, loc="left", fontsize=10)
-    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_title(title)
     return ax
 
 
@@ -59,7 +60,7 @@ def known_values():
         for bound, name in zip(model.predict_interval(GRID).T, (label, None), strict=True):
             ax.plot(GRID[:, 0], bound, color=colour, lw=1.3, label=name, drawstyle="steps-mid")
     ax.axhline(0.0, color=GREY, lw=0.8, ls=":")
-    ax.legend(frameon=False, loc="upper left")
+    ax.legend(loc="upper left")
     return ax
 
 
@@ -72,7 +73,7 @@ def one_side():
         model.fit(X, y)
         ax.plot(GRID[:, 0], model.predict_interval(GRID)[:, 1], color=colour, lw=1.4, label=label)
     ax.set_ylim(0, 25)
-    ax.legend(frameon=False, loc="upper left")
+    ax.legend(loc="upper left")
     return ax
 
 
@@ -114,7 +115,7 @@ def quantile_models():
         for bound, name in zip(fitted.predict_interval(GRID).T, (label, None), strict=True):
             ax.plot(GRID[:, 0], bound, color=colour, lw=1.3, label=name)
     ax.set_ylim(0, 25)
-    ax.legend(frameon=False, loc="upper left")
+    ax.legend(loc="upper left")
     return ax
 
 
@@ -134,13 +135,13 @@ def explained():
     X, y = homes(4_000, 0)
     model = SLCPRegressor(small_model(), law="forest", random_state=0).fit(X, y)
     found = model.explain_width(homes(60, 1)[0])
-    figure = Figure(figsize=(10.4, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    plot_width(found, row=int(found["width"].argmax()), ax=left)
-    plot_width(found, ax=right)
-    left.set_title("The widest of 60 homes", loc="left", fontsize=10)
-    right.set_title("All of them", loc="left", fontsize=10)
-    return left
+    figure = Figure(figsize=(5.6, 5.4), layout="constrained")
+    above, below = figure.subplots(2, 1)
+    plot_width(found, row=int(found["width"].argmax()), ax=above)
+    plot_width(found, ax=below)
+    above.set_title("The widest of 60 homes")
+    below.set_title("All of them")
+    return above
 
 
 DRAWN = {
@@ -155,7 +156,7 @@ def main():
     """Fit, draw, and write the images."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     for name, draw in DRAWN.items():
-        draw().figure.savefig(IMAGES / f"{name}.png", dpi=90, pil_kwargs={"optimize": True})
+        draw().figure.savefig(IMAGES / f"{name}.png", pil_kwargs={"optimize": True})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
-"""The images of docs/plots.md: every plot, on simulated rides whose truth is known; and others."""
+"""The images of docs/plots.md: every plot, on simulated rides whose truth is known."""
 
-import runpy
 from pathlib import Path
 
 import numpy as np
@@ -84,12 +83,6 @@ def draw(models, X, y):
     }
 
 
-def from_example(name):
-    """The figure of an example, for a page of the guide."""
-    done = runpy.run_path(str(IMAGES.parents[2] / "examples" / f"plot_{name}.py"))
-    done["figure"].savefig(IMAGES.parent / f"{name}.png", dpi=90, pil_kwargs={"optimize": True})
-
-
 def main():
     """Fit, draw, and write the images."""
     models = fitted(*rides(4_000, seed=0))
@@ -98,7 +91,6 @@ def main():
     for name, (axes, _) in drawn.items():
         figure = np.ravel(np.asarray(axes, dtype=object))[0].figure
         figure.savefig(IMAGES / f"{name}.png", dpi=90, pil_kwargs={"optimize": True})
-    from_example("cross")
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ _, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 ax.scatter(X_new[:800, 0], y_new[:800], s=5, color="0.6")
 for x, row in zip(grid[:, 0], range(len(grid)), strict=True):
     for lower, upper in pieces[row]:
-        ax.plot([x, x], [lower, upper], color="tab:green", alpha=0.4, linewidth=2.5)
+        ax.plot([x, x], [lower, upper], color="C0", alpha=0.4, linewidth=2.5)
 _ = ax.set(xlabel="x", ylabel="y", title="Regions of highest density, 90 %")
 
 # %%

@@ -105,6 +105,14 @@ class CoverageMonitor:
     random_state : int or None, default=None
         Of the numbers that tell equal scores apart.
 
+    Notes
+    -----
+    If the two sides are calibrated separately (``sides="union"``), each is watched, and the alarm
+    is raised when the wealth of either reaches 2 / ``false_alarm``. `LCPRegressor`, `RLCPRegressor`
+    and `LVDRegressor` weight the calibration rows differently for each new row, so the raw score is
+    watched instead. Rows of a cell without calibration rows are ranked among themselves: only a
+    later change within the cell is found.
+
     References
     ----------
     Vovk, Petej, Nouretdinov, Ahlberg, Carlsson and Gammerman, "Retrain or not retrain: conformal
