@@ -294,7 +294,7 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(message):
 
 def test_what_folds_do_not_give_is_refused_in_a_sentence():
     model = light(SLCPRegressor, cv=4).fit(X, Y)
-    with pytest.raises(ValueError, match="has intervals alone; call conformalize"):
+    with pytest.raises(ValueError, match="gives only intervals; call conformalize"):
         model.predict_quantiles(X_NEW, 0.5)
     monitor = optional("localconformal.monitor")
     with pytest.raises(ValueError, match="with cv=; call conformalize"):

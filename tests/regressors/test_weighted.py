@@ -52,11 +52,11 @@ def test_rows_without_any_weight():
 @pytest.mark.parametrize(
     ("params", "fit", "told"),
     [
-        ({"weights": lambda X: X[:, 0]}, {"weights": ONES}, "pass one of them"),
-        ({"weights": lambda X: X[:, 0]}, {"target": np.zeros((9, 2))}, "pass one of them"),
-        ({}, {"weights": ONES, "target": np.zeros((9, 2))}, "pass one of them"),
-        ({"weights": LogisticRegression()}, {}, "target= of fit"),
-        ({"weights": LogisticRegression()}, {"weights": ONES}, "pass one of them"),
+        ({"weights": lambda X: X[:, 0]}, {"weights": ONES}, "pass only one"),
+        ({"weights": lambda X: X[:, 0]}, {"target": np.zeros((9, 2))}, "pass only one"),
+        ({}, {"weights": ONES, "target": np.zeros((9, 2))}, "pass only one"),
+        ({"weights": LogisticRegression()}, {}, "target= in fit"),
+        ({"weights": LogisticRegression()}, {"weights": ONES}, "pass only one"),
         ({"weights": lambda X: np.ones(3)}, {}, "for each of"),
         ({"weights": lambda X: -np.ones(len(X))}, {}, "are negative or not finite, such as -1"),
         ({}, {"weights": np.nan * ONES}, "such as nan"),
