@@ -77,7 +77,7 @@ def test_a_group_without_enough_rows_is_infinite_named_and_said():
         intervals = model.predict_interval(NEW[:2], groups=["a", "small"])
     np.testing.assert_array_equal(np.isinf(intervals).all(axis=1), [False, True])
     # A label that training rows do not have breaks what holds between columns.
-    with pytest.warns(UserWarning, match="too few calibration rows are like these"):
+    with pytest.warns(UserWarning, match="too few calibration rows are similar"):
         assert np.isinf(model.predict_interval(NEW[:1], groups=["unseen"])).all()
     found = model.diagnose(NEW[:2], groups=["a", "unseen"])
     np.testing.assert_array_equal(found["infinite"], [False, True])
