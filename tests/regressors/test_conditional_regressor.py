@@ -91,7 +91,7 @@ def test_rare_labels_may_be_one_group():
     city = np.array([f"rare {i}" if i % 4 == 0 else "many" for i in range(600)])
     model = conditional(min_group_rows=50).fit(X, Y, groups=city)
     assert np.isfinite(model.predict_interval(NEW[:2], groups=["many", "unseen"])).all()
-    assert "one group together, of x0" in str(model.guarantee_)
+    assert "merged into one group: x0" in str(model.guarantee_)
 
 
 @pytest.mark.parametrize("score", ci_but(["absolute", "residual"], SCORES))

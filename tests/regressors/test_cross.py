@@ -273,7 +273,7 @@ def test_out_of_bag_is_the_mean_of_trees_that_have_not_seen_the_row(forest, side
 
 
 REFUSED = {
-    "hold out 45 rows of 150": (SplitConformalRegressor, {"cv": ShuffleSplit(3, test_size=0.1)}),
+    "hold out 45 of 150 rows": (SplitConformalRegressor, {"cv": ShuffleSplit(3, test_size=0.1)}),
     "at least 2 folds and at most one per row": (SplitConformalRegressor, {"cv": 151}),
     "cv='oob' with LinearRegression": (SplitConformalRegressor, {"cv": "oob"}),
     "with a law": (SLCPRegressor, {"cv": "oob", "estimator": RandomForestRegressor(5)}),
