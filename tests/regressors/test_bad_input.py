@@ -103,8 +103,8 @@ REFUSED = [
     (lambda: fit(y=[10**400] * 200), "as large as inf"),
     (lambda: SPLIT(Particular()).fit(NO_B.to_numpy(), Y), NO_VALUES.format("1")),
     (lambda: lc.SLCPRegressor(Particular(), law="kernel").fit(NO_B, Y), NO_VALUES.format("'b'")),
-    (lambda: CELLS(LINE, groups=2).fit(X, Y), "groups: got 2; expected one of the 2 columns"),
-    (lambda: CELLS(LINE, groups=-3).fit(pl.DataFrame(X), Y), "groups: got -3; expected one of"),
+    (lambda: CELLS(LINE, groups=2).fit(X, Y), "got groups=2; expected one of the 2 columns"),
+    (lambda: CELLS(LINE, groups=-3).fit(pl.DataFrame(X), Y), "got groups=-3; expected one of"),
 ]
 
 

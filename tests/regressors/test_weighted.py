@@ -97,7 +97,7 @@ def test_learned_weights_are_even_without_a_shift_and_whatever_the_number_of_row
 def test_there_is_no_distribution_and_the_guarantee_says_what_is_assumed():
     model = weighted().fit(X, Y)
     assert model.guarantee_.predictive is None
-    with pytest.raises(ValueError, match="calibration rows of its own"):
+    with pytest.raises(ValueError, match="with different calibration rows"):
         model.predict_quantiles(X, [0.5])
     known = model.fit(X, Y, weights=ONES).guarantee_
     assert known.marginal
