@@ -244,9 +244,9 @@ def test_arrays_lists_and_rare_labels():
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (None, "it is None"),
+        (None, "got X as None"),
         (csr_matrix(np.eye(3)), r"pass X\.toarray\(\)"),
-        (np.zeros((3, 1, 1)), r"got shape \(3, 1, 1\)"),
+        (np.zeros((3, 1, 1)), r"got X of shape \(3, 1, 1\)"),
         (np.zeros((2, 1)), "got X with 2 rows and 1 columns; expected 3 rows"),
         (np.ma.masked_array(np.zeros((3, 1)), mask=[[1], [0], [0]]), "masked array"),
     ],

@@ -421,8 +421,8 @@ class KernelLaw(Law):
         self._validate_params()
         if self.batch_size is not None and self.engine != "minibatch":
             raise ValueError(
-                f"got batch_size={self.batch_size!r} with engine={self.engine!r}; a batch size "
-                "needs engine='minibatch'."
+                f"got batch_size={self.batch_size!r} with engine={self.engine!r}; expected "
+                "engine='minibatch', or no batch size."
             )
         problem = self._place(X, v)
         made = _build_engine(self.engine, problem)
