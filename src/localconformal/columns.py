@@ -523,7 +523,7 @@ class View(Curve):
     """
 
     def fit(self, rows: Rows) -> View:
-        """Learn the features' scale and that of the predictions."""
+        """Learn the scales of the features and of the predictions."""
         self.features_ = Features().fit(rows.X)
         self.model_, self.spread_ = rows.model, rows.spread
         self.centre_ = float(np.median(rows.point))

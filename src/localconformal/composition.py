@@ -403,7 +403,7 @@ def _cross_fit(score: Score, task: Task) -> tuple[Score, Rows, Array]:
         fits = [partial(one_fold, *fold) for fold in folds]
         bands = fit_all(fits, task.estimator, task.rows.X)
     else:
-        # Processes, or whatever the user's joblib is set to.
+        # Processes, or the backend set in the user's joblib.
         bands = Parallel(n_jobs=task.n_jobs)(delayed(one_fold)(*fold) for fold in folds)
     order = np.argsort(np.concatenate([fold for _, fold in folds]))
     final, rows, y = _in_sample(score, task)

@@ -301,8 +301,7 @@ def _check_responses(y: ArrayLike, n: int) -> Array:
     values = given.astype(np.float64) if numeric else np.full(1, np.nan)
     if not np.all(np.isfinite(values)):
         raise ValueError(
-            f"got y of dtype {given.dtype} that is not numeric, or has NaN or infinity; expected "
-            "finite numbers."
+            f"got y of dtype {given.dtype}, or with NaN or infinity; expected finite numbers."
         )
     if values.ndim == 0:
         values = np.full(n, values)

@@ -363,7 +363,7 @@ def _explained(model: Any, rows: Rows, levels: Array, others: _Columns, seed: in
 
 
 def _progress(name: str, steps: int) -> Any:
-    """A line on a terminal, or in a log that asks for it."""
+    """Progress on a terminal, or in the log if it is enabled."""
     if is_seen() or logging.getLogger("localconformal").isEnabledFor(logging.INFO):
         return stage(name, steps)
     return nullcontext(lambda step: None)

@@ -218,7 +218,7 @@ def take_params(params: Mapping[str, Any], rows: Index, n_rows: int) -> dict[str
     }
 
 
-# ---- a model meets rows -------------------------------------------------------------------------
+# ---- models and rows ----------------------------------------------------------------------------
 
 
 def shown(value: Any) -> str:

@@ -61,7 +61,7 @@ def test_rows_without_any_weight():
         ({"weights": lambda X: -np.ones(len(X))}, {}, "are negative or not finite, such as -1"),
         ({}, {"weights": np.nan * ONES}, "such as nan"),
         ({}, {"weights": ONES[1:]}, "inconsistent"),
-        ({}, {"target": np.zeros((9, 3))}, "target, the new rows.*3 features"),
+        ({}, {"target": np.zeros((9, 3))}, "target= .the new rows.*3 features"),
     ],
 )
 def test_bad_weights(params, fit, told):
@@ -70,9 +70,9 @@ def test_bad_weights(params, fit, told):
 
 
 def test_weights_are_given_everywhere_or_nowhere():
-    with pytest.raises(ValueError, match="here but not to fit"):
+    with pytest.raises(ValueError, match="here but not in fit"):
         weighted().fit(X, Y).predict_interval(X, weights=ONES)
-    with pytest.raises(ValueError, match="to fit but not here"):
+    with pytest.raises(ValueError, match="in fit but not here"):
         weighted().fit(X, Y, weights=ONES).predict_interval(X)
 
 

@@ -63,7 +63,7 @@ def _accumulate(rows: Any, landmarks: Any, bins: Any, v: Any, sums: Any, extra: 
             extra[2, j] += k[j] * abs(value)
 
 
-# In what follows ``held`` is (landmarks, A, squares, needed, least).
+# Below, ``held`` is (landmarks, A, squares, needed, least).
 
 
 @jit()

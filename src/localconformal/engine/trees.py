@@ -223,7 +223,7 @@ def _ends(nodes: Any) -> Any:
 
 @jit(inline="always")
 def _step(x: Any, nodes: Any, node: Any) -> Any:
-    """The child that x goes to; a leaf stays where it is."""
+    """The child that x goes to; at a leaf, the leaf itself."""
     w = nodes[node]
     is_right = x[w >> _TO_COLUMN & _COLUMN] > (w & _BYTE)
     return w >> _TO_RIGHT if is_right else node + (w >> _TO_SPLIT & np.uint64(1))

@@ -27,7 +27,7 @@ from localconformal.rows import Curve, Rows, shown
 
 #: Most rows that a tree is grown on: more would cost more than they gain.
 _GROWN_ON = 20_000
-#: The default forest: its trees, the least rows of a leaf, and the share of columns a split sees.
+#: The default forest: trees, minimum rows per leaf, and share of the columns a split sees.
 TREES, _LEAF_ROWS, _COLUMNS = 100, 5, 1 / 3
 _LARGEST = float(np.finfo(np.float32).max)
 

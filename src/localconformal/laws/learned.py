@@ -102,8 +102,8 @@ class LearnedLaw(Law):
         if not predicts_several(model):
             raise ValueError(
                 f"got estimator={shown(model)}, which is already fitted (or has no fit) and does "
-                "not say which quantiles it predicts; expected predict(X, quantiles=[...]) or an "
-                "attribute quantiles with its levels; or pass an unfitted quantile model."
+                "not say which quantiles it predicts; expected predict(X, quantiles=[...]), an "
+                "attribute quantiles with its levels, or an unfitted quantile model."
             )
         if self.embedding is not None:
             raise ValueError(

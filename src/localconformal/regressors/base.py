@@ -508,18 +508,18 @@ class BaseConformalRegressor(
         return hasattr(self, "_training_hashes")
 
     def _read_beside(self, given: Mapping[str, Any]) -> Any:
-        """Groups or weights among the keyword arguments; anything else is refused."""
+        """Groups or weights among the keyword arguments; an error for anything else."""
         name = self.beside
         if unknown := sorted(set(given) - {name}):
             raise TypeError(
                 f"got the unexpected argument {', '.join(unknown)}; expected "
-                f"{name + ' alone' if name else 'none, with this estimator'}."
+                f"{'only ' + name if name else 'no other arguments'}."
             )
         extra = given.get(name) if name else None
         if self._beside_given and extra is None:
-            raise ValueError(f"got {name} to fit but not here; pass {name}=, one per row.")
+            raise ValueError(f"got {name} in fit but not here; pass {name}= here too, one per row.")
         if extra is not None and not self._beside_given:
-            raise ValueError(f"got {name} here but not to fit; pass {name}= to both, or to none.")
+            raise ValueError(f"got {name} here but not in fit; pass {name}= to both or to neither.")
         return extra
 
     def _rows(self, X: Any, beside: Any = None, reset: bool = False) -> Rows:
@@ -668,7 +668,7 @@ def _routed_params(regressor: Any, fit_params: dict[str, Any]) -> dict[str, Any]
     if len({frozenset((name, id(value)) for name, value in one.items()) for one in requested}) > 1:
         raise ValueError(
             f"got base models with different fit requests, {[sorted(each) for each in requested]}; "
-            "expected the same for each: call set_fit_request alike on all of them."
+            "expected the same for all: call set_fit_request with the same arguments on each."
         )
     return requested[0] if requested else fit_params
 
@@ -732,7 +732,7 @@ def _is_lazy(X: Any) -> bool:
 
 def _on_dask() -> Any:
     """The functions that fit, calibrate and predict on Dask."""
-    # By name: that package comes later in the order of layers, and is the only one that knows Dask.
+    # By name: that package is a later layer, and the only one that uses Dask.
     return import_module("localconformal.distributed.estimator")
 
 
@@ -742,7 +742,7 @@ def _on_dask() -> Any:
 def rows_of(
     model: Any, X: Any, beside: Mapping[str, Any] | None = None, *, reset: bool = False
 ) -> Rows:
-    """X as rows, checked against those of the fit (or as those), with groups or weights by name."""
+    """X as rows, checked against the fit (or, with ``reset``, as its rows); groups by name."""
     return model._rows(X, model._read_beside(beside or {}), reset)
 
 

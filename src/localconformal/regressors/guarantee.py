@@ -62,7 +62,7 @@ class Guarantee:
             when = " at any sample size" if self.finite_sample else " in large samples"
             level = self.confidence_level if self.proven_level is None else self.proven_level
             promise = (
-                f"A new row lies in its interval with probability at least {level:g}{where},{when}."
+                f"A new y lies in its interval with probability at least {level:g}{where},{when}."
             )
         if self.proven_level is not None:
             promise += f" {_IN_PRACTICE.format(self.confidence_level)}"

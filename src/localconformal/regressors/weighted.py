@@ -125,7 +125,7 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
                 try:
                     target = self._rows(self._target).X
                 except ValueError as error:
-                    raise ValueError(f"target, the new rows, cannot be used: {error}") from error
+                    raise ValueError(f"target= (the new rows) cannot be used: {error}") from error
                 given = self.weights, task.rows.X, target, self.clip, task.seed
                 weigh = DensityRatio.fit(*given)
         return replace(super()._method(task), correction=Ratio(weigh))
@@ -293,7 +293,7 @@ class LVDRegressor(_KernelRegressor):
     conformity_score : str or object, default="residual"
         As in `SLCPRegressor`; "normalised" is the second version in the paper.
     law : str or object, default=None
-        A law whose kernel weighs calibration rows: kernel, forest or uniform. None:
+        A law whose kernel weights calibration rows: kernel, forest or uniform. None:
         ``KernelLaw(bandwidth=1.0, embedding=LearnedMetric())``.
 
     Examples
