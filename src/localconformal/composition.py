@@ -48,8 +48,8 @@ from localconformal.scores import N_FOLDS, Band, Score
 SIDES = ("joint", "union", "absolute", "upper", "lower")
 #: The calibrated end, for one-sided intervals.
 ONE_SIDE = {"lower": slice(0, 1), "upper": slice(1, 2)}
-#: Most recent answers that a calibration remembers: at most 128, fewer (but 32) if they fill more
-#: than 256 MB. Queries at ever new levels do not fill the memory.
+#: Most recent answers that a calibration remembers: at most 128, or as few as 32 if they would fill
+#: more than 256 MB. Queries at ever new levels do not fill the memory.
 _MOST_KNOWN, _FEW_KNOWN, _NUMBERS_KNOWN = 128, 32, 2**25
 _WITHOUT_LAW = SidedLaw((), mirrored=False)
 
