@@ -453,7 +453,7 @@ class LocalRanks(Kernel):
     accepted k is found by bisection. The threshold is V_k; the interval is closed, the hull of what
     is accepted.
 
-    Equal ranks must not count as smaller, but rounding makes either of two equal sums the larger. A
+    Equal ranks must not count as smaller, but rounding can make either of two equal sums larger. A
     sum of n non-negative numbers, divided by another, is off by a factor within 1 +- (n + 2) eps.
     So a row is counted only if t < (1 - g) T - tiny with g = (2 n + 16) eps (and tiny the smallest
     normal number, for masses that underflow): then its rank is smaller in exact arithmetic too.
@@ -604,7 +604,7 @@ class EffectiveSize(BaseEstimator):
         points = problem.sample().points
         squared = cdist(points, points, "sqeuclidean")
         apart = np.sqrt(squared[squared > 0])
-        # An h that reaches only coinciding rows, and one that weights all alike.
+        # An h that reaches only coinciding rows, and one that weights all equally.
         narrow = float(apart.min()) / _NOTHING if len(apart) else 1.0
         wide = float(apart.max()) * FLAT if len(apart) else 1.0
         if _neighbours(problem.kernel, squared, wide) < self.target:

@@ -47,7 +47,7 @@ _KNOTS = [0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0
 _GRID = np.array([*_KNOTS, 0.5, *(1.0 - np.array(_KNOTS[::-1]))])
 #: Rows on which leaf sizes are compared, and readings weighted.
 _COMPARED, _WEIGHED = 4_000, 10_000
-#: Minimum number of growing rows in an answering node -> trees that are enough then.
+#: Minimum number of rows that a node in use was grown on -> number of trees that is enough then.
 _DEPTHS = {5: 40, 20: 25, 80: 12}
 
 #: Share of the columns tried at a node, if there are not many.
@@ -108,7 +108,7 @@ class AutoLaw(Law):
     weights_ : dict
         Weights of each reading, for the lower and the upper side.
     depth_ : int
-        Minimum number of growing rows in an answering node.
+        Minimum number of rows that a node was grown on, for it to be used.
     scaled_ : bool
         Whether a correction in local widths does better than an additive one.
 

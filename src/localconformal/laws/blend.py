@@ -160,13 +160,13 @@ class _Member:
 
     @property
     def by_folds(self) -> bool:
-        """Whether it needs folds: other models compute their predictions without a row."""
+        """Whether it needs folds: other models compute held-out predictions themselves."""
         return not hasattr(self.make, "fit_held_out")
 
     def fit(self, X: Any, rest: Index, fold: Index) -> tuple[Any, Index, Array]:
         """A model fitted to the rest, the rows it predicts held out (the fold), and predictions.
 
-        A model that computes its predictions without a row is fitted to both, and predicts both.
+        A model that computes held-out predictions itself is fitted to both, and predicts both.
         """
         if not self.by_folds:
             both = np.sort(np.concatenate([rest, fold]))
