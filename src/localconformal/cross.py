@@ -34,7 +34,7 @@ from localconformal.scores import AbsoluteScore, ResidualScore
 
 #: Numbers of a list that one pass reads, and numbers held at once by all lists and rows.
 _PROBES, _HELD = 256, 2**20
-#: Times this, both ends grow outward: -1 for lower ends.
+#: Factor that makes outward positive for both ends: -1 for lower ends.
 _OUTWARD = np.array([-1.0, 1.0])[:, None]
 _FORESTS = (RandomForestRegressor, ExtraTreesRegressor, BaggingRegressor)
 
